@@ -1,0 +1,66 @@
+"""What the demo and the tests need to know: URLs of started services and keys that survive a restart."""
+
+import fcntl
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.fernet import Fernet
+
+from deploy.embedded import postgres, redis
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuaas-test-services"
+
+
+@dataclass(frozen=True)
+class DemoEnvironment:
+    database_url: str
+    redis_url: str
+    secret_key: str
+    encryption_key: str
+
+
+def demo_environment(folder: Path) -> DemoEnvironment:
+    """Start what is not running in `folder`; keys are made once, readable to the owner alone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        keys = _keys(folder / "keys.json")
+        return DemoEnvironment(
+            database_url=postgres.start(folder / "postgres", postgres.DEMO_OPTIONS),
+            redis_url=redis.start(folder / "redis"),
+            secret_key=keys["secret_key"],
+            encryption_key=keys["encryption_key"],
+        )
+
+
+def demo_stop(folder: Path) -> None:
+    redis.stop(folder / "redis")
+    postgres.stop(folder / "postgres")
+
+
+def test_database_url() -> str:
+    """Nothing is started where GPUAAS_TEST_DATABASE_URL names a server."""
+    given = os.environ.get("GPUAAS_TEST_DATABASE_URL")
+    return given or postgres.start(CACHE / "postgres", postgres.TEST_OPTIONS)
+
+
+def test_redis_url() -> str:
+    given = os.environ.get("GPUAAS_TEST_REDIS_URL")
+    if given:
+        return given
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return redis.start(CACHE / "redis")
+
+
+def _keys(path: Path) -> dict[str, str]:
+    if not path.exists():
+        keys = {"secret_key": secrets.token_urlsafe(50), "encryption_key": Fernet.generate_key().decode()}
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(keys), encoding="utf-8")
+    loaded: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    return loaded

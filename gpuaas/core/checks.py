@@ -1,0 +1,54 @@
+"""System checks that refuse unsafe production values. They run at every `manage.py` start and in the image's entry."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cryptography.fernet import Fernet
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, register
+
+
+def _unsafe(message: str, hint: str, number: int) -> Error:
+    return Error(message, hint=hint, id=f"gpuaas.E{number:03}")
+
+
+@register(Tags.security)
+def production_values(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Nothing here applies to the demo and the tests, which carry DEMO or DEBUG or the test's key on purpose."""
+    del app_configs, kwargs
+    found: list[CheckMessage] = list(_keys())
+    if settings.DEBUG or getattr(settings, "DEMO", False):
+        return found
+    if len(settings.SECRET_KEY) < 32:
+        found.append(
+            _unsafe("GPUAAS_SECRET_KEY is shorter than 32 characters", "use 50 random characters", 1)
+        )
+    if not settings.ALLOWED_HOSTS:
+        found.append(_unsafe("GPUAAS_ALLOWED_HOSTS is empty", "name the portal's host names", 2))
+    return found
+
+
+@register(Tags.security, deploy=True)
+def production_hosts(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    del app_configs, kwargs
+    found: list[CheckMessage] = []
+    if settings.DEBUG:
+        found.append(_unsafe("GPUAAS_DEBUG is on", "debug pages show settings to strangers", 3))
+    if "*" in settings.ALLOWED_HOSTS:
+        found.append(_unsafe("GPUAAS_ALLOWED_HOSTS has *", "name the portal's host names", 4))
+    if not settings.PUBLIC_URL.startswith("https://"):
+        found.append(_unsafe("GPUAAS_PUBLIC_URL is not https", "tokens and cookies travel over it", 5))
+    return found
+
+
+def _keys() -> list[Error]:
+    if not settings.ENCRYPTION_KEYS:
+        return [_unsafe("GPUAAS_ENCRYPTION_KEYS is empty", "make one with `manage.py encryption_key`", 6)]
+    try:
+        for key in settings.ENCRYPTION_KEYS:
+            Fernet(key)
+    except ValueError:
+        return [
+            _unsafe("GPUAAS_ENCRYPTION_KEYS has a malformed key", "each is 32 bytes in URL-safe base64", 7)
+        ]
+    return []

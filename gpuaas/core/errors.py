@@ -1,0 +1,98 @@
+"""The one error tree. Services, selectors and drivers raise these; API and pages each translate them in one place.
+
+`code` is stable and machine readable, the message is a sentence for the person who sees it, `detail` carries the
+numbers (JSON values only), `status` is the HTTP status that the API gives.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class GpuaasError(Exception):
+    code = "error"
+    status = 500
+
+    def __init__(self, message: str, *, detail: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail: dict[str, Any] = dict(detail or {})
+
+
+class Invalid(GpuaasError):
+    """Input that can never be accepted; `fields` maps a field's name to its sentences ('' for the whole)."""
+
+    code = "invalid"
+    status = 400
+
+    def __init__(self, message: str, *, fields: Mapping[str, Sequence[str]] | None = None) -> None:
+        self.fields: dict[str, list[str]] = {name: list(texts) for name, texts in (fields or {}).items()}
+        super().__init__(message, detail={"fields": self.fields} if self.fields else None)
+
+    @classmethod
+    def field(cls, name: str, message: str) -> "Invalid":
+        return cls(message, fields={name: [message]})
+
+
+class Unauthorized(GpuaasError):
+    """No or no valid credentials; from a driver: the site refuses our credentials."""
+
+    code = "unauthorized"
+    status = 401
+
+
+class Forbidden(GpuaasError):
+    """Known to the actor, yet not allowed to their role or token scope. An outsider gets NotFound instead."""
+
+    code = "forbidden"
+    status = 403
+
+
+class NotFound(GpuaasError):
+    code = "not_found"
+    status = 404
+
+
+class Conflict(GpuaasError):
+    """The thing is in a state in which this cannot be done now."""
+
+    code = "conflict"
+    status = 409
+
+
+class QuotaRefused(Conflict):
+    """A limit would be exceeded. detail: scope, scope_name, resource, limit, used, asked, left."""
+
+    code = "quota_exceeded"
+
+
+class NoCapacity(Conflict):
+    """The site cannot hold it now. detail: site, resource, limit (sellable), used, asked, left."""
+
+    code = "no_capacity"
+
+
+class StaleVersion(GpuaasError):
+    """If-Match named a version that is no longer the current one."""
+
+    code = "precondition_failed"
+    status = 412
+
+
+class Unavailable(GpuaasError):
+    """A site or service does not answer now; try again after `retry_after` seconds."""
+
+    code = "unavailable"
+    status = 503
+
+    def __init__(
+        self, message: str, *, retry_after: int = 5, detail: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message, detail=detail)
+        self.retry_after = retry_after
+
+
+class Permanent(GpuaasError):
+    """The site refuses for good: trying again unchanged cannot help."""
+
+    code = "site_refused"
+    status = 502

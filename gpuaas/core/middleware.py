@@ -1,0 +1,33 @@
+"""A request id on every request, its answer, its logs and the audit rows it writes."""
+
+import re
+import uuid
+from collections.abc import Callable
+
+import structlog
+from django.http import HttpRequest, HttpResponse
+
+from gpuaas.core.request import RequestInfo, current_request
+
+ACCEPTED = re.compile(r"[A-Za-z0-9._-]{8,64}")
+
+
+class RequestIdMiddleware:
+    """Takes X-Request-ID where it is well formed, else makes one. Services read it through `current_request`."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        given = request.headers.get("X-Request-ID", "")
+        request_id = given if ACCEPTED.fullmatch(given) else uuid.uuid4().hex
+        info = RequestInfo(request_id=request_id, ip=request.META.get("REMOTE_ADDR") or None)
+        token = current_request.set(info)
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            response = self.get_response(request)
+        finally:
+            structlog.contextvars.unbind_contextvars("request_id")
+            current_request.reset(token)
+        response["X-Request-ID"] = request_id
+        return response

@@ -1,0 +1,13 @@
+"""Who asked, as far as the transport knows: carried beside the call, so that services need no request object."""
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RequestInfo:
+    request_id: str = ""
+    ip: str | None = None
+
+
+current_request: ContextVar[RequestInfo] = ContextVar("current_request", default=RequestInfo())  # noqa: B039  frozen

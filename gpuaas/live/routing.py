@@ -1,0 +1,5 @@
+"""WebSocket addresses."""
+
+from typing import Any
+
+websocket_urlpatterns: list[Any] = []

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class MeteringConfig(AppConfig):
+    name = "gpuaas.metering"
+    label = "metering"

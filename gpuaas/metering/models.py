@@ -1,0 +1,84 @@
+"""Usage intervals, the only thing that money is made from, and where each site's meter stands."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.core.ids import uuid7
+from gpuaas.workspaces.models import Workspace
+from tenants.models import Project
+
+
+class Meter(models.TextChoices):
+    """Units: devices for GPUs, cores for vCPU, GiB for memory and storage; each times seconds."""
+
+    GPU_HELD = "gpu_held", "GPU held"
+    GPU_ALLOCATED = "gpu_allocated", "GPU allocated"
+    VCPU_HELD = "vcpu_held", "vCPU held"
+    MEMORY_HELD = "memory_held", "Memory held"
+    STORAGE_HELD = "storage_held", "Storage held"
+
+
+class EndedBy(models.TextChoices):
+    """How the end is known; a proof of life is the last moment at which the consumer was seen."""
+
+    OBSERVED = "observed", "observed"
+    PROOF_OF_LIFE = "proof_of_life", "last proof of life"
+
+
+class UsageInterval(models.Model):
+    """One resource held by one consumer over [started_at, ended_at), whole seconds, UTC. Open while ended_at is null.
+
+    Keyed by (site, consumer_uid, meter, resource_name): a replayed, reordered or doubled event meets the same row.
+    flavor is null for a GPU type that is not sold: billing quarantines it.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="+")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="intervals")
+    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    consumer_uid = models.CharField(max_length=80)
+    consumer_name = models.CharField(max_length=253)
+    node = models.CharField(max_length=253, blank=True)
+    meter = models.CharField(max_length=32, choices=Meter)
+    resource_name = models.CharField(max_length=150)
+    quantity = models.PositiveBigIntegerField()
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    last_seen_at = models.DateTimeField()
+    ended_by = models.CharField(max_length=16, choices=EndedBy, blank=True)
+
+    class Meta:
+        ordering = ["-started_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["site", "consumer_uid", "meter", "resource_name"], name="interval_once_per_consumer"
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True) | Q(ended_at__gte=F("started_at")),
+                name="interval_ends_after",
+            ),
+            models.CheckConstraint(condition=Q(quantity__gt=0), name="interval_is_positive"),
+        ]
+        indexes = [
+            models.Index(fields=["project", "started_at"], name="interval_project_idx"),
+            models.Index(fields=["site"], condition=Q(ended_at__isnull=True), name="interval_open_idx"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.quantity} {self.meter} by {self.consumer_name}"
+
+
+class SiteMeter(models.Model):
+    """The meter of one site: who runs it (a lease), from where its watch resumes, and when it last heard of the site."""
+
+    site = models.OneToOneField(Site, on_delete=models.CASCADE, primary_key=True, related_name="meter")
+    holder = models.CharField(max_length=100, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    cursor = models.CharField(max_length=200, blank=True)
+    last_event_at = models.DateTimeField(null=True, blank=True)
+    last_proof_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"meter of {self.site}"

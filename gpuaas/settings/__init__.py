@@ -1,0 +1,1 @@
+"""Settings by concern: base, production, demo, test."""

@@ -1,0 +1,225 @@
+"""Settings that hold everywhere. What differs comes from the environment, typed by `gpuaas.core.env`.
+
+`production` is strict and complete by environment; `demo` and `test` bring embedded services and safe defaults.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from gpuaas.core import env
+from gpuaas.core.logs import logging_config
+
+BASE_DIR = Path(__file__).resolve().parent.parent.parent
+
+DEBUG = env.boolean("GPUAAS_DEBUG", default=False)
+SECRET_KEY = env.text("GPUAAS_SECRET_KEY", "")
+ALLOWED_HOSTS = env.words("GPUAAS_ALLOWED_HOSTS")
+CSRF_TRUSTED_ORIGINS = env.words("GPUAAS_CSRF_TRUSTED_ORIGINS")
+PUBLIC_URL = env.text("GPUAAS_PUBLIC_URL", "http://127.0.0.1:8000")
+
+# Keys for credentials at rest, newest first: the first encrypts, all decrypt (cryptography's MultiFernet).
+ENCRYPTION_KEYS = env.words("GPUAAS_ENCRYPTION_KEYS")
+
+PROVIDER_NAME = env.text("GPUAAS_PROVIDER_NAME", "gpuaas")
+CURRENCY = env.text("GPUAAS_CURRENCY", "EUR")
+BILLING_TIME_ZONE = env.text("GPUAAS_BILLING_TIME_ZONE", "Europe/Berlin")
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "django.contrib.postgres",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_filters",
+    "django_tables2",
+    "django_htmx",
+    "template_partials",
+    "csp",
+    "django_prometheus",
+    "channels",
+    "gpuaas.core",
+    "gpuaas.providers.sandbox",
+    "tenants",
+    "gpuaas.catalog",
+    "quotas",
+    "gpuaas.workspaces",
+    "gpuaas.metering",
+    "billing",
+    "gpuaas.api",
+    "gpuaas.live",
+    "frontend",
+]
+
+MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "gpuaas.core.middleware.RequestIdMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "django_prometheus.middleware.PrometheusAfterMiddleware",
+]
+
+ROOT_URLCONF = "gpuaas.urls"
+ASGI_APPLICATION = "gpuaas.asgi.application"
+WSGI_APPLICATION = "gpuaas.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "frontend" / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "frontend.context.console",
+            ],
+        },
+    },
+]
+
+DATABASES: dict[str, Any] = {}
+DATABASE_POOL = {
+    "min_size": 1,
+    "max_size": env.integer("GPUAAS_DATABASE_POOL", default=10, minimum=1),
+    "timeout": 10,
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_USER_MODEL = "tenants.User"
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "/"
+ACCOUNT_ADAPTER = "tenants.adapter.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "username*", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGOUT_REDIRECT_URL = "/"
+SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {}
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATIC_ROOT = env.text("GPUAAS_STATIC_ROOT", str(BASE_DIR / "staticfiles"))
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
+}
+
+BROKER_URL = env.text("GPUAAS_BROKER_URL", "redis://127.0.0.1:6379/0")
+CHANNELS_URL = env.text(
+    "GPUAAS_CHANNELS_URL", BROKER_URL if BROKER_URL.startswith("redis") else "redis://127.0.0.1:6379/1"
+)
+CHANNEL_LAYERS: dict[str, Any] = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [CHANNELS_URL]},
+    }
+}
+
+CELERY_BROKER_URL = BROKER_URL
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_TIME_LIMIT = 300
+CELERY_TASK_SOFT_TIME_LIMIT = 240
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A task that was taken by a worker that died comes back after this; the sweep is faster.
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 600}
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1}
+CELERY_BEAT_SCHEDULE: dict[str, Any] = {
+    "workspaces-sweep": {"task": "workspaces.sweep", "schedule": 3.0, "options": {"expires": 3}},
+    "workspaces-leases": {"task": "workspaces.leases", "schedule": 60.0, "options": {"expires": 60}},
+    "catalog-probe": {"task": "catalog.probe_due", "schedule": 5.0, "options": {"expires": 5}},
+    "metering-held": {"task": "metering.held_sync", "schedule": 10.0, "options": {"expires": 10}},
+    "quotas-check": {"task": "quotas.counters_check", "schedule": 86_400.0},
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "gpuaas.api.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "gpuaas.api.pagination.Cursor",
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "gpuaas.api.errors.exception_handler",
+    "DEFAULT_VERSIONING_CLASS": None,
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "gpuaas API",
+    "DESCRIPTION": "Rent GPU workspaces: request, watch, resize, use, pay. Errors have one shape; lists are cursor-paginated.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "SCHEMA_PATH_PREFIX": r"/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+DJANGO_TABLES2_TEMPLATE = "components/table.html"
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "style-src": ["'self'"],
+        "script-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "frame-ancestors": ["'none'"],
+        "base-uri": ["'self'"],
+        "form-action": ["'self'"],
+        "object-src": ["'none'"],
+    }
+}
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 12 * 3600
+SESSION_SAVE_EVERY_REQUEST = False
+
+LOGGING = logging_config(
+    level=env.text("GPUAAS_LOG_LEVEL", "INFO"), as_json=env.boolean("GPUAAS_LOG_JSON", default=not DEBUG)
+)
+LOGGING_CONFIG = "logging.config.dictConfig"

@@ -1,0 +1,31 @@
+"""The suite: an embedded PostgreSQL shared by all test processes, each with a database of its own.
+
+GPUAAS_TEST_DATABASE_URL names another server; GPUAAS_TEST_DB_SUFFIX keeps two runs on one machine apart.
+"""
+
+from gpuaas.core import env
+from gpuaas.settings.base import *  # noqa: F403  Django's own way to layer settings
+from gpuaas.settings.base import LOGGING
+
+from deploy.embedded import test_database_url, test_redis_url  # isort: skip
+
+DEBUG = False
+SECRET_KEY = "test-only-secret-key-that-signs-nothing-real"
+ENCRYPTION_KEYS = ["dGVzdC1vbmx5LWtleS10aGF0LWVuY3J5cHRzLW5vdGg="]
+ALLOWED_HOSTS = ["*"]
+_database = env.database("GPUAAS_TEST_DATABASE_URL", test_database_url())
+DATABASES = {
+    "default": {**_database, "TEST": {"NAME": "test_gpuaas" + env.text("GPUAAS_TEST_DB_SUFFIX", "")}},
+}
+BROKER_URL = CELERY_BROKER_URL = env.text("GPUAAS_TEST_REDIS_URL", test_redis_url())
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+# Services poke tasks on commit; in tests nobody listens and reconcilers are run by hand.
+CELERY_TASK_ALWAYS_EAGER = False
+QUEUE_ENABLED = env.boolean("GPUAAS_TEST_QUEUE", default=False)
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+LOGGING["root"]["level"] = "WARNING"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}

@@ -1,0 +1,168 @@
+"""Workspaces, the operations on them, and their timeline."""
+
+from django.db import models
+from django.db.models import Q
+
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.core.ids import short, uuid7
+from gpuaas.core.leases import Claimable
+from gpuaas.core.statemachine import TransitionRow
+from gpuaas.workspaces.states import AccessRole, OperationKind, StepState, WorkspaceState
+from tenants.models import Project, User
+
+
+class Workspace(Claimable):
+    """A tenant's slice of a site: flavors × counts, storage, members, lease."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="workspaces")
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="workspaces")
+    name = models.CharField(max_length=40)
+    state = models.CharField(max_length=16, choices=WorkspaceState, default=WorkspaceState.REQUESTED)
+    storage_gib = models.PositiveIntegerField(default=0)
+    lease_ends_at = models.DateTimeField()
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField()
+    ready_at = models.DateTimeField(null=True, blank=True)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    failure = models.CharField(max_length=500, blank=True)
+    conditions = models.JSONField(default=dict, blank=True)
+    observed = models.JSONField(
+        default=dict, blank=True
+    )  # hard, used, consumers, at: what the site last said
+    version = models.PositiveBigIntegerField(default=1)
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "name"],
+                condition=~Q(state="deleted"),
+                name="workspace_name_once_per_project",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=WorkspaceState.values), name="workspace_state_known"
+            ),
+        ]
+        indexes = [models.Index(fields=["project", "-id"], name="workspace_project_idx")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def external_name(self) -> str:
+        """The name at the site, from our id alone (plus the readable name): a lost answer is found again."""
+        return f"gpu-{short(self.id)}-{self.name}"
+
+
+class WorkspaceFlavor(models.Model):
+    """How many of a flavor are wanted, and how many the site has confirmed."""
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="flavors")
+    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="+")
+    count = models.PositiveIntegerField()
+    confirmed = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["workspace", "flavor"], name="workspace_flavor_once")]
+
+    def __str__(self) -> str:
+        return f"{self.count} × {self.flavor}"
+
+
+class WorkspaceMember(models.Model):
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="members")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="workspace_memberships")
+    role = models.CharField(max_length=16, choices=AccessRole)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["workspace", "user"], name="workspace_member_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user} ({self.role})"
+
+
+class Holding(models.Model):
+    """What a workspace held over [started_at, ended_at), confirmed by the site: the source of the "held" meters.
+
+    meter: `gpu_held` (devices of the flavor), `vcpu_held`, `memory_held`, `storage_held` (GiB). Whole seconds, UTC.
+    One open row per workspace × meter × flavor; a resize ends it and begins the next at the same second.
+    """
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="holdings")
+    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    meter = models.CharField(max_length=32)
+    quantity = models.PositiveBigIntegerField()
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "meter", "flavor"],
+                condition=Q(ended_at__isnull=True),
+                nulls_distinct=False,
+                name="holding_open_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True) | Q(ended_at__gte=models.F("started_at")),
+                name="holding_ends_after",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.quantity} {self.meter} of {self.workspace}"
+
+
+class WorkspaceTransition(TransitionRow):
+    subject = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="transitions")
+
+
+class Operation(models.Model):
+    """One thing asked of a workspace, with its steps: what the tenant watches live."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="operations")
+    kind = models.CharField(max_length=16, choices=OperationKind)
+    requested_by = models.CharField(max_length=150)
+    requested_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+    succeeded = models.BooleanField(null=True)
+    summary = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace"],
+                condition=Q(finished_at__isnull=True),
+                name="operation_one_open_per_workspace",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.workspace}"
+
+
+class Step(models.Model):
+    """A step of an operation; `detail` says in words what was seen or what is waited for."""
+
+    operation = models.ForeignKey(Operation, on_delete=models.CASCADE, related_name="steps")
+    position = models.PositiveSmallIntegerField()
+    key = models.CharField(max_length=32)
+    label = models.CharField(max_length=100)
+    state = models.CharField(max_length=16, choices=StepState, default=StepState.WAITING)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    detail = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [models.UniqueConstraint(fields=["operation", "key"], name="step_once_per_operation")]
+
+    def __str__(self) -> str:
+        return self.label

@@ -1,0 +1,113 @@
+"""Limits, the sellable capacity of sites, and the reservations that hold parts of both.
+
+A resource is a key: `gpu:<GPU type slug>` (devices), `vcpu` (cores), `memory` (GiB), `storage` (GiB).
+"""
+
+from django.db import models
+from django.db.models import F, Q
+
+from gpuaas.catalog.models import Site
+from gpuaas.core.ids import uuid7
+from tenants.models import Organization, Project
+
+
+class Limit(models.Model):
+    """The most of one resource that an organization or a project may hold at once.
+
+    hard NULL = unlimited, explicitly; no row = zero. `used` is the sum of held reservations, kept by `reserve`.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    organization = models.ForeignKey(
+        Organization, on_delete=models.CASCADE, related_name="limits", null=True, blank=True
+    )
+    project = models.ForeignKey(
+        Project, on_delete=models.CASCADE, related_name="limits", null=True, blank=True
+    )
+    resource = models.CharField(max_length=80)
+    hard = models.PositiveBigIntegerField(null=True, blank=True)
+    used = models.PositiveBigIntegerField(default=0)
+    version = models.PositiveBigIntegerField(default=1)
+
+    class Meta:
+        ordering = ["resource"]
+        constraints = [
+            models.UniqueConstraint(fields=["organization", "resource"], name="organization_limit_once"),
+            models.UniqueConstraint(fields=["project", "resource"], name="project_limit_once"),
+            models.CheckConstraint(
+                condition=Q(organization__isnull=True) ^ Q(project__isnull=True), name="limit_has_one_scope"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.resource} of {self.project or self.organization}"
+
+
+class SiteCapacity(models.Model):
+    """What may be promised of one resource at one site: sellable = healthy × oversubscription, rounded down.
+
+    hard NULL = not counted at this site. Lower than `used` evicts nobody and blocks new reservations.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="sellable")
+    resource = models.CharField(max_length=80)
+    healthy = models.PositiveBigIntegerField(default=0)
+    oversubscription_percent = models.PositiveIntegerField(default=100)
+    hard = models.PositiveBigIntegerField(null=True, blank=True)
+    used = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["site", "resource"]
+        constraints = [models.UniqueConstraint(fields=["site", "resource"], name="site_capacity_once")]
+
+    def __str__(self) -> str:
+        return f"{self.resource} at {self.site}"
+
+
+class ReservationState(models.TextChoices):
+    HELD = "held", "Held"
+    RELEASED = "released", "Released"
+
+
+class Reservation(models.Model):
+    """The part of limits and capacity that a holder (a workspace or cluster) holds, from request to release."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    holder_kind = models.CharField(max_length=16)
+    holder_id = models.UUIDField(db_index=True)
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="reservations")
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="reservations")
+    resource = models.CharField(max_length=80)
+    amount = models.PositiveBigIntegerField()
+    state = models.CharField(max_length=16, choices=ReservationState, default=ReservationState.HELD)
+    created_at = models.DateTimeField()
+    released_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["holder_id", "resource"],
+                condition=Q(state="held"),
+                name="holder_reserves_resource_once",
+            ),
+            models.CheckConstraint(condition=Q(amount__gt=0), name="reservation_is_positive"),
+            models.CheckConstraint(
+                condition=Q(state="held", released_at__isnull=True)
+                | Q(state="released", released_at__isnull=False),
+                name="reservation_released_has_time",
+            ),
+            models.CheckConstraint(
+                condition=Q(released_at__isnull=True) | Q(released_at__gte=F("created_at")),
+                name="reservation_released_after",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["project", "resource"], condition=Q(state="held"), name="reservation_held_idx"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.resource} for {self.holder_kind} {self.holder_id}"

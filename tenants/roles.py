@@ -1,0 +1,65 @@
+"""Who may do what: roles as one table of permissions. Everything that asks "may they?" asks this table.
+
+A role of the organization holds in all its projects. Operators and auditors are roles of the platform.
+"""
+
+from django.db import models
+
+
+class Permission(models.TextChoices):
+    """Also the scopes of API tokens: a token can do what both its scopes and its maker's roles allow."""
+
+    PROJECT_VIEW = "project:view", "see the project, its limits and members"
+    PROJECT_MANAGE = "project:manage", "change members and settings of the project"
+    WORKSPACE_VIEW = "workspace:view", "see workspaces, their usage and timeline"
+    WORKSPACE_CREATE = "workspace:create", "request, resize, extend and delete workspaces"
+    WORKSPACE_ACCESS = "workspace:access", "take a kubeconfig for workspaces"
+    TOKEN_MANAGE = "token:manage", "make and revoke API tokens of the project"
+    BILLING_VIEW = "billing:view", "see prices, charges and statements"
+    AUDIT_VIEW = "audit:view", "see the audit log"
+    ORGANIZATION_VIEW = "organization:view", "see the organization and its projects"
+    ORGANIZATION_MANAGE = "organization:manage", "make projects, change members of the organization"
+    PLATFORM_VIEW = "platform:view", "see sites, capacity, limits and money of all tenants"
+    PLATFORM_MANAGE = "platform:manage", "change sites, flavors, limits and rate cards"
+
+
+class OrganizationRole(models.TextChoices):
+    OWNER = "owner", "Owner"
+    BILLING = "billing", "Billing"
+
+
+class ProjectRole(models.TextChoices):
+    ADMIN = "admin", "Admin"
+    MEMBER = "member", "Member"
+    VIEWER = "viewer", "Viewer"
+
+
+class PlatformRole(models.TextChoices):
+    NONE = "", "None"
+    OPERATOR = "operator", "Operator"
+    AUDITOR = "auditor", "Auditor"
+
+
+_P = Permission
+VIEWER = frozenset({_P.PROJECT_VIEW, _P.WORKSPACE_VIEW, _P.BILLING_VIEW, _P.ORGANIZATION_VIEW})
+MEMBER = VIEWER | {_P.WORKSPACE_CREATE, _P.WORKSPACE_ACCESS}
+ADMIN = MEMBER | {_P.PROJECT_MANAGE, _P.TOKEN_MANAGE, _P.AUDIT_VIEW}
+BILLING = frozenset({_P.PROJECT_VIEW, _P.ORGANIZATION_VIEW, _P.BILLING_VIEW})
+OWNER = ADMIN | {_P.ORGANIZATION_MANAGE}
+AUDITOR = VIEWER | {_P.PLATFORM_VIEW, _P.AUDIT_VIEW}
+OPERATOR = frozenset(_P)
+
+PROJECT_PERMISSIONS: dict[str, frozenset[Permission]] = {
+    ProjectRole.VIEWER: VIEWER,
+    ProjectRole.MEMBER: MEMBER,
+    ProjectRole.ADMIN: ADMIN,
+}
+ORGANIZATION_PERMISSIONS: dict[str, frozenset[Permission]] = {
+    OrganizationRole.OWNER: OWNER,
+    OrganizationRole.BILLING: BILLING,
+}
+PLATFORM_PERMISSIONS: dict[str, frozenset[Permission]] = {
+    PlatformRole.NONE: frozenset(),
+    PlatformRole.AUDITOR: AUDITOR,
+    PlatformRole.OPERATOR: OPERATOR,
+}
