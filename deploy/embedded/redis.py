@@ -25,7 +25,7 @@ def start(folder: Path) -> str:
     port = int(json.loads(state.read_text())["port"]) if state.exists() else 0
     if port and _answers(port):
         return f"redis://127.0.0.1:{port}/0"
-    port = port if port and _is_free(port) else _free_port()
+    port = port if port and is_free(port) else free_port()
     state.write_text(json.dumps({"port": port}))
     command = [
         program(),
@@ -77,7 +77,7 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
     with socket.socket() as probe:
         try:
             probe.bind(("127.0.0.1", port))
@@ -86,7 +86,7 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

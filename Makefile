@@ -1,0 +1,84 @@
+# gpuaas: `make help` lists the commands. No root and no Docker for any of them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+BIN := .venv/bin
+STAMPS := .venv/.stamps
+FRONTEND_SOURCES := $(shell find frontend/src frontend/scripts frontend/package.json frontend/package-lock.json frontend/vite.config.ts \
+	frontend/tsconfig.json frontend/icons.txt frontend/templates -type f 2>/dev/null)
+PYTEST_WORKERS ?= 2
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMPS)/venv:
+	@test -n "$(PYTHON)" || { echo "gpuaas needs Python 3.11 or newer (Debian: apt install python3 python3-venv)"; exit 1; }
+	@$(PYTHON) -m venv .venv || { echo "python's venv module is missing (Debian: apt install python3-venv)"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/demo: $(STAMPS)/venv requirements/demo.txt
+	@echo "Installing the locked packages"
+	@$(BIN)/uv pip install --quiet --require-hashes --python $(BIN)/python -r requirements/demo.txt
+	@touch $@
+
+$(STAMPS)/test: $(STAMPS)/venv requirements/test.txt
+	@echo "Installing the locked packages of the suite"
+	@$(BIN)/uv pip install --quiet --require-hashes --python $(BIN)/python -r requirements/test.txt
+	@touch $@ $(STAMPS)/demo
+
+frontend/node_modules/.stamp: frontend/package-lock.json
+	@node -e 'process.exit(+process.versions.node.split(".")[0] < 20)' 2>/dev/null \
+		|| { echo "gpuaas needs Node.js 20 or newer with npm to build its front end"; exit 1; }
+	@echo "Installing the front end's packages"
+	@npm --prefix frontend ci --silent --no-audit --no-fund
+	@touch $@
+
+frontend/static/frontend/.stamp: frontend/node_modules/.stamp $(FRONTEND_SOURCES)
+	@echo "Building the front end"
+	@npm --prefix frontend run --silent build
+	@touch $@
+
+.PHONY: demo demo-reset lab lab-down
+demo: $(STAMPS)/demo frontend/static/frontend/.stamp ## the portal with embedded services and a sandbox site; Ctrl-C stops all of it
+	@$(BIN)/python -m deploy.embedded.demo up
+
+demo-reset: $(STAMPS)/demo ## forget the demo's data
+	@$(BIN)/python -m deploy.embedded.demo reset
+
+lab: $(STAMPS)/demo ## beside a running demo: a real Kubernetes control plane, attached as a site
+	@$(BIN)/python -m deploy.embedded.demo lab
+
+lab-down: $(STAMPS)/demo ## stop the lab's control plane
+	@$(BIN)/python -m deploy.lab.kubernetes down
+
+.PHONY: test check lint bench openapi lock
+test: $(STAMPS)/test frontend/static/frontend/.stamp ## the whole suite, on a real PostgreSQL, Kubernetes control plane and browser
+	@$(BIN)/python -m deploy.testing prepare
+	@$(BIN)/python -m deploy.testing run -n $(PYTEST_WORKERS)
+
+check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, templates, migrations, front end
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/djlint --quiet --check --lint frontend/templates
+	@npm --prefix frontend run --silent check
+	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
+	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py check
+
+lint: $(STAMPS)/test ## repair what ruff and djlint can repair
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet . ; $(BIN)/djlint --quiet --reformat frontend/templates || true
+
+bench: $(STAMPS)/test ## ratios against a floor measured in the same run
+	@$(BIN)/python -m tests.bench
+
+openapi: $(STAMPS)/test ## write the API's document anew
+	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.v1.yaml
+
+lock: $(STAMPS)/venv ## newest versions into the locks
+	@for name in bootstrap base demo test; do $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-emit-index-url requirements/$$name.in -o requirements/$$name.txt; done

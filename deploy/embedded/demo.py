@@ -1,0 +1,163 @@
+"""`make demo`, `make demo-reset` and `make lab`: one portal on this machine, everything under .demo/.
+
+up: services, migrations, seed, then web + worker + scheduler + meter until Ctrl-C, which stops all of it. Data stays.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from deploy.embedded import postgres, redis
+from deploy.embedded.environment import demo_environment, demo_stop
+from deploy.embedded.redis import free_port, is_free
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / ".demo"
+STATE = FOLDER / "running.json"
+WEB_SECONDS = 60.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m deploy.embedded.demo")
+    parser.add_argument("command", choices=["up", "reset", "lab"])
+    command = parser.parse_args().command
+    os.chdir(ROOT)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuaas.settings.demo")
+    return {"up": up, "reset": reset, "lab": lab}[command]()
+
+
+def up() -> int:
+    if running():
+        print(f"The demo already runs at {running()}")
+        return 1
+    started = time.monotonic()
+    environment = demo_environment(FOLDER)
+    os.environ.update(
+        GPUAAS_DATABASE_URL=environment.database_url,
+        GPUAAS_BROKER_URL=environment.redis_url,
+        GPUAAS_BEAT_SCHEDULE=str(FOLDER / "beat"),
+        PATH=f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+    )
+    try:
+        manage("migrate", "--verbosity", "0")
+        subprocess.run([sys.executable, "-m", "deploy.embedded.seed"], check=True)
+        return serve(started)
+    finally:
+        STATE.unlink(missing_ok=True)
+        demo_stop(FOLDER)
+        print("Stopped. The data is kept; `make demo` brings it back, `make demo-reset` forgets it.")
+
+
+def serve(started: float) -> int:
+    """Run the Procfile until a signal or until one of its processes ends."""
+    from honcho.environ import parse_procfile
+    from honcho.manager import Manager
+
+    port = int(os.environ.get("PORT", "8000"))
+    port = port if is_free(port) else free_port()
+    url = f"http://127.0.0.1:{port}"
+    os.environ.update(PORT=str(port), GPUAAS_PUBLIC_URL=url)
+    STATE.write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
+    manager = Manager()
+    for name, command in parse_procfile((ROOT / "Procfile").read_text(encoding="utf-8")).processes.items():
+        manager.add_process(name, f"exec {command}", quiet=False, env=dict(os.environ), cwd=str(ROOT))
+    threading.Thread(target=announce, args=(url, started), daemon=True).start()
+    signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGINT))
+    manager.loop()
+    return int(manager.returncode or 0) if manager.returncode not in {130, -2} else 0
+
+
+def announce(url: str, started: float) -> None:
+    """Say where it is and how to get in, once it answers."""
+    if not wait_for(url + "/accounts/login/", WEB_SECONDS):
+        print(
+            f"The portal does not answer at {url} after {WEB_SECONDS:.0f} s; see the lines above.", flush=True
+        )
+        return
+    lines = [
+        "",
+        f"  gpuaas is ready at {url} ({time.monotonic() - started:.0f} s)",
+        "",
+        "  alice   owner of an organization, project weather-lm     password: demo",
+        "  bob     her teammate                                     password: demo",
+        "  charlie another organization                             password: demo",
+        "  olga    operator of the platform                         password: demo",
+        "",
+        f"  API {url}/api/docs/   ·   Ctrl-C stops all of it   ·   `make lab` in another terminal adds a real Kubernetes",
+        "",
+    ]
+    print("\n".join(lines), flush=True)
+
+
+def wait_for(url: str, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return True
+        except urllib.error.HTTPError:
+            return False
+        except OSError:
+            time.sleep(0.2)
+    return False
+
+
+def running() -> str | None:
+    """The address of the demo that runs, if one does."""
+    if not STATE.exists():
+        return None
+    state = json.loads(STATE.read_text(encoding="utf-8"))
+    try:
+        os.kill(int(state["pid"]), 0)
+    except ProcessLookupError:
+        STATE.unlink(missing_ok=True)
+        return None
+    return str(state["url"])
+
+
+def reset() -> int:
+    if running():
+        print("Stop the demo first (Ctrl-C in its terminal).")
+        return 1
+    redis.stop(FOLDER / "redis")
+    postgres.stop(FOLDER / "postgres")
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    print("The demo's data is gone.")
+    return 0
+
+
+def lab() -> int:
+    """Start the lab and attach it to the demo as site `lab`; its GPU types appear in the catalog by themselves."""
+    url = running()
+    if not url:
+        print("Start `make demo` in another terminal first.")
+        return 1
+    from deploy.lab.kubernetes import Lab
+
+    control_plane = Lab()
+    control_plane.up()
+    environment = demo_environment(FOLDER)
+    os.environ.update(GPUAAS_DATABASE_URL=environment.database_url, GPUAAS_BROKER_URL=environment.redis_url)
+    kubeconfig = str(control_plane.kubeconfig)
+    subprocess.run([sys.executable, "-m", "deploy.embedded.seed", "--lab", kubeconfig], check=True)
+    print(
+        f"\n  The site `lab` is in the catalog of {url}/workspaces/new/\n  kubectl: {control_plane.kubectl}\n"
+    )
+    return 0
+
+
+def manage(*arguments: str) -> None:
+    subprocess.run([sys.executable, "manage.py", *arguments], check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""`make test`: see that everything the suite needs is here, run it, and say in the closing lines what was skipped and why.
+
+Python packages and the front end are installed by make; here come the browser and the lab's programs.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m deploy.testing")
+    parser.add_argument("command", choices=["prepare", "run"])
+    parser.add_argument("-n", "--workers", default="2")
+    options, rest = parser.parse_known_args()
+    os.chdir(ROOT)
+    return prepare() if options.command == "prepare" else run(options.workers, rest)
+
+
+def prepare() -> int:
+    missing = [sentence for sentence in (browser_missing(), lab_missing()) if sentence]
+    for sentence in missing:
+        print(f"make test: {sentence}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+def browser() -> str | None:
+    return os.environ.get("GPUAAS_CHROMIUM") or next(
+        (path for name in BROWSERS if (path := shutil.which(name))), None
+    )
+
+
+def browser_missing() -> str | None:
+    """Install the system's Chromium where we may (root on a Debian-like machine), else say what to install."""
+    if browser() is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        print("Installing Chromium", flush=True)
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for words in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", "chromium"]):
+            subprocess.run(["apt-get", *words], env=environment, check=False, stdout=subprocess.DEVNULL)
+    if browser() is None:
+        return (
+            "the browser tests need Chromium (Debian: apt install chromium), or GPUAAS_CHROMIUM=/path/to/it"
+        )
+    return None
+
+
+def lab_missing() -> str | None:
+    """Build the control plane's programs once; they are cached."""
+    if os.environ.get("GPUAAS_LAB_KUBECONFIG"):
+        return None
+    done = subprocess.run([sys.executable, "-m", "deploy.lab.kubernetes", "build"], check=False)
+    if done.returncode:
+        return "the lab's programs could not be built (see above); Go 1.26 or KUBEBUILDER_ASSETS is needed"
+    return None
+
+
+def run(workers: str, rest: list[str]) -> int:
+    command = [sys.executable, "-m", "pytest", "-n", workers, "--dist", "loadgroup", "-q", *rest]
+    done = subprocess.run(command, check=False)
+    subprocess.run([sys.executable, "-m", "tests.lab.stop"], check=False)
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
