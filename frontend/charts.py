@@ -1,0 +1,55 @@
+"""What a chart is drawn from; the same numbers make its table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frontend.components import Number
+
+
+@dataclass(frozen=True)
+class Series:
+    """One color of a chart. `expected` says from which index on values are an estimate (hatched)."""
+
+    name: str
+    values: tuple[Number, ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart and its table, drawn from the same numbers. Order series by size: the ramp goes by rank."""
+
+    id: str
+    title: str
+    labels: tuple[str, ...]
+    series: tuple[Series, ...]
+    kind: str = "stack"
+    unit: str = ""
+    prefix: str = ""
+    expected_from: int | None = None
+    limit: Number | None = None
+    limit_label: str = ""
+    label_head: str = "Day"
+    note: str = ""
+
+    @property
+    def rows(self) -> tuple[tuple[str, tuple[Number, ...], Number], ...]:
+        found = []
+        for place, label in enumerate(self.labels):
+            values = tuple(series.values[place] for series in self.series)
+            found.append((label, values, sum(values[1:], values[0]) if values else 0))
+        return tuple(found)
+
+    @property
+    def data(self) -> dict[str, object]:
+        """The JSON the script draws from; Decimals become floats only for pixels."""
+        return {
+            "kind": self.kind,
+            "labels": self.labels,
+            "unit": self.unit,
+            "prefix": self.prefix,
+            "expectedFrom": self.expected_from,
+            "limit": None if self.limit is None else float(self.limit),
+            "limitLabel": self.limit_label,
+            "series": [{"name": s.name, "values": [float(v) for v in s.values]} for s in self.series],
+        }

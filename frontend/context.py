@@ -1,0 +1,65 @@
+"""What every page of the console knows. Queries nothing: a middleware or view puts `Console` on the request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils import timezone
+
+from frontend import components, nav
+
+THEMES = ("light", "dark")
+
+
+@dataclass(frozen=True)
+class Console:
+    """Where the reader stands: `request.console = Console(...)`.
+
+    `project` and `organization` are shown as they are; `projects` fills the switcher; `counts` are keyed by the
+    URL name's last part ("workspaces"); `scope` holds what menu URLs are reversed with; `topics` is what the page
+    listens to, for example ("project:7f3a…",).
+    """
+
+    project: str = ""
+    organization: str = ""
+    projects: tuple[nav.Choice, ...] = ()
+    is_operator: bool = False
+    operator_view: bool = False
+    time_zone: str = ""
+    now: datetime = field(default_factory=timezone.now)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    scope: Mapping[str, object] = field(default_factory=dict)
+    topics: tuple[str, ...] = ()
+    unread: int = 0
+
+
+def attach(request: HttpRequest, console: Console) -> None:
+    """Put the reader's place on the request, for the context processor to find."""
+    vars(request)["console"] = console
+
+
+def console(request: HttpRequest) -> dict[str, object]:
+    """The context processor. Works on error pages too, where nothing was put on the request."""
+    found = getattr(request, "console", None)
+    here = found if isinstance(found, Console) else Console()
+    user = getattr(request, "user", None)
+    theme = request.COOKIES.get("theme", "")
+    return {
+        "console": here,
+        "nav": nav.menu(
+            path=request.path,
+            operator=here.operator_view,
+            scope=here.scope,
+            counts=here.counts,
+            signed_in=bool(user is not None and user.is_authenticated),
+        ),
+        "tones": tuple(components.Tone),
+        "theme": theme if theme in THEMES else "",
+        "provider_name": getattr(settings, "PROVIDER_NAME", "gpuaas"),
+        "zone": ZoneInfo(here.time_zone or getattr(settings, "BILLING_TIME_ZONE", "UTC")),
+    }

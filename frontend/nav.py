@@ -1,0 +1,170 @@
+"""The menu: which places there are, and where the reader stands.
+
+An entry whose URL name does not resolve is left out, so a room can be absent without breaking the shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.urls import NoReverseMatch, reverse
+
+
+@dataclass(frozen=True)
+class NavItem:
+    label: str
+    url: str
+    icon: str
+    key: str = ""
+    count: int | None = None
+    current: bool = False
+
+
+@dataclass(frozen=True)
+class NavSection:
+    title: str
+    items: tuple[NavItem, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An entry of the project switcher."""
+
+    label: str
+    url: str
+    note: str = ""
+    current: bool = False
+
+
+@dataclass(frozen=True)
+class Crumb:
+    label: str
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A menu entry before its URL is known. `args` name what the scope must supply to reverse it."""
+
+    label: str
+    url_name: str
+    icon: str
+    key: str = ""
+    args: tuple[str, ...] = ()
+
+
+PROJECT = ("project",)
+ORGANIZATION = ("organization",)
+
+TENANT_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
+    (
+        "",
+        (
+            Place("Home", "frontend:home", "home", "h"),
+            Place("Workspaces", "frontend:workspaces", "stack-2", "w"),
+            Place("Clusters", "frontend:clusters", "topology-star-3", "k"),
+            Place("New workspace", "frontend:workspace_new", "plus", "n"),
+        ),
+    ),
+    (
+        "Project",
+        (
+            Place("Usage and cost", "frontend:usage", "chart-bar", "u"),
+            Place("Limits and budget", "frontend:limits", "gauge", "l"),
+            Place("Requests", "frontend:requests", "checklist", "r"),
+            Place("Members", "frontend:members", "users", "m"),
+            Place("API tokens", "frontend:tokens", "key", "t"),
+        ),
+    ),
+    (
+        "Organization",
+        (
+            Place("Projects", "frontend:projects", "building", "p"),
+            Place("Invoices", "frontend:invoices", "receipt-2", "i"),
+        ),
+    ),
+)
+
+OPERATOR_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
+    (
+        "",
+        (
+            Place("Overview", "frontend:operator", "layout-dashboard", "o"),
+            Place("Approvals", "frontend:operator_requests", "checklist", "a"),
+            Place("Drift", "frontend:operator_drift", "git-compare", "d"),
+        ),
+    ),
+    (
+        "Supply",
+        (
+            Place("Sites", "frontend:operator_sites", "server-2", "s"),
+            Place("Capacity", "frontend:operator_capacity", "grid-dots", "c"),
+            Place("Flavors", "frontend:operator_flavors", "cpu", "f"),
+        ),
+    ),
+    (
+        "Tenants",
+        (
+            Place("Organizations", "frontend:operator_organizations", "building", "g"),
+            Place("Limits", "frontend:operator_limits", "gauge", "l"),
+            Place("Workspaces", "frontend:operator_workspaces", "stack-2", "w"),
+        ),
+    ),
+    (
+        "Money",
+        (
+            Place("Usage", "frontend:operator_usage", "chart-bar", "u"),
+            Place("Rate cards", "frontend:operator_rate_cards", "tags", "y"),
+            Place("Invoices", "frontend:operator_invoices", "receipt-2", "i"),
+        ),
+    ),
+    ("Record", (Place("Audit log", "frontend:operator_audit", "history", "e"),)),
+)
+
+REFERENCE_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
+    ("Reference", (Place("API", "api:docs", "book"), Place("Parts", "parts:index", "components"))),
+)
+
+
+def resolve(place: Place, scope: Mapping[str, object]) -> str:
+    """The URL of a place, or nothing where the room is absent or the scope does not name what it needs."""
+    if any(name not in scope for name in place.args):
+        return ""
+    try:
+        return reverse(place.url_name, kwargs={name: scope[name] for name in place.args} or None)
+    except NoReverseMatch:
+        return ""
+
+
+def menu(
+    *,
+    path: str,
+    operator: bool,
+    scope: Mapping[str, object],
+    counts: Mapping[str, int],
+    signed_in: bool = True,
+) -> tuple[NavSection, ...]:
+    """The sections with at least one place. The longest URL that leads to `path` is the current one."""
+    sections = (OPERATOR_MENU if operator else TENANT_MENU) if signed_in else ()
+    found = [
+        (title, [(place, url) for place in places if (url := resolve(place, scope))])
+        for title, places in sections + REFERENCE_MENU
+    ]
+    urls = [url for _, places in found for _, url in places]
+    here = max((url for url in urls if leads_to(url, path)), key=len, default="")
+    return tuple(
+        NavSection(
+            title,
+            tuple(
+                NavItem(p.label, url, p.icon, p.key, counts.get(p.url_name.rpartition(":")[2]), url == here)
+                for p, url in places
+            ),
+        )
+        for title, places in found
+        if places
+    )
+
+
+def leads_to(url: str, path: str) -> bool:
+    return path == url or (url != "/" and path.startswith(url if url.endswith("/") else f"{url}/"))

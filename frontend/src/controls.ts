@@ -1,0 +1,99 @@
+import { all, one, onClick } from "./dom";
+
+function step(button: HTMLElement): void {
+  const input = button.closest("[data-stepper]")?.querySelector<HTMLInputElement>("input");
+  if (!input) return;
+  const by = Number(button.dataset["step"]) * (Number(input.step) || 1);
+  const low = input.min === "" ? -Infinity : Number(input.min);
+  const high = input.max === "" ? Infinity : Number(input.max);
+  input.value = String(Math.min(high, Math.max(low, (Number(input.value) || 0) + by)));
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+  input.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+function readNode(node: HTMLElement): void {
+  const map = node.closest<HTMLElement>("[data-map]");
+  const readout = map && one("[data-map-readout]", map);
+  if (!map || !readout) return;
+  all(".g-node[aria-pressed=true]", map).forEach((other) => other.setAttribute("aria-pressed", "false"));
+  node.setAttribute("aria-pressed", "true");
+  const { name = "", counts = "", detail = "", url = "" } = node.dataset;
+  const parts: Node[] = [Object.assign(document.createElement("b"), { textContent: name })];
+  for (const text of [counts, detail].filter(Boolean)) {
+    parts.push(Object.assign(document.createElement("span"), { textContent: text }));
+  }
+  if (url) parts.push(Object.assign(document.createElement("a"), { href: url, textContent: "Open node" }));
+  readout.replaceChildren(...parts);
+}
+
+function focusNode(node: HTMLElement | undefined): void {
+  if (!node) return;
+  all(".g-node", node.parentElement ?? document).forEach((other) => (other.tabIndex = other === node ? 0 : -1));
+  node.focus();
+}
+
+function walkMap(event: KeyboardEvent): void {
+  const node = event.target instanceof Element ? event.target.closest<HTMLElement>(".g-node") : null;
+  const map = node?.closest<HTMLElement>("[data-map]");
+  if (!node || !map) return;
+  const row = all(".g-node", node.parentElement ?? map);
+  const groups = all(".g-map__nodes", map);
+  const place = row.indexOf(node);
+  const group = groups.indexOf(node.parentElement as HTMLElement);
+  const beside = (step: number): HTMLElement | undefined => {
+    const other = groups[group + step];
+    const nodes = other ? all(".g-node", other) : [];
+    return nodes[Math.min(place, nodes.length - 1)];
+  };
+  const moves: Record<string, () => HTMLElement | undefined> = {
+    ArrowRight: () => row[place + 1],
+    ArrowLeft: () => row[place - 1],
+    ArrowDown: () => beside(1),
+    ArrowUp: () => beside(-1),
+    Home: () => row[0],
+    End: () => row[row.length - 1],
+  };
+  const move = moves[event.key];
+  if (!move) return;
+  focusNode(move());
+  event.preventDefault();
+}
+
+/** `<div data-bulk hidden>` above a table shows while rows are chosen; `[data-bulk-count]` says how many. */
+function countChosen(event: Event): void {
+  const box = event.target;
+  if (!(box instanceof HTMLInputElement) || !box.closest(".g-check")) return;
+  const table = box.closest<HTMLElement>("[data-rows]");
+  if (!table) return;
+  const boxes = all<HTMLInputElement>("tbody .g-check input", table);
+  if (box.closest("thead")) boxes.forEach((other) => (other.checked = box.checked));
+  const chosen = boxes.filter((other) => other.checked).length;
+  const head = one<HTMLInputElement>("thead .g-check input", table);
+  if (head) {
+    head.checked = chosen === boxes.length;
+    head.indeterminate = chosen > 0 && chosen < boxes.length;
+  }
+  const bar = one("[data-bulk]", table.closest(".card") ?? document);
+  bar?.toggleAttribute("hidden", chosen === 0);
+  const count = bar && one("[data-bulk-count]", bar);
+  if (count) count.textContent = `${chosen} selected`;
+}
+
+/** `<input data-filter="#table">` hides the rows that do not hold every word. */
+function filterRows(event: Event): void {
+  const input = event.target;
+  if (!(input instanceof HTMLInputElement) || !input.dataset["filter"]) return;
+  const words = input.value.toLowerCase().split(/\s+/);
+  for (const row of all(`${input.dataset["filter"]} tbody tr`)) {
+    row.hidden = !words.every((word) => row.textContent?.toLowerCase().includes(word));
+  }
+}
+
+export function startControls(): void {
+  onClick("[data-step]", step);
+  onClick(".g-node", (node) => { readNode(node); focusNode(node); });
+  onClick("[data-print-page]", () => window.print());
+  document.addEventListener("keydown", walkMap);
+  document.addEventListener("change", countChosen);
+  document.addEventListener("input", filterRows);
+}

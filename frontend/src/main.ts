@@ -1,0 +1,30 @@
+import "@fontsource-variable/inter/wght.css";
+import "./styles/tabler.scss";
+import "./styles/index.css";
+import favicon from "./favicon.svg?url&no-inline";
+import sprite from "./sprite.svg?url&no-inline";
+import htmx from "htmx.org";
+import { startCharts } from "./charts";
+import { startControls } from "./controls";
+import { startCopy } from "./copy";
+import { startKeyboard } from "./keyboard";
+import { startLive } from "./live";
+import { startOverlays } from "./overlays";
+import { startPalette } from "./palette";
+import { startTheme } from "./theme";
+import { startToasts } from "./toasts";
+
+// The page's own markup is the only script it trusts: no eval, no styles or scripts that arrive in a fragment.
+Object.assign(htmx.config, { includeIndicatorStyles: false, allowEval: false, allowScriptTags: false });
+// Named here so that both files are built and stand in the manifest, where templates look for them.
+document.documentElement.dataset["assets"] = `${sprite} ${favicon}`.length ? "ready" : "";
+
+startTheme();
+startOverlays();
+startToasts();
+startCopy();
+startControls();
+startPalette();
+startKeyboard();
+startCharts();
+startLive();

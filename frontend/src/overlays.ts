@@ -1,0 +1,82 @@
+import { all, one, onClick } from "./dom";
+
+let opener: HTMLElement | null = null;
+
+export function openDialog(id: string): void {
+  const dialog = document.getElementById(id);
+  if (!(dialog instanceof HTMLDialogElement) || dialog.open) return;
+  dialog.showModal();
+  one<HTMLInputElement>("input:not([type=hidden]):not([type=checkbox])", dialog)?.focus();
+}
+
+function closeMenus(except?: Element): void {
+  for (const button of all("[data-menu-open][aria-expanded=true]")) {
+    if (button === except) continue;
+    button.setAttribute("aria-expanded", "false");
+    document.getElementById(button.dataset["menuOpen"] ?? "")?.setAttribute("hidden", "");
+  }
+}
+
+function toggleMenu(button: HTMLElement): void {
+  const menu = document.getElementById(button.dataset["menuOpen"] ?? "");
+  if (!menu) return;
+  const open = menu.hidden;
+  closeMenus(button);
+  menu.hidden = !open;
+  button.setAttribute("aria-expanded", String(open));
+  if (open) one("a, button", menu)?.focus();
+}
+
+function moveInMenu(event: KeyboardEvent): void {
+  const menu = event.target instanceof Element ? event.target.closest<HTMLElement>(".dropdown-menu:not(.dropdown-menu--shown)") : null;
+  if (!menu || (event.key !== "ArrowDown" && event.key !== "ArrowUp")) return;
+  const items = all(".dropdown-item", menu);
+  const here = items.indexOf(document.activeElement as HTMLElement);
+  const step = event.key === "ArrowDown" ? 1 : -1;
+  items[(here + step + items.length) % items.length]?.focus();
+  event.preventDefault();
+}
+
+function setDrawer(open: boolean): void {
+  const side = document.getElementById("side");
+  const button = one("[data-drawer-open]");
+  if (!side || !button) return;
+  side.toggleAttribute("data-open", open);
+  button.setAttribute("aria-expanded", String(open));
+  if (open) one("a", side)?.focus();
+  else if (side.contains(document.activeElement)) button.focus();
+}
+
+function checkName(event: Event): void {
+  const input = event.target;
+  if (!(input instanceof HTMLInputElement) || input.name !== "confirm_name") return;
+  const dialog = input.closest<HTMLDialogElement>("dialog[data-confirm-name]");
+  const submit = dialog && one<HTMLButtonElement>("button[type=submit]", dialog);
+  if (dialog && submit) submit.disabled = input.value !== dialog.dataset["confirmName"];
+}
+
+export function startOverlays(): void {
+  onClick("[data-dialog]", (button) => { opener = button; closeMenus(); openDialog(button.dataset["dialog"] ?? ""); });
+  onClick("[data-dialog-close]", (button) => button.closest("dialog")?.close());
+  onClick("dialog", (dialog, event) => { if (event.target === dialog) (dialog as HTMLDialogElement).close(); });
+  onClick("[data-menu-open]", toggleMenu);
+  onClick("[data-drawer-open]", () => setDrawer(true));
+  onClick("[data-drawer-close]", () => setDrawer(false));
+  document.addEventListener("click", (event) => {
+    if (event.target instanceof Element && !event.target.closest("[data-menu-open], .dropdown-menu")) closeMenus();
+  });
+  document.addEventListener("close", () => { opener?.focus(); opener = null; }, true);
+  document.addEventListener("input", checkName);
+  document.addEventListener("keydown", (event) => {
+    moveInMenu(event);
+    if (event.key !== "Escape") return;
+    const button = one("[data-menu-open][aria-expanded=true]");
+    closeMenus();
+    button?.focus();
+    setDrawer(false);
+  });
+  // A row asks for its drawer with hx-target="#drawer-body"; what arrives opens it.
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if ((event.target as Element).id === "drawer-body") openDialog("drawer");
+  });
+}

@@ -1,0 +1,80 @@
+import htmx from "htmx.org";
+import { all, one, onClick } from "./dom";
+
+/** What a response says in `HX-Trigger: {"toast": {"tone": "ok", "title": "…", "undo": "/…"}}`. */
+export interface Toast {
+  tone?: string;
+  title?: string;
+  text?: string;
+  undo?: string;
+  label?: string;
+  value?: string;
+}
+
+const SECONDS = 8;
+
+function startClock(toast: HTMLElement): void {
+  if (toast.hasAttribute("data-sticky") || toast.hasAttribute("data-timed")) return;
+  toast.setAttribute("data-timed", "");
+  let timer = 0;
+  const run = (): void => { timer = window.setTimeout(() => toast.remove(), SECONDS * 1000); };
+  const hold = (): void => window.clearTimeout(timer);
+  toast.addEventListener("pointerenter", hold);
+  toast.addEventListener("focusin", hold);
+  toast.addEventListener("pointerleave", run);
+  toast.addEventListener("focusout", run);
+  run();
+}
+
+function glyph(tone: string): Node | null {
+  const template = one<HTMLTemplateElement>(`template[data-glyph="${CSS.escape(tone)}"]`);
+  return template?.content.firstElementChild?.cloneNode(true) ?? null;
+}
+
+function fill(element: HTMLElement, toast: Toast): void {
+  const tone = toast.tone ?? "ok";
+  element.dataset["tone"] = tone;
+  element.setAttribute("role", tone === "bad" ? "alert" : "status");
+  element.toggleAttribute("data-sticky", tone === "bad");
+  const mark = glyph(tone);
+  if (mark) one(".g-glyph", element)?.replaceWith(mark);
+  const title = one(".toast__title", element);
+  if (title) title.textContent = toast.title ?? toast.value ?? "";
+  if (toast.text) {
+    const text = document.createElement("p");
+    text.textContent = toast.text;
+    title?.after(text);
+  }
+  const undo = one("[hx-post]", element);
+  if (undo && toast.undo) {
+    undo.setAttribute("hx-post", toast.undo);
+    undo.textContent = toast.label ?? "Undo";
+  } else undo?.remove();
+}
+
+export function showToast(toast: Toast): void {
+  const region = document.getElementById("toasts");
+  const template = one<HTMLTemplateElement>("#toast-template");
+  const element = template?.content.firstElementChild?.cloneNode(true);
+  if (!region || !(element instanceof HTMLElement)) return;
+  fill(element, toast);
+  region.append(element);
+  htmx.process(element);
+  startClock(element);
+}
+
+function explainFailure(event: Event): void {
+  const { xhr } = (event as CustomEvent<{ xhr: XMLHttpRequest }>).detail;
+  if (xhr.getResponseHeader("HX-Trigger")?.includes("toast")) return;
+  const text = xhr.status === 403 ? "You may not do this, or the page is out of date." : "Try again; if it stays, tell your operator.";
+  showToast({ tone: "bad", title: xhr.status ? `Not done (${xhr.status})` : "The portal does not answer", text });
+}
+
+export function startToasts(): void {
+  document.addEventListener("toast", (event) => showToast((event as CustomEvent<Toast>).detail));
+  document.addEventListener("htmx:responseError", explainFailure);
+  document.addEventListener("htmx:sendError", explainFailure);
+  onClick("[data-toast-close]", (button) => button.closest(".toast")?.remove());
+  onClick(".toast [hx-post]", (button) => button.closest(".toast")?.setAttribute("hidden", ""));
+  all("#toasts > .toast").forEach(startClock);
+}
