@@ -1,0 +1,244 @@
+"""One control plane: started, brought back, interrupted on purpose, and stopped."""
+
+import contextlib
+import dataclasses
+import http.client
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from deploy.lab.kubernetes.client import Client
+from deploy.lab.kubernetes.controlplane import PORTS, START_ORDER, ControlPlane, program_name
+from deploy.lab.kubernetes.errors import ApiError, LabError
+from deploy.lab.kubernetes.locks import locked
+from deploy.lab.kubernetes.nodes import Topology
+from deploy.lab.kubernetes.processes import Process
+from deploy.lab.kubernetes.programs import Programs, Report
+from deploy.lab.kubernetes.settings import CACHE, DEFAULT_PORT_BASE, DEFAULT_STATE_DIR, Settings, wait_limit
+
+PORT_BASE_TRIES = 20
+SERVERS, FOLLOWERS = START_ORDER[:2], START_ORDER[2:]
+DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
+NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+
+
+def print_report(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramStatus:
+    name: str
+    pid: int | None
+    memory_mib: int
+
+
+class Lab:
+    """Everything of one lab is in its state folder, so that any process can take it over from any other."""
+
+    def __init__(
+        self,
+        *,
+        state_dir: Path | str = DEFAULT_STATE_DIR,
+        report: Report = print_report,
+        programs: Programs | None = None,
+    ) -> None:
+        self.state_dir = Path(state_dir).absolute()
+        self._report = report
+        self._programs = programs or Programs()
+        self._processes = {name: Process(self.state_dir, name) for name in START_ORDER}
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The admin's; it is there after `up`."""
+        return self._plane().kubeconfig("admin")
+
+    @property
+    def kubectl(self) -> Path:
+        return self._programs.path("kubectl")
+
+    @property
+    def server(self) -> str:
+        return self._plane().server
+
+    def status(self) -> list[ProgramStatus]:
+        return [ProgramStatus(p.name, p.pid(), p.memory_mib()) for p in self._processes.values()]
+
+    def build(self) -> None:
+        """Only the programs: what takes minutes, once per machine."""
+        self._programs.ensure(self._report)
+
+    def up(
+        self,
+        *,
+        fresh: bool = False,
+        port_base: int | None = None,
+        topology: Path | str | None = None,
+        admission_plugins: str | None = None,
+        feature_gates: str | None = None,
+        audit: bool | None = None,
+    ) -> None:
+        """Returns when all of it is ready. Starts only what does not run as wanted; None means: as before."""
+        self.build()
+        with self._locked():
+            wanted = self._settings().changed(
+                topology=str(Path(topology).absolute()) if topology else None,
+                admission_plugins=admission_plugins,
+                feature_gates=feature_gates,
+                audit=audit,
+            )
+            nodes = Topology(Path(wanted.topology))
+            if fresh:
+                self._stop_all()
+                shutil.rmtree(self.state_dir / "etcd", ignore_errors=True)
+            with self._ports(wanted, port_base) as settings:
+                plane = ControlPlane(self.state_dir, settings, self._programs)
+                plane.write_files()
+                settings.save(self._settings_path)
+                self._start_all(plane, nodes)
+            self._report(f"ready: {len(nodes.node_names())} nodes at {plane.server}")
+
+    def down(self, *, purge: bool = False) -> None:
+        """Stops what this lab started and nothing else; the data stay unless they are purged."""
+        if not self.state_dir.exists():
+            return
+        with self._locked():
+            self._stop_all()
+            if purge:
+                shutil.rmtree(self.state_dir, ignore_errors=True)
+
+    def start_program(self, name: str) -> None:
+        """Undoes `stop_program`, and returns when the API server answers, where that was it."""
+        name = program_name(name)
+        if not self._settings_path.exists():
+            raise LabError(f"there is no lab in {self.state_dir}; `up` makes one")
+        self.build()
+        with self._locked():
+            plane = self._plane()
+            started = self._start(plane, name)
+            if name in SERVERS and self._processes["kube-apiserver"].pid():
+                self._wait_api(plane)
+                self._start_followers(
+                    plane, again=started, names=[n for n in FOLLOWERS if self._processes[n].pid()]
+                )
+
+    def stop_program(self, name: str, *, kill: bool = False) -> None:
+        """For tests of an outage; `up` or `start_program` ends it."""
+        with self._locked():
+            self._processes[program_name(name)].stop(kill=kill)
+
+    def pause_program(self, name: str) -> None:
+        """Connections stay open and nothing answers; for tests of timeouts."""
+        self._processes[program_name(name)].pause()
+
+    def resume_program(self, name: str) -> None:
+        self._processes[program_name(name)].resume()
+
+    @property
+    def _settings_path(self) -> Path:
+        return self.state_dir / "settings.json"
+
+    def _settings(self) -> Settings:
+        return Settings.load(self._settings_path)
+
+    def _plane(self) -> ControlPlane:
+        return ControlPlane(self.state_dir, self._settings(), self._programs)
+
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
+        self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return locked(self.state_dir / ".lock", limit=5 * wait_limit())
+
+    @contextlib.contextmanager
+    def _ports(self, wanted: Settings, given: int | None) -> Iterator[Settings]:
+        """Ports stay as they are while anything uses them; else they are free, and kept from labs that
+        start at the same time until all programs listen."""
+        running = [process for process in self._processes.values() if process.pid()]
+        if running and given in (None, wanted.port_base):
+            yield wanted
+            return
+        self._stop_all()
+        with locked(CACHE / "gpuaas-kubernetes-lab.ports", limit=5 * wait_limit()):
+            yield wanted.changed(port_base=_free_port_base(given, wanted.port_base))
+
+    def _start_all(self, plane: ControlPlane, nodes: Topology) -> None:
+        started = [self._start(plane, name) for name in SERVERS]
+        client = self._wait_api(plane)
+        self._start_followers(plane, again=any(started), names=FOLLOWERS)
+        nodes.apply(client)
+        self._wait("kwok", lambda: nodes.ready(client), "the nodes are not ready")
+        self._wait_for(client, "kube-controller-manager", DEFAULT_ACCOUNT, "it makes no service accounts")
+        for name in START_ORDER:
+            if not self._processes[name].pid():
+                raise LabError(f"{name} ended:\n{self._processes[name].log_end()}")
+
+    def _start_followers(self, plane: ControlPlane, *, again: bool, names: Sequence[str]) -> None:
+        """`again` after an outage: by themselves they try again only after up to a minute."""
+        for name in names:
+            if again:
+                self._processes[name].stop()
+            self._start(plane, name)
+
+    def _start(self, plane: ControlPlane, name: str) -> bool:
+        """False where it runs already."""
+        process, command = self._processes[name], plane.command(name)
+        if process.runs(command):
+            process.resume()
+            return False
+        process.stop()
+        if name == "kwok":
+            # it would wait until the leases that its predecessor held run out
+            self._wait_api(plane).call("DELETE", NODE_LEASES)
+        process.start(command)
+        return True
+
+    def _stop_all(self) -> None:
+        for name in reversed(START_ORDER):
+            self._processes[name].stop()
+
+    def _wait_api(self, plane: ControlPlane) -> Client:
+        client = Client(plane.port("kube-apiserver"), plane.pki)
+        self._wait_for(client, "kube-apiserver", "/readyz", "it is not ready")
+        return client
+
+    def _wait_for(self, client: Client, name: str, path: str, problem: str) -> None:
+        self._wait(name, lambda: bool(client.call("GET", path)), problem)
+
+    def _wait(self, name: str, probe: Callable[[], bool], problem: str) -> None:
+        limit, answer = wait_limit(), "no answer yet"
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            for each in ("etcd", "kube-apiserver", name):
+                if not self._processes[each].pid():
+                    raise LabError(f"{each} ended:\n{self._processes[each].log_end()}")
+            try:
+                if probe():
+                    return
+            except (OSError, http.client.HTTPException, ApiError) as error:
+                answer = str(error)
+            time.sleep(0.05)
+        log = self._processes[name].log_end()
+        raise LabError(f"{name}: {problem} after {limit:.0f} s ({answer}); the end of its log:\n{log}")
+
+
+def _free_port_base(given: int | None, before: int) -> int:
+    others = [DEFAULT_PORT_BASE + 100 * number for number in range(PORT_BASE_TRIES)]
+    for base in [given] if given is not None else [before, *others]:
+        if all(_free(base + offset) for offset in PORTS.values()):
+            return base
+    tried = f"{given}" if given is not None else f"{others[0]}, {others[1]} … {others[-1]}"
+    raise LabError(
+        f"the {len(PORTS)} ports from the base on are taken; tried {tried}; choose with --port-base"
+    )
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # not held up by connections that linger
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

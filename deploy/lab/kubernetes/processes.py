@@ -1,0 +1,125 @@
+"""Programs that outlive the process which started them, found again by pid and start time."""
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from deploy.lab.kubernetes.errors import LabError
+from deploy.lab.kubernetes.settings import write_private
+
+STOP_LIMIT_S = 3.0  # an API server would wait a minute for its watchers to leave
+
+
+class Process:
+    """One program of one lab. A pid that was given to another program since is never taken for ours."""
+
+    def __init__(self, state_dir: Path, name: str) -> None:
+        self.name = name
+        self.log = state_dir / "log" / f"{name}.log"
+        self._record = state_dir / "run" / f"{name}.json"
+        self._home = state_dir
+
+    def pid(self) -> int | None:
+        """None where it does not run."""
+        saved = self._saved()
+        if not saved or _identity(saved["pid"]) != saved["identity"]:
+            return None
+        return int(saved["pid"])
+
+    def runs(self, command: Sequence[str]) -> bool:
+        """Whether it runs, and with these very arguments."""
+        return self.pid() is not None and self._saved()["command"] == list(command)
+
+    def start(self, command: Sequence[str]) -> None:
+        """In a session of its own; with no environment but PATH, since etcd would read its settings there."""
+        for path in (self.log, self._record):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if self.log.exists():
+            self.log.replace(self.log.with_suffix(".log.before"))
+        pid = os.posix_spawn(
+            command[0],
+            list(command),
+            {"PATH": os.defpath, "HOME": str(self._home)},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(self.log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM],
+        )
+        record = {"pid": pid, "identity": _identity(pid), "command": list(command)}
+        write_private(self._record, json.dumps(record))
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Returns when it is gone; `kill` gives it no chance to say goodbye."""
+        if not kill and self._signal(signal.SIGTERM):
+            self._signal(signal.SIGCONT)  # a paused program would never see the signal
+            self._wait_gone(STOP_LIMIT_S)
+        if self._signal(signal.SIGKILL):
+            self._wait_gone(STOP_LIMIT_S)
+        if self.pid():
+            raise LabError(f"{self.name} (pid {self.pid()}) does not end")
+        self._record.unlink(missing_ok=True)
+
+    def pause(self) -> None:
+        """It keeps its connections and answers nothing, as a machine that hangs."""
+        if not self._signal(signal.SIGSTOP):
+            raise LabError(f"{self.name} does not run")
+
+    def resume(self) -> None:
+        if not self._signal(signal.SIGCONT):
+            raise LabError(f"{self.name} does not run")
+
+    def memory_mib(self) -> int:
+        pid = self.pid()
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) // 1024
+        return 0
+
+    def log_end(self, lines: int = 25) -> str:
+        try:
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        except OSError:
+            return "(it wrote no log)"
+
+    def _saved(self) -> dict[str, Any]:
+        try:
+            saved: dict[str, Any] = json.loads(self._record.read_text())
+        except (OSError, ValueError):
+            return {}
+        return saved
+
+    def _signal(self, number: signal.Signals) -> bool:
+        pid = self.pid()
+        if pid is None:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        return True
+
+    def _wait_gone(self, limit: float) -> None:
+        end = time.monotonic() + limit
+        while self.pid() and time.monotonic() < end:
+            time.sleep(0.02)
+
+
+def _identity(pid: int) -> str | None:
+    """The boot and the tick at which the process was started; None for one that ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    if fields[0] in "ZX":
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)  # ours when the same process started it: leave no zombie
+        return None
+    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}:{fields[19]}"

@@ -1,0 +1,148 @@
+"""The programs of the control plane: found where they are, built from Go modules where they are not."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from deploy.lab.kubernetes.errors import LabError
+from deploy.lab.kubernetes.locks import locked
+from deploy.lab.kubernetes.settings import CACHE, HERE
+
+KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+NAMES = ("etcd", *KUBERNETES, "kwok")
+BUILD_LIMIT_S = 45 * 60
+PROGRESS_EVERY_S = 10
+TO_INSTALL = (
+    "no Go toolchain to build them: install Go 1.26 or newer (https://go.dev/dl) so that `go` is on the PATH, "
+    "or point KUBEBUILDER_ASSETS at a folder with " + ", ".join(NAMES)
+)
+Report = Callable[[str], None]
+
+
+class Programs:
+    """Paths by name. A program is in the cache whole or not at all, so that finding it needs no lock."""
+
+    def __init__(self, *, cache: Path | None = None, build_dir: Path = HERE / "build") -> None:
+        self._build_dir = build_dir
+        self.folder = (cache or CACHE / "gpuaas-kubernetes-bin") / self._digest()
+
+    def _digest(self) -> str:
+        """Names the cache by what is built, so that other pins get a folder of their own."""
+        digest = hashlib.sha256()
+        for module in ("kubernetes", "kwok"):
+            for name in ("go.mod", "go.sum"):
+                digest.update((self._build_dir / module / name).read_bytes())
+        return digest.hexdigest()[:16]
+
+    def path(self, name: str) -> Path:
+        """KUBEBUILDER_ASSETS wins for each program that it has; the folder often lacks some of them."""
+        given = os.environ.get("KUBEBUILDER_ASSETS")
+        if given and os.access(Path(given) / name, os.X_OK):
+            return Path(given).absolute() / name
+        return self.folder / name
+
+    def missing(self) -> list[str]:
+        return [name for name in NAMES if not os.access(self.path(name), os.X_OK)]
+
+    def ensure(self, report: Report) -> None:
+        """Builds what is missing. Of two first starts at once, one builds and the other waits for it."""
+        if not self.missing():
+            return
+        if not shutil.which("go"):
+            raise LabError(f"{', '.join(self.missing())} not found, and {TO_INSTALL}")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = self.folder / ".lock"
+        with locked(
+            lock, limit=BUILD_LIMIT_S, waiting=lambda: report("another start is building the programs")
+        ):
+            missing = self.missing()
+            for module, names in (("kubernetes", ("etcd", *KUBERNETES)), ("kwok", ("kwok",))):
+                wanted = [name for name in names if name in missing]
+                if wanted:
+                    self._build(module, wanted, report)
+
+    def _build(self, module: str, names: list[str], report: Report) -> None:
+        source = self._build_dir / module
+        packages = [_package(name) for name in names]
+        report(f"fetching the Go modules of {', '.join(names)}")
+        total = _count_packages(source, packages)
+        report(f"building {', '.join(names)}, once: up to {total} packages, 4 to 6 minutes on 2 cores")
+        temporary = self.folder / ".building"
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        flags = ["-v", "-trimpath", "-ldflags", "-s -w " + self._version_flags(module), "-o", f"{temporary}/"]
+        _run_build(["go", "build", *flags, *packages], source, total, report)
+        for name in names:
+            # go names a program after the last element of its package
+            (temporary / ("server" if name == "etcd" else name)).replace(self.folder / name)
+        shutil.rmtree(temporary)
+        report(f"built {', '.join(names)}")
+
+    def _version_flags(self, module: str) -> str:
+        """A plain `go build` leaves the version empty, and kubectl and the discovery API show it."""
+        required = (self._build_dir / module / "go.mod").read_text()
+        name = {"kubernetes": "k8s.io/kubernetes", "kwok": "sigs.k8s.io/kwok"}[module]
+        found = re.search(rf"^\s*(?:require )?{re.escape(name)} (v\S+)", required, re.MULTILINE)
+        if found is None:
+            raise LabError(f"{module}/go.mod does not require {name}")
+        version = found.group(1)
+        if module == "kwok":
+            return f"-X sigs.k8s.io/kwok/pkg/consts.Version={version}"
+        major, minor, _ = version.removeprefix("v").split(".", 2)
+        stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+        return " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())
+
+
+def _package(name: str) -> str:
+    other = {"etcd": "go.etcd.io/etcd/server/v3", "kwok": "sigs.k8s.io/kwok/cmd/kwok"}
+    return other.get(name, f"k8s.io/kubernetes/cmd/{name}")
+
+
+def _go_environment() -> dict[str, str]:
+    return {**os.environ, "GOWORK": "off", "CGO_ENABLED": "0"}
+
+
+def _count_packages(source: Path, packages: Iterable[str]) -> int:
+    try:
+        listed = subprocess.run(
+            ["go", "list", "-deps", *packages],
+            cwd=source,
+            env=_go_environment(),
+            text=True,
+            capture_output=True,
+            timeout=BUILD_LIMIT_S,
+            check=True,
+        )
+    except subprocess.CalledProcessError as error:
+        raise LabError(f"the Go modules could not be fetched:\n{error.stderr[-3000:]}") from error
+    except subprocess.TimeoutExpired as error:
+        raise LabError("fetching the Go modules took too long") from error
+    return len(listed.stdout.splitlines())
+
+
+def _run_build(command: list[str], source: Path, total: int, report: Report) -> None:
+    """Shows how far it is: go names each package on a line of its own as it compiles it."""
+    last_lines: list[str] = []
+    begun = shown = time.monotonic()
+    with subprocess.Popen(
+        command, cwd=source, env=_go_environment(), stderr=subprocess.PIPE, text=True
+    ) as go:
+        watchdog = threading.Timer(BUILD_LIMIT_S, go.kill)
+        watchdog.start()
+        try:
+            for done, line in enumerate(go.stderr or (), start=1):
+                last_lines = [*last_lines[-29:], line]
+                if time.monotonic() - shown >= PROGRESS_EVERY_S:
+                    shown = time.monotonic()
+                    percent = min(99, 100 * done // max(total, 1))
+                    report(f"  {percent:2d} % ({done} of up to {total} packages, {shown - begun:.0f} s)")
+        finally:
+            watchdog.cancel()
+    if go.returncode:
+        raise LabError("the build failed:\n" + "".join(last_lines))

@@ -1,0 +1,64 @@
+"""Where the lab keeps its things, and what a person chose for it; the choices outlive the process."""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any, Self
+
+HERE = Path(__file__).parent
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+DEFAULT_STATE_DIR = CACHE / "gpuaas-kubernetes-lab"
+DEFAULT_PORT_BASE = 23000  # below the ports that the kernel gives to outgoing connections
+ADMISSION_PLUGINS = "NodeRestriction,PodNodeSelector,PodTolerationRestriction,ExtendedResourceToleration"
+
+
+def wait_limit() -> float:
+    """For how many seconds each part of a start may take before it counts as failed."""
+    return float(os.environ.get("GPUAAS_LAB_WAIT_S", "120"))
+
+
+def existing_kubeconfig() -> Path | None:
+    """The cluster that tests are to use instead of starting a lab, where a person named one."""
+    given = os.environ.get("GPUAAS_LAB_KUBECONFIG")
+    return Path(given).expanduser().absolute() if given else None
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replaces the file as a whole; readable to its owner alone, since most of these files hold keys."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".new")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    temporary.replace(path)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """One lab's choices. None given to `changed` means: as before."""
+
+    port_base: int = DEFAULT_PORT_BASE
+    admission_plugins: str = ADMISSION_PLUGINS
+    feature_gates: str = ""
+    audit: bool = False
+    topology: str = str(HERE / "topology.json")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The saved choices, or the defaults where there are none or a newer lab wrote other names."""
+        try:
+            saved = json.loads(path.read_text())
+        except (OSError, ValueError):
+            return cls()
+        known = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{name: value for name, value in saved.items() if name in known})
+
+    def changed(self, **given: Any) -> Self:
+        return dataclasses.replace(
+            self, **{name: value for name, value in given.items() if value is not None}
+        )
+
+    def save(self, path: Path) -> None:
+        write_private(path, json.dumps(dataclasses.asdict(self), indent=1))
