@@ -1,0 +1,212 @@
+"""Reads of limits, capacity and reservations."""
+
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
+
+from gpuaas.catalog.models import Site
+from quotas.checks import Check, Scope
+from quotas.models import Limit, Reservation, ReservationState, SiteCapacity
+from quotas.resources import resource_order
+from tenants.actors import Actor
+from tenants.models import Organization, Project
+from tenants.selectors import platform_require
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What admission would say now, without reserving anything."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def fits(self) -> bool:
+        return all(check.fits for check in self.checks)
+
+    @property
+    def refusals(self) -> tuple[Check, ...]:
+        return tuple(check for check in self.checks if not check.fits)
+
+    def tightest(self, resource: str) -> Check | None:
+        """The limit (not capacity) with the least left for this resource; None where nothing is asked of it."""
+        found = [
+            check for check in self.checks if check.resource == resource and check.scope is not Scope.SITE
+        ]
+        return min(found, key=_room, default=None)
+
+    def capacity(self, resource: str) -> Check | None:
+        """What the site could still promise."""
+        return next((c for c in self.checks if c.resource == resource and c.scope is Scope.SITE), None)
+
+
+@dataclass(frozen=True)
+class LimitLine:
+    """A project's limit beside its organization's, for one resource. None = unlimited."""
+
+    resource: str
+    limit: int | None
+    used: int
+    version: int
+    organization_limit: int | None
+    organization_used: int
+
+    @property
+    def left(self) -> int | None:
+        """What may still be asked here: the smaller rest of both; None = both unlimited."""
+        rests = [
+            max(limit - used, 0)
+            for limit, used in ((self.limit, self.used), (self.organization_limit, self.organization_used))
+            if limit is not None
+        ]
+        return min(rests, default=None)
+
+
+@dataclass(frozen=True)
+class Cell:
+    limit: int | None
+    used: int
+    version: int
+
+
+NOTHING = Cell(limit=0, used=0, version=0)
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """One organization (project None) or project, with a cell for each resource of the matrix."""
+
+    organization: Organization
+    project: Project | None
+    cells: dict[str, Cell] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    resources: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A counter that does not equal the sum of the held reservations below it."""
+
+    scope: Scope
+    scope_name: str
+    resource: str
+    counter: int
+    held: int
+
+
+def _room(check: Check) -> float:
+    return float("inf") if check.left is None else check.left
+
+
+def limits_of(*, project: Project) -> QuerySet[Limit]:
+    """The limits on the path of a project: its own and its organization's."""
+    return Limit.objects.filter(Q(project=project) | Q(organization_id=project.organization_id))
+
+
+def admission_preview(*, project: Project, site: Site, amounts: Mapping[str, int]) -> Preview:
+    """Every check that `reservation_reserve` would make, in its order; 2 queries."""
+    wanted = [resource for resource, amount in amounts.items() if amount > 0]
+    limits = {
+        (Scope.PROJECT if row.project_id else Scope.ORGANIZATION, row.resource): (row.hard, row.used)
+        for row in limits_of(project=project).filter(resource__in=wanted)
+    }
+    for capacity in SiteCapacity.objects.filter(site=site, resource__in=wanted):
+        limits[Scope.SITE, capacity.resource] = (capacity.hard, capacity.used)
+    names = scope_names(project=project, site=site)
+    checks = []
+    for scope in Scope:
+        for resource in sorted(wanted):
+            hard, used = limits.get((scope, resource), (0, 0))
+            checks.append(Check(scope, names[scope], resource, hard, used, amounts[resource]))
+    return Preview(tuple(checks))
+
+
+def scope_names(*, project: Project, site: Site) -> dict[Scope, str]:
+    return {
+        Scope.PROJECT: project.slug,
+        Scope.ORGANIZATION: project.organization.slug,
+        Scope.SITE: site.slug,
+    }
+
+
+def limits_for_project(*, project: Project) -> list[LimitLine]:
+    """One line per resource of which the project or its organization has a limit; 1 query."""
+    own: dict[str, Cell] = {}
+    shared: dict[str, Cell] = {}
+    for row in limits_of(project=project):
+        (own if row.project_id else shared)[row.resource] = Cell(row.hard, row.used, row.version)
+    lines = []
+    for resource in sorted(own.keys() | shared.keys(), key=resource_order):
+        mine, ours = own.get(resource, NOTHING), shared.get(resource, NOTHING)
+        lines.append(LimitLine(resource, mine.limit, mine.used, mine.version, ours.limit, ours.used))
+    return lines
+
+
+def limits_matrix(*, actor: Actor) -> Matrix:
+    """All organizations and projects × all resources, for operators and auditors; 3 queries."""
+    platform_require(actor=actor)
+    cells: defaultdict[uuid.UUID, dict[str, Cell]] = defaultdict(dict)
+    resources: set[str] = set(SiteCapacity.objects.values_list("resource", flat=True).distinct())
+    for row in Limit.objects.all():
+        owner = row.project_id or row.organization_id
+        if owner is not None:
+            cells[owner][row.resource] = Cell(row.hard, row.used, row.version)
+        resources.add(row.resource)
+    columns = tuple(sorted(resources, key=resource_order))
+    rows: list[MatrixRow] = []
+    organizations = Organization.objects.prefetch_related("projects")
+    for organization in organizations:
+        owners: list[Project | None] = [None, *organization.projects.all()]
+        for project in owners:
+            own = cells[project.pk if project else organization.pk]
+            rows.append(MatrixRow(organization, project, {name: own.get(name, NOTHING) for name in columns}))
+    return Matrix(columns, tuple(rows))
+
+
+def reservations_held(*, holder_kind: str, holder_id: uuid.UUID) -> dict[str, int]:
+    rows = Reservation.objects.filter(
+        holder_kind=holder_kind, holder_id=holder_id, state=ReservationState.HELD
+    )
+    return dict(rows.values_list("resource", "amount"))
+
+
+def counters_mismatches() -> list[Mismatch]:
+    """Counters against the sum of held reservations; each comparison is one statement, so one snapshot."""
+    found: list[Mismatch] = []
+    limits = Limit.objects.select_related("project", "organization")
+    project_limits = limits.filter(project__isnull=False)
+    organization_limits = limits.filter(organization__isnull=False)
+    for scope, rows, path in (
+        (Scope.PROJECT, project_limits, "project"),
+        (Scope.ORGANIZATION, organization_limits, "project__organization"),
+    ):
+        owner = "project" if scope is Scope.PROJECT else "organization"
+        for row in rows.annotate(held=_held(path, owner)).exclude(used=F("held")):
+            name = str(row.project or row.organization)
+            found.append(Mismatch(scope, name, row.resource, row.used, row.held))
+    sites = SiteCapacity.objects.select_related("site").annotate(held=_held("site", "site"))
+    found.extend(
+        Mismatch(Scope.SITE, row.site.slug, row.resource, row.used, row.held)
+        for row in sites.exclude(used=F("held"))
+    )
+    return found
+
+
+def _held(path: str, owner: str) -> Coalesce:
+    rows = (
+        Reservation.objects.filter(
+            **{path: OuterRef(owner)}, resource=OuterRef("resource"), state=ReservationState.HELD
+        )
+        .order_by()
+        .values("resource")
+        .annotate(total=Sum("amount"))
+        .values("total")
+    )
+    return Coalesce(Subquery(rows), 0)

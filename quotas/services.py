@@ -1,0 +1,271 @@
+"""Admission: reserving, resizing and releasing parts of limits and capacity; setting limits; syncing capacity.
+
+Locks are always taken in one global order, so that no two transactions can wait for each other: the holder's own
+reservation rows, then counters by (scope, resource). Each counter moves by one conditional UPDATE.
+"""
+
+import uuid
+from collections.abc import Mapping
+
+from django.db import IntegrityError, models, transaction
+from django.db.models import F, Q
+
+from gpuaas.catalog.models import GpuType, Site
+from gpuaas.core.clock import now
+from gpuaas.core.errors import Conflict, Forbidden, Invalid, StaleVersion
+from quotas.checks import Check, Scope
+from quotas.models import Limit, Reservation, ReservationState, SiteCapacity
+from quotas.resources import STORAGE, gpu_type_slug, is_resource
+from quotas.selectors import scope_names
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import Organization, Project
+from tenants.roles import Permission
+from tenants.selectors import organization_get_for, platform_require, project_require
+
+MAX_HARD = 2**53 - 1  # what JSON readers everywhere hold exactly
+
+
+@transaction.atomic
+def reservation_reserve(
+    *, holder_kind: str, holder_id: uuid.UUID, project: Project, site: Site, amounts: Mapping[str, int]
+) -> None:
+    """Hold `amounts` for the holder, or nothing at all. Raises QuotaRefused or NoCapacity; zeros are left out."""
+    wanted = _positive(amounts)
+    moment = now()
+    try:
+        with transaction.atomic():
+            Reservation.objects.bulk_create(
+                Reservation(
+                    holder_kind=holder_kind,
+                    holder_id=holder_id,
+                    project=project,
+                    site=site,
+                    resource=resource,
+                    amount=amount,
+                    created_at=moment,
+                )
+                for resource, amount in sorted(wanted.items())
+            )
+    except IntegrityError as error:
+        raise Conflict(f"this {holder_kind} already holds a reservation") from error
+    _counters_raise(project, site, wanted)
+
+
+@transaction.atomic
+def reservation_grow(*, holder_kind: str, holder_id: uuid.UUID, amounts: Mapping[str, int]) -> None:
+    """Raise what is held to `amounts` where they are more; resources that shrink keep what they hold.
+
+    The second half of a resize is `reservation_shrink`, after the site has confirmed the new amounts.
+    """
+    held = _held_locked(holder_kind, holder_id)
+    if not held:
+        raise Conflict(f"this {holder_kind} holds no reservation that could grow")
+    sample = next(iter(held.values()))
+    more = {
+        resource: amount - (held[resource].amount if resource in held else 0)
+        for resource, amount in _positive(amounts).items()
+        if resource not in held or amount > held[resource].amount
+    }
+    for resource, amount in sorted(more.items()):
+        row = held.get(resource)
+        if row is None:
+            Reservation.objects.create(
+                holder_kind=holder_kind,
+                holder_id=holder_id,
+                project_id=sample.project_id,
+                site_id=sample.site_id,
+                resource=resource,
+                amount=amount,
+                created_at=now(),
+            )
+        else:
+            Reservation.objects.filter(pk=row.pk).update(amount=F("amount") + amount)
+    _counters_raise(sample.project, sample.site, more)
+
+
+@transaction.atomic
+def reservation_shrink(*, holder_kind: str, holder_id: uuid.UUID, amounts: Mapping[str, int]) -> None:
+    """Lower what is held to `amounts` where they are less; what is missing in them is given back whole."""
+    held = _held_locked(holder_kind, holder_id)
+    less = {
+        resource: row.amount - amounts.get(resource, 0)
+        for resource, row in held.items()
+        if row.amount > amounts.get(resource, 0)
+    }
+    for resource, amount in less.items():
+        row = held[resource]
+        if row.amount == amount:
+            Reservation.objects.filter(pk=row.pk).update(
+                state=ReservationState.RELEASED, released_at=_not_before(row)
+            )
+        else:
+            Reservation.objects.filter(pk=row.pk).update(amount=F("amount") - amount)
+    _counters_lower(held, less)
+
+
+@transaction.atomic
+def reservation_release(*, holder_kind: str, holder_id: uuid.UUID) -> bool:
+    """Give everything back, exactly once; False where nothing was held (any more)."""
+    held = _held_locked(holder_kind, holder_id)
+    for row in held.values():
+        Reservation.objects.filter(pk=row.pk).update(
+            state=ReservationState.RELEASED, released_at=_not_before(row)
+        )
+    _counters_lower(held, {resource: row.amount for resource, row in held.items()})
+    return bool(held)
+
+
+@transaction.atomic
+def limit_set(
+    *,
+    actor: Actor,
+    resource: str,
+    hard: int | None,
+    project: Project | None = None,
+    organization: Organization | None = None,
+    expected_version: int | None = None,
+) -> Limit:
+    """Set the limit of one project or organization (hard None = unlimited). Below its use it evicts nobody.
+
+    `expected_version` 0 means: there must be no limit yet. Raises StaleVersion where another version is current.
+    """
+    owner = _limit_owner(actor, project, organization)
+    _limit_validate(resource, hard)
+    Limit.objects.bulk_create([Limit(**owner, resource=resource, hard=0, version=0)], ignore_conflicts=True)
+    row = Limit.objects.select_for_update(no_key=True).get(**owner, resource=resource)
+    if expected_version is not None and expected_version != row.version:
+        raise StaleVersion(
+            "the limit was changed meanwhile; look at it again", detail={"version": row.version}
+        )
+    before = {"hard": row.hard} if row.version else None
+    row.hard, row.version = hard, row.version + 1
+    row.save(update_fields=["hard", "version"])
+    audit_record(
+        actor=actor,
+        action="limit.set",
+        target=row,
+        project=project,
+        organization=organization,
+        before=before,
+        after={"resource": resource, "hard": hard},
+    )
+    return row
+
+
+@transaction.atomic
+def capacity_sync(*, site: Site, healthy: Mapping[str, int], oversubscription_percent: int) -> None:
+    """Make the sellable capacity of a site what was observed there; writes only what changed.
+
+    GPU types that are no longer observed become 0. vCPU, memory and storage that are not given are not counted.
+    """
+    known = {row.resource: row for row in SiteCapacity.objects.filter(site=site)}
+    changed = []
+    for resource in sorted(known.keys() | healthy.keys() | {STORAGE}):
+        if resource not in healthy and not gpu_type_slug(resource):
+            count, hard = 0, None
+        else:
+            count = healthy.get(resource, 0)
+            hard = count * oversubscription_percent // 100
+        old = known.get(resource)
+        new = (count, oversubscription_percent, hard)
+        if old is None or (old.healthy, old.oversubscription_percent, old.hard) != new:
+            changed.append(
+                SiteCapacity(
+                    site=site,
+                    resource=resource,
+                    healthy=count,
+                    oversubscription_percent=oversubscription_percent,
+                    hard=hard,
+                )
+            )
+    SiteCapacity.objects.bulk_create(
+        changed,
+        update_conflicts=True,
+        unique_fields=["site", "resource"],
+        update_fields=["healthy", "oversubscription_percent", "hard"],
+    )
+
+
+def _positive(amounts: Mapping[str, int]) -> dict[str, int]:
+    for resource, amount in amounts.items():
+        if amount < 0 or not is_resource(resource):
+            raise ValueError(f"{resource}={amount} cannot be reserved")
+    return {resource: amount for resource, amount in amounts.items() if amount}
+
+
+def _held_locked(holder_kind: str, holder_id: uuid.UUID) -> dict[str, Reservation]:
+    rows = (
+        Reservation.objects.select_for_update(of=("self",))
+        .filter(holder_kind=holder_kind, holder_id=holder_id, state=ReservationState.HELD)
+        .select_related("project__organization", "site")
+        .order_by("resource")
+    )
+    return {row.resource: row for row in rows}
+
+
+def _not_before(row: Reservation) -> object:
+    """Now, or the row's beginning where another machine's clock is ahead of ours."""
+    return max(now(), row.created_at)
+
+
+def _counter(
+    scope: Scope, project: Project, site: Site, resource: str
+) -> models.QuerySet[Limit] | models.QuerySet[SiteCapacity]:
+    if scope is Scope.PROJECT:
+        return Limit.objects.filter(project=project, resource=resource)
+    if scope is Scope.ORGANIZATION:
+        return Limit.objects.filter(organization_id=project.organization_id, resource=resource)
+    return SiteCapacity.objects.filter(site=site, resource=resource)
+
+
+def _counters_raise(project: Project, site: Site, amounts: Mapping[str, int]) -> None:
+    """In the global order; the first counter that has no room refuses, and the caller's transaction undoes the rest."""
+    for scope in Scope:
+        for resource, amount in sorted(amounts.items()):
+            counter = _counter(scope, project, site, resource)
+            if not _counter_raise(counter, amount):
+                hard, used = counter.values_list("hard", "used").first() or (0, 0)
+                name = scope_names(project=project, site=site)[scope]
+                raise Check(scope, name, resource, hard, used, amount).refusal()
+
+
+def _counter_raise(counter: models.QuerySet[Limit] | models.QuerySet[SiteCapacity], amount: int) -> bool:
+    room = Q(hard__isnull=True) | Q(hard__gte=F("used") + amount)
+    return counter.filter(room).update(used=F("used") + amount) == 1
+
+
+def _counters_lower(held: Mapping[str, Reservation], amounts: Mapping[str, int]) -> None:
+    for scope in Scope:
+        for resource, amount in sorted(amounts.items()):
+            row = held[resource]
+            _counter(scope, row.project, row.site, resource).update(used=F("used") - amount)
+
+
+def _limit_owner(
+    actor: Actor, project: Project | None, organization: Organization | None
+) -> dict[str, Project] | dict[str, Organization]:
+    """Outsiders find nothing; tenants see their limits but only operators set them."""
+    owner: dict[str, Project] | dict[str, Organization]
+    if project is not None and organization is None:
+        project_require(actor=actor, project=project, permission=Permission.PROJECT_VIEW)
+        owner = {"project": project}
+    elif organization is not None and project is None:
+        organization_get_for(actor=actor, slug=organization.slug)
+        owner = {"organization": organization}
+    else:
+        raise ValueError("a limit belongs to either a project or an organization")
+    if Permission.PLATFORM_VIEW not in actor.on_platform():
+        raise Forbidden("only operators set limits; ask for more")
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    return owner
+
+
+def _limit_validate(resource: str, hard: int | None) -> None:
+    slug = gpu_type_slug(resource)
+    if not is_resource(resource) or (slug and not GpuType.objects.filter(slug=slug).exists()):
+        raise Invalid.field("resource", f"there is no resource {resource[:80]!r}")
+    if hard is None:
+        return
+    if type(hard) is not int or not 0 <= hard <= MAX_HARD:
+        raise Invalid.field("hard", "a limit is a whole number of 0 or more, or nothing for unlimited")
