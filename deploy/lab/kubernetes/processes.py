@@ -118,8 +118,14 @@ def _identity(pid: int) -> str | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    if fields[0] in "ZX":
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)  # ours when the same process started it: leave no zombie
+    if fields[0] in "ZX" and _ended(pid, threads=int(fields[17])):
         return None
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}:{fields[19]}"
+
+
+def _ended(pid: int, *, threads: int) -> bool:
+    """Of a zombie. While other threads of it are ending, it still holds its ports."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid  # our own child leaves no zombie
+    except ChildProcessError:
+        return threads <= 1
