@@ -112,9 +112,7 @@ class Lab:
 
     def start_program(self, name: str) -> None:
         """Undoes `stop_program`, and returns when the API server answers, where that was it."""
-        name = program_name(name)
-        if not self._settings_path.exists():
-            raise LabError(f"there is no lab in {self.state_dir}; `up` makes one")
+        name = self._program(name)
         self.build()
         with self._locked():
             plane = self._plane()
@@ -127,15 +125,21 @@ class Lab:
 
     def stop_program(self, name: str, *, kill: bool = False) -> None:
         """For tests of an outage; `up` or `start_program` ends it."""
+        process = self._processes[self._program(name)]
         with self._locked():
-            self._processes[program_name(name)].stop(kill=kill)
+            process.stop(kill=kill)
 
     def pause_program(self, name: str) -> None:
         """Connections stay open and nothing answers; for tests of timeouts."""
-        self._processes[program_name(name)].pause()
+        self._processes[self._program(name)].pause()
 
     def resume_program(self, name: str) -> None:
-        self._processes[program_name(name)].resume()
+        self._processes[self._program(name)].resume()
+
+    def _program(self, given: str) -> str:
+        if not self._settings_path.exists():
+            raise LabError(f"there is no lab in {self.state_dir}; `up` makes one")
+        return program_name(given)
 
     @property
     def _settings_path(self) -> Path:
@@ -159,9 +163,10 @@ class Lab:
         if running and given in (None, wanted.port_base):
             yield wanted
             return
-        self._stop_all()
         with locked(CACHE / "gpuaas-kubernetes-lab.ports", limit=5 * wait_limit()):
-            yield wanted.changed(port_base=_free_port_base(given, wanted.port_base))
+            settings = wanted.changed(port_base=_free_port_base(given, wanted.port_base))
+            self._stop_all()  # only now, so that a base that is taken does no harm
+            yield settings
 
     def _start_all(self, plane: ControlPlane, nodes: Topology) -> None:
         started = [self._start(plane, name) for name in SERVERS]

@@ -161,6 +161,16 @@ def test_second_lab_stands_beside_and_goes_without_a_trace(lab: Lab, tmp_path: P
     assert pids(lab) == before
 
 
+def test_port_base_that_is_taken_does_no_harm(lab: Lab, tmp_path: Path) -> None:
+    before = pids(lab)
+    taken = int(lab.server.rpartition(":")[2])
+    with pytest.raises(LabError, match=f"are taken; tried {taken}"):
+        Lab(state_dir=tmp_path / "other").up(port_base=taken)
+    with pytest.raises(LabError, match="are taken"):
+        lab.up(port_base=taken + 1)
+    assert pids(lab) == before
+
+
 def test_failed_start_says_which_program_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "bin" / "etcd"
     broken.parent.mkdir()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab.kubernetes import LabError, existing_kubeconfig
+from deploy.lab.kubernetes import Lab, LabError, existing_kubeconfig
+from deploy.lab.kubernetes.controlplane import program_name
 from deploy.lab.kubernetes.locks import locked
 from deploy.lab.kubernetes.processes import Process
 from deploy.lab.kubernetes.programs import NAMES, Programs
@@ -105,3 +106,15 @@ def test_choices_outlive_the_process(tmp_path: Path) -> None:
     assert Settings.load(path) == Settings(port_base=24000, feature_gates="A=true")
     path.write_text("{")
     assert Settings.load(path) == Settings()
+
+
+def test_program_names_and_missing_labs_are_refused_in_words(tmp_path: Path) -> None:
+    assert program_name("apiserver") == program_name("kube-apiserver") == "kube-apiserver"
+    with pytest.raises(LabError, match="no program 'kubelet'; there are etcd"):
+        program_name("kubelet")
+    absent = Lab(state_dir=tmp_path / "none")
+    for call in (absent.start_program, absent.stop_program, absent.pause_program, absent.resume_program):
+        with pytest.raises(LabError, match="there is no lab in"):
+            call("apiserver")
+    absent.down(purge=True)
+    assert not (tmp_path / "none").exists()
