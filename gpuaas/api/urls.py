@@ -1,4 +1,31 @@
-"""Placeholder until the API room is furnished."""
+"""/api/v1/, its description, and an answer in our own shape for every other address below /api/."""
+
+from django.urls import include, path, re_path, register_converter
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+from gpuaas.api import converters
+from gpuaas.api.errors import not_found
+
+register_converter(converters.Slug, "name_slug")
+register_converter(converters.Name, "name")
+register_converter(converters.Username, "username")
+register_converter(converters.Month, "month")
 
 app_name = "api"
-urlpatterns: list[object] = []
+urlpatterns = [
+    path("v1/", include("gpuaas.api.v1.urls")),
+    path(
+        "schema", SpectacularAPIView.as_view(authentication_classes=[], permission_classes=[]), name="schema"
+    ),
+    path(
+        "docs/",
+        SpectacularSwaggerSplitView.as_view(
+            authentication_classes=[],
+            permission_classes=[],
+            url_name="api:schema",
+            template_name="api/docs.html",
+        ),
+        name="docs",
+    ),
+    re_path(r"", not_found),
+]

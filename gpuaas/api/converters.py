@@ -1,0 +1,23 @@
+"""Path parts: whatever cannot be one of our names is not an address of ours, hence 404."""
+
+from django.urls.converters import StringConverter
+
+
+class Slug(StringConverter):
+    """Of organizations and projects."""
+
+    regex = r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?"
+
+
+class Name(StringConverter):
+    """Of flavors, GPU types and sites."""
+
+    regex = r"[a-zA-Z0-9](?:[a-zA-Z0-9._-]{0,62}[a-zA-Z0-9])?"
+
+
+class Username(StringConverter):
+    regex = r"[A-Za-z0-9_.@+-]{1,150}"
+
+
+class Month(StringConverter):
+    regex = r"20[0-9]{2}-(?:0[1-9]|1[0-2])"

@@ -1,0 +1,86 @@
+"""Strict fields and serializers: a JSON integer is an integer, a string is a string, and an unknown field is a mistake."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import serializers
+
+BIGGEST = 2**31 - 1
+UNKNOWN = "there is no such field"
+
+
+class Whole(serializers.IntegerField):
+    """A JSON integer between `min_value` and `max_value`: no booleans, no floats, no digits in quotes."""
+
+    def __init__(self, *, min_value: int = 0, max_value: int = BIGGEST, **kwargs: Any) -> None:
+        super().__init__(min_value=min_value, max_value=max_value, **kwargs)
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, bool) or not isinstance(data, int):
+            self.fail("invalid")
+        return data
+
+
+class Text(serializers.CharField):
+    """A JSON string; numbers are not turned into text."""
+
+    def __init__(self, *, max_length: int = 200, **kwargs: Any) -> None:
+        super().__init__(max_length=max_length, **kwargs)
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Pick(serializers.ChoiceField):
+    """One of the choices, as a JSON string."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, str):
+            self.fail("invalid_choice", input=str(data)[:80])
+        return super().to_internal_value(data)
+
+
+class Instant(serializers.DateTimeField):
+    """RFC 3339 with an offset; a time without one is refused, since nobody can know which zone was meant."""
+
+    def to_internal_value(self, value: Any) -> Any:
+        if not isinstance(value, str) or not _has_offset(value):
+            self.fail("invalid", format="YYYY-MM-DDThh:mm:ss[+HH:MM|-HH:MM|Z]")
+        return super().to_internal_value(value)
+
+
+def _has_offset(value: str) -> bool:
+    tail = value.strip()[10:]
+    return tail.endswith(("Z", "z")) or "+" in tail or "-" in tail
+
+
+class Input(serializers.Serializer[Any]):
+    """What a request may carry; unknown fields are refused, so that a typo never passes silently."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            unknown = [str(name)[:80] for name in data if name not in self.fields]
+            if unknown:
+                raise serializers.ValidationError({name: [UNKNOWN] for name in unknown})
+        return super().to_internal_value(data)
+
+
+class Output(serializers.Serializer[Any]):
+    """What an answer holds. No rules, no writes."""
+
+
+class PageQuery(Input):
+    """Every list takes these."""
+
+    cursor = serializers.CharField(
+        required=False, max_length=1000, help_text="Where to go on, from the `next` of the last page."
+    )
+    page_size = serializers.IntegerField(
+        required=False, min_value=1, max_value=200, default=50, help_text="Rows per page, at most 200."
+    )
+
+
+class NoQuery(Input):
+    """For addresses that take no query parameters."""

@@ -1,0 +1,165 @@
+"""Idempotency-Key: the same request sent twice is done once, and answered alike.
+
+Only work that succeeded is remembered; a refused request changed nothing and may be tried again with the same key.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import wraps
+from typing import Any, TypeVar
+
+from django.db import OperationalError, connection, transaction
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from gpuaas.api.models import IdempotencyKey
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, GpuaasError, Invalid
+from tenants.models import ApiToken
+
+HEADER = "Idempotency-Key"
+KEPT = timedelta(hours=24)
+WAIT_SECONDS = 10
+PURGED = 20
+UNDER_WAY = "a request with this Idempotency-Key is still under way"
+FORM = re.compile(r"\A[\x21-\x7e]{1,128}\Z")
+REMEMBERED_HEADERS = ("Location", "ETag")
+MARK = "handles_idempotency"
+
+Handler = TypeVar("Handler", bound=Callable[..., Response])
+
+
+class InProgress(Conflict):
+    code = "idempotency_in_progress"
+    retry_after = 1
+
+
+class Replayed(Conflict):
+    """The first answer held a secret, which is shown once and kept nowhere."""
+
+    code = "idempotency_replayed"
+
+
+class Reused(GpuaasError):
+    """The key came before with another body: a mistake of the caller."""
+
+    code = "idempotency_key_reused"
+    status = 422
+
+
+def idempotent(handler: Handler) -> Handler:
+    """For POSTs whose whole effect is in the database: the key, the work and the answer are one transaction."""
+
+    @wraps(handler)
+    def wrapped(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
+        key = key_of(request)
+        if key is None:
+            return handler(self, request, *args, **kwargs)
+        with transaction.atomic():
+            row, first = _take(request, key, secret=False)
+            if not first:
+                return _replay(request, row)
+            response = handler(self, request, *args, **kwargs)
+            _remember(row, response, body=response.data)
+            return response
+
+    setattr(wrapped, MARK, True)
+    return wrapped  # type: ignore[return-value]  # wraps() keeps the signature, which mypy cannot see
+
+
+def idempotent_secret(handler: Handler) -> Handler:
+    """For POSTs that answer with a secret (a new token, a kubeconfig): a repetition is refused, not answered.
+
+    No transaction is held around the work, since it may ask a site.
+    """
+
+    @wraps(handler)
+    def wrapped(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
+        key = key_of(request)
+        if key is None:
+            return handler(self, request, *args, **kwargs)
+        row, first = _take(request, key, secret=True)
+        if not first:
+            return _replay(request, row)
+        try:
+            response = handler(self, request, *args, **kwargs)
+        except BaseException:
+            row.delete()
+            raise
+        _remember(row, response, body=None)
+        return response
+
+    setattr(wrapped, MARK, True)
+    return wrapped  # type: ignore[return-value]  # wraps() keeps the signature, which mypy cannot see
+
+
+def key_of(request: Request) -> str | None:
+    given = request.headers.get(HEADER)
+    if given is None:
+        return None
+    if not FORM.match(given):
+        raise Invalid(f"{HEADER} must be 1 to 128 printable ASCII characters without blanks")
+    return given
+
+
+def _caller(request: Request) -> str:
+    if isinstance(request.auth, ApiToken):
+        return f"token:{request.auth.pk}"
+    return f"user:{request.user.pk}"
+
+
+def _fingerprint(request: Request) -> str:
+    """Of the request as understood, so that spaces and the order of fields do not matter."""
+    text = json.dumps([request.method, request.path, request.data], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _take(request: Request, key: str, *, secret: bool) -> tuple[IdempotencyKey, bool]:
+    """The row, and whether this request is the first with the key. Waits for a first one that is under way."""
+    caller, now = _caller(request), clock.now()
+    fresh = IdempotencyKey(
+        caller=caller, key=key, fingerprint=_fingerprint(request), secret=secret, expires_at=now + KEPT
+    )
+    _purge(now=now)
+    IdempotencyKey.objects.filter(caller=caller, key=key, expires_at__lte=now).delete()
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'")
+            IdempotencyKey.objects.bulk_create([fresh], ignore_conflicts=True)
+            cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
+    except OperationalError as error:
+        raise InProgress(UNDER_WAY) from error
+    row = IdempotencyKey.objects.filter(caller=caller, key=key).first()
+    if row is None:
+        raise InProgress(UNDER_WAY)
+    return row, row.pk == fresh.pk
+
+
+def _purge(*, now: datetime) -> None:
+    """Each new key takes a few expired ones away, so the table never needs a job of its own."""
+    expired = IdempotencyKey.objects.select_for_update(skip_locked=True).filter(expires_at__lte=now)
+    with transaction.atomic():
+        IdempotencyKey.objects.filter(pk__in=list(expired.values_list("pk", flat=True)[:PURGED])).delete()
+
+
+def _remember(row: IdempotencyKey, response: Response, *, body: Any) -> None:
+    row.status = response.status_code
+    row.headers = {name: response[name] for name in REMEMBERED_HEADERS if response.has_header(name)}
+    row.body = json.loads(JSONRenderer().render(body)) if body is not None else None
+    row.save()
+
+
+def _replay(request: Request, row: IdempotencyKey) -> Response:
+    if row.fingerprint != _fingerprint(request):
+        raise Reused("this Idempotency-Key was used for another request; take a new key")
+    if row.status is None:
+        raise InProgress(
+            "a request with this Idempotency-Key is still under way, or broke off; take a new key"
+        )
+    if row.secret:
+        raise Replayed("this was done before and its secret was shown once; take a new key to make another")
+    return Response(row.body, status=row.status, headers={**row.headers, "Idempotency-Replayed": "true"})

@@ -1,0 +1,29 @@
+"""How drf-spectacular describes our ways to sign in; registered by being imported (see `apps`)."""
+
+from typing import Any
+
+from django.conf import settings
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+
+
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the library's own __init_subclass__
+    target_class = "gpuaas.api.authentication.TokenAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        del auto_schema
+        return {"type": "http", "scheme": "bearer", "description": "An API token of a project: `gpa_…`"}
+
+
+class BrowserScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the library's own __init_subclass__
+    target_class = "gpuaas.api.authentication.BrowserAuthentication"
+    name = "session"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        del auto_schema
+        return {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": settings.SESSION_COOKIE_NAME,
+            "description": "A signed-in browser; unsafe methods also need the X-CSRFToken header",
+        }

@@ -1,0 +1,137 @@
+"""What OpenAPI says about an operation, and what the operation therefore accepts: one decorator for both."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
+
+from gpuaas.api.fields import Input, NoQuery, Output
+from gpuaas.api.idempotency import HEADER, MARK
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+QUERY = "query_serializer"
+
+
+class ErrorBody(Output):
+    code = serializers.CharField(help_text="Stable, for programs.")
+    message = serializers.CharField(help_text="A sentence for people.")
+    detail = serializers.DictField(help_text="Numbers and names, such as limit, used, asked.")
+    fields = serializers.DictField(  # type: ignore[assignment]  # the shape's own word hides the class's property
+        child=serializers.ListField(child=serializers.CharField()),
+        required=False,
+        help_text="Fields of the input (dotted path) and what is wrong with them.",
+    )
+    request_id = serializers.CharField(allow_blank=True)
+
+
+class Error(Output):
+    error = ErrorBody()
+
+
+QUOTA_EXAMPLE = OpenApiExample(
+    "A limit would be exceeded",
+    value={
+        "error": {
+            "code": "quota_exceeded",
+            "message": "the project weather-lm may hold 8 H100 SXM 80 GB; 7 are used, 2 more were asked",
+            "detail": {
+                "scope": "project",
+                "resource": "gpu:h100-sxm-80gb",
+                "limit": 8,
+                "used": 7,
+                "asked": 2,
+            },
+            "request_id": "0b6cf8a3f9d84c55",
+        }
+    },
+    status_codes=["409"],
+    response_only=True,
+)
+
+SAYS = {
+    400: "Malformed or invalid input.",
+    401: "No valid credentials.",
+    403: "The role or the token's scopes do not allow this, or the CSRF token is missing.",
+    404: "Nothing at this address, or nothing that the caller may know of.",
+    406: "Only JSON is offered here.",
+    409: "Not possible now: a limit, no capacity, or the state of the thing.",
+    412: "If-Match names a version that is no longer current.",
+    413: "The request body is too large.",
+    415: "The body must be application/json.",
+    422: "The Idempotency-Key was used for another request.",
+    502: "The site refused.",
+    503: "The site does not answer now; see Retry-After.",
+}
+ALWAYS = (400, 401, 403, 404, 406)
+WRITES = (409, 413, 415)
+IF_MATCH = OpenApiParameter(
+    "If-Match", str, OpenApiParameter.HEADER, description="The ETag that must still be current."
+)
+IDEMPOTENCY = OpenApiParameter(
+    HEADER,
+    str,
+    OpenApiParameter.HEADER,
+    description="Makes a repetition safe for 24 hours: same key and same request, same answer, done once.",
+)
+
+
+def operation(
+    operation_id: str,
+    summary: str,
+    *,
+    tag: str,
+    answer: Any = None,
+    status: int = 200,
+    body: type[Input] | None = None,
+    query: type[Input] = NoQuery,
+    also: tuple[int, ...] = (),
+    versioned: bool = False,
+    examples: tuple[OpenApiExample, ...] = (),
+) -> Callable[[Handler], Handler]:
+    """`answer` is a serializer class (or an OpenApiResponse), `also` more statuses than every operation has.
+
+    `versioned`: a change that honors If-Match. The view refuses query parameters that `query` does not name.
+    """
+
+    def decorate(handler: Handler) -> Handler:
+        statuses = set(ALWAYS) | set(also)
+        parameters: list[Any] = [] if query is NoQuery else [query]
+        if handler.__name__ != "get":
+            statuses |= set(WRITES)
+        if versioned:
+            statuses.add(412)
+            parameters.append(IF_MATCH)
+        if getattr(handler, MARK, False):
+            statuses.add(422)
+            parameters.append(IDEMPOTENCY)
+        responses: dict[int, Any] = {status: answer or OpenApiResponse(description="Done.")}
+        responses |= {number: OpenApiResponse(Error, description=SAYS[number]) for number in sorted(statuses)}
+        extended = extend_schema(
+            operation_id=operation_id,
+            summary=summary,
+            description=(handler.__doc__ or "").strip(),
+            tags=[tag],
+            request=body,
+            responses=responses,
+            parameters=parameters,
+            examples=[*examples, *((QUOTA_EXAMPLE,) if 409 in statuses and body else ())],
+        )(handler)
+        setattr(extended, QUERY, query)
+        return extended
+
+    return decorate
+
+
+def page_of(row: type[Output]) -> type[Output]:
+    """The envelope of a list of `row`."""
+    name = row.__name__.removesuffix("Output") + "Page"
+    return type(
+        name,
+        (Output,),
+        {
+            "next": serializers.URLField(allow_null=True, help_text="The next page; null on the last."),
+            "results": row(many=True),
+            "__module__": row.__module__,
+        },
+    )

@@ -1,0 +1,78 @@
+"""One WebSocket per page. It says that something changed, never what: the page fetches that with its own rights.
+
+Which groups a connection hears follows from its session alone. They are looked up anew every `RECHECK_SECONDS`, and at
+once on an event about memberships.
+"""
+
+import asyncio
+import contextlib
+import time
+from typing import Any
+
+from channels.generic.websocket import AsyncJsonWebsocketConsumer
+
+from gpuaas.core.events import Event
+from gpuaas.live.audience import groups_now
+
+ANONYMOUS = 4401
+HEARTBEAT_SECONDS = 25.0
+RECHECK_SECONDS = 120.0
+MEMBERSHIP_KINDS = frozenset({"membership", "project_membership", "organization_membership"})
+
+
+class LiveConsumer(AsyncJsonWebsocketConsumer):
+    """Sends {kind, id, version} for each event, and {"type": "heartbeat"} in between. What the page sends is ignored."""
+
+    heard: frozenset[str] = frozenset()
+    pulse: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        # accepted first: a browser only learns the code of a connection that was open
+        await self.accept()
+        if await self.recheck():
+            self.pulse = asyncio.create_task(self._beat())
+
+    async def disconnect(self, code: int) -> None:
+        del code
+        if self.pulse is not None and self.pulse is not asyncio.current_task():
+            self.pulse.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.pulse
+        await self._hear(frozenset())
+
+    async def receive(
+        self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any
+    ) -> None:
+        """Pages have nothing to say here."""
+
+    async def live_event(self, message: dict[str, Any]) -> None:
+        """From `core.events.publish`."""
+        event: Event = message["event"]
+        if event["kind"] in MEMBERSHIP_KINDS and not await self.recheck():
+            return
+        await self.send_json({"kind": event["kind"], "id": event["id"], "version": event["version"]})
+
+    async def recheck(self) -> bool:
+        """Hear what the session may hear now; False where that is nothing, and the connection was closed."""
+        groups = await groups_now(self.scope)
+        await self._hear(groups)
+        if not groups:
+            await self.close(ANONYMOUS)
+        return bool(groups)
+
+    async def _hear(self, groups: frozenset[str]) -> None:
+        for group in self.heard - groups:
+            await self.channel_layer.group_discard(group, self.channel_name)
+        for group in groups - self.heard:
+            await self.channel_layer.group_add(group, self.channel_name)
+        self.heard = groups
+
+    async def _beat(self) -> None:
+        checked = time.monotonic()
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            if time.monotonic() - checked >= RECHECK_SECONDS:
+                checked = time.monotonic()
+                if not await self.recheck():
+                    return
+            await self.send_json({"type": "heartbeat"})

@@ -1,0 +1,172 @@
+"""Who hears what on the page's WebSocket, with the real session and origin middleware in front."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.test import Client
+
+from gpuaas.core.events import OPERATORS_GROUP, project_group
+from gpuaas.live import consumers
+from gpuaas.live.audience import groups_for, user_group
+from tenants.models import Project, ProjectMembership, User
+from tests.live.page import Page
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def cookie_of(user: User) -> bytes:
+    client = Client()
+    client.force_login(user)
+    return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}".encode()
+
+
+async def connect(user: User | None, *, origin: bytes = b"http://testserver") -> Page:
+    page = await knock(user, origin=origin)
+    assert await page.connect()
+    return page
+
+
+async def knock(user: User | None, *, origin: bytes) -> Page:
+    headers = [(b"origin", origin), (b"host", b"testserver")]
+    if user is not None:
+        headers.append((b"cookie", await sync_to_async(cookie_of)(user)))
+    return Page(headers)
+
+
+async def tell(group: str, kind: str = "workspace", id: str = "w1", version: int = 3) -> None:
+    layer = get_channel_layer()
+    assert layer is not None
+    event = {"kind": kind, "id": id, "version": version, "secret": "never forwarded"}
+    await layer.group_send(group, {"type": "live.event", "event": event})
+
+
+def run(scenario: Callable[[], Awaitable[Any]]) -> None:
+    """Each scenario in a loop of its own: the in-memory layer is bound to one."""
+
+    async def inner() -> None:
+        await scenario()
+
+    asyncio.run(inner())
+
+
+def test_the_team_hears_its_project_and_nothing_but_kind_id_version(
+    alice: User, bob: User, project: Project
+) -> None:
+    async def scenario() -> None:
+        pages = [await connect(alice), await connect(bob)]
+        await tell(project_group(project.pk))
+        for page in pages:
+            assert await page.hears() == {"kind": "workspace", "id": "w1", "version": 3}
+            await page.leave()
+
+    run(scenario)
+
+
+def test_an_outsider_hears_nothing(alice: User, charlie: User, project: Project) -> None:
+    async def scenario() -> None:
+        page = await connect(charlie)
+        await tell(project_group(project.pk))
+        await tell(OPERATORS_GROUP)
+        assert await page.hears_nothing()
+        await page.leave()
+
+    run(scenario)
+
+
+def test_operators_hear_the_platform(olga: User, project: Project) -> None:
+    async def scenario() -> None:
+        page = await connect(olga)
+        await tell(OPERATORS_GROUP, id="w9")
+        assert (await page.hears())["id"] == "w9"
+        await page.leave()
+
+    run(scenario)
+
+
+def test_anonymous_is_closed_with_4401(db: None) -> None:
+    async def scenario() -> None:
+        page = await connect(None)
+        assert await page.hears() == {"closed": consumers.ANONYMOUS}
+
+    run(scenario)
+
+
+def test_a_foreign_origin_is_refused(alice: User) -> None:
+    async def scenario() -> None:
+        page = await knock(alice, origin=b"http://elsewhere.example")
+        assert not await page.connect()
+
+    with pytest.MonkeyPatch.context() as patch:
+        from gpuaas import asgi
+
+        validator = asgi.application.application_mapping["webpage"]
+        patch.setattr(validator, "allowed_origins", ["testserver"])
+        run(scenario)
+
+
+def test_a_removed_member_stops_hearing_at_the_membership_event(bob: User, project: Project) -> None:
+    async def scenario() -> None:
+        page = await connect(bob)
+        await sync_to_async(ProjectMembership.objects.filter(user=bob).delete)()
+        await tell(project_group(project.pk), kind="membership", id=str(project.pk))
+        assert (await page.hears())["kind"] == "membership"
+        await tell(project_group(project.pk), id="w2")
+        assert await page.hears_nothing()
+        await page.leave()
+
+    run(scenario)
+
+
+def test_a_new_member_hears_the_project_after_their_own_event(charlie: User, project: Project) -> None:
+    async def scenario() -> None:
+        page = await connect(charlie)
+        await sync_to_async(ProjectMembership.objects.create)(user=charlie, project=project, role="viewer")
+        await tell(user_group(charlie.pk), kind="membership")
+        assert (await page.hears())["kind"] == "membership"
+        await tell(project_group(project.pk), id="w2")
+        assert (await page.hears())["id"] == "w2"
+        await page.leave()
+
+    run(scenario)
+
+
+def test_heartbeats_recheck_and_end_a_session_that_was_signed_out(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(consumers, "RECHECK_SECONDS", 0.0)
+
+    async def scenario() -> None:
+        from django.contrib.sessions.models import Session
+
+        page = await connect(alice)
+        assert await page.hears() == {"type": "heartbeat"}
+        await sync_to_async(Session.objects.all().delete)()
+        message = await page.hears()
+        while "closed" not in message:
+            message = await page.hears()
+        assert message == {"closed": consumers.ANONYMOUS}
+
+    run(scenario)
+
+
+def test_what_a_page_says_is_ignored(alice: User, project: Project) -> None:
+    async def scenario() -> None:
+        page = await connect(alice)
+        await page.say(text="not json at all")
+        await page.say(bytes=b"\x00\xff")
+        await tell(project_group(project.pk))
+        assert (await page.hears())["id"] == "w1"
+        await page.leave()
+
+    run(scenario)
+
+
+def test_a_disabled_account_hears_nothing(alice: User) -> None:
+    alice.is_active = False
+    assert groups_for(alice) == frozenset()
