@@ -1,0 +1,76 @@
+"""Months and days of the billing time zone, converted once to UTC (DST makes months of 743 and 745 hours)."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+
+from gpuaas.core.errors import Invalid
+
+MONTH_PATTERN = re.compile(r"\A(\d{4})-(0[1-9]|1[0-2])\Z")
+FIRST_YEAR = 2000
+LAST_YEAR = 2999
+
+
+@dataclass(frozen=True)
+class Span:
+    """[starts_at, ends_at) in UTC; `day` is its first day in the billing time zone."""
+
+    day: date
+    starts_at: datetime
+    ends_at: datetime
+
+    @property
+    def seconds(self) -> int:
+        return int((self.ends_at - self.starts_at).total_seconds())
+
+
+def billing_zone() -> ZoneInfo:
+    return ZoneInfo(settings.BILLING_TIME_ZONE)
+
+
+def month_parse(text: str) -> date:
+    """The first day of a month written 2026-11. Raises Invalid on `month`."""
+    found = MONTH_PATTERN.match(text)
+    year = int(found[1]) if found else 0
+    if found is None or not FIRST_YEAR <= year <= LAST_YEAR:
+        raise Invalid.field("month", "write a month as YYYY-MM, for example 2026-11")
+    return date(year, int(found[2]), 1)
+
+
+def month_of(at: datetime) -> date:
+    """The month in which an instant lies, by the billing time zone."""
+    return at.astimezone(billing_zone()).date().replace(day=1)
+
+
+def month_next(month: date) -> date:
+    return (month.replace(day=1) + timedelta(days=32)).replace(day=1)
+
+
+def month_previous(month: date) -> date:
+    return (month.replace(day=1) - timedelta(days=1)).replace(day=1)
+
+
+def month_span(month: date) -> Span:
+    first = month.replace(day=1)
+    return Span(first, _midnight(first), _midnight(month_next(first)))
+
+
+def month_days(month: date) -> list[Span]:
+    first, following = month.replace(day=1), month_next(month)
+    days = [first + timedelta(days=number) for number in range((following - first).days)]
+    return [Span(day, _midnight(day), _midnight(day + timedelta(days=1))) for day in days]
+
+
+def months_between(starts_at: datetime, ends_at: datetime) -> list[date]:
+    """Every month that [starts_at, ends_at] touches, in order."""
+    months, last = [month_of(starts_at)], month_of(ends_at)
+    while months[-1] < last:
+        months.append(month_next(months[-1]))
+    return months
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), tzinfo=billing_zone()).astimezone(UTC)

@@ -1,0 +1,322 @@
+"""What things cost: prices, quotes, statements, and views of a month that add up to its lines. See rating.md.
+
+Who asks sees what their role shows: `billing:view` on the project or organization; an outsider finds nothing.
+"""
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+
+from django.conf import settings
+
+from billing.models import Rate, RateCard
+from billing.money import amount_of, price_of
+from billing.months import Span, month_days, month_of, month_span, months_between
+from billing.rating import Cell, LineStatus, Slots, burn_micro, rate_usage
+from gpuaas.catalog.models import Flavor
+from gpuaas.core import clock
+from gpuaas.core.errors import Forbidden, NotFound
+from gpuaas.metering.models import Meter
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+from tenants.models import Organization, Project
+from tenants.roles import Permission
+from tenants.selectors import platform_require, project_require, projects_for
+
+
+@dataclass(frozen=True)
+class Price:
+    """Of one unit-hour, exact."""
+
+    currency: str
+    per_hour: Decimal
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The lines of one month; total = the sum of their amounts. `running`: counted up to as_of, more will come.
+
+    quarantined lines have no amount: their price is not known yet.
+    """
+
+    currency: str
+    month: date
+    span: Span
+    as_of: datetime
+    running: bool
+    lines: tuple[Cell, ...]
+    total: Decimal
+
+    @property
+    def quarantined(self) -> tuple[Cell, ...]:
+        return tuple(line for line in self.lines if line.status is LineStatus.QUARANTINED)
+
+    @property
+    def gpu_seconds(self) -> int:
+        """GPU-seconds held."""
+        return sum(line.unit_seconds for line in self.lines if line.meter is Meter.GPU_HELD)
+
+
+@dataclass(frozen=True)
+class DayCost:
+    day: date
+    project_id: uuid.UUID
+    project: str
+    amount: Decimal
+    gpu_seconds: int
+
+
+@dataclass(frozen=True)
+class WorkspaceCost:
+    workspace_id: uuid.UUID
+    workspace: str
+    project_id: uuid.UUID
+    project: str
+    amount: Decimal
+    gpu_seconds: int
+
+
+@dataclass(frozen=True)
+class ProjectRevenue:
+    project_id: uuid.UUID
+    project: str
+    organization: str
+    amount: Decimal
+    gpu_seconds: int
+    quarantined_seconds: int
+    per_hour: Decimal
+
+
+def rate_card_default() -> RateCard:
+    """The card by which usage is rated. Before the first price: an empty one, unsaved, in the portal's currency."""
+    card = RateCard.objects.filter(is_default=True).first()
+    return card or RateCard(slug="standard", name="Standard", currency=settings.CURRENCY, is_default=True)
+
+
+def rates_for(*, actor: Actor, at: datetime | None = None) -> list[Rate]:
+    """All rates of the default card for operators and auditors; `at` = only those in force then."""
+    platform_require(actor=actor)
+    rows = Rate.objects.filter(card__is_default=True).select_related("flavor", "card")
+    if at is not None:
+        rows = rows.filter(valid_from__lte=at).exclude(valid_to__lte=at)
+    return list(rows)
+
+
+def prices_at(*, at: datetime | None = None) -> dict[tuple[uuid.UUID | None, Meter], Price]:
+    """Every price in force, by (flavor id, meter): for lists of flavors in one query. Empty without a rate card."""
+    moment = at or clock.now()
+    rows = (
+        Rate.objects.filter(card__is_default=True, valid_from__lte=moment)
+        .exclude(valid_to__lte=moment)
+        .select_related("flavor")
+        .values_list(
+            "flavor_id", "meter", "price_micro", "card__currency", "price_class", "flavor__price_class"
+        )
+    )
+    return {
+        (flavor_id, Meter(meter)): Price(currency, price_of(micro))
+        for flavor_id, meter, micro, currency, price_class, sold_as in rows
+        if price_class == (sold_as or "on_demand")
+    }
+
+
+def price_for(
+    *, flavor: Flavor | None, meter: Meter = Meter.GPU_HELD, at: datetime | None = None
+) -> Price | None:
+    """The price of one unit-hour in force at `at`; None where nobody has set one."""
+    return prices_at(at=at).get((flavor.pk if flavor else None, meter))
+
+
+def statement(
+    *,
+    actor: Actor,
+    project: Project | None = None,
+    organization: Organization | None = None,
+    month: date | None = None,
+    now: datetime | None = None,
+) -> Statement:
+    """A month of one project, of an organization, or (neither given) of all that the actor may see.
+
+    `month` is any day of it; default the running one, counted up to `now`.
+    """
+    moment = clock.whole_second(now or clock.now())
+    span = month_span(month or month_of(moment))
+    card = rate_card_default()
+    scope = _scope(actor, project, organization)
+    lines = rate_usage(card=card, slots=Slots([span.day], [span]), now=moment, projects=scope)
+    return Statement(
+        currency=card.currency,
+        month=span.day,
+        span=span,
+        as_of=min(moment, span.ends_at),
+        running=moment < span.ends_at,
+        lines=tuple(lines),
+        total=_total(lines, card.currency),
+    )
+
+
+def month_to_date(
+    *,
+    actor: Actor,
+    project: Project | None = None,
+    organization: Organization | None = None,
+    now: datetime | None = None,
+) -> Decimal:
+    """What the running month has cost until now: the total of its statement."""
+    return statement(actor=actor, project=project, organization=organization, now=now).total
+
+
+def burn_per_hour(
+    *,
+    actor: Actor,
+    project: Project | None = None,
+    organization: Organization | None = None,
+    workspace: Workspace | None = None,
+    now: datetime | None = None,
+) -> Decimal:
+    """What all that is held and used at this moment costs per hour, exact."""
+    scope = _scope(actor, workspace.project if workspace else project, organization)
+    burn = burn_micro(
+        card=rate_card_default(),
+        now=now or clock.now(),
+        projects=scope,
+        workspace_id=workspace.pk if workspace else None,
+    )
+    return price_of(sum(burn.values()))
+
+
+def cost_by_day(
+    *,
+    actor: Actor,
+    project: Project | None = None,
+    organization: Organization | None = None,
+    month: date | None = None,
+    now: datetime | None = None,
+) -> list[DayCost]:
+    """Day × project of a month, days of the billing time zone; adds up to the statement exactly."""
+    moment = now or clock.now()
+    first = (month or month_of(moment)).replace(day=1)
+    days = month_days(first)
+    card = rate_card_default()
+    scope = _scope(actor, project, organization)
+    cells = rate_usage(card=card, slots=Slots([first] * len(days), days), now=moment, projects=scope)
+    rows: dict[tuple[date, uuid.UUID], list[Cell]] = {}
+    for cell in cells:
+        rows.setdefault((cell.slot, cell.project_id), []).append(cell)
+    return [
+        DayCost(day, key, found[0].project, _total(found, card.currency), _gpu_seconds(found))
+        for (day, key), found in rows.items()
+    ]
+
+
+def cost_by_workspace(
+    *,
+    actor: Actor,
+    project: Project | None = None,
+    organization: Organization | None = None,
+    month: date | None = None,
+    now: datetime | None = None,
+) -> list[WorkspaceCost]:
+    """Workspaces of a month, dearest first; adds up to the statement exactly."""
+    moment = now or clock.now()
+    scope = _scope(actor, project, organization)
+    return _by_workspace([month or month_of(moment)], moment, scope)
+
+
+def workspace_cost(*, actor: Actor, workspace: Workspace, now: datetime | None = None) -> Decimal:
+    """What a workspace has cost from its first second until now: its shares of all its months' lines."""
+    moment = now or clock.now()
+    project_require(actor=actor, project=workspace.project, permission=Permission.BILLING_VIEW)
+    last = min(moment, workspace.deleted_at or moment)
+    months = months_between(workspace.created_at, max(last, workspace.created_at))
+    rows = _by_workspace(months, moment, [workspace.project_id])
+    nothing = amount_of(0, rate_card_default().currency)
+    return next((row.amount for row in rows if row.workspace_id == workspace.pk), nothing)
+
+
+def revenue_by_project(
+    *, actor: Actor, month: date | None = None, now: datetime | None = None
+) -> list[ProjectRevenue]:
+    """For operators and auditors: every project with usage in the month, greatest first."""
+    platform_require(actor=actor)
+    moment = now or clock.now()
+    card = rate_card_default()
+    span = month_span(month or month_of(moment))
+    cells = rate_usage(card=card, slots=Slots([span.day], [span]), now=moment, projects=None)
+    burn = burn_micro(card=card, now=moment, projects=None) if moment < span.ends_at else {}
+    rows: dict[uuid.UUID, list[Cell]] = {}
+    for cell in cells:
+        rows.setdefault(cell.project_id, []).append(cell)
+    organizations = dict(
+        Project.objects.filter(pk__in=rows).order_by().values_list("pk", "organization__slug")
+    )
+    made = [
+        ProjectRevenue(
+            project_id=key,
+            project=found[0].project,
+            organization=organizations[key],
+            amount=_total(found, card.currency),
+            gpu_seconds=_gpu_seconds(found),
+            quarantined_seconds=sum(
+                cell.unit_seconds for cell in found if cell.status is LineStatus.QUARANTINED
+            ),
+            per_hour=price_of(burn.get(key, 0)),
+        )
+        for key, found in rows.items()
+    ]
+    return sorted(made, key=lambda row: (-row.amount, row.project))
+
+
+def _by_workspace(
+    months: Sequence[date], now: datetime, scope: Sequence[uuid.UUID] | None
+) -> list[WorkspaceCost]:
+    card = rate_card_default()
+    spans = [month_span(month) for month in months]
+    slots = Slots([span.day for span in spans], spans)
+    cells = rate_usage(card=card, slots=slots, now=now, projects=scope, by_workspace=True)
+    rows: dict[uuid.UUID, list[Cell]] = {}
+    for cell in cells:
+        if cell.workspace_id is not None:
+            rows.setdefault(cell.workspace_id, []).append(cell)
+    made = [
+        WorkspaceCost(
+            workspace_id=key,
+            workspace=found[0].workspace or "",
+            project_id=found[0].project_id,
+            project=found[0].project,
+            amount=_total(found, card.currency),
+            gpu_seconds=_gpu_seconds(found),
+        )
+        for key, found in rows.items()
+    ]
+    return sorted(made, key=lambda row: (-row.amount, row.workspace, row.workspace_id))
+
+
+def _scope(
+    actor: Actor, project: Project | None, organization: Organization | None
+) -> list[uuid.UUID] | None:
+    """Ids of the projects that are asked about; None = all of the platform."""
+    if project is not None:
+        project_require(actor=actor, project=project, permission=Permission.BILLING_VIEW)
+        return [project.pk]
+    if organization is not None:
+        held = actor.on_organization(organization.pk)
+        if not held:
+            raise NotFound("there is no such organization")
+        if Permission.BILLING_VIEW not in held:
+            raise Forbidden("your role in this organization does not show its costs")
+        return list(organization.projects.order_by().values_list("pk", flat=True))
+    if Permission.BILLING_VIEW in actor.on_platform():
+        return None
+    rows = projects_for(actor=actor, permission=Permission.BILLING_VIEW)
+    return list(rows.order_by().values_list("pk", flat=True))
+
+
+def _total(cells: Iterable[Cell], currency: str) -> Decimal:
+    return sum((cell.amount for cell in cells if cell.amount is not None), amount_of(0, currency))
+
+
+def _gpu_seconds(cells: Iterable[Cell]) -> int:
+    return sum(cell.unit_seconds for cell in cells if cell.meter is Meter.GPU_HELD)

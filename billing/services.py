@@ -1,0 +1,115 @@
+"""Setting prices. A price in force is ended, never edited; what usage was already rated by stays."""
+
+from datetime import datetime
+from decimal import Decimal
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from billing.models import Rate, RateCard
+from billing.money import price_of, price_parse
+from billing.selectors import rate_card_default
+from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.states import PriceClass
+from gpuaas.core import clock
+from gpuaas.core.errors import Invalid
+from gpuaas.metering.models import Meter, UsageInterval
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.roles import Permission
+from tenants.selectors import platform_require
+
+GPU_METERS = frozenset({Meter.GPU_HELD, Meter.GPU_ALLOCATED})
+
+
+def rate_set(
+    *,
+    actor: Actor,
+    flavor: Flavor | None,
+    meter: Meter | str,
+    price: Decimal | str | int,
+    valid_from: datetime | None = None,
+) -> Rate:
+    """The price per unit-hour from `valid_from` (default now) until the next one begins; the one in force ends there.
+
+    Raises Invalid on `flavor`, `meter`, `price`, or on `valid_from` where usage was already rated at another price.
+    """
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    known = _meter(meter, flavor)
+    micro = price_parse(price)
+    now = clock.whole_second(clock.now())
+    start = clock.whole_second(valid_from) if valid_from else now
+    price_class = flavor.price_class if flavor else PriceClass.ON_DEMAND.value
+    with transaction.atomic():
+        card = rate_card_ensure()
+        rows = Rate.objects.filter(card=card, flavor=flavor, meter=known, price_class=price_class)
+        _past_require_unrated(rows, flavor=flavor, meter=known, start=start, now=now)
+        before = rows.filter(valid_from__lte=start).exclude(valid_to__lte=start).first()
+        old = str(price_of(before.price_micro)) if before else None
+        _room_make(rows, start)
+        following = rows.filter(valid_from__gt=start).order_by("valid_from").first()
+        rate = Rate.objects.create(
+            card=card,
+            flavor=flavor,
+            meter=known,
+            price_class=price_class,
+            price_micro=micro,
+            valid_from=start,
+            valid_to=following.valid_from if following else None,
+            created_by=actor.name,
+        )
+        audit_record(
+            actor=actor,
+            action="rate.set",
+            target=rate,
+            before={"price": old} if old else None,
+            after={"price": str(price_of(micro)), "valid_from": start.isoformat(), "meter": known.value},
+        )
+    return rate
+
+
+def rate_card_ensure() -> RateCard:
+    """The default card, made where there is none, locked: prices are set one after the other."""
+    made = rate_card_default()
+    RateCard.objects.get_or_create(
+        is_default=True, defaults={"slug": made.slug, "name": made.name, "currency": made.currency}
+    )
+    return RateCard.objects.select_for_update().get(is_default=True)
+
+
+def _meter(meter: Meter | str, flavor: Flavor | None) -> Meter:
+    if meter not in Meter.values:
+        raise Invalid.field("meter", f"there is no meter {meter!r}; known: {', '.join(Meter.values)}")
+    known = Meter(meter)
+    if known in GPU_METERS and flavor is None:
+        raise Invalid.field("flavor", "a price of GPUs needs a flavor")
+    if known not in GPU_METERS and flavor is not None:
+        raise Invalid.field(
+            "flavor", "vCPU, memory and storage have one price for all flavors; leave this empty"
+        )
+    return known
+
+
+def _past_require_unrated(
+    rows: QuerySet[Rate], *, flavor: Flavor | None, meter: Meter, start: datetime, now: datetime
+) -> None:
+    """Refuse to change a price under which something was used: any rate in force in [start, now) with usage then."""
+    if start >= now:
+        return
+    for rate in rows.filter(valid_from__lt=now).exclude(valid_to__lte=start):
+        first, last = max(rate.valid_from, start), min(rate.valid_to or now, now)
+        used = UsageInterval.objects.filter(
+            Q(ended_at__isnull=True) | Q(ended_at__gt=first), flavor=flavor, meter=meter, started_at__lt=last
+        )
+        if used.exists():
+            raise Invalid.field(
+                "valid_from",
+                f"usage since {first:%Y-%m-%d %H:%M:%S} UTC was already rated at {rate.price}; "
+                "a new price can begin now or later",
+            )
+
+
+def _room_make(rows: QuerySet[Rate], start: datetime) -> None:
+    """End the rate in force at `start`; one that begins at that very second was never in force and goes."""
+    rows.filter(valid_from=start).delete()
+    rows.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=start), valid_from__lt=start).update(valid_to=start)

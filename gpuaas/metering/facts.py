@@ -1,0 +1,108 @@
+"""What a batch of events says about each consumer: pure, and the same in whatever order and however often they come."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from gpuaas.core.clock import whole_second
+from gpuaas.metering.models import EndedBy
+from gpuaas.providers.base import ObservedConsumer, UsageEvent, UsageKind
+
+BARRIERS = frozenset({UsageKind.BOOKMARK, UsageKind.RELIST, UsageKind.RELISTED})
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One resource of one consumer. ended_by "" = still held at last_seen_at."""
+
+    workspace_name: str
+    uid: str
+    name: str
+    node: str
+    resource: str
+    quantity: int
+    started_at: datetime
+    ended_at: datetime | None
+    last_seen_at: datetime
+    ended_by: str
+
+
+def facts_of(event: UsageEvent) -> list[Fact]:
+    """Nothing for a consumer that holds no GPU yet (or never did): devices count from PodScheduled on."""
+    consumer = event.consumer
+    if consumer is None or consumer.started_at is None:
+        return []
+    started = whole_second(consumer.started_at)
+    ended, ended_by = _end(event, consumer, started)
+    return [
+        Fact(
+            workspace_name=event.workspace_name,
+            uid=consumer.uid,
+            name=consumer.name,
+            node=consumer.node,
+            resource=resource,
+            quantity=quantity,
+            started_at=started,
+            ended_at=ended,
+            last_seen_at=ended or max(whole_second(event.at), started),
+            ended_by=ended_by,
+        )
+        for resource, quantity in sorted(consumer.gpus.items())
+        if quantity > 0
+    ]
+
+
+def facts_merge(events: Iterable[UsageEvent]) -> list[Fact]:
+    """One fact per (consumer, resource), the best known: one statement cannot touch a row twice."""
+    merged: dict[tuple[str, str], Fact] = {}
+    for event in events:
+        for fact in facts_of(event):
+            key = (fact.uid, fact.resource)
+            merged[key] = _better(merged[key], fact) if key in merged else fact
+    return list(merged.values())
+
+
+def segments(events: Sequence[UsageEvent]) -> list[list[UsageEvent]]:
+    """Cut at barriers, each ending its segment; RELIST … RELISTED stays whole (ValueError where it is torn)."""
+    made: list[list[UsageEvent]] = [[]]
+    relisting = False
+    for event in events:
+        if event.kind is UsageKind.RELIST:
+            relisting = True
+            made.append([])
+        made[-1].append(event)
+        if event.kind is UsageKind.RELISTED and not relisting:
+            raise ValueError("a list's end without its beginning: the batch would close everything")
+        if event.kind is UsageKind.RELISTED or (event.kind is UsageKind.BOOKMARK and not relisting):
+            relisting = False
+            made.append([])
+    if relisting:
+        raise ValueError("a list without its end in one batch")
+    return [segment for segment in made if segment]
+
+
+def _end(event: UsageEvent, consumer: ObservedConsumer, started: datetime) -> tuple[datetime | None, str]:
+    if consumer.ended_at is not None:
+        return max(whole_second(consumer.ended_at), started), EndedBy.OBSERVED.value
+    if event.kind is UsageKind.GONE:
+        return max(whole_second(event.at), started), EndedBy.PROOF_OF_LIFE.value
+    return None, ""
+
+
+RANK = {"": 0, EndedBy.PROOF_OF_LIFE.value: 1, EndedBy.OBSERVED.value: 2}
+
+
+def _better(old: Fact, new: Fact) -> Fact:
+    """An observed end beats a proof of life, that beats none; of two that are open the later sight holds."""
+    if RANK[old.ended_by] != RANK[new.ended_by]:
+        best = max(old, new, key=lambda fact: RANK[fact.ended_by])
+    else:
+        best = max(old, new, key=lambda fact: fact.last_seen_at) if not old.ended_by else old
+    if best.ended_by == EndedBy.PROOF_OF_LIFE and best.ended_at is not None:
+        last = (
+            max(best.ended_at, old.last_seen_at, new.last_seen_at)
+            if old.ended_by != new.ended_by
+            else best.ended_at
+        )
+        best = replace(best, ended_at=last, last_seen_at=last)
+    return replace(best, node=old.node or new.node)

@@ -1,0 +1,61 @@
+"""Whose consumer is it: workspaces by their name at the site, and the flavor that a resource was sold as."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gpuaas.catalog.models import Node
+from gpuaas.providers.base import UsageEvent
+from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
+
+PREFIX_LENGTH = len("gpu-00000000-")
+
+
+@dataclass(frozen=True)
+class Owner:
+    workspace_id: uuid.UUID
+    project_id: uuid.UUID
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Answers for one batch: made with three queries, whatever its size."""
+
+    by_name: dict[str, Owner] = field(default_factory=dict)
+    flavors: dict[tuple[uuid.UUID, str], list[tuple[uuid.UUID, uuid.UUID]]] = field(default_factory=dict)
+    pools: dict[str, set[uuid.UUID]] = field(default_factory=dict)
+
+    def flavor_of(self, workspace_id: uuid.UUID, *, resource: str, node: str) -> uuid.UUID | None:
+        """None for a resource that the workspace did not buy. Of several flavors the one whose pool has the node."""
+        sold = self.flavors.get((workspace_id, resource), [])
+        there = self.pools.get(node, set())
+        return next((flavor for flavor, pool in sold if pool in there), sold[0][0] if sold else None)
+
+
+def owners_find(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> Owners:
+    """Deleted workspaces too: a pod's end may be told after its workspace is gone."""
+    names = {event.workspace_name for event in events if event.workspace_name}
+    if not names:
+        return Owners()
+    candidates = Workspace.objects.filter(
+        site_id=site_id, name__in={name[PREFIX_LENGTH:] for name in names}
+    ).only("pk", "name", "project_id")
+    by_name = {row.external_name: Owner(row.pk, row.project_id) for row in candidates}
+    found = {name: owner for name, owner in by_name.items() if name in names}
+    flavors: dict[tuple[uuid.UUID, str], list[tuple[uuid.UUID, uuid.UUID]]] = {}
+    sold = WorkspaceFlavor.objects.filter(workspace__in=[owner.workspace_id for owner in found.values()])
+    for workspace_id, resource, flavor_id, pool_id in sold.order_by("flavor__slug").values_list(
+        "workspace_id", "flavor__pool__resource_name", "flavor_id", "flavor__pool_id"
+    ):
+        flavors.setdefault((workspace_id, resource), []).append((flavor_id, pool_id))
+    return Owners(found, flavors, _pools_of_nodes(site_id, events))
+
+
+def _pools_of_nodes(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[str, set[uuid.UUID]]:
+    names = {event.consumer.node for event in events if event.consumer is not None and event.consumer.node}
+    pools: dict[str, set[uuid.UUID]] = {}
+    rows = Node.objects.filter(site_id=site_id, name__in=names, pool__isnull=False)
+    for name, pool_id in rows.values_list("name", "pool_id"):
+        if pool_id is not None:
+            pools.setdefault(name, set()).add(pool_id)
+    return pools

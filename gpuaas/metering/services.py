@@ -1,0 +1,145 @@
+"""Writing usage: the events of a site's watch, the holdings of workspaces, and where each site's meter stands."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import F, Q
+from django.db.models.functions import Greatest
+
+from gpuaas.core import clock
+from gpuaas.core.clock import whole_second
+from gpuaas.core.errors import Conflict
+from gpuaas.core.ids import uuid7
+from gpuaas.metering.facts import Fact, facts_merge, segments
+from gpuaas.metering.models import EndedBy, Meter, SiteMeter, UsageInterval
+from gpuaas.metering.owners import Owner, Owners, owners_find
+from gpuaas.providers.base import UsageEvent, UsageKind
+
+SQL = Path(__file__).parent / "sql"
+
+
+class LeaseLost(Conflict):
+    """Another process meters this site now; what we read is dropped, it reads the same again."""
+
+    code = "lease_lost"
+
+
+@dataclass(frozen=True)
+class UsageApplied:
+    """Which workspaces the events were about (also waiting pods), with their projects."""
+
+    workspaces: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)
+
+
+@cache
+def _sql(name: str) -> str:
+    return (SQL / name).read_text("utf-8")
+
+
+def usage_apply(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> UsageApplied:
+    """Make the intervals say what the events say. Replays, duplicates and reorderings between barriers change nothing.
+
+    BOOKMARK, RELIST and RELISTED are barriers: they speak about all that came before. A RELIST … RELISTED must lie in
+    one batch whole. Consumers of namespaces that are not ours are passed over.
+    """
+    if not events:
+        return UsageApplied()
+    with transaction.atomic():
+        owners = owners_find(site_id=site_id, events=events)
+        for segment in segments(events):
+            _facts_write(site_id, facts_merge(segment), owners)
+            _barrier_apply(site_id, segment)
+    return UsageApplied({owner.workspace_id: owner.project_id for owner in owners.by_name.values()})
+
+
+def held_sync(*, now: datetime | None = None) -> int:
+    """Carry the workspaces' holdings over into intervals of the held meters; how many rows changed."""
+    with connection.cursor() as cursor:
+        cursor.execute(_sql("held_sync.sql"), {"now": whole_second(now or clock.now())})
+        changed: int = cursor.rowcount
+    return changed
+
+
+def meter_lease_take(*, site_id: uuid.UUID, holder: str, now: datetime, seconds: int) -> SiteMeter | None:
+    """The site's meter if it is free, lapsed or ours already; None while another process has it."""
+    SiteMeter.objects.bulk_create([SiteMeter(site_id=site_id)], ignore_conflicts=True)
+    free = Q(holder=holder) | Q(lease_until__isnull=True) | Q(lease_until__lte=now)
+    rows = SiteMeter.objects.filter(free, site_id=site_id)
+    if rows.update(holder=holder, lease_until=now + timedelta(seconds=seconds)) != 1:
+        return None
+    return SiteMeter.objects.filter(site_id=site_id, holder=holder).first()
+
+
+def meter_lease_release(*, site_id: uuid.UUID, holder: str) -> None:
+    SiteMeter.objects.filter(site_id=site_id, holder=holder).update(holder="", lease_until=None)
+
+
+def meter_flush(
+    *, site_id: uuid.UUID, holder: str, events: Sequence[UsageEvent], now: datetime, lease_seconds: int
+) -> UsageApplied:
+    """Rows, cursor and lease in one transaction: a kill at any point leaves a cursor that covers what is written.
+
+    Raises LeaseLost where another process has taken over.
+    """
+    barriers = [event for event in events if event.kind in {UsageKind.BOOKMARK, UsageKind.RELISTED}]
+    changes: dict[str, object] = {"lease_until": now + timedelta(seconds=lease_seconds)}
+    if events:
+        changes["last_event_at"] = events[-1].at
+    if barriers:
+        changes["last_proof_at"] = Greatest(F("last_proof_at"), barriers[-1].at)
+    cursors = [event.cursor for event in barriers if event.cursor]
+    if cursors:
+        changes["cursor"] = cursors[-1]
+    with transaction.atomic():
+        if SiteMeter.objects.filter(site_id=site_id, holder=holder).update(**changes) != 1:
+            raise LeaseLost("another process meters this site now")
+        return usage_apply(site_id=site_id, events=events)
+
+
+def _facts_write(site_id: uuid.UUID, facts: Sequence[Fact], owners: Owners) -> None:
+    rows = [(fact, owner) for fact in facts if (owner := owners.by_name.get(fact.workspace_name))]
+    if not rows:
+        return
+    parameters: dict[str, Any] = {"site": site_id, **_columns(rows, owners)}
+    with connection.cursor() as cursor:
+        cursor.execute(_sql("usage_upsert.sql"), parameters)
+
+
+def _columns(rows: Sequence[tuple[Fact, Owner]], owners: Owners) -> dict[str, list[object]]:
+    return {
+        "id": [uuid7() for _ in rows],
+        "project": [owner.project_id for _, owner in rows],
+        "workspace": [owner.workspace_id for _, owner in rows],
+        "flavor": [
+            owners.flavor_of(owner.workspace_id, resource=fact.resource, node=fact.node)
+            for fact, owner in rows
+        ],
+        "uid": [fact.uid for fact, _ in rows],
+        "name": [fact.name for fact, _ in rows],
+        "node": [fact.node for fact, _ in rows],
+        "resource": [fact.resource for fact, _ in rows],
+        "quantity": [fact.quantity for fact, _ in rows],
+        "started_at": [fact.started_at for fact, _ in rows],
+        "ended_at": [fact.ended_at for fact, _ in rows],
+        "last_seen_at": [fact.last_seen_at for fact, _ in rows],
+        "ended_by": [fact.ended_by for fact, _ in rows],
+    }
+
+
+def _barrier_apply(site_id: uuid.UUID, segment: Sequence[UsageEvent]) -> None:
+    last = segment[-1]
+    opened = UsageInterval.objects.filter(site_id=site_id, meter=Meter.GPU_ALLOCATED, ended_at__isnull=True)
+    if last.kind is UsageKind.RELISTED:
+        listed = {event.consumer.uid for event in segment if event.consumer is not None}
+        opened.exclude(consumer_uid__in=listed).update(
+            ended_at=F("last_seen_at"), ended_by=EndedBy.PROOF_OF_LIFE
+        )
+    if last.kind in {UsageKind.BOOKMARK, UsageKind.RELISTED}:
+        at = whole_second(last.at)
+        opened.filter(last_seen_at__lt=at).update(last_seen_at=at)

@@ -1,0 +1,12 @@
+SELECT p.id, p.slug, i.meter, f.slug,
+       sum(i.quantity * extract(EPOCH FROM
+           least(coalesce(i.ended_at, %(now)s), %(ends_at)s) - greatest(i.started_at, %(starts_at)s)
+       )::bigint)
+FROM metering_usageinterval i
+JOIN tenants_project p ON p.id = i.project_id
+LEFT JOIN catalog_flavor f ON f.id = i.flavor_id
+WHERE i.project_id = ANY (%(projects)s::uuid[])
+  AND i.started_at < %(ends_at)s
+  AND coalesce(i.ended_at, %(now)s) > greatest(i.started_at, %(starts_at)s)
+GROUP BY 1, 2, 3, 4
+ORDER BY p.slug, i.meter, f.slug NULLS LAST

@@ -1,0 +1,52 @@
+"""Workspaces, holdings and intervals for tests of money, made directly: no site is needed to count."""
+
+from datetime import UTC, datetime
+
+from gpuaas.catalog.models import Flavor
+from gpuaas.core.ids import uuid7
+from gpuaas.metering.models import EndedBy, Meter, UsageInterval
+from gpuaas.workspaces.models import Workspace
+from tenants.models import Project, User
+
+
+def utc(text: str) -> datetime:
+    """`2026-11-01 10:00:00`, UTC."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def workspace_make(project: Project, flavor: Flavor, user: User, *, name: str = "train") -> Workspace:
+    return Workspace.objects.create(
+        project=project,
+        site=flavor.pool.site,
+        name=name,
+        lease_ends_at=utc("2030-01-01"),
+        created_by=user,
+        created_at=utc("2026-01-01"),
+    )
+
+
+def interval_make(
+    workspace: Workspace,
+    flavor: Flavor | None,
+    start: datetime,
+    end: datetime | None,
+    *,
+    quantity: int = 1,
+    meter: Meter = Meter.GPU_HELD,
+    resource: str = "nvidia.com/gpu",
+) -> UsageInterval:
+    return UsageInterval.objects.create(
+        site=workspace.site,
+        project=workspace.project,
+        workspace=workspace,
+        flavor=flavor,
+        consumer_uid=str(uuid7()),
+        consumer_name="pod",
+        meter=meter,
+        resource_name=resource,
+        quantity=quantity,
+        started_at=start,
+        ended_at=end,
+        last_seen_at=end or start,
+        ended_by=EndedBy.OBSERVED if end else "",
+    )
