@@ -30,6 +30,8 @@ class Workspace(Claimable):
     observed = models.JSONField(
         default=dict, blank=True
     )  # hard, used, consumers, at: what the site last said
+    # digest of the WorkspaceSpec that the site last confirmed as a whole; another digest = the site must be ensured
+    ensured_digest = models.CharField(max_length=64, blank=True, editable=False)
     version = models.PositiveBigIntegerField(default=1)
 
     class Meta:
@@ -132,6 +134,8 @@ class Operation(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
     succeeded = models.BooleanField(null=True)
     summary = models.CharField(max_length=200, blank=True)
+    # digest of the spec that every step so far worked from; "mixed" where it changed between steps
+    spec_digest = models.CharField(max_length=64, blank=True, editable=False)
 
     class Meta:
         ordering = ["-pk"]
@@ -158,6 +162,7 @@ class Step(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     attempts = models.PositiveIntegerField(default=0)
+    refusals = models.PositiveIntegerField(default=0)  # of the attempts, those that trying again may not help
     detail = models.CharField(max_length=500, blank=True)
 
     class Meta:

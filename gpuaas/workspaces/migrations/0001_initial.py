@@ -35,6 +35,7 @@ class Migration(migrations.Migration):
                 ('failure', models.CharField(blank=True, max_length=500)),
                 ('conditions', models.JSONField(blank=True, default=dict)),
                 ('observed', models.JSONField(blank=True, default=dict)),
+                ('ensured_digest', models.CharField(blank=True, editable=False, max_length=64)),
                 ('version', models.PositiveBigIntegerField(default=1)),
                 ('created_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='workspaces', to='tenants.project')),
@@ -54,6 +55,7 @@ class Migration(migrations.Migration):
                 ('finished_at', models.DateTimeField(blank=True, null=True)),
                 ('succeeded', models.BooleanField(null=True)),
                 ('summary', models.CharField(blank=True, max_length=200)),
+                ('spec_digest', models.CharField(blank=True, editable=False, max_length=64)),
                 ('workspace', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='operations', to='workspaces.workspace')),
             ],
             options={
@@ -127,6 +129,7 @@ class Migration(migrations.Migration):
                 ('started_at', models.DateTimeField(blank=True, null=True)),
                 ('finished_at', models.DateTimeField(blank=True, null=True)),
                 ('attempts', models.PositiveIntegerField(default=0)),
+                ('refusals', models.PositiveIntegerField(default=0)),
                 ('detail', models.CharField(blank=True, max_length=500)),
                 ('operation', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='steps', to='workspaces.operation')),
             ],

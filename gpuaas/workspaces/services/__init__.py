@@ -1,0 +1,22 @@
+"""Writes of workspaces: each is one transaction that also records the audit entry and wakes the reconciler."""
+
+from gpuaas.workspaces.services.access import kubeconfig_issue
+from gpuaas.workspaces.services.changes import (
+    workspace_delete,
+    workspace_extend,
+    workspace_resize,
+    workspace_retry,
+)
+from gpuaas.workspaces.services.members import member_remove, member_set
+from gpuaas.workspaces.services.request import workspace_request
+
+__all__ = [
+    "kubeconfig_issue",
+    "member_remove",
+    "member_set",
+    "workspace_delete",
+    "workspace_extend",
+    "workspace_request",
+    "workspace_resize",
+    "workspace_retry",
+]

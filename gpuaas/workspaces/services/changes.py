@@ -1,0 +1,202 @@
+"""Changing what is there: resize, retry, extend, delete. One open operation at a time; only deletion takes over."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.workspaces.amounts import amounts_of, words_of
+from gpuaas.workspaces.models import Workspace, WorkspaceFlavor, WorkspaceTransition
+from gpuaas.workspaces.selectors import workspace_require
+from gpuaas.workspaces.services.common import (
+    HOLDER,
+    operation_start,
+    state_require,
+    workspace_announce,
+    workspace_lock,
+    workspace_wake,
+)
+from gpuaas.workspaces.services.validation import (
+    FlavorItem,
+    items_resolve,
+    lease_validate,
+    storage_validate,
+)
+from gpuaas.workspaces.site import driver_of
+from gpuaas.workspaces.states import LIVE, MACHINE, OperationKind, WorkspaceState
+from quotas.services import reservation_grow
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.roles import Permission
+
+LEASE_ENDING = "LeaseEnding"
+KINDS = {
+    WorkspaceState.PROVISIONING: OperationKind.CREATE,
+    WorkspaceState.RESIZING: OperationKind.RESIZE,
+    WorkspaceState.DELETING: OperationKind.DELETE,
+}
+
+
+@transaction.atomic
+def workspace_resize(
+    *,
+    actor: Actor,
+    workspace: Workspace,
+    items: Sequence[tuple[str, int]],
+    storage_gib: int | None = None,
+    expected_version: int | None = None,
+) -> Workspace:
+    """Ask for exactly `items` from now on. What grows is reserved now, what shrinks is given back once confirmed.
+
+    Also from a failed resize, where it is the way back.
+    """
+    workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
+    row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
+    state_require(row, WorkspaceState.READY, WorkspaceState.FAILED)
+    if row.ready_at is None:
+        raise Conflict("this workspace was never ready: retry or delete it", detail={"state": row.state})
+    old = {item.flavor: item.count for item in row.flavors.select_related("flavor__pool") if item.count}
+    held = {flavor.pk: count for flavor, count in old.items()}
+    wanted = items_resolve(items, site=row.site, held=held)
+    storage = row.storage_gib if storage_gib is None else storage_validate(storage_gib)
+    if held == {flavor.pk: count for flavor, count in wanted} and storage == row.storage_gib:
+        raise Invalid.field("items", "this is what the workspace already has")
+    before = _sizes(list(old.items()), row.storage_gib)
+    _counts_write(row, wanted)
+    words = words_of(wanted, storage_gib=storage)
+    _begin(
+        row,
+        actor,
+        WorkspaceState.RESIZING,
+        summary=words,
+        admission=f"reserved for {words}",
+        storage_gib=storage,
+    )
+    after = _sizes(wanted, storage)
+    audit_record(
+        actor=actor, action="workspace.resize", target=row, project=row.project, before=before, after=after
+    )
+    workspace_wake(row)
+    reservation_grow(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts_of(wanted, storage_gib=storage))
+    return row
+
+
+def _sizes(items: Sequence[FlavorItem], storage_gib: int) -> dict[str, Any]:
+    return {"items": {flavor.slug: count for flavor, count in items}, "storage_gib": storage_gib}
+
+
+def _begin(
+    row: Workspace,
+    actor: Actor,
+    state: WorkspaceState,
+    *,
+    summary: str = "",
+    admission: str = "",
+    reason: str = "",
+    **changes: Any,
+) -> None:
+    """Move the row to `state`, due at once, with the operation whose steps lead out of it."""
+    moment = clock.now()
+    MACHINE.transition(
+        row,
+        to=state,
+        history=WorkspaceTransition,
+        actor=actor.name,
+        reason=reason,
+        due_at=moment,
+        attempts=0,
+        failure="",
+        **changes,
+    )
+    driver = driver_of(row.site)
+    operation_start(
+        workspace=row,
+        kind=KINDS[state],
+        actor_name=actor.name,
+        now=moment,
+        steps=driver.release_steps() if state == WorkspaceState.DELETING else driver.ensure_steps(),
+        summary=summary,
+        admission=admission,
+    )
+
+
+def _counts_write(row: Workspace, wanted: list[FlavorItem]) -> None:
+    """A flavor that is no longer wanted stays with count 0 until the site has confirmed."""
+    keep = [flavor.pk for flavor, _ in wanted]
+    row.flavors.exclude(flavor__in=keep).update(count=0)
+    WorkspaceFlavor.objects.bulk_create(
+        [WorkspaceFlavor(workspace=row, flavor=flavor, count=count) for flavor, count in wanted],
+        update_conflicts=True,
+        unique_fields=["workspace", "flavor"],
+        update_fields=["count"],
+    )
+
+
+@transaction.atomic
+def workspace_retry(*, actor: Actor, workspace: Workspace, expected_version: int | None = None) -> Workspace:
+    """Try a failed creation or resize again; what was reserved is still held."""
+    workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
+    row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
+    state_require(row, WorkspaceState.FAILED)
+    state = WorkspaceState.PROVISIONING if row.ready_at is None else WorkspaceState.RESIZING
+    before = {"failure": row.failure}
+    items = [(item.flavor, item.count) for item in row.flavors.select_related("flavor") if item.count]
+    words = words_of(items, storage_gib=row.storage_gib)
+    _begin(row, actor, state, reason="retried", summary=words, admission="still reserved since the first try")
+    audit_record(actor=actor, action="workspace.retry", target=row, project=row.project, before=before)
+    workspace_wake(row)
+    return row
+
+
+@transaction.atomic
+def workspace_extend(
+    *,
+    actor: Actor,
+    workspace: Workspace,
+    lease_ends_at: datetime,
+    expected_version: int | None = None,
+) -> Workspace:
+    """A later end of the lease, at most 365 days from now."""
+    workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
+    row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
+    state_require(row, *(LIVE - {WorkspaceState.DELETING}))
+    until = lease_validate(lease_ends_at, now=clock.now())
+    if until <= row.lease_ends_at:
+        raise Invalid.field("lease_ends_at", "choose a time after the present end of the lease")
+    before = {"lease_ends_at": row.lease_ends_at.isoformat()}
+    row.lease_ends_at, row.version = until, row.version + 1
+    row.conditions = {kind: held for kind, held in row.conditions.items() if kind != LEASE_ENDING}
+    row.save(update_fields=["lease_ends_at", "conditions", "version"])
+    audit_record(
+        actor=actor,
+        action="workspace.extend",
+        target=row,
+        project=row.project,
+        before=before,
+        after={"lease_ends_at": until.isoformat()},
+    )
+    workspace_announce(row)
+    return row
+
+
+@transaction.atomic
+def workspace_delete(
+    *, actor: Actor, workspace: Workspace, expected_version: int | None = None, reason: str = ""
+) -> Workspace:
+    """Begin the deletion, from any live state; whatever was under way ends. Asking again changes nothing."""
+    workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
+    row = workspace_lock(workspace_id=workspace.pk)
+    if row.state in {WorkspaceState.DELETING, WorkspaceState.DELETED}:
+        return row
+    row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
+    row.operations.filter(finished_at__isnull=True).update(
+        finished_at=clock.now(), succeeded=False, summary="ended by the deletion"
+    )
+    before = {"state": row.state}
+    _begin(row, actor, WorkspaceState.DELETING, summary=reason[:200], reason=reason)
+    audit_record(actor=actor, action="workspace.delete", target=row, project=row.project, before=before)
+    workspace_wake(row)
+    return row

@@ -1,0 +1,85 @@
+"""What every service does: lock the row, check the version, open an operation, tell the world."""
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+
+from gpuaas.core import events
+from gpuaas.core.errors import Conflict, NotFound, StaleVersion
+from gpuaas.core.queue import poke
+from gpuaas.providers.base import StepSpec
+from gpuaas.workspaces.models import Operation, Step, Workspace
+from gpuaas.workspaces.states import MACHINE, OperationKind, StepState, WorkspaceState
+
+HOLDER = "workspace"
+ADMISSION_STEP = StepSpec("admission", "Check the limits and reserve")
+
+
+def workspace_lock(*, workspace_id: uuid.UUID, expected_version: int | None = None) -> Workspace:
+    """The row as it is now, ours until the transaction ends. The row comes before everything else that is locked."""
+    rows = Workspace.objects.select_for_update(of=("self",), no_key=True)
+    workspace = rows.select_related("project__organization", "site").filter(pk=workspace_id).first()
+    if workspace is None:
+        raise NotFound("there is no such workspace")
+    if expected_version is not None and expected_version != workspace.version:
+        raise StaleVersion(
+            "the workspace was changed meanwhile; look at it again", detail={"version": workspace.version}
+        )
+    return workspace
+
+
+def state_require(workspace: Workspace, *states: WorkspaceState) -> None:
+    if workspace.state not in states:
+        label = MACHINE.looks[WorkspaceState(workspace.state)].label.lower()
+        raise Conflict(
+            f"this cannot be done while the workspace is {label}", detail={"state": workspace.state}
+        )
+
+
+def operation_start(
+    *,
+    workspace: Workspace,
+    kind: OperationKind,
+    actor_name: str,
+    now: datetime,
+    steps: Iterable[StepSpec],
+    summary: str = "",
+    admission: str = "",
+) -> Operation:
+    """`admission` says what was reserved; then the operation begins with that step already done."""
+    operation = Operation.objects.create(
+        workspace=workspace, kind=kind, requested_by=actor_name, requested_at=now, summary=summary
+    )
+    rows = [Step(operation=operation, key=step.key, label=step.label) for step in steps]
+    if admission:
+        done = Step(
+            operation=operation,
+            key=ADMISSION_STEP.key,
+            label=ADMISSION_STEP.label,
+            state=StepState.DONE,
+            started_at=now,
+            finished_at=now,
+            attempts=1,
+            detail=admission,
+        )
+        rows.insert(0, done)
+    for position, row in enumerate(rows):
+        row.position = position
+    Step.objects.bulk_create(rows)
+    return operation
+
+
+def workspace_announce(workspace: Workspace) -> None:
+    """Tell the pages of the project and the operators, on commit."""
+    events.publish(
+        kind="workspace",
+        id=workspace.pk,
+        version=workspace.version,
+        groups=(events.project_group(workspace.project_id), events.OPERATORS_GROUP),
+    )
+
+
+def workspace_wake(workspace: Workspace) -> None:
+    """Tell the world and let the reconciler look at once. The caller has set `due_at` in the same transaction."""
+    workspace_announce(workspace)
+    poke("workspaces.reconcile", str(workspace.pk))

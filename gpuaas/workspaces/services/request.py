@@ -1,0 +1,125 @@
+"""Asking for a workspace: validate, reserve, write it down; the reconciler does the rest."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Forbidden
+from gpuaas.core.ids import uuid7
+from gpuaas.workspaces.amounts import amounts_of, words_of
+from gpuaas.workspaces.models import Workspace, WorkspaceFlavor, WorkspaceMember, WorkspaceTransition
+from gpuaas.workspaces.services.common import HOLDER, operation_start, workspace_wake
+from gpuaas.workspaces.services.validation import (
+    FlavorItem,
+    items_resolve,
+    lease_validate,
+    members_resolve,
+    name_validate,
+    storage_validate,
+)
+from gpuaas.workspaces.site import driver_of
+from gpuaas.workspaces.states import AccessRole, OperationKind, WorkspaceState
+from quotas.services import reservation_reserve
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import Project, User
+from tenants.roles import Permission
+from tenants.selectors import project_require
+
+
+def workspace_request(
+    *,
+    actor: Actor,
+    project: Project,
+    name: str,
+    items: Sequence[tuple[str, int]],
+    storage_gib: int = 0,
+    lease_ends_at: datetime | None = None,
+    members: Sequence[tuple[str, str]] | None = None,
+) -> Workspace:
+    """Accept and reserve, or change nothing. `items` = (flavor slug, count); `members` = (username, role).
+
+    Without `members` the requester is its admin. Raises Invalid, QuotaRefused, NoCapacity, Conflict (name taken).
+    """
+    project_require(actor=actor, project=project, permission=Permission.WORKSPACE_CREATE)
+    requester = _requester(actor)
+    moment = clock.now()
+    workspace = Workspace(
+        id=uuid7(),
+        project=project,
+        name=name_validate(name),
+        storage_gib=storage_validate(storage_gib),
+        lease_ends_at=lease_validate(lease_ends_at, now=moment),
+        created_by=requester,
+        created_at=moment,
+        due_at=moment,
+    )
+    flavors = items_resolve(items)
+    workspace.site = flavors[0][0].pool.site
+    people = (
+        members_resolve(members, project=project) if members is not None else [(requester, AccessRole.ADMIN)]
+    )
+    try:
+        with transaction.atomic():
+            _write(actor, workspace, flavors, people)
+    except IntegrityError as error:
+        if "workspace_name_once_per_project" not in str(error):
+            raise
+        raise Conflict(
+            f"the project {project.slug} already has a workspace called {name}", detail={"field": "name"}
+        ) from error
+    return workspace
+
+
+def _requester(actor: Actor) -> User:
+    if actor.user_id is None:
+        raise Forbidden("a workspace is requested by a person")
+    return User.objects.get(pk=actor.user_id)
+
+
+def _write(
+    actor: Actor, workspace: Workspace, flavors: list[FlavorItem], people: list[tuple[User, AccessRole]]
+) -> None:
+    """Reserves last: the counters are what requests contend for, so they are locked for the shortest time."""
+    workspace.save(force_insert=True)
+    WorkspaceFlavor.objects.bulk_create(
+        WorkspaceFlavor(workspace=workspace, flavor=flavor, count=count) for flavor, count in flavors
+    )
+    WorkspaceMember.objects.bulk_create(
+        WorkspaceMember(workspace=workspace, user=user, role=role) for user, role in people
+    )
+    WorkspaceTransition.objects.create(
+        subject=workspace, old="", new=WorkspaceState.REQUESTED, actor=actor.name
+    )
+    words = words_of(flavors, storage_gib=workspace.storage_gib)
+    operation_start(
+        workspace=workspace,
+        kind=OperationKind.CREATE,
+        actor_name=actor.name,
+        now=workspace.created_at,
+        steps=driver_of(workspace.site).ensure_steps(),
+        summary=words,
+        admission=f"reserved {words}",
+    )
+    audit_record(
+        actor=actor,
+        action="workspace.request",
+        target=workspace,
+        project=workspace.project,
+        after={
+            "items": {flavor.slug: count for flavor, count in flavors},
+            "storage_gib": workspace.storage_gib,
+            "lease_ends_at": workspace.lease_ends_at.isoformat(),
+            "members": {user.username: str(role) for user, role in people},
+        },
+    )
+    workspace_wake(workspace)
+    reservation_reserve(
+        holder_kind=HOLDER,
+        holder_id=workspace.pk,
+        project=workspace.project,
+        site=workspace.site,
+        amounts=amounts_of(flavors, storage_gib=workspace.storage_gib),
+    )

@@ -1,0 +1,132 @@
+"""What a request may say. Each refusal names its field, so that a form and the API show it in place."""
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.states import OfferState
+from gpuaas.core.errors import Invalid
+from gpuaas.workspaces.spec import permissions_in
+from gpuaas.workspaces.states import AccessRole
+from tenants.models import Project, User
+from tenants.roles import PLATFORM_PERMISSIONS, Permission
+
+NAME = re.compile(r"\A[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?\Z")
+MAX_COUNT = 1000
+MAX_ITEMS = 20
+MAX_STORAGE_GIB = 1_000_000
+LEASE_DEFAULT = timedelta(days=28)
+LEASE_MAX = timedelta(days=365)
+
+FlavorItem = tuple[Flavor, int]
+
+
+def name_validate(name: str) -> str:
+    if type(name) is not str or not NAME.match(name):
+        raise Invalid.field(
+            "name",
+            "use 1 to 40 lower-case letters, digits and hyphens; begin and end with a letter or digit",
+        )
+    return name
+
+
+def storage_validate(storage_gib: int) -> int:
+    if type(storage_gib) is not int or not 0 <= storage_gib <= MAX_STORAGE_GIB:
+        raise Invalid.field("storage_gib", f"storage is a whole number of GiB from 0 to {MAX_STORAGE_GIB:,}")
+    return storage_gib
+
+
+def lease_validate(ends_at: datetime | None, *, now: datetime) -> datetime:
+    """28 days where nothing is said; between now and 365 days ahead."""
+    if ends_at is None:
+        return now + LEASE_DEFAULT
+    if type(ends_at) is not datetime or ends_at.tzinfo is None:
+        raise Invalid.field("lease_ends_at", "the end of the lease is a date and time with a time zone")
+    if not now < ends_at <= now + LEASE_MAX:
+        raise Invalid.field(
+            "lease_ends_at", f"a lease ends in the future and within {LEASE_MAX.days} days from now"
+        )
+    return ends_at
+
+
+def items_resolve(
+    items: Sequence[tuple[str, int]], *, site: Site | None = None, held: Mapping[uuid.UUID, int] | None = None
+) -> list[FlavorItem]:
+    """Flavors by slug with their counts. `held`: a retired flavor may be kept, not grown."""
+    slugs = [_item_slug(item) for item in items]
+    if not 1 <= len(slugs) <= MAX_ITEMS:
+        raise Invalid.field("items", f"ask for 1 to {MAX_ITEMS} flavors")
+    if len(set(slugs)) != len(slugs):
+        raise Invalid.field("items", "each flavor may be listed once")
+    rows = Flavor.objects.select_related("pool__gpu_type", "pool__site").filter(slug__in=slugs)
+    known = {flavor.slug: flavor for flavor in rows}
+    found: list[FlavorItem] = []
+    for slug, count in items:
+        flavor = known.get(slug)
+        _count_validate(slug, count)
+        kept = flavor is not None and held is not None and count <= held.get(flavor.pk, 0)
+        if flavor is None or not (flavor.state == OfferState.ACTIVE or kept):
+            raise Invalid.field("items", f"there is no flavor {slug[:64]!r} on offer")
+        found.append((flavor, count))
+    _one_site(found, site)
+    return found
+
+
+def _item_slug(item: tuple[str, int]) -> str:
+    slug = item[0]
+    if type(slug) is not str or "\x00" in slug:
+        raise Invalid.field("items", "a flavor is named by its slug")
+    return slug
+
+
+def _count_validate(slug: str, count: int) -> None:
+    if type(count) is not int or not 1 <= count <= MAX_COUNT:
+        raise Invalid.field("items", f"the count of {slug[:64]} is a whole number from 1 to {MAX_COUNT}")
+
+
+def _one_site(items: Sequence[FlavorItem], site: Site | None) -> None:
+    sites = {flavor.pool.site_id for flavor, _ in items}
+    if len(sites) != 1 or (site is not None and sites != {site.pk}):
+        raise Invalid.field("items", "all flavors of a workspace are at one site")
+    if not items[0][0].pool.site.enabled:
+        raise Invalid.field("items", "the site of these flavors takes no new work now")
+    pools: dict[str, uuid.UUID] = {}
+    for flavor, _ in items:
+        name = flavor.pool.resource_name
+        if pools.setdefault(name, flavor.pool_id) != flavor.pool_id:
+            raise Invalid.field(
+                "items",
+                f"the site counts these GPU types by one name ({name}), so a workspace can hold only one of them; "
+                "request two workspaces",
+            )
+
+
+def members_resolve(members: Sequence[tuple[str, str]], *, project: Project) -> list[tuple[User, AccessRole]]:
+    """People by username with their role; only those whose roles let them into the project's workspaces."""
+    names = [name for name, _ in members]
+    if len(set(names)) != len(names) or len(names) > 200:
+        raise Invalid.field("members", "name each member once, at most 200")
+    if any(type(name) is not str or "\x00" in name for name in names):
+        raise Invalid.field("members", "a member is named by the username")
+    held = permissions_in(project)
+    people = {user.username: user for user in User.objects.filter(username__in=names, is_active=True)}
+    found = []
+    for name, role in members:
+        if role not in AccessRole.values:
+            raise Invalid.field("members", f"a role is one of {', '.join(AccessRole.values)}")
+        user = people.get(name)
+        may = _may(user, held) if user else frozenset()
+        if user is None or Permission.PROJECT_VIEW not in may:
+            raise Invalid.field("members", f"{name[:150]} is not a member of the project {project.slug}")
+        if Permission.WORKSPACE_ACCESS not in may:
+            raise Invalid.field(
+                "members", f"{name} may only look at the project {project.slug}; change that role first"
+            )
+        found.append((user, AccessRole(role)))
+    return found
+
+
+def _may(user: User, held: Mapping[uuid.UUID, frozenset[Permission]]) -> frozenset[Permission]:
+    return held.get(user.pk, frozenset()) | PLATFORM_PERMISSIONS[user.platform_role]

@@ -1,0 +1,89 @@
+"""From our rows to what a driver is asked for. Always computed anew, so that a lost role or a new pool counts at once."""
+
+import hashlib
+import json
+import uuid
+from collections import Counter
+from dataclasses import asdict
+
+from gpuaas.catalog.models import GpuPool
+from gpuaas.core.ids import short
+from gpuaas.providers.base import GpuAmount, Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.states import AccessRole
+from tenants.models import OrganizationMembership, Project, ProjectMembership, User
+from tenants.roles import ORGANIZATION_PERMISSIONS, PLATFORM_PERMISSIONS, PROJECT_PERMISSIONS, Permission
+
+
+def subject_of(user_id: uuid.UUID) -> str:
+    return f"u-{short(user_id)}"
+
+
+def ref_of(workspace: Workspace) -> WorkspaceRef:
+    return WorkspaceRef(id=workspace.pk, external_name=workspace.external_name)
+
+
+def spec_of(workspace: Workspace) -> WorkspaceSpec:
+    """Needs `project__organization` loaded; about 7 queries."""
+    counts: Counter[uuid.UUID] = Counter()
+    pools: dict[uuid.UUID, GpuPool] = {}
+    vcpus = memory = 0
+    for item in workspace.flavors.select_related("flavor__pool").order_by("flavor__slug"):
+        counts[item.flavor.pool_id] += item.flavor.gpus * item.count
+        pools[item.flavor.pool_id] = item.flavor.pool
+        vcpus += item.flavor.vcpus * item.count
+        memory += item.flavor.memory_gib * item.count
+    gpus = tuple(
+        GpuAmount(resource_name=pools[pk].resource_name, count=count, selector=pools[pk].selector)
+        for pk, count in counts.items()
+        if count
+    )
+    names = GpuPool.objects.filter(site=workspace.site_id).values_list("resource_name", flat=True)
+    closed = set(names) - {gpu.resource_name for gpu in gpus}
+    return WorkspaceSpec(
+        id=workspace.pk,
+        external_name=workspace.external_name,
+        project_slug=workspace.project.slug,
+        organization_slug=workspace.project.organization.slug,
+        gpus=gpus,
+        vcpus=vcpus,
+        memory_gib=memory,
+        storage_gib=workspace.storage_gib,
+        members=members_of(workspace),
+        closed=tuple(sorted(closed)),
+    )
+
+
+def spec_digest(spec: WorkspaceSpec) -> str:
+    """The same for the same wishes, whatever the process or the order of rows."""
+    return hashlib.sha256(json.dumps(asdict(spec), sort_keys=True, default=str).encode()).hexdigest()
+
+
+def permissions_in(project: Project) -> dict[uuid.UUID, frozenset[Permission]]:
+    """What people may do in a project by their roles in it and in its organization; inactive people may nothing."""
+    held: dict[uuid.UUID, frozenset[Permission]] = {}
+    own = ProjectMembership.objects.filter(project=project, user__is_active=True)
+    for user_id, role in own.values_list("user_id", "role"):
+        held[user_id] = PROJECT_PERMISSIONS[role]
+    shared = OrganizationMembership.objects.filter(
+        organization_id=project.organization_id, user__is_active=True
+    )
+    for user_id, role in shared.values_list("user_id", "role"):
+        held[user_id] = held.get(user_id, frozenset()) | ORGANIZATION_PERMISSIONS[role]
+    return held
+
+
+def members_of(workspace: Workspace) -> tuple[Member, ...]:
+    """Members whose roles still let them in, and the project's admins, who are admins of every workspace."""
+    held = permissions_in(workspace.project)
+    roles: dict[uuid.UUID, str] = {}
+    for row in workspace.members.select_related("user"):
+        platform = PLATFORM_PERMISSIONS[row.user.platform_role] if row.user.is_active else frozenset()
+        if Permission.WORKSPACE_ACCESS in held.get(row.user_id, frozenset()) | platform:
+            roles[row.user_id] = row.role
+    for user_id, permissions in held.items():
+        if Permission.PROJECT_MANAGE in permissions:
+            roles[user_id] = AccessRole.ADMIN
+    names = dict(User.objects.filter(pk__in=roles).values_list("pk", "username"))
+    members = [Member(subject_of(pk), names[pk], str(role)) for pk, role in roles.items()]
+    return tuple(sorted(members, key=lambda member: member.subject))

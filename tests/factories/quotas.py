@@ -1,0 +1,31 @@
+"""Limits for tests, and the one question every test of admission ends with."""
+
+from quotas.models import Limit
+from quotas.selectors import counters_mismatches
+from tenants.models import Organization, Project
+
+GENEROUS = {
+    "gpu:h100-sxm-80gb": 16,
+    "gpu:l40s-48gb": 8,
+    "vcpu": 10_000,
+    "memory": 100_000,
+    "storage": 100_000,
+}
+
+
+def limits_give(project: Project, *, organization: bool = True, **limits: int | None) -> None:
+    """The generous limits, with `limits` instead where given: `limits_give(project, **{"vcpu": 8})`."""
+    hard: dict[str, int | None] = {**GENEROUS, **limits}
+    for resource, amount in hard.items():
+        _give(project, resource, amount)
+        if organization:
+            _give(project.organization, resource, amount)
+
+
+def _give(owner: Project | Organization, resource: str, amount: int | None) -> None:
+    field = "project" if isinstance(owner, Project) else "organization"
+    Limit.objects.update_or_create(**{field: owner}, resource=resource, defaults={"hard": amount})
+
+
+def counters_must_match() -> None:
+    assert counters_mismatches() == []
