@@ -1,0 +1,346 @@
+"""The driver of simulated sites. Its steps and refusals are those of the Kubernetes driver, never easier."""
+
+import hashlib
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import yaml
+from django.db.models import Count, F, Q, Sum
+
+from gpuaas.core import clock
+from gpuaas.core.errors import NotFound, Permanent
+from gpuaas.providers.base import (
+    Access,
+    AccessCapability,
+    DeviceKind,
+    Driver,
+    Inventory,
+    Member,
+    ObservedNode,
+    ObservedPool,
+    ObservedWorkspace,
+    StepOutcome,
+    StepSpec,
+    UsageCapability,
+    UsageEvent,
+    WorkspaceRef,
+    WorkspaceSpec,
+)
+from gpuaas.providers.sandbox.dials import call, site_write
+from gpuaas.providers.sandbox.models import (
+    SandboxMember,
+    SandboxNamespace,
+    SandboxNode,
+    SandboxQuota,
+    SandboxSite,
+    SandboxToken,
+)
+from gpuaas.providers.sandbox.pods import pods_end
+from gpuaas.providers.sandbox.simulation import advance, consumer_of
+from gpuaas.providers.sandbox.watch import usage_stream
+
+DONE = StepOutcome(done=True)
+
+
+class SandboxDriver(Driver, AccessCapability, UsageCapability):
+    name = "sandbox"
+
+    def probe(self) -> Inventory:
+        with call(self.connection, "probe"):
+            with site_write(self.connection.site_id) as site:
+                advance(site, now=clock.now())
+            return _inventory(site)
+
+    def ensure_steps(self) -> tuple[StepSpec, ...]:
+        return (
+            StepSpec("namespace", "Create the namespace"),
+            StepSpec("quota", "Set the quota"),
+            StepSpec("confirmed", "Wait until the site enforces the quota"),
+            StepSpec("limits", "Set defaults for containers"),
+            StepSpec("network", "Close the network to other tenants"),
+            StepSpec("access", "Let the members in"),
+        )
+
+    def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        do: dict[str, Callable[[SandboxSite, WorkspaceSpec], StepOutcome]] = {
+            "namespace": _ensure_namespace,
+            "quota": _ensure_quota,
+            "confirmed": _ensure_confirmed,
+            "limits": _ensure_limits,
+            "network": _ensure_network,
+            "access": _ensure_access,
+        }
+        if step not in do:
+            raise Permanent(f"the driver has no step {step!r}")
+        with call(self.connection, f"ensure:{step}"), site_write(self.connection.site_id) as site:
+            advance(site, now=clock.now())
+            return do[step](site, spec)
+
+    def release_steps(self) -> tuple[StepSpec, ...]:
+        return (
+            StepSpec("access", "Take the members' access away"),
+            StepSpec("pods", "Stop what runs"),
+            StepSpec("namespace", "Delete the namespace"),
+            StepSpec("gone", "Make sure that nothing is left"),
+        )
+
+    def release(self, ref: WorkspaceRef, step: str) -> StepOutcome:
+        do: dict[str, Callable[[SandboxSite, SandboxNamespace], StepOutcome]] = {
+            "access": _release_access,
+            "pods": _release_pods,
+            "namespace": _release_namespace,
+            "gone": _release_gone,
+        }
+        if step not in do:
+            raise Permanent(f"the driver has no step {step!r}")
+        with call(self.connection, f"release:{step}"), site_write(self.connection.site_id) as site:
+            advance(site, now=clock.now())
+            room = _namespace(site, ref)
+            return do[step](site, room) if room is not None else DONE
+
+    def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
+        with call(self.connection, "observe"):
+            with site_write(self.connection.site_id) as site:
+                advance(site, now=clock.now())
+            room = SandboxNamespace.objects.filter(site=site, name=ref.external_name, owner=ref.id).first()
+            if room is None:
+                return ObservedWorkspace(exists=False)
+            quotas = list(room.quotas.all())
+            return ObservedWorkspace(
+                exists=True,
+                hard={row.resource: row.hard for row in quotas if row.hard is not None},
+                used={row.resource: row.used for row in quotas},
+                consumers=tuple(consumer_of(pod) for pod in room.pods.all()),
+            )
+
+    def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
+        with call(self.connection, "access"), site_write(self.connection.site_id) as site:
+            row = SandboxMember.objects.filter(
+                namespace__site=site,
+                namespace__name=ref.external_name,
+                namespace__owner=ref.id,
+                namespace__gone_at=None,
+                subject=member.subject,
+            ).first()
+            if row is None:
+                raise NotFound("this person has no access to the workspace at the site")
+            token, now = secrets.token_urlsafe(32), clock.now()
+            SandboxToken.objects.filter(member=row, expires_at__lte=now).delete()
+            SandboxToken.objects.create(
+                member=row, digest=hashlib.sha256(token.encode()).hexdigest(), expires_at=now + lifetime
+            )
+        server = self.connection.endpoint or f"https://{self.connection.site_slug}.sandbox.invalid:6443"
+        return Access(
+            kubeconfig=_kubeconfig(self.connection.site_slug, server, ref.external_name, member.name, token),
+            expires_at=now + lifetime,
+        )
+
+    def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
+        return usage_stream(self.connection, cursor, seconds=seconds)
+
+
+# -- probe ----------------------------------------------------------------------------------------------------------
+
+
+def _inventory(site: SandboxSite) -> Inventory:
+    held = Sum("pods__gpus", filter=Q(pods__finished_at=None), default=0)
+    nodes = list(SandboxNode.objects.filter(site=site).annotate(held=held))
+    pools: dict[str, ObservedPool] = {}
+    for node in nodes:
+        if node.kind:
+            kind = DeviceKind(**node.kind)
+            selector = {"nvidia.com/gpu.product": node.labels.get("nvidia.com/gpu.product", kind.product)}
+            pools.setdefault(kind.slug, ObservedPool(kind, node.resource_name, selector))
+    return Inventory(
+        server_version="sandbox 1",
+        pools=tuple(pools.values()),
+        nodes=tuple(
+            ObservedNode(
+                name=node.name,
+                kind_slug=str(node.kind.get("slug", "")),
+                capacity=node.capacity,
+                allocated=node.held,
+                vcpus=node.vcpus,
+                memory_gib=node.memory_gib,
+                ready=node.ready,
+                cordoned=node.cordoned,
+                reason=node.reason,
+            )
+            for node in nodes
+        ),
+    )
+
+
+# -- ensure ---------------------------------------------------------------------------------------------------------
+
+
+def _namespace(site: SandboxSite, ref: WorkspaceRef) -> SandboxNamespace | None:
+    """The workspace's own namespace; Permanent where the name belongs to somebody else."""
+    room = SandboxNamespace.objects.filter(site=site, name=ref.external_name).first()
+    if room is not None and room.owner != ref.id:
+        raise Permanent(
+            f"the namespace {ref.external_name} at the site belongs to somebody else; it is left alone"
+        )
+    return room
+
+
+def _living(site: SandboxSite, spec: WorkspaceSpec) -> SandboxNamespace:
+    room = _namespace(site, WorkspaceRef(spec.id, spec.external_name))
+    if room is None or room.gone_at is not None:
+        raise NotFound(f"the namespace {spec.external_name} is not at the site; it has to be made again")
+    return room
+
+
+def _ensure_namespace(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
+    room = _namespace(site, WorkspaceRef(spec.id, spec.external_name))
+    if room is not None and room.gone_at is not None:
+        return StepOutcome(done=False, detail="the namespace that had this name is still going away")
+    labels = {"project": spec.project_slug, "organization": spec.organization_slug}
+    SandboxNamespace.objects.update_or_create(
+        site=site, name=spec.external_name, defaults={"owner": spec.id, "labels": labels}
+    )
+    return StepOutcome(done=True, detail=f"namespace {spec.external_name}")
+
+
+def _wanted(spec: WorkspaceSpec) -> tuple[dict[str, int], dict[str, dict[str, str]]]:
+    """Quota keys and pinning. One name at the site cannot be held apart for two models: that is refused."""
+    hard = dict.fromkeys(spec.closed, 0)
+    selectors: dict[str, dict[str, str]] = {}
+    for gpu in spec.gpus:
+        if selectors.setdefault(gpu.resource_name, dict(gpu.selector)) != dict(gpu.selector):
+            raise Permanent(
+                f"the site counts two of these GPU types by one name ({gpu.resource_name}); "
+                "a namespace can hold only one of them"
+            )
+        if gpu.count < 0:
+            raise Permanent("a quota cannot be negative")
+        hard[gpu.resource_name] = hard.get(gpu.resource_name, 0) + gpu.count
+    sizes = {"cpu": spec.vcpus, "memory": spec.memory_gib, "storage": spec.storage_gib}
+    return {**hard, **sizes}, selectors
+
+
+def _ensure_quota(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
+    room = _living(site, spec)
+    wanted, selectors = _wanted(spec)
+    changed = dict(room.quotas.values_list("resource", "wanted")) != wanted or room.selectors != selectors
+    if changed:
+        room.quotas.exclude(resource__in=wanted).delete()
+        used = _counted(room)
+        SandboxQuota.objects.bulk_create(
+            [
+                SandboxQuota(namespace=room, resource=key, wanted=amount, used=used[key])
+                for key, amount in wanted.items()
+            ],
+            update_conflicts=True,
+            unique_fields=["namespace", "resource"],
+            update_fields=["wanted", "used"],
+        )
+        room.selectors = selectors
+        room.confirm_at = clock.now() + timedelta(milliseconds=site.confirm_ms)
+        room.save(update_fields=["selectors", "confirm_at"])
+        advance(site, now=clock.now())
+    bought = ", ".join(f"{gpu.count} {gpu.resource_name}" for gpu in spec.gpus)
+    return StepOutcome(done=True, detail=f"hard limit: {bought or 'no GPUs'}")
+
+
+def _counted(room: SandboxNamespace) -> Counter[str]:
+    """What live pods hold of each key; a key that is listed anew starts from there, not from zero."""
+    used: Counter[str] = Counter()
+    for pod in room.pods.filter(finished_at=None):
+        used.update(pod.charges)
+    return used
+
+
+def _unconfirmed(room: SandboxNamespace) -> int:
+    count: int = room.quotas.filter(Q(hard=None) | ~Q(hard=F("wanted"))).count()
+    return count
+
+
+def _ensure_confirmed(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
+    room = _living(site, spec)
+    if not room.quotas.exists():
+        raise NotFound(f"the namespace {room.name} has no quota at the site; it has to be set again")
+    if left := _unconfirmed(room):
+        return StepOutcome(done=False, detail=f"the site has not confirmed {left} keys of the quota yet")
+    return StepOutcome(done=True, detail="the site enforces every key of the quota")
+
+
+def _ensure_limits(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
+    room = _living(site, spec)
+    room.limits = {"default": {"cpu": 1, "memory": 1}}
+    room.save(update_fields=["limits"])
+    return DONE
+
+
+def _ensure_network(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
+    room = _living(site, spec)
+    room.isolated = True
+    room.save(update_fields=["isolated"])
+    return DONE
+
+
+def _ensure_access(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
+    """Members come last: nobody works in a namespace whose quota is not enforced yet."""
+    room = _living(site, spec)
+    if not room.quotas.exists() or _unconfirmed(room):
+        return StepOutcome(done=False, detail="nobody is let in before the site enforces the quota")
+    room.members.exclude(subject__in=[member.subject for member in spec.members]).delete()
+    SandboxMember.objects.bulk_create(
+        [
+            SandboxMember(namespace=room, subject=member.subject, name=member.name, role=member.role)
+            for member in spec.members
+        ],
+        update_conflicts=True,
+        unique_fields=["namespace", "subject"],
+        update_fields=["name", "role"],
+    )
+    return StepOutcome(done=True, detail=f"{len(spec.members)} member{'s' if len(spec.members) != 1 else ''}")
+
+
+# -- release --------------------------------------------------------------------------------------------------------
+
+
+def _release_access(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
+    del site
+    room.members.all().delete()
+    return DONE
+
+
+def _release_pods(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
+    pods_end(site, room.pods.all())
+    advance(site, now=clock.now())
+    left = room.pods.aggregate(pods=Count("pk"), gpus=Sum("gpus", filter=Q(finished_at=None), default=0))
+    if left["pods"]:
+        return StepOutcome(done=False, detail=f"{left['pods']} pods with {left['gpus']} GPUs are ending")
+    return StepOutcome(done=True, detail="nothing runs any more")
+
+
+def _release_namespace(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
+    if room.gone_at is None:
+        pods_end(site, room.pods.all())
+        room.gone_at = clock.now() + timedelta(milliseconds=site.namespace_ms)
+        room.save(update_fields=["gone_at"])
+        advance(site, now=clock.now())
+    return StepOutcome(done=True, detail="the site takes the namespace away")
+
+
+def _release_gone(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
+    del site
+    if room.gone_at is None:
+        raise NotFound(f"the deletion of the namespace {room.name} has to be asked again")
+    return StepOutcome(done=False, detail=f"the namespace {room.name} is still going away")
+
+
+def _kubeconfig(site: str, server: str, namespace: str, user: str, token: str) -> str:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": site, "cluster": {"server": server}}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": namespace, "context": {"cluster": site, "namespace": namespace, "user": user}}],
+        "current-context": namespace,
+    }
+    text: str = yaml.safe_dump(document, sort_keys=False)
+    return text

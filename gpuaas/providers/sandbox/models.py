@@ -1,0 +1,185 @@
+"""The simulated site's own storage: what a cluster would keep in its etcd. No other room reads these tables."""
+
+import uuid
+from typing import Any
+
+from django.db import models
+
+
+class SandboxSite(models.Model):
+    """One simulated site and its dials. Its row lock is the site's single writer, so `revision` has no holes.
+
+    failures: verb (`probe`, `ensure:quota`, `release:gone`, `observe`, `access`, `watch`) → {"error", "times"}; see
+    `dials.py`. Events at or below `event_floor` are compacted: a cursor older than that must relist.
+    """
+
+    site_id = models.UUIDField(primary_key=True)
+    slug = models.CharField(max_length=40, blank=True)
+    token = models.CharField(max_length=100, blank=True)
+    latency_ms = models.PositiveIntegerField(default=0)
+    confirm_ms = models.PositiveIntegerField(default=150)
+    grace_ms = models.PositiveIntegerField(default=200)
+    namespace_ms = models.PositiveIntegerField(default=200)
+    down = models.BooleanField(default=False)
+    retry_after = models.PositiveIntegerField(default=5)
+    failures = models.JSONField(default=dict, blank=True)
+    event_window = models.PositiveIntegerField(default=2000)
+    revision = models.PositiveBigIntegerField(default=0)
+    event_floor = models.PositiveBigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return self.slug or str(self.site_id)
+
+
+class SandboxNode(models.Model):
+    """A node with devices of one kind (`kind` = the fields of DeviceKind; empty for a node without GPUs)."""
+
+    site = models.ForeignKey(SandboxSite, on_delete=models.CASCADE, related_name="nodes")
+    name = models.CharField(max_length=63)
+    kind = models.JSONField(default=dict, blank=True)
+    resource_name = models.CharField(max_length=150, blank=True)
+    labels = models.JSONField(default=dict, blank=True)
+    capacity = models.PositiveIntegerField(default=0)
+    vcpus = models.PositiveIntegerField(default=0)
+    memory_gib = models.PositiveIntegerField(default=0)
+    ready = models.BooleanField(default=True)
+    cordoned = models.BooleanField(default=False)
+    reason = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["site", "name"], name="sandbox_node_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SandboxNamespace(models.Model):
+    """owner = the workspace it was made for; null = somebody else's, never to be touched.
+
+    selectors: GPU resource → node labels that its pods are pinned to. gone_at is set while it goes away.
+    """
+
+    site = models.ForeignKey(SandboxSite, on_delete=models.CASCADE, related_name="namespaces")
+    name = models.CharField(max_length=63)
+    owner = models.UUIDField(null=True)
+    labels = models.JSONField(default=dict, blank=True)
+    selectors = models.JSONField(default=dict, blank=True)
+    limits = models.JSONField(default=dict, blank=True)
+    isolated = models.BooleanField(default=False)
+    confirm_at = models.DateTimeField(null=True)
+    gone_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["site", "name"], name="sandbox_namespace_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SandboxQuota(models.Model):
+    """One key of a namespace's quota. `hard` is what is enforced; null until the site has confirmed `wanted`.
+
+    As on a real cluster, a key that is not confirmed yet stops nobody, nor does a key that is not listed.
+    """
+
+    namespace = models.ForeignKey(SandboxNamespace, on_delete=models.CASCADE, related_name="quotas")
+    resource = models.CharField(max_length=150)
+    wanted = models.PositiveBigIntegerField()
+    hard = models.PositiveBigIntegerField(null=True)
+    used = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["resource"]
+        constraints = [models.UniqueConstraint(fields=["namespace", "resource"], name="sandbox_quota_once")]
+
+    def __str__(self) -> str:
+        return f"{self.resource}: {self.used} of {self.hard}"
+
+
+class SandboxMember(models.Model):
+    namespace = models.ForeignKey(SandboxNamespace, on_delete=models.CASCADE, related_name="members")
+    subject = models.CharField(max_length=150)
+    name = models.CharField(max_length=150)
+    role = models.CharField(max_length=16)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["namespace", "subject"], name="sandbox_member_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.role})"
+
+
+class SandboxToken(models.Model):
+    """A personal credential, by hash. It dies with its member's binding and does not come back with a new one."""
+
+    member = models.ForeignKey(SandboxMember, on_delete=models.CASCADE, related_name="tokens")
+    digest = models.CharField(max_length=64, unique=True)
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"of {self.member} until {self.expires_at:%H:%M:%S}"
+
+
+class SandboxPod(models.Model):
+    """run_seconds null = until it is deleted. gone_at is set when deletion was asked: the end of its grace."""
+
+    uid = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    site = models.ForeignKey(SandboxSite, on_delete=models.CASCADE, related_name="pods")
+    namespace = models.ForeignKey(SandboxNamespace, on_delete=models.CASCADE, related_name="pods")
+    name = models.CharField(max_length=63)
+    resource_name = models.CharField(max_length=150, blank=True)
+    gpus = models.PositiveIntegerField(default=0)
+    vcpus = models.PositiveIntegerField(default=0)
+    memory_gib = models.PositiveIntegerField(default=0)
+    run_seconds = models.PositiveIntegerField(null=True)
+    node = models.ForeignKey(SandboxNode, on_delete=models.SET_NULL, null=True, related_name="pods")
+    node_name = models.CharField(max_length=63, blank=True)
+    created_at = models.DateTimeField()
+    scheduled_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    gone_at = models.DateTimeField(null=True)
+    waiting_for = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["created_at", "pk"]
+        constraints = [models.UniqueConstraint(fields=["namespace", "name"], name="sandbox_pod_once")]
+        indexes = [
+            models.Index(
+                fields=["site"], condition=models.Q(finished_at__isnull=True), name="sandbox_pod_live_idx"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def phase(self) -> str:
+        if self.finished_at is not None:
+            return "Succeeded"
+        return "Pending" if self.scheduled_at is None else "Running"
+
+    @property
+    def charges(self) -> dict[str, int]:
+        """What it takes of its namespace's quota, from creation until it has finished or is gone."""
+        asked: dict[str, Any] = {"cpu": self.vcpus, "memory": self.memory_gib, self.resource_name: self.gpus}
+        return {resource: amount for resource, amount in sorted(asked.items()) if amount}
+
+
+class SandboxEvent(models.Model):
+    """The site's watch log: a consumer's state at `revision`. `gone` = it was deleted and this was its last state."""
+
+    site = models.ForeignKey(SandboxSite, on_delete=models.CASCADE, related_name="events")
+    revision = models.PositiveBigIntegerField()
+    at = models.DateTimeField()
+    gone = models.BooleanField(default=False)
+    namespace = models.CharField(max_length=63)
+    consumer = models.JSONField()
+
+    class Meta:
+        ordering = ["revision"]
+        constraints = [models.UniqueConstraint(fields=["site", "revision"], name="sandbox_event_once")]
+
+    def __str__(self) -> str:
+        return f"{self.revision} {self.namespace}"

@@ -1,0 +1,141 @@
+"""The tenant's side of a simulated site: what kubectl would do there, for tests and the demo."""
+
+import hashlib
+import re
+import uuid
+from collections.abc import Iterable
+from datetime import timedelta
+
+from django.db.models import F, Q
+
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, QuotaRefused, Unauthorized
+from gpuaas.providers.sandbox.dials import refuse_where_down, site_write
+from gpuaas.providers.sandbox.models import (
+    SandboxNamespace,
+    SandboxPod,
+    SandboxQuota,
+    SandboxSite,
+    SandboxToken,
+)
+from gpuaas.providers.sandbox.simulation import advance, event_add
+
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def pod_create(
+    site_id: uuid.UUID,
+    namespace: str,
+    name: str,
+    gpus: int,
+    run_seconds: int | None = None,
+    *,
+    resource_name: str = "",
+    vcpus: int = 1,
+    memory_gib: int = 1,
+    token: str = "",
+) -> SandboxPod:
+    """Create a pod; raises QuotaRefused where the namespace's quota is spent, as the API server would.
+
+    `resource_name` "" = the GPU that the namespace bought. With `token` it is created with that credential's rights.
+    """
+    if not NAME.fullmatch(name):
+        raise Invalid.field("name", "a pod's name is a DNS label: lower-case letters, digits and hyphens")
+    if gpus < 0 or vcpus < 0 or memory_gib < 0 or (run_seconds is not None and run_seconds < 0):
+        raise Invalid("a pod cannot ask for less than nothing")
+    with site_write(site_id) as site:
+        refuse_where_down(site)
+        now = clock.now()
+        advance(site, now=now)
+        room = _namespace_for(site, namespace, token)
+        if room.pods.filter(name=name).exists():
+            raise Conflict(f'pods "{name}" already exists')
+        pod = SandboxPod(
+            site=site,
+            namespace=room,
+            name=name,
+            resource_name=(resource_name or _bought(room)) if gpus else "",
+            gpus=gpus,
+            vcpus=vcpus,
+            memory_gib=memory_gib,
+            run_seconds=run_seconds,
+            created_at=now,
+        )
+        _charge(room, pod)
+        pod.save(force_insert=True)
+        event_add(site, pod, at=now)
+        advance(site, now=now)
+    pod.refresh_from_db()
+    return pod
+
+
+def pod_delete(site_id: uuid.UUID, namespace: str, name: str, *, token: str = "") -> None:
+    """Ask for its end; it holds its devices and its quota until the grace is over."""
+    with site_write(site_id) as site:
+        refuse_where_down(site)
+        now = clock.now()
+        advance(site, now=now)
+        room = _namespace_for(site, namespace, token)
+        pod = room.pods.filter(name=name).first()
+        if pod is None:
+            raise NotFound(f'pods "{name}" not found')
+        pods_end(site, [pod])
+        advance(site, now=now)
+
+
+def pods_end(site: SandboxSite, pods: Iterable[SandboxPod]) -> None:
+    """Set the end of grace where none is set yet; what has finished already goes at once."""
+    now = clock.now()
+    for pod in pods:
+        if pod.gone_at is None:
+            pod.gone_at = now if pod.finished_at else now + timedelta(milliseconds=site.grace_ms)
+            pod.save(update_fields=["gone_at"])
+
+
+def foreign_namespace(site_id: uuid.UUID, name: str) -> None:
+    """A namespace of somebody else, which the portal must leave alone."""
+    with site_write(site_id) as site:
+        SandboxNamespace.objects.create(site=site, name=name)
+
+
+def token_role(site_id: uuid.UUID, namespace: str, token: str) -> str:
+    """The role that a personal credential gives in a namespace now; raises Unauthorized or Forbidden."""
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    row = SandboxToken.objects.select_related("member__namespace").filter(digest=digest).first()
+    if row is None or row.member.namespace.site_id != site_id or row.expires_at <= clock.now():
+        raise Unauthorized("You must be logged in to the server (Unauthorized)")
+    if row.member.namespace.name != namespace:
+        raise Forbidden(f'"{row.member.subject}" has no role in the namespace "{namespace}"')
+    return row.member.role
+
+
+def _namespace_for(site: SandboxSite, name: str, token: str) -> SandboxNamespace:
+    if token and token_role(site.site_id, name, token) not in {"admin", "edit"}:
+        raise Forbidden(f'the role view cannot change pods in the namespace "{name}"')
+    room = SandboxNamespace.objects.filter(site=site, name=name).first()
+    if room is None:
+        raise NotFound(f'namespaces "{name}" not found')
+    if room.gone_at is not None:
+        raise Forbidden(f'namespace "{name}" is being terminated: nothing new can be made in it')
+    return room
+
+
+def _bought(room: SandboxNamespace) -> str:
+    row = room.quotas.filter(wanted__gt=0).exclude(resource__in=("cpu", "memory", "storage")).first()
+    return row.resource if row else "nvidia.com/gpu"
+
+
+def _charge(room: SandboxNamespace, pod: SandboxPod) -> None:
+    """All of it or nothing: the refusal rolls back what was charged to the keys before."""
+    for resource, amount in pod.charges.items():
+        rows = SandboxQuota.objects.filter(namespace=room, resource=resource)
+        fits = Q(hard__isnull=True) | Q(hard__gte=F("used") + amount)
+        if rows.filter(fits).update(used=F("used") + amount):
+            continue
+        row = rows.first()
+        if row is not None:
+            raise QuotaRefused(
+                f'pods "{pod.name}" is forbidden: exceeded quota: {room.name}, requested: {resource}={amount}, '
+                f"used: {resource}={row.used}, limited: {resource}={row.hard}",
+                detail={"resource": resource, "asked": amount, "used": row.used, "limit": row.hard},
+            )

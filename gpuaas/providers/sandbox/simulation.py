@@ -1,0 +1,160 @@
+"""Time at a simulated site: rows are brought to `now` whenever somebody looks, in the order in which things happened.
+
+Nothing ticks: a pod's end follows from when it was scheduled and how long it runs, and the pod that waited for its
+devices starts at that very instant, however late it is seen.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F
+
+from gpuaas.providers.base import ObservedConsumer
+from gpuaas.providers.sandbox.models import (
+    SandboxEvent,
+    SandboxNamespace,
+    SandboxNode,
+    SandboxPod,
+    SandboxQuota,
+    SandboxSite,
+)
+
+
+def advance(site: SandboxSite, *, now: datetime) -> None:
+    """Everything that is due by `now` happens. The caller is the site's writer (`dials.site_write`)."""
+    _quotas_confirm(site, now)
+    pods = list(
+        SandboxPod.objects.filter(site=site, finished_at=None)
+        .select_related("namespace")
+        .order_by("created_at", "pk")
+    )
+    nodes = list(SandboxNode.objects.filter(site=site))
+    while due := [(end, pod) for pod in pods if (end := pod_end(pod)) is not None and end <= now]:
+        at, pod = min(due, key=lambda pair: (pair[0], pair[1].pk))
+        pods.remove(pod)
+        _pod_finish(site, pod, at)
+        _schedule(site, pods, nodes, at)
+    _schedule(site, pods, nodes, now)
+    for pod in SandboxPod.objects.filter(site=site, gone_at__lte=now).select_related("namespace"):
+        _pod_remove(site, pod)
+    SandboxNamespace.objects.filter(site=site, gone_at__lte=now, pods=None).delete()
+
+
+def pod_end(pod: SandboxPod) -> datetime | None:
+    """When a live pod ends: at the end of its run or of its grace, whichever comes first; None = it does not yet."""
+    ends = [pod.gone_at] if pod.gone_at else []
+    if pod.scheduled_at is not None and pod.run_seconds is not None:
+        ends.append(pod.scheduled_at + timedelta(seconds=pod.run_seconds))
+    return min(ends, default=None)
+
+
+def _quotas_confirm(site: SandboxSite, now: datetime) -> None:
+    due = SandboxNamespace.objects.filter(site=site, confirm_at__lte=now)
+    if names := list(due.values_list("pk", flat=True)):
+        SandboxQuota.objects.filter(namespace__in=names).update(hard=F("wanted"))
+        due.update(confirm_at=None)
+
+
+def _pod_finish(site: SandboxSite, pod: SandboxPod, at: datetime) -> None:
+    pod.finished_at, pod.waiting_for = at, ""
+    pod.save(update_fields=["finished_at", "waiting_for"])
+    for resource, amount in pod.charges.items():
+        SandboxQuota.objects.filter(namespace=pod.namespace, resource=resource).update(
+            used=F("used") - amount
+        )
+    if pod.gone_at is None or pod.gone_at > at:
+        event_add(site, pod, at=at)
+
+
+def _pod_remove(site: SandboxSite, pod: SandboxPod) -> None:
+    event_add(site, pod, at=pod.gone_at or pod.created_at, gone=True)
+    pod.delete()
+
+
+def _schedule(
+    site: SandboxSite, pods: Sequence[SandboxPod], nodes: Sequence[SandboxNode], at: datetime
+) -> None:
+    """Waiting pods, oldest first, each to the fullest node that still has room: large blocks are kept whole."""
+    free = {node.pk: node.capacity if node.ready and not node.cordoned else 0 for node in nodes}
+    for pod in pods:
+        if pod.node_id in free and pod.scheduled_at is not None:
+            free[pod.node_id] -= pod.gpus
+    for pod in pods:
+        if pod.scheduled_at is None and pod.gone_at is None:
+            _place(site, pod, [node for node in nodes if fits_kind(pod, node)], free, at)
+
+
+def fits_kind(pod: SandboxPod, node: SandboxNode) -> bool:
+    """Whether the node has what the pod asks for, within the pool that its namespace is pinned to."""
+    if not pod.gpus:
+        return node.ready and not node.cordoned
+    pinned: Mapping[str, str] = pod.namespace.selectors.get(pod.resource_name, {})
+    return node.resource_name == pod.resource_name and pinned.items() <= node.labels.items()
+
+
+def _place(
+    site: SandboxSite, pod: SandboxPod, nodes: Sequence[SandboxNode], free: dict[int, int], at: datetime
+) -> None:
+    fitting = [node for node in nodes if free[node.pk] >= pod.gpus]
+    if not fitting:
+        waiting_for = _why_not(pod, nodes, free)
+        if waiting_for != pod.waiting_for:
+            pod.waiting_for = waiting_for
+            pod.save(update_fields=["waiting_for"])
+        return
+    node = min(fitting, key=lambda each: (free[each.pk], each.pk))
+    free[node.pk] -= pod.gpus
+    pod.node, pod.node_name, pod.scheduled_at, pod.waiting_for = node, node.name, at, ""
+    pod.save(update_fields=["node", "node_name", "scheduled_at", "waiting_for"])
+    event_add(site, pod, at=at)
+
+
+def _why_not(pod: SandboxPod, nodes: Sequence[SandboxNode], free: Mapping[int, int]) -> str:
+    if not nodes:
+        return f"no node of this site's pool has {pod.resource_name or 'room'}"
+    most = max(max(free[node.pk], 0) for node in nodes)
+    if pod.gpus > max(node.capacity for node in nodes):
+        return f"asks for {pod.gpus} {pod.resource_name}, but the largest node has {max(node.capacity for node in nodes)}"
+    return f"waits for {pod.gpus} free {pod.resource_name} on one node; the most free on one node is {most}"
+
+
+# -- what observers are told ----------------------------------------------------------------------------------------
+
+
+def consumer_of(pod: SandboxPod) -> ObservedConsumer:
+    return ObservedConsumer(
+        uid=str(pod.uid),
+        name=pod.name,
+        phase=pod.phase,
+        node=pod.node_name,
+        gpus={pod.resource_name: pod.gpus} if pod.gpus else {},
+        created_at=pod.created_at,
+        started_at=pod.scheduled_at,
+        ended_at=pod.finished_at,
+        waiting_for=pod.waiting_for,
+    )
+
+
+def event_add(site: SandboxSite, pod: SandboxPod, *, at: datetime, gone: bool = False) -> None:
+    """The next revision of the watch log; the oldest events are compacted beyond the window."""
+    site.revision += 1
+    consumer: dict[str, Any] = asdict(consumer_of(pod))
+    for key in ("created_at", "started_at", "ended_at"):
+        consumer[key] = consumer[key].isoformat() if consumer[key] else None
+    SandboxEvent.objects.create(
+        site=site, revision=site.revision, at=at, gone=gone, namespace=pod.namespace.name, consumer=consumer
+    )
+    floor = site.revision - site.event_window
+    if floor > site.event_floor:
+        SandboxEvent.objects.filter(site=site, revision__lte=floor).delete()
+        site.event_floor = floor
+
+
+def consumer_from(stored: Mapping[str, Any]) -> ObservedConsumer:
+    times = {
+        key: datetime.fromisoformat(stored[key]) if stored[key] else None
+        for key in ("created_at", "started_at", "ended_at")
+    }
+    return ObservedConsumer(**{**stored, **times})
