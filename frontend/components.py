@@ -149,9 +149,9 @@ class CapacityNode:
         names = (
             (Amount.USED, "allocated"),
             (Amount.HELD, "held"),
-            (Amount.FREE, "free"),
             (Amount.BAD, "unhealthy"),
             (Amount.CORDONED, "cordoned"),
+            (Amount.FREE, "free"),
         )
         kinds = [part for cell in self.cells for part in (cell.parts or (cell.kind,))]
         return ", ".join(f"{kinds.count(kind)} {name}" for kind, name in names if kind in kinds) or "no GPU"

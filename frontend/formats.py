@@ -59,7 +59,7 @@ def duration(value: timedelta | Value) -> str:
             else f"{seconds:.1f}".removesuffix(".0") + " s"
         )
     whole = round(seconds)
-    parts = []
+    parts: list[tuple[int, str]] = []
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
         count, whole = divmod(whole, size)
         if count or parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from decimal import Decimal
 
 from django import forms
@@ -14,7 +15,7 @@ from django.shortcuts import render
 from frontend import components as c
 from frontend.charts import Chart, Series
 from frontend.context import Console, attach
-from frontend.nav import Choice, Crumb
+from frontend.nav import Choice, Crumb, NavItem, NavSection
 
 TYPE = (
     ("28 / 36", "28", "€4,780.60"),
@@ -26,10 +27,36 @@ TYPE = (
     ("11 / 16", "11", "axis and key caps"),
 )
 COLORS = (
-    "bg surface sunken raised hover selected line line-2 line-strong text text-2 text-3".split(),
-    "accent accent-hover accent-soft fill fill-soft track".split(),
-    "ok-soft ok-mark ok busy-soft busy-mark busy warn-soft warn-mark warn bad-soft bad-mark bad".split(),
-    "c1 c2 c3 c4 c5 c6".split(),
+    [
+        "bg",
+        "surface",
+        "sunken",
+        "raised",
+        "hover",
+        "selected",
+        "line",
+        "line-2",
+        "line-strong",
+        "text",
+        "text-2",
+        "text-3",
+    ],
+    ["accent", "accent-hover", "accent-soft", "fill", "fill-soft", "track"],
+    [
+        "ok-soft",
+        "ok-mark",
+        "ok",
+        "busy-soft",
+        "busy-mark",
+        "busy",
+        "warn-soft",
+        "warn-mark",
+        "warn",
+        "bad-soft",
+        "bad-mark",
+        "bad",
+    ],
+    ["c1", "c2", "c3", "c4", "c5", "c6"],
 )
 STATES = (
     ("ok", "Ready", False),
@@ -134,6 +161,34 @@ PANEL = c.AnswerPanel(
 CHIPS = (c.Chip("Site", "ber-1", "?"), c.Chip("State", "not deleted", "?"))
 
 
+NAV = (
+    NavSection(
+        "",
+        (
+            NavItem("Home", "#", "home", "h"),
+            NavItem("Workspaces", "#", "stack-2", "w", 4),
+            NavItem("New workspace", "#", "plus", "n"),
+        ),
+    ),
+    NavSection(
+        "Project",
+        (NavItem("Limits and budget", "#", "gauge", "l"), NavItem("Requests", "#", "checklist", "r", 1)),
+    ),
+    NavSection("Reference", (NavItem("Parts", "/dev/parts/", "components", current=True),)),
+)
+
+
+@dataclass(frozen=True)
+class SampleUser:
+    """Someone signed in, for the account menu."""
+
+    email: str = "alice@example.org"
+    is_authenticated: bool = True
+
+    def get_username(self) -> str:
+        return "alice"
+
+
 def node(name: str, marks: str, detail: str = "", parts: int = 0) -> c.CapacityNode:
     """`marks`: one letter per GPU; u used, h held, f free, x unhealthy, c cordoned."""
     kinds = {
@@ -213,7 +268,7 @@ def sample_form() -> SampleForm:
 def index(request: HttpRequest) -> HttpResponse:
     """Puts a made-up scope on the request, as a middleware does on real pages."""
     projects = (
-        Choice("weather-lm", "#", "Climate Physics", True),
+        Choice("weather-lm", "#", "Climate Physics", current=True),
         Choice("downscale", "#", "Climate Physics"),
     )
     console = Console("weather-lm", "Climate Physics", projects, time_zone="Europe/Berlin", unread=2)
@@ -221,6 +276,8 @@ def index(request: HttpRequest) -> HttpResponse:
     if request.GET.get("toast"):
         messages.success(request, "Lease extended to Sat 5 Dec")
     context = {
+        "nav": NAV,
+        "user": SampleUser(),
         "crumbs": (Crumb("Reference", "#"), Crumb("Parts")),
         "type_sizes": TYPE,
         "colors": COLORS,
@@ -235,7 +292,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "capacity": CAPACITY,
         "form": sample_form(),
         "page_obj": Paginator(range(60), 6).get_page(request.GET.get("page", "1")),
-        "block": "resources:\n  limits:\n    nvidia.com/gpu: 2",
+        "yaml_text": "resources:\n  limits:\n    nvidia.com/gpu: 2",
     }
     return render(request, "parts/index.html", context)
 

@@ -1,9 +1,8 @@
-"""Where the built front end's files are: reads the manifest once, again on change in DEBUG."""
+"""Where the built front end's files are: reads the manifest once, each time in DEBUG."""
 
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
@@ -17,12 +16,6 @@ PREFIX = "frontend/"
 Manifest = dict[str, dict[str, object]]
 
 
-@lru_cache(maxsize=2)
-def _read(path: Path, changed: int) -> Manifest:
-    found: Manifest = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
 _kept: dict[Path, Manifest] = {}
 
 
@@ -30,7 +23,7 @@ def manifest(path: Path = MANIFEST) -> Manifest:
     if not settings.DEBUG and path in _kept:
         return _kept[path]
     try:
-        found = _read(path, path.stat().st_mtime_ns)
+        found: Manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ImproperlyConfigured(
             "The front end is not built: run `npm ci && npm run build` in frontend/."

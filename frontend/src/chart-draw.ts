@@ -37,7 +37,7 @@ function hatched(fill: string): object {
     color: color("surface"),
     borderColor: fill,
     borderWidth: 0,
-    decal: { color: fill, symbol: "rect", symbolSize: 1, dashArrayX: [1, 0], dashArrayY: [1.6, 2.6], rotation: -Math.PI / 4 },
+    decal: { color: fill, symbol: "rect", symbolSize: 1, dashArrayX: [1, 0], dashArrayY: [1.3, 2.9], rotation: -Math.PI / 4 },
   };
 }
 
@@ -73,7 +73,7 @@ function options(data: Data): EChartsCoreOption {
   return {
     animation: false,
     textStyle: { fontFamily: text.fontFamily },
-    grid: { left: 4, right: 4, top: 20, bottom: 0, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
+    grid: { left: 4, right: 4, top: 20, bottom: 6, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
     xAxis: { type: "category", data: data.labels, axisTick: { show: false }, axisLine: { lineStyle: { color: color("line-strong") } }, axisLabel: text },
     yAxis: { type: "value", splitNumber: 4, axisLabel: { ...text, formatter: (value: number) => amount(data, value) }, splitLine: { lineStyle: { color: color("grid") } } },
     tooltip: {

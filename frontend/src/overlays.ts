@@ -75,6 +75,11 @@ export function startOverlays(): void {
     button?.focus();
     setDrawer(false);
   });
+  // A dialog's own htmx form closes it when the server took it.
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const { successful } = (event as CustomEvent<{ successful: boolean }>).detail;
+    if (successful && event.target instanceof HTMLFormElement) event.target.closest<HTMLDialogElement>("dialog.g-dialog")?.close();
+  });
   // A row asks for its drawer with hx-target="#drawer-body"; what arrives opens it.
   document.addEventListener("htmx:afterSwap", (event) => {
     if ((event.target as Element).id === "drawer-body") openDialog("drawer");

@@ -50,7 +50,8 @@ function actions(): Entry[] {
     keys: button.matches("[data-theme-toggle]") ? ["T"] : button.dataset["key"] ? [button.dataset["key"].toUpperCase()] : [],
     run: () => button.click(),
   }));
-  return [...found, { label: "Shortcuts", note: "", group: "Actions", icon: "keyboard", keys: ["?"], run: () => openDialog("shortcuts") }];
+  const own = found.filter((entry) => entry.label !== "Shortcuts");
+  return [...own, { label: "Shortcuts", note: "", group: "Actions", icon: "keyboard", keys: ["?"], run: () => openDialog("shortcuts") }];
 }
 
 async function search(text: string): Promise<Entry[]> {

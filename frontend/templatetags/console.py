@@ -8,14 +8,14 @@ from typing import Any
 
 from django import template
 from django.core.paginator import Page
-from django.forms import BoundField, CheckboxInput, RadioSelect, Select
+from django.forms import BoundField
 from django.template.context import Context
 from django.template.loader import render_to_string
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from frontend import components, formats, vite
+from frontend import components, fields, formats, vite
 from frontend.charts import Chart
 
 register = template.Library()
@@ -226,43 +226,19 @@ def field(
     **extra: object,
 ) -> Data:
     """A form's field: label above, unit in the frame, the hint becomes the error. Extra arguments go to the input."""
-    widget = bound.field.widget
-    kind = (
-        "check"
-        if isinstance(widget, CheckboxInput)
-        else "radio"
-        if isinstance(widget, RadioSelect)
-        else "text"
-    )
-    errors = list(bound.errors)
-    hint = hint or str(bound.help_text or "")
-    help_id = f"{bound.id_for_label or bound.auto_id}-help"
-    css = {"check": "form-check-input", "radio": "form-check-input"}.get(kind, "form-control")
-    if (
-        isinstance(widget, Select)
-        and kind == "text"
-        and not getattr(widget, "allow_multiple_selected", False)
-    ):
-        css = "form-select"
-    attrs: dict[str, Any] = {name.replace("_", "-"): value for name, value in extra.items()}
-    attrs["class"] = f"{css} {widget.attrs.get('class', '')}".strip()
-    if hint or errors:
-        attrs["aria-describedby"] = help_id
-    if errors:
-        attrs["aria-invalid"] = "true"
+    control = fields.control_of(bound, hint, extra)
     return {
         "bound": bound,
         "label": label or bound.label,
         "note": note,
         "unit": unit,
-        "hint": hint,
-        "errors": errors,
-        "help_id": help_id,
-        "kind": kind,
+        "hint": hint or bound.help_text,
+        "errors": control.errors,
+        "help_id": control.help_id,
+        "kind": control.kind,
+        "control": control.html,
         "stepper": stepper,
         "wide": wide,
-        "attrs": attrs,
-        "control": None if kind == "radio" else bound.as_widget(attrs=attrs),
     }
 
 
@@ -373,7 +349,7 @@ def confirm(
 def when(context: Context, value: datetime | None, relative: bool = False) -> SafeString:
     """A `time` element in the reader's zone; its title has the whole date, seconds and zone."""
     if value is None:
-        return mark_safe(formats.NONE)
+        return format_html("{}", formats.NONE)
     zone = context.get("zone")
     text = formats.ago(value) if relative else formats.when(value, zone)
     return format_html(

@@ -1,0 +1,157 @@
+"""The style page in a real browser: both themes and a phone, no serious axe finding, nothing the CSP refuses."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.contrib.staticfiles.handlers import StaticFilesHandler
+from django.test import override_settings
+from django.test.testcases import LiveServerThread
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+
+from frontend import vite
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SIZES: dict[str, ViewportSize] = {
+    "desk": {"width": 1440, "height": 900},
+    "phone": {"width": 390, "height": 844},
+}
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+    pytest.mark.skipif(not vite.MANIFEST.exists(), reason="the front end is not built"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A server of our own without a database: the style page reads nothing."""
+    with override_settings(WHITENOISE_AUTOREFRESH=True, ROOT_URLCONF="tests.frontend.parts.urls"):
+        server = LiveServerThread("localhost", StaticFilesHandler, connections_override={})
+        server.daemon = True
+        server.start()
+        server.is_ready.wait()
+        assert server.error is None
+        yield f"http://localhost:{server.port}/dev/parts/"
+        server.terminate()
+
+
+def opened(
+    browser: Browser, address: str, size: str = "desk", theme: str = "light"
+) -> tuple[Page, list[str]]:
+    """A page with what it complained about; a refusal of the content security policy is such a complaint."""
+    page = browser.new_page(
+        viewport=SIZES[size], color_scheme="dark" if theme == "dark" else "light", is_mobile=size == "phone"
+    )
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(address, wait_until="networkidle")
+    return page, complaints
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", list(SIZES))
+def test_nothing_serious_and_nothing_refused(browser: Browser, address: str, size: str, theme: str) -> None:
+    page, complaints = opened(browser, address, size, theme)
+    expect(page.locator(".g-chart__canvas svg")).to_be_visible()
+    found = Axe().run(page).response["violations"]
+    serious = [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in {"serious", "critical"}]
+    assert serious == []
+    assert complaints == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_nothing_is_styled_or_scripted_inline(browser: Browser, address: str) -> None:
+    page, _ = opened(browser, address)
+    source = page.request.get(address).text()
+    assert "style=" not in source
+    assert "<style" not in source
+    assert "<script>" not in source
+    assert " onclick" not in source
+
+
+def test_theme_key_switches_and_stays(browser: Browser, address: str) -> None:
+    page, _ = opened(browser, address)
+    page.keyboard.press("t")
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+
+
+def test_palette_finds_a_place_and_an_action(browser: Browser, address: str) -> None:
+    page, _ = opened(browser, address)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("short")
+    expect(page.locator("#palette-list [role=option]")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.locator("#shortcuts")).to_be_visible()
+
+
+def test_single_keys_walk_and_select_rows_and_can_be_turned_off(browser: Browser, address: str) -> None:
+    page, _ = opened(browser, address)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.locator("[data-bulk-count]")).to_have_text("1 selected")
+    expect(page.get_by_label("Select relion")).to_be_checked()
+    page.keyboard.press("?")
+    page.get_by_label("Single keys do something").uncheck()
+    page.keyboard.press("Escape")
+    page.keyboard.press("t")
+    assert page.locator("html").get_attribute("data-bs-theme") is None
+
+
+def test_confirm_wants_the_whole_name_and_answers_with_a_toast(browser: Browser, address: str) -> None:
+    page, complaints = opened(browser, address)
+    page.get_by_role("button", name="Delete", exact=True).first.click()
+    dialog = page.locator("#delete")
+    submit = dialog.get_by_role("button", name="Delete workspace")
+    dialog.get_by_role("textbox").fill("llama")
+    expect(submit).to_be_disabled()
+    dialog.get_by_role("textbox").fill("llama-tune")
+    submit.click()
+    expect(page.locator("#toasts .toast")).to_contain_text("Lease extended")
+    expect(dialog).not_to_be_visible()
+    assert complaints == []
+
+
+def test_map_is_walked_with_arrows(browser: Browser, address: str) -> None:
+    page, _ = opened(browser, address)
+    page.locator(".g-node").first.click()
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    expect(page.locator("[data-map-readout]")).to_contain_text("h100-04")
+    expect(page.locator("[data-map-readout]")).to_contain_text("6 allocated, 1 unhealthy, 1 free")
+
+
+def test_chart_is_a_table_too(browser: Browser, address: str) -> None:
+    page, _ = opened(browser, address)
+    page.locator("#cost").get_by_role("button", name="Table").click()
+    expect(page.locator("#cost").get_by_role("cell", name="€770")).to_be_visible()
+
+
+def test_phone_menu_is_a_drawer(browser: Browser, address: str) -> None:
+    page, _ = opened(browser, address, "phone")
+    expect(page.locator("#side")).not_to_be_visible()
+    page.get_by_role("button", name="Menu", exact=True).click()
+    expect(page.get_by_role("link", name="Home", exact=True)).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#side")).not_to_be_visible()
+
+
+def test_styles_are_ours() -> None:
+    css = next((vite.DIRECTORY / "assets").glob("main-*.css"))
+    assert css.stat().st_size < 90_000
+    assert "http" not in Path(css).read_text(encoding="utf-8").replace("http://www.w3.org", "")
