@@ -21,3 +21,9 @@ class Username(StringConverter):
 
 class Month(StringConverter):
     regex = r"20[0-9]{2}-(?:0[1-9]|1[0-2])"
+
+
+class Resource(StringConverter):
+    """A key of quotas: gpu:<GPU type>, vcpu, memory, storage."""
+
+    regex = r"[a-z][a-z0-9:.-]{0,79}"

@@ -1,8 +1,11 @@
 """Strict fields and serializers: a JSON integer is an integer, a string is a string, and an unknown field is a mistake."""
 
+import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 BIGGEST = 2**31 - 1
@@ -71,16 +74,52 @@ class Output(serializers.Serializer[Any]):
     """What an answer holds. No rules, no writes."""
 
 
+class QueryWhole(serializers.IntegerField):
+    """Plain digits in a query string; Python's own reading would also take `1_0` and digits of any script."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if not isinstance(data, str) or not re.fullmatch(r"[0-9]{1,9}", data):
+            self.fail("invalid")
+        return int(data)
+
+
 class PageQuery(Input):
     """Every list takes these."""
 
     cursor = serializers.CharField(
         required=False, max_length=1000, help_text="Where to go on, from the `next` of the last page."
     )
-    page_size = serializers.IntegerField(
+    page_size = QueryWhole(
         required=False, min_value=1, max_value=200, default=50, help_text="Rows per page, at most 200."
     )
 
 
 class NoQuery(Input):
     """For addresses that take no query parameters."""
+
+
+@extend_schema_field({"type": "string", "format": "decimal", "example": "2.40"})
+class Money(serializers.Field[Any, Any, str, Any]):
+    """An exact decimal as text, since a JSON number would become a float on the way. Answers only."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(read_only=True, **kwargs)
+
+    def to_representation(self, value: Decimal) -> str:
+        return f"{value:f}"
+
+
+class Month(serializers.DateField):
+    """A month as YYYY-MM; answers only."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(read_only=True, format="%Y-%m", **kwargs)
+
+
+class ConditionOutput(Output):
+    type = serializers.CharField()
+    status = serializers.ChoiceField(choices=["True", "False", "Unknown"])
+    reason = serializers.CharField(allow_blank=True)
+    message = serializers.CharField(allow_blank=True)
+    since = serializers.DateTimeField()
+    remedy = serializers.CharField(allow_blank=True, help_text="What a person can do about it.")

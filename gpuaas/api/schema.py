@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 
@@ -87,6 +88,7 @@ def operation(
     query: type[Input] = NoQuery,
     also: tuple[int, ...] = (),
     versioned: bool = False,
+    csv: bool = False,
     examples: tuple[OpenApiExample, ...] = (),
 ) -> Callable[[Handler], Handler]:
     """`answer` is a serializer class (or an OpenApiResponse), `also` more statuses than every operation has.
@@ -105,8 +107,11 @@ def operation(
         if getattr(handler, MARK, False):
             statuses.add(422)
             parameters.append(IDEMPOTENCY)
-        responses: dict[int, Any] = {status: answer or OpenApiResponse(description="Done.")}
-        responses |= {number: OpenApiResponse(Error, description=SAYS[number]) for number in sorted(statuses)}
+        responses: dict[Any, Any] = {status: answer or OpenApiResponse(description="Done.")}
+        if csv:
+            responses = {(status, "text/csv"): OpenApiTypes.STR}
+        for number in sorted(statuses):
+            responses[number, "application/json"] = OpenApiResponse(Error, description=SAYS[number])
         extended = extend_schema(
             operation_id=operation_id,
             summary=summary,

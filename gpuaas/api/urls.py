@@ -10,6 +10,7 @@ register_converter(converters.Slug, "name_slug")
 register_converter(converters.Name, "name")
 register_converter(converters.Username, "username")
 register_converter(converters.Month, "month")
+register_converter(converters.Resource, "resource")
 
 app_name = "api"
 urlpatterns = [

@@ -19,8 +19,9 @@ from gpuaas.api.pagination import Cursor
 from gpuaas.api.parsers import StrictJSONParser
 from gpuaas.api.schema import QUERY
 from tenants.actors import Actor
-from tenants.models import ApiToken, User
-from tenants.selectors import actor_for, actor_for_token
+from tenants.models import ApiToken, Project, User
+from tenants.roles import Permission
+from tenants.selectors import actor_for, actor_for_token, project_get_for
 
 LONGEST_BODY = 64 * 1024
 
@@ -84,3 +85,10 @@ class ApiView(APIView):
         parsed = serializer(data=request.query_params.dict())
         parsed.is_valid(raise_exception=True)
         return dict(parsed.validated_data)
+
+
+class ProjectView(ApiView):
+    """Views below /projects/{project}/…"""
+
+    def project(self, permission: Permission = Permission.PROJECT_VIEW) -> Project:
+        return project_get_for(actor=self.actor, slug=self.kwargs["project"], permission=permission)

@@ -27,10 +27,14 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     pulse: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
-        # accepted first: a browser only learns the code of a connection that was open
+        # groups first: what happens between the handshake and the page's first look is then heard
+        await self._hear(await groups_now(self.scope))
         await self.accept()
-        if await self.recheck():
+        if self.heard:
             self.pulse = asyncio.create_task(self._beat())
+        else:
+            # only now: a browser learns the code of a connection that was open
+            await self.close(ANONYMOUS)
 
     async def disconnect(self, code: int) -> None:
         del code

@@ -12,7 +12,7 @@ with warnings.catch_warnings():
 
 
 class Page:
-    def __init__(self, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, headers: list[tuple[bytes, bytes]], *, behind: Any = application) -> None:
         scope: Any = {
             "type": "websocket",
             "path": "/ws/live/",
@@ -21,7 +21,7 @@ class Page:
             "subprotocols": [],
         }
         communicator: Any = testing.ApplicationCommunicator  # asgiref's helper has no types
-        self._wire = communicator(application, scope)
+        self._wire = communicator(behind, scope)
 
     async def connect(self) -> bool:
         await self._wire.send_input({"type": "websocket.connect"})

@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from channels.auth import AuthMiddlewareStack
 from channels.layers import get_channel_layer
+from channels.routing import URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
 from django.conf import settings
 from django.test import Client
 
 from gpuaas.core.events import OPERATORS_GROUP, project_group
 from gpuaas.live import consumers
 from gpuaas.live.audience import groups_for, user_group
+from gpuaas.live.routing import websocket_urlpatterns
 from tenants.models import Project, ProjectMembership, User
 from tests.live.page import Page
 
@@ -25,17 +29,13 @@ def cookie_of(user: User) -> bytes:
     return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}".encode()
 
 
-async def connect(user: User | None, *, origin: bytes = b"http://testserver") -> Page:
-    page = await knock(user, origin=origin)
-    assert await page.connect()
-    return page
-
-
-async def knock(user: User | None, *, origin: bytes) -> Page:
-    headers = [(b"origin", origin), (b"host", b"testserver")]
+async def connect(user: User | None) -> Page:
+    headers = [(b"origin", b"http://testserver"), (b"host", b"testserver")]
     if user is not None:
         headers.append((b"cookie", await sync_to_async(cookie_of)(user)))
-    return Page(headers)
+    page = Page(headers)
+    assert await page.connect()
+    return page
 
 
 async def tell(group: str, kind: str = "workspace", id: str = "w1", version: int = 3) -> None:
@@ -96,17 +96,19 @@ def test_anonymous_is_closed_with_4401(db: None) -> None:
     run(scenario)
 
 
-def test_a_foreign_origin_is_refused(alice: User) -> None:
+def test_a_foreign_origin_is_refused(alice: User, settings: Any) -> None:
+    settings.ALLOWED_HOSTS = ["testserver"]
+    guarded = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))
+
     async def scenario() -> None:
-        page = await knock(alice, origin=b"http://elsewhere.example")
-        assert not await page.connect()
+        cookie = (b"cookie", await sync_to_async(cookie_of)(alice))
+        foreign = Page([(b"origin", b"http://elsewhere.example"), cookie], behind=guarded)
+        assert not await foreign.connect()
+        own = Page([(b"origin", b"http://testserver"), cookie], behind=guarded)
+        assert await own.connect()
+        await own.leave()
 
-    with pytest.MonkeyPatch.context() as patch:
-        from gpuaas import asgi
-
-        validator = asgi.application.application_mapping["webpage"]
-        patch.setattr(validator, "allowed_origins", ["testserver"])
-        run(scenario)
+    run(scenario)
 
 
 def test_a_removed_member_stops_hearing_at_the_membership_event(bob: User, project: Project) -> None:

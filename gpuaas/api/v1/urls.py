@@ -2,8 +2,80 @@
 
 from django.urls import path
 
-from gpuaas.api.v1 import me
+from gpuaas.api.v1 import audit, billing, limits, me, usage, workspaces
+
+PROJECT = "projects/<name_slug:project>"
+ORGANIZATION = "organizations/<name_slug:organization>"
+WORKSPACE = f"{PROJECT}/workspaces/<uuid:workspace>"
+
+workspace_urls = [
+    path(f"{PROJECT}/workspaces", workspaces.WorkspacesView.as_view(), name="workspaces"),
+    path(
+        f"{PROJECT}/workspaces/preview", workspaces.WorkspacePreviewView.as_view(), name="workspace-preview"
+    ),
+    path(WORKSPACE, workspaces.WorkspaceDetailView.as_view(), name="workspace"),
+    path(f"{WORKSPACE}/retry", workspaces.WorkspaceRetryView.as_view(), name="workspace-retry"),
+    path(
+        f"{WORKSPACE}/operations", workspaces.WorkspaceOperationsView.as_view(), name="workspace-operations"
+    ),
+    path(
+        f"{WORKSPACE}/kubeconfig", workspaces.WorkspaceKubeconfigView.as_view(), name="workspace-kubeconfig"
+    ),
+    path(f"{WORKSPACE}/members", workspaces.WorkspaceMembersView.as_view(), name="workspace-members"),
+    path(
+        f"{WORKSPACE}/members/<username:username>",
+        workspaces.WorkspaceMemberView.as_view(),
+        name="workspace-member",
+    ),
+]
+
+money_urls = [
+    path(f"{PROJECT}/usage", usage.UsageView.as_view(), name="usage"),
+    path(f"{PROJECT}/usage/totals", usage.UsageTotalsView.as_view(), name="usage-totals"),
+    path(f"{PROJECT}/costs", billing.ProjectCostsView.as_view(), name="project-costs"),
+    path(
+        f"{PROJECT}/statements/<month:month>",
+        billing.ProjectStatementView.as_view(),
+        name="project-statement",
+    ),
+    path(
+        f"{PROJECT}/statements/<month:month>.csv",
+        billing.ProjectStatementCsvView.as_view(),
+        name="project-statement-csv",
+    ),
+    path(f"{ORGANIZATION}/costs", billing.OrganizationCostsView.as_view(), name="organization-costs"),
+    path(
+        f"{ORGANIZATION}/statements/<month:month>",
+        billing.OrganizationStatementView.as_view(),
+        name="organization-statement",
+    ),
+    path(
+        f"{ORGANIZATION}/statements/<month:month>.csv",
+        billing.OrganizationStatementCsvView.as_view(),
+        name="organization-statement-csv",
+    ),
+]
+
+platform_urls = [
+    path("platform/limits", limits.PlatformLimitsView.as_view(), name="platform-limits"),
+    path(
+        f"platform/{PROJECT}/limits/<resource:resource>",
+        limits.PlatformProjectLimitView.as_view(),
+        name="platform-project-limit",
+    ),
+    path(
+        f"platform/{ORGANIZATION}/limits/<resource:resource>",
+        limits.PlatformOrganizationLimitView.as_view(),
+        name="platform-organization-limit",
+    ),
+    path("platform/rates", billing.RatesView.as_view(), name="platform-rates"),
+]
 
 urlpatterns = [
     path("me", me.MeView.as_view(), name="me"),
+    path(f"{PROJECT}/limits", limits.ProjectLimitsView.as_view(), name="project-limits"),
+    path(f"{PROJECT}/audit", audit.ProjectAuditView.as_view(), name="project-audit"),
+    *workspace_urls,
+    *money_urls,
+    *platform_urls,
 ]

@@ -1,0 +1,109 @@
+"""Usage: who held what, when, to the second."""
+
+import uuid
+from datetime import datetime
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from gpuaas.api.fields import Input, Instant, Output, PageQuery
+from gpuaas.api.schema import operation, page_of
+from gpuaas.api.views import ProjectView
+from gpuaas.core.errors import NotFound
+from gpuaas.metering.models import EndedBy, Meter
+from gpuaas.metering.selectors import UsageFilters, intervals_for, usage_by_project
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import workspaces_for
+from tenants.models import Project
+from tenants.roles import Permission
+
+TAG = "usage"
+
+
+class UsageQuery(PageQuery):
+    workspace = serializers.UUIDField(required=False)
+    meter = serializers.ChoiceField(choices=Meter.choices, required=False)
+    starts_at = Instant(required=False, help_text="Only intervals that end after this.")
+    ends_at = Instant(required=False, help_text="Only intervals that start before this.")
+    open_only = serializers.ChoiceField(
+        choices=["true", "false"], required=False, help_text="Only what is held at this moment."
+    )
+
+
+class UsageTotalsQuery(Input):
+    starts_at = Instant()
+    ends_at = Instant()
+
+
+class UsageIntervalOutput(Output):
+    id = serializers.UUIDField()
+    workspace_id = serializers.UUIDField()
+    workspace = serializers.CharField(source="workspace.name")
+    site = serializers.CharField(source="site.slug")
+    flavor = serializers.CharField(
+        source="flavor.slug", default=None, allow_null=True, help_text="null for a GPU type that is not sold."
+    )
+    consumer_uid = serializers.CharField()
+    consumer_name = serializers.CharField()
+    node = serializers.CharField(allow_blank=True)
+    meter = serializers.ChoiceField(choices=Meter.choices)
+    resource_name = serializers.CharField()
+    quantity = serializers.IntegerField(help_text="Devices, cores or GiB.")
+    started_at = serializers.DateTimeField()
+    ended_at = serializers.DateTimeField(allow_null=True, help_text="null while it is held.")
+    ended_by = serializers.ChoiceField(choices=[*EndedBy.choices, ("", "still open")])
+
+
+class UsageSumOutput(Output):
+    meter = serializers.ChoiceField(choices=Meter.choices)
+    flavor = serializers.CharField(allow_null=True)
+    unit_seconds = serializers.IntegerField()
+
+
+class UsageTotalsOutput(Output):
+    starts_at = serializers.DateTimeField()
+    ends_at = serializers.DateTimeField()
+    totals = UsageSumOutput(many=True)
+
+
+class UsageView(ProjectView):
+    @operation(
+        "usage_list", "Usage intervals", tag=TAG, answer=page_of(UsageIntervalOutput), query=UsageQuery
+    )
+    def get(self, request: Request, project: str) -> Response:
+        """Whole seconds, UTC, [started_at, ended_at); newest first."""
+        del request, project
+        found = self.project(Permission.WORKSPACE_VIEW)
+        meter = self.params.get("meter")
+        filters = UsageFilters(
+            project=found,
+            workspace=self._workspace(found),
+            meter=Meter(meter) if meter else None,
+            starts_at=self.params.get("starts_at"),
+            ends_at=self.params.get("ends_at"),
+            open_only=self.params.get("open_only") == "true",
+        )
+        return self.page(intervals_for(actor=self.actor, filters=filters), UsageIntervalOutput, key="-pk")
+
+    def _workspace(self, project: Project) -> Workspace | None:
+        key: uuid.UUID | None = self.params.get("workspace")
+        if key is None:
+            return None
+        found = workspaces_for(actor=self.actor, project=project).filter(pk=key).first()
+        if found is None:
+            raise NotFound("there is no such workspace")
+        return found
+
+
+class UsageTotalsView(ProjectView):
+    @operation("usage_totals", "Usage totals", tag=TAG, answer=UsageTotalsOutput, query=UsageTotalsQuery)
+    def get(self, request: Request, project: str) -> Response:
+        """Unit-seconds in [starts_at, ends_at) by meter and flavor; what is still held counts until now."""
+        del request, project
+        starts_at: datetime = self.params["starts_at"]
+        ends_at: datetime = self.params["ends_at"]
+        found = self.project(Permission.WORKSPACE_VIEW)
+        sums = usage_by_project(actor=self.actor, starts_at=starts_at, ends_at=ends_at, project=found)
+        totals = {"starts_at": starts_at, "ends_at": ends_at, "totals": sums}
+        return Response(UsageTotalsOutput(totals).data)

@@ -1,0 +1,184 @@
+"""What requests about workspaces may carry, and how workspaces are answered."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample
+from rest_framework import serializers
+
+from gpuaas.api.fields import ConditionOutput, Input, Instant, Money, Output, PageQuery, Pick, Text, Whole
+from gpuaas.api.v1.shapes import MemberOutput
+from gpuaas.core.conditions import Condition, conditions_read
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.states import AccessRole, OperationKind, StepState, WorkspaceState
+
+List = serializers.ListField
+
+
+class WorkspaceQuery(PageQuery):
+    state = serializers.ChoiceField(choices=WorkspaceState.choices, required=False)
+    site = Text(required=False, max_length=40, help_text="A site's slug.")
+    search = Text(required=False, max_length=40, help_text="Part of the name.")
+
+
+class ItemInput(Input):
+    flavor = Text(max_length=64, help_text="A flavor's slug.")
+    count = Whole(min_value=1, max_value=1000)
+
+
+class WorkspaceMemberInput(Input):
+    username = Text(max_length=150)
+    role = Pick(choices=AccessRole.choices)
+
+
+class WorkspaceInput(Input):
+    name = Text(max_length=40, help_text="Lower-case letters, digits and hyphens; unique in the project.")
+    items = List(child=ItemInput(), max_length=20, min_length=1)
+    storage_gib = Whole(required=False, default=0, max_value=1_000_000)
+    lease_ends_at = Instant(required=False, help_text="Default: in 28 days. At most 365 days ahead.")
+    members = List(
+        child=WorkspaceMemberInput(), required=False, max_length=200, help_text="Default: you, as its admin."
+    )
+
+
+class WorkspacePatchInput(Input):
+    items = List(
+        child=ItemInput(),
+        required=False,
+        max_length=20,
+        min_length=1,
+        help_text="All that is wanted from now on.",
+    )
+    storage_gib = Whole(required=False, max_value=1_000_000)
+    lease_ends_at = Instant(required=False, help_text="A later end of the lease.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if not attrs:
+            raise serializers.ValidationError("say what shall change: items, storage_gib or lease_ends_at")
+        return attrs
+
+
+class PreviewInput(Input):
+    items = List(child=ItemInput(), max_length=20, min_length=1)
+    storage_gib = Whole(required=False, default=0, max_value=1_000_000)
+    lease_ends_at = Instant(required=False)
+
+
+class KubeconfigInput(Input):
+    lifetime_seconds = Whole(required=False, default=8 * 3600, min_value=600, max_value=86_400)
+
+
+class WorkspaceRoleInput(Input):
+    role = Pick(choices=AccessRole.choices)
+
+
+class ItemOutput(Output):
+    flavor = serializers.CharField(source="flavor.slug")
+    name = serializers.CharField(source="flavor.name")
+    gpu_type = serializers.CharField(source="flavor.pool.gpu_type.slug")
+    gpus = serializers.IntegerField(source="flavor.gpus", help_text="GPUs of one of this flavor.")
+    count = serializers.IntegerField(help_text="Wanted.")
+    confirmed = serializers.IntegerField(help_text="Confirmed by the site.")
+
+
+class WorkspaceOutput(Output):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    project = serializers.CharField(source="project.slug")
+    organization = serializers.CharField(source="project.organization.slug")
+    site = serializers.CharField(source="site.slug")
+    external_name = serializers.CharField(help_text="At the site: the namespace or project.")
+    state = serializers.ChoiceField(choices=WorkspaceState.choices)
+    failure = serializers.CharField(allow_blank=True, help_text="Why it failed, in words.")
+    items = ItemOutput(source="flavors", many=True)
+    storage_gib = serializers.IntegerField()
+    members = MemberOutput(many=True)
+    conditions = serializers.SerializerMethodField()
+    lease_ends_at = serializers.DateTimeField()
+    created_by = serializers.CharField(source="created_by.username")
+    created_at = serializers.DateTimeField()
+    ready_at = serializers.DateTimeField(allow_null=True)
+    deleted_at = serializers.DateTimeField(allow_null=True)
+    version = serializers.IntegerField()
+
+    def get_conditions(self, workspace: Workspace) -> list[dict[str, Any]]:
+        found: list[Condition] = conditions_read(workspace.conditions)
+        return [dict(row) for row in ConditionOutput(found, many=True).data]
+
+
+class StepOutput(Output):
+    key = serializers.CharField(source="step.key")
+    label = serializers.CharField(source="step.label")  # type: ignore[assignment]  # the shape's own word hides the class's
+    state = serializers.ChoiceField(choices=StepState.choices, source="step.state")
+    detail = serializers.CharField(source="step.detail", allow_blank=True)
+    attempts = serializers.IntegerField(source="step.attempts")
+    started_at = serializers.DateTimeField(source="step.started_at", allow_null=True)
+    finished_at = serializers.DateTimeField(source="step.finished_at", allow_null=True)
+    usual_seconds = serializers.FloatField(
+        allow_null=True, help_text="Median at this site; null without history."
+    )
+
+
+class OperationOutput(Output):
+    id = serializers.UUIDField(source="operation.id")
+    kind = serializers.ChoiceField(choices=OperationKind.choices, source="operation.kind")
+    requested_by = serializers.CharField(source="operation.requested_by")
+    requested_at = serializers.DateTimeField(source="operation.requested_at")
+    finished_at = serializers.DateTimeField(source="operation.finished_at", allow_null=True)
+    succeeded = serializers.BooleanField(source="operation.succeeded", allow_null=True)
+    summary = serializers.CharField(source="operation.summary", allow_blank=True)
+    remaining_seconds = serializers.FloatField(allow_null=True)
+    steps = StepOutput(many=True)
+
+
+class KubeconfigOutput(Output):
+    kubeconfig = serializers.CharField(help_text="A YAML document. Shown once, kept nowhere.")
+    expires_at = serializers.DateTimeField()
+
+
+class CheckOutput(Output):
+    scope = serializers.CharField(source="scope.word", help_text="project, organization or site.")
+    scope_name = serializers.CharField()
+    resource = serializers.CharField()
+    limit = serializers.IntegerField(allow_null=True, help_text="null = unlimited.")
+    used = serializers.IntegerField()
+    asked = serializers.IntegerField()
+    left = serializers.IntegerField(allow_null=True)
+    fits = serializers.BooleanField()
+
+
+class QuoteLineOutput(Output):
+    label = serializers.CharField()  # type: ignore[assignment]  # the shape's own word hides the class's
+    meter = serializers.CharField()
+    quantity = serializers.IntegerField()
+    unit_price = Money(allow_null=True)
+    per_hour = Money(allow_null=True)
+
+
+class QuoteOutput(Output):
+    currency = serializers.CharField()
+    lines = QuoteLineOutput(many=True)
+    per_hour = Money()
+    days_30 = Money()
+    to_lease_end = Money(allow_null=True)
+    complete = serializers.BooleanField(help_text="false where a price is missing.")
+
+
+class PreviewOutput(Output):
+    fits = serializers.BooleanField()
+    checks = CheckOutput(many=True)
+    quote = QuoteOutput(allow_null=True, help_text="null for who may not see prices.")
+    usual_seconds = serializers.FloatField(
+        allow_null=True, help_text="How long a creation usually takes there."
+    )
+
+
+REQUEST_EXAMPLE = OpenApiExample(
+    "Two H100 for a week",
+    value={
+        "name": "train-7b",
+        "items": [{"flavor": "h100.1", "count": 2}],
+        "storage_gib": 100,
+        "lease_ends_at": "2026-12-01T18:00:00Z",
+    },
+    request_only=True,
+)

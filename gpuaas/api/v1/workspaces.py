@@ -1,0 +1,300 @@
+"""Workspaces of a project: request, watch, resize, use, delete."""
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.urls import reverse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from billing.quotes import QuoteItem, quote
+from gpuaas.api.etag import answer, etag, wanted_version
+from gpuaas.api.fields import PageQuery
+from gpuaas.api.idempotency import idempotent, idempotent_secret
+from gpuaas.api.schema import operation, page_of
+from gpuaas.api.v1.shapes import MemberOutput
+from gpuaas.api.v1.workspace_shapes import (
+    REQUEST_EXAMPLE,
+    KubeconfigInput,
+    KubeconfigOutput,
+    OperationOutput,
+    PreviewInput,
+    PreviewOutput,
+    WorkspaceInput,
+    WorkspaceOutput,
+    WorkspacePatchInput,
+    WorkspaceQuery,
+    WorkspaceRoleInput,
+)
+from gpuaas.api.views import ProjectView
+from gpuaas.catalog.models import Site
+from gpuaas.core import clock
+from gpuaas.core.errors import NotFound
+from gpuaas.workspaces import services
+from gpuaas.workspaces.amounts import amounts_of
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import (
+    estimate,
+    timeline,
+    workspace_get_for,
+    workspaces_for,
+    workspaces_loaded,
+)
+from gpuaas.workspaces.services.validation import items_resolve, lease_validate, storage_validate
+from gpuaas.workspaces.states import WorkspaceState
+from quotas.selectors import admission_preview
+from tenants.roles import Permission
+
+TAG = "workspaces"
+
+
+class WorkspaceView(ProjectView):
+    """Views of one workspace; under the URL of another project it does not exist."""
+
+    def workspace(self, permission: Permission = Permission.WORKSPACE_VIEW) -> Workspace:
+        project = self.project(permission)
+        key: uuid.UUID = self.kwargs["workspace"]
+        workspace = workspace_get_for(actor=self.actor, workspace_id=key, permission=permission)
+        if workspace.project_id != project.pk:
+            raise NotFound("there is no such workspace")
+        return workspace
+
+    def accepted(self, workspace: Workspace) -> Response:
+        """202 with the workspace as it is now, where it lives, and its version."""
+        fresh = workspaces_loaded().get(pk=workspace.pk)
+        where = reverse("api:workspace", kwargs={"project": fresh.project.slug, "workspace": str(fresh.pk)})
+        headers = {"Location": where, "ETag": etag(fresh.version)}
+        return Response(WorkspaceOutput(fresh).data, status=202, headers=headers)
+
+
+def pairs(items: list[dict[str, Any]], first: str, second: str) -> list[tuple[Any, Any]]:
+    return [(item[first], item[second]) for item in items]
+
+
+class WorkspacesView(WorkspaceView):
+    @operation(
+        "workspace_list",
+        "List workspaces",
+        tag=TAG,
+        answer=page_of(WorkspaceOutput),
+        query=WorkspaceQuery,
+    )
+    def get(self, request: Request, project: str) -> Response:
+        """Workspaces of the project, newest first; deleted ones too, unless `state` says otherwise."""
+        del request, project
+        rows = workspaces_for(
+            actor=self.actor,
+            project=self.project(Permission.WORKSPACE_VIEW),
+            states=[WorkspaceState(self.params["state"])] if "state" in self.params else None,
+            search=self.params.get("search", ""),
+        )
+        if "site" in self.params:
+            rows = rows.filter(site__slug=self.params["site"])
+        return self.page(rows, WorkspaceOutput, key="-pk")
+
+    @operation(
+        "workspace_request",
+        "Request a workspace",
+        tag=TAG,
+        body=WorkspaceInput,
+        answer=WorkspaceOutput,
+        status=202,
+        examples=(REQUEST_EXAMPLE,),
+    )
+    @idempotent
+    def post(self, request: Request, project: str) -> Response:
+        """Reserves at once or refuses (409 with the limit, what is used and what was asked).
+
+        The site is reached in the background: follow `Location`, or `…/operations` for the steps.
+        """
+        del request, project
+        found = self.project(Permission.WORKSPACE_CREATE)
+        asked = self.input(WorkspaceInput)
+        members = asked.get("members")
+        workspace = services.workspace_request(
+            actor=self.actor,
+            project=found,
+            name=asked["name"],
+            items=pairs(asked["items"], "flavor", "count"),
+            storage_gib=asked["storage_gib"],
+            lease_ends_at=asked.get("lease_ends_at"),
+            members=None if members is None else pairs(members, "username", "role"),
+        )
+        return self.accepted(workspace)
+
+
+class WorkspaceDetailView(WorkspaceView):
+    @operation("workspace_get", "Look at a workspace", tag=TAG, answer=WorkspaceOutput)
+    def get(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
+        """`ETag` is its version; send it as If-Match with a change, or as If-None-Match to poll cheaply."""
+        del project, workspace
+        found = self.workspace()
+        return answer(request, version=found.version, data=WorkspaceOutput(found).data)
+
+    @operation(
+        "workspace_change",
+        "Resize or extend",
+        tag=TAG,
+        body=WorkspacePatchInput,
+        answer=WorkspaceOutput,
+        status=202,
+        versioned=True,
+    )
+    def patch(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
+        """`items` and `storage_gib` are what is wanted from now on; more is reserved at once, less is given back when
+        the site has confirmed it. All of the change happens, or nothing of it.
+        """
+        del project, workspace
+        found = self.workspace(Permission.WORKSPACE_CREATE)
+        asked = self.input(WorkspacePatchInput)
+        version = wanted_version(request)
+        with transaction.atomic():
+            if "lease_ends_at" in asked:
+                found = services.workspace_extend(
+                    actor=self.actor,
+                    workspace=found,
+                    lease_ends_at=asked["lease_ends_at"],
+                    expected_version=version,
+                )
+                version = None
+            if "items" in asked or "storage_gib" in asked:
+                kept = [
+                    {"flavor": row.flavor.slug, "count": row.count}
+                    for row in found.flavors.all()
+                    if row.count
+                ]
+                found = services.workspace_resize(
+                    actor=self.actor,
+                    workspace=found,
+                    items=pairs(asked.get("items", kept), "flavor", "count"),
+                    storage_gib=asked.get("storage_gib"),
+                    expected_version=version,
+                )
+        return self.accepted(found)
+
+    @operation(
+        "workspace_delete", "Delete a workspace", tag=TAG, answer=WorkspaceOutput, status=202, versioned=True
+    )
+    def delete(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
+        """Access is cut first; the reservation is given back when the site holds nothing of it any more."""
+        del project, workspace
+        found = self.workspace(Permission.WORKSPACE_CREATE)
+        version = wanted_version(request)
+        return self.accepted(
+            services.workspace_delete(actor=self.actor, workspace=found, expected_version=version)
+        )
+
+
+class WorkspaceRetryView(WorkspaceView):
+    @operation("workspace_retry", "Try again", tag=TAG, answer=WorkspaceOutput, status=202, versioned=True)
+    @idempotent
+    def post(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
+        """A failed creation or resize begins anew; what was reserved is still held."""
+        del project, workspace
+        found = self.workspace(Permission.WORKSPACE_CREATE)
+        version = wanted_version(request)
+        return self.accepted(
+            services.workspace_retry(actor=self.actor, workspace=found, expected_version=version)
+        )
+
+
+class WorkspaceOperationsView(WorkspaceView):
+    @operation("workspace_operations", "Timeline", tag=TAG, answer=page_of(OperationOutput), query=PageQuery)
+    def get(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
+        """Everything asked of the workspace, newest first, with each step, what was seen and how long it usually takes."""
+        del request, project, workspace
+        return self.page(timeline(workspace=self.workspace()), OperationOutput, key="-operation__pk")
+
+
+class WorkspaceKubeconfigView(WorkspaceView):
+    @operation(
+        "workspace_kubeconfig",
+        "Take a kubeconfig",
+        tag=TAG,
+        body=KubeconfigInput,
+        answer=KubeconfigOutput,
+        status=201,
+        also=(502, 503),
+    )
+    @idempotent_secret
+    def post(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
+        """Your own, short-lived, shown once. A repetition with the same Idempotency-Key answers 409
+        `idempotency_replayed`.
+        """
+        del request, project, workspace
+        found = self.workspace(Permission.WORKSPACE_ACCESS)
+        asked = self.input(KubeconfigInput)
+        access = services.kubeconfig_issue(
+            actor=self.actor, workspace=found, lifetime=timedelta(seconds=asked["lifetime_seconds"])
+        )
+        return Response(KubeconfigOutput(access).data, status=201, headers={"Cache-Control": "no-store"})
+
+
+class WorkspaceMembersView(WorkspaceView):
+    @operation(
+        "workspace_member_list", "List members", tag=TAG, answer=page_of(MemberOutput), query=PageQuery
+    )
+    def get(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
+        del request, project, workspace
+        rows = self.workspace().members.select_related("user")
+        return self.page(rows, MemberOutput, key="user__username")
+
+
+class WorkspaceMemberView(WorkspaceView):
+    @operation(
+        "workspace_member_set",
+        "Add a member or change the role",
+        tag=TAG,
+        body=WorkspaceRoleInput,
+        answer=MemberOutput,
+        versioned=True,
+    )
+    def put(self, request: Request, project: str, workspace: uuid.UUID, username: str) -> Response:
+        """The site follows within seconds."""
+        del project, workspace
+        found = self.workspace(Permission.WORKSPACE_CREATE)
+        asked = self.input(WorkspaceRoleInput)
+        member = services.member_set(
+            actor=self.actor,
+            workspace=found,
+            username=username,
+            role=asked["role"],
+            expected_version=wanted_version(request),
+        )
+        return Response(MemberOutput(member).data)
+
+    @operation("workspace_member_remove", "Remove a member", tag=TAG, status=204, versioned=True)
+    def delete(self, request: Request, project: str, workspace: uuid.UUID, username: str) -> Response:
+        """Their access ends within seconds; kubeconfigs that they hold stop working."""
+        del project, workspace
+        found = self.workspace(Permission.WORKSPACE_CREATE)
+        version = wanted_version(request)
+        services.member_remove(actor=self.actor, workspace=found, username=username, expected_version=version)
+        return Response(status=204)
+
+
+class WorkspacePreviewView(WorkspaceView):
+    @operation("workspace_preview", "What would it say", tag=TAG, body=PreviewInput, answer=PreviewOutput)
+    def post(self, request: Request, project: str) -> Response:
+        """Admission and price of a request, without reserving anything. Safe to repeat, so it takes no Idempotency-Key."""
+        del request, project
+        found = self.project(Permission.WORKSPACE_CREATE)
+        asked = self.input(PreviewInput)
+        items = items_resolve(pairs(asked["items"], "flavor", "count"))
+        storage = storage_validate(asked["storage_gib"])
+        lease = lease_validate(asked.get("lease_ends_at"), now=clock.now())
+        site: Site = items[0][0].pool.site
+        preview = admission_preview(project=found, site=site, amounts=amounts_of(items, storage_gib=storage))
+        priced = None
+        if Permission.BILLING_VIEW in self.actor.on_project(found.pk, found.organization_id):
+            wanted = [QuoteItem(flavor=flavor, count=count) for flavor, count in items]
+            priced = quote(items=wanted, storage_gib=storage, lease_ends_at=lease)
+        said = {
+            "fits": preview.fits,
+            "checks": preview.checks,
+            "quote": priced,
+            "usual_seconds": estimate(site=site),
+        }
+        return Response(PreviewOutput(said).data)
