@@ -6,6 +6,7 @@ An entry whose URL name does not resolve is left out, so a room can be absent wi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from django.urls import NoReverseMatch, reverse
@@ -45,17 +46,13 @@ class Crumb:
 
 @dataclass(frozen=True)
 class Place:
-    """A menu entry before its URL is known. `args` name what the scope must supply to reverse it."""
+    """A menu entry before its URL is known."""
 
     label: str
     url_name: str
     icon: str
     key: str = ""
-    args: tuple[str, ...] = ()
 
-
-PROJECT = ("project",)
-ORGANIZATION = ("organization",)
 
 TENANT_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
     (
@@ -128,13 +125,12 @@ REFERENCE_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
 
 
 def resolve(place: Place, scope: Mapping[str, object]) -> str:
-    """The URL of a place, or nothing where the room is absent or the scope does not name what it needs."""
-    if any(name not in scope for name in place.args):
-        return ""
-    try:
-        return reverse(place.url_name, kwargs={name: scope[name] for name in place.args} or None)
-    except NoReverseMatch:
-        return ""
+    """The URL of a place, with the project or organization in scope where its address has one; else nothing."""
+    for names in ((), ("project",), ("organization",)):
+        if all(name in scope for name in names):
+            with suppress(NoReverseMatch):
+                return reverse(place.url_name, kwargs={name: scope[name] for name in names} or None)
+    return ""
 
 
 def menu(

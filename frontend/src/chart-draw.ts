@@ -44,7 +44,7 @@ function hatched(fill: string): object {
 function marks(data: Data): object[] {
   const lines: object[] = [];
   if (data.expectedFrom !== null && data.expectedFrom < data.labels.length) {
-    const label = { formatter: "expected", color: color("text-3"), fontSize: 11, position: "end", align: "left", distance: [4, -12] };
+    const label = { formatter: "expected", color: color("text-3"), fontSize: 11, position: "end", align: "left", distance: [4, -12], padding: [0, 0, 0, 6] };
     lines.push({ xAxis: data.expectedFrom - 0.5, label, lineStyle: { color: color("line-strong"), type: [1, 3], width: 1.2 } });
   }
   if (data.limit !== null) {

@@ -31,7 +31,7 @@ function iconName(element: Element): string {
 }
 
 function places(): Entry[] {
-  return all<HTMLAnchorElement>(".g-nav a, #switcher a").map((link) => ({
+  return [...all<HTMLAnchorElement>(".g-nav a"), ...all<HTMLAnchorElement>("#switcher a")].map((link) => ({
     label: link.querySelector("span")?.firstChild?.textContent?.trim() ?? "",
     note: link.closest("#switcher") ? "project" : (link.closest(".g-nav")?.querySelector("h2")?.textContent ?? ""),
     group: "Places",
