@@ -32,9 +32,9 @@ class LeaseLost(Conflict):
 
 @dataclass(frozen=True)
 class UsageApplied:
-    """Which workspaces the events were about (also waiting pods), with their projects."""
+    """Whose consumers the events were about, by name at the site; also of those that only wait."""
 
-    workspaces: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)
+    owners: dict[str, Owner] = field(default_factory=dict)
 
 
 @cache
@@ -55,7 +55,7 @@ def usage_apply(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> UsageApp
         for segment in segments(events):
             _facts_write(site_id, facts_merge(segment), owners)
             _barrier_apply(site_id, segment)
-    return UsageApplied({owner.workspace_id: owner.project_id for owner in owners.by_name.values()})
+    return UsageApplied(owners.by_name)
 
 
 def held_sync(*, now: datetime | None = None) -> int:
@@ -136,7 +136,7 @@ def _barrier_apply(site_id: uuid.UUID, segment: Sequence[UsageEvent]) -> None:
     last = segment[-1]
     opened = UsageInterval.objects.filter(site_id=site_id, meter=Meter.GPU_ALLOCATED, ended_at__isnull=True)
     if last.kind is UsageKind.RELISTED:
-        listed = {event.consumer.uid for event in segment if event.consumer is not None}
+        listed = {event.consumer.uid for event in segment if event.consumer and event.kind is UsageKind.SEEN}
         opened.exclude(consumer_uid__in=listed).update(
             ended_at=F("last_seen_at"), ended_by=EndedBy.PROOF_OF_LIFE
         )

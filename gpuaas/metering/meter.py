@@ -1,0 +1,260 @@
+"""The meter: one thread per site that follows the site's usage stream and writes it down.
+
+It holds the site's lease (SiteMeter), so a second process is a spare that takes over when the lease lapses. The cursor is stored
+with the rows it covers: whatever is killed, the next one reads on from there, and reading twice changes nothing.
+"""
+
+import os
+import queue
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+from django.db import DatabaseError, InterfaceError, connections
+
+from gpuaas.catalog.models import Site
+from gpuaas.core import clock
+from gpuaas.core.backoff import delay
+from gpuaas.core.errors import GpuaasError, Permanent
+from gpuaas.core.events import project_group, publish
+from gpuaas.core.queue import poke
+from gpuaas.metering.batch import Batch, CatchUp, Changes
+from gpuaas.metering.services import LeaseLost, meter_flush, meter_lease_release, meter_lease_take
+from gpuaas.providers.base import Driver, UsageCapability, UsageEvent
+from gpuaas.workspaces.site import driver_of
+
+log = structlog.get_logger(__name__)
+
+LEASE_SECONDS = 20
+RENEW_SECONDS = 2.0
+FLUSH_SECONDS = 0.5
+FLUSH_EVENTS = 1000
+WATCH_SECONDS = 10
+CATCH_UP_SECONDS = 2.0
+BACKOFF_CAP_SECONDS = 10.0
+QUEUE_SIZE = 10_000
+
+
+class _End:
+    """The stream has ended: by itself, or by `error`."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+
+class Stream:
+    """A driver's stream read in a thread of its own, so that a quiet site delays neither a flush nor a stop."""
+
+    def __init__(self, driver: UsageCapability, cursor: str, *, seconds: int, name: str) -> None:
+        self._items: queue.Queue[UsageEvent | _End] = queue.Queue(QUEUE_SIZE)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(
+            target=self._read, args=(driver, cursor, seconds), name=f"watch-{name}", daemon=True
+        )
+        self._thread.start()
+
+    def next(self, *, timeout: float) -> UsageEvent | _End | None:
+        """None where nothing came in time."""
+        try:
+            return self._items.get(timeout=max(timeout, 0.001))
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        """A read that blocks is left to its daemon thread; what it still brings is dropped."""
+        self._closed.set()
+        self._thread.join(timeout=1.0)
+
+    def _read(self, driver: UsageCapability, cursor: str, seconds: int) -> None:
+        end = _End()
+        try:
+            for event in driver.watch_usage(cursor, seconds=seconds):
+                if not self._put(event):
+                    return
+        except Exception as error:  # noqa: BLE001  carried over to the thread that decides what to do
+            end = _End(error)
+        finally:
+            connections.close_all()
+            self._put(end)
+
+    def _put(self, item: UsageEvent | _End) -> bool:
+        while not self._closed.is_set():
+            try:
+                self._items.put(item, timeout=0.5)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+
+class SiteMeterRunner:
+    """Meters one site until `stop` is set; survives the site, the database and the loss of its lease."""
+
+    def __init__(
+        self,
+        site: Site,
+        *,
+        stop: threading.Event,
+        holder: str,
+        open_driver: Callable[[Site], Driver] = driver_of,
+    ) -> None:
+        self.site = site
+        self.stop = stop
+        self.holder = holder
+        self._open_driver = open_driver
+        self._changes = Changes()
+        self._failures = 0
+
+    def run(self) -> None:
+        bound = log.bind(site=self.site.slug)
+        try:
+            while not self.stop.is_set():
+                pause = self._turn(bound)
+                if pause:
+                    self.stop.wait(pause)
+        finally:
+            self._give_back(bound)
+            connections.close_all()
+
+    def _turn(self, bound: structlog.stdlib.BoundLogger) -> float:
+        """Watch until something ends it; the seconds to wait before the next turn."""
+        try:
+            if not self._watch():
+                return LEASE_SECONDS / 4
+        except LeaseLost:
+            bound.info("meter_lease_lost")
+            return LEASE_SECONDS / 4
+        except GpuaasError as error:
+            bound.warning("meter_site_failed", error=error.code, message=error.message)
+        except (DatabaseError, InterfaceError) as error:
+            bound.warning("meter_database_failed", error=type(error).__name__)
+            connections.close_all()
+        except Exception:  # noqa: BLE001  a meter that dies counts nothing; it says so and tries again
+            bound.exception("meter_failed")
+        else:
+            return 0.0
+        self._failures += 1
+        return min(delay(self._failures), BACKOFF_CAP_SECONDS)
+
+    def _watch(self) -> bool:
+        """Take the lease and follow the stream, window after window; False where another process has the lease."""
+        now = clock.now()
+        self.site.refresh_from_db()
+        meter = meter_lease_take(site_id=self.site.pk, holder=self.holder, now=now, seconds=LEASE_SECONDS)
+        if meter is None:
+            return False
+        driver = self._open_driver(self.site)
+        if not isinstance(driver, UsageCapability):
+            raise Permanent(f"the driver {driver.name} does not tell usage")
+        catch_up = CatchUp(
+            last_proof_at=meter.last_proof_at, opened=time.monotonic(), seconds=CATCH_UP_SECONDS
+        )
+        cursor = meter.cursor
+        while not self.stop.is_set():
+            cursor = self._window(driver, cursor, catch_up)
+            self._failures = 0
+        return True
+
+    def _window(self, driver: UsageCapability, cursor: str, catch_up: CatchUp) -> str:
+        """One watch; the cursor from which the next goes on. What was read before an error is written first."""
+        stream = Stream(driver, cursor, seconds=WATCH_SECONDS, name=self.site.slug)
+        batch, flushed_at = Batch(), time.monotonic()
+        try:
+            while not self.stop.is_set():
+                item = stream.next(timeout=FLUSH_SECONDS / 2)
+                if isinstance(item, _End):
+                    cursor = self._flush(batch, cursor)
+                    if item.error is not None:
+                        raise item.error
+                    return cursor
+                moment = time.monotonic()
+                if item is not None:
+                    batch.add(catch_up.stamp(item, monotonic=moment))
+                if _is_due(batch, moment - flushed_at):
+                    cursor, flushed_at = self._flush(batch, cursor), moment
+                self._tell()
+            return self._flush(batch, cursor)
+        finally:
+            stream.close()
+
+    def _flush(self, batch: Batch, cursor: str) -> str:
+        events = batch.take()
+        applied = meter_flush(
+            site_id=self.site.pk,
+            holder=self.holder,
+            events=events,
+            now=clock.now(),
+            lease_seconds=LEASE_SECONDS,
+        )
+        self._changes.note(events, applied.owners)
+        self._tell()
+        return next((event.cursor for event in reversed(events) if event.cursor), cursor)
+
+    def _tell(self) -> None:
+        for owner in self._changes.due(monotonic=time.monotonic()):
+            poke("workspaces.reconcile", str(owner.workspace_id))
+            publish(
+                kind="usage",
+                id=owner.workspace_id,
+                version=time.time_ns() // 1_000_000,
+                groups=(project_group(owner.project_id),),
+            )
+
+    def _give_back(self, bound: structlog.stdlib.BoundLogger) -> None:
+        try:
+            meter_lease_release(site_id=self.site.pk, holder=self.holder)
+        except (DatabaseError, InterfaceError):
+            bound.warning("meter_lease_not_released")
+
+
+def _is_due(batch: Batch, seconds: float) -> bool:
+    """News within half a second; bare proofs of life, and the lease, every two."""
+    if batch.has_news and not batch.listing:
+        return seconds >= FLUSH_SECONDS or len(batch.events) >= FLUSH_EVENTS
+    return seconds >= RENEW_SECONDS
+
+
+def holder_name() -> str:
+    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+class Meters:
+    """A runner per enabled site; sites come and go while it runs."""
+
+    def __init__(self, *, stop: threading.Event) -> None:
+        self.stop = stop
+        self._holder = holder_name()
+        self._running: dict[object, tuple[threading.Thread, threading.Event]] = {}
+
+    def run(self, *, every: float = 5.0) -> None:
+        """Until `stop` is set; then waits for the runners to write what they have read."""
+        while not self.stop.is_set():
+            try:
+                self._match()
+            except (DatabaseError, InterfaceError) as error:
+                log.warning("meter_sites_unread", error=type(error).__name__)
+                connections.close_all()
+            self.stop.wait(every)
+        for _, stop in self._running.values():
+            stop.set()
+        for thread, _ in self._running.values():
+            thread.join(timeout=8.0)
+        connections.close_all()
+
+    def _match(self) -> None:
+        sites = {site.pk: site for site in Site.objects.filter(enabled=True)}
+        for key, (thread, stop) in list(self._running.items()):
+            if key not in sites:
+                stop.set()
+            if not thread.is_alive():
+                del self._running[key]
+        for key, site in sites.items():
+            if key not in self._running:
+                stop = threading.Event()
+                runner = SiteMeterRunner(site, stop=stop, holder=self._holder)
+                thread = threading.Thread(target=runner.run, name=f"meter-{site.slug}", daemon=True)
+                self._running[key] = (thread, stop)
+                thread.start()
