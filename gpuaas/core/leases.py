@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django.db import models, transaction
-from django.db.models import Q
+from django.db.models import Case, F, Q, Value, When
 
 
 class Claimable(models.Model):
@@ -55,5 +55,10 @@ def apply(row: Claimable, **changes: Any) -> bool:
 
 
 def release(row: Claimable, *, due_at: datetime | None, **changes: Any) -> bool:
-    """Give the lease back and say when the row wants attention again (None = at rest)."""
-    return apply(row, claim_token=None, claim_until=None, due_at=due_at, **changes)
+    """Give the lease back and say when the row wants attention again (None = at rest).
+
+    Where somebody has moved `due_at` since `row` was loaded, theirs stays: a wish made while we worked is not slept over.
+    """
+    unmoved = Q(due_at__isnull=True) if row.due_at is None else Q(due_at=row.due_at)
+    kept = Case(When(unmoved, then=Value(due_at)), default=F("due_at"), output_field=models.DateTimeField())
+    return apply(row, claim_token=None, claim_until=None, due_at=kept, **changes)

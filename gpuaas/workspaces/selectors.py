@@ -78,6 +78,7 @@ def workspaces_for(
 def workspaces_loaded() -> QuerySet[Workspace]:
     """With all that pages and serializers touch."""
     flavors = WorkspaceFlavor.objects.select_related("flavor__pool__gpu_type").order_by("flavor__slug")
+    flavors = flavors.exclude(count=0, confirmed=0)  # what was given back stays only for late usage
     members = WorkspaceMember.objects.select_related("user").order_by("user__username")
     return Workspace.objects.select_related("project__organization", "site", "created_by").prefetch_related(
         Prefetch("flavors", queryset=flavors), Prefetch("members", queryset=members)

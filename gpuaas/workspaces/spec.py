@@ -9,6 +9,7 @@ from dataclasses import asdict
 from gpuaas.catalog.models import GpuPool
 from gpuaas.core.ids import short
 from gpuaas.providers.base import GpuAmount, Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.workspaces.holdings import storage_held
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import AccessRole
 from tenants.models import OrganizationMembership, Project, ProjectMembership, User
@@ -23,16 +24,17 @@ def ref_of(workspace: Workspace) -> WorkspaceRef:
     return WorkspaceRef(id=workspace.pk, external_name=workspace.external_name)
 
 
-def spec_of(workspace: Workspace) -> WorkspaceSpec:
-    """Needs `project__organization` loaded; about 7 queries."""
+def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
+    """What is wanted now, or (confirmed) what the site confirmed last. Needs `project__organization`; 7 queries."""
     counts: Counter[uuid.UUID] = Counter()
     pools: dict[uuid.UUID, GpuPool] = {}
     vcpus = memory = 0
     for item in workspace.flavors.select_related("flavor__pool").order_by("flavor__slug"):
-        counts[item.flavor.pool_id] += item.flavor.gpus * item.count
+        count = item.confirmed if confirmed else item.count
+        counts[item.flavor.pool_id] += item.flavor.gpus * count
         pools[item.flavor.pool_id] = item.flavor.pool
-        vcpus += item.flavor.vcpus * item.count
-        memory += item.flavor.memory_gib * item.count
+        vcpus += item.flavor.vcpus * count
+        memory += item.flavor.memory_gib * count
     gpus = tuple(
         GpuAmount(resource_name=pools[pk].resource_name, count=count, selector=pools[pk].selector)
         for pk, count in counts.items()
@@ -48,7 +50,7 @@ def spec_of(workspace: Workspace) -> WorkspaceSpec:
         gpus=gpus,
         vcpus=vcpus,
         memory_gib=memory,
-        storage_gib=workspace.storage_gib,
+        storage_gib=storage_held(workspace) if confirmed else workspace.storage_gib,
         members=members_of(workspace),
         closed=tuple(sorted(closed)),
     )

@@ -23,8 +23,10 @@ def limits_give(project: Project, *, organization: bool = True, **limits: int | 
 
 
 def _give(owner: Project | Organization, resource: str, amount: int | None) -> None:
-    field = "project" if isinstance(owner, Project) else "organization"
-    Limit.objects.update_or_create(**{field: owner}, resource=resource, defaults={"hard": amount})
+    if isinstance(owner, Project):
+        Limit.objects.update_or_create(project=owner, resource=resource, defaults={"hard": amount})
+    else:
+        Limit.objects.update_or_create(organization=owner, resource=resource, defaults={"hard": amount})
 
 
 def counters_must_match() -> None:

@@ -1,0 +1,73 @@
+"""Everything a run needs to know about one workspace, read in short queries with no transaction held."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from gpuaas.core.clock import now
+from gpuaas.core.errors import Conflict
+from gpuaas.providers.base import WorkspaceSpec
+from gpuaas.workspaces.models import Operation, Step, Workspace
+from gpuaas.workspaces.reconcile.plan import Desired
+from gpuaas.workspaces.spec import spec_digest, spec_of
+from gpuaas.workspaces.states import StepState, WorkspaceState
+
+CLAIM_SECONDS = 60
+
+
+class LeaseLost(Conflict):
+    """Another process works on the row now; what we did is found again by it, what we know is dropped."""
+
+    code = "lease_lost"
+
+
+@dataclass(frozen=True)
+class Job:
+    row: Workspace
+    operation: Operation | None
+    steps: tuple[Step, ...]
+    spec: WorkspaceSpec
+    digest: str
+
+    @property
+    def desired(self) -> Desired:
+        return Desired(
+            state=WorkspaceState(self.row.state),
+            pending=tuple(step.key for step in self.steps if step.state != StepState.DONE),
+            hard=hard_of(self.spec),
+            digest=self.digest,
+            ensured=self.row.ensured_digest,
+            was_ready=self.row.ready_at is not None,
+        )
+
+    def step(self, key: str) -> Step:
+        return next(step for step in self.steps if step.key == key)
+
+
+def hard_of(spec: WorkspaceSpec) -> Mapping[str, int]:
+    """By the names that `ObservedWorkspace.hard` has: what was not bought is 0, not absent."""
+    hard = dict.fromkeys(spec.closed, 0)
+    for gpu in spec.gpus:
+        hard[gpu.resource_name] = hard.get(gpu.resource_name, 0) + gpu.count
+    return {**hard, "cpu": spec.vcpus, "memory": spec.memory_gib, "storage": spec.storage_gib}
+
+
+def job_load(claimed: Workspace) -> Job:
+    """The row anew, if it is still leased to us; a failed resize wants what was confirmed before it."""
+    rows = Workspace.objects.select_related("project__organization", "site")
+    row = rows.filter(pk=claimed.pk, claim_token=claimed.claim_token).first()
+    if row is None:
+        raise LeaseLost("another process works on this workspace")
+    operation = row.operations.filter(finished_at__isnull=True).prefetch_related("steps").first()
+    spec = spec_of(row, confirmed=row.state == WorkspaceState.FAILED)
+    return Job(
+        row=row,
+        operation=operation,
+        steps=tuple(operation.steps.all()) if operation else (),
+        spec=spec,
+        digest=spec_digest(spec),
+    )
+
+
+def is_due(row: Workspace) -> bool:
+    return row.due_at is not None and row.due_at <= now() + timedelta(milliseconds=50)

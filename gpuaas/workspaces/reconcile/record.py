@@ -1,0 +1,327 @@
+"""Writing down what a run did: each function is one transaction, guarded by the lease and by the state we acted on."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from gpuaas.core import clock, leases
+from gpuaas.core.conditions import Status, condition_set
+from gpuaas.core.errors import Conflict
+from gpuaas.providers.base import ObservedWorkspace
+from gpuaas.workspaces.amounts import amounts_of
+from gpuaas.workspaces.holdings import holdings_end, holdings_set
+from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
+from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost
+from gpuaas.workspaces.reconcile.plan import LEFTOVERS_AFTER
+from gpuaas.workspaces.services.common import ADMISSION_STEP, HOLDER, workspace_announce
+from gpuaas.workspaces.states import MACHINE, StepState, WorkspaceState
+from quotas.services import reservation_release, reservation_shrink
+
+REACHABLE = "Reachable"
+PROGRESSING = "Progressing"
+QUOTA = "QuotaInSync"
+ACCESS = "AccessGranted"
+CONSUMERS_STEP = "pods"  # drivers' release step after which nothing of the workspace runs
+ACCESS_STEP = "access"
+PORTAL = "portal"
+
+
+class Overtaken(Conflict):
+    """Somebody asked for something else while we acted; the result is dropped and the plan made anew."""
+
+    code = "overtaken"
+
+
+@contextmanager
+def guarded(job: Job) -> Iterator[Workspace]:
+    """The row, locked, still leased to us and in the state and operation we acted on. Extends the lease."""
+    until = clock.now() + timedelta(seconds=CLAIM_SECONDS)
+    with transaction.atomic():
+        if not leases.apply(job.row, claim_until=until):
+            raise LeaseLost("another process works on this workspace")
+        row = Workspace.objects.select_related("project", "site").get(pk=job.row.pk)
+        if row.state != job.row.state or (job.operation is not None and not _is_open(job.operation)):
+            raise Overtaken("the workspace was changed meanwhile")
+        row.due_at = job.row.due_at  # what `release` compares with: a wish that came since is kept
+        yield row
+
+
+def _is_open(operation: Operation) -> bool:
+    return Operation.objects.filter(pk=operation.pk, finished_at__isnull=True).exists()
+
+
+def conditions_write(row: Workspace, *changes: Mapping[str, Any], drop: tuple[str, ...] = ()) -> bool:
+    """Set conditions on a row that is locked; True where one of them says something new."""
+    stored = {kind: held for kind, held in row.conditions.items() if kind not in drop}
+    for change in changes:
+        stored = condition_set(stored, now=clock.now(), **change)
+    if stored == row.conditions:
+        return False
+    row.conditions = stored
+    row.save(update_fields=["conditions"])
+    return True
+
+
+def reachable() -> dict[str, Any]:
+    return {"type": REACHABLE, "status": Status.TRUE, "reason": "Answers", "message": "the site answers"}
+
+
+def begin(job: Job) -> None:
+    with guarded(job) as row:
+        MACHINE.transition(row, to=WorkspaceState.PROVISIONING, history=WorkspaceTransition, actor=PORTAL)
+        workspace_announce(row)
+
+
+def step_started(job: Job, step: Step) -> None:
+    with guarded(job) as row:
+        news = step.state != StepState.RUNNING
+        step.state = StepState.RUNNING
+        step.started_at = step.started_at or clock.now()
+        step.attempts += 1
+        step.save(update_fields=["state", "started_at", "attempts"])
+        if news:
+            workspace_announce(row)
+
+
+def step_done(job: Job, step: Step, detail: str) -> None:
+    """Also ends the holdings when nothing runs any more, and notes from which spec the site was ensured."""
+    moment = clock.now()
+    with guarded(job) as row:
+        step.state, step.finished_at, step.detail = StepState.DONE, moment, detail[:500]
+        step.save(update_fields=["state", "finished_at", "detail"])
+        Workspace.objects.filter(pk=row.pk).update(attempts=0)
+        if row.state == WorkspaceState.DELETING:
+            _release_step_done(row, step, moment)
+        else:
+            _digest_note(job, step)
+        conditions_write(row, reachable(), drop=(PROGRESSING,))
+        workspace_announce(row)
+
+
+def _release_step_done(row: Workspace, step: Step, moment: datetime) -> None:
+    if step.key == CONSUMERS_STEP:
+        holdings_end(workspace=row, at=moment)
+    if step.key == ACCESS_STEP:
+        message = "access ended with the deletion"
+        conditions_write(
+            row, {"type": ACCESS, "status": Status.FALSE, "reason": "Deleting", "message": message}
+        )
+
+
+def _digest_note(job: Job, step: Step) -> None:
+    """All steps of one digest, or "mixed": then the site is ensured once more as soon as it is ready."""
+    operation = job.operation
+    if operation is None or operation.spec_digest == job.digest:
+        return
+    others = [other for other in job.steps if other.refusals or other.attempts]
+    first = not operation.spec_digest and all(
+        other.pk == step.pk or other.key == ADMISSION_STEP.key for other in others
+    )
+    Operation.objects.filter(pk=operation.pk).update(spec_digest=job.digest if first else "mixed")
+
+
+def step_waiting(job: Job, step: Step, detail: str, *, due_at: datetime) -> None:
+    with guarded(job) as row:
+        news = step.detail != detail[:500]
+        step.detail = detail[:500]
+        step.save(update_fields=["detail"])
+        news = conditions_write(row, reachable(), drop=(PROGRESSING,)) or news
+        leases.release(row, due_at=due_at, attempts=0)
+        if news:
+            workspace_announce(row)
+
+
+def waiting(job: Job, reason: str, *, due_at: datetime) -> None:
+    """All is set at the site; something of the tenant's has to go before the change is over."""
+    condition = {"type": PROGRESSING, "status": Status.FALSE, "reason": "InUse", "message": reason}
+    with guarded(job) as row:
+        news = conditions_write(row, condition)
+        leases.release(row, due_at=due_at, attempts=0)
+        if news:
+            workspace_announce(row)
+
+
+def steps_restart(job: Job, reason: str, *, due_at: datetime, refused: Step) -> None:
+    """All steps of the driver begin anew: what they made has gone or does not show."""
+    with guarded(job) as row:
+        operation = _operation(job)
+        again = operation.steps.exclude(key=ADMISSION_STEP.key)
+        again.update(state=StepState.WAITING, finished_at=None, detail=reason[:500])
+        again.filter(pk=refused.pk).update(refusals=F("refusals") + 1)
+        Operation.objects.filter(pk=operation.pk).update(spec_digest="")
+        leases.release(row, due_at=due_at, attempts=F("attempts") + 1)
+        workspace_announce(row)
+
+
+def later(
+    job: Job,
+    condition: Mapping[str, Any],
+    *,
+    due_at: datetime,
+    step: Step | None = None,
+    refused: bool = False,
+) -> None:
+    """It did not work this time: say so and come back."""
+    with guarded(job) as row:
+        if step is not None:
+            step.detail = str(condition["message"])[:500]
+            step.refusals += refused
+            step.save(update_fields=["detail", "refusals"])
+        news = conditions_write(row, condition)
+        leases.release(row, due_at=due_at, attempts=F("attempts") + 1)
+        if news or step is not None:
+            workspace_announce(row)
+
+
+def give_up(job: Job, step: Step, message: str) -> None:
+    """Failed, with a reason that a person understands. What is reserved stays held for the retry."""
+    moment = clock.now()
+    with guarded(job) as row:
+        step.state, step.finished_at, step.detail = StepState.FAILED, moment, message[:500]
+        step.refusals += 1
+        step.save(update_fields=["state", "finished_at", "detail", "refusals"])
+        _operation_end(job, moment, succeeded=False)
+        conditions_write(row, reachable(), drop=(PROGRESSING,))
+        MACHINE.transition(
+            row,
+            to=WorkspaceState.FAILED,
+            history=WorkspaceTransition,
+            actor=PORTAL,
+            reason=message,
+            failure=message[:500],
+            ensured_digest="",
+        )
+        leases.release(row, due_at=moment if row.ready_at else None, attempts=0)
+        workspace_announce(row)
+
+
+def finish_ready(job: Job) -> None:
+    """The site has confirmed: counts, holdings and reservation become what was asked."""
+    moment = clock.now()
+    with guarded(job) as row:
+        _operation_end(job, moment, succeeded=True)
+        digest = Operation.objects.values_list("spec_digest", flat=True).get(pk=_operation(job).pk)
+        items = [(item.flavor, item.count) for item in row.flavors.select_related("flavor__pool__gpu_type")]
+        row.flavors.update(confirmed=F("count"))
+        holdings_set(workspace=row, items=items, storage_gib=row.storage_gib, at=moment)
+        conditions_write(row, reachable(), quota_in_sync(), _access(job), drop=(PROGRESSING,))
+        MACHINE.transition(
+            row,
+            to=WorkspaceState.READY,
+            history=WorkspaceTransition,
+            actor=PORTAL,
+            ready_at=row.ready_at or moment,
+            ensured_digest=digest,
+            failure="",
+            attempts=0,
+        )
+        amounts = amounts_of(items, storage_gib=row.storage_gib)
+        reservation_shrink(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts)
+        workspace_announce(row)
+
+
+def finish_deleted(job: Job) -> None:
+    """Nothing is left at the site: what was reserved is given back, exactly once. A last look follows later."""
+    moment = clock.now()
+    with guarded(job) as row:
+        _operation_end(job, moment, succeeded=True)
+        holdings_end(workspace=row, at=moment)
+        row.flavors.update(confirmed=0)
+        conditions_write(row, reachable(), drop=(PROGRESSING, QUOTA, "LeaseEnding"))
+        MACHINE.transition(
+            row,
+            to=WorkspaceState.DELETED,
+            history=WorkspaceTransition,
+            actor=PORTAL,
+            deleted_at=moment,
+            observed={},
+            ensured_digest="",
+        )
+        reservation_release(holder_kind=HOLDER, holder_id=row.pk)
+        leases.release(row, due_at=moment + LEFTOVERS_AFTER, attempts=0)
+        workspace_announce(row)
+
+
+def observation(job: Job, seen: ObservedWorkspace, *, in_sync: str) -> None:
+    """What the site said, for the page; `in_sync` says what differs, '' for nothing. Tells the pages only what is new."""
+    facts = observed_facts(seen)
+    with guarded(job) as row:
+        old = {key: value for key, value in row.observed.items() if key != "at"}
+        row.observed = {**facts, "at": clock.now().isoformat()}
+        row.save(update_fields=["observed"])
+        changes = [reachable(), quota_in_sync(in_sync)]
+        if row.state == WorkspaceState.READY:
+            changes.append(_access(job))
+        news = conditions_write(row, *changes)
+        if news or old != facts:
+            workspace_announce(row)
+
+
+def ensured(job: Job) -> None:
+    with guarded(job) as row:
+        Workspace.objects.filter(pk=row.pk).update(ensured_digest=job.digest, attempts=0)
+
+
+def extend(job: Job) -> None:
+    """Keep the lease through a long pass; raises LeaseLost or Overtaken where the pass has to end."""
+    with guarded(job):
+        pass
+
+
+def rest(job: Job, due_at: datetime | None) -> None:
+    """Nothing is left to do now."""
+    with guarded(job) as row:
+        if conditions_write(row, drop=(PROGRESSING,)):
+            workspace_announce(row)
+        leases.release(row, due_at=due_at, attempts=0)
+
+
+def observed_facts(seen: ObservedWorkspace) -> dict[str, Any]:
+    return {
+        "hard": dict(seen.hard),
+        "used": dict(seen.used),
+        "consumers": [
+            {
+                "uid": one.uid,
+                "name": one.name,
+                "phase": one.phase,
+                "node": one.node,
+                "gpus": dict(one.gpus),
+                "created_at": one.created_at.isoformat(),
+                "started_at": one.started_at.isoformat() if one.started_at else None,
+                "ended_at": one.ended_at.isoformat() if one.ended_at else None,
+                "waiting_for": one.waiting_for,
+            }
+            for one in sorted(seen.consumers, key=lambda one: (one.created_at, one.name))
+        ],
+    }
+
+
+def quota_in_sync(difference: str = "") -> dict[str, Any]:
+    if difference:
+        message = f"{difference}; the portal is setting it right"
+        return {"type": QUOTA, "status": Status.FALSE, "reason": "Drifted", "message": message}
+    message = "the site enforces exactly what was asked"
+    return {"type": QUOTA, "status": Status.TRUE, "reason": "Confirmed", "message": message}
+
+
+def _access(job: Job) -> dict[str, Any]:
+    count = len(job.spec.members)
+    message = f"{count} {'person' if count == 1 else 'people'} may enter"
+    if not count:
+        return {"type": ACCESS, "status": Status.FALSE, "reason": "NoMembers", "message": "nobody may enter"}
+    return {"type": ACCESS, "status": Status.TRUE, "reason": "Granted", "message": message}
+
+
+def _operation(job: Job) -> Operation:
+    if job.operation is None:
+        raise Overtaken("the workspace has no open operation")
+    return job.operation
+
+
+def _operation_end(job: Job, moment: datetime, *, succeeded: bool) -> None:
+    Operation.objects.filter(pk=_operation(job).pk).update(finished_at=moment, succeeded=succeeded)

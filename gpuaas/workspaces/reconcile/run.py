@@ -1,0 +1,234 @@
+"""One run about one workspace: lease, look, call the site with no transaction open, write down, look again."""
+
+import random
+import uuid
+from datetime import datetime, timedelta
+
+import structlog
+
+from gpuaas.core import backoff, clock, leases
+from gpuaas.core.conditions import Status
+from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
+from gpuaas.core.queue import poke
+from gpuaas.providers.base import Driver
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.reconcile import record
+from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost, is_due, job_load
+from gpuaas.workspaces.reconcile.plan import (
+    LEFTOVERS_AFTER,
+    OBSERVE_EVERY,
+    Action,
+    Begin,
+    CleanUp,
+    EnsureStep,
+    Finish,
+    Heal,
+    Observe,
+    Observed,
+    ReleaseStep,
+    Rest,
+    Restart,
+    Wait,
+    drift,
+    plan,
+)
+from gpuaas.workspaces.site import driver_of, outside_transaction
+from gpuaas.workspaces.spec import ref_of
+from gpuaas.workspaces.states import WorkspaceState
+
+log = structlog.get_logger(__name__)
+
+REFUSALS_MAX = 3  # of one step; then it failed
+RESTARTS_MAX = 8
+ACTIONS_MAX = 60
+POLL_SECONDS = (1.0, 2.0)
+
+
+def run(workspace_id: uuid.UUID) -> None:
+    """Bring one workspace as far as it gets now. Safe to call at any time, by any number of processes."""
+    row = leases.claim(Workspace, workspace_id, now=clock.now(), seconds=CLAIM_SECONDS)
+    if row is None:
+        return
+    if not is_due(row):
+        leases.release(row, due_at=row.due_at)
+        return
+    try:
+        Visit(row).work()
+    except LeaseLost:
+        log.info("lease_lost", workspace=str(workspace_id))
+    if Workspace.objects.filter(pk=workspace_id, claim_until=None, due_at__lte=clock.now()).exists():
+        poke("workspaces.reconcile", str(workspace_id))
+
+
+class Visit:
+    """One lease's worth of work. What was seen at the site is forgotten with it."""
+
+    def __init__(self, row: Workspace) -> None:
+        self.row = row
+        self.observed: Observed | None = None
+        self.healed = False
+
+    def work(self) -> None:
+        for _ in range(ACTIONS_MAX):
+            job = job_load(self.row)
+            action = plan(job.desired, self.observed, clock.now())[0]
+            try:
+                if not self._perform(job, action):
+                    return
+            except record.Overtaken:
+                self.observed = None
+        record.rest(job_load(self.row), _soon())
+
+    def _perform(self, job: Job, action: Action) -> bool:
+        """True = go on; False = the lease was given back."""
+        try:
+            return self._call(job, action)
+        except (LeaseLost, record.Overtaken):
+            raise
+        except GpuaasError as error:
+            refuse(job, action, error)
+        except Exception as error:
+            log.exception("reconcile_failed", workspace=str(job.row.pk), action=type(action).__name__)
+            words = (
+                f"the portal met an unexpected error ({type(error).__name__}); operators find it in the log"
+            )
+            refuse(job, action, Permanent(words))
+        return False
+
+    def _call(self, job: Job, action: Action) -> bool:
+        match action:
+            case Begin():
+                record.begin(job)
+            case EnsureStep() | ReleaseStep():
+                return self._step(job, action)
+            case Observe():
+                self._observe(job)
+            case Heal():
+                return self._heal(job)
+            case CleanUp():
+                return self._clean_up(job)
+            case Finish(state=WorkspaceState.READY):
+                record.finish_ready(job)
+            case _:
+                self._leave(job, action)
+                return False
+        return True
+
+    def _leave(self, job: Job, action: Action) -> None:
+        """The actions that give the lease back."""
+        match action:
+            case Finish():
+                record.finish_deleted(job)
+            case Restart(reason=reason):
+                self._again(job, reason)
+            case Wait(reason=reason):
+                record.waiting(job, reason, due_at=_soon())
+            case Rest(until=until):
+                record.rest(job, _jittered(until))
+            case _:
+                raise TypeError(f"{action!r} has nobody to perform it")
+
+    def _step(self, job: Job, action: EnsureStep | ReleaseStep) -> bool:
+        step = job.step(action.key)
+        self.observed = None
+        record.step_started(job, step)
+        driver = _driver(job)
+        if isinstance(action, EnsureStep):
+            outcome = driver.ensure(job.spec, action.key)
+        else:
+            outcome = driver.release(ref_of(job.row), action.key)
+        if outcome.done:
+            record.step_done(job, step, outcome.detail)
+        else:
+            record.step_waiting(job, step, outcome.detail, due_at=_soon())
+        return outcome.done
+
+    def _observe(self, job: Job) -> None:
+        seen = _driver(job).observe(ref_of(job.row))
+        self.observed = Observed(seen.exists, seen.hard, seen.used, healed=self.healed)
+        if job.row.state != WorkspaceState.DELETED:
+            record.observation(job, seen, in_sync=drift(job.desired, self.observed))
+
+    def _again(self, job: Job, reason: str) -> None:
+        last = job.steps[-1]
+        if last.refusals >= RESTARTS_MAX:
+            record.give_up(job, last, f"the site does not keep what was set: {reason}")
+            return
+        due_at = clock.now() + timedelta(seconds=backoff.delay(last.refusals + 1))
+        record.steps_restart(job, reason, due_at=due_at, refused=last)
+
+    def _heal(self, job: Job) -> bool:
+        """The whole spec once more, without an operation: repeating a done step changes nothing."""
+        driver = _driver(job)
+        for step in driver.ensure_steps():
+            record.extend(job)
+            outside_transaction()
+            if not driver.ensure(job.spec, step.key).done:
+                record.rest(job, _soon())
+                return False
+        record.ensured(job)
+        self.healed, self.observed = True, None
+        return True
+
+    def _clean_up(self, job: Job) -> bool:
+        driver = _driver(job)
+        for step in driver.release_steps():
+            record.extend(job)
+            if not driver.release(ref_of(job.row), step.key).done:
+                record.rest(job, clock.now() + timedelta(seconds=5))
+                return False
+        record.rest(job, clock.now() + LEFTOVERS_AFTER)
+        return False
+
+
+def refuse(job: Job, action: Action, error: GpuaasError) -> None:
+    """A call did not work: come back later, begin the steps anew, or give up; always saying so."""
+    attempt = job.row.attempts + 1
+    due_at = clock.now() + timedelta(seconds=backoff.delay(attempt))
+    step = job.step(action.key) if isinstance(action, EnsureStep | ReleaseStep) else None
+    if isinstance(error, Unavailable | Unauthorized):
+        retry = clock.now() + timedelta(seconds=min(getattr(error, "retry_after", 0), backoff.CAP_SECONDS))
+        record.later(job, _unreachable(error), due_at=max(due_at, retry), step=step)
+        return
+    tried = step.refusals + 1 if step is not None else 0
+    if isinstance(action, EnsureStep) and step is not None and tried >= REFUSALS_MAX:
+        record.give_up(job, step, error.message)
+        return
+    if isinstance(error, NotFound) and step is not None:
+        record.steps_restart(job, error.message, due_at=due_at, refused=step)
+        return
+    record.later(job, _refused(error), due_at=due_at, step=step, refused=True)
+
+
+def _driver(job: Job) -> Driver:
+    outside_transaction()
+    return driver_of(job.row.site)
+
+
+def _soon() -> datetime:
+    return clock.now() + timedelta(seconds=random.uniform(*POLL_SECONDS))  # noqa: S311  spreads load, hides nothing
+
+
+def _jittered(until: datetime | None) -> datetime | None:
+    return until and until + OBSERVE_EVERY * random.uniform(-0.2, 0.2)  # noqa: S311  spreads load, hides nothing
+
+
+def _unreachable(error: GpuaasError) -> dict[str, object]:
+    refused = isinstance(error, Unauthorized)
+    return {
+        "type": record.REACHABLE,
+        "status": Status.FALSE,
+        "reason": "CredentialsRefused" if refused else "NoAnswer",
+        "message": f"{error.message}; the portal keeps trying",
+        "remedy": "An operator has to renew the credentials of the site." if refused else "",
+    }
+
+
+def _refused(error: GpuaasError) -> dict[str, object]:
+    return {
+        "type": record.PROGRESSING,
+        "status": Status.FALSE,
+        "reason": "SiteRefused",
+        "message": f"{error.message}; the portal tries again",
+        "remedy": "If this lasts, an operator has to look at the site.",
+    }

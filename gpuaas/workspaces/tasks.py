@@ -1,0 +1,32 @@
+"""Background work on workspaces. Arguments are ids; everything else is read anew."""
+
+import uuid
+
+from celery import shared_task
+
+from gpuaas.core import clock, leases
+from gpuaas.core.queue import poke
+from gpuaas.workspaces.lease import leases_enforce
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.reconcile import run
+
+SWEEP_LIMIT = 200
+
+
+@shared_task(name="workspaces.reconcile")
+def reconcile(workspace_id: str) -> None:
+    run(uuid.UUID(workspace_id))
+
+
+@shared_task(name="workspaces.sweep")
+def sweep() -> int:
+    """Pokes what is due: new wishes whose poke was lost, waiting steps, retries, periodic looks."""
+    due = leases.due_ids(Workspace, now=clock.now(), limit=SWEEP_LIMIT)
+    for workspace_id in due:
+        poke("workspaces.reconcile", str(workspace_id))
+    return len(due)
+
+
+@shared_task(name="workspaces.leases")
+def lease_ends() -> int:
+    return leases_enforce(now=clock.now())
