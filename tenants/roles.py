@@ -49,6 +49,9 @@ OWNER = ADMIN | {_P.ORGANIZATION_MANAGE}
 AUDITOR = VIEWER | {_P.PLATFORM_VIEW, _P.AUDIT_VIEW}
 OPERATOR = frozenset(_P)
 
+# What an API token may carry: it lives in one project, so nothing of the organization's or the platform's management.
+TOKEN_SCOPES = ADMIN
+
 PROJECT_PERMISSIONS: dict[str, frozenset[Permission]] = {
     ProjectRole.VIEWER: VIEWER,
     ProjectRole.MEMBER: MEMBER,

@@ -1,14 +1,25 @@
 """Who the actor is, and what of the tenants they may see. An outsider finds nothing: NotFound, never Forbidden."""
 
 import hashlib
+import hmac
 import uuid
+from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
 
 from gpuaas.core.errors import Forbidden, NotFound, Unauthorized
 from tenants.actors import Actor
-from tenants.models import ApiToken, AuditEntry, Organization, Project, User
+from tenants.models import (
+    ApiToken,
+    AuditEntry,
+    Organization,
+    OrganizationMembership,
+    Project,
+    ProjectMembership,
+    User,
+)
 from tenants.roles import (
     ORGANIZATION_PERMISSIONS,
     PLATFORM_PERMISSIONS,
@@ -40,7 +51,7 @@ def token_find(*, raw: str, now: datetime) -> ApiToken:
         raise Unauthorized("this is not an API token of this portal")
     token = ApiToken.objects.select_related("user", "project").filter(prefix=parts[1]).first()
     digest = hashlib.sha256(parts[2].encode()).hexdigest()
-    if token is None or token.secret_hash != digest:
+    if token is None or not hmac.compare_digest(token.secret_hash, digest):
         raise Unauthorized("the API token is not known")
     if token.revoked_at is not None:
         raise Unauthorized("the API token was revoked")
@@ -81,8 +92,10 @@ def projects_for(*, actor: Actor, permission: Permission = Permission.PROJECT_VI
 def organizations_for(*, actor: Actor) -> QuerySet[Organization]:
     """Organizations that the actor belongs to directly or by a project (its name is then no secret to them)."""
     rows = Organization.objects.all()
+    if actor.scopes is not None and Permission.ORGANIZATION_VIEW.value not in actor.scopes:
+        return rows.none()
     if actor.token_project is not None:
-        return rows.filter(projects=actor.token_project)
+        return rows.filter(projects__in=projects_for(actor=actor, permission=Permission.ORGANIZATION_VIEW))
     if actor.sees_all:
         return rows
     return rows.filter(Q(pk__in=actor.organizations) | Q(projects__in=actor.projects)).distinct()
@@ -108,17 +121,25 @@ def project_get_for(*, actor: Actor, slug: str, permission: Permission = Permiss
     return project
 
 
+def organization_require(*, actor: Actor, organization: Organization, permission: Permission) -> None:
+    """NotFound for an outsider, Forbidden for somebody who may see the organization but not do this."""
+    held = actor.on_organization(organization.pk)
+    if not held:
+        raise NotFound("there is no such organization")
+    if permission not in held:
+        raise Forbidden(
+            f"your role in {organization.slug} does not allow this; it needs the permission {permission.value}",
+            detail={"permission": permission.value},
+        )
+
+
 def organization_get_for(
     *, actor: Actor, slug: str, permission: Permission = Permission.ORGANIZATION_VIEW
 ) -> Organization:
     organization = Organization.objects.filter(slug=slug).first()
-    held = actor.on_organization(organization.pk) if organization else frozenset()
-    if organization is None or not held:
+    if organization is None:
         raise NotFound("there is no such organization")
-    if permission not in held:
-        raise Forbidden(
-            f"your role in {slug} does not allow this; it needs the permission {permission.value}"
-        )
+    organization_require(actor=actor, organization=organization, permission=permission)
     return organization
 
 
@@ -131,10 +152,93 @@ def platform_require(*, actor: Actor, permission: Permission = Permission.PLATFO
         raise Forbidden("auditors may look but not change; an operator has to do this")
 
 
-def audit_for(*, actor: Actor, project_id: uuid.UUID | None = None) -> QuerySet[AuditEntry]:
-    """Entries of one project (needs audit:view there, checked by the caller's project_get_for) or of all."""
+def audit_for(
+    *, actor: Actor, project_id: uuid.UUID | None = None, organization_id: uuid.UUID | None = None
+) -> QuerySet[AuditEntry]:
+    """Entries of one project or organization (audit:view there), or of everything (auditors and operators)."""
     rows = AuditEntry.objects.all()
     if project_id is not None:
+        project = Project.objects.filter(pk=project_id).first()
+        if project is None:
+            raise NotFound("there is no such project")
+        project_require(actor=actor, project=project, permission=Permission.AUDIT_VIEW)
         return rows.filter(project_id=project_id)
+    if organization_id is not None:
+        organization = Organization.objects.filter(pk=organization_id).first()
+        if organization is None:
+            raise NotFound("there is no such organization")
+        organization_require(actor=actor, organization=organization, permission=Permission.AUDIT_VIEW)
+        return rows.filter(organization_id=organization_id)
     platform_require(actor=actor)
     return rows
+
+
+@dataclass(frozen=True)
+class ProjectMember:
+    """Roles are "" where there is none. A role in the organization holds in the project too."""
+
+    user: User
+    project_role: str
+    organization_role: str
+
+
+def project_members(*, actor: Actor, project: Project) -> list[ProjectMember]:
+    """Everybody with a role in the project, by name, in one query."""
+    project_require(actor=actor, project=project, permission=Permission.PROJECT_VIEW)
+    here = ProjectMembership.objects.filter(project=project, user=OuterRef("pk"))
+    above = OrganizationMembership.objects.filter(organization=project.organization_id, user=OuterRef("pk"))
+    rows = (
+        User.objects.annotate(
+            here=Coalesce(Subquery(here.values("role")), Value("")),
+            above=Coalesce(Subquery(above.values("role")), Value("")),
+        )
+        .exclude(here="", above="")
+        .order_by("username")
+    )
+    return [ProjectMember(user=row, project_role=row.here, organization_role=row.above) for row in rows]
+
+
+def organization_members(*, actor: Actor, organization: Organization) -> QuerySet[OrganizationMembership]:
+    organization_require(actor=actor, organization=organization, permission=Permission.ORGANIZATION_VIEW)
+    rows = OrganizationMembership.objects.filter(organization=organization)
+    return rows.select_related("user").order_by("user__username")
+
+
+def tokens_for(*, actor: Actor, project: Project) -> QuerySet[ApiToken]:
+    """All tokens of the project for who manages them, one's own for everybody else; newest first."""
+    project_require(actor=actor, project=project, permission=Permission.PROJECT_VIEW)
+    rows = ApiToken.objects.filter(project=project).select_related("user", "project")
+    if Permission.TOKEN_MANAGE in actor.on_project(project.pk, project.organization_id):
+        return rows
+    return rows.filter(user=actor.user_id)
+
+
+def token_get_for(*, actor: Actor, project: Project, token_id: uuid.UUID) -> ApiToken:
+    token = tokens_for(actor=actor, project=project).filter(pk=token_id).first()
+    if token is None:
+        raise NotFound("there is no such API token")
+    return token
+
+
+def user_find(*, actor: Actor, text: str) -> User:
+    """The active account with exactly this username or e-mail address, for adding members.
+
+    Only who manages members somewhere may ask, and only whole names match: the directory cannot be browsed.
+    """
+    managing = {Permission.PROJECT_MANAGE, Permission.ORGANIZATION_MANAGE}
+    held = (actor.platform, *actor.organizations.values(), *actor.projects.values())
+    scoped = actor.scopes is None or any(each.value in actor.scopes for each in managing)
+    if not scoped or not any(managing & permissions for permissions in held):
+        raise Forbidden("only who manages members of a project or organization may look people up")
+    wanted = text.strip()
+    matching = Q(username=wanted) | (Q(email__iexact=wanted) if "@" in wanted else Q(pk__in=[]))
+    user = User.objects.filter(matching, is_active=True).first() if wanted else None
+    if user is None:
+        raise NotFound("there is no account with exactly this name or address")
+    return user
+
+
+def users_for(*, actor: Actor) -> QuerySet[User]:
+    """All accounts, for operators and auditors."""
+    platform_require(actor=actor)
+    return User.objects.order_by("username")

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuaas.core import env
 from gpuaas.core.logs import logging_config
+from tenants.signin import RATE_LIMITS, oidc_providers
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
@@ -122,7 +123,15 @@ ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/"
-SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {}
+ACCOUNT_RATE_LIMITS: dict[str, str] | bool = RATE_LIMITS
+ACCOUNT_ENUMERATION_PREVENTION = True
+ACCOUNT_SESSION_REMEMBER = False
+SOCIALACCOUNT_ADAPTER = "tenants.adapter.SocialAccountAdapter"
+SOCIALACCOUNT_PROVIDERS: dict[str, Any] = oidc_providers()
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
+
+# What several web processes must agree on (counts of failed sign-ins). The table is made by core's migration.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "core_cache"}}
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"

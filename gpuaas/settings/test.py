@@ -15,8 +15,15 @@ ENCRYPTION_KEYS = ["dGVzdC1vbmx5LWtleS10aGF0LWVuY3J5cHRzLW5vdGg="]
 ALLOWED_HOSTS = ["*"]
 _database = env.database("GPUAAS_TEST_DATABASE_URL", test_database_url())
 DATABASES = {
-    "default": {**_database, "TEST": {"NAME": "test_gpuaas" + env.text("GPUAAS_TEST_DB_SUFFIX", "")}},
+    "default": {
+        **_database,
+        # Transactional tests empty all tables at their end, the append-only audit log included.
+        "OPTIONS": {"options": "-c gpuaas.allow_truncate=on"},
+        "TEST": {"NAME": "test_gpuaas" + env.text("GPUAAS_TEST_DB_SUFFIX", "")},
+    },
 }
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+ACCOUNT_RATE_LIMITS = False  # many tests sign in from one address; the limits have a test of their own
 BROKER_URL = CELERY_BROKER_URL = env.text("GPUAAS_TEST_REDIS_URL", test_redis_url())
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 # Services poke tasks on commit; in tests nobody listens and reconcilers are run by hand.

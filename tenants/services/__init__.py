@@ -1,0 +1,34 @@
+"""Writes of the tenants room. Each checks the actor's permission, and is in the audit log."""
+
+from tenants.services.members import (
+    organization_member_remove,
+    organization_member_set,
+    project_member_remove,
+    project_member_set,
+)
+from tenants.services.organizations import (
+    organization_create,
+    organization_update,
+    project_create,
+    project_update,
+)
+from tenants.services.tokens import token_create, token_revoke, token_touch
+from tenants.services.users import user_activate, user_create, user_deactivate, user_platform_role_set
+
+__all__ = [
+    "organization_create",
+    "organization_member_remove",
+    "organization_member_set",
+    "organization_update",
+    "project_create",
+    "project_member_remove",
+    "project_member_set",
+    "project_update",
+    "token_create",
+    "token_revoke",
+    "token_touch",
+    "user_activate",
+    "user_create",
+    "user_deactivate",
+    "user_platform_role_set",
+]

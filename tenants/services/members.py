@@ -1,0 +1,121 @@
+"""Who belongs to organizations and projects, with which role."""
+
+from django.db import transaction
+from django.db.models import F
+
+from gpuaas.core.errors import Conflict, Forbidden, NotFound
+from gpuaas.core.queue import poke
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import Organization, OrganizationMembership, Project, ProjectMembership, User
+from tenants.roles import OrganizationRole, Permission, ProjectRole
+from tenants.selectors import organization_require, project_require
+from tenants.services.checks import choice_check
+
+
+@transaction.atomic
+def organization_member_set(
+    *, actor: Actor, organization: Organization, user: User, role: str
+) -> OrganizationMembership:
+    """Add a member or change their role. Repeating it changes nothing; the last owner stays one."""
+    organization_require(actor=actor, organization=organization, permission=Permission.ORGANIZATION_MANAGE)
+    role = choice_check("role", role, OrganizationRole)
+    _active(user)
+    before = _organization_locked(organization).get(user.pk)
+    if before is not None and before.role == role:
+        return before
+    if before is not None:
+        _keeps_an_owner(organization, before)
+    row, _ = OrganizationMembership.objects.update_or_create(
+        organization=organization, user=user, defaults={"role": role}
+    )
+    _organization_changed(actor, "set", organization, user, before.role if before else None, role)
+    return row
+
+
+@transaction.atomic
+def organization_member_remove(*, actor: Actor, organization: Organization, user: User) -> None:
+    organization_require(actor=actor, organization=organization, permission=Permission.ORGANIZATION_MANAGE)
+    row = _organization_locked(organization).get(user.pk)
+    if row is None:
+        raise NotFound(f"{user.username} is not a member of {organization.slug}")
+    _keeps_an_owner(organization, row)
+    row.delete()
+    _organization_changed(actor, "remove", organization, user, row.role, None)
+
+
+@transaction.atomic
+def project_member_set(*, actor: Actor, project: Project, user: User, role: str) -> ProjectMembership:
+    """Add a member or change their role. Repeating it changes nothing."""
+    project_require(actor=actor, project=project, permission=Permission.PROJECT_MANAGE)
+    role = choice_check("role", role, ProjectRole)
+    _active(user)
+    Project.objects.select_for_update().get(pk=project.pk)
+    before = ProjectMembership.objects.filter(project=project, user=user).first()
+    if before is not None and before.role == role:
+        return before
+    row, _ = ProjectMembership.objects.update_or_create(project=project, user=user, defaults={"role": role})
+    _project_changed(actor, "set", project, user, before.role if before else None, role)
+    return row
+
+
+@transaction.atomic
+def project_member_remove(*, actor: Actor, project: Project, user: User) -> None:
+    """People may leave by themselves; taking others out needs project:manage."""
+    wanted = Permission.PROJECT_VIEW if actor.user_id == user.pk else Permission.PROJECT_MANAGE
+    project_require(actor=actor, project=project, permission=wanted)
+    Project.objects.select_for_update().get(pk=project.pk)
+    row = ProjectMembership.objects.filter(project=project, user=user).first()
+    if row is None:
+        raise NotFound(f"{user.username} is not a member of {project.slug}")
+    row.delete()
+    _project_changed(actor, "remove", project, user, row.role, None)
+
+
+def _active(user: User) -> None:
+    if not user.is_active:
+        raise Forbidden(f"the account {user.username} is disabled; an operator can enable it")
+
+
+def _organization_locked(organization: Organization) -> dict[object, OrganizationMembership]:
+    """Members by user, behind the organization's row lock: two owners cannot remove each other at once."""
+    Organization.objects.select_for_update().get(pk=organization.pk)
+    return {row.user_id: row for row in OrganizationMembership.objects.filter(organization=organization)}
+
+
+def _keeps_an_owner(organization: Organization, row: OrganizationMembership) -> None:
+    owners = OrganizationMembership.objects.filter(organization=organization, role=OrganizationRole.OWNER)
+    if row.role == OrganizationRole.OWNER and not owners.exclude(pk=row.pk).exists():
+        raise Conflict(
+            f"{row.user.username} is the last owner of {organization.slug}; make somebody else an owner first"
+        )
+
+
+def _organization_changed(
+    actor: Actor, verb: str, organization: Organization, user: User, before: str | None, after: str | None
+) -> None:
+    audit_record(
+        actor=actor,
+        action=f"organization_member.{verb}",
+        target=user,
+        organization=organization,
+        before={"role": before},
+        after={"role": after},
+    )
+    for pk in organization.projects.values_list("pk", flat=True):
+        poke("workspaces.members_sync", str(pk))
+
+
+def _project_changed(
+    actor: Actor, verb: str, project: Project, user: User, before: str | None, after: str | None
+) -> None:
+    Project.objects.filter(pk=project.pk).update(version=F("version") + 1)
+    audit_record(
+        actor=actor,
+        action=f"project_member.{verb}",
+        target=user,
+        project=project,
+        before={"role": before},
+        after={"role": after},
+    )
+    poke("workspaces.members_sync", str(project.pk))

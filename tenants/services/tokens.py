@@ -1,0 +1,105 @@
+"""API tokens: made once, shown once, kept as a hash."""
+
+import hashlib
+import secrets
+import string
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+
+from gpuaas.core.clock import now as current
+from gpuaas.core.errors import Forbidden, Invalid, NotFound
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import ApiToken, Project
+from tenants.roles import TOKEN_SCOPES, Permission
+from tenants.selectors import project_require
+
+ALPHABET = string.ascii_letters + string.digits
+SECRET_LENGTH = 43  # of 62 letters and digits: 256 bits
+LONGEST = timedelta(days=365)
+TOUCH_EVERY = timedelta(minutes=1)
+
+
+@transaction.atomic
+def token_create(
+    *, actor: Actor, project: Project, name: str, scopes: Sequence[str], expires_at: datetime
+) -> tuple[ApiToken, str]:
+    """The row and the token itself, which nobody can see again. It acts as its maker, within `scopes` and project."""
+    project_require(actor=actor, project=project, permission=Permission.TOKEN_MANAGE)
+    if actor.user_id is None or actor.scopes is not None:
+        raise Forbidden("a token is made by a person who is signed in, not by another token")
+    prefix, secret = secrets.token_hex(6), "".join(secrets.choice(ALPHABET) for _ in range(SECRET_LENGTH))
+    token = ApiToken.objects.create(
+        project=project,
+        user_id=actor.user_id,
+        name=_name(name),
+        prefix=prefix,
+        secret_hash=hashlib.sha256(secret.encode()).hexdigest(),
+        scopes=_scopes(actor, project, scopes),
+        expires_at=_expiry(expires_at),
+    )
+    audit_record(
+        actor=actor,
+        action="token.create",
+        target=token,
+        project=project,
+        after={"name": token.name, "scopes": token.scopes, "expires_at": token.expires_at.isoformat()},
+    )
+    return token, f"gpa_{prefix}_{secret}"
+
+
+@transaction.atomic
+def token_revoke(*, actor: Actor, token: ApiToken) -> None:
+    """Its maker may, and whoever manages the project's tokens. Revoking twice changes nothing."""
+    project = token.project
+    held = actor.on_project(project.pk, project.organization_id)
+    if not held:
+        raise NotFound("there is no such API token")
+    if actor.user_id != token.user_id:
+        project_require(actor=actor, project=project, permission=Permission.TOKEN_MANAGE)
+    if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=current()):
+        audit_record(actor=actor, action="token.revoke", target=token, project=project)
+    token.refresh_from_db()
+
+
+def token_touch(*, token: ApiToken, now: datetime) -> None:
+    """Remember that it was used; at most once a minute, so that reading does not become writing."""
+    if token.last_used_at is not None and now - token.last_used_at < TOUCH_EVERY:
+        return
+    stale = Q(last_used_at=None) | Q(last_used_at__lte=now - TOUCH_EVERY)
+    ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+
+
+def _name(name: str) -> str:
+    cut = name.strip()
+    if not 1 <= len(cut) <= 100 or not cut.isprintable():
+        raise Invalid.field("name", "give it a name of 1 to 100 characters, so that you know it again")
+    return cut
+
+
+def _scopes(actor: Actor, project: Project, scopes: Sequence[str]) -> list[str]:
+    wanted = set(scopes)
+    if not wanted:
+        raise Invalid.field("scopes", "choose at least one scope")
+    unknown = sorted(wanted - {scope.value for scope in TOKEN_SCOPES})
+    if unknown:
+        raise Invalid.field("scopes", f"not a scope of API tokens: {', '.join(unknown)}")
+    held = {permission.value for permission in actor.on_project(project.pk, project.organization_id)}
+    if missing := sorted(wanted - held):
+        raise Forbidden(
+            f"your role does not have {', '.join(missing)}, so a token of yours cannot have it either",
+            detail={"permission": missing[0]},
+        )
+    return sorted(wanted)
+
+
+def _expiry(expires_at: datetime) -> datetime:
+    now = current()
+    if expires_at <= now:
+        raise Invalid.field("expires_at", "the expiry is in the past")
+    if expires_at > now + LONGEST:
+        raise Invalid.field("expires_at", "a token lives 365 days at most")
+    return expires_at

@@ -1,0 +1,104 @@
+"""People: invited by an operator, or made by the provider's sign-in. Nobody signs up by themselves."""
+
+from typing import Any
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from gpuaas.core.errors import Conflict, Invalid
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import User
+from tenants.roles import Permission, PlatformRole
+from tenants.selectors import platform_require
+from tenants.services.checks import choice_check, row_check
+
+
+@transaction.atomic
+def user_create(
+    *,
+    actor: Actor,
+    username: str,
+    email: str,
+    first_name: str = "",
+    last_name: str = "",
+    platform_role: str = PlatformRole.NONE,
+    password: str | None = None,
+) -> User:
+    """Without a password they set one by "forgot password", or sign in by the provider's OIDC."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    user = User(
+        username=username,
+        email=User.objects.normalize_email(email),
+        first_name=first_name,
+        last_name=last_name,
+        platform_role=choice_check("platform_role", platform_role, PlatformRole),
+    )
+    _password_set(user, password)
+    row_check(user)
+    if User.objects.filter(email__iexact=user.email).exists():
+        raise Invalid.field("email", "an account with this address exists")
+    try:
+        with transaction.atomic():
+            user.save(force_insert=True)
+    except IntegrityError as error:
+        raise Invalid.field("username", "an account with this name exists") from error
+    _recorded(actor, "create", user, after={"username": username, "platform_role": user.platform_role})
+    return user
+
+
+@transaction.atomic
+def user_platform_role_set(*, actor: Actor, user: User, platform_role: str) -> None:
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    role = choice_check("platform_role", platform_role, PlatformRole)
+    row = User.objects.select_for_update().get(pk=user.pk)
+    if actor.user_id == user.pk and role != row.platform_role:
+        raise Conflict("you cannot change your own role; another operator has to")
+    if role == row.platform_role:
+        return
+    User.objects.filter(pk=user.pk).update(platform_role=role)
+    _recorded(actor, "role", user, before={"platform_role": row.platform_role}, after={"platform_role": role})
+    user.refresh_from_db()
+
+
+@transaction.atomic
+def user_deactivate(*, actor: Actor, user: User) -> None:
+    """Their sessions and tokens end with their next request; what they made stays."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    if actor.user_id == user.pk:
+        raise Conflict("you cannot disable your own account; another operator has to")
+    _active_set(actor, user, active=False)
+
+
+@transaction.atomic
+def user_activate(*, actor: Actor, user: User) -> None:
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    _active_set(actor, user, active=True)
+
+
+def _active_set(actor: Actor, user: User, *, active: bool) -> None:
+    if User.objects.filter(pk=user.pk, is_active=not active).update(is_active=active):
+        _recorded(actor, "activate" if active else "deactivate", user)
+    user.refresh_from_db()
+
+
+def _password_set(user: User, password: str | None) -> None:
+    if password is None:
+        user.set_unusable_password()
+        return
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise Invalid("choose a better password", fields={"password": error.messages}) from error
+    user.set_password(password)
+
+
+def _recorded(
+    actor: Actor,
+    verb: str,
+    user: User,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
+    audit_record(actor=actor, action=f"user.{verb}", target=user, before=before, after=after)

@@ -1,0 +1,39 @@
+"""Sign-in by environment: the provider's OpenID Connect beside passwords, and how often one may try.
+
+GPUAAS_OIDC_ISSUER turns it on; GPUAAS_OIDC_CLIENT_ID and GPUAAS_OIDC_CLIENT_SECRET (or _FILE) are then required,
+GPUAAS_OIDC_NAME is what the button says. GPUAAS_OIDC_SIGNUP lets everybody whom the provider knows have an account.
+"""
+
+from typing import Any
+
+from gpuaas.core import env
+
+# allauth's notation: tries per span and per address (ip) or per account (key).
+RATE_LIMITS = {
+    "login": "30/m/ip",
+    "login_failed": "10/m/ip,5/5m/key",
+    "reset_password": "10/m/ip,3/10m/key",
+    "reset_password_from_key": "10/m/ip",
+    "change_password": "5/m/user",
+    "reauthenticate": "10/m/user",
+    "signup": "10/m/ip",
+}
+
+
+def oidc_providers() -> dict[str, Any]:
+    """allauth's SOCIALACCOUNT_PROVIDERS; empty where no issuer is set."""
+    issuer = env.text("GPUAAS_OIDC_ISSUER", "")
+    if not issuer:
+        return {}
+    app = {
+        "provider_id": "oidc",
+        "name": env.text("GPUAAS_OIDC_NAME", "single sign-on"),
+        "client_id": env.text("GPUAAS_OIDC_CLIENT_ID"),
+        "secret": env.text("GPUAAS_OIDC_CLIENT_SECRET"),
+        "settings": {"server_url": issuer},
+    }
+    return {"openid_connect": {"OAUTH_PKCE_ENABLED": True, "APPS": [app]}}
+
+
+def oidc_signup_open() -> bool:
+    return env.boolean("GPUAAS_OIDC_SIGNUP", default=False)

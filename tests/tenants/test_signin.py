@@ -1,0 +1,40 @@
+"""Sign-in: by password, limited, closed to strangers; OIDC by environment."""
+
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.test import RequestFactory
+
+from tenants.adapter import AccountAdapter, SocialAccountAdapter
+from tenants.signin import RATE_LIMITS, oidc_providers
+
+
+def test_nobody_signs_up_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = RequestFactory().get("/")
+    assert not AccountAdapter().is_open_for_signup(request)
+    assert not SocialAccountAdapter().is_open_for_signup(request, None)
+    monkeypatch.setenv("GPUAAS_OIDC_SIGNUP", "true")
+    assert SocialAccountAdapter().is_open_for_signup(request, None)
+
+
+def test_oidc_is_off_without_an_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPUAAS_OIDC_ISSUER", raising=False)
+    assert oidc_providers() == {}
+
+
+def test_oidc_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret\n")
+    monkeypatch.setenv("GPUAAS_OIDC_ISSUER", "https://id.example.org")
+    monkeypatch.setenv("GPUAAS_OIDC_CLIENT_SECRET_FILE", str(secret))
+    with pytest.raises(ImproperlyConfigured, match="GPUAAS_OIDC_CLIENT_ID"):
+        oidc_providers()
+    monkeypatch.setenv("GPUAAS_OIDC_CLIENT_ID", "portal")
+    (app,) = oidc_providers()["openid_connect"]["APPS"]
+    assert (app["client_id"], app["secret"]) == ("portal", "s3cret")
+    assert app["settings"]["server_url"] == "https://id.example.org"
+
+
+def test_failed_sign_ins_are_limited() -> None:
+    assert "key" in RATE_LIMITS["login_failed"]
