@@ -8,6 +8,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Unauthorized
 from tenants.models import ApiToken, User
 from tenants.selectors import token_find
+from tenants.services import token_touch
 
 SCHEME = "bearer"
 LONGEST = 200
@@ -25,12 +26,14 @@ class TokenAuthentication(authentication.BaseAuthentication):
             raise exceptions.AuthenticationFailed("use `Authorization: Bearer <API token>`")
         if not raw.isascii() or not raw.isprintable() or len(raw) > LONGEST:
             raise exceptions.AuthenticationFailed("this is not an API token of this portal")
+        now = clock.now()
         try:
-            token = token_find(raw=raw, now=clock.now())
+            token = token_find(raw=raw, now=now)
         except Unauthorized as refused:
             raise exceptions.AuthenticationFailed(refused.message) from refused
         if not token.user.is_active:
             raise exceptions.AuthenticationFailed("this account is disabled")
+        token_touch(token=token, now=now)
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:

@@ -2,6 +2,7 @@
 
 import re
 
+from django.db.models import Model
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -33,10 +34,17 @@ def wanted_version(request: Request) -> int | None:
     return int(match.group(1))
 
 
-def require_version(request: Request, *, version: int) -> None:
-    """Raises StaleVersion where If-Match names another one."""
+def hold_version(request: Request, row: Model) -> None:
+    """Lock the row for the caller's transaction and compare, for services that take no version themselves.
+
+    Raises StaleVersion where If-Match names another one.
+    """
     wanted = wanted_version(request)
-    if wanted is not None and wanted != version:
+    if wanted is None:
+        return
+    rows = type(row)._default_manager.select_for_update().filter(pk=row.pk)
+    version = rows.values_list("version", flat=True).first()
+    if wanted != version:
         raise StaleVersion(
             "it has changed since you read it; read it again and decide anew",
             detail={"version": version, "if_match": wanted},

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 BIGGEST = 2**31 - 1
@@ -59,8 +59,11 @@ def _has_offset(value: str) -> bool:
     return tail.endswith(("Z", "z")) or "+" in tail or "-" in tail
 
 
+# Input and Output have no docstrings: the API's document would repeat them for every shape.
 class Input(serializers.Serializer[Any]):
-    """What a request may carry; unknown fields are refused, so that a typo never passes silently."""
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        extend_schema_serializer(component_name=cls.__name__.removesuffix("Input"))(cls)
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):
@@ -71,7 +74,9 @@ class Input(serializers.Serializer[Any]):
 
 
 class Output(serializers.Serializer[Any]):
-    """What an answer holds. No rules, no writes."""
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        extend_schema_serializer(component_name=cls.__name__.removesuffix("Output"))(cls)
 
 
 class QueryWhole(serializers.IntegerField):

@@ -5,6 +5,20 @@ from typing import Any
 from django.conf import settings
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 
+# Choices that several shapes share under one field name get the names of our own enums. Set here and not in the
+# settings, because only this room knows its shapes.
+settings.SPECTACULAR_SETTINGS.setdefault(
+    "ENUM_NAME_OVERRIDES",
+    {
+        "AccessRole": "gpuaas.workspaces.states.AccessRole",
+        "ProjectRole": "tenants.roles.ProjectRole",
+        "OrganizationRole": "tenants.roles.OrganizationRole",
+        "WorkspaceState": "gpuaas.workspaces.states.WorkspaceState",
+        "StepState": "gpuaas.workspaces.states.StepState",
+        "Meter": "gpuaas.metering.models.Meter",
+    },
+)
+
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the library's own __init_subclass__
     target_class = "gpuaas.api.authentication.TokenAuthentication"

@@ -1,6 +1,7 @@
 """What OpenAPI says about an operation, and what the operation therefore accepts: one decorator for both."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 from drf_spectacular.types import OpenApiTypes
@@ -128,6 +129,7 @@ def operation(
     return decorate
 
 
+@cache
 def page_of(row: type[Output]) -> type[Output]:
     """The envelope of a list of `row`."""
     name = row.__name__.removesuffix("Output") + "Page"

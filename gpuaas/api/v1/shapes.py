@@ -5,11 +5,6 @@ from rest_framework import serializers
 from gpuaas.api.fields import Output
 
 
-class PersonOutput(Output):
-    username = serializers.CharField()
-    email = serializers.CharField(allow_blank=True)
-
-
 class MemberOutput(Output):
     username = serializers.CharField(source="user.username")
     email = serializers.CharField(source="user.email", allow_blank=True)

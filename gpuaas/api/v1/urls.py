@@ -2,11 +2,46 @@
 
 from django.urls import path
 
-from gpuaas.api.v1 import audit, billing, limits, me, usage, workspaces
+from gpuaas.api.v1 import (
+    audit,
+    billing,
+    limits,
+    me,
+    members,
+    organizations,
+    projects,
+    tokens,
+    usage,
+    workspaces,
+)
 
 PROJECT = "projects/<name_slug:project>"
 ORGANIZATION = "organizations/<name_slug:organization>"
 WORKSPACE = f"{PROJECT}/workspaces/<uuid:workspace>"
+
+tenant_urls = [
+    path("organizations", organizations.OrganizationsView.as_view(), name="organizations"),
+    path(ORGANIZATION, organizations.OrganizationDetailView.as_view(), name="organization"),
+    path(
+        f"{ORGANIZATION}/projects", projects.OrganizationProjectsView.as_view(), name="organization-projects"
+    ),
+    path(f"{ORGANIZATION}/members", members.OrganizationMembersView.as_view(), name="organization-members"),
+    path(
+        f"{ORGANIZATION}/members/<username:username>",
+        members.OrganizationMemberView.as_view(),
+        name="organization-member",
+    ),
+    path("projects", projects.ProjectsView.as_view(), name="projects"),
+    path(PROJECT, projects.ProjectDetailView.as_view(), name="project"),
+    path(f"{PROJECT}/members", members.ProjectMembersView.as_view(), name="project-members"),
+    path(
+        f"{PROJECT}/members/<username:username>", members.ProjectMemberView.as_view(), name="project-member"
+    ),
+    path(f"{PROJECT}/tokens", tokens.TokensView.as_view(), name="tokens"),
+    path(f"{PROJECT}/tokens/<uuid:token>", tokens.TokenView.as_view(), name="token"),
+    path(f"{PROJECT}/limits", limits.ProjectLimitsView.as_view(), name="project-limits"),
+    path(f"{PROJECT}/audit", audit.ProjectAuditView.as_view(), name="project-audit"),
+]
 
 workspace_urls = [
     path(f"{PROJECT}/workspaces", workspaces.WorkspacesView.as_view(), name="workspaces"),
@@ -57,6 +92,12 @@ money_urls = [
 ]
 
 platform_urls = [
+    path(
+        "platform/organizations",
+        organizations.PlatformOrganizationsView.as_view(),
+        name="platform-organizations",
+    ),
+    path("platform/workspaces", workspaces.PlatformWorkspacesView.as_view(), name="platform-workspaces"),
     path("platform/limits", limits.PlatformLimitsView.as_view(), name="platform-limits"),
     path(
         f"platform/{PROJECT}/limits/<resource:resource>",
@@ -73,8 +114,7 @@ platform_urls = [
 
 urlpatterns = [
     path("me", me.MeView.as_view(), name="me"),
-    path(f"{PROJECT}/limits", limits.ProjectLimitsView.as_view(), name="project-limits"),
-    path(f"{PROJECT}/audit", audit.ProjectAuditView.as_view(), name="project-audit"),
+    *tenant_urls,
     *workspace_urls,
     *money_urls,
     *platform_urls,

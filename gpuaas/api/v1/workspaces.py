@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -28,7 +29,7 @@ from gpuaas.api.v1.workspace_shapes import (
     WorkspaceQuery,
     WorkspaceRoleInput,
 )
-from gpuaas.api.views import ProjectView
+from gpuaas.api.views import ApiView, ProjectView
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
@@ -45,7 +46,10 @@ from gpuaas.workspaces.selectors import (
 from gpuaas.workspaces.services.validation import items_resolve, lease_validate, storage_validate
 from gpuaas.workspaces.states import WorkspaceState
 from quotas.selectors import admission_preview
+from tenants.actors import Actor
+from tenants.models import Project
 from tenants.roles import Permission
+from tenants.selectors import platform_require
 
 TAG = "workspaces"
 
@@ -73,6 +77,17 @@ def pairs(items: list[dict[str, Any]], first: str, second: str) -> list[tuple[An
     return [(item[first], item[second]) for item in items]
 
 
+def listed(actor: Actor, params: dict[str, Any], project: Project | None) -> QuerySet[Workspace]:
+    """Workspaces as `WorkspaceQuery` asks for them."""
+    rows = workspaces_for(
+        actor=actor,
+        project=project,
+        states=[WorkspaceState(params["state"])] if "state" in params else None,
+        search=params.get("search", ""),
+    )
+    return rows.filter(site__slug=params["site"]) if "site" in params else rows
+
+
 class WorkspacesView(WorkspaceView):
     @operation(
         "workspace_list",
@@ -84,15 +99,8 @@ class WorkspacesView(WorkspaceView):
     def get(self, request: Request, project: str) -> Response:
         """Workspaces of the project, newest first; deleted ones too, unless `state` says otherwise."""
         del request, project
-        rows = workspaces_for(
-            actor=self.actor,
-            project=self.project(Permission.WORKSPACE_VIEW),
-            states=[WorkspaceState(self.params["state"])] if "state" in self.params else None,
-            search=self.params.get("search", ""),
-        )
-        if "site" in self.params:
-            rows = rows.filter(site__slug=self.params["site"])
-        return self.page(rows, WorkspaceOutput, key="-pk")
+        found = self.project(Permission.WORKSPACE_VIEW)
+        return self.page(listed(self.actor, self.params, found), WorkspaceOutput, key="-pk")
 
     @operation(
         "workspace_request",
@@ -298,3 +306,18 @@ class WorkspacePreviewView(WorkspaceView):
             "usual_seconds": estimate(site=site),
         }
         return Response(PreviewOutput(said).data)
+
+
+class PlatformWorkspacesView(ApiView):
+    @operation(
+        "platform_workspace_list",
+        "List all workspaces",
+        tag="platform",
+        answer=page_of(WorkspaceOutput),
+        query=WorkspaceQuery,
+    )
+    def get(self, request: Request) -> Response:
+        """Of all projects, newest first."""
+        del request
+        platform_require(actor=self.actor)
+        return self.page(listed(self.actor, self.params, None), WorkspaceOutput, key="-pk")
