@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 import uuid
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery, Value
@@ -173,29 +172,22 @@ def audit_for(
     return rows
 
 
-@dataclass(frozen=True)
-class ProjectMember:
-    """Roles are "" where there is none. A role in the organization holds in the project too."""
+def project_members(*, actor: Actor, project: Project) -> QuerySet[User]:
+    """Everybody with a role in the project, by name, in one query.
 
-    user: User
-    project_role: str
-    organization_role: str
-
-
-def project_members(*, actor: Actor, project: Project) -> list[ProjectMember]:
-    """Everybody with a role in the project, by name, in one query."""
+    Annotated: project_role ("" = none of its own) and organization_role ("" = none; roles there hold here too).
+    """
     project_require(actor=actor, project=project, permission=Permission.PROJECT_VIEW)
     here = ProjectMembership.objects.filter(project=project, user=OuterRef("pk"))
     above = OrganizationMembership.objects.filter(organization=project.organization_id, user=OuterRef("pk"))
-    rows = (
+    return (
         User.objects.annotate(
-            here=Coalesce(Subquery(here.values("role")), Value("")),
-            above=Coalesce(Subquery(above.values("role")), Value("")),
+            project_role=Coalesce(Subquery(here.values("role")), Value("")),
+            organization_role=Coalesce(Subquery(above.values("role")), Value("")),
         )
-        .exclude(here="", above="")
+        .exclude(project_role="", organization_role="")
         .order_by("username")
     )
-    return [ProjectMember(user=row, project_role=row.here, organization_role=row.above) for row in rows]
 
 
 def organization_members(*, actor: Actor, organization: Organization) -> QuerySet[OrganizationMembership]:
