@@ -1,0 +1,83 @@
+"""People in a namespace: a service account and a binding each, and kubeconfigs that run out."""
+
+import base64
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import yaml
+
+from gpuaas.core.errors import NotFound
+from gpuaas.providers.base import Access, Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.kubernetes import manifests, names, namespaces
+from gpuaas.providers.kubernetes.client import Api, Object
+
+# the API server accepts no less; whoever asks for less gets this
+SHORTEST = timedelta(minutes=10)
+# it would accept years
+LONGEST = timedelta(hours=24)
+
+
+def apply_members(api: Api, spec: WorkspaceSpec) -> None:
+    """Who left goes first; then everybody else has exactly their role."""
+    accounts, bindings = _accounts(spec.external_name), _bindings(spec.external_name)
+    _delete_others(api, bindings, spec, {manifests.binding_name(member) for member in spec.members})
+    _delete_others(api, accounts, spec, {member.subject for member in spec.members})
+    for member in spec.members:
+        api.apply(accounts, manifests.service_account(spec, member))
+        api.apply(bindings, manifests.role_binding(spec, member))
+
+
+def remove_members(api: Api, namespace: str) -> None:
+    """Rights end at once with the bindings; the tokens end with the accounts some seconds later."""
+    everyone = f"{names.MANAGED_BY}={names.MANAGER},{names.MEMBER}"
+    api.delete(_bindings(namespace), labelSelector=everyone)
+    api.delete(_accounts(namespace), labelSelector=everyone)
+
+
+def issue(api: Api, ref: WorkspaceRef, member: Member, *, lifetime: timedelta, server: str = "") -> Access:
+    """Raises NotFound where the member has no binding there, so that no token outlives a right."""
+    if namespaces.own_namespace(api, ref.external_name, ref.id) is None:
+        raise NotFound(f"{ref.external_name} is not at the site")
+    if api.find(f"{_bindings(ref.external_name)}/{manifests.binding_name(member)}") is None:
+        raise NotFound(f"{member.name} has no access to {ref.external_name}")
+    seconds = int(min(max(lifetime, SHORTEST), LONGEST).total_seconds())
+    request = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": seconds},
+    }
+    token = api.create(f"{_accounts(ref.external_name)}/{member.subject}/token", request)["status"]
+    kubeconfig = _kubeconfig(api, ref, member, str(token["token"]), server)
+    return Access(
+        kubeconfig=yaml.safe_dump(kubeconfig, sort_keys=False),
+        expires_at=datetime.fromisoformat(token["expirationTimestamp"]),
+    )
+
+
+def _kubeconfig(api: Api, ref: WorkspaceRef, member: Member, token: str, server: str) -> Object:
+    cluster: Object = {"server": server or api.server}
+    if api.ca_file:
+        cluster["certificate-authority-data"] = base64.b64encode(Path(api.ca_file).read_bytes()).decode()
+    context = {"cluster": "site", "namespace": ref.external_name, "user": member.subject}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "site", "cluster": cluster}],
+        "users": [{"name": member.subject, "user": {"token": token}}],
+        "contexts": [{"name": ref.external_name, "context": context}],
+        "current-context": ref.external_name,
+    }
+
+
+def _delete_others(api: Api, collection: str, spec: WorkspaceSpec, keep: set[str]) -> None:
+    found = api.items(collection, labelSelector=f"{names.WORKSPACE}={spec.id},{names.MEMBER}")
+    for name in {item["metadata"]["name"] for item in found} - keep:
+        api.delete(f"{collection}/{name}")
+
+
+def _accounts(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/serviceaccounts"
+
+
+def _bindings(namespace: str) -> str:
+    return f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"

@@ -1,0 +1,269 @@
+"""One site's API: plain JSON in and out, a time limit on every call, and every failure in our words.
+
+Objects stay dictionaries, as the API server writes them: what we apply is exactly what the manifests say, and fields
+newer than the client library are not lost. Nothing but this module sees an exception of the client or of HTTP.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol, cast
+from urllib.parse import urlencode
+
+import urllib3
+import yaml
+from kubernetes.client import Configuration
+from kubernetes.client.rest import RESTClientObject
+from kubernetes.config import ConfigException, load_kube_config_from_dict
+
+from gpuaas.core.errors import NotFound, Permanent, Unauthorized, Unavailable
+
+Object = dict[str, Any]
+
+FIELD_MANAGER = "gpuaas"
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 20.0
+PAGE = 500
+# kubeconfig entries that would run programs or read files of the portal's own machine
+UNSAFE_USER_KEYS = ("exec", "auth-provider", "client-certificate", "client-key", "tokenFile")
+INLINE_KEYS = "inline data only (certificate-authority-data, client-certificate-data, client-key-data, token)"
+
+
+class Expired(Unavailable):
+    """The version asked for is too old: begin again from a full list."""
+
+
+class _Answer(Protocol):
+    """What we use of an HTTP response."""
+
+    status: int
+    data: bytes
+    headers: Mapping[str, str]
+
+    def stream(self, amt: int) -> Iterator[bytes]: ...
+    def release_conn(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class _Pool(Protocol):
+    def request(self, method: str, url: str, **options: Any) -> _Answer: ...
+    def clear(self) -> None: ...
+
+
+class Api:
+    """Bound to one kubeconfig. Raises only errors of core: Unavailable, Unauthorized, NotFound, Permanent."""
+
+    def __init__(self, kubeconfig: str) -> None:
+        self._configuration = _configuration(kubeconfig)
+        rest = RESTClientObject(self._configuration)  # type: ignore[call-arg]  # the stub lacks its signature
+        self._pool = cast("_Pool", cast("Any", rest).pool_manager)
+
+    @property
+    def server(self) -> str:
+        return str(self._configuration.host).rstrip("/")
+
+    @property
+    def ca_file(self) -> str:
+        """Where the loader has put the site's certificate authority; empty for one that the system knows."""
+        return str(cast("Any", self._configuration).ssl_ca_cert or "")
+
+    def close(self) -> None:
+        self._pool.clear()
+
+    def get(self, path: str, **query: str) -> Object:
+        return self._call("GET", path, query=query)
+
+    def find(self, path: str, **query: str) -> Object | None:
+        """None where there is none."""
+        try:
+            return self.get(path, **query)
+        except NotFound:
+            return None
+
+    def pages(self, path: str, **query: str) -> Iterator[Object]:
+        """A whole collection, page by page, all of one version."""
+        token = ""
+        while True:
+            page = self.get(path, limit=str(PAGE), **query, **({"continue": token} if token else {}))
+            yield page
+            token = page["metadata"].get("continue", "")
+            if not token:
+                return
+
+    def items(self, path: str, **query: str) -> list[Object]:
+        return [item for page in self.pages(path, **query) for item in page.get("items") or []]
+
+    def items_if_known(self, path: str, **query: str) -> list[Object]:
+        """Empty where the site does not know the kind (an older version, a feature that is off)."""
+        try:
+            return self.items(path, **query)
+        except NotFound:
+            return []
+
+    def create(self, path: str, body: Object, **query: str) -> Object:
+        return self._call("POST", path, body=body, query={"fieldManager": FIELD_MANAGER, **query})
+
+    def apply(self, collection: str, body: Object) -> Object:
+        """Server-side apply: creates it, or brings back what we own of it; the same again changes nothing."""
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        path = f"{collection}/{body['metadata']['name']}"
+        return self._call("PATCH", path, body=body, query=query, content="application/apply-patch+yaml")
+
+    def delete(self, path: str, body: Object | None = None, **query: str) -> bool:
+        """False where it was gone already. Also deletes collections."""
+        try:
+            self._call("DELETE", path, body=body, query=query)
+        except NotFound:
+            return False
+        return True
+
+    def watch(self, path: str, *, version: str, seconds: int) -> Iterator[Object]:
+        """Events after `version`, bookmarks included, until the server ends it. Raises Expired for an old version."""
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(seconds),
+        }
+        with _in_our_words():
+            answer = self._send("GET", path, query=query, read_seconds=min(seconds, 90) + READ_SECONDS)
+            try:
+                yield from _events(answer)
+            finally:
+                answer.close()
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        body: Object | None = None,
+        content: str = "application/json",
+    ) -> Object:
+        with _in_our_words():
+            answer = self._send(method, path, query=query, body=body, content=content)
+            try:
+                return _decoded(answer.data)
+            finally:
+                answer.release_conn()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        body: Object | None = None,
+        content: str = "application/json",
+        read_seconds: float = READ_SECONDS,
+    ) -> _Answer:
+        url = f"{self.server}{path}"
+        if query:
+            url += "?" + urlencode(dict(query))
+        headers = {"Accept": "application/json", "User-Agent": "gpuaas", **self._authorization()}
+        if body is not None:
+            headers["Content-Type"] = content
+        answer = self._pool.request(
+            method,
+            url,
+            body=None if body is None else json.dumps(body),
+            headers=headers,
+            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds),
+            preload_content=False,
+            retries=False,
+        )
+        if answer.status >= 400:
+            try:
+                raise refusal(answer.status, _decoded(answer.data), answer.headers.get("Retry-After"))
+            finally:
+                answer.release_conn()
+        return answer
+
+    def _authorization(self) -> dict[str, str]:
+        keys = self._configuration.api_key
+        value = keys.get("authorization") or keys.get("BearerToken")
+        return {"Authorization": value} if value else {}
+
+
+def refusal(status: int, answer: Object, retry_after: str | None = None) -> Exception:
+    """The one place where an answer of the API server becomes an error of ours."""
+    message = str(answer.get("message") or f"the API server answered {status}")
+    causes = [cause.get("reason") for cause in (answer.get("details") or {}).get("causes") or []]
+    if status == 401:
+        return Unauthorized("the site does not accept our credentials (401)")
+    if status == 403 and "NamespaceTerminating" in causes:
+        return Unavailable("the site still takes away the namespace before this one", retry_after=2)
+    if status == 403 and " cannot " in message:
+        return Unauthorized(f"our credentials lack a right at the site: {message}")
+    if status == 404:
+        return NotFound(message)
+    if status == 409:
+        return Unavailable(f"somebody else changed it at the same time: {message}", retry_after=1)
+    if status == 410:
+        return Expired(message, retry_after=1)
+    if status == 429 or status >= 500:
+        seconds = int(retry_after) if retry_after and retry_after.isdigit() else 5
+        return Unavailable(f"the site is busy or broken ({status}): {message}", retry_after=max(seconds, 1))
+    return Permanent(f"the site refuses ({status}): {message}", detail={"status": status})
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    try:
+        yield
+    except urllib3.exceptions.SSLError as error:
+        raise Unauthorized(f"the site's certificate does not fit our credentials: {error}") from error
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise Unavailable(f"the site's API server does not answer: {_short(error)}") from error
+    except ValueError as error:
+        raise Unavailable(f"the site's answer is not JSON: {_short(error)}") from error
+
+
+def _short(error: Exception) -> str:
+    return str(error).rsplit("object at", maxsplit=1)[-1].split(">: ")[-1][:200]
+
+
+def _decoded(data: bytes) -> Object:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return {"message": data.decode(errors="replace")[:500]}
+    return found if isinstance(found, dict) else {"message": str(found)}
+
+
+def _events(answer: _Answer) -> Iterator[Object]:
+    rest = b""
+    for chunk in answer.stream(65536):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in filter(None, lines):
+            event = json.loads(line)
+            if event["type"] == "ERROR":
+                raise refusal(int(event["object"].get("code") or 500), event["object"])
+            yield event
+
+
+def _configuration(kubeconfig: str) -> Configuration:
+    """Raises Unauthorized for what is no kubeconfig, or one that reaches beyond itself."""
+    try:
+        given = yaml.safe_load(kubeconfig)
+    except yaml.YAMLError as error:
+        raise Unauthorized("the credentials are not a kubeconfig: not valid YAML") from error
+    if not isinstance(given, dict) or not given.get("clusters"):
+        raise Unauthorized("the credentials are not a kubeconfig: it names no cluster")
+    _refuse_unsafe(given)
+    made = Configuration()
+    try:
+        load_kube_config_from_dict(given, client_configuration=made, persist_config=False)
+    except (ConfigException, KeyError, TypeError, ValueError) as error:
+        raise Unauthorized(f"the credentials are not a usable kubeconfig: {error}") from error
+    return made
+
+
+def _refuse_unsafe(given: Object) -> None:
+    users = [entry.get("user") or {} for entry in given.get("users") or []]
+    clusters = [entry.get("cluster") or {} for entry in given["clusters"]]
+    found = [key for user in users for key in UNSAFE_USER_KEYS if key in user]
+    found += ["certificate-authority" for cluster in clusters if "certificate-authority" in cluster]
+    if found:
+        raise Unauthorized(f"the kubeconfig holds {', '.join(sorted(set(found)))}: give {INLINE_KEYS}")

@@ -1,0 +1,66 @@
+"""The driver: the contract's verbs, each handed to the module that does it."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import cached_property
+
+from gpuaas.core.errors import Unauthorized
+from gpuaas.providers.base import (
+    Access,
+    AccessCapability,
+    Driver,
+    Inventory,
+    Member,
+    ObservedWorkspace,
+    StepOutcome,
+    StepSpec,
+    UsageCapability,
+    UsageEvent,
+    WorkspaceRef,
+    WorkspaceSpec,
+)
+from gpuaas.providers.kubernetes import access, ensure, inventory, names, observe, release, usage
+from gpuaas.providers.kubernetes.client import Api
+
+
+class KubernetesDriver(Driver, AccessCapability, UsageCapability):
+    """Credentials: `kubeconfig`, a YAML document. The site's endpoint, where set, is what tenants' kubeconfigs name.
+
+    Options: `pool_label` (of nodes; gpuaas.io/pool), `egress_cidrs` (what workspaces may reach; nothing).
+    """
+
+    name = "kubernetes"
+
+    @cached_property
+    def _api(self) -> Api:
+        kubeconfig = self.connection.credentials.get("kubeconfig")
+        if not isinstance(kubeconfig, str) or not kubeconfig.strip():
+            raise Unauthorized("the site has no kubeconfig among its credentials")
+        return Api(kubeconfig)
+
+    def probe(self) -> Inventory:
+        label = self.connection.options.get("pool_label") or names.POOL_LABEL
+        return inventory.take(self._api, pool_label=str(label))
+
+    def ensure_steps(self) -> tuple[StepSpec, ...]:
+        return ensure.STEPS
+
+    def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        cidrs = tuple(map(str, self.connection.options.get("egress_cidrs") or ()))
+        return ensure.Ensure(self._api, spec, egress_cidrs=cidrs).run(step)
+
+    def release_steps(self) -> tuple[StepSpec, ...]:
+        return release.STEPS
+
+    def release(self, ref: WorkspaceRef, step: str) -> StepOutcome:
+        return release.Release(self._api, ref).run(step)
+
+    def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
+        return observe.observe(self._api, ref)
+
+    def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
+        server = self.connection.endpoint
+        return access.issue(self._api, ref, member, lifetime=lifetime, server=server)
+
+    def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
+        return usage.watch_usage(self._api, cursor, seconds=seconds)

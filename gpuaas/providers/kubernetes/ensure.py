@@ -1,0 +1,154 @@
+"""The steps that make a namespace match its WorkspaceSpec; each may be repeated, alone and in any order.
+
+The order is the point: what limits tenants stands, confirmed, before anybody may enter.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from gpuaas.core.errors import Permanent, Unauthorized
+from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec
+from gpuaas.providers.kubernetes import access, guards, manifests, names, namespaces
+from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.quantities import quantity
+
+STEPS = (
+    StepSpec("namespace", "Create the namespace on its node pool"),
+    StepSpec("quota", "Write the quota"),
+    StepSpec("limits", "Set default requests"),
+    StepSpec("network", "Close the network to other tenants"),
+    StepSpec("guards", "Check the site's guard rails"),
+    StepSpec("confirm", "Wait until the site enforces the quota"),
+    StepSpec("access", "Let the members in"),
+)
+DONE = StepOutcome(done=True)
+
+
+@dataclass(frozen=True)
+class Ensure:
+    api: Api
+    spec: WorkspaceSpec
+    egress_cidrs: tuple[str, ...] = ()
+
+    def run(self, step: str) -> StepOutcome:
+        steps: Mapping[str, Callable[[], StepOutcome]] = {
+            "namespace": self._namespace,
+            "quota": self._quota,
+            "limits": self._limits,
+            "network": self._network,
+            "guards": self._guards,
+            "confirm": self._confirm,
+            "access": self._access,
+        }
+        if step not in steps:
+            raise Permanent(f"the Kubernetes driver has no step {step!r}")
+        found = namespaces.own_namespace(self.api, self.spec.external_name, self.spec.id)
+        if found is not None and namespaces.is_terminating(found):
+            return StepOutcome(done=False, detail="a namespace of this name is still being taken away")
+        if found is None and step != "namespace":
+            return StepOutcome(done=False, detail="the namespace is not there (yet)")
+        return steps[step]()
+
+    def _namespace(self) -> StepOutcome:
+        self.api.apply(namespaces.COLLECTION, manifests.namespace(self.spec))
+        return StepOutcome(done=True, detail=self.spec.external_name)
+
+    def _quota(self) -> StepOutcome:
+        self.api.apply(self._path("resourcequotas"), self._wanted_quota())
+        gpus = ", ".join(f"{gpu.count} × {gpu.resource_name}" for gpu in self.spec.gpus) or "no GPUs"
+        return StepOutcome(done=True, detail=gpus)
+
+    def _limits(self) -> StepOutcome:
+        self.api.apply(self._path("limitranges"), manifests.limit_range(self.spec))
+        return DONE
+
+    def _network(self) -> StepOutcome:
+        policies = self._path("networkpolicies", "/apis/networking.k8s.io/v1")
+        wanted = manifests.network_policies(self.spec, self.egress_cidrs)
+        for policy in wanted:
+            self.api.apply(policies, policy)
+        self._delete_others(policies, {policy["metadata"]["name"] for policy in wanted})
+        return DONE
+
+    def _guards(self) -> StepOutcome:
+        """Writes them where they are not as they should be, and believes them only when they act."""
+        install_guards(self.api)
+        return self._guards_act()
+
+    def _guards_act(self) -> StepOutcome:
+        pods = self._path("pods")
+        try:
+            self.api.create(pods, guards.forbidden_pod(self.spec.external_name), dryRun="All")
+        except (Permanent, Unauthorized) as refused:
+            if guards.PODS in refused.message:
+                return DONE
+            raise
+        return StepOutcome(done=False, detail="the site does not act on its admission policies yet")
+
+    def _confirm(self) -> StepOutcome:
+        """Until the controller has filled status.hard the quota admits everything."""
+        found = self.api.find(f"{self._path('resourcequotas')}/{names.QUOTA}") or {}
+        return quota_confirmed(found, self._wanted_quota()["spec"]["hard"])
+
+    def _access(self) -> StepOutcome:
+        confirmed = self._confirm()
+        if not confirmed.done:
+            return confirmed
+        access.apply_members(self.api, self.spec)
+        return StepOutcome(done=True, detail=f"{len(self.spec.members)} with access")
+
+    def _wanted_quota(self) -> Object:
+        return manifests.quota(self.spec, device_classes(self.api))
+
+    def _path(self, kind: str, group: str = "/api/v1") -> str:
+        return f"{group}/namespaces/{self.spec.external_name}/{kind}"
+
+    def _delete_others(self, collection: str, keep: Iterable[str]) -> None:
+        ours = self.api.items(collection, labelSelector=f"{names.WORKSPACE}={self.spec.id}")
+        for name in {item["metadata"]["name"] for item in ours} - set(keep):
+            self.api.delete(f"{collection}/{name}")
+
+
+def install_guards(api: Api) -> None:
+    """Idempotent; applying what stands already writes nothing at the site."""
+    for role in guards.cluster_roles():
+        api.apply(guards.CLUSTER_ROLES, role)
+    for policy in guards.policies(whoami(api)):
+        api.apply(guards.POLICIES, policy)
+        api.apply(guards.BINDINGS, guards.binding(policy))
+
+
+def whoami(api: Api) -> str:
+    review = api.create(
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+    )
+    return str(review["status"]["userInfo"]["username"])
+
+
+def device_classes(api: Api) -> dict[str, str]:
+    """Resource name → device class, for all classes of the site; empty where it has no DRA."""
+    return {
+        names.resource_of(item["metadata"]["name"], item["spec"].get("extendedResourceName")): item[
+            "metadata"
+        ]["name"]
+        for item in api.items_if_known("/apis/resource.k8s.io/v1/deviceclasses")
+    }
+
+
+def quota_confirmed(found: Object, wanted: Mapping[str, str]) -> StepOutcome:
+    spec = (found.get("spec") or {}).get("hard") or {}
+    status = found.get("status") or {}
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    if not _same(spec, wanted):
+        return StepOutcome(done=False, detail="the quota at the site is not the one that is wanted (yet)")
+    missing = [key for key in wanted if key not in used or key not in hard]
+    if missing or not _same(hard, wanted):
+        return StepOutcome(done=False, detail="the site has not taken up the quota yet")
+    return StepOutcome(done=True, detail=f"{len(wanted)} limits in force")
+
+
+def _same(found: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return found.keys() == wanted.keys() and all(
+        quantity(found[key]) == quantity(value) for key, value in wanted.items()
+    )

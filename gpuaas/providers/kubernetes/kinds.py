@@ -1,0 +1,94 @@
+"""From what NFD, GFD and DRA drivers say about a card to a GPU type that is called the same at every site."""
+
+import re
+from collections.abc import Mapping
+
+from gpuaas.providers.base import DeviceKind
+
+# Cards have some memory less than they are sold with; the slug carries the size that people know.
+SOLD_SIZES = (8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 72, 80, 94, 96, 128, 141, 144, 180, 192, 256, 288)
+_NOISE = {"nvidia", "tesla", "geforce", "graphics", "gpu", "shared", "server", "edition", "generation"}
+_MEMORY = re.compile(r"(\d+)GB", re.IGNORECASE)
+_MEMORY_KIND = re.compile(r"(HBM|GDDR)\d*[EX]?", re.IGNORECASE)
+_SXM = re.compile(r"SXM\d*", re.IGNORECASE)
+_MIG = re.compile(r"[- ]MIG[- ](\d+[gc][\w.+]*)$", re.IGNORECASE)
+_MIG_MEMORY = re.compile(r"\.(\d+)gb", re.IGNORECASE)
+INTERCONNECTS = {"sxm": "NVLink", "nvl": "NVLink bridge", "pcie": "PCIe"}
+
+
+def kind(
+    product: str, *, memory_mib: int, sharing: str = "whole", mig_profile: str = "", compute: str = ""
+) -> DeviceKind:
+    """`product` as the site writes it (`NVIDIA-A100-SXM4-40GB-MIG-1g.5gb`); a profile in it wins over `mig_profile`."""
+    in_name = _MIG.search(product)
+    profile = in_name[1] if in_name else mig_profile
+    base = _MIG.sub("", product).removesuffix("-SHARED")
+    words, form, memory = _parts(base, memory_mib)
+    if profile:
+        sharing = "mig"
+        form = ""  # a slice has no links of its own
+    suffix = {"mig": ["mig", profile], "shared": ["shared"]}.get(sharing, [])
+    slug = "-".join(filter(None, [*words, form, f"{memory}gb", *suffix])).lower()
+    title = " ".join(
+        filter(
+            None,
+            [
+                " ".join(words).upper(),
+                form.upper() if form != "pcie" else "PCIe",
+                f"{memory} GB",
+                f"MIG {profile}" if profile else "",
+                "shared" if sharing == "shared" else "",
+            ],
+        )
+    )
+    return DeviceKind(
+        slug=re.sub(r"[^a-z0-9.-]+", "-", slug),
+        name=title,
+        product=base,
+        memory_gib=_profile_memory(profile) or memory,
+        sharing=sharing,
+        compute_capability=compute,
+        mig_profile=profile,
+        interconnect=INTERCONNECTS.get(form, ""),
+    )
+
+
+def compute_capability(labels: Mapping[str, str]) -> str:
+    major, minor = labels.get("nvidia.com/gpu.compute.major"), labels.get("nvidia.com/gpu.compute.minor")
+    return f"{major}.{minor}" if major and minor else ""
+
+
+def _parts(base: str, memory_mib: int) -> tuple[list[str], str, int]:
+    """Model words, form factor (sxm, nvl, pcie or none), and the memory in GB that it is sold with."""
+    tokens = [token for token in re.split(r"[-_ ]+", base) if token]
+    lowered = {token.lower() for token in tokens}
+    form = "sxm" if any(_SXM.fullmatch(token) for token in tokens) else ""
+    form = form or next((name for name in ("nvl", "pcie") if name in lowered), "")
+    # the H100 of a DGX says HBM3 where others say SXM
+    if not form and "h100" in lowered and "hbm3" in lowered:
+        form = "sxm"
+    words = [token.lower() for token in tokens if not _is_noise(token)]
+    given = next((int(found[1]) for token in tokens if (found := _MEMORY.fullmatch(token))), 0)
+    # the 480GB of a GH200 are not its GPU's
+    if given and memory_mib and abs(given - memory_mib / 1024) > given / 5:
+        given = 0
+    return words or ["gpu"], form, given or _sold_size(memory_mib)
+
+
+def _is_noise(token: str) -> bool:
+    patterns = (_MEMORY, _MEMORY_KIND, _SXM)
+    return (
+        token.lower() in _NOISE
+        or token.lower() in ("nvl", "pcie")
+        or any(p.fullmatch(token) for p in patterns)
+    )
+
+
+def _sold_size(mib: int) -> int:
+    exact = mib / 1024
+    return next((size for size in SOLD_SIZES if size >= exact - 0.5), round(exact))
+
+
+def _profile_memory(profile: str) -> int:
+    found = _MIG_MEMORY.search(profile)
+    return int(found[1]) if found else 0

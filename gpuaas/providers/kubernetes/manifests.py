@@ -1,0 +1,214 @@
+"""From a WorkspaceSpec to the objects of its namespace: pure functions, no calls."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpuaas.core.errors import Permanent
+from gpuaas.providers.base import GpuAmount, Member, WorkspaceSpec
+from gpuaas.providers.kubernetes import names
+from gpuaas.providers.kubernetes.client import Object
+
+# what one container gets that asks for nothing; without it the quota would refuse the pod
+DEFAULT_REQUEST = {"cpu": "100m", "memory": "256Mi"}
+# so that one tenant cannot fill the site's store
+COUNTS = {
+    "pods": "250",
+    "services": "50",
+    "services.loadbalancers": "0",
+    "services.nodeports": "0",
+    "persistentvolumeclaims": "50",
+    "count/secrets": "200",
+    "count/configmaps": "200",
+    "count/jobs.batch": "500",
+    "count/deployments.apps": "200",
+}
+# plugins of the API server add these themselves; a whitelist that forgets them refuses every pod
+PLUGIN_TOLERATIONS: tuple[Object, ...] = (
+    {
+        "key": "node.kubernetes.io/not-ready",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    },
+    {
+        "key": "node.kubernetes.io/unreachable",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    },
+    {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"},
+)
+
+
+def namespace(spec: WorkspaceSpec) -> Object:
+    """Pinned to its node pool and under Pod Security from its first moment on."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": spec.external_name,
+            "labels": {
+                **_labels(spec),
+                names.PROJECT: spec.project_slug,
+                names.ORGANIZATION: spec.organization_slug,
+                "pod-security.kubernetes.io/enforce": "baseline",
+                "pod-security.kubernetes.io/warn": "restricted",
+            },
+            "annotations": scheduling(spec),
+        },
+    }
+
+
+def scheduling(spec: WorkspaceSpec) -> dict[str, str]:
+    """Annotations that keep pods on the nodes of what was bought: `nvidia.com/gpu` alone does not say which model.
+
+    The admission plugins PodNodeSelector and PodTolerationRestriction act on theirs where they run; the guards
+    check ours everywhere. Raises Permanent where one name would have to mean two pools.
+    """
+    pins = _pins(spec.gpus)
+    # names that were not bought too, so that the refusal is the guards' sentence and not the plugin's
+    tolerated = sorted({names.GPU_TAINT, *pins, *spec.closed})
+    found = {
+        names.PINS: ";".join(f"{name}@{names.selector_text(pin)}" for name, pin in sorted(pins.items())),
+        names.PLUGIN_TOLERATIONS: json.dumps([{**_tolerated(names.GPU_TAINT), "effect": "NoSchedule"}]),
+        names.PLUGIN_WHITELIST: json.dumps([*map(_tolerated, tolerated), *PLUGIN_TOLERATIONS]),
+    }
+    common = names.shared_selector(pins.values())
+    if common:
+        found[names.PLUGIN_NODE_SELECTOR] = names.selector_text(common)
+    return found
+
+
+def _tolerated(key: str) -> Object:
+    """For every effect: that is what the plugin ExtendedResourceToleration adds for a resource's name."""
+    return {"key": key, "operator": "Exists"}
+
+
+def _pins(gpus: Iterable[GpuAmount]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for gpu in gpus:
+        before = found.setdefault(gpu.resource_name, dict(gpu.selector))
+        if before != dict(gpu.selector):
+            raise Permanent(
+                f"a namespace cannot hold GPUs of two node pools that this site both counts as "
+                f"{gpu.resource_name} ({names.selector_text(before)} and {names.selector_text(gpu.selector)}); "
+                f"request a workspace for each"
+            )
+    return found
+
+
+def quota(spec: WorkspaceSpec, device_classes: Mapping[str, str]) -> Object:
+    """One object for everything: two in a namespace let racing pods through. `device_classes`: resource name → class.
+
+    A key that is not listed is unlimited, so every GPU name of the site is listed, with "0" for what was not bought.
+    """
+    counts = dict.fromkeys([*device_classes, *spec.closed], 0)
+    for gpu in spec.gpus:
+        counts[gpu.resource_name] = counts.get(gpu.resource_name, 0) + _whole(gpu)
+    hard = {
+        key: str(count)
+        for name, count in sorted(counts.items())
+        for key in names.quota_keys(name, device_classes.get(name, ""))
+    }
+    hard |= {
+        "requests.cpu": str(spec.vcpus),
+        "requests.memory": f"{spec.memory_gib}Gi",
+        "requests.storage": f"{spec.storage_gib}Gi",
+        **COUNTS,
+    }
+    return _object(spec, "v1", "ResourceQuota", names.QUOTA, {"spec": {"hard": hard}})
+
+
+def _whole(gpu: GpuAmount) -> int:
+    """The site would take `500m` of a GPU without a word."""
+    if type(gpu.count) is not int or gpu.count < 0:
+        raise Permanent(f"{gpu.count!r} × {gpu.resource_name} is no whole number of GPUs")
+    return gpu.count
+
+
+def limit_range(spec: WorkspaceSpec) -> Object:
+    limits = [{"type": "Container", "defaultRequest": DEFAULT_REQUEST}]
+    return _object(spec, "v1", "LimitRange", names.LIMITS, {"spec": {"limits": limits}})
+
+
+def network_policies(spec: WorkspaceSpec, egress_cidrs: Iterable[str] = ()) -> list[Object]:
+    """Nothing in and nothing out but within the namespace, to the site's DNS, and to what the site's operator opens."""
+    same: Object = {"podSelector": {}}
+    dns = [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}}
+        for space in ("kube-system", "openshift-dns")
+    ]
+    ports = [{"protocol": protocol, "port": port} for protocol in ("UDP", "TCP") for port in (53, 5353)]
+    open_cidrs = [{"ipBlock": {"cidr": cidr}} for cidr in egress_cidrs]
+    specs: dict[str, Object] = {
+        "gpuaas-default-deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
+        "gpuaas-same-namespace": {
+            "podSelector": {},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": [same]}],
+            "egress": [{"to": [same]}],
+        },
+        "gpuaas-dns": {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"to": dns, "ports": ports}]},
+    }
+    if open_cidrs:
+        specs["gpuaas-egress"] = {
+            "podSelector": {},
+            "policyTypes": ["Egress"],
+            "egress": [{"to": open_cidrs}],
+        }
+    return [
+        _object(spec, "networking.k8s.io/v1", "NetworkPolicy", name, {"spec": body})
+        for name, body in specs.items()
+    ]
+
+
+def service_account(spec: WorkspaceSpec, member: Member) -> Object:
+    made = _object(
+        spec, "v1", "ServiceAccount", member.subject, {"automountServiceAccountToken": False}, member
+    )
+    made["metadata"]["annotations"] = {f"{names.DOMAIN}/member-name": member.name}
+    return made
+
+
+def role_binding(spec: WorkspaceSpec, member: Member) -> Object:
+    """Named after its role too: roleRef cannot be changed, so another role is another object."""
+    api = "rbac.authorization.k8s.io"
+    body = {
+        "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": cluster_role(member.role)},
+        "subjects": [{"kind": "ServiceAccount", "name": member.subject, "namespace": spec.external_name}],
+    }
+    return _object(spec, f"{api}/v1", "RoleBinding", binding_name(member), body, member)
+
+
+def binding_name(member: Member) -> str:
+    return f"{member.subject}-{member.role}"
+
+
+def cluster_role(role: str) -> str:
+    if role not in names.ROLES:
+        raise Permanent(f"there is no role {role!r}; known: {', '.join(names.ROLES)}")
+    return names.CLUSTER_ROLE.format(role=role)
+
+
+def _labels(spec: WorkspaceSpec) -> dict[str, str]:
+    return {names.MANAGED_BY: names.MANAGER, names.WORKSPACE: str(spec.id)}
+
+
+def _object(
+    spec: WorkspaceSpec,
+    api: str,
+    kind: str,
+    name: str,
+    body: Mapping[str, Any],
+    member: Member | None = None,
+) -> Object:
+    labels = _labels(spec)
+    if member:
+        labels |= {names.MEMBER: member.subject, names.ROLE: member.role}
+    return {
+        "apiVersion": api,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": spec.external_name, "labels": labels},
+        **body,
+    }

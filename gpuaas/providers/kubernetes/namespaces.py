@@ -1,0 +1,40 @@
+"""The namespace behind a workspace: ours, somebody else's, or not there."""
+
+import uuid
+
+from gpuaas.core.errors import Permanent
+from gpuaas.providers.kubernetes import names
+from gpuaas.providers.kubernetes.client import Api, Object
+
+COLLECTION = "/api/v1/namespaces"
+
+
+def path(namespace: str) -> str:
+    return f"{COLLECTION}/{namespace}"
+
+
+def own_namespace(api: Api, name: str, workspace: uuid.UUID) -> Object | None:
+    """None where there is none. Raises Permanent for one that is not this workspace's: it is not touched."""
+    if not names.is_workspace_namespace(name):
+        raise Permanent(f"{name!r} is no name of a workspace of ours")
+    found = api.find(path(name))
+    if found is not None and not is_ours(found, workspace):
+        raise Permanent(f"a namespace {name} is at the site already and is not this workspace's")
+    return found
+
+
+def is_ours(namespace: Object, workspace: uuid.UUID) -> bool:
+    labels = namespace["metadata"].get("labels") or {}
+    return bool(labels.get(names.WORKSPACE) == str(workspace))
+
+
+def is_terminating(namespace: Object) -> bool:
+    return "deletionTimestamp" in namespace["metadata"]
+
+
+def remaining(namespace: Object) -> str:
+    """What the site still waits for, in its words."""
+    waiting = ("NamespaceContentRemaining", "NamespaceFinalizersRemaining", "NamespaceDeletionContentFailure")
+    conditions = (namespace.get("status") or {}).get("conditions") or []
+    found = [c["message"] for c in conditions if c["type"] in waiting and c["status"] == "True"]
+    return "; ".join(found) or "the site takes the namespace away"

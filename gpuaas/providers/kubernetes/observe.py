@@ -1,0 +1,69 @@
+"""What the site enforces and counts in one namespace, and who uses it."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from gpuaas.core.clock import now
+from gpuaas.providers.base import ObservedConsumer, ObservedWorkspace, WorkspaceRef
+from gpuaas.providers.kubernetes import names, namespaces, pods
+from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.quantities import gib, whole
+
+# how long a refused create is shown after the last try
+REFUSALS_SHOWN = timedelta(minutes=5)
+_PLAIN = {"requests.cpu": "cpu", "requests.memory": "memory", "requests.storage": "storage", "pods": "pods"}
+_IN_GIB = ("memory", "storage")
+
+
+def observe(api: Api, ref: WorkspaceRef) -> ObservedWorkspace:
+    space = namespaces.path(ref.external_name)
+    found = api.find(space)
+    if found is None or not namespaces.is_ours(found, ref.id):
+        return ObservedWorkspace(exists=False)
+    quota = (api.find(f"{space}/resourcequotas/{names.QUOTA}") or {}).get("status") or {}
+    consumers = [pods.consumer(pod) for pod in api.items(f"{space}/pods")]
+    return ObservedWorkspace(
+        exists=True,
+        hard=_amounts(quota.get("hard") or {}),
+        used=_amounts(quota.get("used") or {}),
+        consumers=(*consumers, *_refused(api, space)),
+    )
+
+
+def _amounts(amounts: Object) -> dict[str, int]:
+    """By GPU name, `cpu` (cores), `memory` and `storage` (GiB) and `pods`."""
+    found: dict[str, int] = {}
+    for key, text in amounts.items():
+        name = _PLAIN.get(key, key.removeprefix("requests."))
+        if key in _PLAIN or (key.startswith("requests.") and pods.is_device(name)):
+            found[name] = gib(text) if name in _IN_GIB else whole(text)
+    return found
+
+
+def _refused(api: Api, space: str) -> Iterator[ObservedConsumer]:
+    """Jobs and the like whose pods the site refuses: there is no pod to show, only events."""
+    latest: dict[str, Object] = {}
+    for event in api.items(f"{space}/events", fieldSelector="reason=FailedCreate"):
+        uid = event["involvedObject"].get("uid", "")
+        if uid and (uid not in latest or _seen(event) > _seen(latest[uid])):
+            latest[uid] = event
+    for uid, event in latest.items():
+        if now() - _seen(event) < REFUSALS_SHOWN:
+            owner = event["involvedObject"]
+            yield ObservedConsumer(
+                uid=uid,
+                name=f"{owner['kind']}/{owner['name']}",
+                phase="Refused",
+                node="",
+                gpus={},
+                created_at=_seen(event),
+                started_at=None,
+                ended_at=None,
+                waiting_for=pods.refusal_in_words(event.get("message", "")),
+            )
+
+
+def _seen(event: Object) -> datetime:
+    series = (event.get("series") or {}).get("lastObservedTime")
+    at = series or event.get("lastTimestamp") or event.get("eventTime")
+    return datetime.fromisoformat(at or event["metadata"]["creationTimestamp"])

@@ -1,0 +1,165 @@
+"""A pod as the portal sees it: what it holds, from when to when, and why it waits."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from gpuaas.core.clock import whole_second
+from gpuaas.providers.base import ObservedConsumer
+from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubernetes.quantities import whole
+
+FINISHED = ("Succeeded", "Failed")
+_INSUFFICIENT = re.compile(r"(\d+) Insufficient ([\w./-]+)")
+_TAINTED = re.compile(r"(\d+) node\(s\) had untolerated taint")
+_UNMATCHED = re.compile(r"(\d+) node\(s\) didn't match Pod's node affinity/selector")
+
+
+def is_device(resource: str) -> bool:
+    """Extended resources have a domain in their name; cpu, memory and their like have none."""
+    return "/" in resource
+
+
+def devices(pod: Object) -> dict[str, int]:
+    """What the scheduler sets aside: the sum over containers, or the largest init container where that is more."""
+    spec = pod["spec"]
+    total: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for container in spec.get("containers") or []:
+        _add(total, _asked(container))
+    for container in spec.get("initContainers") or []:
+        asked = _asked(container)
+        if container.get("restartPolicy") == "Always":
+            _add(total, asked)
+            _add(sidecars, asked)
+            continue
+        for name, count in asked.items():
+            total[name] = max(total.get(name, 0), count + sidecars.get(name, 0))
+    return {name: count for name, count in total.items() if count}
+
+
+def consumer(pod: Object) -> ObservedConsumer:
+    meta, status = pod["metadata"], pod.get("status") or {}
+    phase = status.get("phase", "Pending")
+    started = _scheduled_at(pod)
+    ended = _ended_at(pod)
+    return ObservedConsumer(
+        uid=meta["uid"],
+        name=meta["name"],
+        phase="Terminating" if meta.get("deletionTimestamp") and phase not in FINISHED else phase,
+        node=pod["spec"].get("nodeName", ""),
+        gpus=devices(pod),
+        created_at=_instant(meta["creationTimestamp"]),
+        started_at=started,
+        # a pod that was never bound held nothing, whatever its end
+        ended_at=max(ended, started) if started and ended else None,
+        waiting_for=_waiting_for(pod) if phase == "Pending" else "",
+    )
+
+
+def vanished(pod: Object, *, seen_at: datetime) -> ObservedConsumer:
+    """One that was deleted. Without a container's finish its end is no later than its deadline or our sight of it."""
+    last = consumer(pod)
+    if last.started_at is None or last.ended_at is not None:
+        return last
+    deadline = pod["metadata"].get("deletionTimestamp")
+    end = min(whole_second(seen_at), _instant(deadline)) if deadline else whole_second(seen_at)
+    return replace(last, ended_at=max(end, last.started_at))
+
+
+def holds_devices(pod: Object) -> bool:
+    status = pod.get("status") or {}
+    return bool(pod["spec"].get("nodeName")) and status.get("phase") not in FINISHED
+
+
+def refusal_in_words(message: str) -> str:
+    """Of a create that an owner (a Job, a ReplicaSet) was refused."""
+    if "exceeded quota" in message:
+        found = re.search(r"requested: (\S+), used: (\S+), limited: (\S+)", message)
+        if found:
+            asked, used, limited = (part.rstrip(",") for part in found.groups())
+            return f"the workspace's quota is used up: asked {asked}, used {used}, quota {limited}"
+        return "the workspace's quota is used up"
+    return message.split("is forbidden: ", 1)[-1][:300]
+
+
+def _asked(container: Object) -> dict[str, int]:
+    resources = container.get("resources") or {}
+    asked: Mapping[str, str] = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: whole(amount) for name, amount in asked.items() if is_device(name)}
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        total[name] = total.get(name, 0) + count
+
+
+def _conditions(pod: Object) -> dict[str, Object]:
+    return {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
+
+
+def _scheduled_at(pod: Object) -> datetime | None:
+    """Not startTime and not creationTimestamp: devices are set aside when the pod is bound."""
+    condition = _conditions(pod).get("PodScheduled")
+    if condition and condition["status"] == "True" and condition.get("lastTransitionTime"):
+        return _instant(condition["lastTransitionTime"])
+    return None
+
+
+def _ended_at(pod: Object) -> datetime | None:
+    status = pod.get("status") or {}
+    if status.get("phase") not in FINISHED:
+        return None
+    finished = list(_finishes(status))
+    if not finished:
+        finished = [
+            _instant(c["lastTransitionTime"])
+            for c in _conditions(pod).values()
+            if c.get("lastTransitionTime")
+        ]
+    return max(finished, default=None)
+
+
+def _finishes(status: Object) -> Iterable[datetime]:
+    for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        for each in status.get(kind) or []:
+            ended = (each.get("state") or {}).get("terminated") or {}
+            if ended.get("finishedAt"):
+                yield _instant(ended["finishedAt"])
+
+
+def _waiting_for(pod: Object) -> str:
+    condition = _conditions(pod).get("PodScheduled") or {}
+    if condition.get("status") == "False":
+        return _scheduling_in_words(condition.get("message", ""))
+    if pod["spec"].get("nodeName"):
+        for each in (pod.get("status") or {}).get("containerStatuses") or []:
+            waiting = (each.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason"):
+                return f"{each['name']}: {waiting['reason']} {waiting.get('message', '')}".strip()[:300]
+        return f"{pod['spec']['nodeName']} is starting it"
+    return "the scheduler has not looked at it yet"
+
+
+def _scheduling_in_words(message: str) -> str:
+    parts = [
+        f"{count} {'node has' if count == '1' else 'nodes have'} too little {_thing(name)} free"
+        for count, name in _INSUFFICIENT.findall(message)
+    ]
+    for pattern, reason in (
+        (_UNMATCHED, "outside the pool that it is pinned to"),
+        (_TAINTED, "closed to it by a taint"),
+    ):
+        found = pattern.search(message)
+        if found:
+            parts.append(f"{found[1]} {'node is' if found[1] == '1' else 'nodes are'} {reason}")
+    return "; ".join(parts) or message[:300] or "no node can take it"
+
+
+def _thing(resource: str) -> str:
+    return {"cpu": "CPU", "memory": "memory"}.get(resource, resource)
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)

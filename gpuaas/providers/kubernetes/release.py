@@ -1,0 +1,87 @@
+"""The steps that take a namespace away: people, then pods (that is when the meter stops), then the rest."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpuaas.core.clock import now
+from gpuaas.core.errors import Permanent
+from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef
+from gpuaas.providers.kubernetes import access, namespaces
+from gpuaas.providers.kubernetes.client import Api, Object
+
+STEPS = (
+    StepSpec("access", "End everybody's access"),
+    StepSpec("pods", "Stop all pods"),
+    StepSpec("namespace", "Delete the namespace"),
+    StepSpec("gone", "Prove that nothing is left"),
+)
+# owners first: each of them would replace the pods that we delete
+OWNERS = (
+    "/apis/batch/v1/{}/cronjobs",
+    "/apis/batch/v1/{}/jobs",
+    "/apis/apps/v1/{}/deployments",
+    "/apis/apps/v1/{}/statefulsets",
+    "/apis/apps/v1/{}/daemonsets",
+    "/apis/apps/v1/{}/replicasets",
+    "/api/v1/{}/replicationcontrollers",
+)
+GRACE_SECONDS = 30
+# how long after its deadline a pod counts as stuck (a lost node) and is removed by force
+STUCK_AFTER = timedelta(seconds=30)
+
+
+@dataclass(frozen=True)
+class Release:
+    api: Api
+    ref: WorkspaceRef
+
+    def run(self, step: str) -> StepOutcome:
+        steps: Mapping[str, Callable[[Object], StepOutcome]] = {
+            "access": self._access,
+            "pods": self._pods,
+            "namespace": self._namespace,
+            "gone": self._gone,
+        }
+        if step not in steps:
+            raise Permanent(f"the Kubernetes driver has no step {step!r}")
+        found = namespaces.own_namespace(self.api, self.ref.external_name, self.ref.id)
+        if found is None:
+            return StepOutcome(done=True, detail="nothing is left of it at the site")
+        return steps[step](found)
+
+    def _access(self, _found: Object) -> StepOutcome:
+        access.remove_members(self.api, self.ref.external_name)
+        return StepOutcome(done=True)
+
+    def _pods(self, _found: Object) -> StepOutcome:
+        space = f"namespaces/{self.ref.external_name}"
+        for owner in OWNERS:
+            self.api.delete(owner.format(space), propagationPolicy="Background")
+        pods = f"/api/v1/{space}/pods"
+        if any("deletionTimestamp" not in pod["metadata"] for pod in self.api.items(pods)):
+            self.api.delete(pods, gracePeriodSeconds=str(GRACE_SECONDS))
+        left = self.api.items(pods)
+        for pod in left:
+            if _is_stuck(pod):
+                self.api.delete(f"{pods}/{pod['metadata']['name']}", gracePeriodSeconds="0")
+        if left:
+            return StepOutcome(done=False, detail=f"{len(left)} pods are ending")
+        return StepOutcome(done=True, detail="no pod is left")
+
+    def _namespace(self, found: Object) -> StepOutcome:
+        """By its uid: never one that somebody made anew under the same name."""
+        if not namespaces.is_terminating(found):
+            precondition = {"preconditions": {"uid": found["metadata"]["uid"]}}
+            self.api.delete(namespaces.path(self.ref.external_name), precondition)
+        return StepOutcome(done=True)
+
+    def _gone(self, found: Object) -> StepOutcome:
+        if not namespaces.is_terminating(found):
+            return StepOutcome(done=False, detail="the namespace is still there")
+        return StepOutcome(done=False, detail=namespaces.remaining(found))
+
+
+def _is_stuck(pod: Object) -> bool:
+    deadline = pod["metadata"].get("deletionTimestamp")
+    return bool(deadline) and datetime.fromisoformat(deadline) + STUCK_AFTER < now()
