@@ -271,7 +271,10 @@ def index(request: HttpRequest) -> HttpResponse:
         Choice("weather-lm", "#", "Climate Physics", current=True),
         Choice("downscale", "#", "Climate Physics"),
     )
-    console = Console("weather-lm", "Climate Physics", projects, time_zone="Europe/Berlin", unread=2)
+    topics = ("sample:1",) if request.GET.get("live") else ()
+    console = Console(
+        "weather-lm", "Climate Physics", projects, time_zone="Europe/Berlin", unread=2, topics=topics
+    )
     attach(request, console)
     if request.GET.get("toast"):
         messages.success(request, "Lease extended to Sat 5 Dec")
@@ -295,6 +298,11 @@ def index(request: HttpRequest) -> HttpResponse:
         "yaml_text": "resources:\n  limits:\n    nvidia.com/gpu: 2",
     }
     return render(request, "parts/index.html", context)
+
+
+def sample(request: HttpRequest) -> HttpResponse:
+    """What the live sample becomes when it fetches itself."""
+    return render(request, "parts/live.html", {"fetched": True})
 
 
 def accept(request: HttpRequest) -> HttpResponse:

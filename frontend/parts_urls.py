@@ -7,5 +7,6 @@ from frontend import parts
 app_name = "parts"
 urlpatterns = [
     path("", parts.index, name="index"),
+    path("live/", parts.sample, name="sample"),
     path("answer/", parts.accept, name="accept"),
 ]

@@ -16,7 +16,7 @@ let failures = 0;
 function say(state: "on" | "lost"): void {
   for (const mark of all("[data-live-state]")) {
     mark.dataset["liveState"] = state;
-    mark.textContent = state === "on" ? "live" : "reconnecting, checked every 30 s";
+    if (mark.hasAttribute("data-live-words")) mark.textContent = state === "on" ? "live" : "reconnecting, checked every 30 s";
   }
 }
 

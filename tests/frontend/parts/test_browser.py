@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from django.contrib.staticfiles.handlers import StaticFilesHandler
 from django.test import override_settings
 from django.test.testcases import LiveServerThread
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, WebSocketRoute, expect, sync_playwright
 
 from frontend import vite
 
@@ -140,6 +140,32 @@ def test_chart_is_a_table_too(browser: Browser, address: str) -> None:
     page, _ = opened(browser, address)
     page.locator("#cost").get_by_role("button", name="Table").click()
     expect(page.locator("#cost").get_by_role("cell", name="€770")).to_be_visible()
+
+
+def test_what_the_socket_names_fetches_itself_once_per_version(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    sockets: list[WebSocketRoute] = []
+
+    def keep(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+
+    page.route_web_socket("**/ws/live/**", keep)
+    page.goto(f"{address}?live=1", wait_until="networkidle")
+    assert sockets[0].url.endswith("/ws/live/?topics=sample%3A1")
+    expect(page.locator("[data-live-words]")).to_have_text("live")
+    fetched: list[str] = []
+    page.on(
+        "request", lambda request: fetched.append(request.url) if request.url.endswith("/live/") else None
+    )
+    for message in (
+        '{"kind": "other", "id": "1", "version": 3}',
+        '{"kind": "sample", "id": "1", "version": 3}',
+    ):
+        sockets[0].send(message)
+    expect(page.locator("#live-sample")).to_have_text("Fetched again.")
+    sockets[0].send('{"kind": "sample", "id": "1", "version": 2}')
+    page.wait_for_load_state("networkidle")
+    assert len(fetched) == 1
 
 
 def test_phone_menu_is_a_drawer(browser: Browser, address: str) -> None:
