@@ -1,5 +1,7 @@
 """Limits for tests, and the one question every test of admission ends with."""
 
+from collections.abc import Mapping
+
 from quotas.models import Limit
 from quotas.selectors import counters_mismatches
 from tenants.models import Organization, Project
@@ -13,9 +15,11 @@ GENEROUS = {
 }
 
 
-def limits_give(project: Project, *, organization: bool = True, **limits: int | None) -> None:
-    """The generous limits, with `limits` instead where given: `limits_give(project, **{"vcpu": 8})`."""
-    hard: dict[str, int | None] = {**GENEROUS, **limits}
+def limits_give(
+    project: Project, limits: Mapping[str, int | None] | None = None, *, organization: bool = True
+) -> None:
+    """The generous limits, with `limits` instead where given; the organization gets the same."""
+    hard: dict[str, int | None] = {**GENEROUS, **(limits or {})}
     for resource, amount in hard.items():
         _give(project, resource, amount)
         if organization:

@@ -35,6 +35,7 @@ def run_now(workspace: Workspace) -> Workspace:
 
 def settle(workspace: Workspace, *, runs: int = 30) -> Workspace:
     """Run until it is ready, failed or deleted."""
+    row = workspace
     for _ in range(runs):
         row = run_now(workspace)
         if row.state in RESTING:
