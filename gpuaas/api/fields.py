@@ -63,7 +63,7 @@ def _has_offset(value: str) -> bool:
 class Input(serializers.Serializer[Any]):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        extend_schema_serializer(component_name=cls.__name__.removesuffix("Input"))(cls)
+        extend_schema_serializer(component_name=cls.__name__.removesuffix("Input").removesuffix("Patch"))(cls)
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):

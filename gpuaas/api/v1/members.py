@@ -24,8 +24,8 @@ NOBODY = "there is no such member"
 
 
 class ProjectMemberOutput(Output):
-    username = serializers.CharField(source="user.username")
-    email = serializers.CharField(source="user.email", allow_blank=True)
+    username = serializers.CharField()
+    email = serializers.CharField(allow_blank=True)
     role = serializers.CharField(
         source="project_role", allow_blank=True, help_text="Here; empty where only the organization's holds."
     )
@@ -50,7 +50,7 @@ class ProjectMembersView(ProjectView):
         """Everybody with a role in the project, its organization's members included."""
         del request, project
         rows = project_members(actor=self.actor, project=self.project())
-        return self.page(rows, ProjectMemberOutput, key="user__username")
+        return self.page(rows, ProjectMemberOutput, key="username")
 
 
 class ProjectMemberView(ProjectView):
@@ -74,11 +74,10 @@ class ProjectMemberView(ProjectView):
     def delete(self, request: Request, project: str, username: str) -> Response:
         del request, project
         found = self.project()
-        members = project_members(actor=self.actor, project=found)
-        member = next((row for row in members if row.user.username == username), None)
-        if member is None:
+        user = project_members(actor=self.actor, project=found).filter(username=username).first()
+        if user is None:
             raise NotFound(NOBODY)
-        project_member_remove(actor=self.actor, project=found, user=member.user)
+        project_member_remove(actor=self.actor, project=found, user=user)
         return Response(status=204)
 
 
