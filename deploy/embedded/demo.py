@@ -14,14 +14,12 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 from deploy.embedded import postgres, redis
-from deploy.embedded.environment import demo_environment, demo_stop
+from deploy.embedded.environment import DEMO_FOLDER as FOLDER
+from deploy.embedded.environment import ROOT, demo_environment, demo_stop
 from deploy.embedded.redis import free_port, is_free
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / ".demo"
 STATE = FOLDER / "running.json"
 WEB_SECONDS = 60.0
 
@@ -40,7 +38,7 @@ def up() -> int:
         print(f"The demo already runs at {running()}")
         return 1
     started = time.monotonic()
-    environment = demo_environment(FOLDER)
+    environment = demo_environment()
     os.environ.update(
         GPUAAS_DATABASE_URL=environment.database_url,
         GPUAAS_BROKER_URL=environment.redis_url,
@@ -53,7 +51,7 @@ def up() -> int:
         return serve(started)
     finally:
         STATE.unlink(missing_ok=True)
-        demo_stop(FOLDER)
+        demo_stop()
         print("Stopped. The data is kept; `make demo` brings it back, `make demo-reset` forgets it.")
 
 
@@ -141,13 +139,15 @@ def lab() -> int:
     if not url:
         print("Start `make demo` in another terminal first.")
         return 1
-    from deploy.lab.kubernetes import Lab
+    from deploy.lab.kubernetes import Lab, existing_kubeconfig
 
+    given = existing_kubeconfig()
     control_plane = Lab()
-    control_plane.up()
-    environment = demo_environment(FOLDER)
+    if given is None:
+        control_plane.up()
+    environment = demo_environment()
     os.environ.update(GPUAAS_DATABASE_URL=environment.database_url, GPUAAS_BROKER_URL=environment.redis_url)
-    kubeconfig = str(control_plane.kubeconfig)
+    kubeconfig = str(given or control_plane.kubeconfig)
     subprocess.run([sys.executable, "-m", "deploy.embedded.seed", "--lab", kubeconfig], check=True)
     print(
         f"\n  The site `lab` is in the catalog of {url}/workspaces/new/\n  kubectl: {control_plane.kubectl}\n"

@@ -11,6 +11,8 @@ from cryptography.fernet import Fernet
 
 from deploy.embedded import postgres, redis
 
+ROOT = Path(__file__).resolve().parents[2]
+DEMO_FOLDER = Path(os.environ.get("GPUAAS_DEMO_FOLDER") or ROOT / ".demo")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuaas-test-services"
 
 
@@ -22,21 +24,23 @@ class DemoEnvironment:
     encryption_key: str
 
 
-def demo_environment(folder: Path) -> DemoEnvironment:
-    """Start what is not running in `folder`; keys are made once, readable to the owner alone."""
+def demo_environment(folder: Path = DEMO_FOLDER) -> DemoEnvironment:
+    """Keys, made once and readable to the owner alone, and services: those that GPUAAS_DATABASE_URL and
+    GPUAAS_BROKER_URL name, else those in `folder`, started where they do not run."""
     folder.mkdir(parents=True, exist_ok=True)
+    database, broker = os.environ.get("GPUAAS_DATABASE_URL"), os.environ.get("GPUAAS_BROKER_URL")
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         keys = _keys(folder / "keys.json")
         return DemoEnvironment(
-            database_url=postgres.start(folder / "postgres", postgres.DEMO_OPTIONS),
-            redis_url=redis.start(folder / "redis"),
+            database_url=database or postgres.start(folder / "postgres", postgres.DEMO_OPTIONS),
+            redis_url=broker or redis.start(folder / "redis"),
             secret_key=keys["secret_key"],
             encryption_key=keys["encryption_key"],
         )
 
 
-def demo_stop(folder: Path) -> None:
+def demo_stop(folder: Path = DEMO_FOLDER) -> None:
     redis.stop(folder / "redis")
     postgres.stop(folder / "postgres")
 

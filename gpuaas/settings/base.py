@@ -75,6 +75,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "frontend.middleware.ConsoleMiddleware",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
 

@@ -1,21 +1,25 @@
-"""`make demo` and development: embedded services under .demo/, keys made at first start and kept there."""
+"""`make demo` and development: embedded services in one folder, keys made at first start and kept there.
+
+The launcher starts the services and names them in the environment; a lone `manage.py` finds or starts them itself.
+"""
 
 from gpuaas.core import env
 from gpuaas.settings.base import *  # noqa: F403  Django's own way to layer settings
-from gpuaas.settings.base import BASE_DIR, DATABASE_POOL
+from gpuaas.settings.base import DATABASE_POOL
 
 from deploy.embedded import demo_environment  # isort: skip
 
-_demo = demo_environment(BASE_DIR / ".demo")
+_demo = demo_environment()
 
+DEMO = True
 DEBUG = env.boolean("GPUAAS_DEBUG", default=True)
-SECRET_KEY = env.text("GPUAAS_SECRET_KEY", _demo.secret_key)
-ENCRYPTION_KEYS = env.words("GPUAAS_ENCRYPTION_KEYS", _demo.encryption_key)
+SECRET_KEY = _demo.secret_key
+ENCRYPTION_KEYS = [_demo.encryption_key]
 ALLOWED_HOSTS = env.words("GPUAAS_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
 DATABASES = {
     "default": {**env.database("GPUAAS_DATABASE_URL", _demo.database_url), "OPTIONS": {"pool": DATABASE_POOL}}
 }
-BROKER_URL = CELERY_BROKER_URL = env.text("GPUAAS_BROKER_URL", _demo.redis_url)
+BROKER_URL = CELERY_BROKER_URL = _demo.redis_url
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -23,5 +27,6 @@ CHANNEL_LAYERS = {
     }
 }
 PROVIDER_NAME = env.text("GPUAAS_PROVIDER_NAME", "Meridian Cloud")
-DEMO = True
+# The demo's passwords are one short word on purpose; it listens on loopback alone.
+AUTH_PASSWORD_VALIDATORS: list[dict[str, str]] = []
 EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"

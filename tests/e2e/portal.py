@@ -1,0 +1,143 @@
+"""The whole portal as a new user starts it: `python -m deploy.embedded.demo up` in a folder of its own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.cookiejar import CookieJar
+from pathlib import Path
+from typing import Any, TypeVar
+
+ROOT = Path(__file__).resolve().parents[2]
+Found = TypeVar("Found")
+
+
+def wait_until(what: str, look: Callable[[], Found | None], *, seconds: float = 60.0) -> Found:
+    """The first truthy answer of `look`; fails with `what` when it does not come in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(0.1)
+
+
+@dataclass
+class Portal:
+    """One running demo; `stop` is Ctrl-C."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+    url: str
+    seconds_to_answer: float
+
+    @classmethod
+    def start(cls, folder: Path, **environment: str) -> "Portal":
+        began = time.monotonic()
+        env = {
+            **os.environ,
+            "GPUAAS_DEMO_FOLDER": str(folder),
+            "DJANGO_SETTINGS_MODULE": "gpuaas.settings.demo",
+            "PORT": "0",
+        }
+        with (folder.parent / f"{folder.name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "deploy.embedded.demo", "up"],
+                cwd=ROOT,
+                env={**env, **environment},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        portal = cls(folder, process, "", 0.0)
+        portal.url = wait_until("the portal's address", portal._address, seconds=120)
+        wait_until("the sign-in page", portal._answers, seconds=60)
+        portal.seconds_to_answer = time.monotonic() - began
+        return portal
+
+    def _address(self) -> str | None:
+        if self.process.poll() is not None:
+            raise AssertionError(f"the demo ended with {self.process.returncode}:\n{self.log()[-3000:]}")
+        state = self.folder / "running.json"
+        return str(json.loads(state.read_text())["url"]) if state.exists() else None
+
+    def _answers(self) -> bool:
+        self._address()
+        try:
+            with urllib.request.urlopen(f"{self.url}/accounts/login/", timeout=5):
+                return True
+        except OSError:
+            return False
+
+    def log(self) -> str:
+        return (self.folder.parent / f"{self.folder.name}.log").read_text(errors="replace")
+
+    def processes(self, pattern: str) -> list[int]:
+        """Pids of the demo's processes whose command line matches."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                environment = (entry / "environ").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if re.search(pattern, command) and f"GPUAAS_DEMO_FOLDER={self.folder}\0" in environment:
+                found.append(int(entry.name))
+        return found
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGINT)
+        self.process.wait(timeout=60)
+
+
+class Answer:
+    def __init__(self, status: int, body: bytes, headers: Any) -> None:
+        self.status, self.body, self.headers = status, body, headers
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Client:
+    """A person at the REST API: signed in with a session, as the browser would be."""
+
+    def __init__(self, portal: Portal, username: str, password: str = "demo") -> None:
+        self.portal = portal
+        self.jar = CookieJar()
+        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self.jar))
+        page = self.opener.open(f"{portal.url}/accounts/login/").read().decode()
+        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+        assert token, "the sign-in page has a form"
+        form = f"csrfmiddlewaretoken={token.group(1)}&login={username}&password={password}".encode()
+        request = urllib.request.Request(f"{portal.url}/accounts/login/", form, {"Referer": portal.url})
+        self.opener.open(request).read()
+        assert any(cookie.name == "sessionid" for cookie in self.jar), "signed in"
+
+    def call(self, method: str, path: str, body: object = None) -> Answer:
+        token = next((cookie.value for cookie in self.jar if cookie.name == "csrftoken"), "") or ""
+        headers = {"Content-Type": "application/json", "X-CSRFToken": token, "Referer": self.portal.url}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.portal.url}/api/v1{path}", data, headers, method=method)
+        try:
+            with self.opener.open(request, timeout=30) as response:
+                return Answer(response.status, response.read(), response.headers)
+        except urllib.error.HTTPError as error:
+            return Answer(error.code, error.read(), error.headers)
+
+    def get(self, path: str) -> Any:
+        answer = self.call("GET", path)
+        assert answer.status == 200, answer.body
+        return answer.json
