@@ -9,7 +9,7 @@ from django.conf import settings
 
 from gpuaas.core.errors import Invalid
 
-MONTH_PATTERN = re.compile(r"\A(\d{4})-(0[1-9]|1[0-2])\Z")
+MONTH_PATTERN = re.compile(r"\A([0-9]{4})-(0[1-9]|1[0-2])\Z")
 FIRST_YEAR = 2000
 LAST_YEAR = 2999
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 import structlog
-from django.db import DatabaseError, InterfaceError, connections
+from django.db import DatabaseError, InterfaceError, close_old_connections, connections
 
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
@@ -117,7 +117,6 @@ class SiteMeterRunner:
                     self.stop.wait(pause)
         finally:
             self._give_back(bound)
-            connections.close_all()
 
     def _turn(self, bound: structlog.stdlib.BoundLogger) -> float:
         """Watch until something ends it; the seconds to wait before the next turn."""
@@ -189,6 +188,7 @@ class SiteMeterRunner:
             now=clock.now(),
             lease_seconds=LEASE_SECONDS,
         )
+        close_old_connections()  # back to the pool: there may be more sites than connections
         self._changes.note(events, applied.owners)
         self._tell()
         return next((event.cursor for event in reversed(events) if event.cursor), cursor)
@@ -215,6 +215,13 @@ def _is_due(batch: Batch, seconds: float) -> bool:
     if batch.has_news and not batch.listing:
         return seconds >= FLUSH_SECONDS or len(batch.events) >= FLUSH_EVENTS
     return seconds >= RENEW_SECONDS
+
+
+def _run(runner: SiteMeterRunner) -> None:
+    try:
+        runner.run()
+    finally:
+        connections.close_all()
 
 
 def holder_name() -> str:
@@ -255,6 +262,6 @@ class Meters:
             if key not in self._running:
                 stop = threading.Event()
                 runner = SiteMeterRunner(site, stop=stop, holder=self._holder)
-                thread = threading.Thread(target=runner.run, name=f"meter-{site.slug}", daemon=True)
+                thread = threading.Thread(target=_run, args=(runner,), name=f"meter-{site.slug}", daemon=True)
                 self._running[key] = (thread, stop)
                 thread.start()

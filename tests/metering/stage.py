@@ -1,5 +1,6 @@
 """Pods, events and a workspace for tests of metering."""
 
+import uuid
 from datetime import UTC, datetime
 
 from gpuaas.catalog.models import Flavor
@@ -68,7 +69,7 @@ def listed(at: datetime, *events: UsageEvent, cursor: str = "1") -> list[UsageEv
 Row = tuple[str, str, int, datetime, datetime | None, datetime, str, object]
 
 
-def rows_of(site_id: object) -> list[Row]:
+def rows_of(site_id: uuid.UUID) -> list[Row]:
     """All that an interval says, without its own id."""
     return list(
         UsageInterval.objects.filter(site_id=site_id)

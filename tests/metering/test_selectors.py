@@ -1,0 +1,82 @@
+"""Reading usage: scopes, sums, and the meter's condition."""
+
+from datetime import timedelta
+
+import pytest
+
+from gpuaas.core.conditions import Status
+from gpuaas.core.errors import NotFound
+from gpuaas.metering.models import EndedBy, Meter, SiteMeter
+from gpuaas.metering.selectors import (
+    UsageFilters,
+    intervals_for,
+    intervals_open,
+    meter_condition,
+    meters_for,
+    usage_by_project,
+)
+from gpuaas.metering.services import usage_apply
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+from tests.metering.stage import pod, seen, utc
+
+START = utc("2026-11-02 10:00:00")
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def used(workspace: Workspace) -> Workspace:
+    """Two pods: one ran an hour on 2 GPUs, one still runs."""
+    events = [
+        seen(workspace, pod("done", start=START, end=START + HOUR, gpus=2), START + HOUR),
+        seen(workspace, pod("runs", start=START + HOUR), START + HOUR),
+    ]
+    usage_apply(site_id=workspace.site_id, events=events)
+    return workspace
+
+
+def test_an_outsider_sees_no_usage(used: Workspace, as_charlie: Actor, as_bob: Actor) -> None:
+    assert intervals_for(actor=as_bob).count() == 2
+    assert not intervals_for(actor=as_charlie).exists()
+    assert usage_by_project(actor=as_charlie, starts_at=START, ends_at=START + HOUR) == []
+    with pytest.raises(NotFound):
+        usage_by_project(actor=as_charlie, project=used.project, starts_at=START, ends_at=START + HOUR)
+    with pytest.raises(NotFound):
+        meters_for(actor=as_bob)
+
+
+def test_filters_hold_together(used: Workspace, as_alice: Actor) -> None:
+    def names(filters: UsageFilters) -> list[str]:
+        return [row.consumer_name for row in intervals_for(actor=as_alice, filters=filters)]
+
+    assert names(UsageFilters(project=used.project, workspace=used)) == ["runs", "done"]
+    assert names(UsageFilters(open_only=True)) == ["runs"]
+    assert names(UsageFilters(meter=Meter.GPU_HELD)) == []
+    assert names(UsageFilters(ends_at=START + HOUR)) == ["done"]
+    assert names(UsageFilters(starts_at=START + HOUR)) == ["runs"]
+    assert [row.consumer_uid for row in intervals_open(site_id=used.site_id)] == ["runs"]
+
+
+def test_sums_are_cut_to_the_window_and_to_now(used: Workspace, as_alice: Actor) -> None:
+    (row,) = usage_by_project(
+        actor=as_alice,
+        starts_at=START + HOUR / 2,
+        ends_at=START + 10 * HOUR,
+        now=START + HOUR + timedelta(seconds=61.9),
+    )
+    assert (row.project, row.meter, row.flavor) == ("weather-lm", Meter.GPU_ALLOCATED, "h100.1")
+    assert row.unit_seconds == 2 * 1800 + 61
+
+
+def test_the_condition_says_whether_usage_is_counted(used: Workspace) -> None:
+    site_id = used.site_id
+    assert meter_condition(site_id=site_id, now=START).status is Status.UNKNOWN
+    SiteMeter.objects.create(site_id=site_id, last_proof_at=START)
+    assert meter_condition(site_id=site_id, now=START + timedelta(seconds=60)).status is Status.TRUE
+    late = meter_condition(site_id=site_id, now=START + HOUR)
+    assert (late.status, late.reason) == (Status.FALSE, "ProofIsLate")
+    assert late.remedy
+
+
+def test_how_an_end_is_known_is_readable() -> None:
+    assert EndedBy.PROOF_OF_LIFE.label == "last proof of life"
