@@ -22,7 +22,7 @@ class Console:
 
     `project` and `organization` are shown as they are; `projects` fills the switcher; `counts` are keyed by the
     URL name's last part ("workspaces"); `scope` holds what menu URLs are reversed with; `topics` is what the page
-    listens to, for example ("project:7f3a…",).
+    listens to, for example ("project:7f3a…",). `hidden` names places that this reader's roles do not open.
     """
 
     project: str = ""
@@ -36,6 +36,7 @@ class Console:
     scope: Mapping[str, object] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
     unread: int = 0
+    hidden: frozenset[str] = frozenset()
 
 
 def attach(request: HttpRequest, console: Console) -> None:
@@ -56,6 +57,7 @@ def console(request: HttpRequest) -> dict[str, object]:
             operator=here.operator_view,
             scope=here.scope,
             counts=here.counts,
+            hidden=here.hidden,
             signed_in=bool(user is not None and user.is_authenticated),
         ),
         "tones": tuple(components.Tone),

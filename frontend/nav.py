@@ -68,17 +68,18 @@ TENANT_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
         "Project",
         (
             Place("Usage and cost", "frontend:usage", "chart-bar", "u"),
-            Place("Limits and budget", "frontend:limits", "gauge", "l"),
+            Place("Limits", "frontend:limits", "gauge", "l"),
             Place("Requests", "frontend:requests", "checklist", "r"),
             Place("Members", "frontend:members", "users", "m"),
             Place("API tokens", "frontend:tokens", "key", "t"),
+            Place("Audit log", "frontend:audit", "history", "e"),
         ),
     ),
     (
         "Organization",
         (
             Place("Projects", "frontend:projects", "building", "p"),
-            Place("Invoices", "frontend:invoices", "receipt-2", "i"),
+            Place("Statements", "frontend:invoices", "receipt-2", "i"),
         ),
     ),
 )
@@ -124,6 +125,11 @@ REFERENCE_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
 )
 
 
+def last(place: Place) -> str:
+    """`frontend:workspaces` is `workspaces`: how counts and hidden places are keyed."""
+    return place.url_name.rpartition(":")[2]
+
+
 def resolve(place: Place, scope: Mapping[str, object]) -> str:
     """The URL of a place, with the project or organization in scope where its address has one; else nothing."""
     for names in ((), ("project",), ("organization",)):
@@ -139,12 +145,13 @@ def menu(
     operator: bool,
     scope: Mapping[str, object],
     counts: Mapping[str, int],
+    hidden: frozenset[str] = frozenset(),
     signed_in: bool = True,
 ) -> tuple[NavSection, ...]:
     """The sections with at least one place. The longest URL that leads to `path` is the current one."""
     sections = (OPERATOR_MENU if operator else TENANT_MENU) if signed_in else ()
     found = [
-        (title, [(place, url) for place in places if (url := resolve(place, scope))])
+        (title, [(p, url) for p in places if last(p) not in hidden and (url := resolve(p, scope))])
         for title, places in sections + REFERENCE_MENU
     ]
     urls = [url for _, places in found for _, url in places]
@@ -153,7 +160,7 @@ def menu(
         NavSection(
             title,
             tuple(
-                NavItem(p.label, url, p.icon, p.key, counts.get(p.url_name.rpartition(":")[2]), url == here)
+                NavItem(p.label, url, p.icon, p.key, counts.get(last(p)), url == here)
                 for p, url in places
             ),
         )

@@ -1,3 +1,77 @@
 """Pages of the console."""
 
-urlpatterns: list[object] = []
+from importlib.util import find_spec
+
+from django.conf import settings
+from django.urls import URLPattern, URLResolver, include, path
+
+from frontend.views import (
+    account,
+    home,
+    organizations,
+    projects,
+    requests,
+    resize,
+    tokens,
+    usage,
+    workspace_actions,
+    workspaces,
+)
+
+app_name = "frontend"
+
+workspace_patterns: list[URLPattern] = [
+    path("", workspaces.show, name="workspace"),
+    path("resize/", resize.resize, name="workspace_resize"),
+    path("resize/effect/", resize.effect, name="workspace_effect"),
+    path("extend/", workspace_actions.extend, name="workspace_extend"),
+    path("delete/", workspace_actions.delete, name="workspace_delete"),
+    path("retry/", workspace_actions.retry, name="workspace_retry"),
+    path("kubeconfig/", workspace_actions.kubeconfig, name="workspace_kubeconfig"),
+    path("members/", workspace_actions.member_add, name="workspace_members"),
+    path("members/<uuid:user>/remove/", workspace_actions.member_remove, name="workspace_member_remove"),
+]
+
+project_patterns: list[URLPattern | URLResolver] = [
+    path("", home.project_home, name="home"),
+    path("workspaces/", workspaces.index, name="workspaces"),
+    path("workspaces/new/", requests.new, name="workspace_new"),
+    path("workspaces/new/answer/", requests.answer_now, name="workspace_answer"),
+    path("workspaces/new/flavors/", requests.flavors, name="workspace_flavors"),
+    path("workspaces/<uuid:workspace>/", include(workspace_patterns)),
+    path("usage/", usage.usage, name="usage"),
+    path("usage.csv", usage.usage_csv, name="usage_csv"),
+    path("usage/<uuid:workspace>/", usage.intervals, name="intervals"),
+    path("statements/<str:month>/", usage.project_statement, name="statement"),
+    path("statements/<str:month>.csv", usage.statement_csv, name="statement_csv"),
+    path("limits/", projects.limits, name="limits"),
+    path("members/", projects.members, name="members"),
+    path("members/<uuid:user>/role/", projects.member_role, name="member_role"),
+    path("members/<uuid:user>/remove/", projects.member_remove, name="member_remove"),
+    path("tokens/", tokens.tokens, name="tokens"),
+    path("tokens/<uuid:token>/revoke/", tokens.revoke, name="token_revoke"),
+    path("audit/", projects.audit, name="audit"),
+]
+
+organization_patterns: list[URLPattern | URLResolver] = [
+    path("", organizations.show, name="projects"),
+    path("projects/", organizations.project_new, name="project_new"),
+    path("members/", organizations.member_set, name="organization_member_set"),
+    path("members/<uuid:user>/remove/", organizations.member_remove, name="organization_member_remove"),
+    path("statements/", organizations.statements, name="invoices"),
+    path("statements/<str:month>/", organizations.organization_statement, name="organization_statement"),
+]
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", home.root, name="root"),
+    path("search/", home.search, name="search"),
+    path("account/", account.account, name="account"),
+    path("workspaces/new/", home.new_workspace, name="new_workspace"),
+    path("p/<slug:project>/", include(project_patterns)),
+    path("o/<slug:organization>/", include(organization_patterns)),
+]
+
+if find_spec("frontend.operator_urls") is not None:
+    urlpatterns.append(path("operator/", include("frontend.operator_urls")))
+if settings.DEBUG:
+    urlpatterns.append(path("dev/parts/", include("frontend.parts_urls")))

@@ -1,0 +1,119 @@
+"""Asking for a workspace, changing it, letting people in."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.states import AccessRole
+
+LEASES = (("1", "1 day"), ("7", "1 week"), ("28", "4 weeks"), ("90", "90 days"), ("date", "On a date"))
+DATE = "date"
+COUNT_MAX = 1000
+STORAGE_MAX = 1_000_000
+
+
+class Moment(forms.DateTimeInput):
+    input_type = "datetime-local"
+
+    def __init__(self) -> None:
+        super().__init__(format="%Y-%m-%dT%H:%M")
+
+
+def moment_field(**kwargs: Any) -> forms.DateTimeField:
+    """A date and time in the reader's zone, which the middleware has made the current one."""
+    return forms.DateTimeField(
+        widget=Moment(), input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"], **kwargs
+    )
+
+
+class RequestForm(forms.Form):
+    """`token` makes a second press of the button the same request."""
+
+    flavor = forms.CharField(max_length=64, error_messages={"required": "Choose a GPU from the list."})
+    count = forms.IntegerField(
+        label="Count",
+        initial=1,
+        error_messages={"required": "Say how many.", "invalid": "A whole number, please."},
+    )
+    storage_gib = forms.IntegerField(
+        label="Shared storage",
+        initial=100,
+        required=False,
+        error_messages={"invalid": "A whole number of GiB, please."},
+    )
+    lease = forms.ChoiceField(
+        label="Lease ends after", choices=LEASES, initial="28", widget=forms.RadioSelect
+    )
+    lease_ends_at = moment_field(
+        label="Date and time",
+        required=False,
+        error_messages={"invalid": "Write it as year-month-day and hour."},
+    )
+    name = forms.CharField(max_length=300, error_messages={"required": "Give it a name."})
+    members = forms.CharField(label="Also let in", required=False, max_length=2000)
+    token = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        if (
+            found.get("lease") == DATE
+            and not found.get("lease_ends_at")
+            and "lease_ends_at" not in self.errors
+        ):
+            self.add_error("lease_ends_at", "Choose the day and hour on which it ends.")
+        return found
+
+    def lease_end(self, *, now: datetime) -> datetime | None:
+        lease = self.cleaned_data.get("lease")
+        if lease == DATE:
+            found: datetime | None = self.cleaned_data.get("lease_ends_at")
+            return found
+        return now + timedelta(days=int(lease)) if lease else None
+
+    def member_names(self) -> list[str]:
+        text = str(self.cleaned_data.get("members", "")).replace(",", " ")
+        return list(dict.fromkeys(text.split()))
+
+
+class ResizeForm(forms.Form):
+    """One count per flavor that the workspace has, and its storage."""
+
+    storage_gib = forms.IntegerField(label="Shared storage", required=False)
+    version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, *args: Any, workspace: Workspace, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.items = [item for item in workspace.flavors.all() if item.count or item.confirmed]
+        self.fields["storage_gib"].initial = workspace.storage_gib
+        self.fields["version"].initial = workspace.version
+        for item in self.items:
+            self.fields[self.key(item.flavor.slug)] = forms.IntegerField(
+                label=item.flavor.name,
+                initial=item.count,
+                error_messages={"required": "Say how many.", "invalid": "A whole number, please."},
+            )
+
+    @staticmethod
+    def key(slug: str) -> str:
+        return f"count-{slug}"
+
+    def counts(self) -> list[forms.BoundField]:
+        return [self[self.key(item.flavor.slug)] for item in self.items]
+
+    def wanted(self) -> list[tuple[str, int]]:
+        """Flavors with a count; zero takes one away."""
+        pairs = [(item.flavor.slug, self.cleaned_data[self.key(item.flavor.slug)]) for item in self.items]
+        return [(slug, count) for slug, count in pairs if count != 0]
+
+
+class ExtendForm(forms.Form):
+    until = moment_field(label="New end of the lease", error_messages={"required": "Choose a day and hour."})
+
+
+class MemberForm(forms.Form):
+    user = forms.CharField(
+        label="User name", max_length=150, error_messages={"required": "Write the exact user name."}
+    )
+    role = forms.ChoiceField(choices=AccessRole, initial=AccessRole.EDIT)

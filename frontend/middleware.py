@@ -1,0 +1,76 @@
+"""Where the reader stands, on every request of a signed-in person; and refusals turned into answers, in one place."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+from django.contrib import messages
+from django.contrib.auth import logout
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.defaults import page_not_found
+
+from frontend import toasts
+from frontend.place import place_for
+from gpuaas.core.errors import Forbidden, GpuaasError, NotFound, Unauthorized
+from tenants.models import User
+from tenants.selectors import actor_for
+
+CONSOLE = frozenset({"frontend", "operator"})
+UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class ConsoleMiddleware:
+    """Adds `request.place` and `request.console` to pages of the console; other rooms pay nothing for it."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        try:
+            return self.get_response(request)
+        finally:
+            timezone.deactivate()
+
+    def process_view(
+        self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]
+    ) -> HttpResponseBase | None:
+        del view, args
+        match = request.resolver_match
+        user = request.user
+        if match is None or not isinstance(user, User) or not CONSOLE & set(match.namespaces):
+            return None
+        try:
+            actor = actor_for(user=user)
+        except Unauthorized:
+            logout(request)
+            return redirect("account_login")
+        vars(request)["place"] = place_for(request=request, user=user, actor=actor, kwargs=kwargs)
+        timezone.activate(ZoneInfo(user.time_zone))
+        return None
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponseBase | None:
+        """Outsiders get 404 with no word on why; everybody else gets the sentence of the refusal."""
+        if not isinstance(error, GpuaasError):
+            return None
+        if isinstance(error, NotFound):
+            return page_not_found(request, Http404(error.message))
+        if request.headers.get("HX-Request"):
+            return toasts.answer(tone="bad", title=error.message, status=error.status)
+        if isinstance(error, Forbidden) or request.method not in UNSAFE:
+            template = "403.html" if isinstance(error, Forbidden) else "refused.html"
+            return render(request, template, {"exception": error.message}, status=error.status)
+        messages.error(request, error.message)
+        return redirect(_back(request))
+
+
+def _back(request: HttpRequest) -> str:
+    """The page the form stood on, by its path alone; home where the browser does not say."""
+    referer = request.headers.get("Referer", "")
+    allowed = url_has_allowed_host_and_scheme(
+        referer, {request.get_host()}, require_https=request.is_secure()
+    )
+    return urlsplit(referer).path if referer and allowed else "/"

@@ -1,0 +1,229 @@
+"""The answer to a request while it is typed: may it be had, which limit, what is free, what it costs, what is made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+
+from billing.quotes import Quote, QuoteItem, QuoteLine, quote
+from frontend import formats
+from frontend.components import Action, AnswerPanel, Creation, Fact, Meter, Notice, PriceLine, Tone
+from frontend.presenters import money
+from gpuaas.catalog.models import Flavor
+from gpuaas.metering.models import Meter as Metered
+from gpuaas.workspaces.amounts import amounts_of
+from gpuaas.workspaces.selectors import estimate
+from quotas.checks import Check, Scope
+from quotas.resources import MEMORY, STORAGE, VCPU, gpu_resource
+from quotas.selectors import Preview, admission_preview
+from tenants.models import Project
+
+HOURS_30 = 720
+WORDS = {VCPU: "vCPU", MEMORY: "GiB memory", STORAGE: "GiB storage"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the form says so far. `problems` are sentences of fields that cannot be read yet."""
+
+    project: Project
+    flavor: Flavor | None = None
+    count: int | None = None
+    storage_gib: int = 0
+    lease_ends_at: datetime | None = None
+    name: str = ""
+    people: Sequence[str] = ()
+    in_use: Mapping[str, int] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`said` is the sentence for beside the count; `most` is the greatest count that fits."""
+
+    panel: AnswerPanel
+    said: str
+    most: int
+
+
+def answer_of(asked: Asked, *, now: datetime, take_url: str) -> Answer:
+    flavor, count = asked.flavor, asked.count
+    if flavor is None or count is None or count < 1 or asked.problem:
+        return _waiting(asked)
+    amounts = amounts_of([(flavor, count)], storage_gib=asked.storage_gib)
+    preview = admission_preview(project=asked.project, site=flavor.pool.site, amounts=amounts)
+    most = most_of(preview, flavor, asked.storage_gib)
+    notice = _notice(preview, flavor, count, most, take_url)
+    price = _quote(asked, now)
+    seconds = estimate(site=flavor.pool.site)
+    panel = AnswerPanel(
+        title=f"{count} × {flavor.name} at {flavor.pool.site.slug}",
+        notice=notice,
+        meters=_meters(preview, flavor, asked.in_use),
+        facts=_facts(flavor, seconds),
+        creates=_creates(asked, flavor, count),
+        submit=_submit(preview),
+    )
+    panel = _priced(panel, price, asked, now)
+    said = "" if preview.fits else _short(preview.refusals[0], flavor, count, most)
+    return Answer(panel, said, most)
+
+
+def most_of(preview: Preview, flavor: Flavor, storage_gib: int) -> int:
+    """The greatest count of the flavor that every limit and the site leave room for."""
+    one = amounts_of([(flavor, 1)], storage_gib=0)
+    rooms = []
+    for check in preview.checks:
+        if check.left is None:
+            continue
+        if check.resource in one:
+            rooms.append(check.left // one[check.resource])
+        elif check.left < storage_gib:
+            rooms.append(0)
+    return min(rooms, default=0)
+
+
+def _waiting(asked: Asked) -> Answer:
+    if asked.problem:
+        notice = Notice(Tone.WARN, "Something cannot be read", asked.problem)
+    elif asked.flavor is None:
+        notice = Notice(
+            Tone.WAIT, "Choose a GPU", "Then this says whether you may have it, and what it costs."
+        )
+    else:
+        notice = Notice(Tone.WAIT, "Say how many", "One is the least.")
+    submit = Action("Create workspace", disabled="not complete yet")
+    return Answer(AnswerPanel("Your request", notice, submit=submit), "", 0)
+
+
+def unit_of(check: Check, flavor: Flavor) -> str:
+    return WORDS.get(check.resource) or flavor.pool.gpu_type.name
+
+
+def _notice(preview: Preview, flavor: Flavor, count: int, most: int, take_url: str) -> Notice:
+    if preview.fits:
+        return _granted(flavor, count)
+    check = preview.refusals[0]
+    unit = unit_of(check, flavor)
+    actions = (Action(f"Take {most}", post=f"{take_url}?take={most}"),) if most >= 1 else ()
+    if check.scope is Scope.SITE:
+        title = f"{check.scope_name} has {check.left} {unit} left"
+        return Notice(
+            Tone.BAD, title, f"You ask for {check.asked}; {check.limit} can be sold there in all.", actions
+        )
+    if not check.limit:
+        title = f"{check.scope_name} has no limit for {unit}"
+        return Notice(Tone.BAD, title, "No limit means none may be held. An operator can set one.", actions)
+    text = f"{check.used:,} are held, you ask for {check.asked:,} more. {check.left:,} are left."
+    return Notice(Tone.BAD, f"{check.scope_name} may hold {check.limit:,} {unit}", text, actions)
+
+
+def _granted(flavor: Flavor, count: int) -> Notice:
+    block = flavor.pool.largest_block
+    if count * flavor.gpus > block:
+        text = f"The largest free block on one node is {block}: a job of {count * flavor.gpus} GPUs runs across nodes."
+        return Notice(Tone.WARN, "You can have this, on more than one node", text)
+    return Notice(Tone.OK, "You can have this now", "Limits and capacity have room for it.")
+
+
+def _short(check: Check, flavor: Flavor, count: int, most: int) -> str:
+    unit = unit_of(check, flavor)
+    over = check.asked - (check.left or 0)
+    if check.resource.startswith("gpu:") and check.scope is not Scope.SITE:
+        return f"{over:,} more than {check.scope_name} may hold"
+    if check.scope is Scope.SITE:
+        return f"{over:,} {unit} more than {check.scope_name} has left"
+    return f"{over:,} {unit} more than {check.scope_name} may hold with {count}; {most} would fit"
+
+
+def _meters(preview: Preview, flavor: Flavor, in_use: Mapping[str, int]) -> tuple[Meter, ...]:
+    """The tightest limit of the GPU type, and every other one that refuses."""
+    resource = gpu_resource(flavor.pool.gpu_type.slug)
+    tightest = preview.tightest(resource)
+    shown = [tightest] if tightest else []
+    shown += [check for check in preview.refusals if check not in shown]
+    return tuple(_meter(check, flavor, in_use) for check in shown[:3])
+
+
+def _meter(check: Check, flavor: Flavor, in_use: Mapping[str, int]) -> Meter:
+    used = min(in_use.get(check.resource, 0), check.used) if check.scope is Scope.PROJECT else 0
+    what = "Capacity of" if check.scope is Scope.SITE else "Limit of"
+    top = "no limit" if check.limit is None else f"{check.limit:,}"
+    return Meter(
+        used=used,
+        held=check.used - used,
+        asked=check.asked,
+        limit=check.limit,
+        label=f"{what} {check.scope_name}, {unit_of(check, flavor)}",
+        text=f"{check.used:,} + {check.asked:,} of {top}",
+    )
+
+
+def _facts(flavor: Flavor, seconds: float | None) -> tuple[Fact, ...]:
+    pool = flavor.pool
+    ready = f"about {formats.duration(round(seconds) or 1)}" if seconds is not None else "no history yet"
+    return (
+        Fact(f"Free at {pool.site.slug} now", f"{max(pool.healthy - pool.allocated, 0):,}"),
+        Fact("Largest block on one node", f"{pool.largest_block:,}"),
+        Fact("Ready in", ready),
+    )
+
+
+def _quote(asked: Asked, now: datetime) -> Quote | None:
+    if asked.flavor is None or asked.count is None:
+        return None
+    items = [QuoteItem(asked.flavor, asked.count)]
+    with money.Unpriced():
+        return quote(items=items, storage_gib=asked.storage_gib, lease_ends_at=asked.lease_ends_at, now=now)
+    return None
+
+
+def _priced(panel: AnswerPanel, price: Quote | None, asked: Asked, now: datetime) -> AnswerPanel:
+    if price is None:
+        return replace(panel, warning="There is no price yet; ask your operator before you rely on one.")
+    total = PriceLine(
+        "Together",
+        formats.money(price.per_hour, price.currency),
+        formats.money(price.days_30, price.currency),
+    )
+    lines = tuple(price_line(line, price.currency) for line in price.lines)
+    missing = "" if price.complete else "Something here has no price yet; the sums leave it out."
+    panel = replace(panel, lines=lines, total=total, warning=missing)
+    if price.to_lease_end is None or asked.lease_ends_at is None:
+        return panel
+    hours = round((asked.lease_ends_at - now).total_seconds() / 3600)
+    whole = formats.money(price.to_lease_end, price.currency)
+    return replace(panel, whole_label="To end of lease", whole_note=f"{hours:,} h", whole=whole)
+
+
+def price_line(line: QuoteLine, currency: str) -> PriceLine:
+    name = (
+        f"{line.quantity:,} × {line.label}"
+        if line.meter is Metered.GPU_HELD
+        else f"{line.quantity:,} {line.label}"
+    )
+    if line.per_hour is None:
+        return PriceLine(name, "no price", "no price")
+    later: Decimal = line.per_hour * HOURS_30
+    return PriceLine(name, formats.money(line.per_hour, currency), formats.money(later, currency))
+
+
+def _creates(asked: Asked, flavor: Flavor, count: int) -> tuple[Creation, ...]:
+    amounts = f"{count * flavor.gpus} {flavor.pool.gpu_type.name}, {count * flavor.vcpus} vCPU"
+    memory = f"{count * flavor.memory_gib:,} GiB"
+    made = [
+        Creation("folder", "Namespace", f"gpu-…-{asked.name or 'name'}"),
+        Creation("gauge", f"Quota {amounts}, {memory}; every other GPU 0"),
+    ]
+    if asked.storage_gib:
+        made.append(Creation("database", f"Room for {asked.storage_gib:,} GiB of volumes"))
+    made.append(Creation("users", f"Access for {', '.join(asked.people)}"))
+    made.append(Creation("shield-check", "Network closed to other tenants"))
+    return tuple(made)
+
+
+def _submit(preview: Preview) -> Action:
+    if preview.fits:
+        return Action("Create workspace", key="")
+    where = "capacity" if preview.refusals[0].scope is Scope.SITE else "limit"
+    return Action("Create workspace", disabled=f"not within the {where}")

@@ -1,0 +1,89 @@
+"""The cost card of a workspace: what each thing it held has cost so far, and what it costs from here on."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from billing.months import month_span, months_between
+from billing.quotes import Quote, QuoteItem, quote
+from billing.rating import Cell, Slots, rate_usage
+from billing.selectors import rate_card_default
+from frontend import formats
+from frontend.components import Fact
+from frontend.presenters.money import SHARED
+from gpuaas.metering.models import Meter
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.states import WorkspaceState
+
+
+@dataclass(frozen=True)
+class CostLine:
+    name: str
+    note: str
+    per_hour: Decimal | None
+    so_far: Decimal
+
+
+@dataclass(frozen=True)
+class CostCard:
+    label: str
+    so_far: Decimal
+    per_hour: Decimal
+    lines: tuple[CostLine, ...]
+    facts: tuple[Fact, ...]
+
+
+def quote_of(workspace: Workspace, *, now: datetime) -> Quote:
+    items = [QuoteItem(item.flavor, item.count) for item in workspace.flavors.all()]
+    return quote(
+        items=items, storage_gib=workspace.storage_gib, lease_ends_at=workspace.lease_ends_at, now=now
+    )
+
+
+def cost_card(workspace: Workspace, *, now: datetime, zone_day: str) -> CostCard:
+    """Two queries. The page has asked for billing:view before; raises NotFound where there are no prices."""
+    cells = _cells(workspace, now)
+    zero = Decimal("0.00")
+    so_far: dict[str, Decimal] = {}
+    for cell in cells:
+        name = cell.flavor_name or SHARED.get(Meter(cell.meter), cell.resource)
+        so_far[name] = so_far.get(name, zero) + (cell.amount or zero)
+    total = sum(so_far.values(), zero)
+    gone = workspace.state in {WorkspaceState.DELETED, WorkspaceState.DELETING}
+    coming = None if gone else quote_of(workspace, now=now)
+    lines = _lines(coming, so_far)
+    facts: tuple[Fact, ...] = ()
+    if coming is not None and coming.complete and coming.to_lease_end is not None:
+        facts = (
+            Fact("From now to end of lease", formats.money(coming.to_lease_end, coming.currency)),
+            Fact("Expected in all", formats.money(total + coming.to_lease_end, coming.currency)),
+        )
+    per_hour = coming.per_hour if coming else zero
+    return CostCard(f"So far, since {zone_day}", total, per_hour, lines, facts)
+
+
+def _lines(coming: Quote | None, so_far: dict[str, Decimal]) -> tuple[CostLine, ...]:
+    zero = Decimal("0.00")
+    lines = []
+    left = dict(so_far)
+    for line in coming.lines if coming else ():
+        name = SHARED.get(line.meter, line.label)
+        each = f"{formats.money(line.unit_price)} each" if line.unit_price is not None else "no price yet"
+        what = f"{line.quantity:,} × {name}" if line.meter is Meter.GPU_HELD else f"{name}, {line.quantity:,}"
+        lines.append(CostLine(what, each, line.per_hour, left.pop(name, zero)))
+    lines += [CostLine(name, "not held now", zero, amount) for name, amount in left.items() if amount]
+    return tuple(lines)
+
+
+def _cells(workspace: Workspace, now: datetime) -> list[Cell]:
+    end = workspace.deleted_at or now
+    months = months_between(workspace.created_at, max(end, workspace.created_at))
+    spans = [month_span(month) for month in months]
+    cells = rate_usage(
+        card=rate_card_default(),
+        slots=Slots([span.day for span in spans], spans),
+        now=now,
+        projects=[workspace.project_id],
+        by_workspace=True,
+    )
+    return [cell for cell in cells if cell.workspace_id == workspace.pk]

@@ -1,0 +1,84 @@
+"""What happened to a workspace, in sentences: its changes of state and, for those who may see it, the audit log."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from django.utils.dateparse import parse_datetime
+
+from frontend import formats
+from gpuaas.workspaces.models import Workspace, WorkspaceTransition
+from gpuaas.workspaces.states import MACHINE, WorkspaceState
+from tenants.models import AuditEntry
+
+SHOWN = 12
+Say = Callable[[dict[str, Any], dict[str, Any], Any], str]
+
+
+@dataclass(frozen=True)
+class Event:
+    at: datetime
+    actor: str
+    text: str
+
+
+def events_of(workspace: Workspace, *, with_audit: bool, zone: Any) -> tuple[Event, ...]:
+    """Newest first; two queries at most."""
+    rows = workspace.transitions.order_by("-pk")[:SHOWN]
+    found = [Event(row.at, row.actor, transition_words(row)) for row in rows]
+    if with_audit:
+        entries = AuditEntry.objects.filter(target_kind="workspace", target_id=str(workspace.pk))[:SHOWN]
+        found = list(chain(found, (Event(e.at, e.actor, audit_words(e, zone)) for e in entries)))
+    return tuple(sorted(found, key=lambda event: event.at, reverse=True)[:SHOWN])
+
+
+def transition_words(row: WorkspaceTransition) -> str:
+    label = MACHINE.looks[WorkspaceState(row.new)].label
+    return f"{label}: {row.reason}" if row.reason else label
+
+
+def audit_words(entry: AuditEntry, zone: Any = None) -> str:
+    """A sentence for what is known, the plain action for the rest."""
+    say = WORDS.get(entry.action)
+    return (
+        say(entry.before or {}, entry.after or {}, zone)
+        if say
+        else entry.action.replace(".", " ").replace("_", " ")
+    )
+
+
+def _sizes(values: dict[str, Any]) -> str:
+    parts = [f"{count} × {slug}" for slug, count in (values.get("items") or {}).items()]
+    if values.get("storage_gib"):
+        parts.append(f"{values['storage_gib']:,} GiB")
+    return ", ".join(parts) or "nothing"
+
+
+def _moment(value: Any, zone: Any) -> str:
+    at = parse_datetime(str(value or ""))
+    return formats.when(at, zone)
+
+
+def _names(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} ({role})" for name, role in values.items())
+
+
+WORDS: dict[str, Say] = {
+    "workspace.request": lambda _before, after, _zone: f"Asked for {_sizes(after)}",
+    "workspace.resize": lambda before, after, _zone: (
+        f"Asked to resize from {_sizes(before)} to {_sizes(after)}"
+    ),
+    "workspace.extend": lambda before, after, zone: (
+        f"Extended the lease from {_moment(before.get('lease_ends_at'), zone)} "
+        f"to {_moment(after.get('lease_ends_at'), zone)}"
+    ),
+    "workspace.delete": lambda _before, _after, _zone: "Asked to delete it",
+    "workspace.retry": lambda _before, _after, _zone: "Asked to try again",
+    "workspace.kubeconfig": lambda _before, after, zone: (
+        f"Took a kubeconfig, valid until {_moment(after.get('expires_at'), zone)}"
+    ),
+    "workspace.member_set": lambda _before, after, _zone: f"Let in {_names(after)}",
+    "workspace.member_remove": lambda before, _after, _zone: f"Took access from {_names(before)}",
+}

@@ -1,0 +1,61 @@
+"""A project's limits as meters: in use, held and not in use, left."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.db.models import Sum
+
+from frontend.components import Meter
+from gpuaas.catalog.models import GpuType
+from gpuaas.metering.models import Meter as Metered
+from gpuaas.metering.selectors import UsageFilters, intervals_for
+from quotas.resources import MEMORY, STORAGE, VCPU, gpu_resource, gpu_type_slug
+from quotas.selectors import LimitLine, limits_for_project
+from tenants.actors import Actor
+from tenants.models import Project
+
+NAMES = {VCPU: "vCPU", MEMORY: "Memory", STORAGE: "Storage"}
+UNITS = {MEMORY: "GiB", STORAGE: "GiB"}
+
+
+@dataclass(frozen=True)
+class LimitRow:
+    line: LimitLine
+    name: str
+    unit: str
+    meter: Meter
+    organization: Meter
+    left: str
+
+
+def gpus_in_use(*, actor: Actor, project: Project) -> dict[str, int]:
+    """GPUs that pods hold at this moment, by resource key; 1 query."""
+    filters = UsageFilters(project=project, meter=Metered.GPU_ALLOCATED, open_only=True)
+    rows = intervals_for(actor=actor, filters=filters).filter(flavor__isnull=False).order_by()
+    sums = rows.values_list("flavor__pool__gpu_type__slug").annotate(total=Sum("quantity"))
+    return {gpu_resource(slug): int(total) for slug, total in sums}
+
+
+def limit_rows(*, project: Project, in_use: Mapping[str, int]) -> tuple[LimitRow, ...]:
+    lines = limits_for_project(project=project)
+    slugs = [gpu_type_slug(line.resource) for line in lines]
+    names = dict(GpuType.objects.filter(slug__in=slugs).values_list("slug", "name"))
+    return tuple(_row(line, names, in_use) for line in lines)
+
+
+def _row(line: LimitLine, names: Mapping[str, str], in_use: Mapping[str, int]) -> LimitRow:
+    slug = gpu_type_slug(line.resource)
+    name = NAMES.get(line.resource) or names.get(slug, slug)
+    unit = UNITS.get(line.resource, "")
+    # Only GPUs are counted by the pod; for the rest what is held is all that is known.
+    used = min(in_use.get(line.resource, 0), line.used) if slug else line.used
+    left = "no limit" if line.left is None else f"{line.left:,}{f' {unit}' if unit else ''}"
+    own = _meter(name, used, line.used - used, line.limit, unit)
+    shared = _meter(name, 0, line.organization_used, line.organization_limit, unit)
+    return LimitRow(line, name, unit, own, shared, left)
+
+
+def _meter(name: str, used: int, held: int, limit: int | None, unit: str) -> Meter:
+    top = "no limit" if limit is None else f"{limit:,}"
+    words = f"{used + held:,} of {top}{f' {unit}' if unit else ''}"
+    return Meter(used=used, held=held, limit=limit, label=name, text=words)

@@ -1,0 +1,190 @@
+"""A month of money as pages show it. Every sum is a sum of the amounts above it, so that eyes can check it."""
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+
+from billing.months import billing_zone, month_days, month_next, month_of, month_previous, month_span
+from billing.rating import Cell, LineStatus, Slots, rate_usage
+from billing.selectors import DayCost, Statement, rate_card_default
+from frontend.charts import Chart, Series
+from gpuaas.catalog.states import PriceClass
+from gpuaas.core.errors import Forbidden, NotFound
+from gpuaas.metering.models import Meter
+from tenants.models import Project
+
+HOUR = Decimal(3600)
+SHOWN = 5
+UNITS = {
+    Meter.GPU_HELD: "GPU h",
+    Meter.GPU_ALLOCATED: "GPU h in use",
+    Meter.VCPU_HELD: "vCPU h",
+    Meter.MEMORY_HELD: "GiB h",
+    Meter.STORAGE_HELD: "GiB h",
+}
+Days = dict[str, dict[date, Decimal]]
+SHARED = {Meter.VCPU_HELD: "vCPU", Meter.MEMORY_HELD: "Memory", Meter.STORAGE_HELD: "Storage"}
+
+
+@dataclass(frozen=True)
+class Month:
+    """`slug` is what URLs carry; `following` is empty in the running month."""
+
+    first: date
+    slug: str
+    name: str
+    previous: str
+    following: str
+    running: bool
+    period: str
+    hours: int
+
+
+@dataclass(frozen=True)
+class Line:
+    name: str
+    note: str
+    hours: Decimal
+    unit: str
+    price: Decimal | None
+    amount: Decimal | None
+    quarantined: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """The lines of one project and their sum."""
+
+    name: str
+    lines: tuple[Line, ...]
+    total: Decimal
+
+
+def month_shown(first: date, *, now: datetime) -> Month:
+    current = month_of(now)
+    span = month_span(first)
+    last = month_days(first)[-1].day
+    return Month(
+        first=first,
+        slug=f"{first:%Y-%m}",
+        name=f"{first:%B %Y}",
+        previous=f"{month_previous(first):%Y-%m}",
+        following=f"{month_next(first):%Y-%m}" if first < current else "",
+        running=first >= current,
+        period=f"1 to {last.day} {first:%b %Y}",
+        hours=span.seconds // 3600,
+    )
+
+
+def hours_of(seconds: int) -> Decimal:
+    return Decimal(seconds) / HOUR
+
+
+def line_of(cell: Cell) -> Line:
+    meter = Meter(cell.meter)
+    name = cell.flavor_name or cell.gpu_type or SHARED.get(meter) or cell.resource or "Unknown"
+    if cell.flavor_id is not None or meter not in SHARED:
+        note = PriceClass(cell.price_class).label.lower()
+        note = f"{note}, in use" if meter is Meter.GPU_ALLOCATED else note
+    else:
+        note = "all workspaces"
+    if cell.status is LineStatus.INCLUDED:
+        note = f"{note}, included"
+    return Line(
+        name=name,
+        note=note,
+        hours=hours_of(cell.unit_seconds),
+        unit=UNITS[meter],
+        price=cell.unit_price,
+        amount=cell.amount,
+        quarantined=cell.status is LineStatus.QUARANTINED,
+    )
+
+
+def groups_of(statement: Statement) -> tuple[Group, ...]:
+    """Billed and quarantined lines by project; what is included in another price is left to the usage page."""
+    found: dict[str, list[Cell]] = {}
+    for cell in statement.lines:
+        if cell.status is not LineStatus.INCLUDED:
+            found.setdefault(cell.project, []).append(cell)
+    nothing = statement.total - statement.total
+    return tuple(
+        Group(
+            name, tuple(line_of(cell) for cell in cells), sum((c.amount or nothing for c in cells), nothing)
+        )
+        for name, cells in found.items()
+    )
+
+
+def day_chart(
+    *,
+    month: Month,
+    names: Sequence[str],
+    values: Days,
+    per_hour: Decimal,
+    now: datetime,
+    sign: str,
+) -> Chart:
+    """Cost per day, stacked by `names` (largest first). In the running month, the rest of it is what is held now."""
+    days = month_days(month.first)
+    today = now.astimezone(billing_zone()).date()
+    expected_from = next((place for place, span in enumerate(days) if span.day > today), None)
+    nothing = Decimal(0)
+    kept = list(names[:SHOWN])
+    rest = list(names[SHOWN:])
+    series = [Series(name, tuple(values[name].get(s.day, nothing) for s in days)) for name in kept]
+    if rest:
+        others = tuple(sum((values[n].get(s.day, nothing) for n in rest), nothing) for s in days)
+        series.append(Series("others", others))
+    if month.running and per_hour and expected_from is not None:
+        coming = tuple(
+            (per_hour * Decimal(s.seconds) / HOUR).quantize(Decimal("0.01")) if s.day > today else nothing
+            for s in days
+        )
+        series.append(Series("held now, if nothing changes", coming))
+    return Chart(
+        id="cost-by-day",
+        title=f"Cost per day, {month.name}",
+        labels=tuple(str(span.day.day) for span in days),
+        series=tuple(series),
+        prefix=sign,
+        expected_from=expected_from if month.running and per_hour else None,
+        note="Days of the billing time zone. Expected: what is held now, until the month ends or a lease does."
+        if month.running
+        else "Days of the billing time zone; they add up to the statement.",
+    )
+
+
+def days_by_project(rows: Iterable[DayCost]) -> Days:
+    found: Days = {}
+    for row in rows:
+        days = found.setdefault(row.project, {})
+        days[row.day] = days.get(row.day, Decimal(0)) + row.amount
+    return found
+
+
+def days_by_workspace(*, project: Project, month: date, now: datetime) -> Days:
+    """Day × workspace of one project. The page has asked for billing:view before."""
+    spans = month_days(month)
+    slots = Slots([month] * len(spans), spans)
+    cells = rate_usage(
+        card=rate_card_default(), slots=slots, now=now, projects=[project.pk], by_workspace=True
+    )
+    found: Days = {}
+    for cell in cells:
+        days = found.setdefault(cell.workspace or "", {})
+        days[cell.slot] = days.get(cell.slot, Decimal(0)) + (cell.amount or Decimal(0))
+    return found
+
+
+def largest_first(values: Days) -> list[str]:
+    return sorted(values, key=lambda name: (-sum(values[name].values()), name))
+
+
+class Unpriced(contextlib.suppress):
+    """Before an operator has set a first price, or for roles that see no money, pages simply show none."""
+
+    def __init__(self) -> None:
+        super().__init__(NotFound, Forbidden)

@@ -1,0 +1,317 @@
+"""A workspace as its pages show it: rows of lists, the timeline, meters, pods and conditions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.urls import reverse
+
+from billing.selectors import Price
+from frontend import formats
+from frontend.components import Meter, StepState, TimelineStep, Tone
+from gpuaas.core.conditions import Status, conditions_read
+from gpuaas.core.looks import Tone as StateTone
+from gpuaas.metering.models import Meter as Metered
+from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
+from gpuaas.workspaces.selectors import OperationView, StepView
+from gpuaas.workspaces.states import MACHINE, OperationKind, WorkspaceState
+from gpuaas.workspaces.states import StepState as State
+
+SOON = timedelta(days=3)
+STEP_STATES = {
+    State.WAITING: StepState.TODO,
+    State.RUNNING: StepState.RUNNING,
+    State.DONE: StepState.DONE,
+    State.FAILED: StepState.FAILED,
+}
+MOVING = frozenset(
+    {WorkspaceState.REQUESTED, WorkspaceState.PROVISIONING, WorkspaceState.RESIZING, WorkspaceState.DELETING}
+)
+PHASES = {
+    "Running": (Tone.OK, "Running", False),
+    "Pending": (Tone.WARN, "Pending", True),
+    "Succeeded": (Tone.OFF, "Done", False),
+    "Failed": (Tone.BAD, "Failed", False),
+    "Refused": (Tone.WARN, "Refused", False),
+}
+CONDITION_TONES = {Status.TRUE: Tone.OK, Status.FALSE: Tone.BAD, Status.UNKNOWN: Tone.WAIT}
+SHARED = (("cpu", "vCPU", ""), ("memory", "Memory", "GiB"), ("storage", "Storage", "GiB"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a list. Amounts are None for roles that see no money."""
+
+    url: str
+    name: str
+    tone: StateTone
+    word: str
+    holds: str
+    site: str
+    created_by: str
+    created_at: datetime
+    lease_ends_at: datetime
+    ends_soon: bool
+    per_hour: Decimal | None
+    month: Decimal | None
+
+
+@dataclass(frozen=True)
+class PodRow:
+    name: str
+    tone: Tone
+    word: str
+    waiting: bool
+    gpus: str
+    node: str
+    age: str
+    why: str
+
+
+@dataclass(frozen=True)
+class ConditionRow:
+    name: str
+    tone: Tone
+    text: str
+    remedy: str
+    since: datetime
+
+
+@dataclass(frozen=True)
+class OperationShown:
+    title: str
+    asked_by: str
+    asked_at: datetime
+    open: bool
+    progress: str
+    steps: tuple[TimelineStep, ...]
+    note: str
+    earlier: tuple[str, ...]
+
+
+def look_of(workspace: Workspace) -> tuple[StateTone, str]:
+    look = MACHINE.looks[WorkspaceState(workspace.state)]
+    return look.tone, look.label
+
+
+def url_of(workspace: Workspace) -> str:
+    return reverse("frontend:workspace", args=[workspace.project.slug, workspace.pk])
+
+
+def holds_of(workspace: Workspace) -> str:
+    """`4 → 6 × H100 SXM, 2 × A100, 500 GiB`: what is there, and where it goes."""
+    parts = [_holding(item, workspace) for item in workspace.flavors.all() if item.count or item.confirmed]
+    if workspace.storage_gib:
+        parts.append(f"{workspace.storage_gib:,} GiB")
+    return ", ".join(parts) or "nothing"
+
+
+def _holding(item: WorkspaceFlavor, workspace: Workspace) -> str:
+    changing = workspace.state == WorkspaceState.RESIZING and item.count != item.confirmed
+    count = f"{item.confirmed} → {item.count}" if changing else str(item.count or item.confirmed)
+    return f"{count} × {item.flavor.name}"
+
+
+def per_hour_of(workspace: Workspace, prices: Mapping[tuple[Any, Metered], Price]) -> Decimal | None:
+    """What the wanted counts cost per hour; None while a price is missing."""
+    total = Decimal(0)
+    for item in workspace.flavors.all():
+        held = prices.get((item.flavor_id, Metered.GPU_HELD))
+        if held is None:
+            return None
+        total += held.per_hour * item.count * item.flavor.gpus
+        for meter, amount in (
+            (Metered.VCPU_HELD, item.flavor.vcpus),
+            (Metered.MEMORY_HELD, item.flavor.memory_gib),
+        ):
+            shared = prices.get((None, meter))
+            total += shared.per_hour * amount * item.count if shared else 0
+    storage = prices.get((None, Metered.STORAGE_HELD))
+    return total + (storage.per_hour * workspace.storage_gib if storage else 0)
+
+
+def row_of(
+    workspace: Workspace,
+    *,
+    now: datetime,
+    prices: Mapping[tuple[Any, Metered], Price] | None = None,
+    costs: Mapping[Any, Decimal] | None = None,
+) -> Row:
+    tone, word = look_of(workspace)
+    gone = workspace.state == WorkspaceState.DELETED
+    return Row(
+        url=url_of(workspace),
+        name=workspace.name,
+        tone=tone,
+        word=word,
+        holds=holds_of(workspace),
+        site=workspace.site.slug,
+        created_by=workspace.created_by.username,
+        created_at=workspace.created_at,
+        lease_ends_at=workspace.lease_ends_at,
+        ends_soon=not gone and workspace.lease_ends_at - now < SOON,
+        per_hour=None if prices is None else (Decimal(0) if gone else per_hour_of(workspace, prices)),
+        month=None if costs is None else costs.get(workspace.pk, Decimal(0)),
+    )
+
+
+def operation_of(
+    views: Sequence[OperationView], *, now: datetime, retry_url: str = ""
+) -> OperationShown | None:
+    """The newest operation with its steps on one axis; the earlier ones in a line each."""
+    if not views:
+        return None
+    newest = views[0]
+    row = newest.operation
+    steps = tuple(_step(view, row.requested_at, now, retry_url) for view in newest.steps)
+    known = [view for view in newest.steps if view.usual_seconds is not None]
+    site_note = "Duration / usual: the median of the last 30 days at this site." if known else ""
+    return OperationShown(
+        title=f"{OperationKind(row.kind).label}: {row.summary}"
+        if row.summary
+        else OperationKind(row.kind).label,
+        asked_by=row.requested_by,
+        asked_at=row.requested_at,
+        open=row.finished_at is None,
+        progress=_progress(newest, now),
+        steps=steps,
+        note=site_note,
+        earlier=tuple(_earlier(view) for view in views[1:4]),
+    )
+
+
+def _earlier(view: OperationView) -> str:
+    row = view.operation
+    kind = OperationKind(row.kind).label.lower()
+    if row.finished_at is None:
+        return kind
+    took = formats.duration(row.finished_at - row.requested_at)
+    return f"{kind} in {took}" if row.succeeded else f"{kind}, not done after {took}"
+
+
+def _progress(view: OperationView, now: datetime) -> str:
+    row = view.operation
+    if row.finished_at is not None:
+        took = formats.duration(row.finished_at - row.requested_at)
+        return f"done in {took}" if row.succeeded else f"not done after {took}"
+    done = sum(1 for item in view.steps if item.step.state == State.DONE)
+    place = f"Step {min(done + 1, len(view.steps))} of {len(view.steps)}"
+    remaining = view.remaining_seconds
+    if remaining is None:
+        return place
+    running = next((item.step for item in view.steps if item.step.state == State.RUNNING), None)
+    spent = (now - running.started_at).total_seconds() if running and running.started_at else 0.0
+    return f"{place} · about {formats.duration(max(round(remaining - spent), 1))} left"
+
+
+def _step(view: StepView, origin: datetime, now: datetime, retry_url: str) -> TimelineStep:
+    step = view.step
+    state = STEP_STATES[State(step.state)]
+    started = max((step.started_at - origin).total_seconds(), 0.0) if step.started_at else 0.0
+    ended = step.finished_at or (now if state is not StepState.TODO else None)
+    seconds = max((ended - step.started_at).total_seconds(), 0.0) if ended and step.started_at else 0.0
+    tries = f"try {step.attempts}" if step.attempts > 1 and state is not StepState.DONE else ""
+    return TimelineStep(
+        name=step.label,
+        state=state,
+        started=started,
+        seconds=seconds,
+        usual=view.usual_seconds,
+        note=" · ".join(part for part in (step.detail, tries) if part),
+        retry_url=retry_url if state is StepState.FAILED else "",
+    )
+
+
+def meters_of(workspace: Workspace) -> tuple[Meter, ...]:
+    """What the site enforces: in use, held and not in use, and what arrives with a resize."""
+    hard: Mapping[str, int] = workspace.observed.get("hard", {})
+    used: Mapping[str, int] = workspace.observed.get("used", {})
+    names: dict[str, str] = {}
+    wanted: dict[str, int] = {"storage": workspace.storage_gib}
+    for item in workspace.flavors.all():
+        flavor = item.flavor
+        names.setdefault(flavor.pool.resource_name, flavor.pool.gpu_type.name)
+        amounts = {
+            flavor.pool.resource_name: flavor.gpus,
+            "cpu": flavor.vcpus,
+            "memory": flavor.memory_gib,
+        }
+        for key, amount in amounts.items():
+            wanted[key] = wanted.get(key, 0) + amount * item.count
+    rows = [(key, name, "") for key, name in names.items()] + list(SHARED)
+    shown = [_meter(key, name, unit, hard, used, wanted) for key, name, unit in rows]
+    return tuple(meter for meter in shown if meter is not None)
+
+
+def _meter(
+    key: str,
+    name: str,
+    unit: str,
+    hard: Mapping[str, int],
+    used: Mapping[str, int],
+    wanted: Mapping[str, int],
+) -> Meter | None:
+    limit, asked = hard.get(key, 0), wanted.get(key, 0)
+    if not limit and not asked:
+        return None
+    taken = used.get(key, 0)
+    coming = max(asked - limit, 0)
+    then = f", then {asked:,}" if asked != limit else ""
+    words = f"{taken:,} in use of {limit:,}{then}{f' {unit}' if unit else ''}"
+    return Meter(
+        used=min(taken, limit),
+        held=max(limit - taken, 0),
+        asked=coming,
+        limit=max(limit + coming, taken),
+        label=name,
+        text=words,
+    )
+
+
+def pods_of(workspace: Workspace, *, now: datetime) -> tuple[PodRow, ...]:
+    names = {
+        item.flavor.pool.resource_name: item.flavor.pool.gpu_type.name for item in workspace.flavors.all()
+    }
+    rows = workspace.observed.get("consumers", [])
+    return tuple(_pod(row, names, now) for row in rows)
+
+
+def _pod(row: Mapping[str, Any], names: Mapping[str, str], now: datetime) -> PodRow:
+    phase = str(row.get("phase", ""))
+    tone, word, waiting = PHASES.get(phase, (Tone.WAIT, phase or "Unknown", True))
+    gpus = ", ".join(f"{n} × {names.get(key, key)}" for key, n in (row.get("gpus") or {}).items() if n)
+    created = row.get("created_at")
+    age = formats.duration(now - datetime.fromisoformat(created)) if created else formats.NONE
+    why = str(row.get("waiting_for") or "")
+    return PodRow(
+        str(row.get("name", "")), tone, word, waiting, gpus or "none", str(row.get("node") or ""), age, why
+    )
+
+
+def pods_said(pods: Sequence[PodRow]) -> str:
+    """`4 running, 1 pending`: every word once, in the order of the list."""
+    counts: dict[str, int] = {}
+    for pod in pods:
+        counts[pod.word.lower()] = counts.get(pod.word.lower(), 0) + 1
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+def conditions_of(workspace: Workspace) -> tuple[ConditionRow, ...]:
+    return tuple(
+        ConditionRow(
+            name=words_of(item.type),
+            tone=CONDITION_TONES[item.status],
+            text=item.message or words_of(item.reason),
+            remedy=item.remedy,
+            since=item.since,
+        )
+        for item in conditions_read(workspace.conditions)
+    )
+
+
+def words_of(camel: str) -> str:
+    """`QuotaInSync` is `Quota in sync`."""
+    text = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in camel).strip()
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,18 @@
+"""Answers to htmx requests that are only a message: the page stays as it is."""
+
+import json
+
+from django.http import HttpResponse
+
+
+def header(*, tone: str, title: str, text: str = "", undo: str = "", label: str = "") -> str:
+    """The value of `HX-Trigger` that shows a toast; `undo` is posted to by its button."""
+    toast = {"tone": tone, "title": title, "text": text, "undo": undo, "label": label}
+    return json.dumps({"toast": {name: value for name, value in toast.items() if value}})
+
+
+def answer(
+    *, tone: str, title: str, text: str = "", undo: str = "", label: str = "", status: int = 204
+) -> HttpResponse:
+    headers = {"HX-Trigger": header(tone=tone, title=title, text=text, undo=undo, label=label)}
+    return HttpResponse(status=status, headers=headers)

@@ -1,0 +1,196 @@
+"""Where people land, and the home of a project."""
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import NoReverseMatch, reverse
+
+from billing.months import month_span
+from billing.selectors import burn_per_hour, statement
+from frontend import formats
+from frontend.components import Stat, Tone
+from frontend.nav import Crumb
+from frontend.place import ProjectPlace, place_of, project_page
+from frontend.presenters import limits, money
+from frontend.presenters.events import transition_words
+from frontend.presenters.workspaces import look_of, url_of
+from frontend.views.workspaces import list_urls, rows_context
+from gpuaas.core import clock
+from gpuaas.workspaces.models import Workspace, WorkspaceTransition
+from gpuaas.workspaces.selectors import workspaces_for
+from gpuaas.workspaces.states import LIVE, WorkspaceState
+from tenants.roles import Permission
+
+SHOWN = 12
+EVENTS = 8
+NEEDS = 5
+SOON = timedelta(days=3)
+FOUND = 8
+
+
+@login_required
+def root(request: HttpRequest) -> HttpResponse:
+    place = place_of(request)
+    operator = Permission.PLATFORM_VIEW in place.actor.on_platform()
+    if operator:
+        for name in ("frontend:operator", "operator:overview"):
+            try:
+                return redirect(reverse(name))
+            except NoReverseMatch:
+                continue
+    if place.project is None:
+        return render(request, "home/empty.html", {"operator": operator})
+    return redirect(reverse("frontend:home", args=[place.project.slug]))
+
+
+@login_required
+def new_workspace(request: HttpRequest) -> HttpResponse:
+    """An address without a project, for links from outside: the project last looked at."""
+    place = place_of(request)
+    if place.project is None:
+        return redirect("frontend:root")
+    return redirect(reverse("frontend:workspace_new", args=[place.project.slug]))
+
+
+@project_page(Permission.PROJECT_VIEW)
+def project_home(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+    now = clock.now()
+    may_look = here.can(Permission.WORKSPACE_VIEW)
+    found = (
+        list(workspaces_for(actor=here.actor, project=here.project, states=LIVE)[: SHOWN + 1])
+        if may_look
+        else []
+    )
+    in_use = limits.gpus_in_use(actor=here.actor, project=here.project)
+    rows = limits.limit_rows(project=here.project, in_use=in_use)
+    context: dict[str, Any] = {
+        "place": here,
+        "more": len(found) > SHOWN,
+        "limit_rows": rows,
+        "needs": needs_of(found, here, now),
+        "events": recent(here) if may_look else [],
+        "crumbs": (Crumb("Home"),),
+        **list_urls(here),
+        **rows_context(found[:SHOWN], here),
+        **money_of(here, now),
+    }
+    context["stats"] = stats_of(rows, in_use, context)
+    return render(request, "home/project.html", context)
+
+
+def money_of(here: ProjectPlace, now: datetime) -> dict[str, Any]:
+    """The running month: so far, per hour, expected, and its days. Empty where there are no prices or no right."""
+    if not here.can(Permission.BILLING_VIEW):
+        return {}
+    with money.Unpriced():
+        sheet = statement(actor=here.actor, project=here.project, now=now)
+        per_hour = burn_per_hour(actor=here.actor, project=here.project, now=now)
+        month = money.month_shown(sheet.month, now=now)
+        rest = Decimal(int((month_span(sheet.month).ends_at - now).total_seconds())) / money.HOUR
+        sign = formats.SIGNS.get(sheet.currency, f"{sheet.currency} ")
+        values = money.days_by_workspace(project=here.project, month=sheet.month, now=now)
+        chart = money.day_chart(
+            month=month,
+            names=money.largest_first(values),
+            values=values,
+            per_hour=per_hour,
+            now=now,
+            sign=sign,
+        )
+        expected = sheet.total + (per_hour * rest).quantize(Decimal("0.01"))
+        found = {"statement": sheet, "burn": per_hour, "expected": expected, "month": month}
+        return {**found, "chart": chart if values else None}
+    return {}
+
+
+def stats_of(rows: Any, in_use: dict[str, int], context: dict[str, Any]) -> tuple[Stat, ...]:
+    held = sum(row.line.used for row in rows if row.line.resource.startswith("gpu:"))
+    used = sum(in_use.values())
+    stats = [Stat("GPUs held", f"{held:,}", note=f"{used:,} in use now")]
+    if "statement" not in context:
+        return (*stats, Stat("Cost", formats.NONE, note="no prices yet"))
+    sheet, month = context["statement"], context["month"]
+    name = f"{month.first:%B}"
+    missing = len(sheet.quarantined)
+    return (
+        *stats,
+        Stat("Running now", formats.money(context["burn"], sheet.currency), "per hour"),
+        Stat(
+            f"{name} so far",
+            formats.money(sheet.total, sheet.currency),
+            note=f"{missing} lines have no price yet"
+            if missing
+            else f"since {month.period.split(' to ')[0]} {month.first:%b}",
+            tone=Tone.WARN if missing else None,
+            url=reverse("frontend:statement", args=[context["place"].project.slug, month.slug]),
+        ),
+        Stat(
+            f"{name} expected", formats.money(context["expected"], sheet.currency), note="if nothing changes"
+        ),
+    )
+
+
+def needs_of(found: list[Workspace], here: ProjectPlace, now: datetime) -> list[dict[str, str]]:
+    """What waits for a person: failures first, then leases about to end."""
+    needs = []
+    for row in found:
+        url = url_of(row)
+        if row.state == WorkspaceState.FAILED:
+            text = row.failure or "The site refused it."
+            needs.append(
+                {"tone": "bad", "title": f"{row.name} failed", "text": text, "url": url, "label": "Look"}
+            )
+        elif row.lease_ends_at - now < SOON:
+            ends = f"{formats.when(row.lease_ends_at, here.zone)}. Then everything in it is deleted."
+            title = f"{row.name} ends {formats.ago(row.lease_ends_at, now)}"
+            needs.append({"tone": "warn", "title": title, "text": ends, "url": url, "label": "Extend"})
+    return sorted(needs, key=lambda need: need["tone"] != "bad")[:NEEDS]
+
+
+def recent(here: ProjectPlace) -> list[dict[str, Any]]:
+    rows = WorkspaceTransition.objects.filter(subject__project=here.project).order_by("-pk")
+    return [
+        {
+            "at": row.at,
+            "actor": row.actor,
+            "name": row.subject.name,
+            "url": url_of(row.subject),
+            "text": transition_words(row),
+        }
+        for row in rows.select_related("subject__project")[:EVENTS]
+    ]
+
+
+@login_required
+def search(request: HttpRequest) -> JsonResponse:
+    """Workspaces and projects by name, for the palette."""
+    place = place_of(request)
+    text = request.GET.get("q", "").strip()[:80]
+    if len(text) < 2:
+        return JsonResponse([], safe=False)
+    found = [
+        {
+            "label": row.name,
+            "note": f"{row.project.slug}, {look_of(row)[1].lower()}",
+            "group": "Workspaces",
+            "icon": "stack-2",
+            "url": url_of(row),
+        }
+        for row in workspaces_for(actor=place.actor, states=LIVE, search=text)[:FOUND]
+    ]
+    found += [
+        {
+            "label": project.slug,
+            "note": project.name,
+            "group": "Projects",
+            "icon": "folder",
+            "url": reverse("frontend:home", args=[project.slug]),
+        }
+        for project in place.projects
+        if text.lower() in f"{project.slug} {project.name}".lower()
+    ][:FOUND]
+    return JsonResponse(found, safe=False)

@@ -1,0 +1,224 @@
+"""Asking for a workspace: the form, and the answer that comes while it is typed."""
+
+import secrets
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from frontend.forms import refuse
+from frontend.forms.workspaces import COUNT_MAX, STORAGE_MAX, RequestForm
+from frontend.nav import Crumb
+from frontend.place import ProjectPlace, project_page
+from frontend.presenters import answer, offers
+from frontend.presenters.limits import gpus_in_use
+from frontend.presenters.workspaces import url_of
+from frontend.views.usage import crumbs
+from gpuaas.catalog.models import Flavor
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, GpuaasError, Invalid
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import workspace_request
+from gpuaas.workspaces.states import LIVE, AccessRole
+from tenants.roles import Permission
+
+ASKED = "requests_made"
+KEPT = 20
+AGAIN = timedelta(seconds=60)
+
+
+@project_page(Permission.WORKSPACE_CREATE)
+def new(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+    if request.method == "POST":
+        return create(request, here)
+    return draw(request, here, RequestForm(initial=start(request)))
+
+
+def start(request: HttpRequest) -> dict[str, Any]:
+    """Links may name a flavor and a count, as the catalog and other pages do."""
+    count = request.GET.get("count", "1")
+    return {
+        "flavor": request.GET.get("flavor", "")[:64],
+        "count": count if count.isdigit() else "1",
+        "storage_gib": 100,
+        "lease": "28",
+        "token": secrets.token_urlsafe(16),
+    }
+
+
+def create(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+    """Refusals land beside their field with everything else kept; a second press of the button is the first one."""
+    form = RequestForm(request.POST)
+    token = str(request.POST.get("token", ""))[:64]
+    made = _made_before(request, here, token)
+    if made is not None:
+        return redirect(url_of(made))
+    if form.is_valid():
+        row = _request_or_refuse(here, form)
+        if row is not None:
+            _remember(request, token, row)
+            return redirect(url_of(row))
+    return draw(request, here, form, status=422)
+
+
+def _request_or_refuse(here: ProjectPlace, form: RequestForm) -> Workspace | None:
+    data = form.cleaned_data
+    people = [(here.user.username, AccessRole.ADMIN.value)]
+    people += [(name, AccessRole.EDIT.value) for name in form.member_names() if name != here.user.username]
+    try:
+        return workspace_request(
+            actor=here.actor,
+            project=here.project,
+            name=data["name"],
+            items=[(data["flavor"], data["count"])],
+            storage_gib=data["storage_gib"] or 0,
+            lease_ends_at=form.lease_end(now=clock.now()),
+            members=people,
+        )
+    except (Invalid, Conflict) as error:
+        twin = _pressed_twice(here, data, error)
+        if twin is None:
+            refuse(form, error, fields=_fields(error), default="count")
+        return twin
+
+
+def _fields(error: GpuaasError) -> dict[str, str]:
+    """The service speaks of items; on the form that is the count where it is about the number, else the flavor."""
+    about_count = "count of" in error.message
+    return {"items": "count" if about_count else "flavor", "lease_ends_at": "lease_ends_at"}
+
+
+def _pressed_twice(here: ProjectPlace, data: Mapping[str, Any], error: GpuaasError) -> Workspace | None:
+    """The name is taken by what this person asked for a moment ago: two presses met before the first had answered."""
+    if error.detail.get("field") != "name":
+        return None
+    rows = Workspace.objects.select_related("project").filter(
+        project=here.project,
+        name=data["name"],
+        created_by=here.user,
+        created_at__gte=clock.now() - AGAIN,
+        state__in=LIVE,
+        flavors__flavor__slug=data["flavor"],
+        flavors__count=data["count"],
+    )
+    return rows.first()
+
+
+def _made_before(request: HttpRequest, here: ProjectPlace, token: str) -> Workspace | None:
+    made = request.session.get(ASKED, {}).get(token) if token else None
+    if made is None:
+        return None
+    return Workspace.objects.select_related("project").filter(pk=made, project=here.project).first()
+
+
+def _remember(request: HttpRequest, token: str, row: Workspace) -> None:
+    if token:
+        kept = list(request.session.get(ASKED, {}).items())[-KEPT:]
+        request.session[ASKED] = dict([*kept, (token, str(row.pk))])
+
+
+def draw(request: HttpRequest, here: ProjectPlace, form: RequestForm, *, status: int = 200) -> HttpResponse:
+    every = offers.offers_of(here.project)
+    source: Mapping[str, Any] = request.POST if form.is_bound else form.initial
+    wanted = {name: request.GET.get(name, "") for name in offers.FILTERS}
+    context = {
+        "place": here,
+        "form": form,
+        "every": len(every),
+        "offers": offers.filtered(every, wanted),
+        "choices": offers.choices_of(every, wanted),
+        "chosen": str(source.get("flavor", "")),
+        "answer": answer_for(here, source),
+        "urls": urls_of(here),
+        "may_set_limits": here.can(Permission.PLATFORM_MANAGE),
+        "crumbs": (
+            *crumbs(here, "Workspaces", reverse("frontend:workspaces", args=[here.project.slug])),
+            Crumb("New"),
+        ),
+    }
+    return render(request, "catalog/request.html", context, status=status)
+
+
+def urls_of(here: ProjectPlace) -> dict[str, str]:
+    slug = here.project.slug
+    return {
+        "new": reverse("frontend:workspace_new", args=[slug]),
+        "answer": reverse("frontend:workspace_answer", args=[slug]),
+        "flavors": reverse("frontend:workspace_flavors", args=[slug]),
+        "workspaces": reverse("frontend:workspaces", args=[slug]),
+    }
+
+
+@project_page(Permission.WORKSPACE_CREATE)
+def flavors(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+    """The rows that fit the filters; the chosen one stays chosen."""
+    wanted = {name: request.GET.get(name, "") for name in offers.FILTERS}
+    found = offers.filtered(offers.offers_of(here.project), wanted)
+    context = {"offers": found, "chosen": request.GET.get("flavor", "")}
+    return render(request, "catalog/_flavors.html", context)
+
+
+@require_POST
+@project_page(Permission.WORKSPACE_CREATE)
+def answer_now(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+    """`take` is the answer's own button: it sets the count to what fits."""
+    source: dict[str, Any] = request.POST.dict()
+    take = request.GET.get("take", "")
+    if take.isdigit():
+        source["count"] = take
+    context: dict[str, Any] = {"answer": answer_for(here, source), "urls": urls_of(here)}
+    if take.isdigit():
+        form = RequestForm(initial=source)
+        context["form"] = form
+    return render(request, "catalog/_answer.html", context)
+
+
+def answer_for(here: ProjectPlace, source: Mapping[str, Any]) -> answer.Answer:
+    now = clock.now()
+    count, storage = whole(source.get("count")), whole(source.get("storage_gib") or 0)
+    asked = answer.Asked(
+        project=here.project,
+        flavor=flavor_of(str(source.get("flavor", ""))),
+        count=count if count is not None and 0 < count <= COUNT_MAX else None,
+        storage_gib=storage or 0,
+        lease_ends_at=lease_of(source, now),
+        name=str(source.get("name", ""))[:40],
+        people=people_of(here, str(source.get("members", ""))),
+        in_use=gpus_in_use(actor=here.actor, project=here.project),
+        problem=problem_of(count, storage),
+    )
+    return answer.answer_of(asked, now=now, take_url=urls_of(here)["answer"])
+
+
+def problem_of(count: int | None, storage: int | None) -> str:
+    if count is None or count < 1 or count > COUNT_MAX:
+        return f"The count is a whole number from 1 to {COUNT_MAX:,}."
+    if storage is None or not 0 <= storage <= STORAGE_MAX:
+        return f"Storage is a whole number of GiB from 0 to {STORAGE_MAX:,}."
+    return ""
+
+
+def whole(value: Any) -> int | None:
+    text = str(value).strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else None
+
+
+def flavor_of(slug: str) -> Flavor | None:
+    return next((flavor for flavor in offers.flavors_offered() if flavor.slug == slug), None)
+
+
+def lease_of(source: Mapping[str, Any], now: datetime) -> datetime | None:
+    """Unreadable dates answer without a sum to the end of the lease; the form says what is wrong with them."""
+    form = RequestForm({"lease": source.get("lease", ""), "lease_ends_at": source.get("lease_ends_at", "")})
+    form.is_valid()
+    found = form.lease_end(now=now)
+    return found if found is not None and found > now else None
+
+
+def people_of(here: ProjectPlace, text: str) -> list[str]:
+    names = [name for name in dict.fromkeys(text.replace(",", " ").split()) if name != here.user.username]
+    return [f"{here.user.username} (admin)", *(f"{name[:40]} (edit)" for name in names[:5])]

@@ -1,0 +1,190 @@
+"""Usage and cost of one project: a month by workspace, by GPU type and by day, down to the intervals."""
+
+import csv
+import uuid
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from django.core.paginator import Paginator
+from django.db.models import F, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from billing.months import month_of, month_parse, month_span
+from billing.selectors import burn_per_hour, cost_by_workspace, statement
+from frontend.formats import SIGNS, full_when
+from frontend.nav import Crumb
+from frontend.place import ProjectPlace, project_page
+from frontend.presenters import money
+from gpuaas.core import clock
+from gpuaas.core.errors import Invalid
+from gpuaas.metering.models import UsageInterval
+from gpuaas.workspaces.selectors import workspace_get_for
+from tenants.roles import Permission
+
+VIEWS = (("workspace", "By workspace"), ("type", "By GPU type"), ("day", "By day"))
+ROWS = 50
+
+
+def month_asked(request: HttpRequest, now: datetime) -> date:
+    """The month of the query, the running one where it says nothing or nonsense (a page is not an API)."""
+    try:
+        return min(month_parse(request.GET.get("month", "")), month_of(now))
+    except Invalid:
+        return month_of(now)
+
+
+@project_page(Permission.BILLING_VIEW)
+def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+    now = clock.now()
+    first = month_asked(request, now)
+    month = money.month_shown(first, now=now)
+    view = request.GET.get("by", "workspace")
+    context: dict[str, Any] = {
+        "place": here,
+        "month": month,
+        "view": view if view in dict(VIEWS) else "workspace",
+        "views": VIEWS,
+        "crumbs": crumbs(here, "Usage and cost"),
+        "unpriced": True,
+    }
+    with money.Unpriced():
+        sheet = statement(actor=here.actor, project=here.project, month=first, now=now)
+        context |= {"unpriced": False, "statement": sheet, "groups": money.groups_of(sheet)}
+        context["gpu_hours"] = money.hours_of(sheet.gpu_seconds)
+        if context["view"] == "workspace":
+            spent = cost_by_workspace(actor=here.actor, project=here.project, month=first, now=now)
+            context["rows"] = [{"cost": row, "hours": money.hours_of(row.gpu_seconds)} for row in spent]
+        if context["view"] == "day":
+            context["chart"] = chart_of(here, month, now, sheet.currency)
+    return render(request, "billing/usage.html", context)
+
+
+def chart_of(here: ProjectPlace, month: money.Month, now: datetime, currency: str) -> Any:
+    values = money.days_by_workspace(project=here.project, month=month.first, now=now)
+    burn = burn_per_hour(actor=here.actor, project=here.project, now=now) if month.running else Decimal(0)
+    return money.day_chart(
+        month=month,
+        names=money.largest_first(values),
+        values=values,
+        per_hour=burn,
+        now=now,
+        sign=SIGNS.get(currency, f"{currency} "),
+    )
+
+
+@project_page(Permission.BILLING_VIEW)
+def intervals(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
+    """What a workspace's amount is made of: who held what, from when until when, in whole seconds."""
+    now = clock.now()
+    month = money.month_shown(month_asked(request, now), now=now)
+    row = workspace_get_for(actor=here.actor, workspace_id=workspace, permission=Permission.WORKSPACE_VIEW)
+    found = _intervals(here, month.first).filter(workspace=row)
+    page = Paginator(found, ROWS).get_page(request.GET.get("page"))
+    context = {
+        "place": here,
+        "month": month,
+        "workspace": row,
+        "page": page,
+        "rows": [(item, int(((item.ended_at or now) - item.started_at).total_seconds())) for item in page],
+        "crumbs": (
+            *crumbs(here, "Usage and cost", reverse("frontend:usage", args=[here.project.slug])),
+            Crumb(row.name),
+        ),
+    }
+    return render(request, "billing/intervals.html", context)
+
+
+def _intervals(here: ProjectPlace, first: date) -> QuerySet[UsageInterval]:
+    span = month_span(first)
+    rows = UsageInterval.objects.filter(project=here.project, started_at__lt=span.ends_at)
+    open_or_later = rows.filter(ended_at__isnull=True) | rows.filter(ended_at__gt=span.starts_at)
+    return open_or_later.select_related("flavor", "workspace", "site").order_by(F("started_at").desc(), "-pk")
+
+
+@project_page(Permission.BILLING_VIEW)
+def usage_csv(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+    """Every interval of the month, as metered: seconds are whole, times are UTC."""
+    first = month_asked(request, clock.now())
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="usage-{here.project.slug}-{first:%Y-%m}.csv"'
+    writer = csv.writer(response)
+    writer.writerow(
+        ["workspace", "consumer", "site", "flavor", "meter", "quantity", "started_at", "ended_at", "ended_by"]
+    )
+    for row in _intervals(here, first).iterator(chunk_size=2000):
+        ended = row.ended_at.isoformat() if row.ended_at else ""
+        flavor = row.flavor.slug if row.flavor else ""
+        cells = [row.workspace.name, row.consumer_name, row.site.slug, flavor, row.meter, row.quantity]
+        writer.writerow([*map(safe, cells), row.started_at.isoformat(), ended, row.ended_by])
+    return response
+
+
+@project_page(Permission.BILLING_VIEW)
+def statement_csv(request: HttpRequest, here: ProjectPlace, month: str) -> HttpResponse:
+    del request
+    sheet = statement(actor=here.actor, project=here.project, month=month_parse(month), now=clock.now())
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="statement-{here.project.slug}-{month}.csv"'
+    writer = csv.writer(response)
+    writer.writerow(
+        [
+            "project",
+            "line",
+            "meter",
+            "price_class",
+            "unit_seconds",
+            "unit_price",
+            "amount",
+            "currency",
+            "status",
+        ]
+    )
+    for cell in sheet.lines:
+        name = cell.flavor or cell.resource
+        figures = [cell.unit_seconds, cell.unit_price, cell.amount]
+        words = [cell.project, name, cell.meter, cell.price_class]
+        writer.writerow([*map(safe, words), *figures, sheet.currency, cell.status])
+    return response
+
+
+def safe(value: object) -> object:
+    """A spreadsheet must not run what a tenant named a pod."""
+    text = str(value)
+    return (
+        f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} and not isinstance(value, int) else value
+    )
+
+
+@project_page(Permission.BILLING_VIEW)
+def project_statement(request: HttpRequest, here: ProjectPlace, month: str) -> HttpResponse:
+    now = clock.now()
+    first = month_parse(month)
+    sheet = statement(actor=here.actor, project=here.project, month=first, now=now)
+    context = {
+        "place": here,
+        "organization": here.project.organization,
+        "crumbs": (*crumbs(here, "Statements"), Crumb(f"{first:%B %Y}")),
+        "csv_url": reverse("frontend:statement_csv", args=[here.project.slug, month]),
+        "usage_url": f"{reverse('frontend:usage', args=[here.project.slug])}?month={month}",
+        **statement_context(sheet, now, here),
+    }
+    return render(request, "billing/statement.html", context)
+
+
+def statement_context(sheet: Any, now: datetime, here: Any) -> dict[str, Any]:
+    """What both the project's and the organization's statement draw."""
+    return {
+        "statement": sheet,
+        "groups": money.groups_of(sheet),
+        "month": money.month_shown(sheet.month, now=now),
+        "gpu_hours": money.hours_of(sheet.gpu_seconds),
+        "as_of": full_when(sheet.as_of, here.zone),
+    }
+
+
+def crumbs(here: ProjectPlace, label: str, url: str = "") -> tuple[Crumb, ...]:
+    home = reverse("frontend:home", args=[here.project.slug])
+    return (Crumb(here.project.slug, home), Crumb(label, url))
