@@ -46,6 +46,7 @@ POLL_SECONDS = (1.0, 2.0)
 
 def run(workspace_id: uuid.UUID) -> None:
     """Bring one workspace as far as it gets now. Safe to call at any time, by any number of processes."""
+    outside_transaction()
     row = leases.claim(Workspace, workspace_id, now=clock.now(), seconds=CLAIM_SECONDS)
     if row is None:
         return
