@@ -1,11 +1,28 @@
-"""The nightly proof that counters equal the sum of reservations."""
+"""Capacity follows every probe of a site; nightly proof that counters equal the sum of reservations."""
+
+import uuid
 
 import structlog
 from celery import shared_task
 
+from gpuaas.catalog.models import Site
+from quotas import services
+from quotas.observed import capacity_observed
 from quotas.selectors import counters_mismatches
 
 log = structlog.get_logger(__name__)
+
+
+@shared_task(name="quotas.capacity_sync")
+def capacity_sync(site_id: str) -> None:
+    """Poked after every probe; a site that is gone meanwhile is left alone."""
+    site = Site.objects.filter(pk=uuid.UUID(site_id)).first()
+    if site is not None:
+        services.capacity_sync(
+            site=site,
+            healthy=capacity_observed(site=site),
+            oversubscription_percent=site.oversubscription_percent,
+        )
 
 
 @shared_task(name="quotas.counters_check")

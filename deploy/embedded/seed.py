@@ -6,8 +6,9 @@ the demo's projects limits for it.
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
+from uuid import UUID
 
 import django
 
@@ -34,7 +35,12 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuaas.settings.demo")
     django.setup()
     if options.lab:
-        attach("lab", "Lab", driver="kubernetes", credentials={"kubeconfig": options.lab.read_text(encoding="utf-8")})
+        attach(
+            "lab",
+            "Lab",
+            driver="kubernetes",
+            credentials={"kubeconfig": options.lab.read_text(encoding="utf-8")},
+        )
     else:
         people()
         sandbox()
@@ -84,5 +90,90 @@ def sandbox() -> None:
 
     if Site.objects.filter(slug="ber-1").exists():
         return
-    attach("ber-1", "Berlin 1", driver="sandbox", credentials={}, before_probe=lambda site_id: fleet_seed(site_id, slug="ber-1"))
+    attach(
+        "ber-1",
+        "Berlin 1",
+        driver="sandbox",
+        credentials={},
+        before_probe=lambda site_id: fleet_seed(site_id, slug="ber-1"),
+    )
     dials_set(Site.objects.get(slug="ber-1").pk, latency_ms=150, confirm_ms=800)
+
+
+def attach(
+    slug: str,
+    name: str,
+    *,
+    driver: str,
+    credentials: dict[str, str],
+    before_probe: Callable[[UUID], object] | None = None,
+) -> None:
+    """Make the site, or renew its credentials, look at it at once, and count what it may sell."""
+    from gpuaas.catalog.models import Site
+    from gpuaas.catalog.services import site_create, site_probe, site_update
+    from quotas.tasks import capacity_sync
+    from tenants.actors import SYSTEM
+
+    site = Site.objects.filter(slug=slug).first()
+    if site is None:
+        site = site_create(actor=SYSTEM, slug=slug, name=name, driver=driver, credentials=credentials)
+    else:
+        site_update(actor=SYSTEM, site=site, credentials=credentials, enabled=True)
+    if before_probe:
+        before_probe(site.pk)
+    site_probe(site.pk)
+    capacity_sync(str(site.pk))
+
+
+def offer() -> None:
+    """Sell and price every pool that has devices and no flavor yet."""
+    from billing.selectors import prices_at
+    from billing.services import rate_set
+    from gpuaas.catalog.models import Flavor, GpuPool
+    from gpuaas.catalog.services import pool_publish
+    from tenants.actors import SYSTEM
+
+    for pool in GpuPool.objects.filter(capacity__gt=0, flavors=None).select_related("gpu_type", "site"):
+        pool_publish(actor=SYSTEM, pool=pool)
+    priced = {(flavor_id, str(meter)) for flavor_id, meter in prices_at()}
+    for flavor in Flavor.objects.select_related("pool__gpu_type"):
+        if (flavor.pk, "gpu_held") not in priced:
+            rate_set(actor=SYSTEM, flavor=flavor, meter="gpu_held", price=price_of(flavor.pool.gpu_type.slug))
+    for meter, price in UNIT_PRICES.items():
+        if (None, meter) not in priced:
+            rate_set(actor=SYSTEM, flavor=None, meter=meter, price=price)
+
+
+def price_of(gpu_type: str) -> str:
+    """The first entry whose words are all in the GPU type's slug; shares and slices before whole devices."""
+    for part in ("mig", "shared", *GPU_PRICES):
+        if part in gpu_type:
+            return GPU_PRICES[part]
+    return "1.00"
+
+
+def limits() -> None:
+    """Each project may hold some of every GPU type; its organization twice that. What is there stays as it is."""
+    from gpuaas.catalog.models import GpuType
+    from quotas.models import Limit
+    from quotas.resources import gpu_resource
+    from quotas.services import limit_set
+    from tenants.actors import SYSTEM
+    from tenants.models import Project
+
+    types = [
+        gpu_resource(slug) for slug in GpuType.objects.filter(state="active").values_list("slug", flat=True)
+    ]
+    known = {(row.project_id or row.organization_id, row.resource) for row in Limit.objects.all()}
+    for project in Project.objects.filter(slug__in=LIMITS).select_related("organization"):
+        wanted = {**dict.fromkeys(types, LIMITS[project.slug]), **UNITS}
+        for resource, hard in wanted.items():
+            if (project.pk, resource) not in known:
+                limit_set(actor=SYSTEM, project=project, resource=resource, hard=hard)
+            if (project.organization_id, resource) not in known:
+                limit_set(actor=SYSTEM, organization=project.organization, resource=resource, hard=2 * hard)
+                known.add((project.organization_id, resource))
+
+
+if __name__ == "__main__":
+    main()
