@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 import structlog
-from django.db import DatabaseError, InterfaceError, close_old_connections, connections
+from django.db import DatabaseError, InterfaceError, close_old_connections, connection, connections
 
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
@@ -188,7 +188,7 @@ class SiteMeterRunner:
             now=clock.now(),
             lease_seconds=LEASE_SECONDS,
         )
-        close_old_connections()  # back to the pool: there may be more sites than connections
+        _connection_return()
         self._changes.note(events, applied.owners)
         self._tell()
         return next((event.cursor for event in reversed(events) if event.cursor), cursor)
@@ -215,6 +215,12 @@ def _is_due(batch: Batch, seconds: float) -> bool:
     if batch.has_news and not batch.listing:
         return seconds >= FLUSH_SECONDS or len(batch.events) >= FLUSH_EVENTS
     return seconds >= RENEW_SECONDS
+
+
+def _connection_return() -> None:
+    """Back to the pool between two flushes: there may be more sites than connections."""
+    if not connection.in_atomic_block:
+        close_old_connections()
 
 
 def _run(runner: SiteMeterRunner) -> None:
