@@ -17,6 +17,8 @@ from tests.factories.tenants import (
     UserFactory,
 )
 
+pytest_plugins = ["tests.lab.fixtures"]
+
 
 @pytest.fixture
 def organization(db: None) -> Organization:

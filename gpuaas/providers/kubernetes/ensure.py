@@ -6,7 +6,7 @@ The order is the point: what limits tenants stands, confirmed, before anybody ma
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from gpuaas.core.errors import Permanent, Unauthorized
+from gpuaas.core.errors import NotFound, Permanent, Unauthorized
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec
 from gpuaas.providers.kubernetes import access, guards, manifests, names, namespaces
 from gpuaas.providers.kubernetes.client import Api, Object
@@ -46,7 +46,7 @@ class Ensure:
         if found is not None and namespaces.is_terminating(found):
             return StepOutcome(done=False, detail="a namespace of this name is still being taken away")
         if found is None and step != "namespace":
-            return StepOutcome(done=False, detail="the namespace is not there (yet)")
+            raise NotFound(f"the namespace {self.spec.external_name} is not at the site; make it first")
         return steps[step]()
 
     def _namespace(self) -> StepOutcome:

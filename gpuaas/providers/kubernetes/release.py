@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpuaas.core.clock import now
-from gpuaas.core.errors import Permanent
+from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef
 from gpuaas.providers.kubernetes import access, namespaces
 from gpuaas.providers.kubernetes.client import Api, Object
@@ -78,7 +78,7 @@ class Release:
 
     def _gone(self, found: Object) -> StepOutcome:
         if not namespaces.is_terminating(found):
-            return StepOutcome(done=False, detail="the namespace is still there")
+            raise NotFound("nobody has asked the site to delete the namespace: do that step again")
         return StepOutcome(done=False, detail=namespaces.remaining(found))
 
 

@@ -38,12 +38,14 @@ def _relist(api: Api) -> Generator[UsageEvent, None, str]:
 
 
 def _watch(api: Api, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
+    """A quiet site sends no bookmark; that it closes the watch in good order proves as much."""
     for event in api.watch(PODS, version=cursor, seconds=seconds):
         if event["type"] == "BOOKMARK":
-            version = event["object"]["metadata"]["resourceVersion"]
-            yield UsageEvent(kind=UsageKind.BOOKMARK, at=now(), cursor=version)
+            cursor = event["object"]["metadata"]["resourceVersion"]
+            yield UsageEvent(kind=UsageKind.BOOKMARK, at=now(), cursor=cursor)
         elif _is_tenants(event["object"]):
             yield _event(KINDS[event["type"]], event["object"])
+    yield UsageEvent(kind=UsageKind.BOOKMARK, at=now(), cursor=cursor)
 
 
 def _event(kind: UsageKind, pod: Object) -> UsageEvent:

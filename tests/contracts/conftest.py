@@ -1,0 +1,55 @@
+"""Each test of this folder runs once for every driver: on the simulated site, and on the real control plane."""
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from gpuaas.providers.base import Connection, WorkspaceSpec
+from gpuaas.providers.sandbox.dials import dials_set
+from gpuaas.providers.sandbox.driver import SandboxDriver
+from gpuaas.providers.sandbox.fleet import fleet_seed
+from tests.contracts.rigs import KubernetesRig, Rig, SandboxRig, ref
+from tests.lab.fixtures import until
+
+Drive = Callable[[WorkspaceSpec], None]
+
+
+@pytest.fixture(params=["sandbox", pytest.param("kubernetes", marks=pytest.mark.lab)])
+def rig(request: pytest.FixtureRequest, db: None) -> Iterator[Rig]:
+    made = _sandbox() if request.param == "sandbox" else KubernetesRig(request.getfixturevalue("lab"))
+    yield made
+    made.clean_up()
+
+
+def _sandbox() -> SandboxRig:
+    connection = Connection(site_id=uuid.uuid4(), site_slug="ber-1", endpoint="", credentials={})
+    fleet_seed(connection.site_id, slug="ber-1")
+    dials_set(connection.site_id, confirm_ms=50, grace_ms=0, namespace_ms=100)
+    return SandboxRig(SandboxDriver(connection), connection.site_id)
+
+
+@pytest.fixture
+def provision(rig: Rig) -> Drive:
+    def run(spec: WorkspaceSpec) -> None:
+        for step in rig.driver.ensure_steps():
+            until(lambda key=step.key: rig.driver.ensure(spec, key).done, f"step {step.key} of ensure")
+
+    return run
+
+
+@pytest.fixture
+def release(rig: Rig) -> Drive:
+    def run(spec: WorkspaceSpec) -> None:
+        for step in rig.driver.release_steps():
+            until(lambda key=step.key: rig.driver.release(ref(spec), key).done, f"step {step.key} of release")
+
+    return run
+
+
+@pytest.fixture
+def ready(rig: Rig, provision: Drive) -> WorkspaceSpec:
+    """A workspace of two GPUs, alice (admin) and bob (edit) in it."""
+    spec = rig.spec()
+    provision(spec)
+    return spec

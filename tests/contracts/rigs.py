@@ -1,0 +1,226 @@
+"""What the contract suite needs of a driver's site beside the driver: to act as its tenants, and to break it."""
+
+import contextlib
+import re
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import yaml
+
+from gpuaas.core.errors import GpuaasError, Unavailable
+from gpuaas.core.ids import short
+from gpuaas.providers.base import Driver, GpuAmount, Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.driver import KubernetesDriver
+from gpuaas.providers.sandbox.dials import dials_set
+from gpuaas.providers.sandbox.driver import SandboxDriver
+from gpuaas.providers.sandbox.models import SandboxNamespace
+from gpuaas.providers.sandbox.pods import foreign_namespace, pod_create, pod_delete
+from tests.lab.fixtures import LabSite
+
+ALICE = Member(subject="u-alice", name="alice", role="admin")
+BOB = Member(subject="u-bob", name="bob", role="edit")
+CHARLIE = Member(subject="u-charlie", name="charlie", role="view")
+
+
+class Refused(Exception):
+    """The site said no to the tenant, in these words."""
+
+
+class Rig(ABC):
+    """A driver, its site, and tenants with the credentials that the driver gave them."""
+
+    def __init__(self, driver: KubernetesDriver | SandboxDriver, *, gpu: GpuAmount, unsold: str) -> None:
+        self.driver = driver
+        self.gpu = gpu
+        self.unsold = unsold
+        self._kubeconfigs: dict[tuple[str, str], str] = {}
+
+    def spec(self, *, gpus: int = 2, members: tuple[Member, ...] = (ALICE, BOB)) -> WorkspaceSpec:
+        made = uuid.uuid4()
+        return WorkspaceSpec(
+            id=made,
+            external_name=f"gpu-{short(made)}-contract",
+            project_slug="weather-lm",
+            organization_slug="climate",
+            gpus=(replace(self.gpu, count=gpus),),
+            vcpus=32,
+            memory_gib=128,
+            storage_gib=10,
+            members=members,
+            closed=(self.unsold,),
+        )
+
+    def resized(self, spec: WorkspaceSpec, gpus: int) -> WorkspaceSpec:
+        return replace(spec, gpus=(replace(self.gpu, count=gpus),))
+
+    def kubeconfig(self, spec: WorkspaceSpec, member: Member = ALICE) -> str:
+        """Asked for once and kept, as people keep theirs."""
+        key = (spec.external_name, member.subject)
+        if key not in self._kubeconfigs:
+            access = self.driver.issue_access(ref(spec), member, lifetime=timedelta(hours=1))
+            self._kubeconfigs[key] = access.kubeconfig
+        return self._kubeconfigs[key]
+
+    def start(
+        self,
+        spec: WorkspaceSpec,
+        name: str,
+        *,
+        gpus: int = 1,
+        run_seconds: int | None = None,
+        resource: str = "",
+        member: Member = ALICE,
+    ) -> None:
+        with _refusals():
+            self._start(
+                spec,
+                name,
+                self.kubeconfig(spec, member),
+                resource or self.gpu.resource_name,
+                gpus,
+                run_seconds,
+            )
+
+    @abstractmethod
+    def _start(
+        self,
+        spec: WorkspaceSpec,
+        name: str,
+        kubeconfig: str,
+        resource: str,
+        gpus: int,
+        run_seconds: int | None,
+    ) -> None: ...
+
+    @abstractmethod
+    def stop(self, spec: WorkspaceSpec, name: str) -> None: ...
+
+    @abstractmethod
+    def foreign(self, name: str) -> None:
+        """Somebody else makes a namespace of this name."""
+
+    @abstractmethod
+    def namespaces(self, name: str) -> int:
+        """How many namespaces of this name the site has, whosever they are."""
+
+    @abstractmethod
+    def unreachable(self) -> Driver:
+        """A driver whose site does not answer."""
+
+    @abstractmethod
+    def clean_up(self) -> None: ...
+
+
+def ref(spec: WorkspaceSpec) -> WorkspaceRef:
+    return WorkspaceRef(spec.id, spec.external_name)
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except Unavailable:
+        raise
+    except GpuaasError as error:
+        raise Refused(error.message) from error
+
+
+class SandboxRig(Rig):
+    def __init__(self, driver: SandboxDriver, site_id: uuid.UUID) -> None:
+        pool = next(pool for pool in driver.probe().pools if pool.kind.slug == "h100-sxm-80gb")
+        gpu = GpuAmount(pool.resource_name, 2, pool.selector)
+        super().__init__(driver, gpu=gpu, unsold="nvidia.com/mig-1g.5gb")
+        self.site_id = site_id
+
+    def _start(
+        self,
+        spec: WorkspaceSpec,
+        name: str,
+        kubeconfig: str,
+        resource: str,
+        gpus: int,
+        run_seconds: int | None,
+    ) -> None:
+        token = yaml.safe_load(kubeconfig)["users"][0]["user"]["token"]
+        pod_create(
+            self.site_id, spec.external_name, name, gpus, run_seconds, resource_name=resource, token=token
+        )
+
+    def stop(self, spec: WorkspaceSpec, name: str) -> None:
+        pod_delete(self.site_id, spec.external_name, name)
+
+    def foreign(self, name: str) -> None:
+        foreign_namespace(self.site_id, name)
+
+    def namespaces(self, name: str) -> int:
+        self.driver.probe()
+        return SandboxNamespace.objects.filter(site=self.site_id, name=name).count()
+
+    def unreachable(self) -> Driver:
+        dials_set(self.site_id, down=True)
+        return self.driver
+
+    def clean_up(self) -> None:
+        """The test's transaction takes it all back."""
+
+
+class KubernetesRig(Rig):
+    def __init__(self, lab: LabSite) -> None:
+        gpu = GpuAmount("nvidia.com/gpu", 2, {"gpuaas.io/pool": "h100-sxm-80gb"})
+        super().__init__(lab.driver(), gpu=gpu, unsold="nvidia.com/mig-1g.5gb")
+        self._lab = lab
+        self._api = lab.api()
+        self._made: set[str] = set()
+
+    def spec(self, *, gpus: int = 2, members: tuple[Member, ...] = (ALICE, BOB)) -> WorkspaceSpec:
+        made = super().spec(gpus=gpus, members=members)
+        self._made.add(made.external_name)
+        return made
+
+    def _start(
+        self,
+        spec: WorkspaceSpec,
+        name: str,
+        kubeconfig: str,
+        resource: str,
+        gpus: int,
+        run_seconds: int | None,
+    ) -> None:
+        body = pod(name, {resource: str(gpus)}, run_seconds=run_seconds)
+        Api(kubeconfig).create(f"/api/v1/namespaces/{spec.external_name}/pods", body)
+
+    def stop(self, spec: WorkspaceSpec, name: str) -> None:
+        self._api.delete(f"/api/v1/namespaces/{spec.external_name}/pods/{name}")
+
+    def foreign(self, name: str) -> None:
+        self._made.add(name)
+        self._api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def namespaces(self, name: str) -> int:
+        found = self._api.find(f"/api/v1/namespaces/{name}")
+        return int(found is not None and "deletionTimestamp" not in found["metadata"])
+
+    def unreachable(self) -> Driver:
+        connection = self._lab.connection()
+        nobody = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:9", self._lab.kubeconfig)
+        return KubernetesDriver(replace(connection, credentials={"kubeconfig": nobody}))
+
+    def clean_up(self) -> None:
+        for name in self._made:
+            self._api.delete(f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds="0")
+            self._api.delete(f"/api/v1/namespaces/{name}")
+
+
+def pod(name: str, limits: dict[str, str], *, run_seconds: int | None = None, **spec: object) -> Object:
+    run = {"lab.gpuaas.io/run": f"{run_seconds}s"} if run_seconds is not None else {}
+    container = {"name": "main", "image": "cuda", "resources": {"limits": limits}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": run},
+        "spec": {"containers": [container], **spec},
+    }

@@ -1,0 +1,105 @@
+"""The usage stream: everything is told once or more often, never not at all, and to the second."""
+
+from collections.abc import Callable
+
+from gpuaas.providers.base import UsageEvent, UsageKind, WorkspaceSpec
+from tests.contracts.rigs import Rig, ref
+from tests.lab.fixtures import until
+
+Wanted = Callable[[UsageEvent], bool]
+
+
+def collect(rig: Rig, cursor: str, wanted: Wanted, *, seconds: int = 20) -> list[UsageEvent]:
+    """Events up to the first that is wanted."""
+    found = []
+    for event in rig.driver.watch_usage(cursor, seconds=seconds):
+        found.append(event)
+        if wanted(event):
+            return found
+    raise AssertionError(f"not in the stream: {[(e.kind, e.consumer and e.consumer.name) for e in found]}")
+
+
+def listed(rig: Rig) -> str:
+    """The cursor of a full list."""
+    return collect(rig, "", lambda event: event.kind is UsageKind.RELISTED)[-1].cursor
+
+
+def of(spec: WorkspaceSpec, name: str) -> Wanted:
+    return lambda event: (
+        event.workspace_name == spec.external_name
+        and event.consumer is not None
+        and event.consumer.name == name
+    )
+
+
+def test_without_a_cursor_comes_a_full_list(rig: Rig, ready: WorkspaceSpec) -> None:
+    rig.start(ready, "one")
+    events = collect(rig, "", lambda event: event.kind is UsageKind.RELISTED)
+    kinds = [event.kind for event in events]
+    assert kinds[0] is UsageKind.RELIST
+    assert set(kinds[1:-1]) == {UsageKind.SEEN}
+    assert any(map(of(ready, "one"), events))
+    assert [event.cursor != "" for event in events] == [False] * (len(events) - 1) + [True]
+
+
+def test_a_run_is_told_with_its_seconds(rig: Rig, ready: WorkspaceSpec) -> None:
+    cursor = listed(rig)
+    rig.start(ready, "short", run_seconds=2)
+
+    def ended(event: UsageEvent) -> bool:
+        return (
+            of(ready, "short")(event) and event.consumer is not None and event.consumer.ended_at is not None
+        )
+
+    last = collect(rig, cursor, ended)[-1].consumer
+    assert last is not None
+    assert last.started_at is not None
+    assert last.ended_at is not None
+    # the site writes whole seconds: one that began late in its second seems a second longer
+    assert 2 <= round((last.ended_at - last.started_at).total_seconds()) <= 3
+    assert last.gpus == {rig.gpu.resource_name: 1}
+
+
+def test_an_older_cursor_tells_all_since_again(rig: Rig, ready: WorkspaceSpec) -> None:
+    cursor = listed(rig)
+    rig.start(ready, "one")
+    rig.stop(ready, "one")
+    for _ in range(2):
+        last = collect(rig, cursor, lambda e: e.kind is UsageKind.GONE and of(ready, "one")(e))[-1].consumer
+        assert last is not None
+        assert last.started_at is not None
+        assert last.ended_at is not None
+        assert last.started_at <= last.ended_at
+
+
+def test_one_that_is_deleted_is_told_as_gone(rig: Rig, ready: WorkspaceSpec) -> None:
+    rig.start(ready, "one")
+    cursor = listed(rig)
+    rig.stop(ready, "one")
+    event = collect(rig, cursor, lambda e: e.kind is UsageKind.GONE and of(ready, "one")(e))[-1]
+    assert event.consumer is not None
+    assert event.consumer.ended_at is not None
+    assert event.cursor == ""
+
+
+def test_a_quiet_stream_ends_with_a_proof_of_life(rig: Rig, ready: WorkspaceSpec) -> None:
+    cursor = listed(rig)
+    bookmark = collect(rig, cursor, lambda event: event.kind is UsageKind.BOOKMARK, seconds=1)[-1]
+    assert bookmark.cursor
+    assert bookmark.consumer is None
+
+
+def test_nothing_is_told_of_other_namespaces(rig: Rig, ready: WorkspaceSpec) -> None:
+    del ready
+    events = collect(rig, "", lambda event: event.kind is UsageKind.RELISTED)
+    assert all(event.workspace_name.startswith("gpu-") for event in events if event.consumer)
+
+
+def test_the_release_ends_every_run(rig: Rig, ready: WorkspaceSpec) -> None:
+    rig.start(ready, "one")
+    cursor = listed(rig)
+    for key in ("access", "pods"):
+        until(lambda key=key: rig.driver.release(ref(ready), key).done, key)
+    event = collect(rig, cursor, lambda e: e.kind is UsageKind.GONE and of(ready, "one")(e))[-1]
+    assert event.consumer is not None
+    assert event.consumer.ended_at is not None

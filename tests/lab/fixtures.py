@@ -1,0 +1,82 @@
+"""One real control plane for all test processes of this machine; each test makes namespaces of its own in it.
+
+The first process that needs it starts it, and it stays for the next run: `python -m tests.lab.stop` stops it
+(`make test` does). With GPUAAS_LAB_KUBECONFIG set, that cluster is used and nothing is started.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from deploy.lab.kubernetes import Lab, LabError, existing_kubeconfig
+from deploy.lab.kubernetes.settings import CACHE
+from gpuaas.providers.base import Connection
+from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubernetes.driver import KubernetesDriver
+
+STATE_DIR = CACHE / "gpuaas-lab-tests"
+Seen = TypeVar("Seen")
+
+
+@dataclass(frozen=True)
+class LabSite:
+    """The control plane that the tests share."""
+
+    kubeconfig_path: Path
+
+    @property
+    def kubeconfig(self) -> str:
+        return self.kubeconfig_path.read_text()
+
+    def api(self) -> Api:
+        """With every right, to look behind the driver's back."""
+        return Api(self.kubeconfig)
+
+    def connection(self) -> Connection:
+        return Connection(
+            site_id=uuid.uuid4(), site_slug="lab", endpoint="", credentials={"kubeconfig": self.kubeconfig}
+        )
+
+    def driver(self) -> KubernetesDriver:
+        return KubernetesDriver(self.connection())
+
+
+def until(look: Callable[[], Seen | None], what: str, *, seconds: float = 60) -> Seen:
+    """The first thing seen that is true; fails with `what` when the time is up. The only way to wait on the lab."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if seen := look():
+            return seen
+        time.sleep(0.05)
+    pytest.fail(f"not within {seconds:.0f} s: {what}")
+
+
+@pytest.fixture(scope="session")
+def lab() -> LabSite:
+    given = existing_kubeconfig()
+    if given is not None:
+        return LabSite(given)
+    lab = Lab(state_dir=STATE_DIR)
+    try:
+        lab.up()  # under a lock of its own: of two processes one starts it, the other finds it
+    except LabError as error:
+        pytest.fail(str(error), pytrace=False)
+    return LabSite(lab.kubeconfig)
+
+
+@pytest.fixture(scope="module")
+def own_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One that a test may stop and start without harm to others."""
+    lab = Lab(state_dir=tmp_path_factory.mktemp("own-lab"))
+    try:
+        lab.up()
+    except LabError as error:
+        lab.down(purge=True)
+        pytest.fail(str(error), pytrace=False)
+    yield lab
+    lab.down(purge=True)
