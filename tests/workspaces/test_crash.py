@@ -1,0 +1,109 @@
+"""kill -9 of the worker at every boundary: the next worker comes to the same end, with one namespace and no orphan."""
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from gpuaas.catalog.models import Site
+from gpuaas.providers.sandbox.driver import SandboxDriver
+from gpuaas.providers.sandbox.models import SandboxMember, SandboxQuota
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import workspace_delete, workspace_resize
+from quotas.models import Limit
+from tenants.actors import Actor
+from tenants.models import Project
+from tests.factories.quotas import counters_must_match
+from tests.workspaces.crashing_worker import killed_at
+from tests.workspaces.stage import fast, namespaces, ready, request, settle
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BOUNDARIES_MAX = 200
+
+
+def until_it_survives(prepare: Callable[[int], Workspace], check: Callable[[Workspace], None]) -> int:
+    """`prepare` a workspace, kill its worker at boundary 1, 2, 3 …; `check` what the next worker makes of it."""
+    for number in itertools.count(1):
+        assert number < BOUNDARIES_MAX
+        workspace = prepare(number)
+        killed = killed_at(SandboxDriver, workspace, number)
+        check(settle(workspace))
+        counters_must_match()
+        if not killed:
+            return number
+    raise AssertionError
+
+
+def used(project: Project) -> int:
+    return Limit.objects.get(project=project, resource="gpu:h100-sxm-80gb").used
+
+
+def whole(workspace: Workspace, site: Site, gpus: int) -> None:
+    """Exactly what an undisturbed worker leaves."""
+    assert workspace.state == "ready"
+    assert namespaces(site) == [workspace.external_name]
+    assert SandboxQuota.objects.get(resource="nvidia.com/gpu").hard == gpus
+    assert SandboxMember.objects.count() == 1
+    assert workspace.holdings.filter(ended_at=None, meter="gpu_held").get().quantity == gpus
+    assert [item.confirmed for item in workspace.flavors.all()] == [gpus]
+    operation = workspace.operations.first()
+    assert operation is not None
+    assert operation.succeeded
+    assert {step.state for step in operation.steps.all()} == {"done"}
+
+
+def remove(actor: Actor, workspace: Workspace, site: Site) -> None:
+    workspace_delete(actor=actor, workspace=workspace)
+    assert settle(workspace).state == "deleted"
+    assert namespaces(site) == []
+
+
+def test_creation_survives_a_kill_anywhere(as_alice: Actor, project: Project, site: Site) -> None:
+    fast(site)
+
+    def check(workspace: Workspace) -> None:
+        whole(workspace, site, 2)
+        assert used(project) == 2
+        transitions = list(workspace.transitions.values_list("new", flat=True))
+        assert transitions == ["requested", "provisioning", "ready"]
+        assert workspace.holdings.filter(meter="gpu_held").count() == 1
+        remove(as_alice, workspace, site)
+        assert used(project) == 0
+
+    crossed = until_it_survives(lambda number: request(as_alice, project, name=f"n-{number}"), check)
+
+    assert crossed > 40
+
+
+def test_a_resize_survives_a_kill_anywhere(as_alice: Actor, project: Project, site: Site) -> None:
+    sizes = itertools.cycle([5, 1])
+    workspace = ready(as_alice, project, site)
+    asked = 0
+
+    def prepare(number: int) -> Workspace:
+        nonlocal asked
+        asked = next(sizes)
+        workspace.refresh_from_db()
+        return workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", asked)])
+
+    def check(row: Workspace) -> None:
+        whole(row, site, asked)
+        assert used(project) == asked
+        assert row.holdings.filter(meter="gpu_held", ended_at=None).count() == 1
+
+    assert until_it_survives(prepare, check) > 30
+
+
+def test_deletion_survives_a_kill_anywhere(as_alice: Actor, project: Project, site: Site) -> None:
+    def prepare(number: int) -> Workspace:
+        workspace = ready(as_alice, project, site, name=f"n-{number}")
+        return workspace_delete(actor=as_alice, workspace=workspace)
+
+    def check(workspace: Workspace) -> None:
+        assert workspace.state == "deleted"
+        assert namespaces(site) == []
+        assert used(project) == 0
+        assert not workspace.holdings.filter(ended_at=None).exists()
+        assert workspace.transitions.filter(new="deleted").count() == 1
+
+    assert until_it_survives(prepare, check) > 20
