@@ -26,6 +26,7 @@ class Site(Claimable):
     probed_at = models.DateTimeField(null=True, blank=True)
     answered_at = models.DateTimeField(null=True, blank=True)
     answer_ms = models.PositiveIntegerField(null=True, blank=True)
+    observed_digest = models.CharField(max_length=64, blank=True, editable=False)
     version = models.PositiveBigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -62,8 +63,9 @@ class GpuType(models.Model):
 class GpuPool(models.Model):
     """The devices of one GPU type at one site: the name by which the site counts them, and what was last observed.
 
-    capacity = devices on nodes; healthy = on nodes that can take work; allocated = in use by pods or machines;
-    largest_block = most free devices on one node. free = healthy - allocated.
+    capacity = devices on nodes; healthy = on nodes that can take work; allocated = of the healthy ones, in use by pods
+    or machines (what still runs on a cordoned node is in its Node row); largest_block = most free devices on one node.
+    A site that does not answer keeps what it had when it last did.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -84,9 +86,13 @@ class GpuPool(models.Model):
     def __str__(self) -> str:
         return f"{self.gpu_type} at {self.site}"
 
+    @property
+    def free(self) -> int:
+        return max(self.healthy - self.allocated, 0)
+
 
 class Node(models.Model):
-    """A node as last observed, for the capacity map."""
+    """Devices of one pool on one node as last observed, for the capacity map. vCPU and memory are the whole node's."""
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="nodes")
     pool = models.ForeignKey(GpuPool, on_delete=models.CASCADE, related_name="nodes", null=True, blank=True)
@@ -96,14 +102,28 @@ class Node(models.Model):
     reason = models.CharField(max_length=300, blank=True)
     capacity = models.PositiveIntegerField(default=0)
     allocated = models.PositiveIntegerField(default=0)
+    vcpus = models.PositiveIntegerField(default=0)
+    memory_gib = models.PositiveIntegerField(default=0)
     observed_at = models.DateTimeField()
 
     class Meta:
         ordering = ["site", "name", "pk"]
-        constraints = [models.UniqueConstraint(fields=["site", "name", "pool"], name="node_once_per_pool")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["site", "name", "pool"], nulls_distinct=False, name="node_once_per_pool"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} at {self.site}"
+
+    @property
+    def healthy(self) -> int:
+        return self.capacity if self.ready and not self.cordoned else 0
+
+    @property
+    def free(self) -> int:
+        return max(self.healthy - self.allocated, 0)
 
 
 class Flavor(models.Model):

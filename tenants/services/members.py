@@ -4,6 +4,7 @@ from django.db import transaction
 from django.db.models import F
 
 from gpuaas.core.errors import Conflict, Forbidden, NotFound
+from gpuaas.core.events import project_group, publish
 from gpuaas.core.queue import poke
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -102,8 +103,8 @@ def _organization_changed(
         before={"role": before},
         after={"role": after},
     )
-    for pk in organization.projects.values_list("pk", flat=True):
-        poke("workspaces.members_sync", str(pk))
+    for project in organization.projects.all():
+        _told(project, "organization_membership", user)
 
 
 def _project_changed(
@@ -118,4 +119,10 @@ def _project_changed(
         before={"role": before},
         after={"role": after},
     )
+    _told(project, "project_membership", user)
+
+
+def _told(project: Project, kind: str, user: User) -> None:
+    """Open pages look again at what they may show; access at sites follows."""
+    publish(kind=kind, id=user.pk, version=project.version + 1, groups=(project_group(project.pk),))
     poke("workspaces.members_sync", str(project.pk))

@@ -1,0 +1,135 @@
+"""What is offered, what is free of it, and how the sites are."""
+
+import uuid
+from dataclasses import dataclass
+
+from django.db.models import F, Prefetch, QuerySet
+from django.db.models.functions import Greatest
+
+from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Node, Site
+from gpuaas.catalog.states import OfferState
+from gpuaas.core.errors import NotFound
+from tenants.actors import Actor
+from tenants.selectors import platform_require
+
+
+def sites_for(*, actor: Actor) -> QuerySet[Site]:
+    """For operators and auditors; credentials are not loaded."""
+    platform_require(actor=actor)
+    return Site.objects.defer("credentials").order_by("slug")
+
+
+def site_get_for(*, actor: Actor, slug: str) -> Site:
+    site = sites_for(actor=actor).filter(slug=slug).first()
+    if site is None:
+        raise NotFound("there is no such site")
+    return site
+
+
+def gpu_types_for(*, actor: Actor) -> QuerySet[GpuType]:
+    """What tenants see: active ones; operators and auditors see drafts and retired ones too."""
+    rows = GpuType.objects.order_by("slug")
+    return rows if actor.sees_all else rows.filter(state=OfferState.ACTIVE)
+
+
+def flavors_for(
+    *,
+    actor: Actor,
+    memory_gib: int = 0,
+    compute_capability: str = "",
+    interconnect: str = "",
+    site: str = "",
+    price_class: str = "",
+    drafts: bool = False,
+) -> QuerySet[Flavor]:
+    """What may be asked for, with `free` annotated; memory and compute capability mean "at least".
+
+    `drafts` adds what is not sold (yet, or any more), for operators and auditors.
+    """
+    rows = Flavor.objects.select_related("pool__gpu_type", "pool__site").annotate(
+        free=Greatest(F("pool__healthy") - F("pool__allocated"), 0)
+    )
+    if drafts:
+        platform_require(actor=actor)
+    else:
+        rows = rows.filter(
+            state=OfferState.ACTIVE, pool__gpu_type__state=OfferState.ACTIVE, pool__site__enabled=True
+        )
+    wanted = {
+        "pool__gpu_type__memory_gib__gte": memory_gib,
+        "pool__gpu_type__interconnect__iexact": interconnect,
+        "pool__site__slug": site,
+        "price_class": price_class,
+    }
+    rows = rows.filter(**{key: value for key, value in wanted.items() if value})
+    if compute_capability:
+        rows = rows.filter(pool__gpu_type__in=_capable(compute_capability))
+    return rows.order_by("-pool__gpu_type__memory_gib", "slug")
+
+
+def flavor_get_for(*, actor: Actor, slug: str) -> Flavor:
+    flavor = flavors_for(actor=actor, drafts=actor.sees_all).filter(slug=slug).first()
+    if flavor is None:
+        raise NotFound("there is no such flavor")
+    return flavor
+
+
+def _capable(least: str) -> list[uuid.UUID]:
+    """GPU types of at least this compute capability, compared as numbers: 10.0 is more than 9.0."""
+    rows = GpuType.objects.exclude(compute_capability="").values_list("pk", "compute_capability")
+    return [pk for pk, have in rows if _numbers(have) >= _numbers(least)]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isascii() and part.isdigit() else 0 for part in version.split("."))
+
+
+# -- the capacity map -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PoolMap:
+    """One pool with its nodes. What tenants hold of it is quotas' to tell, by the resource `gpu:<slug>`."""
+
+    pool: GpuPool
+    site: Site
+    gpu_type: GpuType
+    nodes: tuple[Node, ...]
+
+    @property
+    def capacity(self) -> int:
+        return self.pool.capacity
+
+    @property
+    def allocated(self) -> int:
+        """In use, also on nodes that take nothing new."""
+        return sum(node.allocated for node in self.nodes)
+
+    @property
+    def free(self) -> int:
+        return self.pool.free
+
+    @property
+    def unhealthy(self) -> int:
+        return sum(node.capacity for node in self.nodes if not node.ready)
+
+    @property
+    def cordoned(self) -> int:
+        return sum(node.capacity for node in self.nodes if node.ready and node.cordoned)
+
+    @property
+    def largest_block(self) -> int:
+        return self.pool.largest_block
+
+
+def capacity_map(*, actor: Actor, site: Site | None = None) -> list[PoolMap]:
+    """Every pool with its nodes, of one site or of all, in two queries."""
+    platform_require(actor=actor)
+    pools = GpuPool.objects.select_related("site", "gpu_type").order_by("site__slug", "gpu_type__slug")
+    if site is not None:
+        pools = pools.filter(site=site)
+    nodes = Prefetch("nodes", queryset=Node.objects.order_by("name"))
+    return [
+        PoolMap(pool=pool, site=pool.site, gpu_type=pool.gpu_type, nodes=tuple(pool.nodes.all()))
+        for pool in pools.prefetch_related(nodes)
+    ]

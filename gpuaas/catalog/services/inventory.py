@@ -1,0 +1,109 @@
+"""What a probe found, written down: set-based, a handful of statements however large the site is."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+from gpuaas.catalog.models import GpuPool, GpuType, Node, Site
+from gpuaas.providers.base import DeviceKind, Inventory, ObservedNode
+
+POOL_COLUMNS = [
+    "resource_name",
+    "selector",
+    "capacity",
+    "healthy",
+    "allocated",
+    "largest_block",
+    "observed_at",
+]
+NODE_COLUMNS = [
+    "ready",
+    "cordoned",
+    "reason",
+    "capacity",
+    "allocated",
+    "vcpus",
+    "memory_gib",
+    "observed_at",
+]
+
+
+def inventory_digest(inventory: Inventory) -> str:
+    """The same for the same findings, in whatever order the site told them."""
+    found = asdict(inventory)
+    for part in ("pools", "nodes"):
+        found[part] = sorted(json.dumps(row, sort_keys=True) for row in found[part])
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+
+
+def inventory_apply(*, site: Site, inventory: Inventory, at: datetime) -> None:
+    """New GPU types are drafts; pools that are gone become empty; nodes that are gone are forgotten."""
+    types = _gpu_types([pool.kind for pool in inventory.pools])
+    by_kind: dict[str, list[ObservedNode]] = {pool.kind.slug: [] for pool in inventory.pools}
+    for node in inventory.nodes:
+        if node.kind_slug in by_kind:
+            by_kind[node.kind_slug].append(node)
+    GpuPool.objects.bulk_create(
+        [
+            GpuPool(
+                site=site,
+                gpu_type=types[pool.kind.slug],
+                resource_name=pool.resource_name,
+                selector=dict(pool.selector),
+                observed_at=at,
+                **_sums(by_kind[pool.kind.slug]),
+            )
+            for pool in inventory.pools
+        ],
+        update_conflicts=True,
+        unique_fields=["site", "gpu_type"],
+        update_fields=POOL_COLUMNS,
+    )
+    gone = GpuPool.objects.filter(site=site).exclude(gpu_type__slug__in=by_kind)
+    gone.update(capacity=0, healthy=0, allocated=0, largest_block=0, observed_at=at)
+    _nodes_write(site, inventory.nodes, at)
+
+
+def _gpu_types(kinds: Sequence[DeviceKind]) -> dict[str, GpuType]:
+    """By slug. What is known stays as it is: an operator may have given it a better name."""
+    GpuType.objects.bulk_create([GpuType(**asdict(kind)) for kind in kinds], ignore_conflicts=True)
+    return {row.slug: row for row in GpuType.objects.filter(slug__in=[kind.slug for kind in kinds])}
+
+
+def _sums(nodes: Sequence[ObservedNode]) -> dict[str, int]:
+    return {
+        "capacity": sum(node.capacity for node in nodes),
+        "healthy": sum(node.healthy for node in nodes),
+        "allocated": sum(min(node.allocated, node.healthy) for node in nodes),
+        "largest_block": max((node.free for node in nodes), default=0),
+    }
+
+
+def _nodes_write(site: Site, nodes: Sequence[ObservedNode], at: datetime) -> None:
+    pools = dict(GpuPool.objects.filter(site=site).values_list("gpu_type__slug", "pk"))
+    rows = {
+        (node.name, pools.get(node.kind_slug)): Node(
+            site=site,
+            pool_id=pools.get(node.kind_slug),
+            name=node.name,
+            ready=node.ready,
+            cordoned=node.cordoned,
+            reason=node.reason[:300],
+            capacity=node.capacity,
+            allocated=node.allocated,
+            vcpus=node.vcpus,
+            memory_gib=node.memory_gib,
+            observed_at=at,
+        )
+        for node in nodes
+    }
+    Node.objects.bulk_create(
+        list(rows.values()),
+        update_conflicts=True,
+        unique_fields=["site", "name", "pool"],
+        update_fields=NODE_COLUMNS,
+        batch_size=1000,
+    )
+    Node.objects.filter(site=site).exclude(observed_at=at).delete()

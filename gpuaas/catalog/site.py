@@ -1,0 +1,17 @@
+"""The driver of a site, with its credentials opened for this one use."""
+
+from gpuaas.catalog.models import Site
+from gpuaas.core.crypto import decrypt_json
+from gpuaas.providers.base import Connection, Driver
+from gpuaas.providers.registry import driver_for
+
+
+def driver_of(site: Site) -> Driver:
+    connection = Connection(
+        site_id=site.pk,
+        site_slug=site.slug,
+        endpoint=site.endpoint,
+        credentials=decrypt_json(site.credentials),
+        options=site.options,
+    )
+    return driver_for(site.driver, connection)

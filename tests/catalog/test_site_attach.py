@@ -1,0 +1,39 @@
+"""`manage.py site_attach`."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.core.crypto import decrypt_json
+from gpuaas.providers.sandbox.dials import dials_set
+from gpuaas.providers.sandbox.fleet import fleet_seed
+
+
+def attach(*options: str) -> str:
+    out = StringIO()
+    call_command("site_attach", "--slug", "lab-1", "--driver", "sandbox", *options, stdout=out)
+    return out.getvalue()
+
+
+def test_attach_then_publish(db: None, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("kind: Config\n")
+    assert "lab-1: sandbox 1" in attach("--kubeconfig", str(kubeconfig))
+    site = Site.objects.get()
+    assert decrypt_json(site.credentials) == {"kubeconfig": "kind: Config\n"}
+    fleet_seed(site.pk)
+    assert "h100-sxm-80gb: 16 of 16 free (h100-sxm-80gb.1)" in attach("--publish", "--name", "Lab")
+    assert Flavor.objects.filter(state="active").count() == 4
+    assert (Site.objects.get().name, bool(Site.objects.get().credentials)) == ("Lab", True)
+
+
+def test_silent_site_and_missing_file_are_told(db: None, tmp_path: Path) -> None:
+    attach()
+    dials_set(Site.objects.get().pk, down=True)
+    with pytest.raises(CommandError, match="does not answer"):
+        attach()
+    with pytest.raises(CommandError, match="cannot be read"):
+        attach("--kubeconfig", str(tmp_path / "none"))
