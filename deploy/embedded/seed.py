@@ -6,6 +6,8 @@ the demo's projects limits for it.
 
 import argparse
 import os
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
@@ -17,6 +19,7 @@ GPU_PRICES = {
     "h200": "3.10",
     "a100-sxm-80gb": "1.45",
     "a100-80gb": "1.45",
+    "mig-3g": "0.62",
     "mig": "0.16",
     "shared": "0.24",
     "l40s": "0.95",
@@ -26,6 +29,7 @@ UNIT_PRICES = {"storage_held": "0.00012"}
 LIMITS = {"weather-lm": 8, "downscale": 4, "protein-fold": 8}
 UNITS = {"vcpu": 512, "memory": 8192, "storage": 20_000}
 PASSWORD = "demo"
+ANSWER_SECONDS = 30.0
 
 
 def main() -> None:
@@ -121,7 +125,17 @@ def attach(
         site_update(actor=SYSTEM, site=site, credentials=credentials, enabled=True)
     if before_probe:
         before_probe(site.pk)
-    site_probe(site.pk)
+    began = site.answered_at
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while not site_probe(site.pk):  # or a worker of the running portal looks at it first
+        site.refresh_from_db()
+        if site.answered_at != began:
+            break
+        if time.monotonic() > deadline:
+            sys.exit(
+                f"the site {slug} does not answer: {site.conditions.get('Reachable', {}).get('message', '')}"
+            )
+        time.sleep(0.2)
     capacity_sync(str(site.pk))
 
 
@@ -146,7 +160,7 @@ def offer() -> None:
 
 def price_of(gpu_type: str) -> str:
     """The first entry whose words are all in the GPU type's slug; shares and slices before whole devices."""
-    for part in ("mig", "shared", *GPU_PRICES):
+    for part in ("mig-3g", "mig", "shared", *GPU_PRICES):
         if part in gpu_type:
             return GPU_PRICES[part]
     return "1.00"
