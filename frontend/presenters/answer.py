@@ -140,9 +140,10 @@ def _meters(preview: Preview, flavor: Flavor, in_use: Mapping[str, int]) -> tupl
     """The tightest limit of the GPU type, and every other one that refuses."""
     resource = gpu_resource(flavor.pool.gpu_type.slug)
     tightest = preview.tightest(resource)
-    shown = [tightest] if tightest else []
-    shown += [check for check in preview.refusals if check not in shown]
-    return tuple(_meter(check, flavor, in_use) for check in shown[:3])
+    shown = {resource: tightest} if tightest else {}
+    for check in preview.refusals:
+        shown.setdefault(check.resource if check.scope is not Scope.SITE else f"site {check.resource}", check)
+    return tuple(_meter(check, flavor, in_use) for check in list(shown.values())[:3])
 
 
 def _meter(check: Check, flavor: Flavor, in_use: Mapping[str, int]) -> Meter:

@@ -1,7 +1,7 @@
 """A month of money as pages show it. Every sum is a sum of the amounts above it, so that eyes can check it."""
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -16,6 +16,7 @@ from gpuaas.metering.models import Meter
 from tenants.models import Project
 
 HOUR = Decimal(3600)
+CENT = Decimal("0.01")
 SHOWN = 5
 UNITS = {
     Meter.GPU_HELD: "GPU h",
@@ -118,42 +119,51 @@ def groups_of(statement: Statement) -> tuple[Group, ...]:
     )
 
 
-def day_chart(
-    *,
-    month: Month,
-    names: Sequence[str],
-    values: Days,
-    per_hour: Decimal,
-    now: datetime,
-    sign: str,
-) -> Chart:
-    """Cost per day, stacked by `names` (largest first). In the running month, the rest of it is what is held now."""
+@dataclass(frozen=True)
+class Coming:
+    """What is held now costs this much per hour, until its lease ends."""
+
+    per_hour: Decimal
+    until: datetime
+
+    def cost(self, starts_at: datetime, ends_at: datetime) -> Decimal:
+        seconds = max(int((min(ends_at, self.until) - starts_at).total_seconds()), 0)
+        return (self.per_hour * Decimal(seconds) / HOUR).quantize(CENT)
+
+
+def expected_rest(coming: Iterable[Coming], *, month: Month, now: datetime) -> Decimal:
+    """From now to the end of the month."""
+    end = month_span(month.first).ends_at
+    return sum((item.cost(now, end) for item in coming), Decimal(0))
+
+
+def day_chart(*, month: Month, values: Days, coming: Mapping[str, Coming], now: datetime, sign: str) -> Chart:
+    """Cost per day, largest first; in the running month, the days to come as what is held now."""
     days = month_days(month.first)
     today = now.astimezone(billing_zone()).date()
-    expected_from = next((place for place, span in enumerate(days) if span.day > today), None)
+    later = next((place for place, span in enumerate(days) if span.day > today), None)
     nothing = Decimal(0)
-    kept = list(names[:SHOWN])
-    rest = list(names[SHOWN:])
-    series = [Series(name, tuple(values[name].get(s.day, nothing) for s in days)) for name in kept]
-    if rest:
-        others = tuple(sum((values[n].get(s.day, nothing) for n in rest), nothing) for s in days)
-        series.append(Series("others", others))
-    if month.running and per_hour and expected_from is not None:
-        coming = tuple(
-            (per_hour * Decimal(s.seconds) / HOUR).quantize(Decimal("0.01")) if s.day > today else nothing
-            for s in days
-        )
-        series.append(Series("held now, if nothing changes", coming))
+    whole: Days = {name: dict(found) for name, found in values.items()}
+    if month.running and coming:
+        for name, item in coming.items():
+            row = whole.setdefault(name, {})
+            row.update({s.day: item.cost(s.starts_at, s.ends_at) for s in days if s.day > today})
+    names = largest_first(whole)
+    series = [Series(name, tuple(whole[name].get(s.day, nothing) for s in days)) for name in names[:SHOWN]]
+    if names[SHOWN:]:
+        rest = tuple(sum((whole[n].get(s.day, nothing) for n in names[SHOWN:]), nothing) for s in days)
+        series.append(Series("others", rest))
+    note = "Days of the billing time zone; they add up to the statement."
+    if month.running and coming:
+        note = "Days of the billing time zone. Expected: what is held now, until each lease ends."
     return Chart(
         id="cost-by-day",
         title=f"Cost per day, {month.name}",
         labels=tuple(str(span.day.day) for span in days),
         series=tuple(series),
         prefix=sign,
-        expected_from=expected_from if month.running and per_hour else None,
-        note="Days of the billing time zone. Expected: what is held now, until the month ends or a lease does."
-        if month.running
-        else "Days of the billing time zone; they add up to the statement.",
+        expected_from=later if month.running and coming else None,
+        note=note,
     )
 
 

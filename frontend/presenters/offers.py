@@ -7,10 +7,12 @@ from typing import Any
 
 from billing.selectors import prices_at
 from gpuaas.catalog.models import Flavor
-from gpuaas.catalog.states import OfferState, PriceClass
+from gpuaas.catalog.selectors import flavors_for
+from gpuaas.catalog.states import PriceClass
 from gpuaas.metering.models import Meter
 from quotas.resources import gpu_resource
 from quotas.selectors import LimitLine, limits_for_project
+from tenants.actors import Actor
 from tenants.models import Project
 
 FILTERS = ("memory", "capability", "interconnect", "site", "price_class")
@@ -45,16 +47,11 @@ class Choices:
     chosen: str
 
 
-def flavors_offered() -> list[Flavor]:
-    rows = Flavor.objects.filter(state=OfferState.ACTIVE, pool__site__enabled=True)
-    return list(rows.select_related("pool__gpu_type", "pool__site").order_by("pool__gpu_type__slug", "slug"))
-
-
-def offers_of(project: Project) -> list[Offer]:
+def offers_of(*, actor: Actor, project: Project) -> list[Offer]:
     """Three queries at any length."""
     lines = {line.resource: line for line in limits_for_project(project=project)}
     prices = prices_at()
-    return [_offer(flavor, lines, prices) for flavor in flavors_offered()]
+    return [_offer(flavor, lines, prices) for flavor in flavors_for(actor=actor)]
 
 
 def _offer(flavor: Flavor, lines: Mapping[str, LimitLine], prices: Mapping[Any, Any]) -> Offer:

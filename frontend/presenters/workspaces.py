@@ -11,6 +11,7 @@ from django.urls import reverse
 from billing.selectors import Price
 from frontend import formats
 from frontend.components import Meter, StepState, TimelineStep, Tone
+from frontend.presenters.money import Coming
 from gpuaas.core.conditions import Status, conditions_read
 from gpuaas.core.looks import Tone as StateTone
 from gpuaas.metering.models import Meter as Metered
@@ -315,3 +316,9 @@ def words_of(camel: str) -> str:
     """`QuotaInSync` is `Quota in sync`."""
     text = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in camel).strip()
     return text[:1].upper() + text[1:]
+
+
+def coming_of(found: Sequence[Workspace], prices: Mapping[tuple[Any, Metered], Price]) -> dict[str, Coming]:
+    """What each of them costs from here on; those without a price are left out."""
+    known = {row.name: (per_hour_of(row, prices), row.lease_ends_at) for row in found if row.ready_at}
+    return {name: Coming(each, until) for name, (each, until) in known.items() if each}

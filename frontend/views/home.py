@@ -1,7 +1,6 @@
 """Where people land, and the home of a project."""
 
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -9,15 +8,14 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
 
-from billing.months import month_span
-from billing.selectors import burn_per_hour, statement
+from billing.selectors import burn_per_hour, prices_at, statement
 from frontend import formats
 from frontend.components import Stat, Tone
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, place_of, project_page
 from frontend.presenters import limits, money
 from frontend.presenters.events import transition_words
-from frontend.presenters.workspaces import look_of, url_of
+from frontend.presenters.workspaces import coming_of, look_of, url_of
 from frontend.views.workspaces import list_urls, rows_context
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace, WorkspaceTransition
@@ -60,11 +58,7 @@ def new_workspace(request: HttpRequest) -> HttpResponse:
 def project_home(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     now = clock.now()
     may_look = here.can(Permission.WORKSPACE_VIEW)
-    found = (
-        list(workspaces_for(actor=here.actor, project=here.project, states=LIVE)[: SHOWN + 1])
-        if may_look
-        else []
-    )
+    found = list(workspaces_for(actor=here.actor, project=here.project, states=LIVE)) if may_look else []
     in_use = limits.gpus_in_use(actor=here.actor, project=here.project)
     rows = limits.limit_rows(project=here.project, in_use=in_use)
     context: dict[str, Any] = {
@@ -76,34 +70,30 @@ def project_home(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
         "crumbs": (Crumb("Home"),),
         **list_urls(here),
         **rows_context(found[:SHOWN], here),
-        **money_of(here, now),
+        **money_of(here, found, now),
     }
     context["stats"] = stats_of(rows, in_use, context)
     return render(request, "home/project.html", context)
 
 
-def money_of(here: ProjectPlace, now: datetime) -> dict[str, Any]:
+def money_of(here: ProjectPlace, found: list[Workspace], now: datetime) -> dict[str, Any]:
     """The running month: so far, per hour, expected, and its days. Empty where there are no prices or no right."""
     if not here.can(Permission.BILLING_VIEW):
         return {}
     with money.Unpriced():
         sheet = statement(actor=here.actor, project=here.project, now=now)
-        per_hour = burn_per_hour(actor=here.actor, project=here.project, now=now)
         month = money.month_shown(sheet.month, now=now)
-        rest = Decimal(int((month_span(sheet.month).ends_at - now).total_seconds())) / money.HOUR
         sign = formats.SIGNS.get(sheet.currency, f"{sheet.currency} ")
         values = money.days_by_workspace(project=here.project, month=sheet.month, now=now)
-        chart = money.day_chart(
-            month=month,
-            names=money.largest_first(values),
-            values=values,
-            per_hour=per_hour,
-            now=now,
-            sign=sign,
-        )
-        expected = sheet.total + (per_hour * rest).quantize(Decimal("0.01"))
-        found = {"statement": sheet, "burn": per_hour, "expected": expected, "month": month}
-        return {**found, "chart": chart if values else None}
+        coming = coming_of(found, prices_at(at=now))
+        chart = money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
+        return {
+            "statement": sheet,
+            "burn": burn_per_hour(actor=here.actor, project=here.project, now=now),
+            "expected": sheet.total + money.expected_rest(coming.values(), month=month, now=now),
+            "month": month,
+            "chart": chart if values or coming else None,
+        }
     return {}
 
 

@@ -19,6 +19,7 @@ from frontend.presenters.limits import gpus_in_use
 from frontend.presenters.workspaces import url_of
 from frontend.views.usage import crumbs
 from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
 from gpuaas.workspaces.models import Workspace
@@ -122,7 +123,7 @@ def _remember(request: HttpRequest, token: str, row: Workspace) -> None:
 
 
 def draw(request: HttpRequest, here: ProjectPlace, form: RequestForm, *, status: int = 200) -> HttpResponse:
-    every = offers.offers_of(here.project)
+    every = offers.offers_of(actor=here.actor, project=here.project)
     source: Mapping[str, Any] = request.POST if form.is_bound else form.initial
     wanted = {name: request.GET.get(name, "") for name in offers.FILTERS}
     context = {
@@ -157,7 +158,7 @@ def urls_of(here: ProjectPlace) -> dict[str, str]:
 def flavors(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     """The rows that fit the filters; the chosen one stays chosen."""
     wanted = {name: request.GET.get(name, "") for name in offers.FILTERS}
-    found = offers.filtered(offers.offers_of(here.project), wanted)
+    found = offers.filtered(offers.offers_of(actor=here.actor, project=here.project), wanted)
     context = {"offers": found, "chosen": request.GET.get("flavor", "")}
     return render(request, "catalog/_flavors.html", context)
 
@@ -182,7 +183,7 @@ def answer_for(here: ProjectPlace, source: Mapping[str, Any]) -> answer.Answer:
     count, storage = whole(source.get("count")), whole(source.get("storage_gib") or 0)
     asked = answer.Asked(
         project=here.project,
-        flavor=flavor_of(str(source.get("flavor", ""))),
+        flavor=flavor_of(here, str(source.get("flavor", ""))),
         count=count if count is not None and 0 < count <= COUNT_MAX else None,
         storage_gib=storage or 0,
         lease_ends_at=lease_of(source, now),
@@ -207,8 +208,8 @@ def whole(value: Any) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else None
 
 
-def flavor_of(slug: str) -> Flavor | None:
-    return next((flavor for flavor in offers.flavors_offered() if flavor.slug == slug), None)
+def flavor_of(here: ProjectPlace, slug: str) -> Flavor | None:
+    return flavors_for(actor=here.actor).filter(slug=slug[:64]).first() if "\x00" not in slug else None
 
 
 def lease_of(source: Mapping[str, Any], now: datetime) -> datetime | None:

@@ -3,7 +3,6 @@
 import csv
 import uuid
 from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 from django.core.paginator import Paginator
@@ -13,15 +12,18 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from billing.months import month_of, month_parse, month_span
-from billing.selectors import burn_per_hour, cost_by_workspace, statement
+from billing.selectors import cost_by_workspace, prices_at, statement
+from frontend.charts import Chart
 from frontend.formats import SIGNS, full_when
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters import money
+from frontend.presenters.workspaces import coming_of
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 from gpuaas.metering.models import UsageInterval
-from gpuaas.workspaces.selectors import workspace_get_for
+from gpuaas.workspaces.selectors import workspace_get_for, workspaces_for
+from gpuaas.workspaces.states import LIVE
 from tenants.roles import Permission
 
 VIEWS = (("workspace", "By workspace"), ("type", "By GPU type"), ("day", "By day"))
@@ -62,17 +64,15 @@ def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     return render(request, "billing/usage.html", context)
 
 
-def chart_of(here: ProjectPlace, month: money.Month, now: datetime, currency: str) -> Any:
+def chart_of(here: ProjectPlace, month: money.Month, now: datetime, currency: str) -> Chart:
+    """Days by workspace; in the running month also what is held now, where the reader may see workspaces."""
     values = money.days_by_workspace(project=here.project, month=month.first, now=now)
-    burn = burn_per_hour(actor=here.actor, project=here.project, now=now) if month.running else Decimal(0)
-    return money.day_chart(
-        month=month,
-        names=money.largest_first(values),
-        values=values,
-        per_hour=burn,
-        now=now,
-        sign=SIGNS.get(currency, f"{currency} "),
-    )
+    coming: dict[str, money.Coming] = {}
+    if month.running and here.can(Permission.WORKSPACE_VIEW):
+        held = workspaces_for(actor=here.actor, project=here.project, states=LIVE)
+        coming = coming_of(list(held), prices_at(at=now))
+    sign = SIGNS.get(currency, f"{currency} ")
+    return money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
 
 
 @project_page(Permission.BILLING_VIEW)
