@@ -1,5 +1,6 @@
 """Structured logs: one event per line, JSON outside development, the request id on each, secrets masked."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
@@ -15,14 +16,25 @@ SECRET_WORDS = (
     "cookie",
     "api_key",
 )
+MASK = "***"
 
 
 def mask_secrets(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
-    """A key whose name sounds like a secret never shows its value, whoever logged it."""
-    for key in event:
-        if any(word in key.lower() for word in SECRET_WORDS):
-            event[key] = "***"
-    return event
+    """A key whose name sounds like a secret never shows its value, whoever logged it and however deep it lies."""
+    masked: EventDict = _masked(event)
+    return masked
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: MASK if _sounds_secret(key) else _masked(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(each) for each in value]
+    return value
+
+
+def _sounds_secret(key: object) -> bool:
+    return isinstance(key, str) and any(word in key.lower() for word in SECRET_WORDS)
 
 
 def logging_config(*, level: str, as_json: bool) -> dict[str, Any]:

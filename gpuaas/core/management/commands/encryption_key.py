@@ -1,0 +1,14 @@
+"""`manage.py encryption_key`: a new key for GPUAAS_ENCRYPTION_KEYS."""
+
+from typing import Any
+
+from cryptography.fernet import Fernet
+from django.core.management.base import BaseCommand
+
+
+class Command(BaseCommand):
+    help = "Print a new key. To rotate: put it first in GPUAAS_ENCRYPTION_KEYS, then run credentials_rotate."
+    requires_system_checks = []
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        self.stdout.write(Fernet.generate_key().decode())

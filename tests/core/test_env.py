@@ -1,0 +1,56 @@
+"""Settings from the environment: typed, also from files, never guessed."""
+
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from gpuaas.core import env
+
+
+def test_text_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("  s3cret\n")
+    monkeypatch.setenv("GPUAAS_X_FILE", str(tmp_path / "key"))
+    assert env.text("GPUAAS_X") == "s3cret"
+    assert env.words("GPUAAS_X") == ["s3cret"]
+    monkeypatch.setenv("GPUAAS_X", "other")
+    with pytest.raises(ImproperlyConfigured, match="not both"):
+        env.text("GPUAAS_X")
+
+
+def test_missing_values_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(ImproperlyConfigured, match="GPUAAS_X"):
+        env.text("GPUAAS_X")
+    monkeypatch.setenv("GPUAAS_X_FILE", str(tmp_path / "none"))
+    with pytest.raises(ImproperlyConfigured, match="cannot be read"):
+        env.text("GPUAAS_X", "default")
+
+
+@pytest.mark.parametrize(("raw", "value"), [("true", True), ("ON", True), ("0", False), ("No", False)])
+def test_booleans(monkeypatch: pytest.MonkeyPatch, raw: str, value: bool) -> None:
+    monkeypatch.setenv("GPUAAS_X", raw)
+    assert env.boolean("GPUAAS_X", default=not value) is value
+
+
+def test_wrong_values_stop_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUAAS_X", "maybe")
+    with pytest.raises(ImproperlyConfigured, match="boolean"):
+        env.boolean("GPUAAS_X", default=True)
+    with pytest.raises(ImproperlyConfigured, match="whole number"):
+        env.integer("GPUAAS_X", default=1)
+    monkeypatch.setenv("GPUAAS_X", "0")
+    with pytest.raises(ImproperlyConfigured, match="below 1"):
+        env.integer("GPUAAS_X", default=1, minimum=1)
+    assert env.integer("GPUAAS_Y", default=7) == 7
+    assert env.boolean("GPUAAS_Y", default=True)
+
+
+def test_words_and_databases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUAAS_X", " a, b,,c ")
+    assert env.words("GPUAAS_X") == ["a", "b", "c"]
+    monkeypatch.setenv("GPUAAS_X", "postgres://u@%2Frun%2Fpg/db")
+    assert env.database("GPUAAS_X")["HOST"] == "/run/pg"
+    for wrong in ("sqlite:///x.db", "mysql://u@h/db"):
+        monkeypatch.setenv("GPUAAS_X", wrong)
+        with pytest.raises(ImproperlyConfigured, match="GPUAAS_X"):
+            env.database("GPUAAS_X")
