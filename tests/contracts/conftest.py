@@ -9,8 +9,7 @@ from gpuaas.providers.base import Connection, WorkspaceSpec
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.fleet import fleet_seed
-from tests.contracts.rigs import KubernetesRig, Rig, SandboxRig, ref
-from tests.lab.fixtures import until
+from tests.contracts.rigs import KubernetesRig, Rig, SandboxRig, ensure_step, release_step
 
 Drive = Callable[[WorkspaceSpec], None]
 
@@ -33,7 +32,7 @@ def _sandbox() -> SandboxRig:
 def provision(rig: Rig) -> Drive:
     def run(spec: WorkspaceSpec) -> None:
         for step in rig.driver.ensure_steps():
-            until(lambda key=step.key: rig.driver.ensure(spec, key).done, f"step {step.key} of ensure")
+            ensure_step(rig.driver, spec, step.key)
 
     return run
 
@@ -42,7 +41,7 @@ def provision(rig: Rig) -> Drive:
 def release(rig: Rig) -> Drive:
     def run(spec: WorkspaceSpec) -> None:
         for step in rig.driver.release_steps():
-            until(lambda key=step.key: rig.driver.release(ref(spec), key).done, f"step {step.key} of release")
+            release_step(rig.driver, spec, step.key)
 
     return run
 

@@ -19,7 +19,7 @@ from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.models import SandboxNamespace
 from gpuaas.providers.sandbox.pods import foreign_namespace, pod_create, pod_delete
-from tests.lab.fixtures import LabSite
+from tests.lab.fixtures import LabSite, until
 
 ALICE = Member(subject="u-alice", name="alice", role="admin")
 BOB = Member(subject="u-bob", name="bob", role="edit")
@@ -117,6 +117,15 @@ class Rig(ABC):
 
 def ref(spec: WorkspaceSpec) -> WorkspaceRef:
     return WorkspaceRef(spec.id, spec.external_name)
+
+
+def ensure_step(driver: Driver, spec: WorkspaceSpec, key: str) -> None:
+    """Asks until it is done, as the reconciler does."""
+    until(lambda: driver.ensure(spec, key).done, f"step {key} of ensure")
+
+
+def release_step(driver: Driver, spec: WorkspaceSpec, key: str) -> None:
+    until(lambda: driver.release(ref(spec), key).done, f"step {key} of release")
 
 
 @contextlib.contextmanager

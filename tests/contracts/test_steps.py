@@ -8,7 +8,7 @@ import pytest
 from gpuaas.core.errors import NotFound, Permanent, Unavailable
 from gpuaas.providers.base import WorkspaceSpec
 from tests.contracts.conftest import Drive
-from tests.contracts.rigs import ALICE, BOB, CHARLIE, Refused, Rig, ref
+from tests.contracts.rigs import ALICE, BOB, CHARLIE, Refused, Rig, ensure_step, ref, release_step
 from tests.lab.fixtures import until
 
 
@@ -17,7 +17,7 @@ def test_ensure_ends_alike_wherever_it_was_interrupted(rig: Rig, provision: Driv
     keys = [step.key for step in rig.driver.ensure_steps()]
     for reached in range(1, len(keys) + 1):
         for key in keys[:reached]:
-            until(lambda key=key: rig.driver.ensure(spec, key).done, key)
+            ensure_step(rig.driver, spec, key)
     first = rig.driver.observe(ref(spec))
     provision(spec)
     assert rig.driver.observe(ref(spec)) == first
@@ -28,7 +28,7 @@ def test_access_is_the_last_step_and_waits_for_the_quota(rig: Rig) -> None:
     spec = rig.spec()
     keys = [step.key for step in rig.driver.ensure_steps()]
     assert keys[-1] == "access"
-    until(lambda: rig.driver.ensure(spec, keys[0]).done, keys[0])
+    ensure_step(rig.driver, spec, keys[0])
     assert not rig.driver.ensure(spec, "access").done
     with pytest.raises(NotFound):
         rig.kubeconfig(spec)
@@ -67,7 +67,7 @@ def test_release_takes_everything_and_may_be_repeated(rig: Rig, ready: Workspace
     rig.start(ready, "one")
     first = rig.driver.release_steps()[0].key
     assert first == "access"
-    until(lambda: rig.driver.release(ref(ready), first).done, first)
+    release_step(rig.driver, ready, first)
     with pytest.raises(NotFound):
         rig.driver.issue_access(ref(ready), ALICE, lifetime=timedelta(hours=1))
     release(ready)

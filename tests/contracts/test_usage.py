@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from gpuaas.providers.base import UsageEvent, UsageKind, WorkspaceSpec
-from tests.contracts.rigs import Rig, ref
-from tests.lab.fixtures import until
+from tests.contracts.rigs import Rig, release_step
 
 Wanted = Callable[[UsageEvent], bool]
 
@@ -99,7 +98,7 @@ def test_the_release_ends_every_run(rig: Rig, ready: WorkspaceSpec) -> None:
     rig.start(ready, "one")
     cursor = listed(rig)
     for key in ("access", "pods"):
-        until(lambda key=key: rig.driver.release(ref(ready), key).done, key)
+        release_step(rig.driver, ready, key)
     event = collect(rig, cursor, lambda e: e.kind is UsageKind.GONE and of(ready, "one")(e))[-1]
     assert event.consumer is not None
     assert event.consumer.ended_at is not None

@@ -109,6 +109,11 @@ class Api:
         path = f"{collection}/{body['metadata']['name']}"
         return self._call("PATCH", path, body=body, query=query, content="application/apply-patch+yaml")
 
+    def merge(self, path: str, change: Object) -> Object:
+        """JSON merge patch: None takes a field away."""
+        query = {"fieldManager": FIELD_MANAGER}
+        return self._call("PATCH", path, body=change, query=query, content="application/merge-patch+json")
+
     def delete(self, path: str, body: Object | None = None, **query: str) -> bool:
         """False where it was gone already. Also deletes collections."""
         try:
@@ -156,7 +161,7 @@ class Api:
         query: Mapping[str, str],
         body: Object | None = None,
         content: str = "application/json",
-        read_seconds: float = READ_SECONDS,
+        read_seconds: float | None = None,
     ) -> _Answer:
         url = f"{self.server}{path}"
         if query:
@@ -169,7 +174,7 @@ class Api:
             url,
             body=None if body is None else json.dumps(body),
             headers=headers,
-            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds),
+            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds or READ_SECONDS),
             preload_content=False,
             retries=False,
         )

@@ -54,12 +54,12 @@ def _held(all_pods: Iterable[Object]) -> Counter[tuple[str, str]]:
 def _plugin_devices(node: Object, held: Counter[tuple[str, str]]) -> Iterator[Found]:
     name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
     for resource, amount in (node["status"].get("allocatable") or {}).items():
-        kind = _kind(resource, labels)
+        kind = kind_on_node(resource, labels)
         if kind is not None and whole(amount) > 0:
             yield Found(name, kind, resource, whole(amount), held[name, resource], labels)
 
 
-def _kind(resource: str, labels: Mapping[str, str]) -> DeviceKind | None:
+def kind_on_node(resource: str, labels: Mapping[str, str]) -> DeviceKind | None:
     """None for what is no GPU that we know to name."""
     product = labels.get(PRODUCT, "")
     if not product:
