@@ -1,5 +1,6 @@
 """Path parts: whatever cannot be one of our names is not an address of ours, hence 404."""
 
+from django.urls import register_converter
 from django.urls.converters import StringConverter
 
 
@@ -27,3 +28,10 @@ class Resource(StringConverter):
     """A key of quotas: gpu:<GPU type>, vcpu, memory, storage."""
 
     regex = r"[a-z][a-z0-9:.-]{0,79}"
+
+
+register_converter(Slug, "name_slug")
+register_converter(Name, "name")
+register_converter(Username, "username")
+register_converter(Month, "month")
+register_converter(Resource, "resource")

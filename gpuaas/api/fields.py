@@ -8,6 +8,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
+from gpuaas.core.conditions import Stored, conditions_read
+
 BIGGEST = 2**31 - 1
 UNKNOWN = "there is no such field"
 
@@ -43,6 +45,15 @@ class Pick(serializers.ChoiceField):
         if not isinstance(data, str):
             self.fail("invalid_choice", input=str(data)[:80])
         return super().to_internal_value(data)
+
+
+class Switch(serializers.BooleanField):
+    """A JSON boolean; no words, no numbers."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail("invalid", input=str(data)[:80])
+        return data
 
 
 class Instant(serializers.DateTimeField):
@@ -128,3 +139,14 @@ class ConditionOutput(Output):
     message = serializers.CharField(allow_blank=True)
     since = serializers.DateTimeField()
     remedy = serializers.CharField(allow_blank=True, help_text="What a person can do about it.")
+
+
+@extend_schema_field(ConditionOutput(many=True))
+class Conditions(serializers.Field[Any, Any, list[Any], Any]):
+    """The conditions of a row, as `core.conditions` stores them; answers only."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(read_only=True, **kwargs)
+
+    def to_representation(self, value: Stored) -> list[Any]:
+        return [dict(row) for row in ConditionOutput(conditions_read(value), many=True).data]

@@ -14,6 +14,7 @@ settings.SPECTACULAR_SETTINGS.setdefault(
         "ProjectRole": "tenants.roles.ProjectRole",
         "OrganizationRole": "tenants.roles.OrganizationRole",
         "WorkspaceState": "gpuaas.workspaces.states.WorkspaceState",
+        "OfferState": "gpuaas.catalog.states.OfferState",
         "StepState": "gpuaas.workspaces.states.StepState",
         "Meter": "gpuaas.metering.models.Meter",
     },

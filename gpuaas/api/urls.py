@@ -1,16 +1,9 @@
 """/api/v1/, its description, and an answer in our own shape for every other address below /api/."""
 
-from django.urls import include, path, re_path, register_converter
+from django.urls import include, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from gpuaas.api import converters
 from gpuaas.api.errors import not_found
-
-register_converter(converters.Slug, "name_slug")
-register_converter(converters.Name, "name")
-register_converter(converters.Username, "username")
-register_converter(converters.Month, "month")
-register_converter(converters.Resource, "resource")
 
 app_name = "api"
 urlpatterns = [

@@ -45,6 +45,13 @@ class ApiView(APIView):
             raise TooLarge
         self.params = self._query(request, getattr(handler, QUERY, NoQuery))
 
+    def handle_exception(self, exc: Exception) -> Response:
+        """Refusals are JSON, whatever the address offers otherwise."""
+        response = super().handle_exception(exc)
+        self.request.accepted_renderer = JSONRenderer()
+        self.request.accepted_media_type = JSONRenderer.media_type
+        return response
+
     @cached_property
     def actor(self) -> Actor:
         """Built once per request; a token's actor is its maker's, cut to the token's project and scopes."""

@@ -2,14 +2,17 @@
 
 from django.urls import path
 
+from gpuaas.api import converters as _registered  # noqa: F401  the converters of the routes below
 from gpuaas.api.v1 import (
     audit,
     billing,
+    catalog,
     limits,
     me,
     members,
     organizations,
     projects,
+    sites,
     tokens,
     usage,
     workspaces,
@@ -91,7 +94,18 @@ money_urls = [
     ),
 ]
 
+catalog_urls = [
+    path("flavors", catalog.FlavorsView.as_view(), name="flavors"),
+    path("gpu-types", catalog.GpuTypesView.as_view(), name="gpu-types"),
+    path("sites", catalog.SitesView.as_view(), name="sites"),
+]
+
 platform_urls = [
+    path("platform/sites", sites.PlatformSitesView.as_view(), name="platform-sites"),
+    path("platform/sites/<name_slug:site>", sites.PlatformSiteView.as_view(), name="platform-site"),
+    path("platform/capacity", sites.PlatformCapacityView.as_view(), name="platform-capacity"),
+    path("platform/flavors", sites.PlatformFlavorsView.as_view(), name="platform-flavors"),
+    path("platform/flavors/<name:flavor>", sites.PlatformFlavorView.as_view(), name="platform-flavor"),
     path(
         "platform/organizations",
         organizations.PlatformOrganizationsView.as_view(),
@@ -115,6 +129,7 @@ platform_urls = [
 urlpatterns = [
     path("me", me.MeView.as_view(), name="me"),
     *tenant_urls,
+    *catalog_urls,
     *workspace_urls,
     *money_urls,
     *platform_urls,

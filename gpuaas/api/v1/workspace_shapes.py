@@ -5,10 +5,8 @@ from typing import Any
 from drf_spectacular.utils import OpenApiExample
 from rest_framework import serializers
 
-from gpuaas.api.fields import ConditionOutput, Input, Instant, Money, Output, PageQuery, Pick, Text, Whole
+from gpuaas.api.fields import Conditions, Input, Instant, Money, Output, PageQuery, Pick, Text, Whole
 from gpuaas.api.v1.shapes import MemberOutput
-from gpuaas.core.conditions import Condition, conditions_read
-from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import AccessRole, OperationKind, StepState, WorkspaceState
 
 List = serializers.ListField
@@ -92,17 +90,13 @@ class WorkspaceOutput(Output):
     items = ItemOutput(source="flavors", many=True)
     storage_gib = serializers.IntegerField()
     members = MemberOutput(many=True)
-    conditions = serializers.SerializerMethodField()
+    conditions = Conditions()
     lease_ends_at = serializers.DateTimeField()
     created_by = serializers.CharField(source="created_by.username")
     created_at = serializers.DateTimeField()
     ready_at = serializers.DateTimeField(allow_null=True)
     deleted_at = serializers.DateTimeField(allow_null=True)
     version = serializers.IntegerField()
-
-    def get_conditions(self, workspace: Workspace) -> list[dict[str, Any]]:
-        found: list[Condition] = conditions_read(workspace.conditions)
-        return [dict(row) for row in ConditionOutput(found, many=True).data]
 
 
 class StepOutput(Output):

@@ -1,0 +1,124 @@
+"""What is offered: flavors with price and free devices, GPU types, sites as tenants see them."""
+
+import uuid
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from billing.selectors import Price, prices_at
+from gpuaas.api.fields import Money, Output, PageQuery, QueryWhole, Text
+from gpuaas.api.schema import operation, page_of
+from gpuaas.api.views import ApiView
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.selectors import flavors_for, gpu_types_for
+from gpuaas.catalog.states import OfferState, PriceClass, Sharing
+from gpuaas.core.conditions import Status, conditions_read
+from gpuaas.metering.models import Meter
+
+TAG = "catalog"
+
+
+class FlavorQuery(PageQuery):
+    memory_gib = QueryWhole(required=False, min_value=0, help_text="GPU memory, at least.")
+    compute_capability = serializers.RegexField(
+        r"\A[0-9]{1,3}(?:\.[0-9]{1,3})?\Z", required=False, help_text="At least, such as 9.0."
+    )
+    interconnect = Text(required=False, max_length=32, help_text="Such as NVLink.")
+    site = Text(required=False, max_length=40)
+    price_class = serializers.ChoiceField(choices=PriceClass.choices, required=False)
+
+
+class GpuTypeOutput(Output):
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    product = serializers.CharField()
+    memory_gib = serializers.IntegerField()
+    compute_capability = serializers.CharField(allow_blank=True)
+    ecc = serializers.BooleanField(allow_null=True)
+    sharing = serializers.ChoiceField(choices=Sharing.choices)
+    mig_profile = serializers.CharField(allow_blank=True)
+    interconnect = serializers.CharField(allow_blank=True)
+    state = serializers.ChoiceField(choices=OfferState.choices)
+
+
+class FlavorOutput(Output):
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    site = serializers.CharField(source="pool.site.slug")
+    gpu_type = GpuTypeOutput(source="pool.gpu_type")
+    gpus = serializers.IntegerField()
+    vcpus = serializers.IntegerField()
+    memory_gib = serializers.IntegerField()
+    disk_gib = serializers.IntegerField()
+    price_class = serializers.ChoiceField(choices=PriceClass.choices)
+    state = serializers.ChoiceField(choices=OfferState.choices)
+    free_gpus = serializers.IntegerField(source="free", help_text="Devices that nobody uses at this moment.")
+    largest_block = serializers.IntegerField(
+        source="pool.largest_block", help_text="Most free devices on one node."
+    )
+    price_per_hour = serializers.SerializerMethodField(
+        help_text="Of one flavor; null while there is no price."
+    )
+    currency = serializers.SerializerMethodField()
+
+    def get_price_per_hour(self, flavor: Flavor) -> str | None:
+        price = self._price(flavor)
+        return None if price is None else Money().to_representation(price.per_hour * flavor.gpus)
+
+    def get_currency(self, flavor: Flavor) -> str | None:
+        price = self._price(flavor)
+        return price.currency if price else None
+
+    def _price(self, flavor: Flavor) -> Price | None:
+        prices: dict[tuple[uuid.UUID | None, Meter], Price] = self.context["prices"]
+        return prices.get((flavor.pk, Meter.GPU_HELD))
+
+
+class SiteOutput(Output):
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    reachable = serializers.SerializerMethodField(
+        help_text="false: requests wait and go on by themselves; null: not looked at yet."
+    )
+
+    def get_reachable(self, site: Site) -> bool | None:
+        for condition in conditions_read(site.conditions):
+            if condition.type == "Reachable":
+                return condition.status == Status.TRUE
+        return None
+
+
+class FlavorsView(ApiView):
+    @operation("flavor_list", "List flavors", tag=TAG, answer=page_of(FlavorOutput), query=FlavorQuery)
+    def get(self, request: Request) -> Response:
+        """What may be asked for now, with price, free devices and the largest block on one node."""
+        del request
+        return self.page(flavors_for(actor=self.actor, **filters(self.params)), FlavorOutput, **priced())
+
+
+class GpuTypesView(ApiView):
+    @operation("gpu_type_list", "List GPU types", tag=TAG, answer=page_of(GpuTypeOutput), query=PageQuery)
+    def get(self, request: Request) -> Response:
+        """Limits are given per GPU type, as `gpu:<slug>`."""
+        del request
+        return self.page(gpu_types_for(actor=self.actor), GpuTypeOutput, key="slug")
+
+
+class SitesView(ApiView):
+    @operation("site_list", "List sites", tag=TAG, answer=page_of(SiteOutput), query=PageQuery)
+    def get(self, request: Request) -> Response:
+        """Sites at which something is sold."""
+        del request
+        selling = flavors_for(actor=self.actor).order_by().values("pool__site")
+        return self.page(Site.objects.defer("credentials").filter(pk__in=selling), SiteOutput, key="slug")
+
+
+def filters(params: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name not in {"cursor", "page_size"}}
+
+
+def priced() -> dict[str, Any]:
+    """The rest of `page(…)` for flavors."""
+    return {"key": "slug", "context": {"prices": prices_at()}}

@@ -1,0 +1,180 @@
+"""Lists: every row once, in order, in as many queries at 30 rows as at 3."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from gpuaas.catalog.models import Flavor, GpuPool, Site
+from gpuaas.core import clock
+from gpuaas.metering.models import Meter, UsageInterval
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import member_set, workspace_request
+from quotas.models import Limit
+from tenants.actors import Actor
+from tenants.models import Organization, Project, User
+from tests.api.addresses import addresses
+from tests.api.caller import Caller, token_for
+from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
+from tests.factories.tenants import (
+    OrganizationFactory,
+    OrganizationMembershipFactory,
+    ProjectFactory,
+    ProjectMembershipFactory,
+    UserFactory,
+)
+
+pytestmark = pytest.mark.django_db
+
+BASELINE = Path(__file__).with_name("query_counts.json")
+SINGLE = {"me", "usage-totals"}  # lists inside, but computed ones; no page
+MONEY = {name for name in (each.name for each in addresses()) if "statement" in name or "costs" in name}
+
+
+class World:
+    """Adds n of everything that is listed anywhere."""
+
+    def __init__(self, owner: User, actor: Actor, project: Project, site: Site) -> None:
+        self.owner, self.actor, self.project, self.site = owner, actor, project, site
+        self.number = 0
+
+    def grow(self, count: int) -> None:
+        for _ in range(count):
+            self.number += 1
+            self._tenants(self.number)
+            self._catalog(self.number)
+            self._workspace(self.number)
+            token_for(self.owner, self.project)
+
+    def _tenants(self, n: int) -> None:
+        organization: Organization = OrganizationFactory.create(slug=f"org-{n:03}")
+        ProjectFactory.create(organization=organization, slug=f"there-{n:03}")
+        ProjectFactory.create(organization=self.project.organization, slug=f"here-{n:03}")
+        user = UserFactory.create(username=f"person-{n:03}")
+        ProjectMembershipFactory.create(project=self.project, user=user, role="member")
+        OrganizationMembershipFactory.create(
+            organization=self.project.organization, user=user, role="billing"
+        )
+
+    def _catalog(self, n: int) -> None:
+        site = SiteFactory.create(slug=f"site-{n:03}")
+        gpu_type = GpuTypeFactory.create(slug=f"gpu-{n:03}")
+        pool: GpuPool = GpuPoolFactory.create(site=site, gpu_type=gpu_type)
+        FlavorFactory.create(pool=pool, slug=f"flavor-{n:03}")
+        Limit.objects.create(project=self.project, resource=f"gpu:gpu-{n:03}", hard=n)
+
+    def _workspace(self, n: int) -> None:
+        row = workspace_request(
+            actor=self.actor, project=self.project, name=f"w-{n:03}", items=[("l40s.1", 1)]
+        )
+        member_set(actor=self.actor, workspace=row, username=f"person-{n:03}", role="edit")
+        first = Workspace.objects.order_by("pk")[0]
+        if row != first:
+            member_set(actor=self.actor, workspace=first, username=f"person-{n:03}", role="edit")
+        now = clock.whole_second(clock.now())
+        UsageInterval.objects.create(
+            site=self.site,
+            project=self.project,
+            workspace=row,
+            flavor=Flavor.objects.get(slug="l40s.1"),
+            consumer_uid=str(row.pk),
+            consumer_name=row.name,
+            meter=Meter.GPU_HELD,
+            resource_name="nvidia.com/gpu",
+            quantity=1,
+            started_at=now,
+            last_seen_at=now,
+        )
+
+
+@pytest.fixture
+def world(alice: User, as_alice: Actor, project: Project, site: Site, limits: None, olga: User) -> World:
+    Limit.objects.update(hard=None)
+    GpuPool.objects.update(healthy=1000)
+    site.sellable.update(hard=None)
+    return World(alice, as_alice, project, site)
+
+
+def lists() -> list[str]:
+    return sorted(
+        each.name for each in addresses() if "GET" in each.methods and each.name not in SINGLE | MONEY
+    )
+
+
+def path_of(name: str) -> str:
+    address = next(each for each in addresses() if each.name == name)
+    first = Workspace.objects.order_by("pk")[0]
+    values: dict[str, Any] = {
+        "project": "weather-lm",
+        "organization": "climate",
+        "workspace": first.pk,
+        "site": "ber-1",
+    }
+    return address.path(**values)
+
+
+def counted(caller: Caller, path: str) -> tuple[int, Any]:
+    caller.get(path)  # what Django caches at first use
+    with CaptureQueriesContext(connection) as queries:
+        answer = caller.get(path)
+    assert answer.status == 200, answer.json
+    return len(queries), answer.json
+
+
+def test_query_counts(world: World, olga: User, request: pytest.FixtureRequest) -> None:
+    """As in query_counts.json, and the same at 3 rows and at 12. Delete the file to have it written anew."""
+    callers: dict[bool, Callable[[], Caller]] = {
+        True: lambda: Caller(olga),
+        False: lambda: Caller(world.owner),
+    }
+    found: dict[str, int] = {}
+    world.grow(3)
+    for name in lists():
+        found[name] = counted(callers[name.startswith("platform")](), path_of(name))[0]
+    world.grow(9)
+    for name in lists():
+        count, answer = counted(callers[name.startswith("platform")](), path_of(name))
+        assert count == found[name], f"{name}: {found[name]} queries at 3 rows, {count} at 12: {len(answer)}"
+    if not BASELINE.exists():
+        BASELINE.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", "utf-8")
+    assert found == json.loads(BASELINE.read_text("utf-8"))
+
+
+PAGED = sorted(set(lists()) - {"organization", "project", "workspace", "platform-site", "platform-limits"})
+
+
+def test_every_list_pages_without_gaps_or_repetitions(world: World, olga: User) -> None:
+    world.grow(5)
+    for name in PAGED:
+        caller = Caller(olga) if name.startswith("platform") else Caller(world.owner)
+        whole = caller.get(path_of(name) + "?page_size=200").json
+        assert whole["next"] is None, name
+        rows, following = [], path_of(name) + "?page_size=2"
+        while following:
+            page = caller.get(following).json
+            assert len(page["results"]) <= 2
+            rows += page["results"]
+            following = page["next"]
+        assert rows == whole["results"], name
+
+
+def test_a_row_that_comes_meanwhile_shifts_nothing(world: World) -> None:
+    world.grow(3)
+    caller = Caller(world.owner)
+    first = caller.get("/projects/weather-lm/workspaces?page_size=2").json
+    world.grow(1)
+    rest = caller.get(first["next"]).json
+    assert [row["name"] for row in first["results"] + rest["results"]] == ["w-003", "w-002", "w-001"]
+
+
+def test_a_cursor_of_another_list_is_refused(world: World) -> None:
+    world.grow(3)
+    caller = Caller(world.owner)
+    following = caller.get("/projects/weather-lm/workspaces?page_size=1").json["next"]
+    cursor = following.split("cursor=")[1].split("&")[0]
+    for path in ("/projects", "/projects/weather-lm/tokens", "/projects/weather-lm/usage"):
+        assert caller.get(f"{path}?cursor={cursor}").code == "invalid"

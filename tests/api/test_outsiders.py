@@ -1,0 +1,161 @@
+"""An outsider finds nothing, at every address of the API: one that is added without a case here fails the test."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.core import clock
+from gpuaas.core.ids import uuid7
+from gpuaas.workspaces.models import Workspace
+from tenants.models import ApiToken, AuditEntry, Organization, Project, User
+from tests.api.addresses import Address, addresses
+from tests.api.caller import Caller, token_for
+
+pytestmark = pytest.mark.django_db
+
+# Addresses without an owner: what an outsider may ask there. Everything else is 404.
+OPEN = {
+    ("me", "GET"),
+    ("organizations", "GET"),
+    ("projects", "GET"),
+    ("flavors", "GET"),
+    ("gpu-types", "GET"),
+    ("sites", "GET"),
+}
+ITEMS = [{"flavor": "h100.1", "count": 1}]
+BODIES: dict[tuple[str, str], Any] = {
+    ("organization", "PATCH"): {"name": "Mine"},
+    ("organization-projects", "POST"): {"slug": "mine", "name": "Mine"},
+    ("organization-member", "PUT"): {"role": "owner"},
+    ("project", "PATCH"): {"name": "Mine"},
+    ("project-member", "PUT"): {"role": "admin"},
+    ("tokens", "POST"): {
+        "name": "mine",
+        "scopes": ["workspace:view"],
+        "expires_at": (clock.now() + timedelta(days=1)).isoformat(),
+    },
+    ("workspaces", "POST"): {"name": "mine", "items": ITEMS},
+    ("workspace-preview", "POST"): {"items": ITEMS},
+    ("workspace", "PATCH"): {"items": ITEMS},
+    ("workspace-retry", "POST"): {},
+    ("workspace-kubeconfig", "POST"): {},
+    ("workspace-member", "PUT"): {"role": "admin"},
+    ("platform-sites", "POST"): {"slug": "mine", "name": "Mine", "driver": "sandbox"},
+    ("platform-site", "PATCH"): {"enabled": False},
+    ("platform-flavor", "PATCH"): {"state": "retired"},
+    ("platform-organizations", "POST"): {"slug": "mine", "name": "Mine"},
+    ("platform-project-limit", "PUT"): {"hard": None},
+    ("platform-organization-limit", "PUT"): {"hard": None},
+    ("platform-rates", "POST"): {"meter": "vcpu_held", "price": "0"},
+}
+QUERIES = {"usage-totals": "?starts_at=2026-11-01T00:00:00Z&ends_at=2026-12-01T00:00:00Z"}
+CASES = [(address, method) for address in addresses() for method in address.methods]
+IDS = [f"{method} {address.name}" for address, method in CASES]
+
+
+@pytest.fixture
+def stage(
+    workspace: Workspace, alice: User, bob: User, project: Project, organization: Organization, site: Site
+) -> dict[str, Any]:
+    token_for(alice, project)
+    return {
+        "project": project.slug,
+        "organization": organization.slug,
+        "workspace": workspace.pk,
+        "token": ApiToken.objects.get().pk,
+        "username": "bob",
+        "site": site.slug,
+        "flavor": "h100.1",
+        "resource": "gpu:h100-sxm-80gb",
+        "month": "2026-11",
+    }
+
+
+def ask(caller: Caller, address: Address, method: str, stage: dict[str, Any], **headers: str) -> Any:
+    path = address.path(**stage) + QUERIES.get(address.name, "")
+    return caller.ask(method, path, BODIES.get((address.name, method)), **headers)
+
+
+def world() -> tuple[int, ...]:
+    return (
+        Workspace.objects.count(),
+        Project.objects.count(),
+        Organization.objects.count(),
+        ApiToken.objects.filter(revoked_at=None).count(),
+        AuditEntry.objects.count(),
+        Flavor.objects.filter(state="active").count(),
+        Site.objects.filter(enabled=True).count(),
+    )
+
+
+def test_every_address_with_a_body_has_a_case() -> None:
+    writing = {(address.name, method) for address, method in CASES if method in {"POST", "PUT", "PATCH"}}
+    assert writing == set(BODIES)
+
+
+@pytest.mark.parametrize(("address", "method"), CASES, ids=IDS)
+def test_an_outsider(charlies: Caller, stage: dict[str, Any], address: Address, method: str) -> None:
+    before = world()
+    answer = ask(charlies, address, method, stage)
+    assert answer.status == (200 if (address.name, method) in OPEN else 404), answer.json
+    for secret in ("weather-lm", "train-7b", "climate", "alice"):
+        assert secret not in answer.content.decode()
+    assert world() == before
+
+
+@pytest.mark.parametrize(("address", "method"), CASES, ids=IDS)
+def test_a_token_of_another_project_of_the_same_person(
+    alice: User, other_project: Project, stage: dict[str, Any], address: Address, method: str
+) -> None:
+    """alice's own right does not help a token that was made for another project."""
+    other_project.memberships.create(user=alice, role="admin")
+    program = Caller(token=token_for(alice, other_project))
+    before = world()
+    answer = ask(program, address, method, stage)
+    assert answer.status == (200 if (address.name, method) in OPEN else 404), answer.json
+    assert "weather-lm" not in answer.content.decode()
+    assert world() == before
+
+
+@pytest.mark.parametrize(("address", "method"), CASES, ids=IDS)
+def test_nobody(nobody: Caller, stage: dict[str, Any], address: Address, method: str) -> None:
+    before = world()
+    answer = ask(nobody, address, method, stage)
+    assert (answer.status, answer.code) == (401, "unauthorized")
+    assert world() == before
+
+
+@pytest.mark.parametrize(("address", "method"), CASES, ids=IDS)
+def test_a_stranger_learns_as_much_from_what_is_not_there(
+    charlies: Caller, stage: dict[str, Any], address: Address, method: str
+) -> None:
+    """The answer about alice's things is word for word the answer about things that do not exist."""
+    nothing = {
+        **stage,
+        "project": "no-such",
+        "organization": "no-such",
+        "workspace": uuid7(),
+        "token": uuid7(),
+        "site": "no-such",
+    }
+    real, missing = ask(charlies, address, method, stage), ask(charlies, address, method, nothing)
+    assert real.status == missing.status
+    if real.status == 404:
+        assert {**real.error, "request_id": ""} == {**missing.error, "request_id": ""}
+
+
+PLATFORM = [(address, method) for address, method in CASES if address.name.startswith("platform")]
+
+
+@pytest.mark.parametrize(("address", "method"), PLATFORM, ids=[f"{m} {a.name}" for a, m in PLATFORM])
+def test_an_auditor_looks_and_changes_nothing(
+    db: None, stage: dict[str, Any], address: Address, method: str, olga: User
+) -> None:
+    olga.platform_role = "auditor"
+    olga.save()
+    before = world()
+    answer = ask(Caller(olga), address, method, stage)
+    assert answer.status == (200 if method == "GET" else 403), answer.json
+    assert world() == before
