@@ -7,18 +7,19 @@ import pytest
 
 from gpuaas.catalog.models import Site
 from gpuaas.providers.sandbox.driver import SandboxDriver
-from gpuaas.providers.sandbox.models import SandboxMember, SandboxQuota
+from gpuaas.providers.sandbox.models import SandboxNamespace
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.services import workspace_delete, workspace_resize
-from quotas.models import Limit
+from gpuaas.workspaces.services import workspace_delete, workspace_request, workspace_resize
+from quotas.models import Limit, SiteCapacity
 from tenants.actors import Actor
 from tenants.models import Project
-from tests.factories.quotas import counters_must_match
+from tests.factories.quotas import counters_must_match, limits_give
 from tests.workspaces.crashing_worker import killed_at
-from tests.workspaces.stage import fast, namespaces, ready, request, settle
+from tests.workspaces.stage import fast, namespaces, ready, settle
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BOUNDARIES_MAX = 200
+GPUS = "gpu:h100-sxm-80gb"
 
 
 def until_it_survives(prepare: Callable[[int], Workspace], check: Callable[[Workspace], None]) -> int:
@@ -35,15 +36,16 @@ def until_it_survives(prepare: Callable[[int], Workspace], check: Callable[[Work
 
 
 def used(project: Project) -> int:
-    return Limit.objects.get(project=project, resource="gpu:h100-sxm-80gb").used
+    return Limit.objects.get(project=project, resource=GPUS).used
 
 
-def whole(workspace: Workspace, site: Site, gpus: int) -> None:
+def whole(workspace: Workspace, gpus: int) -> None:
     """Exactly what an undisturbed worker leaves."""
     assert workspace.state == "ready"
-    assert namespaces(site) == [workspace.external_name]
-    assert SandboxQuota.objects.get(resource="nvidia.com/gpu").hard == gpus
-    assert SandboxMember.objects.count() == 1
+    room = SandboxNamespace.objects.get(owner=workspace.pk)
+    assert room.name == workspace.external_name
+    assert room.quotas.get(resource="nvidia.com/gpu").hard == gpus
+    assert room.members.count() == 1
     assert workspace.holdings.filter(ended_at=None, meter="gpu_held").get().quantity == gpus
     assert [item.confirmed for item in workspace.flavors.all()] == [gpus]
     operation = workspace.operations.first()
@@ -52,27 +54,25 @@ def whole(workspace: Workspace, site: Site, gpus: int) -> None:
     assert {step.state for step in operation.steps.all()} == {"done"}
 
 
-def remove(actor: Actor, workspace: Workspace, site: Site) -> None:
-    workspace_delete(actor=actor, workspace=workspace)
-    assert settle(workspace).state == "deleted"
-    assert namespaces(site) == []
-
-
 def test_creation_survives_a_kill_anywhere(as_alice: Actor, project: Project, site: Site) -> None:
     fast(site)
+    SiteCapacity.objects.update(hard=None)
+
+    def prepare(number: int) -> Workspace:
+        limits_give(project, {GPUS: None})
+        return workspace_request(actor=as_alice, project=project, name=f"n-{number}", items=[("h100.1", 2)])
 
     def check(workspace: Workspace) -> None:
-        whole(workspace, site, 2)
-        assert used(project) == 2
+        whole(workspace, 2)
         transitions = list(workspace.transitions.values_list("new", flat=True))
         assert transitions == ["requested", "provisioning", "ready"]
         assert workspace.holdings.filter(meter="gpu_held").count() == 1
-        remove(as_alice, workspace, site)
-        assert used(project) == 0
 
-    crossed = until_it_survives(lambda number: request(as_alice, project, name=f"n-{number}"), check)
+    crossed = until_it_survives(prepare, check)
 
     assert crossed > 40
+    assert used(project) == 2 * crossed
+    assert len(namespaces(site)) == crossed
 
 
 def test_a_resize_survives_a_kill_anywhere(as_alice: Actor, project: Project, site: Site) -> None:
@@ -87,7 +87,7 @@ def test_a_resize_survives_a_kill_anywhere(as_alice: Actor, project: Project, si
         return workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", asked)])
 
     def check(row: Workspace) -> None:
-        whole(row, site, asked)
+        whole(row, asked)
         assert used(project) == asked
         assert row.holdings.filter(meter="gpu_held", ended_at=None).count() == 1
 
