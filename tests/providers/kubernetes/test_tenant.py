@@ -7,7 +7,16 @@ from gpuaas.providers.base import GpuAmount
 from gpuaas.providers.kubernetes.client import Api, Object
 from tests.contracts.rigs import pod
 from tests.lab.fixtures import LabSite, until
-from tests.providers.kubernetes.conftest import BOB, UNSOLD, Room, forget, kubeconfig, make_room, make_spec
+from tests.providers.kubernetes.conftest import (
+    BOB,
+    H100,
+    UNSOLD,
+    Room,
+    forget,
+    kubeconfig,
+    make_room,
+    make_spec,
+)
 
 pytestmark = pytest.mark.lab
 
@@ -187,5 +196,24 @@ def test_dra_devices_are_held_by_the_same_quota(lab: LabSite) -> None:
         assert room.run_to("one", "Running")["spec"]["nodeName"] == "h200-dra-1"
         with pytest.raises(GpuaasError, match="exceeded quota"):
             room.tenant.create(room.path("pods"), pod("two", {"gpuaas.io/h200": "1"}))
+    finally:
+        forget(lab, spec)
+
+
+def test_gpus_of_two_pools_are_each_taken_from_their_own(lab: LabSite) -> None:
+    slices = GpuAmount("nvidia.com/mig-1g.5gb", 1, {"gpuaas.io/pool": "a100-40gb-mig"})
+    spec = make_spec(gpus=(H100, slices), closed=("nvidia.com/gpu.shared",))
+    room = make_room(lab, spec)
+    try:
+        # the nodes of the slices have whole A100s of the very name that the H100s have
+        with pytest.raises(GpuaasError, match="nodeSelector of its pool"):
+            room.tenant.create(room.path("pods"), pod("any", GPU))
+        with pytest.raises(GpuaasError, match="nodeSelector of its pool"):
+            room.tenant.create(room.path("pods"), pod("a100", GPU, nodeSelector=dict(slices.selector)))
+        room.tenant.create(room.path("pods"), pod("h100", GPU, nodeSelector=dict(H100.selector)))
+        limits = {slices.resource_name: "1"}
+        room.tenant.create(room.path("pods"), pod("slice", limits, nodeSelector=dict(slices.selector)))
+        assert room.run_to("h100", "Running")["spec"]["nodeName"].startswith("h100-")
+        assert room.run_to("slice", "Running")["spec"]["nodeName"] == "a100-mig-1"
     finally:
         forget(lab, spec)
