@@ -19,6 +19,11 @@ from quotas.selectors import Preview, admission_preview
 from tenants.models import Project
 
 HOURS_30 = 720
+SHARED_WORDS = {
+    Metered.VCPU_HELD: "vCPU",
+    Metered.MEMORY_HELD: "GiB memory",
+    Metered.STORAGE_HELD: "GiB storage",
+}
 WORDS = {VCPU: "vCPU", MEMORY: "GiB memory", STORAGE: "GiB storage"}
 
 
@@ -198,11 +203,8 @@ def _priced(panel: AnswerPanel, price: Quote | None, asked: Asked, now: datetime
 
 
 def price_line(line: QuoteLine, currency: str) -> PriceLine:
-    name = (
-        f"{line.quantity:,} × {line.label}"
-        if line.meter is Metered.GPU_HELD
-        else f"{line.quantity:,} {line.label}"
-    )
+    gpus = line.meter is Metered.GPU_HELD
+    name = f"{line.quantity:,} × {line.label}" if gpus else f"{line.quantity:,} {SHARED_WORDS[line.meter]}"
     if line.per_hour is None:
         return PriceLine(name, "no price", "no price")
     later: Decimal = line.per_hour * HOURS_30

@@ -1,0 +1,76 @@
+"""Signed-in browsers without a browser, and a project that has something to show."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from billing.services import rate_set
+from gpuaas.catalog.models import Flavor
+from gpuaas.core import clock
+from gpuaas.metering.models import Meter
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import workspace_request
+from tenants.actors import SYSTEM, Actor
+from tenants.models import Project, User
+from tests.factories.quotas import limits_give
+from tests.factories.tenants import ProjectMembershipFactory, UserFactory
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def dora(project: Project) -> User:
+    """A viewer of alice's project."""
+    user: User = UserFactory.create(username="dora")
+    ProjectMembershipFactory.create(project=project, user=user, role="viewer")
+    return user
+
+
+@pytest.fixture
+def alice_at(alice: User) -> Client:
+    return signed_in(alice)
+
+
+@pytest.fixture
+def bob_at(bob: User) -> Client:
+    return signed_in(bob)
+
+
+@pytest.fixture
+def charlie_at(charlie: User) -> Client:
+    return signed_in(charlie)
+
+
+@pytest.fixture
+def dora_at(dora: User) -> Client:
+    return signed_in(dora)
+
+
+@pytest.fixture
+def priced(h100: Flavor, l40s: Flavor) -> None:
+    start = clock.now() - timedelta(days=1)
+    for flavor, meter, price in (
+        (h100, Meter.GPU_HELD, "2.40"),
+        (l40s, Meter.GPU_HELD, "0.95"),
+        (None, Meter.STORAGE_HELD, "0.00012"),
+    ):
+        rate_set(actor=SYSTEM, flavor=flavor, meter=meter, price=price, valid_from=start)
+
+
+@pytest.fixture
+def limited(project: Project, priced: None) -> Project:
+    """8 H100 for the project; prices are set."""
+    limits_give(project, {"gpu:h100-sxm-80gb": 8})
+    return project
+
+
+@pytest.fixture
+def workspace(as_alice: Actor, limited: Project) -> Workspace:
+    return workspace_request(
+        actor=as_alice, project=limited, name="era5-finetune", items=[("h100.1", 2)], storage_gib=500
+    )

@@ -1,0 +1,147 @@
+"""Every address below a project or an organization, asked by somebody who does not belong there: 404, always."""
+
+import uuid
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver, reverse
+
+from frontend import urls
+from gpuaas.workspaces.models import Workspace
+from tenants.models import Project, User
+from tenants.roles import Permission
+from tests.frontend.pages.conftest import signed_in
+
+POSTED = frozenset(
+    {
+        "workspace_effect",
+        "workspace_extend",
+        "workspace_delete",
+        "workspace_retry",
+        "workspace_kubeconfig",
+        "workspace_members",
+        "workspace_member_remove",
+        "workspace_answer",
+        "member_role",
+        "member_remove",
+        "token_revoke",
+        "project_new",
+        "organization_member_set",
+        "organization_member_remove",
+    }
+)
+
+
+def names(patterns: list[URLPattern | URLResolver]) -> list[str]:
+    found = []
+    for pattern in patterns:
+        inner = getattr(pattern, "url_patterns", None)
+        found += names(inner) if inner is not None else [str(pattern.name)]
+    return found
+
+
+SCOPED = sorted(names(urls.project_patterns) + names(urls.organization_patterns))
+
+
+def address(name: str, workspace: Workspace, user: User) -> str:
+    """The real address, with ids that exist: only belonging may decide."""
+    known: dict[str, object] = {
+        "project": workspace.project.slug,
+        "organization": workspace.project.organization.slug,
+        "workspace": workspace.pk,
+        "user": user.pk,
+        "token": uuid.uuid4(),
+        "month": "2026-11",
+    }
+    for wanted in (
+        ("project",),
+        ("project", "workspace"),
+        ("project", "workspace", "user"),
+        ("project", "user"),
+        ("project", "token"),
+        ("project", "month"),
+        ("organization",),
+        ("organization", "user"),
+        ("organization", "month"),
+    ):
+        try:
+            return reverse(f"frontend:{name}", kwargs={key: known[key] for key in wanted})
+        except Exception:  # noqa: BLE001  Django says NoReverseMatch for each shape that is not this one
+            continue
+    raise AssertionError(name)
+
+
+def ask(client: Client, name: str, url: str) -> int:
+    response = client.post(url) if name in POSTED else client.get(url)
+    return response.status_code
+
+
+def test_there_is_something_to_ask() -> None:
+    assert len(SCOPED) > 25
+    assert set(SCOPED) >= POSTED
+
+
+@pytest.mark.parametrize("name", SCOPED)
+def test_an_outsider_finds_nothing(name: str, charlie_at: Client, workspace: Workspace, alice: User) -> None:
+    assert ask(charlie_at, name, address(name, workspace, alice)) == 404
+
+
+@pytest.mark.parametrize("name", SCOPED)
+def test_nobody_signed_out_sees_anything(name: str, workspace: Workspace, alice: User) -> None:
+    response_code = ask(Client(), name, address(name, workspace, alice))
+    assert response_code == 302
+
+
+@pytest.mark.parametrize("name", SCOPED)
+def test_an_owner_is_answered(name: str, alice_at: Client, workspace: Workspace, bob: User) -> None:
+    """The same addresses lead somewhere for who belongs there, so that the 404s above mean something."""
+    if name == "token_revoke":
+        pytest.skip("needs a token that exists; it has a test of its own")
+    code = ask(alice_at, name, address(name, workspace, bob))
+    assert code in {200, 204, 302, 409, 422} or (code == 404 and name in {"organization_member_remove"})
+
+
+def test_another_projects_workspace_is_not_found_below_ones_own(
+    charlie_at: Client, workspace: Workspace, other_project: Project
+) -> None:
+    url = reverse("frontend:workspace", args=[other_project.slug, workspace.pk])
+    assert charlie_at.get(url).status_code == 404
+
+
+def test_a_viewer_may_look_and_nothing_else(dora: User, workspace: Workspace) -> None:
+    client = signed_in(dora)
+    page = client.get(reverse("frontend:workspace", args=[workspace.project.slug, workspace.pk]))
+    text = page.content.decode()
+    assert page.status_code == 200
+    assert "Delete" not in text
+    assert "Get kubeconfig" not in text
+    assert "New workspace" not in text
+    for name in ("workspace_delete", "workspace_extend", "workspace_kubeconfig", "workspace_members"):
+        url = reverse(f"frontend:{name}", args=[workspace.project.slug, workspace.pk])
+        assert client.post(url, {"confirm_name": workspace.name}).status_code in {403}
+    workspace.refresh_from_db()
+    assert workspace.state == "requested"
+
+
+def test_a_member_works_but_does_not_manage(bob: User, workspace: Workspace) -> None:
+    client = signed_in(bob)
+    slug = workspace.project.slug
+    assert client.get(reverse("frontend:workspace_new", args=[slug])).status_code == 200
+    members = client.get(reverse("frontend:members", args=[slug]))
+    assert "Add somebody" not in members.content.decode()
+    assert client.get(reverse("frontend:audit", args=[slug])).status_code == 403
+    assert "Audit log" not in members.content.decode()
+
+
+def test_a_token_is_shown_once_and_revoked(alice_at: Client, project: Project) -> None:
+    url = reverse("frontend:tokens", args=[project.slug])
+    form = {"name": "ci", "expires_at": "2027-01-31T12:00", "scopes": [Permission.WORKSPACE_VIEW.value]}
+    made = alice_at.post(url, form)
+    assert "gpa_" in made.content.decode()
+    assert "no-store" in made["Cache-Control"]
+    again = alice_at.get(url).content.decode()
+    assert "gpa_" not in again
+    token = project.tokens.get()
+    alice_at.post(reverse("frontend:token_revoke", args=[project.slug, token.pk]))
+    token.refresh_from_db()
+    assert token.revoked_at is not None

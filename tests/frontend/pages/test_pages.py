@@ -1,0 +1,151 @@
+"""What the pages say, and what they cost: query counts do not grow with the rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import workspace_request
+from tenants.actors import Actor
+from tenants.models import Project, User
+from tests.factories.tenants import ProjectMembershipFactory, UserFactory
+
+LISTS = {"workspaces": 22, "home": 34, "members": 12, "tokens": 12, "audit": 13, "limits": 12, "usage": 14}
+
+
+def queries(client: Client, url: str) -> int:
+    with CaptureQueriesContext(connection) as captured:
+        assert client.get(url).status_code == 200
+    return len(captured)
+
+
+@pytest.fixture
+def more(as_alice: Actor, limited: Project) -> Callable[[], None]:
+    def make() -> None:
+        for number in range(3):
+            name = f"more-{number}"
+            workspace_request(actor=as_alice, project=limited, name=name, items=[("l40s.1", 1)])
+            person = UserFactory.create(username=f"person-{number}")
+            ProjectMembershipFactory.create(project=limited, user=person, role="member")
+
+    return make
+
+
+@pytest.mark.parametrize("name", sorted(LISTS))
+def test_lists_cost_the_same_at_any_length(
+    name: str, alice_at: Client, workspace: Workspace, more: Callable[[], None]
+) -> None:
+    url = reverse(f"frontend:{name}", args=[workspace.project.slug])
+    alice_at.get(url)
+    few = queries(alice_at, url)
+    more()
+    assert queries(alice_at, url) == few
+    assert few <= LISTS[name]
+
+
+def test_root_leads_home(alice_at: Client, project: Project) -> None:
+    assert alice_at.get("/")["Location"] == reverse("frontend:home", args=[project.slug])
+
+
+def test_people_without_a_project_are_told_what_to_do(db: None) -> None:
+    client = Client()
+    client.force_login(UserFactory.create(username="newcomer"))
+    assert "You are in no project yet" in client.get("/").content.decode()
+
+
+def test_an_empty_project_says_what_to_do(alice_at: Client, dora_at: Client, project: Project) -> None:
+    for name in ("home", "workspaces"):
+        url = reverse(f"frontend:{name}", args=[project.slug])
+        assert "New workspace" in alice_at.get(url).content.decode()
+        assert "your role here may look" in dora_at.get(url).content.decode()
+
+
+def test_the_list_filters_and_sorts(alice_at: Client, workspace: Workspace, more: Callable[[], None]) -> None:
+    more()
+    url = reverse("frontend:workspaces", args=[workspace.project.slug])
+    found = alice_at.get(url, {"q": "more", "sort": "-name"}).context["rows"]
+    assert [row.name for row in found] == ["more-2", "more-1", "more-0"]
+    assert alice_at.get(url, {"state": "failed"}).context["rows"] == []
+    assert "No workspace matches" in alice_at.get(url, {"site": "nowhere"}).content.decode()
+
+
+def test_delete_wants_the_name(alice_at: Client, workspace: Workspace) -> None:
+    url = reverse("frontend:workspace_delete", args=[workspace.project.slug, workspace.pk])
+    alice_at.post(url, {"confirm_name": "something"})
+    workspace.refresh_from_db()
+    assert workspace.state == "requested"
+    alice_at.post(url, {"confirm_name": workspace.name})
+    workspace.refresh_from_db()
+    assert workspace.state == "deleting"
+
+
+def test_extend_says_what_is_wrong(alice_at: Client, workspace: Workspace) -> None:
+    url = reverse("frontend:workspace_extend", args=[workspace.project.slug, workspace.pk])
+    response = alice_at.post(url, {"until": "2020-01-01T10:00"})
+    assert response.status_code == 422
+    assert "future" in response.content.decode()
+    assert alice_at.post(url, {"until": "2027-01-01T10:00"}).status_code == 302
+
+
+def test_members_come_by_exact_name(alice_at: Client, project: Project, charlie: User) -> None:
+    url = reverse("frontend:members", args=[project.slug])
+    response = alice_at.post(url, {"user": "charl", "role": "member"})
+    assert "no account with exactly this name" in response.content.decode()
+    assert alice_at.post(url, {"user": charlie.email, "role": "viewer"}).status_code == 302
+    assert project.memberships.get(user=charlie).role == "viewer"
+
+
+def test_a_removal_can_be_undone(alice_at: Client, project: Project, bob: User) -> None:
+    url = reverse("frontend:member_remove", args=[project.slug, bob.pk])
+    answer = alice_at.post(url, headers={"HX-Request": "true"})
+    assert not project.memberships.filter(user=bob).exists()
+    undo = reverse("frontend:member_role", args=[project.slug, bob.pk]) + "?role=member"
+    assert undo in answer["HX-Trigger"]
+    alice_at.post(undo, headers={"HX-Request": "true"})
+    assert project.memberships.get(user=bob).role == "member"
+
+
+def test_the_kubeconfig_is_never_cached(alice_at: Client, workspace: Workspace) -> None:
+    url = reverse("frontend:workspace_kubeconfig", args=[workspace.project.slug, workspace.pk])
+    refused = alice_at.post(url, headers={"HX-Request": "true"})
+    assert refused.status_code == 409
+    assert "toast" in refused["HX-Trigger"]
+    assert alice_at.get(url).status_code == 405
+
+
+def test_times_are_in_the_readers_zone(alice_at: Client, alice: User, workspace: Workspace) -> None:
+    alice_at.post(reverse("frontend:account"), {"time_zone": "Asia/Tokyo"})
+    text = alice_at.get(reverse("frontend:workspaces", args=[workspace.project.slug])).content.decode()
+    assert "All times Asia/Tokyo" in text
+    assert "JST" in text
+    response = alice_at.post(reverse("frontend:account"), {"time_zone": "Mars/Olympus"})
+    assert response.status_code == 422
+
+
+def test_search_finds_only_what_is_mine(alice_at: Client, charlie_at: Client, workspace: Workspace) -> None:
+    url = reverse("frontend:search")
+    assert alice_at.get(url, {"q": "era5"}).json()[0]["label"] == "era5-finetune"
+    assert charlie_at.get(url, {"q": "era5"}).json() == []
+
+
+def test_nothing_is_inline(alice_at: Client, workspace: Workspace) -> None:
+    for name in ("home", "workspaces", "workspace_new", "usage", "members", "tokens"):
+        text = alice_at.get(reverse(f"frontend:{name}", args=[workspace.project.slug])).content.decode()
+        assert " style=" not in text
+        assert "<style" not in text
+        assert " onclick=" not in text
+
+
+def test_a_statement_and_its_csv_add_up(alice_at: Client, workspace: Workspace) -> None:
+    slug = workspace.project.slug
+    page = alice_at.get(reverse("frontend:statement", args=[slug, "2026-11"]))
+    context: Any = page.context
+    assert context["statement"].total == sum(group.total for group in context["groups"])
+    assert alice_at.get(reverse("frontend:statement", args=[slug, "2026-13"])).status_code == 400
+    assert alice_at.get(reverse("frontend:usage_csv", args=[slug])).status_code == 200
+    assert alice_at.get(reverse("frontend:statement_csv", args=[slug, "2026-11"])).status_code == 200

@@ -1,0 +1,168 @@
+"""The request form: it answers while it is typed, keeps what was typed when it refuses, and asks only once."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from gpuaas.workspaces.models import Workspace
+from quotas.models import Limit
+from tenants.models import Project
+
+FORM = {
+    "flavor": "h100.1",
+    "count": "2",
+    "storage_gib": "500",
+    "lease": "28",
+    "lease_ends_at": "",
+    "name": "hindcast-v2",
+    "members": "",
+    "token": "one-press",
+}
+
+
+def post(client: Client, project: Project, **changes: Any) -> Any:
+    return client.post(reverse("frontend:workspace_new", args=[project.slug]), {**FORM, **changes})
+
+
+def answer(client: Client, project: Project, query: str = "", **changes: Any) -> str:
+    url = reverse("frontend:workspace_answer", args=[project.slug]) + query
+    response = client.post(url, {**FORM, **changes}, headers={"HX-Request": "true"})
+    assert response.status_code == 200
+    return str(response.content.decode())
+
+
+def test_a_request_becomes_a_workspace(alice_at: Client, limited: Project) -> None:
+    response = post(alice_at, limited)
+    made = Workspace.objects.get()
+    assert response.status_code == 302
+    assert response["Location"].endswith(f"/{made.pk}/")
+    assert (made.name, made.storage_gib, made.flavors.get().count) == ("hindcast-v2", 500, 2)
+    assert [(row.user.username, row.role) for row in made.members.all()] == [("alice", "admin")]
+
+
+def test_pressed_twice_it_is_one(alice_at: Client, limited: Project) -> None:
+    first, second = post(alice_at, limited), post(alice_at, limited)
+    assert first["Location"] == second["Location"]
+    assert Workspace.objects.count() == 1
+
+
+def test_two_presses_that_meet_are_one(alice_at: Client, limited: Project) -> None:
+    """The second has not heard of the first's token yet: the name that is taken tells."""
+    first, second = post(alice_at, limited, token="a"), post(alice_at, limited, token="b")
+    assert first["Location"] == second["Location"]
+
+
+def test_a_taken_name_is_said_beside_the_name(alice_at: Client, limited: Project) -> None:
+    post(alice_at, limited, token="a")
+    response = post(alice_at, limited, token="b", count="1")
+    assert response.status_code == 422
+    assert "already has a workspace called hindcast-v2" in str(response.context["form"].errors["name"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "said"),
+    [
+        ({"count": "0"}, "count", "whole number from 1"),
+        ({"count": "-3"}, "count", "whole number from 1"),
+        ({"count": "1.5"}, "count", "whole number"),
+        ({"count": "many"}, "count", "whole number"),
+        ({"count": "9" * 30}, "count", "whole number"),
+        ({"count": ""}, "count", "how many"),
+        ({"storage_gib": "-1"}, "storage_gib", "from 0 to"),
+        ({"storage_gib": "x"}, "storage_gib", "whole number"),
+        ({"name": "Ünïcode"}, "name", "lower-case"),
+        ({"name": "a" * 300}, "name", "1 to 40"),
+        ({"name": ""}, "name", "name"),
+        ({"flavor": ""}, "flavor", "Choose a GPU"),
+        ({"flavor": "nothing.like.it"}, "flavor", "no flavor"),
+        ({"lease": "date"}, "lease_ends_at", "Choose the day"),
+        ({"lease": "date", "lease_ends_at": "2020-01-01T00:00"}, "lease_ends_at", "future"),
+        ({"lease": "date", "lease_ends_at": "yesterday"}, "lease_ends_at", "year-month-day"),
+        ({"members": "charlie"}, "members", "not a member"),
+    ],
+)
+def test_bad_input_keeps_the_form_and_says_why(
+    alice_at: Client, limited: Project, changes: dict[str, str], field: str, said: str
+) -> None:
+    response = post(alice_at, limited, **changes)
+    assert response.status_code == 422
+    assert said in str(response.context["form"].errors[field])
+    text = response.content.decode()
+    if "storage_gib" not in changes:
+        assert 'value="500"' in text
+    assert not Workspace.objects.exists()
+
+
+def test_over_the_limit_is_said_beside_the_count(alice_at: Client, limited: Project) -> None:
+    response = post(alice_at, limited, count="9")
+    said = str(response.context["form"].errors["count"])
+    assert response.status_code == 422
+    assert "The limit of project weather-lm" in said
+    assert "9 more were asked, 8 are left" in said
+
+
+def test_the_answer_grants_with_price_and_capacity(alice_at: Client, limited: Project) -> None:
+    text = answer(alice_at, limited)
+    assert "You can have this now" in text
+    assert "2 × H100 SXM" in text
+    assert "€4.80" in text  # 2 × 2.40 per hour
+    assert "€3,456.00" in text  # 30 days of it
+    assert "€43.20" in text  # 500 GiB × 0.00012 × 720 h
+    assert "€3,499.20" in text  # together
+    assert "672 h" in text  # four weeks
+    assert "0 + 2 of 8" in text
+    assert "every other GPU 0" in text
+
+
+def test_the_answer_refuses_with_the_limit_and_a_way_out(
+    alice_at: Client, limited: Project, workspace: Workspace
+) -> None:
+    text = answer(alice_at, limited, count="7")
+    assert "weather-lm may hold 8 H100 SXM 80 GB" in text
+    assert "2 are held, you ask for 7 more. 6 are left." in text
+    assert "Take 6" in text
+    assert "1 more than weather-lm may hold" in text
+    assert "disabled" in text
+
+
+def test_take_sets_the_count(alice_at: Client, limited: Project) -> None:
+    text = answer(alice_at, limited, "?take=8", count="11")
+    assert "You can have this now" in text
+    assert 'id="count-field" hx-swap-oob="true"' in text
+    assert 'value="8"' in text
+
+
+def test_more_than_one_node_is_said_before(alice_at: Client, limited: Project) -> None:
+    Limit.objects.filter(resource="gpu:h100-sxm-80gb").update(hard=None)
+    text = answer(alice_at, limited, count="9")
+    assert "on more than one node" in text
+    assert "largest free block on one node is 8" in text
+
+
+def test_what_the_site_lacks_is_not_called_a_limit(alice_at: Client, limited: Project) -> None:
+    Limit.objects.filter(resource="gpu:h100-sxm-80gb").update(hard=None)
+    text = answer(alice_at, limited, count="17")
+    assert "ber-1 has 16 H100 SXM 80 GB left" in text
+    assert "not within the capacity" in text
+
+
+@pytest.mark.parametrize("count", ["", "x", "0", "-1", "1e9", "9" * 40, "１"])  # noqa: RUF001
+def test_half_typed_numbers_are_answered_calmly(alice_at: Client, limited: Project, count: str) -> None:
+    assert "cannot be read" in answer(alice_at, limited, count=count)
+
+
+def test_without_prices_it_still_answers(alice_at: Client, project: Project, site: Any) -> None:
+    text = answer(alice_at, project)
+    assert "weather-lm has no limit for H100 SXM 80 GB" in text
+    assert "no price yet" in text
+
+
+def test_filters_keep_what_fits(alice_at: Client, limited: Project) -> None:
+    url = reverse("frontend:workspace_flavors", args=[limited.slug])
+    text = alice_at.get(url, {"memory": "80", "flavor": "h100.1"}).content.decode()
+    assert "h100.1" in text
+    assert "l40s.1" not in text
+    assert "checked" in text
+    assert "No flavor fits" in alice_at.get(url, {"memory": "900"}).content.decode()
