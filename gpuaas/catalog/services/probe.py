@@ -14,7 +14,8 @@ from django.db.models import F
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.services.inventory import inventory_apply, inventory_digest
 from gpuaas.catalog.site import driver_of
-from gpuaas.core import backoff, clock, leases
+from gpuaas.core import clock, leases
+from gpuaas.core.backoff import delay
 from gpuaas.core.conditions import Status, Stored, condition_set
 from gpuaas.core.errors import GpuaasError, Permanent, Unauthorized
 from gpuaas.core.events import OPERATORS_GROUP, publish
@@ -77,7 +78,7 @@ def _failure_write(site: Site, error: GpuaasError) -> None:
     now, attempts = clock.now(), site.attempts + 1
     conditions = _unanswered(site.conditions, error, now)
     changed = _statuses(conditions) != _statuses(site.conditions)
-    wait = min(backoff.delay(attempts), PROBE_SECONDS)
+    wait = min(delay(attempts), PROBE_SECONDS)
     if leases.release(
         site,
         due_at=now + timedelta(seconds=wait),

@@ -39,10 +39,7 @@ def pod_create(
 
     `resource_name` "" = the GPU that the namespace bought. With `token` it is created with that credential's rights.
     """
-    if not NAME.fullmatch(name):
-        raise Invalid.field("name", "a pod's name is a DNS label: lower-case letters, digits and hyphens")
-    if gpus < 0 or vcpus < 0 or memory_gib < 0 or (run_seconds is not None and run_seconds < 0):
-        raise Invalid("a pod cannot ask for less than nothing")
+    _asked_check(name, gpus, vcpus, memory_gib, run_seconds or 0)
     with site_write(site_id) as site:
         refuse_where_down(site)
         now = clock.now()
@@ -107,6 +104,13 @@ def token_role(site_id: uuid.UUID, namespace: str, token: str) -> str:
     if row.member.namespace.name != namespace:
         raise Forbidden(f'"{row.member.subject}" has no role in the namespace "{namespace}"')
     return row.member.role
+
+
+def _asked_check(name: str, *amounts: int) -> None:
+    if not NAME.fullmatch(name):
+        raise Invalid.field("name", "a pod's name is a DNS label: lower-case letters, digits and hyphens")
+    if min(amounts) < 0:
+        raise Invalid("a pod cannot ask for less than nothing")
 
 
 def _namespace_for(site: SandboxSite, name: str, token: str) -> SandboxNamespace:
