@@ -24,7 +24,7 @@ from gpuaas.providers.kubernetes.client import Api
 
 
 class KubernetesDriver(Driver, AccessCapability, UsageCapability):
-    """Credentials: `kubeconfig`, a YAML document. The site's endpoint, where set, is what tenants' kubeconfigs name.
+    """Credentials: `kubeconfig`, a YAML document. An endpoint (https://…), where set, is what tenants' kubeconfigs name.
 
     Options: `pool_label` (of nodes; gpuaas.io/pool), `egress_cidrs` (what workspaces may reach; nothing).
     """
@@ -59,7 +59,8 @@ class KubernetesDriver(Driver, AccessCapability, UsageCapability):
         return observe.observe(self._api, ref)
 
     def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
-        server = self.connection.endpoint
+        endpoint = self.connection.endpoint
+        server = endpoint.rstrip("/") if endpoint.startswith("https://") else ""
         return access.issue(self._api, ref, member, lifetime=lifetime, server=server)
 
     def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
