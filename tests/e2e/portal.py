@@ -81,20 +81,26 @@ class Portal:
     def log(self) -> str:
         return (self.folder.parent / f"{self.folder.name}.log").read_text(errors="replace")
 
-    def processes(self, pattern: str) -> list[int]:
-        """Pids of the demo's processes whose command line matches."""
+    @staticmethod
+    def left_of(folder: Path, pattern: str = "") -> list[str]:
+        """Processes of the demo in `folder`, this launcher's or not: `pid command`."""
         found = []
         for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
                 continue
             try:
                 command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 environment = (entry / "environ").read_bytes().decode(errors="replace")
             except OSError:
                 continue
-            if re.search(pattern, command) and f"GPUAAS_DEMO_FOLDER={self.folder}\0" in environment:
-                found.append(int(entry.name))
+            ours = f"GPUAAS_DEMO_FOLDER={folder}\0" in environment or f"{folder}/" in command
+            if command and ours and re.search(pattern, command):
+                found.append(f"{entry.name} {command[:120]}")
         return found
+
+    def processes(self, pattern: str) -> list[int]:
+        """Pids of the demo's processes whose command line matches."""
+        return [int(line.split()[0]) for line in self.left_of(self.folder, pattern)]
 
     def stop(self) -> None:
         if self.process.poll() is None:

@@ -1,0 +1,124 @@
+"""What a new user does: `make demo`, a workspace in the browser, delete it, Ctrl-C, and back again."""
+
+import logging
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.portal import Client, Portal, wait_until
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("e2e"), pytest.mark.timeout(300)]
+
+log = logging.getLogger(__name__)
+
+HOME = "/projects/weather-lm/workspaces"
+LIMITS = "/projects/weather-lm/limits"
+READY_SECONDS, BACK_SECONDS = 120.0, 45.0
+STEPS_AT_LEAST = 5
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "demo"
+    left = Portal.left_of(tmp_path / "demo")
+    assert left == [], "the demo's processes outlived it"
+
+
+def used(client: Client) -> dict[str, tuple[int, int]]:
+    """What project and organization hold, by resource."""
+    lines = client.get(LIMITS)["results"]
+    return {line["resource"]: (line["used"], line["organization_used"]) for line in lines}
+
+
+def signed_in(browser: Browser, portal: Portal) -> Page:
+    page = browser.new_page()
+    page.goto(portal.url)
+    page.get_by_label("Name or e-mail").fill("alice")
+    page.get_by_label("Password").fill("demo")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("link", name="Workspaces").first).to_be_visible()
+    return page
+
+
+def requested(page: Page, portal: Portal, name: str) -> None:
+    page.goto(f"{portal.url}/p/weather-lm/workspaces/new/")
+    page.locator("#flavors tbody tr", has_text="h100-sxm-80gb.1").get_by_role("radio").check()
+    page.get_by_role("spinbutton", name="Count").fill("2")
+    page.get_by_role("textbox", name="Name", exact=True).fill(name)
+    create = page.get_by_role("button", name=re.compile("Create"))
+    expect(create).to_be_enabled()
+    create.click()
+    page.wait_for_url(re.compile("/p/weather-lm/workspaces/[0-9a-f-]{36}/"))
+
+
+def badge(page: Page, word: str, *, seconds: float = 40) -> None:
+    """Shown by the page itself: nobody reloads it."""
+    expect(page.locator("#workspace-live .g-head__line .badge")).to_have_text(
+        re.compile(word), timeout=seconds * 1000
+    )
+
+
+def test_a_workspace_in_the_browser_from_a_fresh_start(chromium: Browser, folder: Path) -> None:
+    launched = time.monotonic()
+    portal = Portal.start(folder)
+    try:
+        client = Client(portal, "alice")
+        before = used(client)
+        page = signed_in(chromium, portal)
+        loads: list[str] = []
+        requested(page, portal, "first-try")
+        page.on("load", lambda _page: loads.append(page.url))
+        badge(page, "Ready")
+        seconds = time.monotonic() - launched
+        assert loads == [], "it became ready without a reload"
+        assert seconds < READY_SECONDS
+        steps = page.locator("#workspace-live .g-fall__step")
+        assert steps.count() >= STEPS_AT_LEAST
+        assert {steps.nth(n).get_attribute("data-state") for n in range(steps.count())} == {"done"}
+        during = used(client)
+        assert during["gpu:h100-sxm-80gb"][0] == before["gpu:h100-sxm-80gb"][0] + 2
+        deleted(page)
+        badge(page, "Deleted")
+        assert used(client) == before
+        kept = client.call(
+            "POST", HOME, {"name": "kept", "items": [{"flavor": "h100-sxm-80gb.1", "count": 1}]}
+        ).json
+        ready_by_rest(client, kept["id"])
+        assert used(client)["gpu:h100-sxm-80gb"][0] == before["gpu:h100-sxm-80gb"][0] + 1
+        log.info("from launch to ready in the browser: %.1f s", seconds)
+    finally:
+        portal.stop()
+    came_back(folder, kept["id"])
+
+
+def deleted(page: Page) -> None:
+    page.get_by_role("button", name="Delete", exact=True).click()
+    dialog = page.locator("#delete")
+    submit = dialog.get_by_role("button", name="Delete workspace")
+    dialog.get_by_role("textbox").fill("first")
+    expect(submit).to_be_disabled()
+    dialog.get_by_role("textbox").fill("first-try")
+    submit.click()
+
+
+def ready_by_rest(client: Client, workspace: str) -> None:
+    wait_until("ready", lambda: client.get(f"{HOME}/{workspace}")["state"] == "ready")
+
+
+def came_back(folder: Path, kept: str) -> None:
+    """Everything is gone but the data, and a second start has them in seconds."""
+    assert wait_until("all processes to end", lambda: not Portal.left_of(folder), seconds=20)
+    again = Portal.start(folder)
+    try:
+        client = Client(again, "alice")
+        states = {row["name"]: row["state"] for row in client.get(HOME)["results"]}
+        assert states == {"first-try": "deleted", "kept": "ready"}
+        assert client.get(f"{HOME}/{kept}")["state"] == "ready"
+        assert again.seconds_to_answer < BACK_SECONDS
+        log.info("second start: %.1f s", again.seconds_to_answer)
+    finally:
+        again.stop()
