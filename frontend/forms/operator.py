@@ -1,0 +1,150 @@
+"""Sites, flavors, organizations, people and prices, as operators type them."""
+
+from datetime import datetime
+from typing import Any
+
+from django import forms
+
+from frontend.forms.workspaces import moment_field
+from gpuaas.catalog.states import PriceClass
+from gpuaas.metering.models import Meter
+from gpuaas.providers.registry import driver_names
+from tenants.roles import OrganizationRole, PlatformRole
+
+FILE_MAX = 256 * 1024
+TEXT_MAX = FILE_MAX
+WHOLE = {"invalid": "A whole number, please.", "required": "Say how many."}
+
+
+class Sealed(forms.Textarea):
+    """Takes a secret and never gives it back, not even in the same form refused."""
+
+    def format_value(self, value: object) -> str | None:
+        del value
+        return None
+
+
+class CredentialsForm(forms.Form):
+    """What opens a site, pasted or as a file; it is sealed when it is saved and never shown again."""
+
+    kubeconfig = forms.CharField(
+        required=False,
+        max_length=TEXT_MAX,
+        strip=True,
+        widget=Sealed(attrs={"rows": 6, "spellcheck": "false", "autocomplete": "off"}),
+    )
+    kubeconfig_file = forms.FileField(required=False, label="Or as a file")
+
+    def clean_kubeconfig_file(self) -> str:
+        upload = self.cleaned_data.get("kubeconfig_file")
+        if not upload:
+            return ""
+        if upload.size > FILE_MAX:
+            raise forms.ValidationError("A kubeconfig is smaller than 256 KiB; this is another file.")
+        try:
+            return str(upload.read().decode("utf-8")).strip()
+        except UnicodeDecodeError as error:
+            raise forms.ValidationError("This file is not text.") from error
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        if found.get("kubeconfig") and found.get("kubeconfig_file"):
+            self.add_error("kubeconfig_file", "Paste it or choose a file, not both.")
+        return found
+
+    def credentials(self) -> dict[str, str]:
+        text = self.cleaned_data.get("kubeconfig") or self.cleaned_data.get("kubeconfig_file") or ""
+        return {"kubeconfig": text} if text else {}
+
+
+class RotateForm(CredentialsForm):
+    def clean(self) -> dict[str, Any]:
+        found = super().clean()
+        if not self.errors and not self.credentials():
+            self.add_error("kubeconfig", "Paste the new kubeconfig or choose its file.")
+        return found
+
+
+class SiteForm(CredentialsForm):
+    slug = forms.CharField(
+        label="Short name",
+        max_length=40,
+        error_messages={"required": "Give it a short name, for example ber-2."},
+    )
+    name = forms.CharField(max_length=100, error_messages={"required": "Give it a name."})
+    driver = forms.ChoiceField(label="Driver", choices=lambda: [(name, name) for name in driver_names()])
+    endpoint = forms.CharField(label="API address", max_length=300, required=False)
+    oversubscription_percent = forms.IntegerField(label="Oversubscription", initial=100, error_messages=WHOLE)
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean()
+        if found.get("driver") == "kubernetes" and not self.credentials() and not self.errors:
+            self.add_error("kubeconfig", "A Kubernetes site needs a kubeconfig.")
+        return found
+
+
+class FactorForm(forms.Form):
+    oversubscription_percent = forms.IntegerField(label="Oversubscription", error_messages=WHOLE)
+
+
+class FlavorForm(forms.Form):
+    slug = forms.CharField(
+        label="Short name", max_length=64, error_messages={"required": "Give it a short name."}
+    )
+    name = forms.CharField(max_length=100, error_messages={"required": "Give it a name."})
+    gpus = forms.IntegerField(label="GPUs", initial=1, min_value=1, max_value=1024, error_messages=WHOLE)
+    vcpus = forms.IntegerField(label="vCPU", min_value=1, max_value=100_000, error_messages=WHOLE)
+    memory_gib = forms.IntegerField(label="Memory", min_value=1, max_value=1_000_000, error_messages=WHOLE)
+    disk_gib = forms.IntegerField(
+        label="Disk", initial=0, min_value=0, max_value=10_000_000, error_messages=WHOLE
+    )
+    price_class = forms.ChoiceField(label="Price class", choices=PriceClass)
+
+
+class OrganizationForm(forms.Form):
+    slug = forms.CharField(
+        label="Short name", max_length=40, error_messages={"required": "Give it a short name."}
+    )
+    name = forms.CharField(max_length=100, error_messages={"required": "Give it a name."})
+    owner = forms.CharField(label="Owner", max_length=150, required=False)
+
+
+class ProjectForm(forms.Form):
+    slug = forms.CharField(
+        label="Short name", max_length=40, error_messages={"required": "Give it a short name."}
+    )
+    name = forms.CharField(max_length=100, error_messages={"required": "Give it a name."})
+
+
+class OwnerForm(forms.Form):
+    user = forms.CharField(
+        label="User name", max_length=150, error_messages={"required": "Write the user name."}
+    )
+    role = forms.ChoiceField(choices=OrganizationRole)
+
+
+class PersonForm(forms.Form):
+    username = forms.CharField(
+        label="User name", max_length=150, error_messages={"required": "Give them a user name."}
+    )
+    email = forms.EmailField(
+        label="E-mail", error_messages={"required": "Write an address.", "invalid": "This is not an address."}
+    )
+    first_name = forms.CharField(label="First name", max_length=150, required=False)
+    last_name = forms.CharField(label="Last name", max_length=150, required=False)
+    platform_role = forms.ChoiceField(label="Role on the platform", choices=PlatformRole, required=False)
+
+
+class RateForm(forms.Form):
+    """`what` is a flavor's short name, or one of the meters that all flavors share."""
+
+    what = forms.CharField(max_length=64, error_messages={"required": "Choose what the price is for."})
+    meter = forms.ChoiceField(label="Counted", choices=Meter, required=False)
+    price = forms.CharField(max_length=40, error_messages={"required": "Write a price, for example 2.40."})
+    valid_from = moment_field(
+        label="From", required=False, error_messages={"invalid": "Write it as year-month-day and hour."}
+    )
+
+    def start(self) -> datetime | None:
+        found: datetime | None = self.cleaned_data.get("valid_from")
+        return found

@@ -1,0 +1,60 @@
+"""Pages of operators and auditors, below /operator/, in the console's namespace."""
+
+from django.urls import URLPattern, path, register_converter
+from django.urls.converters import SlugConverter, StringConverter
+
+from frontend.views.operator import audit, limits, money, offers, overview, sites, tenants, workspaces
+
+
+class OfferSlug(StringConverter):
+    """Slugs of flavors and GPU types may hold dots: h100.1."""
+
+    regex = r"[a-z0-9][a-z0-9.-]{0,63}"
+
+
+class Verb(SlugConverter):
+    regex = "publish|retire"
+
+
+register_converter(OfferSlug, "offer")
+register_converter(Verb, "verb")
+
+urlpatterns: list[URLPattern] = [
+    path("", overview.overview, name="operator"),
+    path("capacity/", overview.capacity, name="operator_capacity"),
+    path("sites/", sites.sites, name="operator_sites"),
+    path("sites/new/", sites.site_new, name="operator_site_new"),
+    path("sites/at/<slug:slug>/", sites.site, name="operator_site"),
+    path("sites/at/<slug:slug>/effect/", sites.site_effect, name="operator_site_effect"),
+    path("sites/at/<slug:slug>/factor/", sites.site_factor, name="operator_site_factor"),
+    path("sites/at/<slug:slug>/credentials/", sites.site_credentials, name="operator_site_credentials"),
+    path("sites/at/<slug:slug>/switch/", sites.site_switch, name="operator_site_switch"),
+    path("sites/at/<slug:slug>/probe/", sites.site_probe_now, name="operator_site_probe"),
+    path("flavors/", offers.flavors, name="operator_flavors"),
+    path("flavors/new/<uuid:pool>/", offers.flavor_new, name="operator_flavor_new"),
+    path("flavors/sell/<uuid:pool>/", offers.pool_sell, name="operator_pool_sell"),
+    path("flavors/at/<offer:slug>/<verb:verb>/", offers.flavor_state, name="operator_flavor_state"),
+    path("gpu-types/", offers.gpu_types, name="operator_gpu_types"),
+    path("gpu-types/<offer:slug>/<verb:verb>/", offers.gpu_type_state, name="operator_gpu_type_state"),
+    path("limits/", limits.limits, name="operator_limits"),
+    path("limits.csv", limits.limits_csv, name="operator_limits_csv"),
+    path("limits/edit/", limits.limit_edit, name="operator_limit_edit"),
+    path("limits/effect/", limits.limit_effect, name="operator_limit_effect"),
+    path("limits/save/", limits.limit_save, name="operator_limit_save"),
+    path("workspaces/", workspaces.workspaces, name="operator_workspaces"),
+    path("organizations/", tenants.organizations, name="operator_organizations"),
+    path("organizations/<slug:slug>/", tenants.organization, name="operator_organization"),
+    path("organizations/<slug:slug>/projects/", tenants.project_new, name="operator_project_new"),
+    path("organizations/<slug:slug>/members/", tenants.member_set, name="operator_member_set"),
+    path(
+        "organizations/<slug:slug>/members/<uuid:user>/remove/",
+        tenants.member_remove,
+        name="operator_member_remove",
+    ),
+    path("people/", tenants.people, name="operator_people"),
+    path("people/<uuid:user>/role/", tenants.person_role, name="operator_person_role"),
+    path("people/<uuid:user>/switch/", tenants.person_switch, name="operator_person_switch"),
+    path("usage/", money.usage, name="operator_usage"),
+    path("rates/", money.rates, name="operator_rate_cards"),
+    path("audit/", audit.audit, name="operator_audit"),
+]

@@ -1,0 +1,1 @@
+"""From what selectors answer to what the operators' pages draw."""

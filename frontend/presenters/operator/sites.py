@@ -1,0 +1,90 @@
+"""Sites as lists and pages show them: one tone and one sentence from many conditions."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from frontend.components import Tone
+from frontend.presenters.operator.capacity import PoolShown
+from frontend.presenters.workspaces import words_of
+from gpuaas.catalog.models import Site
+from gpuaas.core.conditions import Condition, Status, conditions_read
+
+WORST_FIRST = (Tone.BAD, Tone.WARN, Tone.WAIT, Tone.OFF, Tone.OK)
+DRIVERS = {"sandbox": "Sandbox", "kubernetes": "Kubernetes", "openstack": "OpenStack"}
+
+
+@dataclass(frozen=True)
+class ConditionShown:
+    name: str
+    tone: Tone
+    word: str
+    text: str
+    remedy: str
+    since: datetime
+
+
+@dataclass(frozen=True)
+class SiteShown:
+    site: Site
+    tone: Tone
+    word: str
+    driver: str
+    text: str
+    remedy: str
+    nodes: int
+    gpus: int
+
+    @property
+    def what(self) -> str:
+        version = f" {self.site.server_version}" if self.site.server_version else ""
+        return f"{self.driver}{version}, {self.nodes} node{'' if self.nodes == 1 else 's'}"
+
+
+def conditions_shown(conditions: Iterable[Condition]) -> tuple[ConditionShown, ...]:
+    looks = {Status.TRUE: (Tone.OK, "yes"), Status.FALSE: (Tone.BAD, "no")}
+    return tuple(
+        ConditionShown(
+            words_of(item.type),
+            *looks.get(item.status, (Tone.WAIT, "unknown")),
+            item.message or words_of(item.reason),
+            item.remedy,
+            item.since,
+        )
+        for item in conditions
+    )
+
+
+def sites_shown(sites: Iterable[Site], pools: Sequence[PoolShown]) -> list[SiteShown]:
+    """Those in trouble first."""
+    nodes: dict[Any, set[str]] = {}
+    gpus: dict[Any, int] = {}
+    for pool in pools:
+        nodes.setdefault(pool.pool.site_id, set()).update(node.name for node in pool.row.nodes)
+        gpus[pool.pool.site_id] = gpus.get(pool.pool.site_id, 0) + pool.sums.capacity
+    shown = [site_shown(site, nodes=len(nodes.get(site.pk, ())), gpus=gpus.get(site.pk, 0)) for site in sites]
+    return sorted(shown, key=lambda row: (WORST_FIRST.index(row.tone), row.site.slug))
+
+
+def site_shown(site: Site, *, nodes: int = 0, gpus: int = 0) -> SiteShown:
+    tone, word, text, remedy = _verdict(site)
+    driver = DRIVERS.get(site.driver, site.driver)
+    return SiteShown(site, tone, word, driver, text, remedy, nodes, gpus)
+
+
+def _verdict(site: Site) -> tuple[Tone, str, str, str]:
+    if not site.enabled:
+        return Tone.OFF, "Disabled", "Nothing new is placed here; what runs goes on.", ""
+    found = conditions_read(site.conditions)
+    if not found:
+        return Tone.WAIT, "Not probed yet", "The worker asks it within seconds.", ""
+    bad = next((item for item in found if item.status is Status.FALSE), None)
+    if bad is not None:
+        silent = bad.type in {"Reachable", "Authorized"}
+        tone, word = (Tone.BAD, "Not ready") if silent else (Tone.WARN, "Degraded")
+        return tone, word, bad.message or words_of(bad.reason), bad.remedy
+    if any(item.status is Status.UNKNOWN for item in found):
+        item = next(item for item in found if item.status is Status.UNKNOWN)
+        return Tone.WARN, "Unknown", item.message or words_of(item.reason), item.remedy
+    return Tone.OK, "Ready", "It answers and accepts the portal's credentials.", ""

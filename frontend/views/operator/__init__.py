@@ -1,0 +1,1 @@
+"""What operators see and change, one module per area; auditors see the same without the buttons."""

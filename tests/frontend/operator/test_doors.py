@@ -1,0 +1,99 @@
+"""Every address of the operators, asked by everybody: tenants and strangers find nothing, auditors change nothing."""
+
+import uuid
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from frontend.operator_urls import urlpatterns
+from gpuaas.workspaces.models import Workspace
+from tenants.models import AuditEntry, User
+from tests.frontend.operator.conftest import signed_in
+
+NAMES = sorted(str(pattern.name) for pattern in urlpatterns)
+ACTIONS = frozenset(
+    {
+        "operator_site_factor",
+        "operator_site_credentials",
+        "operator_site_switch",
+        "operator_site_probe",
+        "operator_pool_sell",
+        "operator_flavor_state",
+        "operator_gpu_type_state",
+        "operator_limit_save",
+        "operator_project_new",
+        "operator_member_set",
+        "operator_member_remove",
+        "operator_person_role",
+        "operator_person_switch",
+    }
+)
+FORMS = frozenset({"operator_site_new", "operator_flavor_new"})
+QUERY = {"kind": "project", "owner": "weather-lm", "resource": "gpu:h100-sxm-80gb", "hard": "9"}
+
+
+def address(name: str, workspace: Workspace, user: User) -> str:
+    """The real address with things that exist: only who asks may decide."""
+    pattern = next(pattern for pattern in urlpatterns if pattern.name == name)
+    pool = workspace.site.pools.get(gpu_type__slug="h100-sxm-80gb")
+    slugs = {
+        "operator_flavor_state": "h100.1",
+        "operator_gpu_type_state": "h100-sxm-80gb",
+        "operator_site": "ber-1",
+    }
+    if "site" in name:
+        slug = "ber-1"
+    else:
+        slug = slugs.get(name, workspace.project.organization.slug)
+    known = {"slug": slug, "verb": "retire", "pool": pool.pk, "user": user.pk}
+    return reverse(f"frontend:{name}", kwargs={key: known[key] for key in pattern.pattern.converters})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tenants_and_outsiders_find_nothing(
+    name: str, workspace: Workspace, alice: User, bob: User, charlie: User
+) -> None:
+    url = address(name, workspace, bob)
+    before = AuditEntry.objects.count()
+    for user in (alice, bob, charlie):
+        client = signed_in(user)
+        assert client.get(url, QUERY).status_code == 404
+        assert client.post(url, QUERY).status_code == 404
+    assert AuditEntry.objects.count() == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_strangers_are_asked_to_sign_in(name: str, workspace: Workspace, bob: User) -> None:
+    url = address(name, workspace, bob)
+    assert Client().get(url)["Location"].startswith("/accounts/login/")
+    assert Client().post(url)["Location"].startswith("/accounts/login/")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_auditors_look_and_cannot_change(name: str, workspace: Workspace, ada_at: Client, bob: User) -> None:
+    url = address(name, workspace, bob)
+    before = AuditEntry.objects.count()
+    expected = 403 if name in ACTIONS else 302 if name in FORMS else 200
+    found = ada_at.get(url, QUERY)
+    assert found.status_code == expected
+    assert ada_at.post(url, QUERY).status_code == 403
+    assert AuditEntry.objects.count() == before
+    if expected == 200 and "csv" not in name:
+        main = found.content.decode().partition("<main")[2].partition("</main>")[0]
+        assert 'method="post"' not in main
+        assert "hx-post" not in main
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_operators_see_every_page(name: str, workspace: Workspace, olga_at: Client, bob: User) -> None:
+    url = address(name, workspace, bob)
+    assert olga_at.get(url, QUERY).status_code == (405 if name in ACTIONS else 200)
+
+
+@pytest.mark.parametrize("name", sorted(ACTIONS - {"operator_limit_save"}))
+def test_things_that_are_not_there_are_not_found(name: str, workspace: Workspace, olga_at: Client) -> None:
+    pattern = next(pattern for pattern in urlpatterns if pattern.name == name)
+    nobody = {"slug": "nothing-here", "verb": "retire", "pool": uuid.uuid4(), "user": uuid.uuid4()}
+    url = reverse(f"frontend:{name}", kwargs={key: nobody[key] for key in pattern.pattern.converters})
+    assert olga_at.post(url).status_code == 404
