@@ -10,7 +10,7 @@ from gpuaas.core.conditions import Status, condition_set
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_delete
 from gpuaas.workspaces.services.changes import LEASE_ENDING
-from gpuaas.workspaces.services.common import workspace_announce, workspace_lock
+from gpuaas.workspaces.services.rows import workspace_announce, workspace_lock
 from gpuaas.workspaces.states import LIVE, WorkspaceState
 from tenants.actors import SYSTEM
 

@@ -2,21 +2,9 @@
 
 from django.db import transaction
 
-from gpuaas.catalog.models import Site
-from gpuaas.core.crypto import decrypt_json
-from gpuaas.providers.base import Connection, Driver
-from gpuaas.providers.registry import driver_for
+from gpuaas.catalog.site import driver_of
 
-
-def driver_of(site: Site) -> Driver:
-    connection = Connection(
-        site_id=site.pk,
-        site_slug=site.slug,
-        endpoint=site.endpoint,
-        credentials=decrypt_json(site.credentials),
-        options=site.options,
-    )
-    return driver_for(site.driver, connection)
+__all__ = ["driver_of", "outside_transaction"]
 
 
 def outside_transaction() -> None:

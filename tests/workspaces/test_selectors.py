@@ -34,7 +34,8 @@ def test_people_see_their_own_projects_only(
     OrganizationMembershipFactory.create(organization=project.organization, user=payer, role="billing")
     with pytest.raises(Forbidden):
         workspace_get_for(actor=actor_for(user=payer), workspace_id=workspace.pk)
-    assert workspace_get_for(actor=as_bob, workspace_id=workspace.pk, permission=Permission.WORKSPACE_CREATE)
+    found = workspace_get_for(actor=as_bob, workspace_id=workspace.pk, permission=Permission.WORKSPACE_CREATE)
+    assert found == workspace
 
 
 def test_lists_cost_the_same_at_any_length(

@@ -17,7 +17,7 @@ from gpuaas.workspaces.holdings import holdings_end, holdings_set
 from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
 from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost
 from gpuaas.workspaces.reconcile.plan import LEFTOVERS_AFTER
-from gpuaas.workspaces.services.common import ADMISSION_STEP, HOLDER, workspace_announce
+from gpuaas.workspaces.services.rows import ADMISSION_STEP, HOLDER, workspace_announce
 from gpuaas.workspaces.states import MACHINE, StepState, WorkspaceState
 from quotas.services import reservation_release, reservation_shrink
 

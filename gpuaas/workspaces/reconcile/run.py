@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from gpuaas.core import backoff, clock, leases
+from gpuaas.core import clock, leases
+from gpuaas.core.backoff import CAP_SECONDS, delay
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
 from gpuaas.core.queue import poke
@@ -155,7 +156,7 @@ class Visit:
         if last.refusals >= RESTARTS_MAX:
             record.give_up(job, last, f"the site does not keep what was set: {reason}")
             return
-        due_at = clock.now() + timedelta(seconds=backoff.delay(last.refusals + 1))
+        due_at = clock.now() + timedelta(seconds=delay(last.refusals + 1))
         record.steps_restart(job, reason, due_at=due_at, refused=last)
 
     def _heal(self, job: Job) -> bool:
@@ -185,10 +186,10 @@ class Visit:
 def refuse(job: Job, action: Action, error: GpuaasError) -> None:
     """A call did not work: come back later, begin the steps anew, or give up; always saying so."""
     attempt = job.row.attempts + 1
-    due_at = clock.now() + timedelta(seconds=backoff.delay(attempt))
+    due_at = clock.now() + timedelta(seconds=delay(attempt))
     step = job.step(action.key) if isinstance(action, EnsureStep | ReleaseStep) else None
     if isinstance(error, Unavailable | Unauthorized):
-        retry = clock.now() + timedelta(seconds=min(getattr(error, "retry_after", 0), backoff.CAP_SECONDS))
+        retry = clock.now() + timedelta(seconds=min(getattr(error, "retry_after", 0), CAP_SECONDS))
         record.later(job, _unreachable(error), due_at=max(due_at, retry), step=step)
         return
     tried = step.refusals + 1 if step is not None else 0

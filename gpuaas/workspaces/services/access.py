@@ -6,7 +6,7 @@ from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.providers.base import Access, AccessCapability, Member
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspace_require
-from gpuaas.workspaces.services.common import state_require
+from gpuaas.workspaces.services.rows import state_require
 from gpuaas.workspaces.site import driver_of, outside_transaction
 from gpuaas.workspaces.spec import members_of, ref_of, subject_of
 from gpuaas.workspaces.states import WorkspaceState

@@ -11,7 +11,7 @@ from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.workspaces.amounts import amounts_of, words_of
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor, WorkspaceTransition
 from gpuaas.workspaces.selectors import workspace_require
-from gpuaas.workspaces.services.common import (
+from gpuaas.workspaces.services.rows import (
     HOLDER,
     operation_start,
     state_require,
@@ -75,13 +75,15 @@ def workspace_resize(
         admission=f"reserved for {words}",
         storage_gib=storage,
     )
-    after = _sizes(wanted, storage)
-    audit_record(
-        actor=actor, action="workspace.resize", target=row, project=row.project, before=before, after=after
-    )
+    _audit_resize(actor, row, before, _sizes(wanted, storage))
     workspace_wake(row)
     reservation_grow(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts_of(wanted, storage_gib=storage))
     return row
+
+
+def _audit_resize(actor: Actor, row: Workspace, before: dict[str, Any], after: dict[str, Any]) -> None:
+    action = "workspace.resize"
+    audit_record(actor=actor, action=action, target=row, project=row.project, before=before, after=after)
 
 
 def _sizes(items: Sequence[FlavorItem], storage_gib: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Forbidden, Invalid, NotFound
 from gpuaas.workspaces.models import Workspace, WorkspaceMember
 from gpuaas.workspaces.selectors import workspace_require
-from gpuaas.workspaces.services.common import state_require, workspace_lock, workspace_wake
+from gpuaas.workspaces.services.rows import state_require, workspace_lock, workspace_wake
 from gpuaas.workspaces.services.validation import members_resolve
 from gpuaas.workspaces.states import LIVE, AccessRole, WorkspaceState
 from tenants.actors import Actor

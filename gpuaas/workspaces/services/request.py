@@ -1,6 +1,7 @@
 """Asking for a workspace: validate, reserve, write it down; the reconciler does the rest."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 from django.db import IntegrityError, transaction
@@ -10,7 +11,7 @@ from gpuaas.core.errors import Conflict, Forbidden
 from gpuaas.core.ids import uuid7
 from gpuaas.workspaces.amounts import amounts_of, words_of
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor, WorkspaceMember, WorkspaceTransition
-from gpuaas.workspaces.services.common import HOLDER, operation_start, workspace_wake
+from gpuaas.workspaces.services.rows import HOLDER, operation_start, workspace_wake
 from gpuaas.workspaces.services.validation import (
     FlavorItem,
     items_resolve,
@@ -58,19 +59,24 @@ def workspace_request(
     )
     flavors = items_resolve(items)
     workspace.site = flavors[0][0].pool.site
-    people = (
-        members_resolve(members, project=project) if members is not None else [(requester, AccessRole.ADMIN)]
-    )
+    people = [(requester, AccessRole.ADMIN)]
+    if members is not None:
+        people = members_resolve(members, project=project)
+    with _name_taken(workspace), transaction.atomic():
+        _write(actor, workspace, flavors, people)
+    return workspace
+
+
+@contextmanager
+def _name_taken(workspace: Workspace) -> Iterator[None]:
+    """The database decides who was first; the loser is told in words."""
     try:
-        with transaction.atomic():
-            _write(actor, workspace, flavors, people)
+        yield
     except IntegrityError as error:
         if "workspace_name_once_per_project" not in str(error):
             raise
-        raise Conflict(
-            f"the project {project.slug} already has a workspace called {name}", detail={"field": "name"}
-        ) from error
-    return workspace
+        message = f"the project {workspace.project.slug} already has a workspace called {workspace.name}"
+        raise Conflict(message, detail={"field": "name"}) from error
 
 
 def _requester(actor: Actor) -> User:
@@ -103,6 +109,20 @@ def _write(
         summary=words,
         admission=f"reserved {words}",
     )
+    _audit(actor, workspace, flavors, people)
+    workspace_wake(workspace)
+    reservation_reserve(
+        holder_kind=HOLDER,
+        holder_id=workspace.pk,
+        project=workspace.project,
+        site=workspace.site,
+        amounts=amounts_of(flavors, storage_gib=workspace.storage_gib),
+    )
+
+
+def _audit(
+    actor: Actor, workspace: Workspace, flavors: list[FlavorItem], people: list[tuple[User, AccessRole]]
+) -> None:
     audit_record(
         actor=actor,
         action="workspace.request",
@@ -114,12 +134,4 @@ def _write(
             "lease_ends_at": workspace.lease_ends_at.isoformat(),
             "members": {user.username: str(role) for user, role in people},
         },
-    )
-    workspace_wake(workspace)
-    reservation_reserve(
-        holder_kind=HOLDER,
-        holder_id=workspace.pk,
-        project=workspace.project,
-        site=workspace.site,
-        amounts=amounts_of(flavors, storage_gib=workspace.storage_gib),
     )
