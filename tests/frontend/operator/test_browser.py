@@ -1,0 +1,172 @@
+"""The operators' pages in a real browser: both themes and a phone, axe, no refusal by the CSP, and the matrix by keys.
+
+GPUAAS_PICTURES names a folder for pictures of the pages.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.test import Client
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+
+from frontend import vite
+from quotas.models import Limit
+from tenants.models import User
+from tests.frontend.operator.stage import stage
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SIZES: dict[str, ViewportSize] = {
+    "desk": {"width": 1440, "height": 900},
+    "phone": {"width": 390, "height": 844},
+}
+PAGES = {
+    "overview": "",
+    "capacity": "capacity/",
+    "sites": "sites/",
+    "site-new": "sites/new/",
+    "site": "sites/at/ber-2/",
+    "flavors": "flavors/",
+    "gpu-types": "gpu-types/",
+    "limits": "limits/",
+    "workspaces": "workspaces/",
+    "organizations": "organizations/",
+    "organization": "organizations/climate-physics/",
+    "people": "people/",
+    "usage": "usage/",
+    "rates": "rates/",
+    "audit": "audit/",
+}
+PICTURES = os.environ.get("GPUAAS_PICTURES", "")
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+    pytest.mark.skipif(not vite.MANIFEST.exists(), reason="the front end is not built"),
+]
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Browser]:
+    """Playwright keeps a loop in this thread; the ORM may be used beside it, also when tables are emptied."""
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def portal(chrome: Browser, live_server: Any, settings: Any, olga: User) -> tuple[str, str]:
+    """The address and olga's session."""
+    del chrome
+    settings.WHITENOISE_AUTOREFRESH = True
+    stage(olga)
+    client = Client()
+    client.force_login(olga)
+    return f"{live_server.url}/operator/", client.cookies["sessionid"].value
+
+
+def opened(
+    chrome: Browser, portal: tuple[str, str], size: str = "desk", theme: str = "light"
+) -> tuple[Page, list[str]]:
+    """A page and what it complained about. Nobody answers the socket here; that it is asked is not tested here."""
+    scheme: Any = theme
+    page = chrome.new_page(viewport=SIZES[size], color_scheme=scheme, is_mobile=size == "phone")
+    page.context.add_cookies([{"name": "sessionid", "value": portal[1], "url": portal[0]}])
+    page.route_web_socket("**/ws/live/**", lambda socket: None)
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    return page, complaints
+
+
+def picture(page: Page, name: str) -> None:
+    if PICTURES:
+        page.screenshot(path=str(Path(PICTURES) / f"operator-{name}.png"), full_page=True)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", list(SIZES))
+def test_every_page_is_sound(chrome: Browser, portal: tuple[str, str], size: str, theme: str) -> None:
+    page, complaints = opened(chrome, portal, size, theme)
+    found: list[str] = []
+    for name, path in PAGES.items():
+        page.goto(f"{portal[0]}{path}", wait_until="load")
+        violations = Axe().run(page).response["violations"]
+        found += [
+            f"{name}: {v['id']} {v['nodes'][0]['html'][:120]}"
+            for v in violations
+            if v["impact"] in {"serious", "critical"}
+        ]
+        if not page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
+            found.append(f"{name} scrolls sideways")
+        picture(page, f"{name}-{theme}-{size}")
+    page.close()
+    assert found + complaints == []
+
+
+def test_a_limit_is_changed_by_keys_alone(chrome: Browser, portal: tuple[str, str]) -> None:
+    page, complaints = opened(chrome, portal)
+    page.goto(f"{portal[0]}limits/", wait_until="load")
+    row = page.locator("#limit-project-weather-lm")
+    row.locator("[data-cell]").nth(2).focus()
+    page.keyboard.press("ArrowLeft")
+    expect(row.locator("[data-cell]").nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    field = row.locator("[data-limit-input]")
+    expect(field).to_be_focused()
+    expect(field).to_have_value("8")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("12")
+    effect = page.locator("#limit-effect")
+    expect(effect).to_contain_text("8 → 12")
+    expect(effect).to_contain_text("€9.60 per hour")
+    expect(field).to_be_focused()
+    picture(page, "limits-edit-light-desk")
+    page.keyboard.press("Enter")
+    expect(row).to_contain_text("6 of 12")
+    expect(page.locator("#toasts .toast")).to_contain_text("weather-lm may hold 12")
+    expect(row.locator("[data-cell]").nth(1)).to_be_focused()
+    assert Limit.objects.get(project__slug="weather-lm", resource="gpu:h100-sxm-80gb").hard == 12
+    assert complaints == []
+
+
+def test_escape_changes_nothing_and_nonsense_is_refused_beside_the_cell(
+    chrome: Browser, portal: tuple[str, str]
+) -> None:
+    page, complaints = opened(chrome, portal)
+    page.goto(f"{portal[0]}limits/", wait_until="load")
+    row = page.locator("#limit-project-weather-lm")
+    row.locator("[data-cell]").nth(1).click()
+    row.locator("[data-limit-input]").fill("lots")
+    page.keyboard.press("Enter")
+    expect(page.locator("#limit-effect .invalid-feedback")).to_contain_text("whole number")
+    expect(row.locator("[data-limit-input]")).to_have_attribute("aria-invalid", "true")
+    page.keyboard.press("Escape")
+    expect(page.locator("#limit-effect")).to_have_count(0)
+    expect(row).to_contain_text("6 of 8")
+    assert Limit.objects.get(project__slug="weather-lm", resource="gpu:h100-sxm-80gb").hard == 8
+    # The browser itself notes every answer of 4xx; nothing else may stand there.
+    assert [text for text in complaints if "422" not in text] == []
+
+
+def test_somebody_else_was_faster(chrome: Browser, portal: tuple[str, str]) -> None:
+    page, _ = opened(chrome, portal)
+    page.goto(f"{portal[0]}limits/", wait_until="load")
+    row = page.locator("#limit-project-weather-lm")
+    row.locator("[data-cell]").nth(1).click()
+    row.locator("[data-limit-input]").fill("12")
+    limit = Limit.objects.filter(project__slug="weather-lm", resource="gpu:h100-sxm-80gb")
+    limit.update(hard=10, version=7)
+    page.keyboard.press("Enter")
+    expect(page.locator("#limit-effect .invalid-feedback")).to_contain_text("it is 10 now")
+    assert limit.get().hard == 10
+    page.keyboard.press("Enter")
+    expect(row).to_contain_text("6 of 12")
+    assert limit.get().hard == 12
