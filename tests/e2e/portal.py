@@ -31,6 +31,27 @@ def wait_until(what: str, look: Callable[[], Found | None], *, seconds: float = 
         time.sleep(0.1)
 
 
+def settings_of(folder: Path) -> dict[str, str]:
+    """The environment of the demo in `folder`."""
+    settings = {"GPUAAS_DEMO_FOLDER": str(folder), "DJANGO_SETTINGS_MODULE": "gpuaas.settings.demo"}
+    return {**os.environ, **settings}
+
+
+def python(folder: Path, *words: str, **environment: str) -> str:
+    """Python with these words, in the environment of the demo in `folder`: what it said."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env={**settings_of(folder), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 @dataclass
 class Portal:
     """One running demo; `stop` is Ctrl-C."""
@@ -43,17 +64,11 @@ class Portal:
     @classmethod
     def start(cls, folder: Path, **environment: str) -> "Portal":
         began = time.monotonic()
-        env = {
-            **os.environ,
-            "GPUAAS_DEMO_FOLDER": str(folder),
-            "DJANGO_SETTINGS_MODULE": "gpuaas.settings.demo",
-            "PORT": "0",
-        }
         with (folder.parent / f"{folder.name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "deploy.embedded.demo", "up"],
                 cwd=ROOT,
-                env={**env, **environment},
+                env={**settings_of(folder), "PORT": "0", **environment},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -77,6 +92,10 @@ class Portal:
                 return True
         except OSError:
             return False
+
+    def run(self, *words: str, **environment: str) -> str:
+        """Python with these words, in the environment of this portal: what it said."""
+        return python(self.folder, *words, **environment)
 
     def log(self) -> str:
         return (self.folder.parent / f"{self.folder.name}.log").read_text(errors="replace")
