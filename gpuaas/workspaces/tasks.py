@@ -9,6 +9,7 @@ from gpuaas.core.queue import poke
 from gpuaas.workspaces.lease import leases_enforce
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import run
+from gpuaas.workspaces.states import WorkspaceState
 
 SWEEP_LIMIT = 200
 
@@ -25,6 +26,18 @@ def sweep() -> int:
     for workspace_id in due:
         poke("workspaces.reconcile", str(workspace_id))
     return len(due)
+
+
+@shared_task(name="workspaces.members_sync")
+def members_sync(project_id: str) -> int:
+    """Poked when a role in the project changed: access at the site follows at once, not at the next periodic look."""
+    moment = clock.now()
+    rows = Workspace.objects.filter(project=uuid.UUID(project_id), state=WorkspaceState.READY)
+    rows.update(due_at=moment)
+    found = list(rows.values_list("pk", flat=True))
+    for workspace_id in found:
+        poke("workspaces.reconcile", str(workspace_id))
+    return len(found)
 
 
 @shared_task(name="workspaces.leases")

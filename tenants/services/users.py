@@ -5,11 +5,13 @@ from typing import Any
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.queue import poke
 from tenants.actors import Actor
 from tenants.audit import audit_record
-from tenants.models import User
+from tenants.models import Project, User
 from tenants.roles import Permission, PlatformRole
 from tenants.selectors import platform_require
 from tenants.services.checks import choice_check, row_check
@@ -64,7 +66,7 @@ def user_platform_role_set(*, actor: Actor, user: User, platform_role: str) -> N
 
 @transaction.atomic
 def user_deactivate(*, actor: Actor, user: User) -> None:
-    """Their sessions and tokens end with their next request; what they made stays."""
+    """Their sessions and tokens end with their next request, their access at the sites follows; what they made stays."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     if actor.user_id == user.pk:
         raise Conflict("you cannot disable your own account; another operator has to")
@@ -80,6 +82,9 @@ def user_activate(*, actor: Actor, user: User) -> None:
 def _active_set(actor: Actor, user: User, *, active: bool) -> None:
     if User.objects.filter(pk=user.pk, is_active=not active).update(is_active=active):
         _recorded(actor, "activate" if active else "deactivate", user)
+        mine = Q(memberships__user=user) | Q(organization__memberships__user=user)
+        for project_id in Project.objects.filter(mine).order_by().distinct().values_list("pk", flat=True):
+            poke("workspaces.members_sync", str(project_id))
     user.refresh_from_db()
 
 

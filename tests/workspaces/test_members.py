@@ -10,10 +10,13 @@ from gpuaas.catalog.models import Site
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.providers.sandbox.models import SandboxMember
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.reconcile import run
 from gpuaas.workspaces.services import kubeconfig_issue, member_remove, member_set
+from gpuaas.workspaces.tasks import members_sync
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, ProjectMembership, User
 from tenants.selectors import actor_for
+from tenants.services import project_member_remove
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 from tests.workspaces.stage import members_at_site, ready, request, run_now
 
@@ -57,6 +60,22 @@ def test_who_leaves_the_project_leaves_its_workspaces(
 
     assert members_at_site(site) == {"alice": "admin"}
     assert workspace.members.filter(user=bob).exists()
+
+
+def test_a_role_lost_in_the_project_is_lost_at_the_site_at_once(
+    as_alice: Actor, bob: User, project: Project, site: Site
+) -> None:
+    """Not at the next periodic look: the membership's change makes every ready workspace of the project due."""
+    workspace = ready(as_alice, project, site)
+    member_set(actor=as_alice, workspace=workspace, username="bob", role="edit")
+    run_now(workspace)
+    run(workspace.pk)
+    project_member_remove(actor=as_alice, project=project, user=bob)
+
+    assert members_sync(str(project.pk)) == 1
+    run(workspace.pk)
+
+    assert members_at_site(site) == {"alice": "admin"}
 
 
 def test_a_member_added_while_it_is_made_is_let_in(
