@@ -114,7 +114,7 @@ def attach(
 ) -> None:
     """Make the site, or renew its credentials, look at it at once, and count what it may sell."""
     from gpuaas.catalog.models import Site
-    from gpuaas.catalog.services import site_create, site_probe, site_update
+    from gpuaas.catalog.services import site_create, site_look, site_update
     from quotas.tasks import capacity_sync
     from tenants.actors import SYSTEM
 
@@ -127,7 +127,7 @@ def attach(
         before_probe(site.pk)
     began = site.answered_at
     deadline = time.monotonic() + ANSWER_SECONDS
-    while not site_probe(site.pk):  # or a worker of the running portal looks at it first
+    while not site_look(site.pk):  # or a worker of the running portal looks at it first
         site.refresh_from_db()
         if site.answered_at != began:
             break

@@ -10,7 +10,7 @@ from gpuaas.catalog.services.flavors import (
     gpu_type_retire,
     pool_publish,
 )
-from gpuaas.catalog.services.probe import site_probe
+from gpuaas.catalog.services.probe import site_look, site_probe
 from gpuaas.catalog.services.sites import credentials_rotate, site_create, site_update
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "gpu_type_retire",
     "pool_publish",
     "site_create",
+    "site_look",
     "site_probe",
     "site_update",
 ]

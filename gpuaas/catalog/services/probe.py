@@ -49,6 +49,23 @@ def site_probe(site_id: uuid.UUID) -> bool:
     return _answer_write(site, inventory, answer_ms=round((time.monotonic() - started) * 1000))
 
 
+def site_look(site_id: uuid.UUID, *, seconds: float = 30.0) -> bool:
+    """Did the site answer, by our look or by one that another process had begun already: then its result is awaited.
+
+    For whoever has just attached a site: the worker was told too and may have been faster.
+    """
+    asked, deadline = clock.now(), time.monotonic() + seconds
+    while True:
+        if site_probe(site_id):
+            return True
+        site = Site.objects.get(pk=site_id)
+        if site.probed_at is not None and site.probed_at >= asked:
+            return site.answered_at == site.probed_at
+        if not site.enabled or time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+
+
 @transaction.atomic
 def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
     now, digest = clock.now(), inventory_digest(inventory)

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from gpuaas.catalog.models import GpuPool, Site
-from gpuaas.catalog.services import pool_publish, site_create, site_probe, site_update
+from gpuaas.catalog.services import pool_publish, site_create, site_look, site_update
 from gpuaas.core.conditions import Status, conditions_read
 from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.registry import driver_names
@@ -30,7 +30,7 @@ class Command(BaseCommand):
             site = self._attached(options)
         except GpuaasError as error:
             raise CommandError(error.message) from error
-        answered = site_probe(site.pk)
+        answered = site_look(site.pk)
         site.refresh_from_db()
         if not answered:
             bad = [row.message for row in conditions_read(site.conditions) if row.status != Status.TRUE]
