@@ -125,6 +125,7 @@ class Money(serializers.Field[Any, Any, str, Any]):
         return f"{value:f}"
 
 
+@extend_schema_field({"type": "string", "pattern": r"^\d{4}-\d{2}$", "example": "2026-11"})
 class Month(serializers.DateField):
     """A month as YYYY-MM; answers only."""
 

@@ -9,6 +9,8 @@ from gpuaas.api.fields import Input, Output, PageQuery, Text
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation, page_of
 from gpuaas.api.views import ApiView
+from gpuaas.core.errors import Invalid, NotFound
+from tenants.models import User
 from tenants.roles import Permission
 from tenants.selectors import organization_get_for, organizations_for, platform_require, user_find
 from tenants.services import organization_create, organization_update
@@ -98,7 +100,14 @@ class PlatformOrganizationsView(ApiView):
         del request
         platform_require(actor=self.actor, permission=Permission.PLATFORM_MANAGE)
         asked = self.input(OrganizationInput)
-        owner = user_find(actor=self.actor, text=asked["owner"]) if "owner" in asked else None
+        owner = self._owner(asked["owner"]) if "owner" in asked else None
         made = organization_create(actor=self.actor, slug=asked["slug"], name=asked["name"], owner=owner)
         where = reverse("api:organization", kwargs={"organization": made.slug})
         return Response(OrganizationOutput(made).data, status=201, headers={"Location": where})
+
+    def _owner(self, text: str) -> User:
+        """Somebody unknown is a mistake in the body, not a missing address."""
+        try:
+            return user_find(actor=self.actor, text=text)
+        except NotFound as error:
+            raise Invalid.field("owner", error.message) from error

@@ -1,0 +1,158 @@
+"""Requests made up from our own document, the odd ones included: never a 5xx, and every answer as documented."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+import yaml
+from django.conf import settings
+from django.core.signals import request_finished, request_started
+from django.core.wsgi import get_wsgi_application
+from django.db import close_old_connections, transaction
+from django.test import Client
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from gpuaas.catalog.models import Site
+from tenants.actors import Actor
+from tenants.models import ApiToken, Project, User
+from tests.api.caller import token_for
+from tests.factories.quotas import counters_must_match
+from tests.workspaces.stage import ready
+
+SNAPSHOT = Path(settings.BASE_DIR) / "docs" / "openapi.v1.yaml"
+LABELS = [
+    f"{method.upper()} {path}"
+    for path, operations in yaml.safe_load(SNAPSHOT.read_text("utf-8"))["paths"].items()
+    for method in operations
+]
+CHECKS: list[Any] = [
+    schemathesis.checks.not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+CSRF = "c" * 32
+
+
+@cache
+def operations() -> dict[str, Any]:
+    """From the running application, which the calls then go to, in this process."""
+    config = schemathesis.Config.from_dict({"generation": {"with-security-parameters": False}})
+    document: Any = schemathesis.openapi.from_wsgi("/api/schema", get_wsgi_application(), config=config)
+    return {found.ok().label: found.ok() for found in document.get_all_operations()}
+
+
+BOUNDED = hypothesis_settings(
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture
+def _one_connection() -> Iterator[None]:
+    """The test's transaction survives the end of a request, as with Django's own test client."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def place(
+    site: Site, project: Project, as_alice: Actor, alice: User, bob: User, olga: User
+) -> dict[str, Any]:
+    """Path parameters that lead to something: a ready workspace, a token, a site."""
+    workspace = ready(as_alice, project, site)
+    token_for(bob_made_admin(bob, project), project)
+    return {
+        "project": project.slug,
+        "organization": project.organization.slug,
+        "workspace": str(workspace.pk),
+        "token": str(ApiToken.objects.get(user=bob).pk),
+        "username": "bob",
+        "site": site.slug,
+        "flavor": "h100.1",
+        "resource": "gpu:h100-sxm-80gb",
+        "month": "2026-11",
+    }
+
+
+def bob_made_admin(bob: User, project: Project) -> User:
+    project.memberships.filter(user=bob).update(role="admin")
+    return bob
+
+
+def credentials(label: str, alice: User, olga: User, project: Project) -> dict[str, dict[str, str]]:
+    """Programs where a token does, operators' and makers' browsers where only those may."""
+    path = label.split()[1]
+    if (
+        "/platform/" not in path
+        and "/organizations/" not in path
+        and label != "POST /api/v1/projects/{project}/tokens"
+    ):
+        return {"headers": {"Authorization": f"Bearer {token_for(alice, project)}"}}
+    client = Client()
+    client.force_login(olga if "/platform/" in path else alice)
+    session = client.cookies[settings.SESSION_COOKIE_NAME].value
+    cookies = {settings.SESSION_COOKIE_NAME: session, settings.CSRF_COOKIE_NAME: CSRF}
+    return {"headers": {"X-CSRFToken": CSRF}, "cookies": cookies}
+
+
+def play(
+    strategy: Any, caller: dict[str, dict[str, str]], place: dict[str, Any] | None, *, examples: int
+) -> set[int]:
+    """Every example in a savepoint of its own, so that all meet the same world."""
+    seen: set[int] = set()
+    wanted = place or {}
+
+    @hypothesis_settings(BOUNDED, max_examples=examples)
+    @given(case=strategy)
+    def one(case: Any) -> None:
+        for name in case.path_parameters:
+            if name in wanted:
+                case.path_parameters[name] = wanted[name]
+        savepoint = transaction.savepoint()
+        try:
+            response = case.call(**caller)
+            seen.add(response.status_code)
+            case.validate_response(response, checks=CHECKS)
+            counters_must_match()
+        finally:
+            transaction.savepoint_rollback(savepoint)
+
+    run: Callable[[], None] = one
+    run()
+    return seen
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_connection")
+@pytest.mark.parametrize("label", LABELS)
+def test_operation(label: str, place: dict[str, Any], alice: User, olga: User, project: Project) -> None:
+    operation = operations()[label]
+    caller = credentials(label, alice, olga, project)
+    seen = play(operation.as_strategy(GenerationMode.POSITIVE), caller, place, examples=8)
+    assert 401 not in seen
+    assert 404 not in seen or any(status < 300 for status in seen) or "username" in label
+    play(operation.as_strategy(GenerationMode.POSITIVE), caller, None, examples=4)
+    odd = operation.as_strategy(GenerationMode.NEGATIVE)
+    with contextlib.suppress(Unsatisfiable):  # there is nothing that could be wrong with it
+        play(odd, caller, place, examples=8)
