@@ -1,12 +1,13 @@
 """What a workspace holds, from when to when: opened and rotated when the site has confirmed, ended when it is over."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.clock import whole_second
+from gpuaas.core.queue import poke
 from gpuaas.workspaces.models import Holding, Workspace
 
 GPU_HELD = "gpu_held"
@@ -28,22 +29,23 @@ def holdings_set(
         wanted[VCPU_HELD, None] += flavor.vcpus * count
         wanted[MEMORY_HELD, None] += flavor.memory_gib * count
     wanted[STORAGE_HELD, None] += storage_gib
+    ended = []
     for row in workspace.holdings.filter(ended_at__isnull=True):
         key = (row.meter, row.flavor_id)
         if wanted[key] == row.quantity:
             del wanted[key]
         else:
-            _end(row, moment)
-    Holding.objects.bulk_create(
+            ended.append(row)
+    begun = [
         Holding(workspace=workspace, meter=meter, flavor_id=flavor, quantity=quantity, started_at=moment)
         for (meter, flavor), quantity in wanted.items()
         if quantity
-    )
+    ]
+    _write(ended, begun, moment)
 
 
 def holdings_end(*, workspace: Workspace, at: datetime) -> None:
-    for row in workspace.holdings.filter(ended_at__isnull=True):
-        _end(row, whole_second(at))
+    _write(list(workspace.holdings.filter(ended_at__isnull=True)), [], whole_second(at))
 
 
 def storage_held(workspace: Workspace) -> int:
@@ -52,6 +54,11 @@ def storage_held(workspace: Workspace) -> int:
     return rows.values_list("quantity", flat=True).first() or 0
 
 
-def _end(row: Holding, moment: datetime) -> None:
-    row.ended_at = max(moment, row.started_at)
-    row.save(update_fields=["ended_at"])
+def _write(ended: Sequence[Holding], begun: Sequence[Holding], moment: datetime) -> None:
+    """Costs follow at once; where the poke is lost the metering's own round finds the rows."""
+    for row in ended:
+        row.ended_at = max(moment, row.started_at)
+        row.save(update_fields=["ended_at"])
+    Holding.objects.bulk_create(begun)
+    if ended or begun:
+        poke("metering.held_sync")
