@@ -53,7 +53,7 @@ def namespace(spec: WorkspaceSpec) -> Object:
                 names.PROJECT: spec.project_slug,
                 names.ORGANIZATION: spec.organization_slug,
                 "pod-security.kubernetes.io/enforce": "baseline",
-                "pod-security.kubernetes.io/warn": "restricted",
+                "pod-security.kubernetes.io/audit": "restricted",
             },
             "annotations": scheduling(spec),
         },
