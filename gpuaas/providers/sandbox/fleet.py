@@ -39,8 +39,8 @@ L40S = DeviceKind(
     ecc=True,
 )
 A100_SLICE = DeviceKind(
-    slug="a100-sxm-40gb-mig-1g.5gb",
-    name="A100 40 GB, slice 1g.5gb",
+    slug="a100-40gb-mig-1g.5gb",
+    name="A100 40 GB MIG 1g.5gb",
     product="NVIDIA-A100-SXM4-40GB",
     memory_gib=5,
     sharing="mig",

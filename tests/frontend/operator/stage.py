@@ -15,7 +15,7 @@ from tenants.actors import SYSTEM
 from tenants.models import Organization, Project, User
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
 
-H100, H200, MIG, L40S = "h100-sxm-80gb", "h200-sxm-141gb", "a100-sxm-40gb-mig-1g.5gb", "l40s-48gb"
+H100, H200, MIG, L40S = "h100-sxm-80gb", "h200-sxm-141gb", "a100-40gb-mig-1g.5gb", "l40s-48gb"
 TYPES = {
     H100: ("H100 SXM 80 GB", 80, "whole", "", "2.40"),
     H200: ("H200 SXM 141 GB", 141, "whole", "", "3.10"),

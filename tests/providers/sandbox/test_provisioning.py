@@ -149,7 +149,7 @@ def test_probe_shows_the_fleet_and_what_is_held(driver: SandboxDriver, ready: Wo
         "h100-sxm-80gb": 16,
         "a100-sxm-80gb": 16,
         "l40s-48gb": 8,
-        "a100-sxm-40gb-mig-1g.5gb": 14,
+        "a100-40gb-mig-1g.5gb": 14,
         "": 0,
     }
     assert sum(node.allocated for node in inventory.nodes) == 2
