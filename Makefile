@@ -31,7 +31,7 @@ $(STAMPS)/test: $(STAMPS)/venv requirements/test.txt
 	@touch $@ $(STAMPS)/demo
 
 frontend/node_modules/.stamp: frontend/package-lock.json
-	@node -e 'process.exit(+process.versions.node.split(".")[0] < 20)' 2>/dev/null \
+	@node -e 'process.exit(+process.versions.node.split(".")[0] < 20 ? 1 : 0)' 2>/dev/null \
 		|| { echo "gpuaas needs Node.js 20 or newer with npm to build its front end"; exit 1; }
 	@echo "Installing the front end's packages"
 	@npm --prefix frontend ci --silent --no-audit --no-fund
