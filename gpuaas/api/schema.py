@@ -98,35 +98,45 @@ def operation(
     """
 
     def decorate(handler: Handler) -> Handler:
-        statuses = set(ALWAYS) | set(also)
-        parameters: list[Any] = [] if query is NoQuery else [query]
-        if handler.__name__ != "get":
-            statuses |= set(WRITES)
-        if versioned:
-            statuses.add(412)
-            parameters.append(IF_MATCH)
-        if getattr(handler, MARK, False):
-            statuses.add(422)
-            parameters.append(IDEMPOTENCY)
-        responses: dict[Any, Any] = {status: answer or OpenApiResponse(description="Done.")}
-        if csv:
-            responses = {(status, "text/csv"): OpenApiTypes.STR}
-        for number in sorted(statuses):
-            responses[number, "application/json"] = OpenApiResponse(Error, description=SAYS[number])
+        parameters, refusals = _terms(handler, query=query, versioned=versioned)
         extended = extend_schema(
             operation_id=operation_id,
             summary=summary,
             description=(handler.__doc__ or "").strip(),
             tags=[tag],
             request=body,
-            responses=responses,
+            responses=_responses(status, OpenApiTypes.STR if csv else answer, refusals | set(also), csv=csv),
             parameters=parameters,
-            examples=[*examples, *((QUOTA_EXAMPLE,) if 409 in statuses and body else ())],
+            examples=[*examples, *((QUOTA_EXAMPLE,) if body else ())],
         )(handler)
         setattr(extended, QUERY, query)
         return extended
 
     return decorate
+
+
+def _terms(handler: Callable[..., Any], *, query: type[Input], versioned: bool) -> tuple[list[Any], set[int]]:
+    """The parameters besides the path's, and how it may refuse."""
+    refusals = set(ALWAYS)
+    parameters: list[Any] = [] if query is NoQuery else [query]
+    if handler.__name__ != "get":
+        refusals |= set(WRITES)
+    if versioned:
+        refusals.add(412)
+        parameters.append(IF_MATCH)
+    if getattr(handler, MARK, False):
+        refusals.add(422)
+        parameters.append(IDEMPOTENCY)
+    return parameters, refusals
+
+
+def _responses(status: int, answer: Any, refusals: set[int], *, csv: bool) -> dict[Any, Any]:
+    """By status; refusals are always JSON."""
+    good: Any = (status, "text/csv") if csv else status
+    responses: dict[Any, Any] = {good: answer or OpenApiResponse(description="Done.")}
+    for number in sorted(refusals):
+        responses[number, "application/json"] = OpenApiResponse(Error, description=SAYS[number])
+    return responses
 
 
 @cache
