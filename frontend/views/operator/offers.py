@@ -169,8 +169,9 @@ def gpu_type_state(request: HttpRequest, here: OperatorPlace, slug: str, verb: s
 
 
 def _type_publish(request: HttpRequest, here: OperatorPlace, row: GpuType) -> HttpResponse:
+    name = request.POST.get("name", "").strip()
     try:
-        gpu_type_publish(actor=here.actor, gpu_type=row, name=request.POST.get("name", "").strip())
+        gpu_type_publish(actor=here.actor, gpu_type=row, name="" if name == row.name else name)
     except Invalid as error:
         messages.error(request, error.message)
     else:

@@ -104,7 +104,7 @@ def test_every_page_is_sound(chrome: Browser, portal: tuple[str, str], size: str
             for v in violations
             if v["impact"] in {"serious", "critical"}
         ]
-        if not page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
+        if not page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"]:
             found.append(f"{name} scrolls sideways")
         picture(page, f"{name}-{theme}-{size}")
     page.close()

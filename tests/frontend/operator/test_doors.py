@@ -42,10 +42,7 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         "operator_gpu_type_state": "h100-sxm-80gb",
         "operator_site": "ber-1",
     }
-    if "site" in name:
-        slug = "ber-1"
-    else:
-        slug = slugs.get(name, workspace.project.organization.slug)
+    slug = "ber-1" if "site" in name else slugs.get(name, workspace.project.organization.slug)
     known = {"slug": slug, "verb": "retire", "pool": pool.pk, "user": user.pk}
     return reverse(f"frontend:{name}", kwargs={key: known[key] for key in pattern.pattern.converters})
 

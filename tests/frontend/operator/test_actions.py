@@ -1,0 +1,251 @@
+"""What operators change, and what is refused beside the field."""
+
+from datetime import timedelta
+from urllib.parse import quote
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.utils import timezone
+
+from billing.models import Rate
+from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Site
+from gpuaas.core import clock
+from gpuaas.core.crypto import decrypt_json
+from gpuaas.workspaces.models import Workspace
+from quotas.models import Limit
+from tenants.models import AuditEntry, Organization, Project, User
+from tests.frontend.operator.conftest import signed_in
+
+H100 = "gpu:h100-sxm-80gb"
+CELL = {"kind": "project", "owner": "weather-lm", "resource": H100}
+
+
+def limit_of(project: str = "weather-lm") -> Limit:
+    return Limit.objects.get(project__slug=project, resource=H100)
+
+
+def test_a_site_is_attached_and_its_secret_never_shown(olga_at: Client) -> None:
+    secret = "apiVersion: v1\nkind: Config\nusers: [{name: me, user: {token: very-secret-token}}]"
+    file = SimpleUploadedFile("kubeconfig", secret.encode())
+    form = {"slug": "lab", "name": "Lab", "driver": "kubernetes", "oversubscription_percent": "100"}
+    answer = olga_at.post("/operator/sites/new/", {**form, "kubeconfig_file": file})
+    assert answer["Location"] == "/operator/sites/at/lab/"
+    site = Site.objects.get(slug="lab")
+    assert decrypt_json(site.credentials) == {"kubeconfig": secret}
+    assert "very-secret-token" not in site.credentials
+    page = olga_at.get("/operator/sites/at/lab/").content.decode()
+    assert "very-secret-token" not in page
+    assert "Not probed yet" in page
+    entry = AuditEntry.objects.get(action="site.create")
+    assert "very-secret-token" not in str(entry.after)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"slug": "BER 2"}, "use 1 to 40 lower-case letters"),
+        ({"slug": "ber-1"}, "already exists"),
+        ({"kubeconfig": ""}, "needs a kubeconfig"),
+        ({"driver": "vmware"}, "not one of the available choices"),
+        ({"oversubscription_percent": "0"}, "whole number from 1 to 1000"),
+        ({"oversubscription_percent": "1.5"}, "A whole number, please."),
+        ({"name": ""}, "Give it a name."),
+    ],
+)
+def test_a_site_is_refused_beside_the_field(
+    olga_at: Client, site: Site, change: dict[str, str], said: str
+) -> None:
+    form = {"slug": "ber-2", "name": "Berlin 2", "driver": "kubernetes", "oversubscription_percent": "100"}
+    answer = olga_at.post("/operator/sites/new/", {**form, "kubeconfig": "token: secret-words", **change})
+    assert answer.status_code == 422
+    assert said.lower() in answer.content.decode().lower()
+    assert "secret-words" not in answer.content.decode()
+    assert Site.objects.count() == 1
+
+
+def test_factor_shows_its_effect_and_changes_it(olga_at: Client, workspace: Workspace) -> None:
+    effect = olga_at.get("/operator/sites/at/ber-1/effect/?oversubscription_percent=50").content.decode()
+    assert "<b>8</b>" in effect
+    nonsense = olga_at.get("/operator/sites/at/ber-1/effect/?oversubscription_percent=lots")
+    assert "1 to 1000" in nonsense.content.decode()
+    assert (
+        olga_at.post("/operator/sites/at/ber-1/factor/", {"oversubscription_percent": "1001"}).status_code
+        == 422
+    )
+    assert (
+        olga_at.post("/operator/sites/at/ber-1/factor/", {"oversubscription_percent": "150"}).status_code
+        == 302
+    )
+    assert Site.objects.get().oversubscription_percent == 150
+
+
+def test_site_is_switched_and_gets_new_credentials(olga_at: Client, site: Site) -> None:
+    olga_at.post("/operator/sites/at/ber-1/switch/", {"enabled": "0"})
+    assert not Site.objects.get().enabled
+    olga_at.post("/operator/sites/at/ber-1/switch/", {"enabled": "1"})
+    assert Site.objects.get().enabled
+    refused = olga_at.post("/operator/sites/at/ber-1/credentials/", {"kubeconfig": " "})
+    assert refused.status_code == 422
+    assert "data-open" in refused.content.decode()
+    olga_at.post("/operator/sites/at/ber-1/credentials/", {"kubeconfig": "fresh"})
+    assert decrypt_json(Site.objects.get().credentials) == {"kubeconfig": "fresh"}
+    assert olga_at.post("/operator/sites/at/ber-1/probe/").status_code == 302
+
+
+def test_flavor_is_made_published_and_retired(olga_at: Client, site: Site, nodes: None) -> None:
+    pool = GpuPool.objects.get(gpu_type__slug="h100-sxm-80gb")
+    page = olga_at.get(f"/operator/flavors/new/{pool.pk}/").content.decode()
+    assert 'value="h100-sxm-80gb.1"' in page
+    form = {"slug": "h100.8", "name": "H100 eight", "gpus": "8", "vcpus": "120", "memory_gib": "960"}
+    form |= {"disk_gib": "0", "price_class": "on_demand"}
+    bad = olga_at.post(f"/operator/flavors/new/{pool.pk}/", {**form, "gpus": "-1", "vcpus": "many"})
+    assert bad.status_code == 422
+    assert olga_at.post(f"/operator/flavors/new/{pool.pk}/", {**form, "slug": "h100.1"}).status_code == 422
+    assert olga_at.post(f"/operator/flavors/new/{pool.pk}/", form).status_code == 302
+    assert Flavor.objects.get(slug="h100.8").state == "draft"
+    olga_at.post("/operator/flavors/at/h100.8/publish/")
+    assert Flavor.objects.get(slug="h100.8").state == "active"
+    olga_at.post("/operator/flavors/at/h100.8/retire/")
+    assert Flavor.objects.get(slug="h100.8").state == "retired"
+
+
+def test_gpu_type_gets_its_name_and_blocks_flavors_until_published(olga_at: Client, site: Site) -> None:
+    GpuType.objects.filter(slug="l40s-48gb").update(state="draft", ecc=True)
+    Flavor.objects.filter(slug="l40s.1").update(state="draft")
+    refused = olga_at.post("/operator/flavors/at/l40s.1/publish/", follow=True)
+    assert "not published yet" in refused.content.decode()
+    olga_at.post("/operator/gpu-types/l40s-48gb/publish/", {"name": "L40S, air cooled"}, follow=True)
+    assert GpuType.objects.get(slug="l40s-48gb").name == "L40S, air cooled"
+    olga_at.post(f"/operator/flavors/sell/{GpuPool.objects.get(gpu_type__slug='l40s-48gb').pk}/")
+    assert Flavor.objects.get(slug="l40s.1").state == "active"
+
+
+def test_limit_is_saved_under_its_version(olga_at: Client, workspace: Workspace) -> None:
+    row = limit_of()
+    answer = olga_at.post("/operator/limits/save/", {**CELL, "hard": "12", "version": row.version})
+    assert answer.status_code == 200
+    assert 'id="limit-totals" hx-swap-oob="true"' in answer.content.decode()
+    assert (limit_of().hard, limit_of().version) == (12, row.version + 1)
+    late = olga_at.post("/operator/limits/save/", {**CELL, "hard": "9", "version": row.version})
+    assert late.status_code == 412
+    assert "it is 12 now" in late.content.decode()
+    assert f'name="version" value="{row.version + 1}"' in late.content.decode()
+    assert limit_of().hard == 12
+
+
+@pytest.mark.parametrize("hard", ["", "-1", "1.5", "lots", "9" * 17, "1e3", "٣", "9999999999999999", "0x10"])
+def test_limit_refuses_what_is_no_number(olga_at: Client, workspace: Workspace, hard: str) -> None:
+    row = limit_of()
+    answer = olga_at.post("/operator/limits/save/", {**CELL, "hard": hard, "version": row.version})
+    assert answer.status_code == 422
+    assert "whole number" in answer.content.decode()
+    assert limit_of().version == row.version
+
+
+def test_unlimited_is_said_explicitly(olga_at: Client, workspace: Workspace) -> None:
+    typed = {**CELL, "hard": "", "unlimited": "1", "version": limit_of().version}
+    assert olga_at.post("/operator/limits/save/", typed).status_code == 200
+    assert limit_of().hard is None
+    assert "of <b>unlimited</b>" in olga_at.get("/operator/limits/").content.decode()
+
+
+def test_effect_is_told_before_saving(olga_at: Client, workspace: Workspace) -> None:
+    def effect(hard: str) -> str:
+        query = f"kind=project&owner=weather-lm&resource={quote(H100)}&hard={hard}"
+        return olga_at.get(f"/operator/limits/effect/?{query}").content.decode()
+
+    raised = effect("12")
+    assert "8 → 12" in raised
+    assert "€9.60 per hour" in raised
+    assert "nothing is taken away" in effect("1")
+    assert "More than can be sold in all" in effect("400")
+    assert "whole number" in effect("x")
+    assert limit_of().hard == 8
+
+
+@pytest.mark.parametrize(
+    "query", ["", "kind=project&owner=nobody", "kind=project&owner=weather-lm&resource=gpu:no"]
+)
+def test_cells_that_are_not_there(olga_at: Client, workspace: Workspace, query: str) -> None:
+    assert olga_at.get(f"/operator/limits/effect/?{query}").status_code == 404
+
+
+def test_organization_project_and_owner(olga_at: Client, alice: User) -> None:
+    bad = olga_at.post("/operator/organizations/", {"slug": "Bad Slug", "name": "x", "owner": ""})
+    assert bad.status_code == 422
+    nobody = olga_at.post(
+        "/operator/organizations/", {"slug": "physics", "name": "Physics", "owner": "nobody"}
+    )
+    assert nobody.status_code == 422
+    assert not Organization.objects.filter(slug="physics").exists()
+    olga_at.post("/operator/organizations/", {"slug": "physics", "name": "Physics", "owner": "alice"})
+    made = Organization.objects.get(slug="physics")
+    url = "/operator/organizations/physics/"
+    assert olga_at.post(f"{url}projects/", {"slug": "weather-lm", "name": "again"}).status_code == 422
+    assert olga_at.post(f"{url}projects/", {"slug": "laser", "name": "Laser"}).status_code == 302
+    assert Project.objects.get(slug="laser").organization == made
+    assert olga_at.post(f"{url}members/", {"user": "nobody", "role": "owner"}).status_code == 422
+    last = olga_at.post(f"{url}members/{alice.pk}/remove/", follow=True)
+    assert "last owner" in last.content.decode()
+
+
+def test_account_password_is_shown_once_and_works(olga_at: Client, alice: User) -> None:
+    form = {"username": "erik", "email": "erik@example.org", "platform_role": ""}
+    assert olga_at.post("/operator/people/", {**form, "email": "nonsense"}).status_code == 422
+    assert olga_at.post("/operator/people/", {**form, "username": "alice"}).status_code == 422
+    answer = olga_at.post("/operator/people/", form)
+    assert answer.status_code == 201
+    assert answer["Cache-Control"] == "no-store"
+    password = answer.context["password"]
+    assert password in answer.content.decode()
+    assert Client().login(username="erik", password=password)
+    assert password not in olga_at.get("/operator/people/").content.decode()
+    assert password not in str(list(AuditEntry.objects.values()))
+
+
+def test_roles_and_accounts_but_not_ones_own(olga_at: Client, olga: User, bob: User) -> None:
+    olga_at.post(f"/operator/people/{bob.pk}/role/", {"platform_role": "auditor"})
+    assert User.objects.get(pk=bob.pk).platform_role == "auditor"
+    olga_at.post(f"/operator/people/{bob.pk}/role/", {"platform_role": "emperor"})
+    olga_at.post(f"/operator/people/{olga.pk}/role/", {"platform_role": ""})
+    olga_at.post(f"/operator/people/{olga.pk}/switch/", {"active": "0"})
+    assert User.objects.get(pk=bob.pk).platform_role == "auditor"
+    assert User.objects.get(pk=olga.pk).is_active
+    at_bob = signed_in(bob)
+    olga_at.post(f"/operator/people/{bob.pk}/switch/", {"active": "0"})
+    assert at_bob.get("/operator/").status_code == 302
+
+
+def test_a_price_begins_and_ends_the_one_before(olga_at: Client, workspace: Workspace) -> None:
+    start = timezone.localtime(clock.now() + timedelta(days=2)).replace(second=0, microsecond=0)
+    form = {"what": "h100.1", "meter": "", "price": "2.55", "valid_from": f"{start:%Y-%m-%dT%H:%M}"}
+    assert olga_at.post("/operator/rates/", form).status_code == 302
+    found = Rate.objects.filter(flavor__slug="h100.1").order_by("valid_from")
+    assert [str(rate.price) for rate in found] == ["2.40", "2.55"]
+    assert found[0].valid_to == found[1].valid_from
+    page = olga_at.get("/operator/rates/").content.decode()
+    assert "€2.40" in page
+    assert "€2.55" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"price": "-1"}, "a price lies between"),
+        ({"price": "2,40"}, "decimal number"),
+        ({"price": "0.0000001"}, "at most 6 decimal places"),
+        ({"price": ""}, "write a price"),
+        ({"what": "nothing"}, "no such flavor"),
+        ({"valid_from": "tomorrow"}, "year-month-day"),
+    ],
+)
+def test_a_price_is_refused_beside_the_field(
+    olga_at: Client, workspace: Workspace, change: dict[str, str], said: str
+) -> None:
+    before = Rate.objects.count()
+    form = {"what": "h100.1", "meter": "", "price": "2.55", "valid_from": ""}
+    answer = olga_at.post("/operator/rates/", {**form, **change})
+    assert answer.status_code == 422
+    assert said in answer.content.decode().lower()
+    assert Rate.objects.count() == before
