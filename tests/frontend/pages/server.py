@@ -1,0 +1,86 @@
+"""The whole portal behind uvicorn in a thread of the test: pages and WebSocket on one port, on the test's database."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
+from django.db import connection, connections
+
+
+class Quiet(uvicorn.Server):
+    """Signals are the test runner's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def application() -> Any:
+    """The portal as it is deployed, with static files as `runserver` serves them."""
+    from gpuaas import asgi
+
+    files = ASGIStaticFilesHandler(asgi.http)
+
+    async def route(scope: Any, receive: Any, send: Any) -> None:
+        target = files if scope["type"] == "http" else asgi.application
+        await target(scope, receive, send)
+
+    return route
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def served() -> Iterator[str]:
+    port = free_port()
+    server = Quiet(
+        uvicorn.Config(application(), host="127.0.0.1", port=port, log_level="error", lifespan="off")
+    )
+    started = threading.Event()
+
+    def run() -> None:
+        loop = asyncio.new_event_loop()
+        loop.call_later(0, started.set)
+        try:
+            loop.run_until_complete(server.serve())
+        finally:
+            connections.close_all()
+            loop.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    started.wait(10)
+    wait_for(port)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        connections_end()
+
+
+def connections_end() -> None:
+    """Views ran in threads of the server's loop, whose connections nobody else can close; the database is dropped next."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
+def wait_for(port: int) -> None:
+    """Until the port takes connections; a server that never does fails the test here."""
+    for _ in range(200):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("the server did not start")
