@@ -65,13 +65,13 @@ check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, t
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/djlint --quiet --check --lint frontend/templates
+	@$(BIN)/djlint --quiet --lint frontend/templates
 	@npm --prefix frontend run --silent check
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py check
 
-lint: $(STAMPS)/test ## repair what ruff and djlint can repair
-	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet . ; $(BIN)/djlint --quiet --reformat frontend/templates || true
+lint: $(STAMPS)/test ## repair what ruff can repair
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
 
 bench: $(STAMPS)/test ## ratios against a floor measured in the same run
 	@$(BIN)/python -m tests.bench
