@@ -21,6 +21,7 @@ from gpuaas.workspaces.services.rows import (
 )
 from gpuaas.workspaces.services.validation import (
     FlavorItem,
+    held_by,
     items_resolve,
     lease_validate,
     storage_validate,
@@ -59,10 +60,9 @@ def workspace_resize(
     if row.ready_at is None:
         raise Conflict("this workspace was never ready: retry or delete it", detail={"state": row.state})
     old = {item.flavor: item.count for item in row.flavors.select_related("flavor__pool") if item.count}
-    held = {flavor.pk: count for flavor, count in old.items()}
-    wanted = items_resolve(items, site=row.site, held=held)
     storage = row.storage_gib if storage_gib is None else storage_validate(storage_gib)
-    if held == {flavor.pk: count for flavor, count in wanted} and storage == row.storage_gib:
+    wanted = items_resolve(items, held=held_by(row), storage_gib=storage)
+    if old == dict(wanted) and storage == row.storage_gib:
         raise Invalid.field("items", "this is what the workspace already has")
     before = _sizes(list(old.items()), row.storage_gib)
     _counts_write(row, wanted)

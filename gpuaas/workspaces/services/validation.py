@@ -3,11 +3,14 @@
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.states import OfferState
 from gpuaas.core.errors import Invalid
+from gpuaas.workspaces.holdings import storage_held
+from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.spec import permissions_in
 from gpuaas.workspaces.states import AccessRole
 from tenants.models import Project, User
@@ -51,10 +54,31 @@ def lease_validate(ends_at: datetime | None, *, now: datetime) -> datetime:
     return ends_at
 
 
+@dataclass(frozen=True)
+class Held:
+    """What a workspace has already: it may be kept or given back whatever has become of the offer."""
+
+    site: Site
+    counts: Mapping[uuid.UUID, int]
+    storage_gib: int
+    pools: Mapping[str, uuid.UUID]  # by the name that the site counts
+
+
+def held_by(workspace: Workspace) -> Held:
+    """Counts that are wanted or confirmed, whichever is more: a failed resize may always be undone."""
+    rows = workspace.flavors.select_related("flavor__pool").exclude(count=0, confirmed=0)
+    return Held(
+        site=workspace.site,
+        counts={row.flavor_id: max(row.count, row.confirmed) for row in rows},
+        storage_gib=max(workspace.storage_gib, storage_held(workspace)),
+        pools={row.flavor.pool.resource_name: row.flavor.pool_id for row in rows},
+    )
+
+
 def items_resolve(
-    items: Sequence[tuple[str, int]], *, site: Site | None = None, held: Mapping[uuid.UUID, int] | None = None
+    items: Sequence[tuple[str, int]], *, held: Held | None = None, storage_gib: int = 0
 ) -> list[FlavorItem]:
-    """Flavors by slug with their counts. `held`: a retired flavor may be kept, not grown."""
+    """Flavors by slug with their counts. What is `held` may be kept or given back, not grown, once it is not sold."""
     slugs = [_item_slug(item) for item in items]
     if not 1 <= len(slugs) <= MAX_ITEMS:
         raise Invalid.field("items", f"ask for 1 to {MAX_ITEMS} flavors")
@@ -66,12 +90,20 @@ def items_resolve(
     for slug, count in items:
         flavor = known.get(slug)
         _count_validate(slug, count)
-        kept = flavor is not None and held is not None and count <= held.get(flavor.pk, 0)
-        if flavor is None or not (flavor.state == OfferState.ACTIVE or kept):
+        if flavor is None or not (_is_sold(flavor) or _is_kept(flavor, count, held)):
             raise Invalid.field("items", f"there is no flavor {slug[:64]!r} on offer")
         found.append((flavor, count))
-    _one_site(found, site)
+    _one_site(found, storage_gib, held)
+    _one_pool_per_name(found, held)
     return found
+
+
+def _is_sold(flavor: Flavor) -> bool:
+    return flavor.state == OfferState.ACTIVE and flavor.pool.gpu_type.state == OfferState.ACTIVE
+
+
+def _is_kept(flavor: Flavor, count: int, held: Held | None) -> bool:
+    return held is not None and count <= held.counts.get(flavor.pk, 0)
 
 
 def _item_slug(item: tuple[str, int]) -> str:
@@ -86,12 +118,21 @@ def _count_validate(slug: str, count: int) -> None:
         raise Invalid.field("items", f"the count of {slug[:64]} is a whole number from 1 to {MAX_COUNT}")
 
 
-def _one_site(items: Sequence[FlavorItem], site: Site | None) -> None:
+def _one_site(items: Sequence[FlavorItem], storage_gib: int, held: Held | None) -> None:
     sites = {flavor.pool.site_id for flavor, _ in items}
-    if len(sites) != 1 or (site is not None and sites != {site.pk}):
+    if len(sites) != 1 or (held is not None and sites != {held.site.pk}):
         raise Invalid.field("items", "all flavors of a workspace are at one site")
-    if not items[0][0].pool.site.enabled:
+    if items[0][0].pool.site.enabled:
+        return
+    if not all(_is_kept(flavor, count, held) for flavor, count in items):
         raise Invalid.field("items", "the site of these flavors takes no new work now")
+    if held is not None and storage_gib > held.storage_gib:
+        raise Invalid.field("storage_gib", "the site takes no new work now, so storage cannot grow")
+
+
+def _one_pool_per_name(items: Sequence[FlavorItem], held: Held | None) -> None:
+    """A site that counts two pools by one name cannot hold them apart: not side by side, and not one after the other
+    under pods that run."""
     pools: dict[str, uuid.UUID] = {}
     for flavor, _ in items:
         name = flavor.pool.resource_name
@@ -100,6 +141,12 @@ def _one_site(items: Sequence[FlavorItem], site: Site | None) -> None:
                 "items",
                 f"the site counts these GPU types by one name ({name}), so a workspace can hold only one of them; "
                 "request two workspaces",
+            )
+        if held is not None and held.pools.get(name, flavor.pool_id) != flavor.pool_id:
+            raise Invalid.field(
+                "items",
+                f"the site counts {flavor.pool.gpu_type.name} and what this workspace holds by one name ({name}), so "
+                "it cannot change from one to the other; request another workspace",
             )
 
 
