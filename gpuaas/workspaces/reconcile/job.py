@@ -36,7 +36,7 @@ class Job:
             pending=tuple(step.key for step in self.steps if step.state != StepState.DONE),
             hard=hard_of(self.spec),
             digest=self.digest,
-            ensured=self.row.ensured_digest,
+            ensured=self.operation.spec_digest if self.operation else self.row.ensured_digest,
             was_ready=self.row.ready_at is not None,
         )
 

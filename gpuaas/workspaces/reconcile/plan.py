@@ -12,13 +12,15 @@ from gpuaas.workspaces.states import WorkspaceState
 
 OBSERVE_EVERY = timedelta(seconds=30)
 LEFTOVERS_AFTER = timedelta(minutes=5)
+CHANGED = "members or pools have changed"
 
 
 @dataclass(frozen=True)
 class Desired:
     """`pending`: keys of the open operation's steps that are not done, in order. `hard`: what the site must enforce.
 
-    `digest` names the present spec, `ensured` the one that the site last confirmed as a whole.
+    `digest` names the present spec, `ensured` the one that the site last confirmed as a whole; while it is made or
+    resized, the one that all steps of the operation worked from.
     """
 
     state: WorkspaceState
@@ -142,6 +144,9 @@ def _making(desired: Desired) -> tuple[Action, ...]:
 
 
 def _closing(desired: Desired, observed: Observed) -> tuple[Action, ...]:
+    """Who may enter may change while the steps are done or the tenant's pods are waited for: that waits for nothing."""
+    if desired.digest != desired.ensured and not observed.healed:
+        return (Heal(CHANGED), Observe())
     if reason := drift(desired, observed):
         return (Restart(reason),)
     if reason := surplus(desired, observed):
@@ -157,7 +162,7 @@ def _keeping(desired: Desired, observed: Observed | None, now: datetime) -> tupl
         return (Observe(),)
     reason = drift(desired, observed)
     if not reason and desired.digest != desired.ensured:
-        reason = "members or pools have changed"
+        reason = CHANGED
     if reason and not observed.healed:
         return (Heal(reason), Observe())
     return (Rest(now + OBSERVE_EVERY),)

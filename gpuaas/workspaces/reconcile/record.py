@@ -263,7 +263,11 @@ def observation(job: Job, seen: ObservedWorkspace, *, in_sync: str) -> None:
 
 def ensured(job: Job) -> None:
     with guarded(job) as row:
-        Workspace.objects.filter(pk=row.pk).update(ensured_digest=job.digest, attempts=0)
+        if job.operation is not None:
+            Operation.objects.filter(pk=job.operation.pk).update(spec_digest=job.digest)
+        else:
+            Workspace.objects.filter(pk=row.pk).update(ensured_digest=job.digest)
+        Workspace.objects.filter(pk=row.pk).update(attempts=0)
 
 
 def extend(job: Job) -> None:

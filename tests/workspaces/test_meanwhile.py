@@ -1,0 +1,45 @@
+"""What happens beside a change that is under way: people leave while the site is waited for."""
+
+import pytest
+
+from gpuaas.catalog.models import Site
+from gpuaas.providers.sandbox.pods import pod_create, pod_delete
+from gpuaas.workspaces.services import member_remove, member_set, workspace_resize
+from tenants.actors import Actor
+from tenants.models import Project, User
+from tests.workspaces.stage import members_at_site, ready, request, run_now, settle
+
+pytestmark = pytest.mark.django_db
+
+
+def test_who_is_cut_while_a_shrink_waits_for_pods_is_out_at_once(
+    as_alice: Actor, bob: User, project: Project, site: Site
+) -> None:
+    workspace = ready(as_alice, project, site, h100s=2)
+    member_set(actor=as_alice, workspace=workspace, username="bob", role="edit")
+    run_now(workspace)
+    pod_create(site.pk, workspace.external_name, "both", 2)
+    workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 1)])
+    workspace = run_now(workspace)
+    assert workspace.conditions["Progressing"]["reason"] == "InUse"
+
+    member_remove(actor=as_alice, workspace=workspace, username="bob")
+    workspace = run_now(workspace)
+
+    assert members_at_site(site) == {"alice": "admin"}
+    assert workspace.state == "resizing"
+    pod_delete(site.pk, workspace.external_name, "both")
+    assert settle(workspace).state == "ready"
+    assert members_at_site(site) == {"alice": "admin"}
+
+
+def test_who_is_cut_while_it_is_made_never_enters_a_ready_one(
+    as_alice: Actor, bob: User, project: Project, site: Site
+) -> None:
+    workspace = request(as_alice, project)
+    member_set(actor=as_alice, workspace=workspace, username="bob", role="edit")
+    workspace = run_now(workspace)
+    member_remove(actor=as_alice, workspace=workspace, username="bob")
+
+    assert settle(workspace, runs=400).state == "ready"
+    assert members_at_site(site) == {"alice": "admin"}
