@@ -65,7 +65,9 @@ def operator_page(view: View[P]) -> Callable[..., HttpResponse]:
 def operator_action(view: View[P]) -> Callable[..., HttpResponse]:
     """A page that only changes something: whoever may not gets the same answer whatever the method."""
 
-    def action(request: HttpRequest, here: OperatorPlace, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def action(
+        request: HttpRequest, here: OperatorPlace, /, *args: P.args, **kwargs: P.kwargs
+    ) -> HttpResponse:
         platform_require(actor=here.actor, permission=Permission.PLATFORM_MANAGE)
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])

@@ -14,21 +14,21 @@ from tests.frontend.operator.stage import stage
 
 # Queries of a page, those of session, person and place included.
 BASELINES = {
-    "": 28,
-    "capacity/": 14,
-    "sites/": 14,
-    "sites/at/ber-1/": 22,
-    "flavors/": 15,
-    "gpu-types/": 10,
-    "limits/": 17,
-    "limits.csv": 17,
-    "workspaces/": 18,
-    "organizations/": 14,
-    "organizations/climate/": 14,
-    "people/": 16,
-    "usage/": 16,
-    "rates/": 15,
-    "audit/": 15,
+    "": 16,
+    "capacity/": 9,
+    "sites/": 10,
+    "sites/at/ber-1/": 13,
+    "flavors/": 10,
+    "gpu-types/": 7,
+    "limits/": 13,
+    "limits.csv": 13,
+    "workspaces/": 14,
+    "organizations/": 10,
+    "organizations/climate/": 9,
+    "people/": 11,
+    "usage/": 11,
+    "rates/": 9,
+    "audit/": 11,
 }
 
 
