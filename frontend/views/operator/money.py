@@ -11,14 +11,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from billing.models import Rate
-from billing.rating import Cell
+from billing.rating import Cell, LineStatus
 from billing.selectors import rate_card_default, rates_for, revenue_by_project, statement
 from billing.services import rate_set
 from frontend.forms import refuse
 from frontend.forms.operator import RateForm
 from frontend.presenters.money import SHARED, UNITS, hours_of, month_shown
 from frontend.views.operator.common import OperatorPlace, crumbs, month_asked, operator_page
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Flavor, GpuType
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
@@ -36,6 +36,7 @@ class TypeSum:
     unit: str
     amount: Decimal
     quarantined: bool
+    included: bool
 
 
 @operator_page
@@ -59,9 +60,15 @@ def usage(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
 
 def _by_type(lines: Iterable[Cell]) -> list[TypeSum]:
     found: dict[tuple[str, str, bool], list[Cell]] = {}
+    names = dict(GpuType.objects.values_list("slug", "name"))
     for line in lines:
-        name = line.gpu_type or line.flavor_name or SHARED.get(line.meter, line.resource)
-        found.setdefault((name, UNITS[line.meter], line.amount is None), []).append(line)
+        name = (
+            names.get(line.gpu_type or "")
+            or line.gpu_type
+            or line.flavor_name
+            or SHARED.get(line.meter, line.resource)
+        )
+        found.setdefault((name, UNITS[line.meter], line.status is LineStatus.QUARANTINED), []).append(line)
     rows = [
         TypeSum(
             name=name,
@@ -69,10 +76,11 @@ def _by_type(lines: Iterable[Cell]) -> list[TypeSum]:
             unit=unit,
             amount=sum((cell.amount or Decimal(0) for cell in cells), Decimal(0)),
             quarantined=unpriced,
+            included=all(cell.status is LineStatus.INCLUDED for cell in cells),
         )
         for (name, unit, unpriced), cells in found.items()
     ]
-    return sorted(rows, key=lambda row: (-row.amount, row.name))
+    return sorted(rows, key=lambda row: (row.included, -row.amount, row.name))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ BASELINES = {
     "organizations/": 10,
     "organizations/climate/": 9,
     "people/": 11,
-    "usage/": 11,
+    "usage/": 12,
     "rates/": 9,
     "audit/": 11,
 }
