@@ -121,7 +121,7 @@ def organization_statement(request: HttpRequest, organization: str, month: str) 
         "place": {"project": None},
         "organization": here.organization,
         "crumbs": (Crumb(here.organization.name, home), Crumb("Statements"), Crumb(f"{sheet.month:%B %Y}")),
-        **statement_context(sheet, now, here),
+        **statement_context(sheet, now, here, "frontend:organization_statement", organization),
     }
     return render(request, "billing/statement.html", context)
 

@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from billing.months import month_of, month_parse, month_span
-from billing.selectors import cost_by_workspace, prices_at, statement
+from billing.selectors import Statement, cost_by_workspace, prices_at, statement
 from frontend.charts import Chart
 from frontend.formats import SIGNS, full_when
 from frontend.nav import Crumb
@@ -169,17 +169,20 @@ def project_statement(request: HttpRequest, here: ProjectPlace, month: str) -> H
         "crumbs": (*crumbs(here, "Statements"), Crumb(f"{first:%B %Y}")),
         "csv_url": reverse("frontend:statement_csv", args=[here.project.slug, month]),
         "usage_url": f"{reverse('frontend:usage', args=[here.project.slug])}?month={month}",
-        **statement_context(sheet, now, here),
+        **statement_context(sheet, now, here, "frontend:statement", here.project.slug),
     }
     return render(request, "billing/statement.html", context)
 
 
-def statement_context(sheet: Any, now: datetime, here: Any) -> dict[str, Any]:
+def statement_context(sheet: Statement, now: datetime, here: Any, name: str, slug: str) -> dict[str, Any]:
     """What both the project's and the organization's statement draw."""
+    month = money.month_shown(sheet.month, now=now)
     return {
+        "previous_url": reverse(name, args=[slug, month.previous]),
+        "following_url": reverse(name, args=[slug, month.following]) if month.following else "",
         "statement": sheet,
         "groups": money.groups_of(sheet),
-        "month": money.month_shown(sheet.month, now=now),
+        "month": month,
         "gpu_hours": money.hours_of(sheet.gpu_seconds),
         "as_of": full_when(sheet.as_of, here.zone),
     }

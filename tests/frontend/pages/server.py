@@ -9,7 +9,7 @@ from typing import Any
 
 import uvicorn
 from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
-from django.db import connection, connections
+from django.db import connections
 
 
 class Quiet(uvicorn.Server):
@@ -65,16 +65,6 @@ def served() -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(10)
-        connections_end()
-
-
-def connections_end() -> None:
-    """Views ran in threads of the server's loop, whose connections nobody else can close; the database is dropped next."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
 
 
 def wait_for(port: int) -> None:

@@ -88,7 +88,9 @@ def test_extend_says_what_is_wrong(alice_at: Client, workspace: Workspace) -> No
     url = reverse("frontend:workspace_extend", args=[workspace.project.slug, workspace.pk])
     response = alice_at.post(url, {"until": "2020-01-01T10:00"})
     assert response.status_code == 422
-    assert "future" in response.content.decode()
+    text = response.content.decode()
+    assert "future" in text
+    assert 'aria-labelledby="extend-title" open' in text
     assert alice_at.post(url, {"until": "2027-01-01T10:00"}).status_code == 302
 
 
