@@ -13,7 +13,7 @@ usage AS (
     FROM metering_usageinterval i
     WHERE (%(projects)s::uuid[] IS NULL OR i.project_id = ANY (%(projects)s::uuid[]))
       AND i.started_at < (SELECT max(ends_at) FROM slot)
-      AND (i.ended_at IS NULL OR i.ended_at > (SELECT min(starts_at) FROM slot))
+      AND coalesce(i.ended_at, %(now)s) > greatest(i.started_at, (SELECT min(starts_at) FROM slot))
 ),
 cell AS (
     SELECT s.month, s.slot, u.project_id, CASE WHEN %(by_workspace)s THEN u.workspace_id END AS workspace_id,

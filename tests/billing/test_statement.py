@@ -212,3 +212,13 @@ def test_the_csv_adds_up_and_keeps_quarantine_empty(
     amounts = [row[header.index("amount")] for row in rows]
     assert sorted(amounts) == ["", "2.40"]
     assert all(len(row) == len(header) for row in rows)
+
+
+def test_a_site_whose_clock_is_ahead_earns_and_costs_nothing_yet(
+    workspace: Workspace, h100: Flavor, project: Project, as_alice: Actor, priced: None
+) -> None:
+    interval_make(workspace, h100, utc("2026-11-02 10:00:05"), None)
+    found = selectors.statement(
+        actor=as_alice, project=project, month=NOVEMBER, now=utc("2026-11-02 10:00:00")
+    )
+    assert (found.lines, found.total) == ((), Decimal("0.00"))
