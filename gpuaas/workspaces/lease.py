@@ -1,5 +1,6 @@
 """The end of a workspace's lease: a warning before, seven days of grace after, then deletion."""
 
+import contextlib
 import uuid
 from datetime import datetime, timedelta
 
@@ -7,6 +8,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from gpuaas.core.conditions import Status, condition_set
+from gpuaas.core.errors import StaleVersion
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_delete
 from gpuaas.workspaces.services.changes import LEASE_ENDING
@@ -33,11 +35,22 @@ def leases_enforce(*, now: datetime) -> int:
     )
     gone = list(expired.select_related("project")[:BATCH])
     for workspace in gone:
-        workspace_delete(actor=SYSTEM, workspace=workspace, reason="the lease ended")
+        _end(workspace)
     warned = [*over.values_list("pk", flat=True)[:BATCH], *soon.values_list("pk", flat=True)[:BATCH]]
     for pk in warned:
         _mark(pk, now)
     return len(gone) + len(warned)
+
+
+def _end(workspace: Workspace) -> None:
+    """Of the version that was looked at: whoever extends the lease at this very moment keeps the workspace."""
+    with contextlib.suppress(StaleVersion):
+        workspace_delete(
+            actor=SYSTEM,
+            workspace=workspace,
+            expected_version=workspace.version,
+            reason="the lease ended",
+        )
 
 
 @transaction.atomic

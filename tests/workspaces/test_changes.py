@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, QuotaRefused, StaleVersion
+from gpuaas.workspaces import lease
 from gpuaas.workspaces.lease import leases_enforce
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import (
@@ -148,3 +150,20 @@ def test_extending_takes_the_warning_away(as_alice: Actor, project: Project, sit
     row = workspace_extend(actor=as_alice, workspace=workspace, lease_ends_at=now() + timedelta(days=60))
 
     assert "LeaseEnding" not in row.conditions
+
+
+def test_a_lease_that_is_extended_at_its_last_moment_saves_the_workspace(
+    as_alice: Actor, project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = ready(as_alice, project, site)
+    end = workspace.lease_ends_at
+
+    def extended_meanwhile(**asked: Any) -> Workspace:
+        workspace_extend(actor=as_alice, workspace=workspace, lease_ends_at=end + timedelta(days=30))
+        return workspace_delete(**asked)
+
+    monkeypatch.setattr(lease, "workspace_delete", extended_meanwhile)
+    leases_enforce(now=end + timedelta(days=8))
+
+    workspace.refresh_from_db()
+    assert (workspace.state, workspace.lease_ends_at) == ("ready", end + timedelta(days=30))
