@@ -22,6 +22,7 @@ from gpuaas.core.errors import GpuaasError, Permanent
 from gpuaas.core.events import project_group, publish
 from gpuaas.core.queue import poke
 from gpuaas.metering.batch import Batch, CatchUp, Changes
+from gpuaas.metering.selectors import sites_metered
 from gpuaas.metering.services import LeaseLost, meter_flush, meter_lease_release, meter_lease_take
 from gpuaas.providers.base import Driver, UsageCapability, UsageEvent
 from gpuaas.workspaces.site import driver_of
@@ -235,7 +236,7 @@ def holder_name() -> str:
 
 
 class Meters:
-    """A runner per enabled site; sites come and go while it runs."""
+    """A runner per site that is enabled or lived in; sites come and go while it runs."""
 
     def __init__(self, *, stop: threading.Event) -> None:
         self.stop = stop
@@ -258,7 +259,7 @@ class Meters:
         connections.close_all()
 
     def _match(self) -> None:
-        sites = {site.pk: site for site in Site.objects.filter(enabled=True)}
+        sites = {site.pk: site for site in sites_metered()}
         for key, (thread, stop) in list(self._running.items()):
             if key not in sites:
                 stop.set()

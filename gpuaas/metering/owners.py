@@ -4,6 +4,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from django.db.models import Case, IntegerField, Value, When
+
 from gpuaas.catalog.models import Node
 from gpuaas.providers.base import UsageEvent
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
@@ -44,7 +46,11 @@ def owners_find(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> Owners:
     found = {name: owner for name, owner in by_name.items() if name in names}
     flavors: dict[tuple[uuid.UUID, str], list[tuple[uuid.UUID, uuid.UUID]]] = {}
     sold = WorkspaceFlavor.objects.filter(workspace__in=[owner.workspace_id for owner in found.values()])
-    for workspace_id, resource, flavor_id, pool_id in sold.order_by("flavor__slug").values_list(
+    # a flavor that was given back is only there for what is told late: what is held comes first
+    given_back = Case(
+        When(count=0, confirmed=0, then=Value(1)), default=Value(0), output_field=IntegerField()
+    )
+    for workspace_id, resource, flavor_id, pool_id in sold.order_by(given_back, "flavor__slug").values_list(
         "workspace_id", "flavor__pool__resource_name", "flavor_id", "flavor__pool_id"
     ):
         flavors.setdefault((workspace_id, resource), []).append((flavor_id, pool_id))

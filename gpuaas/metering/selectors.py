@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.conditions import Condition, Status
 from gpuaas.metering.models import Meter, SiteMeter, UsageInterval
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.states import LIVE
 from tenants.actors import Actor
 from tenants.models import Project
 from tenants.roles import Permission
@@ -98,6 +100,12 @@ def usage_by_project(
             UsageSum(pk, slug, Meter(meter), flavor, int(seconds))
             for pk, slug, meter, flavor, seconds in cursor.fetchall()
         ]
+
+
+def sites_metered() -> QuerySet[Site]:
+    """A site that takes no new work is metered until the last workspace there is gone."""
+    lived_in = Exists(Workspace.objects.filter(site=OuterRef("pk"), state__in=LIVE))
+    return Site.objects.filter(Q(enabled=True) | lived_in)
 
 
 def meters_for(*, actor: Actor) -> QuerySet[SiteMeter]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Flavor, GpuPool
 from gpuaas.metering.models import EndedBy, UsageInterval
 from gpuaas.metering.services import held_sync
 from gpuaas.metering.tasks import held_sync as held_sync_task
@@ -55,3 +55,15 @@ def test_nothing_held_is_nothing_metered(workspace: Workspace) -> None:
     hold(workspace, None, "storage_held", 0)
     held_sync_task()
     assert not UsageInterval.objects.exists()
+
+
+def test_a_site_that_counts_by_another_name_meanwhile_is_not_metered_twice(
+    workspace: Workspace, h100: Flavor
+) -> None:
+    row = hold(workspace, h100, "gpu_held", 8)
+    held_sync(now=START)
+    GpuPool.objects.filter(pk=h100.pool_id).update(resource_name="nvidia.com/h100")
+    Holding.objects.filter(pk=row.pk).update(ended_at=END)
+    held_sync(now=END)
+    made = UsageInterval.objects.get()
+    assert (made.resource_name, made.ended_at) == ("nvidia.com/gpu", END)

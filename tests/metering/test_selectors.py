@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from gpuaas.catalog.models import Site
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import NotFound
 from gpuaas.metering.models import EndedBy, Meter, SiteMeter
@@ -13,6 +14,7 @@ from gpuaas.metering.selectors import (
     intervals_open,
     meter_condition,
     meters_for,
+    sites_metered,
     usage_by_project,
 )
 from gpuaas.metering.services import usage_apply
@@ -80,3 +82,11 @@ def test_the_condition_says_whether_usage_is_counted(used: Workspace) -> None:
 
 def test_how_an_end_is_known_is_readable() -> None:
     assert EndedBy.PROOF_OF_LIFE.label == "last proof of life"
+
+
+def test_a_site_is_metered_until_it_is_disabled_and_nobody_lives_there(workspace: Workspace) -> None:
+    assert list(sites_metered()) == [workspace.site]
+    Site.objects.update(enabled=False)
+    assert list(sites_metered()) == [workspace.site]
+    Workspace.objects.update(state="deleted")
+    assert list(sites_metered()) == []

@@ -171,3 +171,13 @@ def test_the_number_of_queries_does_not_grow_with_the_batch(
     with django_assert_max_num_queries(8):
         usage_apply(site_id=workspace.site_id, events=[*events, bookmark(later(900))])
     assert UsageInterval.objects.count() == 500
+
+
+def test_pods_count_for_the_flavor_that_is_held_not_for_one_given_back(
+    workspace: Workspace, h100: Flavor
+) -> None:
+    WorkspaceFlavor.objects.update(count=0)
+    double = FlavorFactory.create(pool=h100.pool, slug="h100.2", gpus=2)
+    WorkspaceFlavor.objects.create(workspace=workspace, flavor=double, count=1, confirmed=1)
+    usage_apply(site_id=workspace.site_id, events=[seen(workspace, pod(start=START), later(0))])
+    assert UsageInterval.objects.get().flavor == double
