@@ -20,11 +20,11 @@ from gpuaas.core import clock
 from gpuaas.core.backoff import delay
 from gpuaas.core.errors import GpuaasError, Permanent
 from gpuaas.core.events import project_group, publish
-from gpuaas.core.queue import poke
 from gpuaas.metering.batch import Batch, CatchUp, Changes
 from gpuaas.metering.selectors import sites_metered
 from gpuaas.metering.services import LeaseLost, meter_flush, meter_lease_release, meter_lease_take
 from gpuaas.providers.base import Driver, UsageCapability, UsageEvent
+from gpuaas.workspaces.services import workspace_look
 from gpuaas.workspaces.site import driver_of
 
 log = structlog.get_logger(__name__)
@@ -196,7 +196,7 @@ class SiteMeterRunner:
 
     def _tell(self) -> None:
         for owner in self._changes.due(monotonic=time.monotonic()):
-            poke("workspaces.reconcile", str(owner.workspace_id))
+            workspace_look(workspace_id=owner.workspace_id)
             publish(
                 kind="usage",
                 id=owner.workspace_id,

@@ -4,7 +4,14 @@ import pytest
 
 from gpuaas.catalog.models import Site
 from gpuaas.providers.sandbox.pods import pod_create, pod_delete
-from gpuaas.workspaces.services import member_remove, member_set, workspace_resize
+from gpuaas.workspaces.reconcile import run
+from gpuaas.workspaces.services import (
+    member_remove,
+    member_set,
+    workspace_delete,
+    workspace_look,
+    workspace_resize,
+)
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.workspaces.stage import members_at_site, ready, request, run_now, settle
@@ -43,3 +50,23 @@ def test_who_is_cut_while_it_is_made_never_enters_a_ready_one(
 
     assert settle(workspace, runs=400).state == "ready"
     assert members_at_site(site) == {"alice": "admin"}
+
+
+def test_a_hint_that_something_runs_brings_the_next_look_forward(
+    as_alice: Actor, project: Project, site: Site
+) -> None:
+    workspace = ready(as_alice, project, site)
+    run(workspace.pk)
+    pod_create(site.pk, workspace.external_name, "one", 1)
+    run(workspace.pk)
+    workspace.refresh_from_db()
+    assert workspace.observed["consumers"] == []
+
+    assert workspace_look(workspace_id=workspace.pk)
+    assert not workspace_look(workspace_id=workspace.pk)
+    run(workspace.pk)
+
+    workspace.refresh_from_db()
+    assert [one["name"] for one in workspace.observed["consumers"]] == ["one"]
+    workspace_delete(actor=as_alice, workspace=workspace)
+    assert not workspace_look(workspace_id=workspace.pk)

@@ -7,6 +7,7 @@ from gpuaas.workspaces.services.changes import (
     workspace_resize,
     workspace_retry,
 )
+from gpuaas.workspaces.services.look import workspace_look
 from gpuaas.workspaces.services.members import member_remove, member_set
 from gpuaas.workspaces.services.request import workspace_request
 
@@ -16,6 +17,7 @@ __all__ = [
     "member_set",
     "workspace_delete",
     "workspace_extend",
+    "workspace_look",
     "workspace_request",
     "workspace_resize",
     "workspace_retry",

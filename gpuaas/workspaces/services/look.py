@@ -1,0 +1,20 @@
+"""A hint from whoever follows a site that something runs, or ended, in a workspace."""
+
+import uuid
+
+from gpuaas.core import clock
+from gpuaas.core.queue import poke
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.states import WorkspaceState
+
+LOOKED_AT = (WorkspaceState.READY, WorkspaceState.RESIZING, WorkspaceState.FAILED)
+
+
+def workspace_look(*, workspace_id: uuid.UUID) -> bool:
+    """Make the next periodic look due now, so that its page and the end of a resize follow; False where none is due."""
+    moment = clock.now()
+    rows = Workspace.objects.filter(pk=workspace_id, state__in=LOOKED_AT, due_at__gt=moment)
+    if not rows.update(due_at=moment):
+        return False
+    poke("workspaces.reconcile", str(workspace_id))
+    return True
