@@ -63,6 +63,9 @@ def vanished(pod: Object, *, seen_at: datetime) -> ObservedConsumer:
     last = consumer(pod)
     if last.started_at is None or last.ended_at is not None:
         return last
+    finished = _all_finished(pod)
+    if finished is not None:
+        return replace(last, ended_at=max(finished, last.started_at))
     deadline = pod["metadata"].get("deletionTimestamp")
     end = min(whole_second(seen_at), _instant(deadline)) if deadline else whole_second(seen_at)
     return replace(last, ended_at=max(end, last.started_at))
@@ -119,6 +122,15 @@ def _ended_at(pod: Object) -> datetime | None:
             if c.get("lastTransitionTime")
         ]
     return max(finished, default=None)
+
+
+def _all_finished(pod: Object) -> datetime | None:
+    """When the last of its containers ended; None where one has not said so. The phase may not have followed yet."""
+    status = pod.get("status") or {}
+    states = [each.get("state") or {} for each in status.get("containerStatuses") or []]
+    if len(states) < len(pod["spec"]["containers"]) or not all("terminated" in state for state in states):
+        return None
+    return max(_finishes(status), default=None)
 
 
 def _finishes(status: Object) -> Iterable[datetime]:

@@ -27,7 +27,16 @@ OWNERS = (
     "/api/v1/{}/replicationcontrollers",
 )
 GRACE_SECONDS = 30
-# how long after its deadline a pod counts as stuck (a lost node) and is removed by force
+# what else a tenant can write, and so hold up by a finalizer
+HELD_UP = (
+    "/api/v1/{}/configmaps",
+    "/api/v1/{}/secrets",
+    "/api/v1/{}/services",
+    "/api/v1/{}/persistentvolumeclaims",
+    "/apis/autoscaling/v2/{}/horizontalpodautoscalers",
+    "/apis/policy/v1/{}/poddisruptionbudgets",
+)
+# how long after its deadline something counts as stuck (a lost node, a finalizer) and is removed by force
 STUCK_AFTER = timedelta(seconds=30)
 
 
@@ -63,11 +72,17 @@ class Release:
             self.api.delete(pods, gracePeriodSeconds=str(GRACE_SECONDS))
         left = self.api.items(pods)
         for pod in left:
-            if _is_stuck(pod):
-                self.api.delete(f"{pods}/{pod['metadata']['name']}", gracePeriodSeconds="0")
+            if _is_overdue(pod):
+                self._force(f"{pods}/{pod['metadata']['name']}", pod)
         if left:
             return StepOutcome(done=False, detail=f"{len(left)} pods are ending")
         return StepOutcome(done=True, detail="no pod is left")
+
+    def _force(self, path: str, pod: Object) -> None:
+        """A finalizer on a pod is the tenant's or of a part that does not answer: it must not hold GPUs for ever."""
+        if pod["metadata"].get("finalizers"):
+            self.api.merge(path, {"metadata": {"uid": pod["metadata"]["uid"], "finalizers": None}})
+        self.api.delete(path, gracePeriodSeconds="0")
 
     def _namespace(self, found: Object) -> StepOutcome:
         """By its uid: never one that somebody made anew under the same name."""
@@ -79,9 +94,22 @@ class Release:
     def _gone(self, found: Object) -> StepOutcome:
         if not namespaces.is_terminating(found):
             raise NotFound("nobody has asked the site to delete the namespace: do that step again")
+        if _is_overdue(found):
+            self._unhold()
         return StepOutcome(done=False, detail=namespaces.remaining(found))
 
+    def _unhold(self) -> None:
+        """Finalizers of the tenant's own making; those of Kubernetes' parts are theirs to take off."""
+        space = f"namespaces/{self.ref.external_name}"
+        for collection in (*OWNERS, *HELD_UP):
+            for each in self.api.items(collection.format(space)):
+                held = each["metadata"].get("finalizers") or []
+                kept = [name for name in held if "kubernetes.io" in name]
+                if kept != held:
+                    change = {"metadata": {"uid": each["metadata"]["uid"], "finalizers": kept}}
+                    self.api.merge(f"{collection.format(space)}/{each['metadata']['name']}", change)
 
-def _is_stuck(pod: Object) -> bool:
-    deadline = pod["metadata"].get("deletionTimestamp")
+
+def _is_overdue(found: Object) -> bool:
+    deadline = found["metadata"].get("deletionTimestamp")
     return bool(deadline) and datetime.fromisoformat(deadline) + STUCK_AFTER < now()

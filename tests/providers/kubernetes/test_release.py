@@ -1,0 +1,33 @@
+"""A tenant cannot hold GPUs, or the workspace's name, beyond the deletion: on the real control plane."""
+
+from datetime import timedelta
+
+import pytest
+
+from gpuaas.providers.kubernetes import release
+from tests.contracts.rigs import pod, release_step
+from tests.lab.fixtures import until
+from tests.providers.kubernetes.conftest import Room
+
+pytestmark = pytest.mark.lab
+KEEP = {"finalizers": ["example.com/keep"]}
+
+
+def test_finalizers_of_the_tenant_do_not_hold_up_the_release(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = pod("held", {"nvidia.com/gpu": "1"})
+    held["metadata"] |= KEEP
+    room.tenant.create(room.path("pods"), held)
+    room.run_to("held", "Running")
+    room.tenant.create(room.path("configmaps"), {"metadata": {"name": "held", **KEEP}})
+    release_step(room.driver, room.spec, "access")
+    assert not room.driver.release(room.ref, "pods").done
+    assert room.driver.release(room.ref, "pods").detail == "1 pods are ending"
+
+    monkeypatch.setattr(release, "STUCK_AFTER", timedelta(hours=-1))
+    for step in ("pods", "namespace", "gone"):
+        release_step(room.driver, room.spec, step)
+
+    assert not room.driver.observe(room.ref).exists
+    until(lambda: room.admin.find(f"/api/v1/namespaces/{room.spec.external_name}") is None, "it is gone")
