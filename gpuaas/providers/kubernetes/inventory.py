@@ -1,7 +1,7 @@
 """What a site has: from the nodes' labels (NFD, GFD), its ResourceSlices (DRA), and the pods on them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuaas.providers.base import DeviceKind, Inventory, ObservedNode, ObservedPool
@@ -137,24 +137,28 @@ def _claimed(claims: Iterable[Object]) -> set[str]:
     return found
 
 
-def _pools(found: Iterable[Found], pool_label: str) -> Iterator[ObservedPool]:
+def _pools(found: Sequence[Found], pool_label: str) -> Iterator[ObservedPool]:
     """One per kind. The operator's pool label brings pods to it; without one, the product's label."""
     by_kind: dict[str, list[Found]] = {}
     for each in found:
         by_kind.setdefault(each.kind.slug, []).append(each)
     for slug in sorted(by_kind):
         members = by_kind[slug]
+        resource = Counter(each.resource_name for each in members).most_common(1)[0][0]
+        others = [each for each in found if each.resource_name == resource and each.kind.slug != slug]
         yield ObservedPool(
             kind=members[0].kind,
-            resource_name=Counter(each.resource_name for each in members).most_common(1)[0][0],
-            selector=_selector(members, pool_label),
+            resource_name=resource,
+            selector=_selector(members, others, (pool_label, PRODUCT)),
         )
 
 
-def _selector(members: Iterable[Found], pool_label: str) -> dict[str, str]:
-    for label in (pool_label, PRODUCT):
+def _selector(members: Sequence[Found], others: Sequence[Found], labels: Iterable[str]) -> dict[str, str]:
+    """The first label on which all members agree and that none of `others`, which go by the same name, has too."""
+    for label in labels:
         values = {each.labels.get(label, "") for each in members}
-        if len(values) == 1 and "" not in values:
+        taken = {each.labels.get(label, "") for each in others}
+        if len(values) == 1 and "" not in values and not values & taken:
             return {label: values.pop()}
     return {}
 
