@@ -48,22 +48,13 @@ def rate_set(
         old = str(price_of(before.price_micro)) if before else None
         _room_make(rows, start)
         following = rows.filter(valid_from__gt=start).order_by("valid_from").first()
-        rate = Rate.objects.create(
-            card=card,
-            flavor=flavor,
-            meter=known,
-            price_class=price_class,
-            price_micro=micro,
-            valid_from=start,
-            valid_to=following.valid_from if following else None,
-            created_by=actor.name,
-        )
+        rate = Rate(card=card, flavor=flavor, meter=known, price_class=price_class, price_micro=micro)
+        rate.valid_from, rate.valid_to = start, following.valid_from if following else None
+        rate.created_by = actor.name
+        rate.save(force_insert=True)
+        after = {"price": str(price_of(micro)), "valid_from": start.isoformat(), "meter": known.value}
         audit_record(
-            actor=actor,
-            action="rate.set",
-            target=rate,
-            before={"price": old} if old else None,
-            after={"price": str(price_of(micro)), "valid_from": start.isoformat(), "meter": known.value},
+            actor=actor, action="rate.set", target=rate, before={"price": old} if old else None, after=after
         )
     return rate
 

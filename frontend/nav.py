@@ -160,8 +160,7 @@ def menu(
         NavSection(
             title,
             tuple(
-                NavItem(p.label, url, p.icon, p.key, counts.get(last(p)), url == here)
-                for p, url in places
+                NavItem(p.label, url, p.icon, p.key, counts.get(last(p)), url == here) for p, url in places
             ),
         )
         for title, places in found

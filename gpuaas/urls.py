@@ -1,6 +1,10 @@
 """Every address of the portal, room by room."""
 
+from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
+from django.views.defaults import server_error as page_error
+
+from gpuaas.api.errors import server_error as api_error
 
 urlpatterns = [
     path("api/", include("gpuaas.api.urls")),
@@ -8,3 +12,8 @@ urlpatterns = [
     path("", include("django_prometheus.urls")),
     path("", include("frontend.urls")),
 ]
+
+
+def handler500(request: HttpRequest) -> HttpResponse:
+    """What failed outside a view: in the API's one error shape, or as a page."""
+    return api_error(request) if request.path.startswith("/api/") else page_error(request)

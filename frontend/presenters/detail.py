@@ -48,8 +48,6 @@ class Page:
     command: str
     access_said: str
     delete_said: str
-    delete_after: str
-    extend_said: str
     resize_reason: str
     may_change: bool
     may_retry: bool
@@ -59,6 +57,10 @@ class Page:
     may_access: bool
     may_members: bool
     may_audit: bool
+    delete_after: str = (
+        "What it held is free for others as soon as it is gone. What it cost stays on the statement."
+    )
+    extend_said: str = "What it costs until then is on this page."
 
 
 def urls_of(workspace: Workspace) -> dict[str, str]:
@@ -76,23 +78,22 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
     tone, word = workspaces.look_of(workspace)
     may_change = here.can(Permission.WORKSPACE_CREATE)
     pods = workspaces.pods_of(workspace, now=now)
-    retry = reverse("frontend:workspace_retry", args=[here.project.slug, workspace.pk]) if may_change else ""
-    seen = workspace.observed.get("at")
+    may_retry = may_change and state == S.FAILED
+    retry = reverse("frontend:workspace_retry", args=[here.project.slug, workspace.pk]) if may_retry else ""
     members = tuple(workspace.members.all())
     open_to_access = state in OPEN_TO_ACCESS or (state == S.FAILED and workspace.ready_at is not None)
     let_in = may_access(members, here)
     audit = here.can(Permission.AUDIT_VIEW)
+    leaving = state in {S.DELETING, S.DELETED}
     return Page(
         tone=tone,
         word=word,
         moving=state in workspaces.MOVING,
         gone=state == S.DELETED,
         failure=_failure(workspace),
-        operation=workspaces.operation_of(
-            timeline(workspace=workspace), now=now, retry_url=retry if state == S.FAILED else ""
-        ),
+        operation=workspaces.operation_of(timeline(workspace=workspace), now=now, retry_url=retry),
         meters=() if state == S.DELETED else workspaces.meters_of(workspace),
-        observed_at=datetime.fromisoformat(seen) if seen else None,
+        observed_at=_observed_at(workspace),
         pods=pods,
         pods_said=workspaces.pods_said(pods),
         events=events.events_of(workspace, with_audit=audit, zone=here.zone),
@@ -102,18 +103,21 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         command=f"kubectl --kubeconfig {workspace.name}.yaml -n {workspace.external_name} get pods",
         access_said=_access_said(workspace, here, let_in=let_in, open_now=open_to_access),
         delete_said=_delete_said(workspace, pods),
-        delete_after="What it held is free for others as soon as it is gone. What it cost stays on the statement.",
-        extend_said="What it costs until then is on this page.",
         resize_reason="" if state in {S.READY, S.FAILED} else f"one change at a time: it is {word.lower()}",
         may_change=may_change,
-        may_retry=may_change and state == S.FAILED,
+        may_retry=may_retry,
         may_resize=may_change and workspace.ready_at is not None and state in {S.READY, S.FAILED},
-        may_extend=may_change and state not in {S.DELETING, S.DELETED},
-        may_delete=may_change and state not in {S.DELETING, S.DELETED},
+        may_extend=may_change and not leaving,
+        may_delete=may_change and not leaving,
         may_access=open_to_access and let_in,
-        may_members=may_manage_members(members, here) and state not in {S.DELETING, S.DELETED},
+        may_members=may_manage_members(members, here) and not leaving,
         may_audit=audit,
     )
+
+
+def _observed_at(workspace: Workspace) -> datetime | None:
+    seen = workspace.observed.get("at")
+    return datetime.fromisoformat(seen) if seen else None
 
 
 def may_access(members: tuple[WorkspaceMember, ...], here: ProjectPlace) -> bool:

@@ -46,7 +46,7 @@ class GpuType(models.Model):
     product = models.CharField(max_length=100)
     memory_gib = models.PositiveIntegerField()
     compute_capability = models.CharField(max_length=8, blank=True)
-    ecc = models.BooleanField(null=True)
+    ecc = models.BooleanField(null=True, blank=True)
     sharing = models.CharField(max_length=16, choices=Sharing, default=Sharing.WHOLE)
     mig_profile = models.CharField(max_length=32, blank=True)
     interconnect = models.CharField(max_length=32, blank=True)

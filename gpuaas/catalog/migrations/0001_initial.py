@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
                 ('product', models.CharField(max_length=100)),
                 ('memory_gib', models.PositiveIntegerField()),
                 ('compute_capability', models.CharField(blank=True, max_length=8)),
-                ('ecc', models.BooleanField(null=True)),
+                ('ecc', models.BooleanField(blank=True, null=True)),
                 ('sharing', models.CharField(choices=[('whole', 'Whole GPU'), ('mig', 'MIG slice'), ('shared', 'Time-sliced share'), ('dra', 'DRA device')], default='whole', max_length=16)),
                 ('mig_profile', models.CharField(blank=True, max_length=32)),
                 ('interconnect', models.CharField(blank=True, max_length=32)),

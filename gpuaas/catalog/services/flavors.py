@@ -65,6 +65,7 @@ def flavor_create(
         price_class=price_class,
     )
     row_check(flavor)
+    _shares_require(vcpus=vcpus, memory_gib=memory_gib)
     try:
         with transaction.atomic():
             flavor.save(force_insert=True)
@@ -73,6 +74,13 @@ def flavor_create(
     after = {"pool": str(pool), "gpus": gpus, "vcpus": vcpus, "memory_gib": memory_gib}
     audit_record(actor=actor, action="flavor.create", target=flavor, after=after)
     return flavor
+
+
+def _shares_require(**shares: int) -> None:
+    """Without vCPU or memory the quota would admit no container, and the GPUs could never be used."""
+    for name, amount in shares.items():
+        if amount < 1:
+            raise Invalid.field(name, "a container needs some of it: give 1 or more")
 
 
 def flavor_publish(*, actor: Actor, flavor: Flavor) -> Flavor:

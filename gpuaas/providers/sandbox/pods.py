@@ -35,10 +35,8 @@ def pod_create(
     memory_gib: int = 1,
     token: str = "",
 ) -> SandboxPod:
-    """Create a pod; raises QuotaRefused where the namespace's quota is spent, as the API server would.
-
-    `resource_name` "" = the GPU that the namespace bought. With `token` it is created with that credential's rights.
-    """
+    """Raises QuotaRefused where the namespace's quota is spent. `resource_name` "" = the GPU that was bought; with
+    `token` the pod is created with that credential's rights."""
     _asked_check(name, gpus, vcpus, memory_gib, run_seconds or 0)
     with site_write(site_id) as site:
         refuse_where_down(site)
@@ -51,13 +49,13 @@ def pod_create(
             site=site,
             namespace=room,
             name=name,
-            resource_name=(resource_name or _bought(room)) if gpus else "",
             gpus=gpus,
             vcpus=vcpus,
             memory_gib=memory_gib,
             run_seconds=run_seconds,
             created_at=now,
         )
+        pod.resource_name = (resource_name or _bought(room)) if gpus else ""
         _charge(room, pod)
         pod.save(force_insert=True)
         event_add(site, pod, at=now)

@@ -22,6 +22,7 @@ from gpuaas.workspaces.services.validation import (
 )
 from gpuaas.workspaces.site import driver_of
 from gpuaas.workspaces.states import AccessRole, OperationKind, WorkspaceState
+from quotas.selectors import admission_preview
 from quotas.services import reservation_reserve
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -59,12 +60,21 @@ def workspace_request(
     )
     flavors = items_resolve(items)
     workspace.site = flavors[0][0].pool.site
+    _refuse_hopeless(workspace, flavors)
     people = [(requester, AccessRole.ADMIN)]
     if members is not None:
         people = members_resolve(members, project=project)
     with _name_taken(workspace), transaction.atomic():
         _write(actor, workspace, flavors, people)
     return workspace
+
+
+def _refuse_hopeless(workspace: Workspace, flavors: list[FlavorItem]) -> None:
+    """What is over a limit already now is refused before anything is written; who races is decided by the reservation."""
+    amounts = amounts_of(flavors, storage_gib=workspace.storage_gib)
+    preview = admission_preview(project=workspace.project, site=workspace.site, amounts=amounts)
+    if preview.refusals:
+        raise preview.refusals[0].refusal()
 
 
 @contextmanager
