@@ -10,28 +10,20 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.portal import Client, Portal, wait_until
+from tests.e2e.tenant import HOME, Tenant
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("e2e"), pytest.mark.timeout(300)]
 
 log = logging.getLogger(__name__)
 
-HOME = "/projects/weather-lm/workspaces"
-LIMITS = "/projects/weather-lm/limits"
 READY_SECONDS, BACK_SECONDS = 120.0, 45.0
 STEPS_AT_LEAST = 5
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "demo"
-    left = Portal.left_of(tmp_path / "demo")
-    assert left == [], "the demo's processes outlived it"
-
-
-def used(client: Client) -> dict[str, tuple[int, int]]:
-    """What project and organization hold, by resource."""
-    lines = client.get(LIMITS)["results"]
-    return {line["resource"]: (line["used"], line["organization_used"]) for line in lines}
+def folder(demo_folder: Path) -> Iterator[Path]:
+    yield demo_folder / "fresh"
+    assert Portal.left_of(demo_folder / "fresh") == [], "the demo's processes outlived it"
 
 
 def signed_in(browser: Browser, portal: Portal) -> Page:
@@ -67,7 +59,8 @@ def test_a_workspace_in_the_browser_from_a_fresh_start(chromium: Browser, folder
     portal = Portal.start(folder)
     try:
         client = Client(portal, "alice")
-        before = used(client)
+        alice = Tenant(client, folder.parent)
+        before = alice.used()
         page = signed_in(chromium, portal)
         loads: list[str] = []
         requested(page, portal, "first-try")
@@ -79,16 +72,14 @@ def test_a_workspace_in_the_browser_from_a_fresh_start(chromium: Browser, folder
         steps = page.locator("#workspace-live .g-fall__step")
         assert steps.count() >= STEPS_AT_LEAST
         assert {steps.nth(n).get_attribute("data-state") for n in range(steps.count())} == {"done"}
-        during = used(client)
+        during = alice.used()
         assert during["gpu:h100-sxm-80gb"][0] == before["gpu:h100-sxm-80gb"][0] + 2
         deleted(page)
         badge(page, "Deleted")
-        assert used(client) == before
-        kept = client.call(
-            "POST", HOME, {"name": "kept", "items": [{"flavor": "h100-sxm-80gb.1", "count": 1}]}
-        ).json
-        ready_by_rest(client, kept["id"])
-        assert used(client)["gpu:h100-sxm-80gb"][0] == before["gpu:h100-sxm-80gb"][0] + 1
+        assert alice.used() == before
+        kept = alice.request("h100-sxm-80gb.1", 1, name="kept")
+        alice.in_state(kept["id"], "ready")
+        assert alice.used()["gpu:h100-sxm-80gb"][0] == before["gpu:h100-sxm-80gb"][0] + 1
         log.info("from launch to ready in the browser: %.1f s", seconds)
     finally:
         portal.stop()
@@ -103,10 +94,6 @@ def deleted(page: Page) -> None:
     expect(submit).to_be_disabled()
     dialog.get_by_role("textbox").fill("first-try")
     submit.click()
-
-
-def ready_by_rest(client: Client, workspace: str) -> None:
-    wait_until("ready", lambda: client.get(f"{HOME}/{workspace}")["state"] == "ready")
 
 
 def came_back(folder: Path, kept: str) -> None:
