@@ -104,7 +104,8 @@ def test_second_site_gets_names_of_its_own(sold: list[Flavor], as_olga: Actor) -
 
 def test_bad_flavors_are_refused(pool: GpuPool, as_olga: Actor, as_alice: Actor) -> None:
     asked: dict[str, Any] = {"slug": "h100.2", "name": "Two", "gpus": 2, "vcpus": 32, "memory_gib": 300}
-    for change in ({"gpus": 0}, {"vcpus": -1}, {"name": ""}, {"price_class": "gold"}, {"slug": "x" * 65}):
+    nothing = ({"gpus": 0}, {"vcpus": 0}, {"memory_gib": 0})
+    for change in (*nothing, {"vcpus": -1}, {"name": ""}, {"price_class": "gold"}, {"slug": "x" * 65}):
         with pytest.raises(Invalid):
             flavor_create(actor=as_olga, pool=pool, **{**asked, **change})
     flavor_create(actor=as_olga, pool=pool, **asked)
