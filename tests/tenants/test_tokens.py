@@ -95,7 +95,16 @@ def test_disabled_maker_disables_the_token(
         {"expires_at": clock.now() - DAY},
         {"expires_at": clock.now() + 400 * DAY},
     ],
-    ids=["no name", "long name", "two lines", "no scope", "unknown scope", "platform scope", "past", "too late"],
+    ids=[
+        "no name",
+        "long name",
+        "two lines",
+        "no scope",
+        "unknown scope",
+        "platform scope",
+        "past",
+        "too late",
+    ],
 )
 def test_bad_tokens_are_not_made(as_alice: Actor, project: Project, change: dict[str, object]) -> None:
     with pytest.raises(Invalid):
