@@ -150,7 +150,7 @@ def lab() -> int:
     kubeconfig = str(given or control_plane.kubeconfig)
     subprocess.run([sys.executable, "-m", "deploy.embedded.seed", "--lab", kubeconfig], check=True)
     print(
-        f"\n  The site `lab` is in the catalog of {url}/workspaces/new/\n  kubectl: {control_plane.kubectl}\n"
+        f"\n  The site `lab` is in the catalog: {url}\n  kubectl: {control_plane.kubectl}\n"
     )
     return 0
 

@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.conf import settings
 
 
 class CoreConfig(AppConfig):
@@ -6,4 +7,7 @@ class CoreConfig(AppConfig):
     label = "core"
 
     def ready(self) -> None:
-        from gpuaas.core import checks  # noqa: F401  registers the system checks
+        from gpuaas.core import checks  # registers the system checks
+
+        if getattr(settings, "REFUSE_UNSAFE", False):
+            checks.refuse_unsafe()

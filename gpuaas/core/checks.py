@@ -6,6 +6,7 @@ from typing import Any
 from cryptography.fernet import Fernet
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.exceptions import ImproperlyConfigured
 
 
 def _unsafe(message: str, hint: str, number: int) -> Error:
@@ -52,3 +53,10 @@ def _keys() -> list[Error]:
             _unsafe("GPUAAS_ENCRYPTION_KEYS has a malformed key", "each is 32 bytes in URL-safe base64", 7)
         ]
     return []
+
+
+def refuse_unsafe() -> None:
+    """For processes that run no system checks (web, worker, meter): an unsafe value stops the start, by name."""
+    found = [*production_values(None), *production_hosts(None)]
+    if found:
+        raise ImproperlyConfigured("; ".join(f"{check.msg}: {check.hint}" for check in found))

@@ -28,3 +28,6 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 SECURE_HSTS_PRELOAD = True
 SESSION_COOKIE_SECURE = True
 CSRF_COOKIE_SECURE = True
+
+# No process starts with an unsafe value (core/checks.py).
+REFUSE_UNSAFE = True

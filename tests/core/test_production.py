@@ -1,0 +1,67 @@
+"""The production settings, as a process of their own meets them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.fernet import Fernet
+
+ROOT = Path(__file__).resolve().parents[2]
+SAFE = {
+    "DJANGO_SETTINGS_MODULE": "gpuaas.settings.production",
+    "GPUAAS_SECRET_KEY": "a secret key of more than thirty-two characters",
+    "GPUAAS_ENCRYPTION_KEYS": Fernet.generate_key().decode(),
+    "GPUAAS_ALLOWED_HOSTS": "gpu.example.org",
+    "GPUAAS_PUBLIC_URL": "https://gpu.example.org",
+    "GPUAAS_DATABASE_URL": "postgres://portal:secret-word@db.example.org/gpuaas",
+    "GPUAAS_BROKER_URL": "redis://broker.example.org/0",
+}
+
+
+def start(**changes: str | None) -> subprocess.CompletedProcess[str]:
+    """The web process's entry, imported with these variables only."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUAAS_", "DJANGO_"))}
+    wanted = {name: value for name, value in {**SAFE, **changes}.items() if value is not None}
+    return subprocess.run(
+        [sys.executable, "-c", "import gpuaas.asgi"],
+        cwd=ROOT,
+        env={**kept, **wanted},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_safe_values_start() -> None:
+    done = start()
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"GPUAAS_SECRET_KEY": None}, "GPUAAS_SECRET_KEY"),
+        ({"GPUAAS_ALLOWED_HOSTS": "*"}, "GPUAAS_ALLOWED_HOSTS"),
+        ({"GPUAAS_DEBUG": "true"}, "GPUAAS_DEBUG"),
+        ({"GPUAAS_DATABASE_URL": "mysql://portal:secret-word@db.example.org/gpuaas"}, "GPUAAS_DATABASE_URL"),
+    ],
+    ids=lambda value: (
+        "-".join(f"{k}={v}" for k, v in value.items())[:40] if isinstance(value, dict) else value
+    ),
+)
+def test_an_unsafe_value_stops_the_start_by_name(changes: dict[str, str | None], named: str) -> None:
+    done = start(**changes)
+    assert done.returncode != 0
+    assert named in done.stderr.splitlines()[-1]
+    assert "secret-word" not in done.stderr
+
+
+def test_secrets_come_from_files(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text(SAFE["GPUAAS_SECRET_KEY"] + "\n", encoding="utf-8")
+    assert start(GPUAAS_SECRET_KEY=None, GPUAAS_SECRET_KEY_FILE=str(path)).returncode == 0
+    both = start(GPUAAS_SECRET_KEY_FILE=str(path))
+    assert "not both" in both.stderr.splitlines()[-1]
