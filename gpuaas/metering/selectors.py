@@ -103,9 +103,12 @@ def usage_by_project(
 
 
 def sites_metered() -> QuerySet[Site]:
-    """A site that takes no new work is metered until the last workspace there is gone."""
+    """A site that takes no new work is metered until the last workspace there is gone and all ends are written."""
     lived_in = Exists(Workspace.objects.filter(site=OuterRef("pk"), state__in=LIVE))
-    return Site.objects.filter(Q(enabled=True) | lived_in)
+    unended = Exists(
+        UsageInterval.objects.filter(site=OuterRef("pk"), meter=Meter.GPU_ALLOCATED, ended_at__isnull=True)
+    )
+    return Site.objects.filter(Q(enabled=True) | lived_in | unended)
 
 
 def meters_for(*, actor: Actor) -> QuerySet[SiteMeter]:

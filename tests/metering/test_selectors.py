@@ -7,7 +7,7 @@ import pytest
 from gpuaas.catalog.models import Site
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import NotFound
-from gpuaas.metering.models import EndedBy, Meter, SiteMeter
+from gpuaas.metering.models import EndedBy, Meter, SiteMeter, UsageInterval
 from gpuaas.metering.selectors import (
     UsageFilters,
     intervals_for,
@@ -88,5 +88,9 @@ def test_a_site_is_metered_until_it_is_disabled_and_nobody_lives_there(workspace
     assert list(sites_metered()) == [workspace.site]
     Site.objects.update(enabled=False)
     assert list(sites_metered()) == [workspace.site]
+    running = seen(workspace, pod(start=START), START)
+    usage_apply(site_id=workspace.site_id, events=[running])
     Workspace.objects.update(state="deleted")
+    assert list(sites_metered()) == [workspace.site], "the end of a pod is still to be told"
+    UsageInterval.objects.update(ended_at=START)
     assert list(sites_metered()) == []
