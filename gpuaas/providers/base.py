@@ -88,11 +88,15 @@ class Inventory:
 
 @dataclass(frozen=True)
 class GpuAmount:
-    """`count` devices by the name that the site counts; selector = labels of the pool's nodes."""
+    """`count` devices by the name that the site counts; selector = labels of the pool's nodes.
+
+    exclusive: no other pool of the site goes by this name, so the name alone brings pods to it.
+    """
 
     resource_name: str
     count: int
     selector: Mapping[str, str] = field(default_factory=dict)
+    exclusive: bool = False
 
 
 @dataclass(frozen=True)

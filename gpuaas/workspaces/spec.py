@@ -35,12 +35,18 @@ def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
         pools[item.flavor.pool_id] = item.flavor.pool
         vcpus += item.flavor.vcpus * count
         memory += item.flavor.memory_gib * count
+    rows = GpuPool.objects.filter(site=workspace.site_id).order_by()
+    names = Counter(rows.values_list("resource_name", flat=True))
     gpus = tuple(
-        GpuAmount(resource_name=pools[pk].resource_name, count=count, selector=pools[pk].selector)
+        GpuAmount(
+            resource_name=pools[pk].resource_name,
+            count=count,
+            selector=pools[pk].selector,
+            exclusive=names[pools[pk].resource_name] == 1,
+        )
         for pk, count in counts.items()
         if count
     )
-    names = GpuPool.objects.filter(site=workspace.site_id).values_list("resource_name", flat=True)
     closed = set(names) - {gpu.resource_name for gpu in gpus}
     return WorkspaceSpec(
         id=workspace.pk,

@@ -7,6 +7,7 @@ from gpuaas.catalog.states import OfferState
 from gpuaas.core.errors import Invalid
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_request, workspace_resize
+from gpuaas.workspaces.spec import spec_of
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.factories.catalog import FlavorFactory
@@ -82,3 +83,13 @@ def test_the_way_back_from_a_failed_resize_is_open_for_retired_flavors(
 
     assert settle(held).state == "ready"
     counters_must_match()
+
+
+def test_a_site_is_told_which_names_mean_one_pool(
+    as_alice: Actor, project: Project, site: Site, l40s: Flavor
+) -> None:
+    held = ready(as_alice, project, site, h100s=2)
+    assert [gpu.exclusive for gpu in spec_of(held).gpus] == [False]
+    l40s.pool.resource_name = "nvidia.com/l40s"
+    l40s.pool.save()
+    assert [gpu.exclusive for gpu in spec_of(held).gpus] == [True]

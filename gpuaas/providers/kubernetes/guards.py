@@ -43,6 +43,9 @@ _ALL_PINNED = (
     "p.split('@')[1].split(',').all(pair, pair == '' || "
     "object.spec.?nodeSelector[?pair.split('=')[0]].orValue('') == pair.split('=')[1]))))"
 )
+_NEEDS_SELECTOR = "a pod that asks for a GPU needs the nodeSelector of its pool"
+# tenants cannot read the namespace's annotations, so the sentence tells them
+_WITH_SELECTOR = f"'{_NEEDS_SELECTOR}; GPU@selector: ' + variables.pins.join('; ')"
 _NO_FOREIGN_AFFINITY = (
     "[object.spec.?affinity.?podAffinity, object.spec.?affinity.?podAntiAffinity].all(a, "
     "(a.?requiredDuringSchedulingIgnoredDuringExecution.orValue([]) + "
@@ -72,10 +75,7 @@ _POD_RULES = (
         "variables.asked.all(list, list.all(name, variables.pins.exists(p, p.split('@')[0] == name)))",
         "this workspace did not buy a GPU or device that the pod asks for",
     ),
-    (
-        _ALL_PINNED,
-        f"a pod that asks for a GPU needs the nodeSelector of its pool (the namespace's annotation {names.PINS})",
-    ),
+    (_ALL_PINNED, _NEEDS_SELECTOR),
     (
         "variables.containers.all(c, c.?env.orValue([]).all(e, e.name != 'NVIDIA_VISIBLE_DEVICES'))",
         "NVIDIA_VISIBLE_DEVICES may not be set: ask for GPUs by resources.limits",
@@ -227,7 +227,13 @@ def _policy(
         "matchConstraints": {"resourceRules": resources},
         "matchConditions": [{"name": key, "expression": text} for key, text in conditions.items()],
         "validations": [
-            {"expression": text, "message": message, "reason": "Forbidden"} for text, message in rules
+            {
+                "expression": text,
+                "message": message,
+                "reason": "Forbidden",
+                **({"messageExpression": _WITH_SELECTOR} if text == _ALL_PINNED else {}),
+            }
+            for text, message in rules
         ],
     }
     if variables:

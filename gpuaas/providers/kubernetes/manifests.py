@@ -67,6 +67,10 @@ def scheduling(spec: WorkspaceSpec) -> dict[str, str]:
     check ours everywhere. Raises Permanent where one name would have to mean two pools.
     """
     pins = _pins(spec.gpus)
+    common = names.shared_selector(pins.values())
+    if common is None:
+        # each pod would have to name its pool's nodes; where the GPU's name says it already, it need not
+        pins |= {gpu.resource_name: {} for gpu in spec.gpus if gpu.exclusive}
     # names that were not bought too, so that the refusal is the guards' sentence and not the plugin's
     tolerated = sorted({names.GPU_TAINT, *pins, *spec.closed})
     found = {
@@ -74,7 +78,6 @@ def scheduling(spec: WorkspaceSpec) -> dict[str, str]:
         names.PLUGIN_TOLERATIONS: json.dumps([{**_tolerated(names.GPU_TAINT), "effect": "NoSchedule"}]),
         names.PLUGIN_WHITELIST: json.dumps([*map(_tolerated, tolerated), *PLUGIN_TOLERATIONS]),
     }
-    common = names.shared_selector(pins.values())
     if common:
         found[names.PLUGIN_NODE_SELECTOR] = names.selector_text(common)
     return found

@@ -217,3 +217,17 @@ def test_gpus_of_two_pools_are_each_taken_from_their_own(lab: LabSite) -> None:
         assert room.run_to("slice", "Running")["spec"]["nodeName"] == "a100-mig-1"
     finally:
         forget(lab, spec)
+
+
+def test_a_name_of_one_pool_alone_needs_no_selector_beside_others(lab: LabSite) -> None:
+    mine = {"gpuaas.io/pool": "a100-40gb-mig"}
+    slices = GpuAmount("nvidia.com/mig-1g.5gb", 1, mine, exclusive=True)
+    spec = make_spec(gpus=(H100, slices), closed=("nvidia.com/gpu.shared",))
+    room = make_room(lab, spec)
+    try:
+        with pytest.raises(GpuaasError, match=r"nvidia.com/gpu@gpuaas.io/pool=h100-sxm-80gb"):
+            room.tenant.create(room.path("pods"), pod("any", GPU))
+        room.tenant.create(room.path("pods"), pod("slice", {slices.resource_name: "1"}))
+        assert room.run_to("slice", "Running")["spec"]["nodeName"] == "a100-mig-1"
+    finally:
+        forget(lab, spec)
