@@ -3,13 +3,17 @@
 import dataclasses
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 DEFAULT_STATE_DIR = CACHE / "gpuaas-kubernetes-lab"
 DEFAULT_PORT_BASE = 23000  # below the ports that the kernel gives to outgoing connections
+SERVER = re.compile(r"""["']?server["']?:\s*["']?(https?://[^\s"',}]+)""")
+LOOPBACK = re.compile(r"localhost|127(?:\.\d+){3}|::1")
 ADMISSION_PLUGINS = "NodeRestriction,PodNodeSelector,PodTolerationRestriction,ExtendedResourceToleration"
 
 
@@ -19,9 +23,17 @@ def wait_limit() -> float:
 
 
 def existing_kubeconfig() -> Path | None:
-    """The cluster that tests are to use instead of starting a lab, where a person named one."""
+    """The cluster to use instead of starting a lab: GPUAAS_LAB_KUBECONFIG, or KUBECONFIG where all of its servers are
+    on loopback. A shell that happens to point at a real cluster must not have tests run on it."""
     given = os.environ.get("GPUAAS_LAB_KUBECONFIG")
-    return Path(given).expanduser().absolute() if given else None
+    if given:
+        return Path(given).expanduser().absolute()
+    common = os.environ.get("KUBECONFIG")
+    path = Path(common).expanduser().absolute() if common else None
+    if path is None or not path.is_file():
+        return None
+    servers = [urlsplit(url).hostname or "" for url in SERVER.findall(path.read_text(encoding="utf-8"))]
+    return path if servers and all(LOOPBACK.fullmatch(host) for host in servers) else None
 
 
 def write_private(path: Path, text: str) -> None:

@@ -39,9 +39,34 @@ def test_programs_that_are_there_are_used(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_existing_cluster_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUAAS_LAB_KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
     assert existing_kubeconfig() is None
     monkeypatch.setenv("GPUAAS_LAB_KUBECONFIG", "/etc/kubernetes/admin.conf")
     assert existing_kubeconfig() == Path("/etc/kubernetes/admin.conf")
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        ("clusters:\n- cluster:\n    server: https://127.0.0.1:6443\n", True),
+        ('{"clusters": [{"cluster": {"server": "https://localhost:6443", "a": 1}}]}', True),
+        ("clusters:\n- cluster:\n    server: https://[::1]:6443\n", True),
+        ("clusters:\n- cluster:\n    server: https://k8s.example.org:6443\n", False),
+        ("- {server: https://127.0.0.1:6443}\n- {server: https://10.0.0.1:6443}\n", False),
+        ("- {server: https://127.0.0.1.example.org}\n", False),
+        ("clusters: []\n", False),
+    ],
+)
+def test_the_shells_cluster_is_used_on_loopback_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, used: bool
+) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.delenv("GPUAAS_LAB_KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    assert existing_kubeconfig() == (path if used else None)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
+    assert existing_kubeconfig() is None
 
 
 def test_program_is_found_again_and_stopped_by_another_process(tmp_path: Path) -> None:
