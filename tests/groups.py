@@ -1,0 +1,22 @@
+"""Tests that must not run beside each other go to one process: those of one group, by where they are.
+
+xdist's own mark for this is lost with pytest 9.2 (it renames `Item._nodeid`, which no longer is the name), so that each
+test would start a portal or a control plane of its own.
+"""
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+GROUPS = {"tests/e2e/": "e2e", "tests/providers/kubernetes/test_outage.py": "own-lab"}
+
+
+class ByGroup(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return next((group for place, group in GROUPS.items() if nodeid.startswith(place)), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup | None:
+    return ByGroup(config, log) if config.getvalue("dist") == "loadgroup" else None
