@@ -69,6 +69,7 @@ class Visit:
         self.row = row
         self.observed: Observed | None = None
         self.healed = False
+        self._opened: Driver | None = None
 
     def work(self) -> None:
         for _ in range(ACTIONS_MAX):
@@ -130,11 +131,17 @@ class Visit:
             case _:
                 raise TypeError(f"{action!r} has nobody to perform it")
 
+    def _driver(self, job: Job) -> Driver:
+        """One for the whole visit: a connection to the site is opened once."""
+        outside_transaction()
+        self._opened = self._opened or driver_of(job.row.site)
+        return self._opened
+
     def _step(self, job: Job, action: EnsureStep | ReleaseStep) -> bool:
         step = job.step(action.key)
         self.observed = None
         record.step_started(job, step)
-        driver = _driver(job)
+        driver = self._driver(job)
         if isinstance(action, EnsureStep):
             outcome = driver.ensure(job.spec, action.key)
         else:
@@ -146,7 +153,7 @@ class Visit:
         return outcome.done
 
     def _observe(self, job: Job) -> None:
-        seen = _driver(job).observe(ref_of(job.row))
+        seen = self._driver(job).observe(ref_of(job.row))
         self.observed = Observed(seen.exists, seen.hard, seen.used, healed=self.healed)
         if job.row.state != WorkspaceState.DELETED:
             record.observation(job, seen, in_sync=drift(job.desired, self.observed))
@@ -161,7 +168,7 @@ class Visit:
 
     def _heal(self, job: Job) -> bool:
         """The whole spec once more, without an operation: repeating a done step changes nothing."""
-        driver = _driver(job)
+        driver = self._driver(job)
         for step in driver.ensure_steps():
             record.extend(job)
             outside_transaction()
@@ -173,7 +180,7 @@ class Visit:
         return True
 
     def _clean_up(self, job: Job) -> bool:
-        driver = _driver(job)
+        driver = self._driver(job)
         for step in driver.release_steps():
             record.extend(job)
             if not driver.release(ref_of(job.row), step.key).done:
@@ -200,11 +207,6 @@ def refuse(job: Job, action: Action, error: GpuaasError) -> None:
         record.steps_restart(job, error.message, due_at=due_at, refused=step)
         return
     record.later(job, _refused(error), due_at=due_at, step=step, refused=True)
-
-
-def _driver(job: Job) -> Driver:
-    outside_transaction()
-    return driver_of(job.row.site)
 
 
 def _soon() -> datetime:

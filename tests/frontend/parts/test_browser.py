@@ -151,8 +151,8 @@ def test_what_the_socket_names_fetches_itself_once_per_version(browser: Browser,
 
     page.route_web_socket("**/ws/live/**", keep)
     page.goto(f"{address}?live=1", wait_until="networkidle")
-    assert sockets[0].url.endswith("/ws/live/?topics=sample%3A1")
     expect(page.locator("[data-live-words]")).to_have_text("live")
+    assert sockets[0].url.endswith("/ws/live/?topics=sample%3A1")
     fetched: list[str] = []
     page.on(
         "request", lambda request: fetched.append(request.url) if request.url.endswith("/live/") else None
