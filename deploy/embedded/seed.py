@@ -7,7 +7,6 @@ the demo's projects limits for it.
 import argparse
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
@@ -125,17 +124,10 @@ def attach(
         site_update(actor=SYSTEM, site=site, credentials=credentials, enabled=True)
     if before_probe:
         before_probe(site.pk)
-    began = site.answered_at
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while not site_look(site.pk):  # or a worker of the running portal looks at it first
+    if not site_look(site.pk, seconds=ANSWER_SECONDS):
         site.refresh_from_db()
-        if site.answered_at != began:
-            break
-        if time.monotonic() > deadline:
-            sys.exit(
-                f"the site {slug} does not answer: {site.conditions.get('Reachable', {}).get('message', '')}"
-            )
-        time.sleep(0.2)
+        why = " ".join(row["message"] for row in site.conditions.values() if row["status"] != "True")
+        sys.exit(f"the site {slug} does not answer: {why}")
     capacity_sync(str(site.pk))
 
 
