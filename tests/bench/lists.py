@@ -27,20 +27,20 @@ FLOOR = (
 
 def measure() -> list[Measured]:
     client = _stage()
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
-        assert client.get("/api/v1/projects/bench-list/workspaces").status_code == 200
-    note = f"{len(queries)} statements at {ROWS:,} rows"
     floor = _median_ms(_floor)
-    rows = []
-    for what, url in (
-        ("workspace list, API", "/api/v1/projects/bench-list/workspaces"),
-        ("workspace list, page", "/p/bench-list/workspaces/"),
-    ):
-        ours = _median_ms(lambda url=url: client.get(url))  # type: ignore[misc]  # mypy cannot see a lambda's default
-        rows.append(Measured(what, "ms", ours, floor, "one SQL statement", higher_is_better=False, note=note))
-    return rows
+    pages = {
+        "workspace list, API": "/api/v1/projects/bench-list/workspaces",
+        "workspace list, page": "/p/bench-list/workspaces/",
+    }
+    return [_measured(client, what, url, floor) for what, url in pages.items()]
+
+
+def _measured(client: Client, what: str, url: str, floor: float) -> Measured:
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(url).status_code == 200
+    note = f"{len(queries)} statements at {ROWS:,} rows"
+    ours = _median_ms(lambda: client.get(url))
+    return Measured(what, "ms", ours, floor, "one SQL statement", higher_is_better=False, note=note)
 
 
 def _floor() -> object:
