@@ -99,12 +99,14 @@ OPERATOR_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place("Sites", "frontend:operator_sites", "server-2", "s"),
             Place("Capacity", "frontend:operator_capacity", "grid-dots", "c"),
             Place("Flavors", "frontend:operator_flavors", "cpu", "f"),
+            Place("GPU types", "frontend:operator_gpu_types", "components", "t"),
         ),
     ),
     (
         "Tenants",
         (
             Place("Organizations", "frontend:operator_organizations", "building", "g"),
+            Place("People", "frontend:operator_people", "users", "p"),
             Place("Limits", "frontend:operator_limits", "gauge", "l"),
             Place("Workspaces", "frontend:operator_workspaces", "stack-2", "w"),
         ),

@@ -5,7 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from billing.months import month_span, months_between
-from billing.quotes import Quote, QuoteItem, quote
+from billing.quotes import Quote, QuoteItem, QuoteLine, quote
 from billing.rating import Cell, Slots, rate_usage
 from billing.selectors import rate_card_default
 from frontend import formats
@@ -14,6 +14,8 @@ from frontend.presenters.money import SHARED
 from gpuaas.metering.models import Meter
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import WorkspaceState
+
+GIB = {Meter.MEMORY_HELD, Meter.STORAGE_HELD}
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,21 @@ def _lines(coming: Quote | None, so_far: dict[str, Decimal]) -> tuple[CostLine, 
     left = dict(so_far)
     for line in coming.lines if coming else ():
         name = SHARED.get(line.meter, line.label)
-        each = f"{formats.money(line.unit_price)} each" if line.unit_price is not None else "no price yet"
-        what = f"{line.quantity:,} × {name}" if line.meter is Meter.GPU_HELD else f"{name}, {line.quantity:,}"
-        lines.append(CostLine(what, each, line.per_hour, left.pop(name, zero)))
+        what, note = _words(line, name)
+        lines.append(CostLine(what, note, line.per_hour, left.pop(name, zero)))
     lines += [CostLine(name, "not held now", zero, amount) for name, amount in left.items() if amount]
     return tuple(lines)
+
+
+def _words(line: QuoteLine, name: str) -> tuple[str, str]:
+    """What is held, and its price in the unit in which it is counted: GiB, or one of them."""
+    if line.meter is Meter.GPU_HELD:
+        what, per = f"{line.quantity:,} × {name}", "each and hour"
+    elif line.meter in GIB:
+        what, per = f"{line.quantity:,} GiB {name.lower()}", "per GiB and hour"
+    else:
+        what, per = f"{line.quantity:,} {name}", "each and hour"
+    return what, f"{formats.money(line.unit_price)} {per}" if line.unit_price is not None else "no price yet"
 
 
 def _cells(workspace: Workspace, now: datetime) -> list[Cell]:

@@ -64,7 +64,7 @@ def project_home(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     context: dict[str, Any] = {
         "place": here,
         "more": len(found) > SHOWN,
-        "limit_rows": rows,
+        "limit_rows": [row for row in rows if row.line.limit != 0 or row.line.used],
         "needs": needs_of(found, here, now),
         "events": recent(here) if may_look else [],
         "crumbs": (Crumb("Home"),),
