@@ -149,9 +149,7 @@ def lab() -> int:
     os.environ.update(GPUAAS_DATABASE_URL=environment.database_url, GPUAAS_BROKER_URL=environment.redis_url)
     kubeconfig = str(given or control_plane.kubeconfig)
     subprocess.run([sys.executable, "-m", "deploy.embedded.seed", "--lab", kubeconfig], check=True)
-    print(
-        f"\n  The site `lab` is in the catalog: {url}\n  kubectl: {control_plane.kubectl}\n"
-    )
+    print(f"\n  The site `lab` is in the catalog: {url}\n  kubectl: {control_plane.kubectl}\n")
     return 0
 
 
