@@ -79,11 +79,11 @@ def _lines(coming: Quote | None, so_far: dict[str, Decimal]) -> tuple[CostLine, 
 def _words(line: QuoteLine, name: str) -> tuple[str, str]:
     """What is held, and its price in the unit in which it is counted: GiB, or one of them."""
     if line.meter is Meter.GPU_HELD:
-        what, per = f"{line.quantity:,} × {name}", "each and hour"
+        what, per = f"{line.quantity:,} × {name}", "each per hour"
     elif line.meter in GIB:
         what, per = f"{line.quantity:,} GiB {name.lower()}", "per GiB and hour"
     else:
-        what, per = f"{line.quantity:,} {name}", "each and hour"
+        what, per = f"{line.quantity:,} {name}", "each per hour"
     return what, f"{formats.money(line.unit_price)} {per}" if line.unit_price is not None else "no price yet"
 
 
