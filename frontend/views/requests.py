@@ -24,6 +24,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_request
+from gpuaas.workspaces.services.validation import name_validate
 from gpuaas.workspaces.states import LIVE, AccessRole
 from tenants.roles import Permission
 
@@ -190,9 +191,20 @@ def answer_for(here: ProjectPlace, source: Mapping[str, Any]) -> answer.Answer:
         name=str(source.get("name", ""))[:40],
         people=people_of(here, str(source.get("members", ""))),
         in_use=gpus_in_use(actor=here.actor, project=here.project),
-        problem=problem_of(count, storage),
+        problem=problem_of(count, storage) or name_problem(str(source.get("name", "")).strip()),
     )
     return answer.answer_of(asked, now=now, take_url=urls_of(here)["answer"])
+
+
+def name_problem(name: str) -> str:
+    """Nothing is said of a name that is not written yet."""
+    if not name:
+        return ""
+    try:
+        name_validate(name)
+    except Invalid as error:
+        return f"The name: {error.message}."
+    return ""
 
 
 def problem_of(count: int | None, storage: int | None) -> str:

@@ -54,6 +54,15 @@ def test_two_presses_that_meet_are_one(alice_at: Client, limited: Project) -> No
     assert first["Location"] == second["Location"]
 
 
+@pytest.mark.parametrize("name", ["Ähren", "Train", "x" * 41, "-a", "a b"])
+def test_the_answer_tells_of_a_name_that_cannot_be(alice_at: Client, limited: Project, name: str) -> None:
+    said = answer(alice_at, limited, name=name)
+    assert "lower-case letters, digits and hyphens" in said
+    assert "not complete yet" in said
+    assert "lower-case letters" not in answer(alice_at, limited, name="")
+    assert "lower-case letters" not in answer(alice_at, limited)
+
+
 def test_a_taken_name_is_said_beside_the_name(alice_at: Client, limited: Project) -> None:
     post(alice_at, limited, token="a")
     response = post(alice_at, limited, token="b", count="1")
