@@ -159,7 +159,7 @@ def price_of(gpu_type: str) -> str:
 
 
 def limits() -> None:
-    """Each project may hold some of every GPU type; its organization twice that. What is there stays as it is."""
+    """Each project may hold some of every GPU type; its organization twice what its largest may. What is there stays."""
     from gpuaas.catalog.models import GpuType
     from quotas.models import Limit
     from quotas.resources import gpu_resource
@@ -171,7 +171,8 @@ def limits() -> None:
         gpu_resource(slug) for slug in GpuType.objects.filter(state="active").values_list("slug", flat=True)
     ]
     known = {(row.project_id or row.organization_id, row.resource) for row in Limit.objects.all()}
-    for project in Project.objects.filter(slug__in=LIMITS).select_related("organization"):
+    projects = Project.objects.filter(slug__in=LIMITS).select_related("organization")
+    for project in sorted(projects, key=lambda row: -LIMITS[row.slug]):
         wanted = {**dict.fromkeys(types, LIMITS[project.slug]), **UNITS}
         for resource, hard in wanted.items():
             if (project.pk, resource) not in known:
