@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from gpuaas.catalog.states import OfferState, PriceClass, Sharing
+from gpuaas.catalog.states import DriftPolicy, HugepagesSize, NodeCheckState, OfferState, PriceClass, Sharing
 from gpuaas.core.ids import uuid7
 from gpuaas.core.leases import Claimable
 from tenants.models import slug_validator
@@ -27,6 +27,10 @@ class Site(Claimable):
     answered_at = models.DateTimeField(null=True, blank=True)
     answer_ms = models.PositiveIntegerField(null=True, blank=True)
     observed_digest = models.CharField(max_length=64, blank=True, editable=False)
+    # what is done about objects of ours that somebody else has changed
+    drift_policy = models.CharField(max_length=16, choices=DriftPolicy, default=DriftPolicy.REPAIR)
+    preflight_at = models.DateTimeField(null=True, blank=True)  # when `checks` were last taken
+    checks = models.JSONField(default=dict, blank=True)  # what makes it fit to be sold, as conditions
     version = models.PositiveBigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -47,6 +51,7 @@ class GpuType(models.Model):
     memory_gib = models.PositiveIntegerField()
     compute_capability = models.CharField(max_length=8, blank=True)
     ecc = models.BooleanField(null=True, blank=True)
+    mig_capable = models.BooleanField(null=True, blank=True)
     sharing = models.CharField(max_length=16, choices=Sharing, default=Sharing.WHOLE)
     mig_profile = models.CharField(max_length=32, blank=True)
     interconnect = models.CharField(max_length=32, blank=True)
@@ -92,7 +97,11 @@ class GpuPool(models.Model):
 
 
 class Node(models.Model):
-    """Devices of one pool on one node as last observed, for the capacity map. vCPU and memory are the whole node's."""
+    """Devices of one pool on one node as last observed, for the capacity map. vCPU and memory are the whole node's.
+
+    capacity counts all devices that are built in, `unhealthy` those of them that cannot take work. rack and
+    nvlink_domain group nodes; numa and cpus are the kubelet's policies; hugepages: page size to GiB.
+    """
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="nodes")
     pool = models.ForeignKey(GpuPool, on_delete=models.CASCADE, related_name="nodes", null=True, blank=True)
@@ -104,6 +113,15 @@ class Node(models.Model):
     allocated = models.PositiveIntegerField(default=0)
     vcpus = models.PositiveIntegerField(default=0)
     memory_gib = models.PositiveIntegerField(default=0)
+    unhealthy = models.PositiveIntegerField(default=0)
+    zone = models.CharField(max_length=63, blank=True)
+    rack = models.CharField(max_length=63, blank=True)
+    nvlink_domain = models.CharField(max_length=63, blank=True)
+    numa = models.CharField(max_length=32, blank=True)
+    cpus = models.CharField(max_length=32, blank=True)
+    profile = models.CharField(max_length=63, blank=True)
+    hugepages = models.JSONField(default=dict, blank=True)
+    checks = models.JSONField(default=dict, blank=True)  # conditions, as on the site
     observed_at = models.DateTimeField()
 
     class Meta:
@@ -119,15 +137,44 @@ class Node(models.Model):
 
     @property
     def healthy(self) -> int:
-        return self.capacity if self.ready and not self.cordoned else 0
+        return max(self.capacity - self.unhealthy, 0) if self.ready and not self.cordoned else 0
 
     @property
     def free(self) -> int:
         return max(self.healthy - self.allocated, 0)
 
 
+class NodeCheck(models.Model):
+    """One run of the vendor's own check (nvidia-smi) on a node, asked for by an operator."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="node_checks")
+    node = models.CharField(max_length=253)
+    state = models.CharField(max_length=16, choices=NodeCheckState, default=NodeCheckState.WAITING)
+    detail = models.CharField(max_length=500, blank=True)
+    output = models.TextField(blank=True)
+    requested_by = models.CharField(max_length=150)
+    requested_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["site", "node"], condition=Q(finished_at__isnull=True), name="node_check_one_open"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"check of {self.node}"
+
+
 class Flavor(models.Model):
-    """What is sold: n × a GPU type with its share of vCPU, memory and disk, at a site, in a price class."""
+    """What is sold: n × a GPU type with its share of vCPU, memory and disk, at a site, in a price class.
+
+    It may require tuned nodes: hugepages of one size (part of its memory), whole cores, sysctls that pods may set, a
+    node profile; or sell whole nodes only.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     slug = models.CharField(max_length=64, unique=True)
@@ -138,12 +185,25 @@ class Flavor(models.Model):
     memory_gib = models.PositiveIntegerField()
     disk_gib = models.PositiveIntegerField(default=0)
     price_class = models.CharField(max_length=16, choices=PriceClass, default=PriceClass.ON_DEMAND)
+    whole_node = models.BooleanField(default=False)
+    hugepages_size = models.CharField(max_length=8, choices=HugepagesSize, blank=True)
+    hugepages_gib = models.PositiveIntegerField(default=0)
+    exclusive_cpus = models.BooleanField(default=False)
+    sysctls = models.JSONField(default=list, blank=True)
+    profile = models.CharField(max_length=63, blank=True)
     state = models.CharField(max_length=16, choices=OfferState, default=OfferState.DRAFT)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["slug"]
-        constraints = [models.CheckConstraint(condition=Q(gpus__gte=1), name="flavor_has_a_gpu")]
+        constraints = [
+            models.CheckConstraint(condition=Q(gpus__gte=1), name="flavor_has_a_gpu"),
+            models.CheckConstraint(
+                condition=Q(hugepages_gib=0, hugepages_size="")
+                | (Q(hugepages_gib__gt=0) & ~Q(hugepages_size="")),
+                name="flavor_hugepages_have_a_size",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.slug

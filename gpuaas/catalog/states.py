@@ -17,6 +17,25 @@ class PriceClass(models.TextChoices):
     SPOT = "spot", "Spot"
 
 
+class DriftPolicy(models.TextChoices):
+    """Repair: what somebody else has changed is set again. Observe: it is recorded, and an operator decides."""
+
+    REPAIR = "repair", "Repair"
+    OBSERVE = "observe", "Only observe"
+
+
+class NodeCheckState(models.TextChoices):
+    WAITING = "waiting", "Waiting"
+    RUNNING = "running", "Running"
+    PASSED = "passed", "Passed"
+    FAILED = "failed", "Failed"
+
+
+class HugepagesSize(models.TextChoices):
+    MIB_2 = "2Mi", "2 MiB"
+    GIB_1 = "1Gi", "1 GiB"
+
+
 class Sharing(models.TextChoices):
     """How one device is cut into what the site counts."""
 

@@ -48,6 +48,9 @@ class UsageInterval(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     last_seen_at = models.DateTimeField()
     ended_by = models.CharField(max_length=16, choices=EndedBy, blank=True)
+    owner = models.CharField(max_length=320, blank=True, db_default="")  # what made the consumer: "Job/train"
+    # held beyond what was bought, until the warden removed it: counted, shown apart, priced by the rate card's word
+    surplus = models.BooleanField(default=False, db_default=False)
 
     class Meta:
         ordering = ["-started_at", "-pk"]
@@ -82,3 +85,20 @@ class SiteMeter(models.Model):
 
     def __str__(self) -> str:
         return f"meter of {self.site}"
+
+
+class CrossCheck(models.Model):
+    """A comparison of the open intervals of a site with a full list of what runs there."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="cross_checks")
+    checked_at = models.DateTimeField()
+    compared = models.PositiveIntegerField()
+    # consumers that run and are not counted, are counted and do not run, or differ: uid, name, workspace, what
+    findings = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ["-pk"]
+
+    def __str__(self) -> str:
+        return f"cross-check of {self.site}"

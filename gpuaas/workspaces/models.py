@@ -7,8 +7,11 @@ from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core.ids import short, uuid7
 from gpuaas.core.leases import Claimable
 from gpuaas.core.statemachine import TransitionRow
-from gpuaas.workspaces.states import AccessRole, OperationKind, StepState, WorkspaceState
+from gpuaas.providers.base import Placement
+from gpuaas.workspaces.states import AccessRole, DriftState, OperationKind, StepState, WorkspaceState
 from tenants.models import Project, User
+
+PLACEMENTS = [(place.value, place.name) for place in Placement if place]
 
 
 class Workspace(Claimable):
@@ -25,6 +28,10 @@ class Workspace(Claimable):
     created_at = models.DateTimeField()
     ready_at = models.DateTimeField(null=True, blank=True)
     deleted_at = models.DateTimeField(null=True, blank=True)
+    suspended_at = models.DateTimeField(null=True, blank=True)
+    # of a namespace or project that was there before the portal; "" = named by us
+    adopted_name = models.CharField(max_length=63, blank=True, editable=False)
+    placement = models.CharField(max_length=16, choices=PLACEMENTS, blank=True)
     failure = models.CharField(max_length=500, blank=True)
     conditions = models.JSONField(default=dict, blank=True)
     observed = models.JSONField(
@@ -42,6 +49,11 @@ class Workspace(Claimable):
                 condition=~Q(state="deleted"),
                 name="workspace_name_once_per_project",
             ),
+            models.UniqueConstraint(
+                fields=["site", "adopted_name"],
+                condition=~Q(state="deleted") & ~Q(adopted_name=""),
+                name="workspace_adopted_once",
+            ),
             models.CheckConstraint(
                 condition=Q(state__in=WorkspaceState.values), name="workspace_state_known"
             ),
@@ -54,7 +66,7 @@ class Workspace(Claimable):
     @property
     def external_name(self) -> str:
         """The name at the site, from our id alone (plus the readable name): a lost answer is found again."""
-        return f"gpu-{short(self.id)}-{self.name}"
+        return self.adopted_name or f"gpu-{short(self.id)}-{self.name}"
 
 
 class WorkspaceFlavor(models.Model):
@@ -84,6 +96,100 @@ class WorkspaceMember(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} ({self.role})"
+
+
+class Robot(models.Model):
+    """A service account of a workspace, for CI and other automation; its credentials are issued like a member's."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="robots")
+    name = models.CharField(max_length=40)
+    role = models.CharField(max_length=16, choices=AccessRole)
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["workspace", "name"], name="robot_name_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AccessGrant(models.Model):
+    """A credential that was issued: to whom, for how long, and whether it was ended early. Never the credential."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="grants")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    robot = models.ForeignKey(Robot, on_delete=models.CASCADE, null=True, blank=True, related_name="grants")
+    issued_by = models.CharField(max_length=150)
+    issued_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(user__isnull=True) ^ Q(robot__isnull=True), name="grant_to_a_person_or_a_robot"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"access of {self.user or self.robot}"
+
+
+class Drift(models.Model):
+    """What differed at the site from what we had set, once: who took it, and what became of it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="drifts")
+    found_at = models.DateTimeField()
+    # Differences: object, path, wanted, found, changed_by
+    differences = models.JSONField(default=list)
+    digest = models.CharField(max_length=64, editable=False)
+    state = models.CharField(max_length=16, choices=DriftState, default=DriftState.OPEN)
+    resolved_at = models.DateTimeField(null=True, blank=True)
+    resolved_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace"], condition=Q(state="open"), name="drift_one_open_per_workspace"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"drift of {self.workspace}"
+
+
+class Eviction(models.Model):
+    """A consumer that was removed because the workspace held more than it has bought (a quota that was outrun)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="evictions")
+    consumer_uid = models.CharField(max_length=80)
+    consumer_name = models.CharField(max_length=253)
+    resource_name = models.CharField(max_length=150)
+    quantity = models.PositiveIntegerField()
+    limit = models.PositiveIntegerField()  # what the workspace may hold of it
+    held = models.PositiveIntegerField()  # what it held at that moment, this one included
+    started_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "consumer_uid", "resource_name"], name="eviction_once_per_consumer"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"eviction of {self.consumer_name}"
 
 
 class Holding(models.Model):

@@ -11,6 +11,9 @@ class WorkspaceState(models.TextChoices):
     PROVISIONING = "provisioning", "Provisioning"
     READY = "ready", "Ready"
     RESIZING = "resizing", "Resizing"
+    SUSPENDING = "suspending", "Suspending"
+    SUSPENDED = "suspended", "Suspended"
+    RESUMING = "resuming", "Resuming"
     FAILED = "failed", "Failed"
     DELETING = "deleting", "Deleting"
     DELETED = "deleted", "Deleted"
@@ -24,6 +27,9 @@ MACHINE: Machine[WorkspaceState] = Machine(
         S.PROVISIONING: Look("Provisioning", Tone.BUSY, "loader"),
         S.READY: Look("Ready", Tone.OK, "check"),
         S.RESIZING: Look("Resizing", Tone.BUSY, "loader"),
+        S.SUSPENDING: Look("Suspending", Tone.BUSY, "loader"),
+        S.SUSPENDED: Look("Suspended", Tone.OFF, "player-pause"),
+        S.RESUMING: Look("Resuming", Tone.BUSY, "loader"),
         S.FAILED: Look("Failed", Tone.BAD, "alert"),
         S.DELETING: Look("Deleting", Tone.BUSY, "loader"),
         S.DELETED: Look("Deleted", Tone.OFF, "minus"),
@@ -33,12 +39,18 @@ MACHINE: Machine[WorkspaceState] = Machine(
         S.REQUESTED: frozenset({S.PROVISIONING, S.DELETING}),
         # all steps confirmed; given up after the last retry; deleted while it is being made
         S.PROVISIONING: frozenset({S.READY, S.FAILED, S.DELETING}),
-        # new counts asked; the lease is over or the tenant deletes
-        S.READY: frozenset({S.RESIZING, S.DELETING}),
+        # new counts asked; put to sleep by hand, by a budget or at the end of the lease; deleted
+        S.READY: frozenset({S.RESIZING, S.SUSPENDING, S.DELETING}),
         # the site confirmed the new counts; given up; deleted meanwhile
         S.RESIZING: frozenset({S.READY, S.FAILED, S.DELETING}),
-        # retried by hand: to making or to resizing, whichever failed; or deleted
-        S.FAILED: frozenset({S.PROVISIONING, S.RESIZING, S.DELETING}),
+        # nothing of it runs and its GPUs are given back; woken again while it was falling asleep; deleted
+        S.SUSPENDING: frozenset({S.SUSPENDED, S.RESUMING, S.DELETING}),
+        # woken, if its GPUs can be reserved anew; deleted
+        S.SUSPENDED: frozenset({S.RESUMING, S.DELETING}),
+        # all that it had is there again; given up; put back to sleep; deleted
+        S.RESUMING: frozenset({S.READY, S.FAILED, S.SUSPENDING, S.DELETING}),
+        # retried by hand: to making, resizing or waking, whichever failed; put to sleep; or deleted
+        S.FAILED: frozenset({S.PROVISIONING, S.RESIZING, S.RESUMING, S.SUSPENDING, S.DELETING}),
         # the site holds nothing of it any more
         S.DELETING: frozenset({S.DELETED}),
         S.DELETED: frozenset(),
@@ -51,6 +63,9 @@ LIVE = frozenset(set(S) - {S.DELETED})
 class OperationKind(models.TextChoices):
     CREATE = "create", "Creation"
     RESIZE = "resize", "Resize"
+    SUSPEND = "suspend", "Suspension"
+    RESUME = "resume", "Resumption"
+    ADOPT = "adopt", "Adoption"
     DELETE = "delete", "Deletion"
 
 
@@ -75,3 +90,18 @@ class AccessRole(models.TextChoices):
     ADMIN = "admin", "Admin"
     EDIT = "edit", "Edit"
     VIEW = "view", "View"
+
+
+class DriftState(models.TextChoices):
+    """Open: it still differs, and the site's policy is only to observe, or the repair has not been confirmed."""
+
+    OPEN = "open", "Open"
+    REPAIRED = "repaired", "Repaired"
+    GONE = "gone", "Gone by itself"
+
+
+DRIFT_LOOKS: dict[DriftState, Look] = {
+    DriftState.OPEN: Look("Open", Tone.WARN, "alert"),
+    DriftState.REPAIRED: Look("Repaired", Tone.OK, "check"),
+    DriftState.GONE: Look("Gone by itself", Tone.OFF, "minus"),
+}

@@ -19,6 +19,14 @@ POOL_COLUMNS = [
     "observed_at",
 ]
 NODE_COLUMNS = [
+    "unhealthy",
+    "zone",
+    "rack",
+    "nvlink_domain",
+    "numa",
+    "cpus",
+    "profile",
+    "hugepages",
     "ready",
     "cordoned",
     "reason",
@@ -95,6 +103,8 @@ def _nodes_write(site: Site, nodes: Sequence[ObservedNode], at: datetime) -> Non
             allocated=node.allocated,
             vcpus=node.vcpus,
             memory_gib=node.memory_gib,
+            unhealthy=node.unhealthy,
+            **asdict(node.traits),
             observed_at=at,
         )
         for node in nodes

@@ -54,6 +54,19 @@ def issue(api: Api, ref: WorkspaceRef, member: Member, *, lifetime: timedelta, s
     )
 
 
+def revoke(api: Api, ref: WorkspaceRef, member: Member) -> None:
+    """Tokens end some seconds after their account; the one made anew does not revive them."""
+    if namespaces.own_namespace(api, ref.external_name, ref.id) is None:
+        return
+    path = f"{_accounts(ref.external_name)}/{member.subject}"
+    found = api.find(path)
+    if found is not None:
+        api.delete(path, {"preconditions": {"uid": found["metadata"]["uid"]}})
+        kept = {key: found["metadata"].get(key) or {} for key in ("labels", "annotations")}
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "automountServiceAccountToken": False}
+        api.apply(_accounts(ref.external_name), {**account, "metadata": {"name": member.subject, **kept}})
+
+
 def _kubeconfig(api: Api, ref: WorkspaceRef, member: Member, token: str, server: str) -> Object:
     cluster: Object = {"server": server or api.server}
     if api.ca_file:

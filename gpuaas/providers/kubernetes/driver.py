@@ -63,5 +63,8 @@ class KubernetesDriver(Driver, AccessCapability, UsageCapability):
         server = endpoint.rstrip("/") if endpoint.startswith("https://") else ""
         return access.issue(self._api, ref, member, lifetime=lifetime, server=server)
 
+    def revoke_access(self, ref: WorkspaceRef, member: Member) -> None:
+        access.revoke(self._api, ref, member)
+
     def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
         return usage.watch_usage(self._api, cursor, seconds=seconds)

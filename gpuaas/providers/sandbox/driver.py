@@ -137,6 +137,15 @@ class SandboxDriver(Driver, AccessCapability, UsageCapability):
             expires_at=now + lifetime,
         )
 
+    def revoke_access(self, ref: WorkspaceRef, member: Member) -> None:
+        with call(self.connection, "access"), site_write(self.connection.site_id):
+            SandboxToken.objects.filter(
+                member__namespace__site=self.connection.site_id,
+                member__namespace__name=ref.external_name,
+                member__namespace__owner=ref.id,
+                member__subject=member.subject,
+            ).delete()
+
     def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
         return usage_stream(self.connection, cursor, seconds=seconds)
 

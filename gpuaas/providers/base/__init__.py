@@ -1,0 +1,86 @@
+"""The contract of a driver: verbs all share, capabilities some have, frozen dataclasses in and out.
+
+Drivers see no models of other rooms and open no transaction. Every verb is idempotent, returns at once with what was
+observed, and raises only the errors of `core/errors.py`: Unavailable (try again), Unauthorized (our credentials),
+NoCapacity, NotFound, Permanent (trying again cannot help). Vendor exceptions are mapped at the driver's edge.
+`tests/contracts` runs unchanged against every driver.
+"""
+
+from gpuaas.providers.base.changes import (
+    AdoptionStep,
+    Difference,
+    ForeignWorkspace,
+    NodeCheckOutcome,
+    SiteChange,
+)
+from gpuaas.providers.base.driver import (
+    AccessCapability,
+    AdoptionCapability,
+    DriftCapability,
+    Driver,
+    NodeCheckCapability,
+    PreflightCapability,
+    SuspendCapability,
+    UsageCapability,
+    WardenCapability,
+)
+from gpuaas.providers.base.site import (
+    Check,
+    Connection,
+    DeviceKind,
+    Inventory,
+    NodeTraits,
+    ObservedNode,
+    ObservedPool,
+)
+from gpuaas.providers.base.usage import UsageEvent, UsageKind
+from gpuaas.providers.base.workspace import (
+    Access,
+    GpuAmount,
+    Member,
+    ObservedConsumer,
+    ObservedWorkspace,
+    Placement,
+    StepOutcome,
+    StepSpec,
+    Tuning,
+    WorkspaceRef,
+    WorkspaceSpec,
+)
+
+__all__ = [
+    "Access",
+    "AccessCapability",
+    "AdoptionCapability",
+    "AdoptionStep",
+    "Check",
+    "Connection",
+    "DeviceKind",
+    "Difference",
+    "DriftCapability",
+    "Driver",
+    "ForeignWorkspace",
+    "GpuAmount",
+    "Inventory",
+    "Member",
+    "NodeCheckCapability",
+    "NodeCheckOutcome",
+    "NodeTraits",
+    "ObservedConsumer",
+    "ObservedNode",
+    "ObservedPool",
+    "ObservedWorkspace",
+    "Placement",
+    "PreflightCapability",
+    "SiteChange",
+    "StepOutcome",
+    "StepSpec",
+    "SuspendCapability",
+    "Tuning",
+    "UsageCapability",
+    "UsageEvent",
+    "UsageKind",
+    "WardenCapability",
+    "WorkspaceRef",
+    "WorkspaceSpec",
+]

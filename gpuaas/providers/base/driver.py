@@ -1,0 +1,164 @@
+"""The verbs that all drivers share, and the capabilities that some have."""
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from datetime import timedelta
+
+from gpuaas.providers.base.changes import (
+    AdoptionStep,
+    Difference,
+    ForeignWorkspace,
+    NodeCheckOutcome,
+    SiteChange,
+)
+from gpuaas.providers.base.site import Check, Connection, Inventory
+from gpuaas.providers.base.usage import UsageEvent
+from gpuaas.providers.base.workspace import (
+    Access,
+    Member,
+    ObservedConsumer,
+    ObservedWorkspace,
+    StepOutcome,
+    StepSpec,
+    WorkspaceRef,
+    WorkspaceSpec,
+)
+
+
+class Driver(ABC):
+    """One object per call or per process, bound to one site; cheap to make, safe to drop."""
+
+    name: str
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    @abstractmethod
+    def probe(self) -> Inventory:
+        """What the site has now. Raises Unavailable or Unauthorized."""
+
+    @abstractmethod
+    def ensure_steps(self) -> tuple[StepSpec, ...]:
+        """The steps of `ensure`, in the order in which they must be done (also for a resize)."""
+
+    @abstractmethod
+    def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        """Do or confirm one step so that the site matches `spec`; repeating a done step changes nothing."""
+
+    @abstractmethod
+    def release_steps(self) -> tuple[StepSpec, ...]:
+        """The steps of `release`, in order: access first, then consumers, then the rest, then the proof."""
+
+    @abstractmethod
+    def release(self, ref: WorkspaceRef, step: str) -> StepOutcome:
+        """Do or confirm one step of taking the workspace away; what is gone already counts as done."""
+
+    @abstractmethod
+    def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
+        """What the site has of it; exists=False (not NotFound) where there is nothing."""
+
+
+class AccessCapability(ABC):
+    """Drivers that give people short-lived personal credentials."""
+
+    @abstractmethod
+    def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
+        """A personal credential for `lifetime` at most. Raises NotFound where the member has no access there."""
+
+    @abstractmethod
+    def revoke_access(self, ref: WorkspaceRef, member: Member) -> None:
+        """End every credential issued to the member; the right to ask for another stays. Idempotent."""
+
+
+class UsageCapability(ABC):
+    """Drivers that tell who uses what, as a stream that can be resumed."""
+
+    @abstractmethod
+    def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
+        """Events since `cursor` ("" = from a full list), for about `seconds`, then the iterator ends.
+
+        A cursor that is too old yields RELIST … RELISTED by itself. Raises Unavailable when the site goes away.
+        """
+
+
+class SuspendCapability(ABC):
+    """Drivers that can put a workspace to sleep: nothing runs, nothing may be started, data and access stay."""
+
+    @abstractmethod
+    def suspend_steps(self) -> tuple[StepSpec, ...]: ...
+
+    @abstractmethod
+    def suspend(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        """Do or confirm one step; `spec.suspended` is True. The last is done when no consumer holds a device."""
+
+    @abstractmethod
+    def resume_steps(self) -> tuple[StepSpec, ...]:
+        """Includes those of `ensure`: what limits tenants stands before anything runs again."""
+
+    @abstractmethod
+    def resume(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        """Do or confirm one step; what was scaled away comes back as it was."""
+
+
+class WardenCapability(ABC):
+    """Drivers at whose sites a quota can be outrun for moments."""
+
+    @abstractmethod
+    def evict(self, workspace_name: str, consumer: ObservedConsumer, *, reason: str) -> bool:
+        """Remove it at once and say why where its owner sees it; False where it was gone already."""
+
+
+class DriftCapability(ABC):
+    """Drivers that can say what differs without changing it, and follow what is changed."""
+
+    @abstractmethod
+    def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
+        """What `ensure` would change now; writes nothing."""
+
+    @abstractmethod
+    def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
+        """Changes by anybody to objects of ours, and to nodes, since `cursor` for about `seconds`.
+
+        "" or a cursor that is too old: begins at the present, after a change for the whole site.
+        """
+
+
+class PreflightCapability(ABC):
+    """Drivers that can say whether a site is fit to be sold."""
+
+    @abstractmethod
+    def preflight(self) -> tuple[Check, ...]:
+        """Every check in a fixed order, good ones too; leaves nothing behind at the site."""
+
+
+class NodeCheckCapability(ABC):
+    """Drivers that can run the vendor's own check on a node."""
+
+    @abstractmethod
+    def node_check_start(self, node: str, check_id: uuid.UUID) -> None:
+        """Begin it; again with the same id changes nothing. Raises NotFound for a node that is not there."""
+
+    @abstractmethod
+    def node_check_result(self, check_id: uuid.UUID) -> NodeCheckOutcome:
+        """What it has found; once done it is cleared away by `node_check_end`. Raises NotFound for an unknown one."""
+
+    @abstractmethod
+    def node_check_end(self, check_id: uuid.UUID) -> None:
+        """Clear it away, whether done or not; idempotent."""
+
+
+class AdoptionCapability(ABC):
+    """Drivers that can take over what was there before the portal."""
+
+    @abstractmethod
+    def adoptable(self) -> tuple[ForeignWorkspace, ...]:
+        """What could be taken over, by name; nothing of the site's own parts, nothing that is a workspace."""
+
+    @abstractmethod
+    def adoption_plan(self, spec: WorkspaceSpec) -> tuple[AdoptionStep, ...]:
+        """What adopt and ensure would do to `spec.external_name`; writes nothing."""
+
+    @abstractmethod
+    def adopt(self, spec: WorkspaceSpec) -> StepOutcome:
+        """Mark it as this workspace's; `ensure` does the rest. Raises Permanent where it is another's."""

@@ -1,0 +1,136 @@
+"""What is wanted of a site for one workspace, and what it has of it."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+@dataclass(frozen=True)
+class GpuAmount:
+    """`count` devices by the name that the site counts; selector = labels of the pool's nodes.
+
+    exclusive: no other pool of the site goes by this name, so the name alone brings pods to it.
+    """
+
+    resource_name: str
+    count: int
+    selector: Mapping[str, str] = field(default_factory=dict)
+    exclusive: bool = False
+
+
+@dataclass(frozen=True)
+class Member:
+    """`subject` is stable at the site (derived from an id of ours); role is admin, edit or view.
+
+    robot: a service account for automation, no person. identity: who a person is to the site's own OIDC; "" = unknown.
+    """
+
+    subject: str
+    name: str
+    role: str
+    robot: bool = False
+    identity: str = ""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What the flavors require of their nodes: hugepages (page size to GiB in all), whole cores, sysctls that pods may
+    set, a node profile."""
+
+    hugepages: Mapping[str, int] = field(default_factory=dict)
+    exclusive_cpus: bool = False
+    sysctls: tuple[str, ...] = ()
+    profile: str = ""
+
+
+class Placement(StrEnum):
+    """How near to each other the pods of a workspace are put, as far as there is room: a preset of their affinity."""
+
+    ANYWHERE = ""
+    NODE = "node"
+    RACK = "rack"
+    NVLINK_DOMAIN = "nvlink-domain"
+
+
+@dataclass(frozen=True)
+class WorkspaceSpec:
+    """Everything about a workspace that a site must hold. `closed` = GPU names of the site that were not bought.
+
+    A suspended workspace has no GPUs, vCPUs or memory here; its storage and members stay.
+    """
+
+    id: uuid.UUID
+    external_name: str
+    project_slug: str
+    organization_slug: str
+    gpus: tuple[GpuAmount, ...]
+    vcpus: int
+    memory_gib: int
+    storage_gib: int
+    members: tuple[Member, ...]
+    closed: tuple[str, ...] = ()
+    tuning: Tuning = field(default_factory=Tuning)
+    placement: Placement = Placement.ANYWHERE
+    suspended: bool = False
+
+
+@dataclass(frozen=True)
+class WorkspaceRef:
+    id: uuid.UUID
+    external_name: str
+
+
+@dataclass(frozen=True)
+class StepSpec:
+    """A step of `ensure`, in order; the label is what the tenant reads in the timeline."""
+
+    key: str
+    label: str
+
+
+@dataclass(frozen=True)
+class StepOutcome:
+    """done=False: the site works on it, ask again; `detail` says in words what was seen or is waited for."""
+
+    done: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class ObservedConsumer:
+    """A pod (or machine) of a workspace, for its page and for metering.
+
+    started_at: from when it holds devices (PodScheduled); ended_at: last container's finish. None = not yet.
+    `waiting_for` says in words why it does not run; `owner` is what made it ("Job/train"), "" for the tenant's hand.
+    """
+
+    uid: str
+    name: str
+    phase: str
+    node: str
+    gpus: Mapping[str, int]
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    waiting_for: str = ""
+    owner: str = ""
+
+
+@dataclass(frozen=True)
+class ObservedWorkspace:
+    """exists=False: nothing of it is left at the site. hard/used are what the site enforces and counts by now."""
+
+    exists: bool
+    hard: Mapping[str, int] = field(default_factory=dict)
+    used: Mapping[str, int] = field(default_factory=dict)
+    consumers: tuple[ObservedConsumer, ...] = ()
+
+
+@dataclass(frozen=True)
+class Access:
+    """Shown once, never stored. `kubeconfig` is a YAML document."""
+
+    kubeconfig: str = field(repr=False)
+    expires_at: datetime = field(kw_only=True)
