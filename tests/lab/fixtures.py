@@ -1,9 +1,11 @@
 """One real control plane for all test processes of this machine; each test makes namespaces of its own in it.
 
 The first process that needs it starts it, and it stays for the next run: `python -m tests.lab.stop` stops it
-(`make test` does). With GPUAAS_LAB_KUBECONFIG set, that cluster is used and nothing is started.
+(`make test` does). With GPUAAS_LAB_KUBECONFIG set, that cluster is used and nothing is started; GPUAAS_LAB_SUFFIX keeps
+two runs on one machine apart.
 """
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,7 +21,7 @@ from gpuaas.providers.base import Connection
 from gpuaas.providers.kubernetes.client import Api
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 
-STATE_DIR = CACHE / "gpuaas-lab-tests"
+STATE_DIR = CACHE / f"gpuaas-lab-tests{os.environ.get('GPUAAS_LAB_SUFFIX', '')}"
 Seen = TypeVar("Seen")
 
 
