@@ -39,6 +39,8 @@ class Workspace(Claimable):
     )  # hard, used, consumers, at: what the site last said
     # digest of the WorkspaceSpec that the site last confirmed as a whole; another digest = the site must be ensured
     ensured_digest = models.CharField(max_length=64, blank=True, editable=False)
+    # when the site is compared field by field again; null = with the next look
+    drift_due_at = models.DateTimeField(null=True, blank=True, editable=False)
     version = models.PositiveBigIntegerField(default=1)
 
     class Meta:
@@ -163,6 +165,17 @@ class Drift(models.Model):
 
     def __str__(self) -> str:
         return f"drift of {self.workspace}"
+
+
+class SiteWatch(models.Model):
+    """Where the watch for changes at a site stands: from where it resumes, and until when it proved to be alive."""
+
+    site = models.OneToOneField(Site, on_delete=models.CASCADE, primary_key=True, related_name="watch")
+    cursor = models.TextField(blank=True)
+    proof_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"watch of {self.site}"
 
 
 class Eviction(models.Model):

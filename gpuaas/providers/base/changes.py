@@ -10,6 +10,7 @@ class Difference:
     """One field of one of our objects that is not as it should be; path "" = the whole object is missing.
 
     wanted and found are short texts for people; changed_by names who took the field last, "" where the site cannot say.
+    step is the one of `ensure` that sets it right; "" = something of the whole site.
     """
 
     object: str  # "ResourceQuota/gpuaas"
@@ -17,6 +18,7 @@ class Difference:
     wanted: str
     found: str
     changed_by: str = ""
+    step: str = ""
 
 
 @dataclass(frozen=True)

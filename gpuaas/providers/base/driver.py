@@ -117,8 +117,12 @@ class DriftCapability(ABC):
         """What `ensure` would change now; writes nothing."""
 
     @abstractmethod
+    def site_repair(self) -> tuple[Difference, ...]:
+        """Set right what we keep for the whole site (policies, roles); what differed before."""
+
+    @abstractmethod
     def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
-        """Changes by anybody to objects of ours, and to nodes, since `cursor` for about `seconds`.
+        """Changes by others to objects of ours, and to nodes, since `cursor` for about `seconds`.
 
         "" or a cursor that is too old: begins at the present, after a change for the whole site.
         """

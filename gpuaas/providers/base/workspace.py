@@ -84,10 +84,14 @@ class WorkspaceRef:
 
 @dataclass(frozen=True)
 class StepSpec:
-    """A step of `ensure`, in order; the label is what the tenant reads in the timeline."""
+    """A step of `ensure`, in order; the label is what the tenant reads in the timeline.
+
+    safety: it keeps the hard limits, so it is set right even where other drift is only observed.
+    """
 
     key: str
     label: str
+    safety: bool = False
 
 
 @dataclass(frozen=True)
