@@ -4,16 +4,20 @@ import hashlib
 import json
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
-from gpuaas.catalog.models import GpuPool
+from gpuaas.catalog.models import Flavor, GpuPool
 from gpuaas.core.ids import short
-from gpuaas.providers.base import GpuAmount, Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import GpuAmount, Member, Placement, Tuning, WorkspaceRef, WorkspaceSpec
 from gpuaas.workspaces.holdings import storage_held
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import AccessRole
 from tenants.models import OrganizationMembership, Project, ProjectMembership, User
 from tenants.roles import ORGANIZATION_PERMISSIONS, PLATFORM_PERMISSIONS, PROJECT_PERMISSIONS, Permission
+
+Items = Sequence[tuple[Flavor, int]]
 
 
 def subject_of(user_id: uuid.UUID) -> str:
@@ -26,15 +30,30 @@ def ref_of(workspace: Workspace) -> WorkspaceRef:
 
 def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
     """What is wanted now, or (confirmed) what the site confirmed last. Needs `project__organization`; 7 queries."""
+    rows = workspace.flavors.select_related("flavor__pool").order_by("flavor__slug")
+    items = [(row.flavor, row.confirmed if confirmed else row.count) for row in rows]
+    return WorkspaceSpec(
+        id=workspace.pk,
+        external_name=workspace.external_name,
+        project_slug=workspace.project.slug,
+        organization_slug=workspace.project.organization.slug,
+        vcpus=sum(flavor.vcpus * count for flavor, count in items),
+        memory_gib=sum(flavor.memory_gib * count for flavor, count in items),
+        storage_gib=storage_held(workspace) if confirmed else workspace.storage_gib,
+        members=members_of(workspace),
+        tuning=_tuning([(flavor, count) for flavor, count in items if count]),
+        placement=Placement(workspace.placement),
+        **_gpus(workspace, items),
+    )
+
+
+def _gpus(workspace: Workspace, items: Items) -> dict[str, Any]:
+    """What was bought by the names that the site counts, and every other GPU name of the site, closed."""
     counts: Counter[uuid.UUID] = Counter()
     pools: dict[uuid.UUID, GpuPool] = {}
-    vcpus = memory = 0
-    for item in workspace.flavors.select_related("flavor__pool").order_by("flavor__slug"):
-        count = item.confirmed if confirmed else item.count
-        counts[item.flavor.pool_id] += item.flavor.gpus * count
-        pools[item.flavor.pool_id] = item.flavor.pool
-        vcpus += item.flavor.vcpus * count
-        memory += item.flavor.memory_gib * count
+    for flavor, count in items:
+        counts[flavor.pool_id] += flavor.gpus * count
+        pools[flavor.pool_id] = flavor.pool
     rows = GpuPool.objects.filter(site=workspace.site_id).order_by()
     names = Counter(rows.values_list("resource_name", flat=True))
     gpus = tuple(
@@ -48,17 +67,20 @@ def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
         if count
     )
     closed = set(names) - {gpu.resource_name for gpu in gpus}
-    return WorkspaceSpec(
-        id=workspace.pk,
-        external_name=workspace.external_name,
-        project_slug=workspace.project.slug,
-        organization_slug=workspace.project.organization.slug,
-        gpus=gpus,
-        vcpus=vcpus,
-        memory_gib=memory,
-        storage_gib=storage_held(workspace) if confirmed else workspace.storage_gib,
-        members=members_of(workspace),
-        closed=tuple(sorted(closed)),
+    return {"gpus": gpus, "closed": tuple(sorted(closed))}
+
+
+def _tuning(items: Items) -> Tuning:
+    """What the flavors require together: hugepages add up, whole cores for one are whole cores for all."""
+    hugepages: Counter[str] = Counter()
+    for flavor, count in items:
+        if flavor.hugepages_size:
+            hugepages[flavor.hugepages_size] += flavor.hugepages_gib * count
+    return Tuning(
+        hugepages=dict(sorted(hugepages.items())),
+        exclusive_cpus=any(flavor.exclusive_cpus for flavor, _ in items),
+        sysctls=tuple(sorted({name for flavor, _ in items for name in flavor.sysctls})),
+        profile=next((flavor.profile for flavor, _ in items if flavor.profile), ""),
     )
 
 

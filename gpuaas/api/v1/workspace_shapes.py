@@ -7,6 +7,7 @@ from rest_framework import serializers
 
 from gpuaas.api.fields import Conditions, Input, Instant, Money, Output, PageQuery, Pick, Text, Whole
 from gpuaas.api.v1.shapes import MemberOutput
+from gpuaas.workspaces.models import PLACEMENTS
 from gpuaas.workspaces.states import AccessRole, OperationKind, StepState, WorkspaceState
 
 List = serializers.ListField
@@ -35,6 +36,13 @@ class WorkspaceInput(Input):
     lease_ends_at = Instant(required=False, help_text="Default: in 28 days. At most 365 days ahead.")
     members = List(
         child=WorkspaceMemberInput(), required=False, max_length=200, help_text="Default: you, as its admin."
+    )
+    placement = Pick(
+        choices=PLACEMENTS,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="How near to each other its pods are put, as far as there is room. Default: anywhere.",
     )
 
 
@@ -89,6 +97,7 @@ class WorkspaceOutput(Output):
     failure = serializers.CharField(allow_blank=True, help_text="Why it failed, in words.")
     items = ItemOutput(source="flavors", many=True)
     storage_gib = serializers.IntegerField()
+    placement = serializers.ChoiceField(choices=PLACEMENTS, allow_blank=True)
     members = MemberOutput(many=True)
     conditions = Conditions()
     lease_ends_at = serializers.DateTimeField()

@@ -129,6 +129,7 @@ class WorkspacesView(WorkspaceView):
             storage_gib=asked["storage_gib"],
             lease_ends_at=asked.get("lease_ends_at"),
             members=None if members is None else pairs(members, "username", "role"),
+            placement=asked["placement"],
         )
         return self.accepted(workspace)
 

@@ -16,6 +16,15 @@ MEMBER = f"{DOMAIN}/member"
 ROLE = f"{DOMAIN}/role"
 # on nodes, given by the operator: which nodes are one pool
 POOL_LABEL = f"{DOMAIN}/pool"
+# on nodes, by the operator or by what discovers nodes: where a node stands and how it is tuned. Of several keys for one
+# fact the first that a node has counts; as topology keys of an affinity all of them may be named.
+ZONE_LABELS = (f"{DOMAIN}/zone", "topology.kubernetes.io/zone")
+RACK_LABELS = (f"{DOMAIN}/rack", "topology.kubernetes.io/rack", "network.topology.nvidia.com/leaf")
+NVLINK_LABELS = (f"{DOMAIN}/nvlink-domain", "nvidia.com/gpu.clique")
+# the kubelet's policies: none, best-effort, restricted, single-numa-node; none, static
+NUMA_LABELS = (f"{DOMAIN}/numa-policy",)
+CPU_LABELS = (f"{DOMAIN}/cpu-policy",)
+PROFILE_LABEL = f"{DOMAIN}/profile"
 # on namespaces: what was bought and where its nodes are, for the guards: `name@key=value,key=value;name@…`
 PINS = f"{DOMAIN}/pins"
 PLUGIN_NODE_SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"

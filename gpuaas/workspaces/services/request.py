@@ -18,6 +18,7 @@ from gpuaas.workspaces.services.validation import (
     lease_validate,
     members_resolve,
     name_validate,
+    placement_validate,
     storage_validate,
 )
 from gpuaas.workspaces.site import driver_of
@@ -40,10 +41,12 @@ def workspace_request(
     storage_gib: int = 0,
     lease_ends_at: datetime | None = None,
     members: Sequence[tuple[str, str]] | None = None,
+    placement: str = "",
 ) -> Workspace:
     """Accept and reserve, or change nothing. `items` = (flavor slug, count); `members` = (username, role).
 
-    Without `members` the requester is its admin. Raises Invalid, QuotaRefused, NoCapacity, Conflict (name taken).
+    `placement`: how near to each other its pods are put, as far as there is room (`Placement`). Without `members` the
+    requester is its admin. Raises Invalid, QuotaRefused, NoCapacity, Conflict (name taken).
     """
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_CREATE)
     requester = _requester(actor)
@@ -54,6 +57,7 @@ def workspace_request(
         name=name_validate(name),
         storage_gib=storage_validate(storage_gib),
         lease_ends_at=lease_validate(lease_ends_at, now=moment),
+        placement=placement_validate(placement),
         created_by=requester,
         created_at=moment,
         due_at=moment,
@@ -142,6 +146,7 @@ def _audit(
             "items": {flavor.slug: count for flavor, count in flavors},
             "storage_gib": workspace.storage_gib,
             "lease_ends_at": workspace.lease_ends_at.isoformat(),
+            "placement": workspace.placement,
             "members": {user.username: str(role) for user, role in people},
         },
     )

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.states import OfferState
 from gpuaas.core.errors import Invalid
+from gpuaas.providers.base import Placement
 from gpuaas.workspaces.holdings import storage_held
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.spec import permissions_in
@@ -54,6 +55,14 @@ def lease_validate(ends_at: datetime | None, *, now: datetime) -> datetime:
     return ends_at
 
 
+def placement_validate(placement: str) -> Placement:
+    try:
+        return Placement(placement)
+    except ValueError as error:
+        known = ", ".join(place.value for place in Placement if place)
+        raise Invalid.field("placement", f"a placement is one of {known}, or empty for anywhere") from error
+
+
 @dataclass(frozen=True)
 class Held:
     """What a workspace has already: it may be kept or given back whatever has become of the offer."""
@@ -95,6 +104,7 @@ def items_resolve(
         found.append((flavor, count))
     _one_site(found, storage_gib, held)
     _one_pool_per_name(found, held)
+    _one_profile(found)
     return found
 
 
@@ -148,6 +158,17 @@ def _one_pool_per_name(items: Sequence[FlavorItem], held: Held | None) -> None:
                 f"the site counts {flavor.pool.gpu_type.name} and what this workspace holds by one name ({name}), so "
                 "it cannot change from one to the other; request another workspace",
             )
+
+
+def _one_profile(items: Sequence[FlavorItem]) -> None:
+    """A node has one profile, and every pod of a workspace is brought to nodes of its profile."""
+    profiles = sorted({flavor.profile for flavor, _ in items if flavor.profile})
+    if len(profiles) > 1:
+        raise Invalid.field(
+            "items",
+            f"these flavors need nodes of different profiles ({', '.join(profiles)}), and a workspace has one; "
+            "request two workspaces",
+        )
 
 
 def members_resolve(members: Sequence[tuple[str, str]], *, project: Project) -> list[tuple[User, AccessRole]]:
