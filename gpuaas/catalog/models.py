@@ -3,7 +3,15 @@
 from django.db import models
 from django.db.models import Q
 
-from gpuaas.catalog.states import DriftPolicy, HugepagesSize, NodeCheckState, OfferState, PriceClass, Sharing
+from gpuaas.catalog.states import (
+    DriftPolicy,
+    HugepagesSize,
+    NodeCheckState,
+    OfferState,
+    PriceClass,
+    RoundKind,
+    Sharing,
+)
 from gpuaas.core.ids import uuid7
 from gpuaas.core.leases import Claimable
 from tenants.models import slug_validator
@@ -31,6 +39,8 @@ class Site(Claimable):
     drift_policy = models.CharField(max_length=16, choices=DriftPolicy, default=DriftPolicy.REPAIR)
     preflight_at = models.DateTimeField(null=True, blank=True)  # when `checks` were last taken
     checks = models.JSONField(default=dict, blank=True)  # what makes it fit to be sold, as conditions
+    fit = models.BooleanField(default=True)  # False: one of the checks forbids to sell anything new there
+    sell_unfit = models.BooleanField(default=False)  # an operator sells there all the same
     version = models.PositiveBigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -39,6 +49,28 @@ class Site(Claimable):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def takes_new(self) -> bool:
+        """Whether anything new may be placed there; the same as `SELLING` in the selectors."""
+        return self.enabled and (self.fit or self.sell_unfit)
+
+
+class SiteRound(Claimable):
+    """A look at a site that comes again and again beside the probe, under a lease and a schedule of its own.
+
+    found: of a round `health`, node → what its monitoring said last (`cards`, `sick` by MIG profile, `check`).
+    """
+
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="rounds")
+    kind = models.CharField(max_length=16, choices=RoundKind)
+    found = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["site", "kind"], name="round_once_per_site")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.site}"
 
 
 class GpuType(models.Model):
@@ -144,8 +176,11 @@ class Node(models.Model):
         return max(self.healthy - self.allocated, 0)
 
 
-class NodeCheck(models.Model):
-    """One run of the vendor's own check (nvidia-smi) on a node, asked for by an operator."""
+class NodeCheck(Claimable):
+    """One run of the vendor's own check (nvidia-smi) on a node, asked for by an operator.
+
+    finished_at is set when it is over and nothing of it is left at the site.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="node_checks")

@@ -31,6 +31,11 @@ class NodeCheckState(models.TextChoices):
     FAILED = "failed", "Failed"
 
 
+class RoundKind(models.TextChoices):
+    PREFLIGHT = "preflight", "Preflight"
+    HEALTH = "health", "Health of the GPUs"
+
+
 class HugepagesSize(models.TextChoices):
     MIB_2 = "2Mi", "2 MiB"
     GIB_1 = "1Gi", "1 GiB"

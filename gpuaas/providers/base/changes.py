@@ -58,8 +58,13 @@ class AdoptionStep:
 
 @dataclass(frozen=True)
 class NodeCheckOutcome:
-    """done=False: it still runs; output is what the program printed."""
+    """done=False: it runs, or still waits for a free device. `detail` says in words what was seen or is waited for.
+
+    output is what the program printed, cut to a size that a page can show.
+    """
 
     done: bool
     succeeded: bool = False
+    running: bool = False
+    detail: str = ""
     output: str = ""

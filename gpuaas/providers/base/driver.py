@@ -12,7 +12,7 @@ from gpuaas.providers.base.changes import (
     NodeCheckOutcome,
     SiteChange,
 )
-from gpuaas.providers.base.site import Check, Connection, Inventory
+from gpuaas.providers.base.site import Check, Connection, Inventory, NodeHealth
 from gpuaas.providers.base.usage import UsageEvent
 from gpuaas.providers.base.workspace import (
     Access,
@@ -133,7 +133,15 @@ class PreflightCapability(ABC):
 
     @abstractmethod
     def preflight(self) -> tuple[Check, ...]:
-        """Every check in a fixed order, good ones too; leaves nothing behind at the site."""
+        """Every check in a fixed order, good ones too; leaves nothing that tenants or the meter see."""
+
+
+class HealthCapability(ABC):
+    """Drivers whose sites tell how their cards are."""
+
+    @abstractmethod
+    def device_health(self) -> tuple[NodeHealth, ...]:
+        """One for each node that could be asked, asked once each; a node that is left out keeps what it said last."""
 
 
 class NodeCheckCapability(ABC):

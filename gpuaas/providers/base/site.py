@@ -35,13 +35,30 @@ class DeviceKind:
 
 @dataclass(frozen=True)
 class Check:
-    """One fact about a site or a node, kept as a condition: status is "True" where it is as it should be."""
+    """One fact about a site or a node, kept as a condition: status is "True" where it is as it should be.
+
+    blocking: where it is "False", nothing new may be sold there.
+    """
 
     type: str
     status: str  # core.conditions.Status
     reason: str
     message: str
     remedy: str = ""
+    blocking: bool = False
+
+
+@dataclass(frozen=True)
+class NodeHealth:
+    """What a node's own monitoring says of its cards: how many there are, and what of them should take no work.
+
+    sick: by MIG profile ("" = whole cards); a sick card that is cut counts every slice of it.
+    """
+
+    node: str
+    cards: int
+    sick: Mapping[str, int]
+    check: Check
 
 
 @dataclass(frozen=True)
