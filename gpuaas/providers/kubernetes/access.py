@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from gpuaas.core.errors import NotFound
-from gpuaas.providers.base import Access, Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import Access, Member, WorkspaceRef
 from gpuaas.providers.kubernetes import manifests, names, namespaces
 from gpuaas.providers.kubernetes.client import Api, Object
 
@@ -15,16 +15,6 @@ from gpuaas.providers.kubernetes.client import Api, Object
 SHORTEST = timedelta(minutes=10)
 # it would accept years
 LONGEST = timedelta(hours=24)
-
-
-def apply_members(api: Api, spec: WorkspaceSpec) -> None:
-    """Who left goes first; then everybody else has exactly their role."""
-    accounts, bindings = _accounts(spec.external_name), _bindings(spec.external_name)
-    _delete_others(api, bindings, spec, {manifests.binding_name(member) for member in spec.members})
-    _delete_others(api, accounts, spec, {member.subject for member in spec.members})
-    for member in spec.members:
-        api.apply(accounts, manifests.service_account(spec, member))
-        api.apply(bindings, manifests.role_binding(spec, member))
 
 
 def remove_members(api: Api, namespace: str) -> None:
@@ -80,12 +70,6 @@ def _kubeconfig(api: Api, ref: WorkspaceRef, member: Member, token: str, server:
         "contexts": [{"name": ref.external_name, "context": context}],
         "current-context": ref.external_name,
     }
-
-
-def _delete_others(api: Api, collection: str, spec: WorkspaceSpec, keep: set[str]) -> None:
-    found = api.items(collection, labelSelector=f"{names.WORKSPACE}={spec.id},{names.MEMBER}")
-    for name in {item["metadata"]["name"] for item in found} - keep:
-        api.delete(f"{collection}/{name}")
 
 
 def _accounts(namespace: str) -> str:

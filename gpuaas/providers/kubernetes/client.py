@@ -103,15 +103,15 @@ class Api:
     def create(self, path: str, body: Object, **query: str) -> Object:
         return self._call("POST", path, body=body, query={"fieldManager": FIELD_MANAGER, **query})
 
-    def apply(self, collection: str, body: Object) -> Object:
+    def apply(self, collection: str, body: Object, *, dry_run: bool = False) -> Object:
         """Server-side apply: creates it, or brings back what we own of it; the same again changes nothing."""
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        query = {"fieldManager": FIELD_MANAGER, "force": "true", **({"dryRun": "All"} if dry_run else {})}
         path = f"{collection}/{body['metadata']['name']}"
         return self._call("PATCH", path, body=body, query=query, content="application/apply-patch+yaml")
 
-    def merge(self, path: str, change: Object) -> Object:
+    def merge(self, path: str, change: Object, **query: str) -> Object:
         """JSON merge patch: None takes a field away."""
-        query = {"fieldManager": FIELD_MANAGER}
+        query = {"fieldManager": FIELD_MANAGER, **query}
         return self._call("PATCH", path, body=change, query=query, content="application/merge-patch+json")
 
     def delete(self, path: str, body: Object | None = None, **query: str) -> bool:
@@ -122,13 +122,14 @@ class Api:
             return False
         return True
 
-    def watch(self, path: str, *, version: str, seconds: int) -> Iterator[Object]:
+    def watch(self, path: str, *, version: str, seconds: int, **select: str) -> Iterator[Object]:
         """Events after `version`, bookmarks included, until the server ends it. Raises Expired for an old version."""
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
             "timeoutSeconds": str(seconds),
+            **select,
         }
         with _in_our_words():
             answer = self._send("GET", path, query=query, read_seconds=min(seconds, 90) + READ_SECONDS)

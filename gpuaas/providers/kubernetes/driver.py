@@ -8,10 +8,13 @@ from gpuaas.core.errors import Unauthorized
 from gpuaas.providers.base import (
     Access,
     AccessCapability,
+    Difference,
+    DriftCapability,
     Driver,
     Inventory,
     Member,
     ObservedWorkspace,
+    SiteChange,
     StepOutcome,
     StepSpec,
     UsageCapability,
@@ -19,11 +22,21 @@ from gpuaas.providers.base import (
     WorkspaceRef,
     WorkspaceSpec,
 )
-from gpuaas.providers.kubernetes import access, ensure, inventory, names, observe, release, usage
+from gpuaas.providers.kubernetes import (
+    access,
+    changes,
+    drift,
+    ensure,
+    inventory,
+    names,
+    observe,
+    release,
+    usage,
+)
 from gpuaas.providers.kubernetes.client import Api
 
 
-class KubernetesDriver(Driver, AccessCapability, UsageCapability):
+class KubernetesDriver(Driver, AccessCapability, UsageCapability, DriftCapability):
     """Credentials: `kubeconfig`, a YAML document. An endpoint (https://…), where set, is what tenants' kubeconfigs name.
 
     Options: `pool_label` (of nodes; gpuaas.io/pool), `egress_cidrs` (what workspaces may reach; nothing).
@@ -38,6 +51,14 @@ class KubernetesDriver(Driver, AccessCapability, UsageCapability):
             raise Unauthorized("the site has no kubeconfig among its credentials")
         return Api(kubeconfig)
 
+    @property
+    def _egress_cidrs(self) -> tuple[str, ...]:
+        return tuple(map(str, self.connection.options.get("egress_cidrs") or ()))
+
+    @cached_property
+    def _memory(self) -> changes.Memory:
+        return changes.Memory()
+
     def probe(self) -> Inventory:
         label = self.connection.options.get("pool_label") or names.POOL_LABEL
         return inventory.take(self._api, pool_label=str(label))
@@ -46,8 +67,7 @@ class KubernetesDriver(Driver, AccessCapability, UsageCapability):
         return ensure.STEPS
 
     def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        cidrs = tuple(map(str, self.connection.options.get("egress_cidrs") or ()))
-        return ensure.Ensure(self._api, spec, egress_cidrs=cidrs).run(step)
+        return ensure.Ensure(self._api, spec, egress_cidrs=self._egress_cidrs).run(step)
 
     def release_steps(self) -> tuple[StepSpec, ...]:
         return release.STEPS
@@ -68,3 +88,13 @@ class KubernetesDriver(Driver, AccessCapability, UsageCapability):
 
     def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
         return usage.watch_usage(self._api, cursor, seconds=seconds)
+
+    def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
+        return drift.differences(self._api, spec, egress_cidrs=self._egress_cidrs)
+
+    def site_repair(self) -> tuple[Difference, ...]:
+        return drift.site_repair(self._api)
+
+    def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
+        """Use one driver for window after window: it remembers what it has seen."""
+        return changes.watch_changes(self._api, self._memory, cursor, seconds=seconds)

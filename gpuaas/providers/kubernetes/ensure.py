@@ -3,22 +3,24 @@
 The order is the point: what limits tenants stands, confirmed, before anybody may enter.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuaas.core.errors import NotFound, Permanent, Unauthorized
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec
-from gpuaas.providers.kubernetes import access, guards, manifests, names, namespaces
+from gpuaas.providers.kubernetes import guards, kept, manifests, names, namespaces
 from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.kept import Kept
+from gpuaas.providers.kubernetes.objects import put
 from gpuaas.providers.kubernetes.quantities import quantity
 
 STEPS = (
     StepSpec("namespace", "Create the namespace on its node pool"),
-    StepSpec("quota", "Write the quota"),
+    StepSpec("quota", "Write the quota", safety=True),
     StepSpec("limits", "Set default requests"),
     StepSpec("network", "Close the network to other tenants"),
-    StepSpec("guards", "Check the site's guard rails"),
-    StepSpec("confirm", "Wait until the site enforces the quota"),
+    StepSpec("guards", "Check the site's guard rails", safety=True),
+    StepSpec("confirm", "Wait until the site enforces the quota", safety=True),
     StepSpec("access", "Let the members in"),
 )
 DONE = StepOutcome(done=True)
@@ -50,24 +52,21 @@ class Ensure:
         return steps[step]()
 
     def _namespace(self) -> StepOutcome:
-        self.api.apply(namespaces.COLLECTION, manifests.namespace(self.spec))
+        put(self.api, namespaces.COLLECTION, manifests.namespace(self.spec))
         return StepOutcome(done=True, detail=self.spec.external_name)
 
     def _quota(self) -> StepOutcome:
-        self.api.apply(self._path("resourcequotas"), self._wanted_quota())
+        """One object: a second one would let racing pods through."""
+        self._match(kept.quotas(self.spec, device_classes(self.api)))
         gpus = ", ".join(f"{gpu.count} × {gpu.resource_name}" for gpu in self.spec.gpus) or "no GPUs"
         return StepOutcome(done=True, detail=gpus)
 
     def _limits(self) -> StepOutcome:
-        self.api.apply(self._path("limitranges"), manifests.limit_range(self.spec))
+        self._match(kept.limits(self.spec))
         return DONE
 
     def _network(self) -> StepOutcome:
-        policies = self._path("networkpolicies", "/apis/networking.k8s.io/v1")
-        wanted = manifests.network_policies(self.spec, self.egress_cidrs)
-        for policy in wanted:
-            self.api.apply(policies, policy)
-        self._delete_others(policies, {policy["metadata"]["name"] for policy in wanted})
+        self._match(kept.network(self.spec, self.egress_cidrs))
         return DONE
 
     def _guards(self) -> StepOutcome:
@@ -94,7 +93,8 @@ class Ensure:
         confirmed = self._confirm()
         if not confirmed.done:
             return confirmed
-        access.apply_members(self.api, self.spec)
+        for wanted in reversed(kept.members(self.spec)):  # who left loses the right before the account
+            self._match(wanted)
         return StepOutcome(done=True, detail=f"{len(self.spec.members)} with access")
 
     def _wanted_quota(self) -> Object:
@@ -103,19 +103,26 @@ class Ensure:
     def _path(self, kind: str, group: str = "/api/v1") -> str:
         return f"{group}/namespaces/{self.spec.external_name}/{kind}"
 
-    def _delete_others(self, collection: str, keep: Iterable[str]) -> None:
-        ours = self.api.items(collection, labelSelector=f"{names.WORKSPACE}={self.spec.id}")
-        for name in {item["metadata"]["name"] for item in ours} - set(keep):
-            self.api.delete(f"{collection}/{name}")
+    def _match(self, wanted: Kept) -> None:
+        for body in wanted.objects:
+            put(self.api, wanted.collection, body)
+        for name in wanted.surplus(self.api.items(wanted.collection)):
+            self.api.delete(f"{wanted.collection}/{name}")
 
 
 def install_guards(api: Api) -> None:
     """Idempotent; applying what stands already writes nothing at the site."""
+    for collection, body in site_objects(api):
+        put(api, collection, body)
+
+
+def site_objects(api: Api) -> Iterator[tuple[str, Object]]:
+    """What we keep for the whole site, with the collection of each."""
     for role in guards.cluster_roles():
-        api.apply(guards.CLUSTER_ROLES, role)
+        yield guards.CLUSTER_ROLES, role
     for policy in guards.policies(whoami(api)):
-        api.apply(guards.POLICIES, policy)
-        api.apply(guards.BINDINGS, guards.binding(policy))
+        yield guards.POLICIES, policy
+        yield guards.BINDINGS, guards.binding(policy)
 
 
 def whoami(api: Api) -> str:

@@ -3,8 +3,9 @@
 import uuid
 
 from gpuaas.core.errors import Permanent
+from gpuaas.core.ids import short
 from gpuaas.providers.kubernetes import names
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.client import FIELD_MANAGER, Api, Object
 
 COLLECTION = "/api/v1/namespaces"
 
@@ -24,8 +25,14 @@ def own_namespace(api: Api, name: str, workspace: uuid.UUID) -> Object | None:
 
 
 def is_ours(namespace: Object, workspace: uuid.UUID) -> bool:
-    labels = namespace["metadata"].get("labels") or {}
-    return bool(labels.get(names.WORKSPACE) == str(workspace))
+    """By our label; where somebody has taken it, by the name that has our id in it and the fields that we have set."""
+    metadata = namespace["metadata"]
+    label = (metadata.get("labels") or {}).get(names.WORKSPACE)
+    if label == str(workspace):
+        return True
+    managers = {(e.get("manager"), e.get("operation")) for e in metadata.get("managedFields") or []}
+    named = str(metadata["name"]).startswith(f"gpu-{short(workspace)}-")
+    return named and (FIELD_MANAGER, "Apply") in managers
 
 
 def is_terminating(namespace: Object) -> bool:

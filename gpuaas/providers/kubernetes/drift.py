@@ -1,0 +1,59 @@
+"""What `ensure` would change in a namespace now, and by whom it was changed. Writes nothing.
+
+Bounded: six reads for a workspace without drift, and one dry run for each object that does not look as wanted.
+"""
+
+from gpuaas.providers.base import Difference, WorkspaceSpec
+from gpuaas.providers.kubernetes import kept, manifests, namespaces, objects
+from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.ensure import device_classes, site_objects
+
+MOST = 100  # differences told of one workspace
+
+
+def differences(
+    api: Api, spec: WorkspaceSpec, *, egress_cidrs: tuple[str, ...] = ()
+) -> tuple[Difference, ...]:
+    found = namespaces.own_namespace(api, spec.external_name, spec.id)
+    name = f"Namespace/{spec.external_name}"
+    if found is None:
+        return (Difference(name, "", "present", "missing", step="namespace"),)
+    if namespaces.is_terminating(found):
+        return (Difference(name, "", "present", "being deleted", step="namespace"),)
+    told = objects.compare(
+        api,
+        namespaces.COLLECTION,
+        manifests.namespace(spec),
+        {"kind": "Namespace", **found},
+        step="namespace",
+    )
+    for wanted in kept.everything(spec, device_classes(api), egress_cidrs):
+        told += _of_collection(api, wanted)
+    return tuple(told[:MOST])
+
+
+def _of_collection(api: Api, wanted: kept.Kept) -> list[Difference]:
+    present = {item["metadata"]["name"]: item for item in api.items(wanted.collection)}
+    told: list[Difference] = []
+    for body in wanted.objects:
+        told += objects.compare(
+            api, wanted.collection, body, present.get(body["metadata"]["name"]), step=wanted.step
+        )
+    for name in wanted.surplus(present.values()):
+        by = objects.changed_by({**present[name], "kind": wanted.kind}, ())
+        told.append(Difference(f"{wanted.kind}/{name}", "", "", "present", by, wanted.step))
+    return told
+
+
+def site_repair(api: Api) -> tuple[Difference, ...]:
+    """Applies what we keep for the whole site; what was not as it should be before."""
+    told: list[Difference] = []
+    for collection, body in site_objects(api):
+        before: Object | None = api.find(f"{collection}/{body['metadata']['name']}")
+        after = objects.put(api, collection, body)
+        name = f"{body['kind']}/{body['metadata']['name']}"
+        if before is None:
+            told.append(Difference(name, "", "present", "missing"))
+        elif before["metadata"]["resourceVersion"] != after["metadata"]["resourceVersion"]:
+            told += objects.differences({"kind": body["kind"], **before}, after)
+    return tuple(told)

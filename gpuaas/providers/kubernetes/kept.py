@@ -1,0 +1,88 @@
+"""What we keep in a workspace's namespace, collection by collection: for the steps that write it and for the drift."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gpuaas.providers.base import WorkspaceSpec
+from gpuaas.providers.kubernetes import manifests, names, namespaces
+from gpuaas.providers.kubernetes.client import Object
+
+NETWORK = "/apis/networking.k8s.io/v1"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The objects of one collection that a step of `ensure` writes; sole: nothing else may be in it."""
+
+    step: str
+    collection: str
+    kind: str
+    objects: tuple[Object, ...]
+    workspace: str
+    sole: bool = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(body["metadata"]["name"] for body in self.objects)
+
+    def surplus(self, present: Iterable[Object]) -> list[str]:
+        """Names of what has to go: ours of before, or whatever else is there."""
+        found = [item["metadata"] for item in present]
+        return sorted(
+            each["name"]
+            for each in found
+            if each["name"] not in self.names
+            and (self.sole or (each.get("labels") or {}).get(names.WORKSPACE) == self.workspace)
+        )
+
+
+def quotas(spec: WorkspaceSpec, device_classes: Mapping[str, str]) -> Kept:
+    return _kept(
+        spec, "quota", "resourcequotas", "ResourceQuota", [manifests.quota(spec, device_classes)], sole=True
+    )
+
+
+def limits(spec: WorkspaceSpec) -> Kept:
+    return _kept(spec, "limits", "limitranges", "LimitRange", [manifests.limit_range(spec)])
+
+
+def network(spec: WorkspaceSpec, egress_cidrs: Iterable[str]) -> Kept:
+    policies = manifests.network_policies(spec, egress_cidrs)
+    return _kept(spec, "network", "networkpolicies", "NetworkPolicy", policies, group=NETWORK)
+
+
+def members(spec: WorkspaceSpec) -> tuple[Kept, Kept]:
+    """Accounts, then bindings: who leaves loses the bindings first."""
+    accounts = [manifests.service_account(spec, member) for member in spec.members]
+    bindings = [manifests.role_binding(spec, member) for member in spec.members]
+    return (
+        _kept(spec, "access", "serviceaccounts", "ServiceAccount", accounts),
+        _kept(spec, "access", "rolebindings", "RoleBinding", bindings, group=RBAC),
+    )
+
+
+def everything(
+    spec: WorkspaceSpec, device_classes: Mapping[str, str], egress_cidrs: Iterable[str]
+) -> tuple[Kept, ...]:
+    """In the order of the steps; without the namespace itself."""
+    return (
+        quotas(spec, device_classes),
+        limits(spec),
+        network(spec, egress_cidrs),
+        *members(spec),
+    )
+
+
+def _kept(
+    spec: WorkspaceSpec,
+    step: str,
+    plural: str,
+    kind: str,
+    objects: Iterable[Object],
+    *,
+    group: str = "/api/v1",
+    sole: bool = False,
+) -> Kept:
+    space = f"{group}{namespaces.path(spec.external_name).removeprefix('/api/v1')}"
+    return Kept(step, f"{space}/{plural}", kind, tuple(objects), str(spec.id), sole)
