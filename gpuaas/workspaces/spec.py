@@ -5,7 +5,7 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from gpuaas.catalog.models import Flavor, GpuPool
@@ -13,7 +13,7 @@ from gpuaas.core.ids import short
 from gpuaas.providers.base import GpuAmount, Member, Placement, Tuning, WorkspaceRef, WorkspaceSpec
 from gpuaas.workspaces.holdings import storage_held
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.states import AccessRole
+from gpuaas.workspaces.states import AccessRole, WorkspaceState
 from tenants.models import OrganizationMembership, Project, ProjectMembership, User
 from tenants.roles import ORGANIZATION_PERMISSIONS, PLATFORM_PERMISSIONS, PROJECT_PERMISSIONS, Permission
 
@@ -28,11 +28,31 @@ def ref_of(workspace: Workspace) -> WorkspaceRef:
     return WorkspaceRef(id=workspace.pk, external_name=workspace.external_name)
 
 
+def is_asleep(workspace: Workspace) -> bool:
+    """Whether nothing of it may run now; a resumption that failed leaves it asleep."""
+    falling = {WorkspaceState.SUSPENDING, WorkspaceState.SUSPENDED}
+    woken_in_vain = workspace.state == WorkspaceState.FAILED and workspace.suspended_at is not None
+    return workspace.state in falling or woken_in_vain
+
+
+def _put_to_sleep(spec: WorkspaceSpec) -> WorkspaceSpec:
+    """Nothing of what runs; the GPUs stay named, each with none, so that the namespace stays on its nodes."""
+    return replace(
+        spec,
+        gpus=tuple(replace(gpu, count=0) for gpu in spec.gpus),
+        vcpus=0,
+        memory_gib=0,
+        tuning=replace(spec.tuning, hugepages=dict.fromkeys(spec.tuning.hugepages, 0)),
+        suspended=True,
+    )
+
+
 def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
     """What is wanted now, or (confirmed) what the site confirmed last. Needs `project__organization`; 7 queries."""
+    asleep = is_asleep(workspace)
     rows = workspace.flavors.select_related("flavor__pool").order_by("flavor__slug")
-    items = [(row.flavor, row.confirmed if confirmed else row.count) for row in rows]
-    return WorkspaceSpec(
+    items = [(row.flavor, row.confirmed if confirmed and not asleep else row.count) for row in rows]
+    spec = WorkspaceSpec(
         id=workspace.pk,
         external_name=workspace.external_name,
         project_slug=workspace.project.slug,
@@ -45,6 +65,7 @@ def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
         placement=Placement(workspace.placement),
         **_gpus(workspace, items),
     )
+    return _put_to_sleep(spec) if asleep else spec
 
 
 def _gpus(workspace: Workspace, items: Items) -> dict[str, Any]:

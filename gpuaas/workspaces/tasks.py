@@ -12,6 +12,7 @@ from gpuaas.workspaces.reconcile import run
 from gpuaas.workspaces.states import WorkspaceState
 
 SWEEP_LIMIT = 200
+KEPT = (WorkspaceState.READY, WorkspaceState.SUSPENDED)
 
 
 @shared_task(name="workspaces.reconcile")
@@ -32,7 +33,7 @@ def sweep() -> int:
 def members_sync(project_id: str) -> int:
     """Poked when a role in the project changed: access at the site follows at once, not at the next periodic look."""
     moment = clock.now()
-    rows = Workspace.objects.filter(project=uuid.UUID(project_id), state=WorkspaceState.READY)
+    rows = Workspace.objects.filter(project=uuid.UUID(project_id), state__in=KEPT)
     rows.update(due_at=moment)
     found = list(rows.values_list("pk", flat=True))
     for workspace_id in found:

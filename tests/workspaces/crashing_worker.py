@@ -48,7 +48,7 @@ class Boundaries:
 def bounded(driver: type[Driver], after: int) -> Iterator[None]:
     """For the forked process alone, which never returns to the test: nothing is put back."""
     boundaries = Boundaries(after)
-    for verb in ("ensure", "release", "observe"):
+    for verb in ("ensure", "release", "suspend", "resume", "observe"):
         setattr(driver, verb, boundaries.around(getattr(driver, verb)))
     for name in ("claim", "apply"):
         setattr(leases, name, boundaries.around(getattr(leases, name)))

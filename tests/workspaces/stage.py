@@ -11,7 +11,7 @@ from tenants.actors import Actor
 from tenants.models import Project
 from tests.factories.quotas import limits_give
 
-RESTING = {"ready", "failed", "deleted"}
+RESTING = {"ready", "suspended", "failed", "deleted"}
 
 
 def fast(site: Site) -> None:

@@ -8,8 +8,15 @@ import pytest
 from gpuaas.catalog.models import Site
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.models import SandboxNamespace
+from gpuaas.providers.sandbox.pods import pod_create
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.services import workspace_delete, workspace_request, workspace_resize
+from gpuaas.workspaces.services import (
+    workspace_delete,
+    workspace_request,
+    workspace_resize,
+    workspace_resume,
+    workspace_suspend,
+)
 from quotas.models import Limit, SiteCapacity
 from tenants.actors import Actor
 from tenants.models import Project
@@ -92,6 +99,37 @@ def test_a_resize_survives_a_kill_anywhere(as_alice: Actor, project: Project, si
         assert row.holdings.filter(meter="gpu_held", ended_at=None).count() == 1
 
     assert until_it_survives(prepare, check) > 30
+
+
+def test_sleep_and_waking_survive_a_kill_anywhere(as_alice: Actor, project: Project, site: Site) -> None:
+    """One workspace, killed at each boundary of its suspension and of its resumption in turn."""
+    workspace = ready(as_alice, project, site)
+    pod_create(site.pk, workspace.external_name, "train", 1, owner="Job/train")
+    turn = itertools.cycle([workspace_suspend, workspace_resume])
+
+    def check(row: Workspace) -> None:
+        assert not row.operations.filter(finished_at=None).exists()
+        room = SandboxNamespace.objects.get(owner=row.pk)
+        if row.state == "ready":
+            whole(row, 2)
+            assert list(room.pods.values_list("name", "finished_at")) == [("train", None)]
+            assert used(project) == 2
+            return
+        assert (row.state, room.suspended, used(project)) == ("suspended", True, 0)
+        assert not room.pods.exists()
+        assert not row.holdings.filter(ended_at=None).exclude(meter="storage_held").exists()
+
+    for number in itertools.count(1):
+        survived = 0
+        for change in (next(turn), next(turn)):
+            workspace.refresh_from_db()
+            killed = killed_at(SandboxDriver, change(actor=as_alice, workspace=workspace), number)
+            check(settle(workspace))
+            counters_must_match()
+            survived += not killed
+        if survived == 2:
+            break
+    assert number > 30
 
 
 def test_deletion_survives_a_kill_anywhere(as_alice: Actor, project: Project, site: Site) -> None:

@@ -20,12 +20,23 @@ from gpuaas.workspaces.reconcile.plan import (
     ReleaseStep,
     Rest,
     Restart,
+    ResumeStep,
+    StepAction,
+    SuspendStep,
     plan,
 )
 from gpuaas.workspaces.states import LIVE, MACHINE, WorkspaceState
 
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 S = WorkspaceState
+STEPS: dict[WorkspaceState, type[StepAction]] = {
+    S.REQUESTED: EnsureStep,
+    S.PROVISIONING: EnsureStep,
+    S.RESIZING: EnsureStep,
+    S.SUSPENDING: SuspendStep,
+    S.RESUMING: ResumeStep,
+    S.DELETING: ReleaseStep,
+}
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 AMOUNTS = st.dictionaries(st.sampled_from(["nvidia.com/gpu", "cpu"]), st.integers(0, 3))
 DESIRED = st.builds(
     Desired,
@@ -52,19 +63,19 @@ def test_there_is_always_something_to_do_and_always_the_same(
 @given(DESIRED, OBSERVED)
 def test_pending_steps_come_once_each_in_order(desired: Desired, observed: Observed | None) -> None:
     actions = plan(desired, observed, NOW)
-    kind = ReleaseStep if desired.state == S.DELETING else EnsureStep
-    keys = tuple(action.key for action in actions if isinstance(action, EnsureStep | ReleaseStep))
+    steps = [action for action in actions if isinstance(action, StepAction)]
 
-    if desired.state in {S.REQUESTED, S.PROVISIONING, S.RESIZING, S.DELETING}:
-        assert keys == desired.pending
-        assert all(isinstance(a, kind) for a in actions if isinstance(a, EnsureStep | ReleaseStep))
+    if desired.state in STEPS:
+        assert tuple(step.key for step in steps) == desired.pending
+        assert {type(step) for step in steps} <= {STEPS[desired.state]}
     else:
-        assert keys == ()
+        assert steps == []
 
 
 @given(DESIRED, OBSERVED)
-def test_ready_is_said_only_when_the_site_shows_it(desired: Desired, observed: Observed | None) -> None:
-    if Finish(S.READY) not in plan(desired, observed, NOW):
+def test_an_end_is_said_only_when_the_site_shows_it(desired: Desired, observed: Observed | None) -> None:
+    actions = plan(desired, observed, NOW)
+    if Finish(S.READY) not in actions and Finish(S.SUSPENDED) not in actions:
         return
     assert desired.pending == ()
     assert observed is not None
@@ -93,8 +104,15 @@ def test_nothing_is_made_for_what_is_going_or_gone(desired: Desired, observed: O
 
 
 @given(DESIRED, OBSERVED)
-def test_a_ready_one_is_healed_exactly_when_it_differs(desired: Desired, observed: Observed | None) -> None:
-    if desired.state != S.READY or observed is None:
+def test_what_falls_asleep_never_fails(desired: Desired, observed: Observed | None) -> None:
+    """Like a deletion: nobody could do anything about it but try again."""
+    if desired.state == S.SUSPENDING:
+        assert not any(isinstance(action, Restart) for action in plan(desired, observed, NOW))
+
+
+@given(DESIRED, OBSERVED)
+def test_what_is_kept_is_healed_exactly_when_it_differs(desired: Desired, observed: Observed | None) -> None:
+    if desired.state not in {S.READY, S.SUSPENDED} or observed is None:
         return
     same = (
         observed.exists
@@ -120,9 +138,10 @@ class PerfectSite:
         match action:
             case Begin():
                 self.wish = replace(self.wish, state=S.PROVISIONING)
-            case EnsureStep(key=key) | ReleaseStep(key=key):
-                self.wish = replace(self.wish, pending=tuple(k for k in self.wish.pending if k != key))
-                making = isinstance(action, EnsureStep)
+            case EnsureStep() | ReleaseStep() | SuspendStep() | ResumeStep():
+                pending = tuple(key for key in self.wish.pending if key != action.key)
+                self.wish = replace(self.wish, pending=pending)
+                making = not isinstance(action, ReleaseStep)
                 self.site = Observed(exists=making, hard=self.wish.hard if making else {})
             case Observe():
                 self.observed = self.site
@@ -140,8 +159,9 @@ class PerfectSite:
                 self.site, self.observed = Observed(exists=False), None
             case Finish(state=state):
                 self.wish = replace(self.wish, state=state, ensured=self.wish.digest)
-                self.site = self.site if state == S.READY else Observed(exists=False)
-                self.observed = self.observed if state == S.READY else None
+                kept = state != S.DELETED
+                self.site = self.site if kept else Observed(exists=False)
+                self.observed = self.observed if kept else None
 
 
 @given(DESIRED)
@@ -155,6 +175,6 @@ def test_a_site_that_does_as_told_brings_every_plan_to_rest(desired: Desired) ->
     else:
         raise AssertionError(f"never at rest: {world.wish}")
 
-    assert world.wish.state in {S.READY, S.FAILED, S.DELETED}
-    kept = world.wish.state == S.READY or (world.wish.state == S.FAILED and desired.was_ready)
+    assert world.wish.state in {S.READY, S.SUSPENDED, S.FAILED, S.DELETED}
+    kept = world.wish.state in {S.READY, S.SUSPENDED} or (world.wish.state == S.FAILED and desired.was_ready)
     assert (action.until is not None) == kept

@@ -23,6 +23,7 @@ from gpuaas.providers.base import (
     ObservedWorkspace,
     StepOutcome,
     StepSpec,
+    SuspendCapability,
     UsageCapability,
     UsageEvent,
     WorkspaceRef,
@@ -39,12 +40,13 @@ from gpuaas.providers.sandbox.models import (
 )
 from gpuaas.providers.sandbox.pods import pods_end
 from gpuaas.providers.sandbox.simulation import advance, consumer_of
+from gpuaas.providers.sandbox.suspend import pods_stop, workloads_restore, workloads_scale_away
 from gpuaas.providers.sandbox.watch import usage_stream
 
 DONE = StepOutcome(done=True)
 
 
-class SandboxDriver(Driver, AccessCapability, UsageCapability):
+class SandboxDriver(Driver, AccessCapability, SuspendCapability, UsageCapability):
     name = "sandbox"
 
     def probe(self) -> Inventory:
@@ -99,6 +101,38 @@ class SandboxDriver(Driver, AccessCapability, UsageCapability):
             advance(site, now=clock.now())
             room = _namespace(site, ref)
             return do[step](site, room) if room is not None else DONE
+
+    def suspend_steps(self) -> tuple[StepSpec, ...]:
+        return (
+            StepSpec("quota", "Set the quota to nothing"),
+            StepSpec("confirmed", "Wait until the site enforces the quota"),
+            StepSpec("workloads", "Scale the workloads away"),
+            StepSpec("pods", "Wait until nothing runs"),
+        )
+
+    def suspend(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        do: dict[str, Callable[[SandboxSite, WorkspaceSpec, SandboxNamespace], StepOutcome]] = {
+            "quota": lambda site, spec, _: _ensure_quota(site, spec),
+            "confirmed": lambda site, spec, _: _ensure_confirmed(site, spec),
+            "workloads": lambda _, __, room: workloads_scale_away(room),
+            "pods": lambda site, _, room: pods_stop(site, room),
+        }
+        if step not in do:
+            raise Permanent(f"the driver has no step {step!r}")
+        with call(self.connection, f"suspend:{step}"), site_write(self.connection.site_id) as site:
+            advance(site, now=clock.now())
+            room = _namespace(site, WorkspaceRef(spec.id, spec.external_name))
+            return do[step](site, spec, room) if room is not None and room.gone_at is None else DONE
+
+    def resume_steps(self) -> tuple[StepSpec, ...]:
+        return (*self.ensure_steps(), StepSpec("workloads", "Start again what ran"))
+
+    def resume(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        if step != "workloads":
+            return self.ensure(spec, step)
+        with call(self.connection, "resume:workloads"), site_write(self.connection.site_id) as site:
+            advance(site, now=clock.now())
+            return workloads_restore(site, _living(site, spec))
 
     def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
         with call(self.connection, "observe"):
@@ -234,6 +268,7 @@ def _ensure_quota(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
     room = _living(site, spec)
     wanted, selectors = _wanted(spec)
     changed = dict(room.quotas.values_list("resource", "wanted")) != wanted or room.selectors != selectors
+    changed = changed or room.suspended != spec.suspended
     if changed:
         room.quotas.exclude(resource__in=wanted).delete()
         used = _counted(room)
@@ -246,9 +281,9 @@ def _ensure_quota(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
             unique_fields=["namespace", "resource"],
             update_fields=["wanted", "used"],
         )
-        room.selectors = selectors
+        room.selectors, room.suspended = selectors, spec.suspended
         room.confirm_at = clock.now() + timedelta(milliseconds=site.confirm_ms)
-        room.save(update_fields=["selectors", "confirm_at"])
+        room.save(update_fields=["selectors", "suspended", "confirm_at"])
         advance(site, now=clock.now())
     bought = ", ".join(f"{gpu.count} {gpu.resource_name}" for gpu in spec.gpus)
     return StepOutcome(done=True, detail=f"hard limit: {bought or 'no GPUs'}")

@@ -58,6 +58,7 @@ class SandboxNamespace(models.Model):
     """owner = the workspace it was made for; null = somebody else's, never to be touched.
 
     selectors: GPU resource → node labels that its pods are pinned to. gone_at is set while it goes away.
+    suspended: no pod is admitted; `scaled_away` holds the pods of workloads that come back.
     """
 
     site = models.ForeignKey(SandboxSite, on_delete=models.CASCADE, related_name="namespaces")
@@ -67,6 +68,8 @@ class SandboxNamespace(models.Model):
     selectors = models.JSONField(default=dict, blank=True)
     limits = models.JSONField(default=dict, blank=True)
     isolated = models.BooleanField(default=False)
+    suspended = models.BooleanField(default=False)
+    scaled_away = models.JSONField(default=list, blank=True)
     confirm_at = models.DateTimeField(null=True)
     gone_at = models.DateTimeField(null=True)
 
@@ -129,6 +132,7 @@ class SandboxPod(models.Model):
     site = models.ForeignKey(SandboxSite, on_delete=models.CASCADE, related_name="pods")
     namespace = models.ForeignKey(SandboxNamespace, on_delete=models.CASCADE, related_name="pods")
     name = models.CharField(max_length=63)
+    owner = models.CharField(max_length=100, blank=True)  # "Job/train"; "" for one made by hand
     resource_name = models.CharField(max_length=150, blank=True)
     gpus = models.PositiveIntegerField(default=0)
     vcpus = models.PositiveIntegerField(default=0)

@@ -33,10 +33,12 @@ def pod_create(
     resource_name: str = "",
     vcpus: int = 1,
     memory_gib: int = 1,
+    owner: str = "",
     token: str = "",
 ) -> SandboxPod:
     """Raises QuotaRefused where the namespace's quota is spent. `resource_name` "" = the GPU that was bought; with
-    `token` the pod is created with that credential's rights."""
+    `token` the pod is created with that credential's rights. `owner` ("Job/train") = it comes back after a suspension.
+    """
     _asked_check(name, gpus, vcpus, memory_gib, run_seconds or 0)
     with site_write(site_id) as site:
         refuse_where_down(site)
@@ -46,22 +48,32 @@ def pod_create(
         if room.pods.filter(name=name).exists():
             raise Conflict(f'pods "{name}" already exists')
         pod = SandboxPod(
-            site=site,
-            namespace=room,
             name=name,
+            owner=owner,
             gpus=gpus,
             vcpus=vcpus,
             memory_gib=memory_gib,
             run_seconds=run_seconds,
-            created_at=now,
         )
         pod.resource_name = (resource_name or _bought(room)) if gpus else ""
-        _charge(room, pod)
-        pod.save(force_insert=True)
-        event_add(site, pod, at=now)
+        pod_admit(site, room, pod)
         advance(site, now=now)
     pod.refresh_from_db()
     return pod
+
+
+def pod_admit(site: SandboxSite, room: SandboxNamespace, pod: SandboxPod) -> None:
+    """Charge it to the quota and write it down; the caller is the site's writer."""
+    if room.suspended:
+        raise QuotaRefused(
+            f'pods "{pod.name}" is forbidden: exceeded quota: {room.name}, requested: pods=1, used: pods=0, '
+            "limited: pods=0",
+            detail={"resource": "pods", "asked": 1, "used": 0, "limit": 0},
+        )
+    pod.site, pod.namespace, pod.created_at = site, room, clock.now()
+    _charge(room, pod)
+    pod.save(force_insert=True)
+    event_add(site, pod, at=pod.created_at)
 
 
 def pod_delete(site_id: uuid.UUID, namespace: str, name: str, *, token: str = "") -> None:

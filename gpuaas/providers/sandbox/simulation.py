@@ -134,6 +134,7 @@ def consumer_of(pod: SandboxPod) -> ObservedConsumer:
         started_at=pod.scheduled_at,
         ended_at=pod.finished_at,
         waiting_for=pod.waiting_for,
+        owner=pod.owner,
     )
 
 

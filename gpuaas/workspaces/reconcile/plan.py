@@ -4,7 +4,7 @@ The runner performs the first action, reads everything anew and asks again; so a
 changed wish only changes the next answer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -19,8 +19,8 @@ CHANGED = "members or pools have changed"
 class Desired:
     """`pending`: keys of the open operation's steps that are not done, in order. `hard`: what the site must enforce.
 
-    `digest` names the present spec, `ensured` the one that the site last confirmed as a whole; while it is made or
-    resized, the one that all steps of the operation worked from.
+    `digest` names the present spec, `ensured` the one that the site last confirmed as a whole; while an operation is
+    open, the one that all steps of the operation worked from.
     """
 
     state: WorkspaceState
@@ -53,6 +53,16 @@ class EnsureStep:
 
 @dataclass(frozen=True)
 class ReleaseStep:
+    key: str
+
+
+@dataclass(frozen=True)
+class SuspendStep:
+    key: str
+
+
+@dataclass(frozen=True)
+class ResumeStep:
     key: str
 
 
@@ -99,7 +109,8 @@ class Rest:
     until: datetime | None
 
 
-Action = Begin | EnsureStep | ReleaseStep | Observe | Restart | Wait | Finish | Heal | CleanUp | Rest
+StepAction = EnsureStep | ReleaseStep | SuspendStep | ResumeStep
+Action = Begin | StepAction | Observe | Restart | Wait | Finish | Heal | CleanUp | Rest
 
 S = WorkspaceState
 
@@ -108,9 +119,25 @@ def plan(desired: Desired, observed: Observed | None, now: datetime) -> tuple[Ac
     """Never empty. Everything after an Observe depends on what it will find, so an Observe comes last."""
     match desired.state:
         case S.REQUESTED:
-            return (Begin(), *_making(desired))
+            return (Begin(), *_steps(desired, EnsureStep))
         case S.PROVISIONING | S.RESIZING:
-            return _making(desired) if desired.pending or observed is None else _closing(desired, observed)
+            return (
+                _steps(desired, EnsureStep)
+                if desired.pending or observed is None
+                else _closing(desired, observed)
+            )
+        case S.SUSPENDING:
+            return (
+                _steps(desired, SuspendStep)
+                if desired.pending or observed is None
+                else _asleep(desired, observed)
+            )
+        case S.RESUMING:
+            return (
+                _steps(desired, ResumeStep)
+                if desired.pending or observed is None
+                else _closing(desired, observed)
+            )
         case S.DELETING:
             return (*(ReleaseStep(key) for key in desired.pending), Finish(S.DELETED))
         case S.DELETED:
@@ -139,8 +166,8 @@ def surplus(desired: Desired, observed: Observed) -> str:
     return ""
 
 
-def _making(desired: Desired) -> tuple[Action, ...]:
-    return (*(EnsureStep(key) for key in desired.pending), Observe())
+def _steps(desired: Desired, step: Callable[[str], StepAction]) -> tuple[Action, ...]:
+    return (*(step(key) for key in desired.pending), Observe())
 
 
 def _closing(desired: Desired, observed: Observed) -> tuple[Action, ...]:
@@ -154,8 +181,18 @@ def _closing(desired: Desired, observed: Observed) -> tuple[Action, ...]:
     return (Finish(S.READY),)
 
 
+def _asleep(desired: Desired, observed: Observed) -> tuple[Action, ...]:
+    """Like a deletion it never gives up: what differs is set anew and waited for."""
+    reason = drift(desired, observed)
+    if (reason or desired.digest != desired.ensured) and not observed.healed:
+        return (Heal(reason or CHANGED), Observe())
+    if reason := reason or surplus(desired, observed):
+        return (Wait(reason),)
+    return (Finish(S.SUSPENDED),)
+
+
 def _keeping(desired: Desired, observed: Observed | None, now: datetime) -> tuple[Action, ...]:
-    """Ready, or a failed resize, which is kept as it was confirmed. A creation that failed rests."""
+    """Ready, suspended, or a failed resize or resumption, which is kept as it was. A creation that failed rests."""
     if desired.state == S.FAILED and not desired.was_ready:
         return (Rest(None),)
     if observed is None:

@@ -13,11 +13,11 @@ from gpuaas.core.conditions import Status, condition_set
 from gpuaas.core.errors import Conflict
 from gpuaas.providers.base import ObservedWorkspace
 from gpuaas.workspaces.amounts import amounts_of
-from gpuaas.workspaces.holdings import holdings_end, holdings_set
+from gpuaas.workspaces.holdings import holdings_end, holdings_set, storage_held
 from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
 from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost
 from gpuaas.workspaces.reconcile.plan import LEFTOVERS_AFTER
-from gpuaas.workspaces.services.rows import ADMISSION_STEP, HOLDER, workspace_announce
+from gpuaas.workspaces.services.rows import ADMISSION_STEP, HOLDER, SUSPENDED, workspace_announce
 from gpuaas.workspaces.states import MACHINE, StepState, WorkspaceState
 from quotas.services import reservation_release, reservation_shrink
 
@@ -25,7 +25,7 @@ REACHABLE = "Reachable"
 PROGRESSING = "Progressing"
 QUOTA = "QuotaInSync"
 ACCESS = "AccessGranted"
-CONSUMERS_STEP = "pods"  # drivers' release step after which nothing of the workspace runs
+CONSUMERS_STEP = "pods"  # drivers' step of release and suspend after which nothing of the workspace runs
 ACCESS_STEP = "access"
 PORTAL = "portal"
 
@@ -96,6 +96,9 @@ def step_done(job: Job, step: Step, detail: str) -> None:
         Workspace.objects.filter(pk=row.pk).update(attempts=0)
         if row.state == WorkspaceState.DELETING:
             _release_step_done(row, step, moment)
+        elif row.state == WorkspaceState.SUSPENDING:
+            if step.key == CONSUMERS_STEP:
+                holdings_set(workspace=row, items=(), storage_gib=storage_held(row), at=moment)
         else:
             _digest_note(job, step)
         conditions_write(row, reachable(), drop=(PROGRESSING,))
@@ -208,7 +211,7 @@ def finish_ready(job: Job) -> None:
         items = [(item.flavor, item.count) for item in row.flavors.select_related("flavor__pool__gpu_type")]
         row.flavors.update(confirmed=F("count"))
         holdings_set(workspace=row, items=items, storage_gib=row.storage_gib, at=moment)
-        conditions_write(row, reachable(), quota_in_sync(), _access(job), drop=(PROGRESSING,))
+        conditions_write(row, reachable(), quota_in_sync(), _access(job), drop=(PROGRESSING, SUSPENDED))
         MACHINE.transition(
             row,
             to=WorkspaceState.READY,
@@ -216,10 +219,32 @@ def finish_ready(job: Job) -> None:
             actor=PORTAL,
             ready_at=row.ready_at or moment,
             ensured_digest=digest,
+            suspended_at=None,
             failure="",
             attempts=0,
         )
         amounts = amounts_of(items, storage_gib=row.storage_gib)
+        reservation_shrink(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts)
+        workspace_announce(row)
+
+
+def finish_suspended(job: Job) -> None:
+    """Nothing runs and nothing may be started: all but the storage is given back."""
+    moment = clock.now()
+    with guarded(job) as row:
+        _operation_end(job, moment, succeeded=True)
+        row.flavors.update(confirmed=0)
+        holdings_set(workspace=row, items=(), storage_gib=row.storage_gib, at=moment)
+        conditions_write(row, reachable(), quota_in_sync(), _access(job), drop=(PROGRESSING,))
+        MACHINE.transition(
+            row,
+            to=WorkspaceState.SUSPENDED,
+            history=WorkspaceTransition,
+            actor=PORTAL,
+            ensured_digest=job.digest,
+            attempts=0,
+        )
+        amounts = amounts_of((), storage_gib=row.storage_gib)
         reservation_shrink(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts)
         workspace_announce(row)
 
@@ -231,7 +256,7 @@ def finish_deleted(job: Job) -> None:
         _operation_end(job, moment, succeeded=True)
         holdings_end(workspace=row, at=moment)
         row.flavors.update(confirmed=0)
-        conditions_write(row, reachable(), drop=(PROGRESSING, QUOTA, "LeaseEnding"))
+        conditions_write(row, reachable(), drop=(PROGRESSING, QUOTA, SUSPENDED, "LeaseEnding"))
         MACHINE.transition(
             row,
             to=WorkspaceState.DELETED,
@@ -254,7 +279,7 @@ def observation(job: Job, seen: ObservedWorkspace, *, in_sync: str) -> None:
         row.observed = {**facts, "at": clock.now().isoformat()}
         row.save(update_fields=["observed"])
         changes = [reachable(), quota_in_sync(in_sync)]
-        if row.state == WorkspaceState.READY:
+        if row.state in {WorkspaceState.READY, WorkspaceState.SUSPENDED}:
             changes.append(_access(job))
         news = conditions_write(row, *changes)
         if news or old != facts:

@@ -11,7 +11,7 @@ from gpuaas.core.backoff import CAP_SECONDS, delay
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
 from gpuaas.core.queue import poke
-from gpuaas.providers.base import Driver
+from gpuaas.providers.base import Driver, StepOutcome, SuspendCapability
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import record
 from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost, is_due, job_load
@@ -29,6 +29,9 @@ from gpuaas.workspaces.reconcile.plan import (
     ReleaseStep,
     Rest,
     Restart,
+    ResumeStep,
+    StepAction,
+    SuspendStep,
     Wait,
     drift,
     plan,
@@ -102,7 +105,7 @@ class Visit:
         match action:
             case Begin():
                 record.begin(job)
-            case EnsureStep() | ReleaseStep():
+            case EnsureStep() | ReleaseStep() | SuspendStep() | ResumeStep():
                 return self._step(job, action)
             case Observe():
                 self._observe(job)
@@ -112,6 +115,8 @@ class Visit:
                 return self._clean_up(job)
             case Finish(state=WorkspaceState.READY):
                 record.finish_ready(job)
+            case Finish(state=WorkspaceState.SUSPENDED):
+                record.finish_suspended(job)
             case _:
                 self._leave(job, action)
                 return False
@@ -137,15 +142,11 @@ class Visit:
         self._opened = self._opened or driver_of(job.row.site)
         return self._opened
 
-    def _step(self, job: Job, action: EnsureStep | ReleaseStep) -> bool:
+    def _step(self, job: Job, action: StepAction) -> bool:
         step = job.step(action.key)
         self.observed = None
         record.step_started(job, step)
-        driver = self._driver(job)
-        if isinstance(action, EnsureStep):
-            outcome = driver.ensure(job.spec, action.key)
-        else:
-            outcome = driver.release(ref_of(job.row), action.key)
+        outcome = step_perform(self._driver(job), job, action)
         if outcome.done:
             record.step_done(job, step, outcome.detail)
         else:
@@ -190,17 +191,28 @@ class Visit:
         return False
 
 
+def step_perform(driver: Driver, job: Job, action: StepAction) -> StepOutcome:
+    match action:
+        case EnsureStep(key=key):
+            return driver.ensure(job.spec, key)
+        case ReleaseStep(key=key):
+            return driver.release(ref_of(job.row), key)
+    if not isinstance(driver, SuspendCapability):
+        raise Permanent(f"the site {job.row.site.slug} cannot put a workspace to sleep")
+    return (driver.suspend if isinstance(action, SuspendStep) else driver.resume)(job.spec, action.key)
+
+
 def refuse(job: Job, action: Action, error: GpuaasError) -> None:
     """A call did not work: come back later, begin the steps anew, or give up; always saying so."""
     attempt = job.row.attempts + 1
     due_at = clock.now() + timedelta(seconds=delay(attempt))
-    step = job.step(action.key) if isinstance(action, EnsureStep | ReleaseStep) else None
+    step = job.step(action.key) if isinstance(action, StepAction) else None
     if isinstance(error, Unavailable | Unauthorized):
         retry = clock.now() + timedelta(seconds=min(getattr(error, "retry_after", 0), CAP_SECONDS))
         record.later(job, _unreachable(error), due_at=max(due_at, retry), step=step)
         return
     tried = step.refusals + 1 if step is not None else 0
-    if isinstance(action, EnsureStep) and step is not None and tried >= REFUSALS_MAX:
+    if isinstance(action, EnsureStep | ResumeStep) and step is not None and tried >= REFUSALS_MAX:
         record.give_up(job, step, error.message)
         return
     if isinstance(error, NotFound) and step is not None:

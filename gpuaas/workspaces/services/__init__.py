@@ -10,6 +10,7 @@ from gpuaas.workspaces.services.changes import (
 from gpuaas.workspaces.services.look import workspace_look
 from gpuaas.workspaces.services.members import member_remove, member_set
 from gpuaas.workspaces.services.request import workspace_request
+from gpuaas.workspaces.services.suspend import workspace_resume, workspace_suspend
 
 __all__ = [
     "kubeconfig_issue",
@@ -20,5 +21,7 @@ __all__ = [
     "workspace_look",
     "workspace_request",
     "workspace_resize",
+    "workspace_resume",
     "workspace_retry",
+    "workspace_suspend",
 ]

@@ -17,6 +17,14 @@ from tenants.roles import Permission
 LIFETIME_MIN = timedelta(minutes=10)  # the least that Kubernetes' TokenRequest gives
 LIFETIME_MAX = timedelta(hours=24)
 LIFETIME_DEFAULT = timedelta(hours=8)
+# members stay in while nothing runs: their data is there
+ENTERED = (
+    WorkspaceState.READY,
+    WorkspaceState.RESIZING,
+    WorkspaceState.SUSPENDING,
+    WorkspaceState.SUSPENDED,
+    WorkspaceState.RESUMING,
+)
 
 
 def kubeconfig_issue(*, actor: Actor, workspace: Workspace, lifetime: timedelta = LIFETIME_DEFAULT) -> Access:
@@ -26,8 +34,7 @@ def kubeconfig_issue(*, actor: Actor, workspace: Workspace, lifetime: timedelta 
     if not LIFETIME_MIN <= lifetime <= LIFETIME_MAX:
         raise Invalid.field("lifetime", "a kubeconfig lives from 10 minutes to 24 hours")
     workspace.refresh_from_db(fields=["state", "ready_at", "version"])
-    states = [WorkspaceState.READY, WorkspaceState.RESIZING]
-    state_require(workspace, *states, *([WorkspaceState.FAILED] if workspace.ready_at else []))
+    state_require(workspace, *ENTERED, *([WorkspaceState.FAILED] if workspace.ready_at else []))
     member = _member(actor, workspace)
     driver = driver_of(workspace.site)
     if not isinstance(driver, AccessCapability):

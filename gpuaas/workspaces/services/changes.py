@@ -9,11 +9,12 @@ from django.db import transaction
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.workspaces.amounts import amounts_of, words_of
-from gpuaas.workspaces.models import Workspace, WorkspaceFlavor, WorkspaceTransition
+from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
 from gpuaas.workspaces.selectors import workspace_require
 from gpuaas.workspaces.services.rows import (
     HOLDER,
-    operation_start,
+    operation_begin,
+    operation_end,
     state_require,
     workspace_announce,
     workspace_lock,
@@ -26,19 +27,13 @@ from gpuaas.workspaces.services.validation import (
     lease_validate,
     storage_validate,
 )
-from gpuaas.workspaces.site import driver_of
-from gpuaas.workspaces.states import LIVE, MACHINE, OperationKind, WorkspaceState
+from gpuaas.workspaces.states import LIVE, WorkspaceState
 from quotas.services import reservation_grow
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
 
 LEASE_ENDING = "LeaseEnding"
-KINDS = {
-    WorkspaceState.PROVISIONING: OperationKind.CREATE,
-    WorkspaceState.RESIZING: OperationKind.RESIZE,
-    WorkspaceState.DELETING: OperationKind.DELETE,
-}
 
 
 @transaction.atomic
@@ -59,6 +54,8 @@ def workspace_resize(
     state_require(row, WorkspaceState.READY, WorkspaceState.FAILED)
     if row.ready_at is None:
         raise Conflict("this workspace was never ready: retry or delete it", detail={"state": row.state})
+    if row.suspended_at is not None:
+        raise Conflict("this workspace is asleep: resume it first", detail={"state": row.state})
     old = {item.flavor: item.count for item in row.flavors.select_related("flavor__pool") if item.count}
     storage = row.storage_gib if storage_gib is None else storage_validate(storage_gib)
     wanted = items_resolve(items, held=held_by(row), storage_gib=storage)
@@ -67,7 +64,7 @@ def workspace_resize(
     before = _sizes(list(old.items()), row.storage_gib)
     _counts_write(row, wanted)
     words = words_of(wanted, storage_gib=storage)
-    _begin(
+    operation_begin(
         row,
         actor,
         WorkspaceState.RESIZING,
@@ -90,41 +87,6 @@ def _sizes(items: Sequence[FlavorItem], storage_gib: int) -> dict[str, Any]:
     return {"items": {flavor.slug: count for flavor, count in items}, "storage_gib": storage_gib}
 
 
-def _begin(
-    row: Workspace,
-    actor: Actor,
-    state: WorkspaceState,
-    *,
-    summary: str = "",
-    admission: str = "",
-    reason: str = "",
-    **changes: Any,
-) -> None:
-    """Move the row to `state`, due at once, with the operation whose steps lead out of it."""
-    moment = clock.now()
-    MACHINE.transition(
-        row,
-        to=state,
-        history=WorkspaceTransition,
-        actor=actor.name,
-        reason=reason,
-        due_at=moment,
-        attempts=0,
-        failure="",
-        **changes,
-    )
-    driver = driver_of(row.site)
-    operation_start(
-        workspace=row,
-        kind=KINDS[state],
-        actor_name=actor.name,
-        now=moment,
-        steps=driver.release_steps() if state == WorkspaceState.DELETING else driver.ensure_steps(),
-        summary=summary,
-        admission=admission,
-    )
-
-
 def _counts_write(row: Workspace, wanted: list[FlavorItem]) -> None:
     """A flavor that is no longer wanted stays with count 0 until the site has confirmed."""
     keep = [flavor.pk for flavor, _ in wanted]
@@ -139,18 +101,27 @@ def _counts_write(row: Workspace, wanted: list[FlavorItem]) -> None:
 
 @transaction.atomic
 def workspace_retry(*, actor: Actor, workspace: Workspace, expected_version: int | None = None) -> Workspace:
-    """Try a failed creation or resize again; what was reserved is still held."""
+    """Try a failed creation, resize or resumption again; what was reserved is still held."""
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
     row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
     state_require(row, WorkspaceState.FAILED)
-    state = WorkspaceState.PROVISIONING if row.ready_at is None else WorkspaceState.RESIZING
+    state = _tried(row)
     before = {"failure": row.failure}
     items = [(item.flavor, item.count) for item in row.flavors.select_related("flavor") if item.count]
     words = words_of(items, storage_gib=row.storage_gib)
-    _begin(row, actor, state, reason="retried", summary=words, admission="still reserved since the first try")
+    operation_begin(
+        row, actor, state, reason="retried", summary=words, admission="still reserved since the first try"
+    )
     audit_record(actor=actor, action="workspace.retry", target=row, project=row.project, before=before)
     workspace_wake(row)
     return row
+
+
+def _tried(failed: Workspace) -> WorkspaceState:
+    """What it was doing when it failed."""
+    if failed.suspended_at is not None:
+        return WorkspaceState.RESUMING
+    return WorkspaceState.PROVISIONING if failed.ready_at is None else WorkspaceState.RESIZING
 
 
 @transaction.atomic
@@ -194,11 +165,9 @@ def workspace_delete(
     if row.state in {WorkspaceState.DELETING, WorkspaceState.DELETED}:
         return row
     row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
-    row.operations.filter(finished_at__isnull=True).update(
-        finished_at=clock.now(), succeeded=False, summary="ended by the deletion"
-    )
+    operation_end(row, "ended by the deletion")
     before = {"state": row.state}
-    _begin(row, actor, WorkspaceState.DELETING, summary=reason[:200], reason=reason)
+    operation_begin(row, actor, WorkspaceState.DELETING, summary=reason[:200], reason=reason)
     audit_record(actor=actor, action="workspace.delete", target=row, project=row.project, before=before)
     workspace_wake(row)
     return row

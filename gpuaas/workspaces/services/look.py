@@ -7,7 +7,13 @@ from gpuaas.core.queue import poke
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import WorkspaceState
 
-LOOKED_AT = (WorkspaceState.READY, WorkspaceState.RESIZING, WorkspaceState.FAILED)
+LOOKED_AT = (
+    WorkspaceState.READY,
+    WorkspaceState.RESIZING,
+    WorkspaceState.SUSPENDING,
+    WorkspaceState.SUSPENDED,
+    WorkspaceState.FAILED,
+)
 
 
 def workspace_look(*, workspace_id: uuid.UUID) -> bool:

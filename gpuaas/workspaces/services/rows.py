@@ -3,15 +3,26 @@
 import uuid
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
-from gpuaas.core import events
+from gpuaas.core import clock, events
 from gpuaas.core.errors import Conflict, NotFound, StaleVersion
 from gpuaas.core.queue import poke
-from gpuaas.providers.base import StepSpec
-from gpuaas.workspaces.models import Operation, Step, Workspace
+from gpuaas.providers.base import Driver, StepSpec, SuspendCapability
+from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
+from gpuaas.workspaces.site import driver_of
 from gpuaas.workspaces.states import MACHINE, OperationKind, StepState, WorkspaceState
+from tenants.actors import Actor
 
 HOLDER = "workspace"
+SUSPENDED = "Suspended"  # the condition that says why nothing runs
+KINDS = {
+    WorkspaceState.PROVISIONING: OperationKind.CREATE,
+    WorkspaceState.RESIZING: OperationKind.RESIZE,
+    WorkspaceState.SUSPENDING: OperationKind.SUSPEND,
+    WorkspaceState.RESUMING: OperationKind.RESUME,
+    WorkspaceState.DELETING: OperationKind.DELETE,
+}
 ADMISSION_STEP = StepSpec("admission", "Check the limits and reserve")
 
 
@@ -67,6 +78,62 @@ def operation_start(
         row.position = position
     Step.objects.bulk_create(rows)
     return operation
+
+
+def operation_begin(
+    row: Workspace,
+    actor: Actor,
+    state: WorkspaceState,
+    *,
+    summary: str = "",
+    admission: str = "",
+    reason: str = "",
+    **changes: Any,
+) -> None:
+    """Move the row to `state`, due at once, with the operation whose steps lead out of it."""
+    moment = clock.now()
+    MACHINE.transition(
+        row,
+        to=state,
+        history=WorkspaceTransition,
+        actor=actor.name,
+        reason=reason,
+        due_at=moment,
+        attempts=0,
+        failure="",
+        **changes,
+    )
+    operation_start(
+        workspace=row,
+        kind=KINDS[state],
+        actor_name=actor.name,
+        now=moment,
+        steps=_steps(driver_of(row.site), state),
+        summary=summary,
+        admission=admission,
+    )
+
+
+def _steps(driver: Driver, state: WorkspaceState) -> tuple[StepSpec, ...]:
+    match state:
+        case WorkspaceState.DELETING:
+            return driver.release_steps()
+        case WorkspaceState.SUSPENDING | WorkspaceState.RESUMING:
+            sleeper = sleeper_require(driver, site=driver.connection.site_slug)
+            return sleeper.suspend_steps() if state == WorkspaceState.SUSPENDING else sleeper.resume_steps()
+    return driver.ensure_steps()
+
+
+def sleeper_require(driver: Driver, *, site: str) -> SuspendCapability:
+    if not isinstance(driver, SuspendCapability):
+        raise Conflict(f"the site {site} cannot put a workspace to sleep")
+    return driver
+
+
+def operation_end(workspace: Workspace, summary: str) -> None:
+    """Whatever is under way ends here; the worker on it finds that it was overtaken."""
+    rows = workspace.operations.filter(finished_at__isnull=True)
+    rows.update(finished_at=clock.now(), succeeded=False, summary=summary)
 
 
 def workspace_announce(workspace: Workspace) -> None:
