@@ -109,15 +109,23 @@ class ObservedNode:
 
 @dataclass(frozen=True)
 class ObservedPool:
-    """All devices of one kind at the site, the name by which it counts them, and how pods are brought to them."""
+    """All devices of one kind at the site, the name by which it counts them, and how pods are brought to them.
+
+    trouble: why it cannot be sold as it is, in words. shares_with: slugs of kinds that are cut from the same hardware.
+    """
 
     kind: DeviceKind
     resource_name: str
     selector: Mapping[str, str] = field(default_factory=dict)
+    trouble: str = ""
+    shares_with: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Inventory:
+    """names: every name by which the site counts GPUs, also of those of which it does not say what they are."""
+
     server_version: str
     pools: tuple[ObservedPool, ...]
     nodes: tuple[ObservedNode, ...]
+    names: tuple[str, ...] = ()

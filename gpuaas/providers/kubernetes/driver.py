@@ -39,7 +39,8 @@ from gpuaas.providers.kubernetes.client import Api
 class KubernetesDriver(Driver, AccessCapability, UsageCapability, DriftCapability):
     """Credentials: `kubeconfig`, a YAML document. An endpoint (https://…), where set, is what tenants' kubeconfigs name.
 
-    Options: `pool_label` (of nodes; gpuaas.io/pool), `egress_cidrs` (what workspaces may reach; nothing).
+    Options: `pool_label` (of nodes; gpuaas.io/pool), `egress_cidrs` (what workspaces may reach; nothing), `gpu_resources`
+    (names of extended resources that are GPUs and do not say so by a vendor's domain; none).
     """
 
     name = "kubernetes"
@@ -61,7 +62,8 @@ class KubernetesDriver(Driver, AccessCapability, UsageCapability, DriftCapabilit
 
     def probe(self) -> Inventory:
         label = self.connection.options.get("pool_label") or names.POOL_LABEL
-        return inventory.take(self._api, pool_label=str(label))
+        named = map(str, self.connection.options.get("gpu_resources") or ())
+        return inventory.take(self._api, pool_label=str(label), gpu_resources=named)
 
     def ensure_steps(self) -> tuple[StepSpec, ...]:
         return ensure.STEPS

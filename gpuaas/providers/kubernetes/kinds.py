@@ -2,55 +2,87 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from gpuaas.providers.base import DeviceKind
 
 # Cards have some memory less than they are sold with; the slug carries the size that people know.
 SOLD_SIZES = (8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 72, 80, 94, 96, 128, 141, 144, 180, 192, 256, 288)
-_NOISE = {"nvidia", "tesla", "geforce", "graphics", "gpu", "shared", "server", "edition", "generation"}
+_NOISE = {
+    *("nvidia", "tesla", "geforce", "amd", "instinct", "radeon", "intel"),
+    *("graphics", "gpu", "shared", "server", "edition", "generation"),
+}
 _MEMORY = re.compile(r"(\d+)GB", re.IGNORECASE)
 _MEMORY_KIND = re.compile(r"(HBM|GDDR)\d*[EX]?", re.IGNORECASE)
 _SXM = re.compile(r"SXM\d*", re.IGNORECASE)
 _MIG = re.compile(r"[- ]MIG[- ](\d+[gc][\w.+]*)$", re.IGNORECASE)
 _MIG_MEMORY = re.compile(r"\.(\d+)gb", re.IGNORECASE)
-INTERCONNECTS = {"sxm": "NVLink", "nvl": "NVLink bridge", "pcie": "PCIe"}
+_FORMS = ("nvl", "pcie", "oam")
+INTERCONNECTS = {"sxm": "NVLink", "nvl": "NVLink bridge", "pcie": "PCIe", "oam": "Infinity Fabric"}
+
+
+@dataclass(frozen=True)
+class Share:
+    """One of `of` shares of a device; `limited`: each has memory of its own (MPS), else all see the whole."""
+
+    of: int
+    limited: bool = False
 
 
 def kind(
-    product: str, *, memory_mib: int, sharing: str = "whole", mig_profile: str = "", compute: str = ""
+    product: str,
+    *,
+    memory_mib: int,
+    mig_profile: str = "",
+    share: Share | None = None,
+    compute: str = "",
+    dra: bool = False,
+    ecc: bool | None = None,
+    mig_capable: bool | None = None,
+    nvlink: bool = False,
 ) -> DeviceKind:
-    """`product` as the site writes it (`NVIDIA-A100-SXM4-40GB-MIG-1g.5gb`); a profile in it wins over `mig_profile`."""
-    in_name = _MIG.search(product)
-    profile = in_name[1] if in_name else mig_profile
-    base = _MIG.sub("", product).removesuffix("-SHARED")
-    words, form, memory = _parts(base, memory_mib)
-    if profile:
-        sharing = "mig"
-        form = ""  # a slice has no links of its own
-    suffix = {"mig": ["mig", profile], "shared": ["shared"]}.get(sharing, [])
-    slug = "-".join(filter(None, [*words, form, f"{memory}gb", *suffix])).lower()
-    title = " ".join(
-        filter(
-            None,
-            [
-                " ".join(words).upper(),
-                form.upper() if form != "pcie" else "PCIe",
-                f"{memory} GB",
-                f"MIG {profile}" if profile else "",
-                "shared" if sharing == "shared" else "",
-            ],
-        )
-    )
+    """`product` as the site writes it (`NVIDIA-A100-SXM4-40GB-MIG-1g.5gb`); a profile in it wins over `mig_profile`.
+
+    `memory_mib` is the whole card's; of a slice the card's size is known only where the product's name says it.
+    """
+    in_name = _MIG.search(product.removesuffix("-SHARED"))
+    profile = (in_name[1] if in_name else mig_profile).replace("+", ".")
+    base = _MIG.sub("", product.removesuffix("-SHARED"))
+    words, form, memory = _parts(base, memory_mib, slice_only=bool(profile))
+    form = "" if profile else form  # a slice has no links of its own
+    held = _profile_memory(profile) or memory
+    if share and share.limited:
+        held = max(held // share.of, 1)
+    cut = _cut(profile, share, held)
+    slug = [*words, form, f"{memory}gb" if memory else "", *cut.split(), "dra" if dra else ""]
+    title = [
+        " ".join(words).upper(),
+        "PCIe" if form == "pcie" else form.upper(),
+        f"{memory} GB" if memory else "",
+        cut,
+        "DRA" if dra else "",
+    ]
+    sharing = "dra" if dra else "shared" if share else "mig" if profile else "whole"
     return DeviceKind(
-        slug=re.sub(r"[^a-z0-9.-]+", "-", slug),
-        name=title,
+        slug=re.sub(r"[^a-z0-9.-]+", "-", "-".join(filter(None, slug)).lower()),
+        name=" ".join(filter(None, title)),
         product=base,
-        memory_gib=_profile_memory(profile) or memory,
+        memory_gib=held,
         sharing=sharing,
         compute_capability=compute,
         mig_profile=profile,
-        interconnect=INTERCONNECTS.get(form, ""),
+        interconnect=INTERCONNECTS.get(form) or ("NVLink" if nvlink and not profile else ""),
+        ecc=ecc,
+        mig_capable=False if sharing in ("mig", "shared") or profile else mig_capable,
     )
+
+
+def _cut(profile: str, share: Share | None, held: int) -> str:
+    """What distinguishes a part from the whole card, as people read it."""
+    parts = [f"MIG {profile}"] if profile else []
+    if share:
+        parts.append(f"MPS {held}gb" if share.limited else "shared")
+    return " ".join(parts)
 
 
 def compute_capability(labels: Mapping[str, str]) -> str:
@@ -58,17 +90,19 @@ def compute_capability(labels: Mapping[str, str]) -> str:
     return f"{major}.{minor}" if major and minor else ""
 
 
-def _parts(base: str, memory_mib: int) -> tuple[list[str], str, int]:
-    """Model words, form factor (sxm, nvl, pcie or none), and the memory in GB that it is sold with."""
+def _parts(base: str, memory_mib: int, *, slice_only: bool) -> tuple[list[str], str, int]:
+    """Model words, form factor (sxm, nvl, pcie, oam or none), and the memory in GB that it is sold with (0 = unsaid)."""
     tokens = [token for token in re.split(r"[-_ ]+", base) if token]
     lowered = {token.lower() for token in tokens}
     form = "sxm" if any(_SXM.fullmatch(token) for token in tokens) else ""
-    form = form or next((name for name in ("nvl", "pcie") if name in lowered), "")
+    form = form or next((name for name in _FORMS if name in lowered), "")
     # the H100 of a DGX says HBM3 where others say SXM
     if not form and "h100" in lowered and "hbm3" in lowered:
         form = "sxm"
     words = [token.lower() for token in tokens if not _is_noise(token)]
     given = next((int(found[1]) for token in tokens if (found := _MEMORY.fullmatch(token))), 0)
+    if slice_only:
+        return words or ["gpu"], form, given
     # the 480GB of a GH200 are not its GPU's
     if given and memory_mib and abs(given - memory_mib / 1024) > given / 5:
         given = 0
@@ -77,11 +111,7 @@ def _parts(base: str, memory_mib: int) -> tuple[list[str], str, int]:
 
 def _is_noise(token: str) -> bool:
     patterns = (_MEMORY, _MEMORY_KIND, _SXM)
-    return (
-        token.lower() in _NOISE
-        or token.lower() in ("nvl", "pcie")
-        or any(p.fullmatch(token) for p in patterns)
-    )
+    return token.lower() in _NOISE or token.lower() in _FORMS or any(p.fullmatch(token) for p in patterns)
 
 
 def _sold_size(mib: int) -> int:

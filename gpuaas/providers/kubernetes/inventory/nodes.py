@@ -1,0 +1,123 @@
+"""Nodes as the portal sees them: where they stand, how they are tuned, and whether they can take work."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+
+from gpuaas.providers.base import NodeTraits, ObservedNode
+from gpuaas.providers.kubernetes import names
+from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubernetes.inventory.found import Found
+from gpuaas.providers.kubernetes.quantities import GIB, gib, quantity
+
+HUGEPAGES = "hugepages-"
+# keys that the guards let pods of workspaces tolerate; a node with any other taint takes none of them
+TOLERATED = {names.GPU_TAINT, "node.kubernetes.io/memory-pressure"}
+BARRING = ("NoSchedule", "NoExecute")
+# what a node problem detector and its like write about GPUs: "GpuUnhealthy", "XidError", "NVLinkDegraded", "GPUHealthy"
+_ABOUT_GPUS = re.compile(r"gpu|xid|nvlink|nvidia|nvswitch|ecc|dcgm", re.IGNORECASE)
+_GOOD_WHEN_TRUE = re.compile(r"(?<!un)(?<!not)(healthy|ready|ok|available|present)$", re.IGNORECASE)
+
+
+def observed(
+    rows: Iterable[Object], found: Iterable[Found], unnamed: Mapping[str, str]
+) -> Iterator[ObservedNode]:
+    """One row for each kind on a node, one for a node without; devices that no single node holds have a row by
+    the name of their DRA pool. `unnamed`: node → what is there and cannot be sold, in words."""
+    by_node: dict[str, list[Found]] = {}
+    for each in found:
+        by_node.setdefault(each.node, []).append(each)
+    for row in rows:
+        name = row["metadata"]["name"]
+        yield from _rows(row, by_node.pop(name, []), unnamed.get(name, ""))
+    for name, elsewhere in sorted(by_node.items()):
+        for each in elsewhere:
+            yield ObservedNode(
+                name, each.kind.slug, each.capacity, each.allocated, 0, 0, unhealthy=each.unhealthy
+            )
+
+
+def _rows(node: Object, here: list[Found], unnamed: str) -> Iterator[ObservedNode]:
+    ready, why_not = _ready(node)
+    barred = _barred(node, here)
+    sick = _gpu_trouble(node)
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    for each in here or [None]:
+        yield ObservedNode(
+            name=node["metadata"]["name"],
+            kind_slug=each.kind.slug if each else "",
+            capacity=each.capacity if each else 0,
+            allocated=each.allocated if each else 0,
+            vcpus=int(quantity(allocatable.get("cpu", "0"))),
+            memory_gib=gib(allocatable.get("memory", "0")),
+            ready=ready,
+            cordoned=bool(barred),
+            reason=why_not or sick or _unwell(each) or barred or unnamed,
+            unhealthy=(each.capacity if sick else each.unhealthy) if each else 0,
+            traits=traits(node),
+        )
+
+
+def _ready(node: Object) -> tuple[bool, str]:
+    conditions = (node.get("status") or {}).get("conditions") or []
+    ready = next((each for each in conditions if each["type"] == "Ready"), {"status": "Unknown"})
+    if ready["status"] == "True":
+        return True, ""
+    return False, f"{ready.get('reason', '')}: {ready.get('message', '')}".strip(": ") or "the node is silent"
+
+
+def _barred(node: Object, here: Iterable[Found]) -> str:
+    """Why nothing new is put there: cordoned by somebody, or a taint that no pod of a workspace tolerates."""
+    spec = node.get("spec") or {}
+    if spec.get("unschedulable"):
+        return "cordoned"
+    tolerated = TOLERATED | {each.resource_name for each in here}
+    for taint in spec.get("taints") or []:
+        if taint.get("effect") in BARRING and taint["key"] not in tolerated:
+            value = f"={taint['value']}" if taint.get("value") else ""
+            return f"closed by the taint {taint['key']}{value}:{taint['effect']}"
+    return ""
+
+
+def _gpu_trouble(node: Object) -> str:
+    """A condition about GPUs that says there is something wrong with them."""
+    for each in (node.get("status") or {}).get("conditions") or []:
+        if not _ABOUT_GPUS.search(each["type"]):
+            continue
+        bad = "False" if _GOOD_WHEN_TRUE.search(each["type"]) else "True"
+        if each["status"] == bad:
+            return f"{each['type']}: {each.get('message') or each.get('reason', '')}".strip(": ")
+    return ""
+
+
+def _unwell(found: Found | None) -> str:
+    if found is None or not found.unhealthy:
+        return ""
+    return f"{found.unhealthy} of {found.capacity} {found.kind.name} cannot take work"
+
+
+def traits(node: Object) -> NodeTraits:
+    labels = node["metadata"].get("labels") or {}
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    return NodeTraits(
+        zone=_label(labels, names.ZONE_LABELS),
+        rack=_label(labels, names.RACK_LABELS),
+        nvlink_domain=_label(labels, names.NVLINK_LABELS),
+        numa=_label(labels, names.NUMA_LABELS)[:32],
+        cpus=_label(labels, names.CPU_LABELS)[:32],
+        profile=labels.get(names.PROFILE_LABEL, ""),
+        hugepages={
+            key.removeprefix(HUGEPAGES): pages
+            for key, amount in sorted(allocatable.items())
+            if key.startswith(HUGEPAGES) and (pages := _whole_gib(amount))
+        },
+    )
+
+
+def _label(labels: Mapping[str, str], keys: Iterable[str]) -> str:
+    return next((labels[key] for key in keys if labels.get(key)), "")
+
+
+def _whole_gib(amount: str) -> int:
+    """Rounded down: a part of a GiB cannot be sold."""
+    return int(quantity(amount) / Fraction(GIB))

@@ -1,0 +1,122 @@
+"""GPUs that a device plugin counts: one extended resource for each kind, and the node's labels that say which.
+
+Whole cards, MIG slices (single strategy: under the card's name; mixed: under names of their own), shares (`.shared`, or
+not renamed and told by `replicas` and `sharing-strategy`), slices that are shared, and names of the operator's choice.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from gpuaas.providers.base import DeviceKind
+from gpuaas.providers.kubernetes import kinds, pods
+from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubernetes.inventory.found import Found
+from gpuaas.providers.kubernetes.inventory.vendors import NVIDIA, VENDORS, first, memory_mib, vendor_of
+from gpuaas.providers.kubernetes.quantities import whole
+
+GPU = "nvidia.com/gpu"
+PRODUCT = "nvidia.com/gpu.product"
+MIG_PREFIX = "nvidia.com/mig-"
+SHARED = ".shared"
+ECC_LABEL = "gpuaas.io/ecc"
+
+
+def devices(nodes: Iterable[Object], all_pods: Iterable[Object], *, also: frozenset[str]) -> list[Found]:
+    held = _held(all_pods)
+    return [each for node in nodes for each in _on_node(node, held, also)]
+
+
+def names(nodes: Iterable[Object], also: frozenset[str]) -> set[str]:
+    """Every GPU name on any node, whether or not it says what it is: what is not bought is closed by it."""
+    return {
+        resource
+        for node in nodes
+        for resource in _amounts(node, "capacity") | _amounts(node, "allocatable")
+        if is_gpu(resource, also)
+    }
+
+
+def is_gpu(resource: str, also: frozenset[str] = frozenset()) -> bool:
+    vendor, name = vendor_of(resource)
+    return resource in also or (vendor is not None and vendor.is_gpu(name))
+
+
+def _held(all_pods: Iterable[Object]) -> Counter[tuple[str, str]]:
+    """(node, resource) → devices that pods hold."""
+    held: Counter[tuple[str, str]] = Counter()
+    for pod in filter(pods.holds_devices, all_pods):
+        for resource, count in pods.devices(pod).items():
+            held[pod["spec"]["nodeName"], resource] += count
+    return held
+
+
+def _on_node(node: Object, held: Counter[tuple[str, str]], also: frozenset[str]) -> Iterator[Found]:
+    """Built in is what the kubelet counts as capacity; what of it is not allocatable is unwell."""
+    name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
+    capacity, allocatable = _amounts(node, "capacity"), _amounts(node, "allocatable")
+    for resource in sorted(capacity | allocatable):
+        fit = allocatable.get(resource, 0)
+        built_in = max(capacity.get(resource, 0), fit)
+        kind = kind_on_node(resource, labels, also) if built_in else None
+        if kind is not None:
+            yield Found(
+                name, kind, resource, built_in, held[name, resource], labels, unhealthy=built_in - fit
+            )
+
+
+def _amounts(node: Object, which: str) -> dict[str, int]:
+    amounts = (node.get("status") or {}).get(which) or {}
+    return {name: whole(amount) for name, amount in amounts.items() if pods.is_device(name)}
+
+
+def kind_on_node(
+    resource: str, labels: Mapping[str, str], also: frozenset[str] = frozenset()
+) -> DeviceKind | None:
+    """None for what is no GPU, and for a GPU of which nothing says the product."""
+    if not is_gpu(resource, also):
+        return None
+    vendor = vendor_of(resource)[0] or NVIDIA
+    any_vendor = tuple(label for each in VENDORS.values() for label in each.product_labels)
+    product = labels.get(f"{resource}.product") or first(
+        labels, any_vendor if resource in also else vendor.product_labels
+    )
+    if not product:
+        return None
+    profile = (
+        resource.removeprefix(MIG_PREFIX).removesuffix(SHARED) if resource.startswith(MIG_PREFIX) else ""
+    )
+    return kinds.kind(
+        product,
+        memory_mib=memory_mib(first(labels, vendor.memory_labels)),
+        mig_profile=profile,
+        share=_share(resource, product, labels),
+        compute=kinds.compute_capability(labels),
+        ecc=_said(labels, ECC_LABEL),
+        mig_capable=_said(labels, "nvidia.com/mig.capable"),
+        nvlink=_has_nvlink(labels),
+    )
+
+
+def _share(resource: str, product: str, labels: Mapping[str, str]) -> kinds.Share | None:
+    """The labels of the name itself go before those of the card; the sharing of cards says nothing about slices."""
+    own = resource.removesuffix(SHARED)
+    keys = (own,) if own.startswith(MIG_PREFIX) else (own, GPU)
+    said = next((labels[f"{key}.replicas"] for key in keys if f"{key}.replicas" in labels), "")
+    replicas = int(said) if said.isdigit() else 1
+    strategy = next(
+        (labels[f"{key}.sharing-strategy"] for key in keys if f"{key}.sharing-strategy" in labels), ""
+    )
+    renamed = resource.endswith(SHARED) or product.endswith("-SHARED")
+    if not renamed and (replicas <= 1 or strategy == "none"):
+        return None
+    return kinds.Share(of=max(replicas, 1), limited=strategy == "mps" and replicas > 1)
+
+
+def _has_nvlink(labels: Mapping[str, str]) -> bool:
+    """Of an NVLink fabric between nodes, or a machine whose GPUs are always on NVLink."""
+    machine = labels.get("nvidia.com/gpu.machine", "").upper()
+    return bool(labels.get("nvidia.com/gpu.clique")) or machine.startswith(("DGX", "NVIDIA-DGX", "HGX"))
+
+
+def _said(labels: Mapping[str, str], key: str) -> bool | None:
+    return {"true": True, "false": False}.get(labels.get(key, "").lower())
