@@ -54,17 +54,13 @@ def kind(
     if share and share.limited:
         held = max(held // share.of, 1)
     cut = _cut(profile, share, held)
-    slug = [*words, form, f"{memory}gb" if memory else "", *cut.split(), "dra" if dra else ""]
-    title = [
-        " ".join(words).upper(),
-        "PCIe" if form == "pcie" else form.upper(),
-        f"{memory} GB" if memory else "",
-        cut,
-        "DRA" if dra else "",
-    ]
+    size = f"{memory}gb" if memory else ""
+    slug = "-".join(filter(None, [*words, form, size, *cut.split(), "dra" if dra else ""]))
+    shown = form.upper() if form != "pcie" else "PCIe"
+    title = [" ".join(words).upper(), shown, size.replace("gb", " GB"), cut, "DRA" if dra else ""]
     sharing = "dra" if dra else "shared" if share else "mig" if profile else "whole"
     return DeviceKind(
-        slug=re.sub(r"[^a-z0-9.-]+", "-", "-".join(filter(None, slug)).lower()),
+        slug=re.sub(r"[^a-z0-9.-]+", "-", slug.lower()),
         name=" ".join(filter(None, title)),
         product=base,
         memory_gib=held,

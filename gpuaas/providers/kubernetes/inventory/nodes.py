@@ -42,7 +42,8 @@ def _rows(node: Object, here: list[Found], unnamed: str) -> Iterator[ObservedNod
     barred = _barred(node, here)
     sick = _gpu_trouble(node)
     allocatable = (node.get("status") or {}).get("allocatable") or {}
-    for each in here or [None]:
+    present: list[Found | None] = [*here]
+    for each in present or [None]:
         yield ObservedNode(
             name=node["metadata"]["name"],
             kind_slug=each.kind.slug if each else "",
