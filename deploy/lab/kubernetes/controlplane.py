@@ -59,13 +59,12 @@ class ControlPlane:
             write_private(self.kubeconfig(who), pki.kubeconfig(self.pki, who, self.server))
         policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
         write_private(self.state_dir / "audit-policy.json", json.dumps(policy))
-        logs = {
-            "apiVersion": "kwok.x-k8s.io/v1alpha1",
-            "kind": "ClusterLogs",
-            "metadata": {"name": "every-pod"},
-            "spec": {"logs": [{"logsFile": str(HERE / "container.log")}]},
-        }
-        write_private(self.state_dir / "kubelet.json", json.dumps(logs))
+        # the first that fits a pod counts
+        logs = (
+            _logs("checks", "nvidia-smi.log", {"matchNamespaces": ["gpuaas-checks"]}),
+            _logs("every-pod", "container.log"),
+        )
+        write_private(self.state_dir / "kubelet.json", "\n---\n".join(map(json.dumps, logs)))
 
     def command(self, name: str) -> list[str]:
         flags = {
@@ -166,3 +165,16 @@ class ControlPlane:
             f"--tls-private-key-file={self.pki}/kubelet.key",
             "--node-lease-duration-seconds=40",
         ]
+
+
+def _logs(name: str, file: str, selector: dict[str, list[str]] | None = None) -> dict[str, object]:
+    """What the containers of pods that `selector` names have written; without one, of all pods."""
+    spec: dict[str, object] = {"logs": [{"logsFile": str(HERE / file)}]}
+    if selector:
+        spec["selector"] = selector
+    return {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "ClusterLogs",
+        "metadata": {"name": name},
+        "spec": spec,
+    }

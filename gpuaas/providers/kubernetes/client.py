@@ -7,6 +7,8 @@ newer than the client library are not lost. Nothing but this module sees an exce
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, cast
 from urllib.parse import urlencode
 
@@ -100,6 +102,28 @@ class Api:
         except NotFound:
             return []
 
+    def text(self, path: str, *, most: int, seconds: float = READ_SECONDS, **query: str) -> str:
+        """What is no JSON (a log, a page of metrics), cut after about `most` bytes."""
+        with _in_our_words():
+            answer = self._send("GET", path, query=query, read_seconds=seconds, accept="*/*")
+            try:
+                found = b""
+                for chunk in answer.stream(65536):
+                    found += chunk
+                    if len(found) >= most:
+                        break
+                return found[:most].decode(errors="replace")
+            finally:
+                answer.close()
+
+    def server_time(self) -> datetime | None:
+        """The API server's clock, to the second."""
+        with _in_our_words():
+            answer = self._send("GET", "/version", query={})
+            answer.release_conn()
+            told = answer.headers.get("Date")
+            return parsedate_to_datetime(told) if told else None
+
     def create(self, path: str, body: Object, **query: str) -> Object:
         return self._call("POST", path, body=body, query={"fieldManager": FIELD_MANAGER, **query})
 
@@ -163,11 +187,12 @@ class Api:
         body: Object | None = None,
         content: str = "application/json",
         read_seconds: float | None = None,
+        accept: str = "application/json",
     ) -> _Answer:
         url = f"{self.server}{path}"
         if query:
             url += "?" + urlencode(dict(query))
-        headers = {"Accept": "application/json", "User-Agent": "gpuaas", **self._authorization()}
+        headers = {"Accept": accept, "User-Agent": "gpuaas", **self._authorization()}
         if body is not None:
             headers["Content-Type"] = content
         answer = self._pool.request(

@@ -1,5 +1,6 @@
 """The driver: the contract's verbs, each handed to the module that does it."""
 
+import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import cached_property
@@ -8,12 +9,18 @@ from gpuaas.core.errors import Unauthorized
 from gpuaas.providers.base import (
     Access,
     AccessCapability,
+    Check,
     Difference,
     DriftCapability,
     Driver,
+    HealthCapability,
     Inventory,
     Member,
+    NodeCheckCapability,
+    NodeCheckOutcome,
+    NodeHealth,
     ObservedWorkspace,
+    PreflightCapability,
     SiteChange,
     StepOutcome,
     StepSpec,
@@ -25,32 +32,48 @@ from gpuaas.providers.base import (
 from gpuaas.providers.kubernetes import (
     access,
     changes,
+    dcgm,
     drift,
     ensure,
     inventory,
     names,
+    nodechecks,
     observe,
+    preflight,
     release,
     usage,
 )
 from gpuaas.providers.kubernetes.client import Api
 
 
-class KubernetesDriver(Driver, AccessCapability, UsageCapability, DriftCapability):
+class KubernetesDriver(
+    Driver,
+    AccessCapability,
+    UsageCapability,
+    DriftCapability,
+    PreflightCapability,
+    HealthCapability,
+    NodeCheckCapability,
+):
     """Credentials: `kubeconfig`, a YAML document. An endpoint (https://…), where set, is what tenants' kubeconfigs name.
 
     Options: `pool_label` (of nodes; gpuaas.io/pool), `egress_cidrs` (what workspaces may reach; nothing), `gpu_resources`
-    (names of extended resources that are GPUs and do not say so by a vendor's domain; none).
+    (names of extended resources that are GPUs and do not say so by a vendor's domain; none), `check_image` (in which
+    nvidia-smi is run on a node).
     """
 
     name = "kubernetes"
 
     @cached_property
-    def _api(self) -> Api:
+    def _kubeconfig(self) -> str:
         kubeconfig = self.connection.credentials.get("kubeconfig")
         if not isinstance(kubeconfig, str) or not kubeconfig.strip():
             raise Unauthorized("the site has no kubeconfig among its credentials")
-        return Api(kubeconfig)
+        return kubeconfig
+
+    @cached_property
+    def _api(self) -> Api:
+        return Api(self._kubeconfig)
 
     @property
     def _egress_cidrs(self) -> tuple[str, ...]:
@@ -100,3 +123,19 @@ class KubernetesDriver(Driver, AccessCapability, UsageCapability, DriftCapabilit
     def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
         """Use one driver for window after window: it remembers what it has seen."""
         return changes.watch_changes(self._api, self._memory, cursor, seconds=seconds)
+
+    def preflight(self) -> tuple[Check, ...]:
+        return preflight.run(self._api, self._kubeconfig)
+
+    def device_health(self) -> tuple[NodeHealth, ...]:
+        return dcgm.device_health(self._api)
+
+    def node_check_start(self, node: str, check_id: uuid.UUID) -> None:
+        image = str(self.connection.options.get("check_image") or "")
+        nodechecks.start(self._api, node, check_id, image=image)
+
+    def node_check_result(self, check_id: uuid.UUID) -> NodeCheckOutcome:
+        return nodechecks.result(self._api, check_id)
+
+    def node_check_end(self, check_id: uuid.UUID) -> None:
+        nodechecks.end(self._api, check_id)

@@ -1,0 +1,137 @@
+"""What DCGM's exporter says of the cards of each node: which of them should take no work.
+
+Its pods are asked through the API server (pods/proxy), each at most once in a round, several at a time.
+"""
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpuaas.core.errors import GpuaasError, Unauthorized
+from gpuaas.providers.base import Check, NodeHealth
+from gpuaas.providers.kubernetes import health
+from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.preflight.verdicts import Kind, some
+
+CARDS = Kind("CardsHealthy")
+
+AT_ONCE, ASK_SECONDS, ROUND_SECONDS = 8, 5.0, 40.0
+MOST_BYTES = 4 * 1024 * 1024
+DEFAULT_PORT = 9400
+# of the driver's messages those that a program of the tenant causes itself; the card is well
+XIDS_OF_PROGRAMS = frozenset({13, 31, 43, 45, 68, 109})
+_SICK_ABOVE_ZERO = {
+    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": "double-bit memory errors",
+    "DCGM_FI_DEV_ROW_REMAP_FAILURE": "a memory row that could not be remapped",
+}
+
+
+@dataclass
+class Card:
+    """One card by its UUID. reasons: of the whole card ("") or of one of its slices, why it should take no work."""
+
+    slices: dict[str, str] = field(default_factory=dict)  # id → MIG profile
+    reasons: dict[str, list[str]] = field(default_factory=dict)
+
+
+def device_health(api: Api) -> tuple[NodeHealth, ...]:
+    """No call beyond two lists where there is no exporter."""
+    exporters = _exporters(api)
+    deadline = time.monotonic() + ROUND_SECONDS
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        asked = pool.map(partial(_ask, api, deadline=deadline), exporters)
+        return tuple(found for found in asked if found is not None)
+
+
+def _exporters(api: Api) -> list[Object]:
+    """One ready pod for each node."""
+    names = ",".join(health.EXPORTER_NAMES)
+    found = [
+        pod
+        for key in health.EXPORTER_LABELS
+        for pod in api.items("/api/v1/pods", labelSelector=f"{key} in ({names})")
+        if pod["spec"].get("nodeName") and health.is_ready(pod)
+    ]
+    return list({pod["spec"]["nodeName"]: pod for pod in found}.values())
+
+
+def _ask(api: Api, pod: Object, *, deadline: float) -> NodeHealth | None:
+    """None where there is no answer: what the node said last stays true of its cards until it says otherwise."""
+    if time.monotonic() > deadline:
+        return None
+    meta = pod["metadata"]
+    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}:{_port(pod)}/proxy/metrics"
+    try:
+        return node_health(pod["spec"]["nodeName"], api.text(path, most=MOST_BYTES, seconds=ASK_SECONDS))
+    except Unauthorized:
+        raise
+    except (GpuaasError, ValueError):
+        return None
+
+
+def _port(pod: Object) -> int:
+    ports = [port for each in pod["spec"]["containers"] for port in each.get("ports") or []]
+    named = [port["containerPort"] for port in ports if port.get("name") == "metrics"]
+    return int((named or [port["containerPort"] for port in ports] or [DEFAULT_PORT])[0])
+
+
+def node_health(node: str, text: str) -> NodeHealth:
+    """From the exporter's page. Raises ValueError for what is no such page."""
+    cards = _cards(text)
+    sick: dict[str, int] = {}
+    words = []
+    for uuid, card in sorted(cards.items()):
+        for part, reasons in sorted(card.reasons.items()):
+            words.append(f"{uuid}{f' slice {part}' if part else ''}: {', '.join(sorted(set(reasons)))}")
+        if "" in card.reasons:
+            sick[""] = sick.get("", 0) + 1
+        hit = card.slices if "" in card.reasons else {key: card.slices[key] for key in card.reasons}
+        for profile in hit.values():
+            sick[profile] = sick.get(profile, 0) + 1
+    return NodeHealth(node=node, cards=len(cards), sick=sick, check=_cards_check(len(cards), words))
+
+
+def _cards_check(cards: int, words: list[str]) -> Check:
+    if not cards:
+        return CARDS.unknown("NoCards", "The DCGM exporter names no card.", "Look at its log on this node.")
+    if words:
+        return CARDS.bad(
+            "Errors",
+            f"{some(words, 4)}.",
+            "What is sick is sold no more. Drain the node, reset the GPU (nvidia-smi -r) or reboot, run the node check; "
+            "if it comes back, replace the card. The exporter remembers an XID until it is started again.",
+        )
+    return CARDS.good("Well", f"{cards} cards without errors.")
+
+
+def _cards(text: str) -> dict[str, Card]:
+    cards: dict[str, Card] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            uuid = sample.labels.get("UUID", "")
+            if not sample.name.startswith("DCGM_") or not uuid:
+                continue
+            card = cards.setdefault(uuid, Card())
+            part = sample.labels.get("GPU_I_ID", "")
+            if part:
+                card.slices[part] = sample.labels.get("GPU_I_PROFILE", "")
+            reason = _reason(sample.name, sample.value, sample.labels)
+            if reason:
+                card.reasons.setdefault(part, []).append(reason)
+    return cards
+
+
+def _reason(name: str, value: float, labels: Mapping[str, str]) -> str:
+    """Why a card with this sample should take no work; "" for one that says nothing of the kind."""
+    if not value > 0:  # NaN too: the exporter has no reading
+        return ""
+    if name == "DCGM_FI_DEV_XID_ERRORS":
+        return "" if value in XIDS_OF_PROGRAMS else f"XID {value:.0f}"
+    if name == "DCGM_EXP_XID_ERRORS_COUNT":
+        xid = labels.get("xid", "")
+        return f"XID {xid}" if xid.isdigit() and int(xid) not in {0, *XIDS_OF_PROGRAMS} else ""
+    return _SICK_ABOVE_ZERO.get(name, "")

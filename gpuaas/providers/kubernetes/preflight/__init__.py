@@ -1,0 +1,82 @@
+"""Is the site fit to be sold? Each check with its reason, and a remedy where it is not as it should be."""
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+
+from gpuaas.core.errors import NotFound, Permanent, Unauthorized
+from gpuaas.providers.base import Check
+from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubernetes.preflight import canary, platform, rights, server
+from gpuaas.providers.kubernetes.preflight.verdicts import Kind
+
+KINDS: tuple[Kind, ...] = (
+    server.VERSION,
+    server.FEATURES,
+    server.CREDENTIALS,
+    server.CLOCK,
+    rights.PERMISSIONS,
+    canary.QUOTA,
+    canary.GUARDS,
+    canary.PINNING,
+    platform.NETWORK,
+    platform.DEVICES,
+    platform.STORAGE,
+    platform.METRICS,
+    server.HEARTBEATS,
+)
+_RIGHTS_FIRST = "Give our credentials the rights that Permissions names, then run the checks again."
+
+
+def run(api: Api, kubeconfig: str) -> tuple[Check, ...]:
+    """In the order of KINDS. Raises Unavailable, and Unauthorized where we are not let in at all."""
+    found = {
+        check.type: check for check in (*_of_server(api, kubeconfig), *_tried_out(api), *_of_platform(api))
+    }
+    return tuple(found[kind.type] for kind in KINDS)
+
+
+def _of_server(api: Api, kubeconfig: str) -> Iterator[Check]:
+    yield server.version(api)
+    yield server.features(api)
+    yield server.credentials(kubeconfig)
+    yield server.skew(api)
+    yield rights.permissions(api)
+
+
+def _tried_out(api: Api) -> Iterator[Check]:
+    try:
+        in_the_way = canary.prepare(api)
+    except (Unauthorized, Permanent, NotFound) as error:
+        in_the_way = error.message
+    for kind, check in (
+        (canary.QUOTA, canary.quota_acts),
+        (canary.GUARDS, canary.guards_act),
+        (canary.PINNING, canary.pinning_acts),
+    ):
+        if in_the_way:
+            yield kind.unknown("NotTried", f"This could not be tried: {in_the_way}.", _RIGHTS_FIRST)
+        else:
+            yield _looked(kind, partial(check, api))
+
+
+def _of_platform(api: Api) -> Iterator[Check]:
+    daemon_sets = cache(lambda: api.items("/apis/apps/v1/daemonsets"))
+    yield _looked(platform.NETWORK, lambda: platform.network(daemon_sets()))
+    yield _looked(platform.DEVICES, lambda: platform.visible_devices(api, daemon_sets()))
+    yield _looked(platform.METRICS, lambda: platform.metrics(daemon_sets()))
+    yield _looked(
+        platform.STORAGE, lambda: platform.storage(api.items("/apis/storage.k8s.io/v1/storageclasses"))
+    )
+    yield _looked(server.HEARTBEATS, lambda: server.heartbeats(api, api.items("/api/v1/nodes")))
+
+
+def _looked(kind: Kind, check: Callable[[], Check]) -> Check:
+    """What we may not look at is not known; a site that does not answer is no answer at all, and is raised."""
+    try:
+        return check()
+    except Unauthorized as error:
+        return kind.unknown("NotAllowed", error.message, _RIGHTS_FIRST)
+    except (Permanent, NotFound) as error:
+        return kind.unknown(
+            "Refused", error.message, "Look at what the site says, then run the checks again."
+        )

@@ -1,0 +1,155 @@
+"""What runs at the site beside the API server, as its objects show it: network, storage, container toolkit, metrics."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from gpuaas.providers.base import Check
+from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.preflight.verdicts import Kind, some
+
+NETWORK = Kind("NetworkPolicy")
+DEVICES = Kind("VisibleDevices")
+STORAGE = Kind("DefaultStorageClass")
+METRICS = Kind("Metrics")
+
+# by a word of a DaemonSet's name or of its images
+ENFORCERS = {
+    "Calico": r"calico-node|calico/node|canal",
+    "Cilium": r"cilium(?!-(envoy|operator|node-init))|anetd",
+    "OVN-Kubernetes": r"ovnkube",
+    "OpenShift SDN": r"openshift-sdn",
+    "Antrea": r"antrea-agent",
+    "kube-router": r"kube-router",
+    "Weave Net": r"weave-net|weave-npc|weave-kube",
+    "Kube-OVN": r"kube-ovn-cni|kube-ovn$",
+    "AWS VPC CNI network policy agent": r"network-policy-agent",
+    "Azure network policy manager": r"azure-npm",
+    "kube-network-policies": r"kube-network-policies",
+}
+FLANNEL = re.compile(r"flannel")
+_HOW_TO_FIND_OUT = (
+    "Find out what the site's network is: put a default-deny NetworkPolicy into a namespace and see whether a pod of "
+    "another one still reaches it. If it does, install one that enforces policies (Calico, Cilium and others)."
+)
+ACCEPTS = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
+_CLOSE = (
+    f"Set {ACCEPTS}=false in the GPU operator's toolkit.env (accept-nvidia-visible-devices-envvar-when-unprivileged "
+    "in the toolkit's config.toml) and let the device plugin hand out devices by CDI or volume mounts."
+)
+_SECOND_WALL = "Our guards refuse NVIDIA_VISIBLE_DEVICES in pods of workspaces meanwhile."
+
+
+def network(daemon_sets: Iterable[Object]) -> Check:
+    """Without one that enforces them, NetworkPolicies are paper: the API server takes them all the same."""
+    found = {name: each for each in daemon_sets for name in _enforcers(each)}
+    for name, each in found.items():
+        status = each.get("status") or {}
+        wanted, ready = int(status.get("desiredNumberScheduled", 0)), int(status.get("numberReady", 0))
+        if ready < wanted or not wanted:
+            return NETWORK.bad(
+                "NotOnEveryNode",
+                f"{name} would enforce NetworkPolicies, but runs on {ready} of {wanted} nodes.",
+                f"Look at the pods of the DaemonSet {each['metadata']['namespace']}/{each['metadata']['name']}.",
+            )
+    if found:
+        return NETWORK.good("Enforced", f"{' and '.join(sorted(found))} enforces NetworkPolicies.")
+    if any(FLANNEL.search(text) for each in daemon_sets for text in _texts(each)):
+        return NETWORK.bad(
+            "FlannelAlone",
+            "The site's network is flannel, which ignores NetworkPolicies: tenants reach each other's pods.",
+            "Install a policy engine beside it (Calico's canal, kube-router), or another network.",
+        )
+    return NETWORK.unknown(
+        "NotRecognized",
+        "Nothing at the site is known to the portal as enforcing NetworkPolicies.",
+        _HOW_TO_FIND_OUT,
+    )
+
+
+def storage(classes: Iterable[Object]) -> Check:
+    default = sorted(
+        each["metadata"]["name"]
+        for each in classes
+        if (each["metadata"].get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class")
+        == "true"
+    )
+    if default:
+        return STORAGE.good("Found", f"Claims that name no class get {some(default)}.")
+    return STORAGE.bad(
+        "None",
+        "The site has no default StorageClass: claims of tenants that name none wait for ever.",
+        "Annotate one with storageclass.kubernetes.io/is-default-class=true.",
+    )
+
+
+def visible_devices(api: Api, daemon_sets: Iterable[Object]) -> Check:
+    """Where the toolkit believes an unprivileged container's NVIDIA_VISIBLE_DEVICES, it hands out GPUs nobody asked for."""
+    policies = api.items_if_known("/apis/nvidia.com/v1/clusterpolicies")
+    said = [
+        value for policy in policies for value in _accepts((policy.get("spec") or {}).get("toolkit") or {})
+    ]
+    said += [
+        value
+        for each in daemon_sets
+        if "container-toolkit" in each["metadata"]["name"]
+        for container in _containers(each)
+        for value in _accepts(container)
+    ]
+    if "true" in said or (policies and not said):
+        return DEVICES.bad(
+            "Open",
+            "The container toolkit gives GPUs to any container that sets NVIDIA_VISIBLE_DEVICES. "
+            + _SECOND_WALL,
+            _CLOSE,
+        )
+    if said:
+        return DEVICES.good(
+            "Closed", "The container toolkit does not believe NVIDIA_VISIBLE_DEVICES of tenants."
+        )
+    return DEVICES.unknown(
+        "NotShown",
+        "The site does not show how its container toolkit is set up (no ClusterPolicy of the GPU operator). "
+        + _SECOND_WALL,
+        "Look into /etc/nvidia-container-runtime/config.toml of a GPU node. " + _CLOSE,
+    )
+
+
+def metrics(daemon_sets: Iterable[Object]) -> Check:
+    exporters = [each for each in daemon_sets if any("dcgm-exporter" in text for text in _texts(each))]
+    if not exporters:
+        return METRICS.unknown(
+            "NoExporter",
+            "The site has no DCGM exporter: errors of GPUs are seen only when a node's device plugin reports them.",
+            "Install NVIDIA's dcgm-exporter (the GPU operator brings it).",
+        )
+    ready = sum(int((each.get("status") or {}).get("numberReady", 0)) for each in exporters)
+    wanted = sum(int((each.get("status") or {}).get("desiredNumberScheduled", 0)) for each in exporters)
+    if ready < wanted or not wanted:
+        return METRICS.bad(
+            "NotOnEveryNode",
+            f"The DCGM exporter runs on {ready} of {wanted} nodes.",
+            "Look at the pods of its DaemonSet, and at the checks of the nodes.",
+        )
+    return METRICS.good("Found", f"The DCGM exporter runs on {ready} nodes.")
+
+
+def _enforcers(daemon_set: Object) -> Iterator[str]:
+    for name, pattern in ENFORCERS.items():
+        if any(re.search(pattern, text) for text in _texts(daemon_set)):
+            yield name
+
+
+def _containers(daemon_set: Object) -> list[Object]:
+    return list(((daemon_set["spec"].get("template") or {}).get("spec") or {}).get("containers") or [])
+
+
+def _texts(daemon_set: Object) -> list[str]:
+    """Its name and its images without registry and tag: `registry:5000/calico/node:v3` says calico/node."""
+    images = [str(each.get("image", "")).split("@")[0] for each in _containers(daemon_set)]
+    return [daemon_set["metadata"]["name"], *(re.sub(r":[^/:]*$", "", image) for image in images)]
+
+
+def _accepts(holder: Object) -> Iterator[str]:
+    for each in holder.get("env") or []:
+        if each.get("name") == ACCEPTS:
+            yield str(each.get("value", "")).lower()
