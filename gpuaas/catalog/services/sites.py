@@ -20,7 +20,7 @@ from tenants.audit import audit_record
 from tenants.roles import Permission
 from tenants.selectors import platform_require
 
-CHANGEABLE = ("name", "endpoint", "options", "enabled", "oversubscription_percent")
+CHANGEABLE = ("name", "endpoint", "options", "enabled", "sell_unfit", "oversubscription_percent")
 LOWEST_PERCENT, HIGHEST_PERCENT = 1, 1000
 
 

@@ -31,6 +31,18 @@ def dials_set(site_id: uuid.UUID, **dials: Any) -> None:
     SandboxSite.objects.update_or_create(pk=site_id, defaults=dials)
 
 
+def fault_set(site_id: uuid.UUID, *, area: str, name: str, found: Any = None) -> None:
+    """What the checks of the site find from now on; None = it is well again.
+
+    area `checks`: name is a check's type, found its status. `nodes`: a node, with {type: status}. `sick`: a node, with
+    {MIG profile ("" = whole cards): how many}.
+    """
+    with site_write(site_id) as site:
+        dialed = {key: value for key, value in site.faults.get(area, {}).items() if key != name}
+        site.faults = {**site.faults, area: {**dialed, name: found} if found else dialed}
+        site.save(update_fields=["faults"])
+
+
 def failure_plan(site_id: uuid.UUID, *, verb: str, error: str = "unavailable", times: int = 1) -> None:
     """Let the next `times` calls of `verb` fail (ALWAYS = until planned anew with 0).
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -14,13 +15,19 @@ from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import (
     Access,
     AccessCapability,
+    Check,
     DeviceKind,
     Driver,
+    HealthCapability,
     Inventory,
     Member,
+    NodeCheckCapability,
+    NodeCheckOutcome,
+    NodeHealth,
     ObservedNode,
     ObservedPool,
     ObservedWorkspace,
+    PreflightCapability,
     StepOutcome,
     StepSpec,
     SuspendCapability,
@@ -29,6 +36,7 @@ from gpuaas.providers.base import (
     WorkspaceRef,
     WorkspaceSpec,
 )
+from gpuaas.providers.sandbox import fitness
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.models import (
     SandboxMember,
@@ -46,7 +54,15 @@ from gpuaas.providers.sandbox.watch import usage_stream
 DONE = StepOutcome(done=True)
 
 
-class SandboxDriver(Driver, AccessCapability, SuspendCapability, UsageCapability):
+class SandboxDriver(
+    Driver,
+    AccessCapability,
+    UsageCapability,
+    SuspendCapability,
+    PreflightCapability,
+    HealthCapability,
+    NodeCheckCapability,
+):
     name = "sandbox"
 
     def probe(self) -> Inventory:
@@ -183,6 +199,21 @@ class SandboxDriver(Driver, AccessCapability, SuspendCapability, UsageCapability
     def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
         return usage_stream(self.connection, cursor, seconds=seconds)
 
+    def preflight(self) -> tuple[Check, ...]:
+        return fitness.preflight(self.connection)
+
+    def device_health(self) -> tuple[NodeHealth, ...]:
+        return fitness.device_health(self.connection)
+
+    def node_check_start(self, node: str, check_id: uuid.UUID) -> None:
+        fitness.check_start(self.connection, node, check_id)
+
+    def node_check_result(self, check_id: uuid.UUID) -> NodeCheckOutcome:
+        return fitness.check_result(self.connection, check_id)
+
+    def node_check_end(self, check_id: uuid.UUID) -> None:
+        fitness.check_end(self.connection, check_id)
+
 
 # -- probe ----------------------------------------------------------------------------------------------------------
 
@@ -210,6 +241,7 @@ def _inventory(site: SandboxSite) -> Inventory:
                 ready=node.ready,
                 cordoned=node.cordoned,
                 reason=node.reason,
+                checks=fitness.node_checks(node, site.faults.get("nodes", {})),
             )
             for node in nodes
         ),

@@ -9,6 +9,7 @@ from django.db import models
 class SandboxSite(models.Model):
     """One simulated site and its dials. Its row lock is the site's single writer, so `revision` has no holes.
 
+    faults: what the checks of the site find ("checks": type → status; "sick": node → MIG profile → cards or slices).
     failures: verb (`probe`, `ensure:quota`, `release:gone`, `observe`, `access`, `watch`) → {"error", "times"}; see
     `dials.py`. Events at or below `event_floor` are compacted: a cursor older than that must relist.
     """
@@ -23,6 +24,7 @@ class SandboxSite(models.Model):
     down = models.BooleanField(default=False)
     retry_after = models.PositiveIntegerField(default=5)
     failures = models.JSONField(default=dict, blank=True)
+    faults = models.JSONField(default=dict, blank=True)
     event_window = models.PositiveIntegerField(default=2000)
     revision = models.PositiveBigIntegerField(default=0)
     event_floor = models.PositiveBigIntegerField(default=0)
