@@ -1,13 +1,10 @@
 """The driver of simulated sites. Its steps and refusals are those of the Kubernetes driver, never easier."""
 
-import hashlib
-import secrets
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-import yaml
 from django.db.models import Count, F, Q, Sum
 
 from gpuaas.core import clock
@@ -36,7 +33,7 @@ from gpuaas.providers.base import (
     WorkspaceRef,
     WorkspaceSpec,
 )
-from gpuaas.providers.sandbox import fitness
+from gpuaas.providers.sandbox import access, fitness
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.models import (
     SandboxMember,
@@ -44,7 +41,6 @@ from gpuaas.providers.sandbox.models import (
     SandboxNode,
     SandboxQuota,
     SandboxSite,
-    SandboxToken,
 )
 from gpuaas.providers.sandbox.pods import pods_end
 from gpuaas.providers.sandbox.simulation import advance, consumer_of
@@ -166,35 +162,10 @@ class SandboxDriver(
             )
 
     def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
-        with call(self.connection, "access"), site_write(self.connection.site_id) as site:
-            row = SandboxMember.objects.filter(
-                namespace__site=site,
-                namespace__name=ref.external_name,
-                namespace__owner=ref.id,
-                namespace__gone_at=None,
-                subject=member.subject,
-            ).first()
-            if row is None:
-                raise NotFound("this person has no access to the workspace at the site")
-            token, now = secrets.token_urlsafe(32), clock.now()
-            SandboxToken.objects.filter(member=row, expires_at__lte=now).delete()
-            SandboxToken.objects.create(
-                member=row, digest=hashlib.sha256(token.encode()).hexdigest(), expires_at=now + lifetime
-            )
-        server = self.connection.endpoint or f"https://{self.connection.site_slug}.sandbox.invalid:6443"
-        return Access(
-            kubeconfig=_kubeconfig(self.connection.site_slug, server, ref.external_name, member.name, token),
-            expires_at=now + lifetime,
-        )
+        return access.issue(self.connection, ref, member, lifetime=lifetime)
 
     def revoke_access(self, ref: WorkspaceRef, member: Member) -> None:
-        with call(self.connection, "access"), site_write(self.connection.site_id):
-            SandboxToken.objects.filter(
-                member__namespace__site=self.connection.site_id,
-                member__namespace__name=ref.external_name,
-                member__namespace__owner=ref.id,
-                member__subject=member.subject,
-            ).delete()
+        access.revoke(self.connection, ref, member)
 
     def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
         return usage_stream(self.connection, cursor, seconds=seconds)
@@ -407,16 +378,3 @@ def _release_gone(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
     if room.gone_at is None:
         raise NotFound(f"the deletion of the namespace {room.name} has to be asked again")
     return StepOutcome(done=False, detail=f"the namespace {room.name} is still going away")
-
-
-def _kubeconfig(site: str, server: str, namespace: str, user: str, token: str) -> str:
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": site, "cluster": {"server": server}}],
-        "users": [{"name": user, "user": {"token": token}}],
-        "contexts": [{"name": namespace, "context": {"cluster": site, "namespace": namespace, "user": user}}],
-        "current-context": namespace,
-    }
-    text: str = yaml.safe_dump(document, sort_keys=False)
-    return text

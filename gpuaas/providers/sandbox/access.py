@@ -1,0 +1,59 @@
+"""Personal credentials of a simulated site: by hash, and no longer than the member's binding."""
+
+import hashlib
+import secrets
+from datetime import timedelta
+
+import yaml
+
+from gpuaas.core import clock
+from gpuaas.core.errors import NotFound
+from gpuaas.providers.base import Access, Connection, Member, WorkspaceRef
+from gpuaas.providers.sandbox.dials import call, site_write
+from gpuaas.providers.sandbox.models import SandboxMember, SandboxToken
+
+
+def issue(connection: Connection, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
+    with call(connection, "access"), site_write(connection.site_id) as site:
+        row = SandboxMember.objects.filter(
+            namespace__site=site,
+            namespace__name=ref.external_name,
+            namespace__owner=ref.id,
+            namespace__gone_at=None,
+            subject=member.subject,
+        ).first()
+        if row is None:
+            raise NotFound("this person has no access to the workspace at the site")
+        token, now = secrets.token_urlsafe(32), clock.now()
+        SandboxToken.objects.filter(member=row, expires_at__lte=now).delete()
+        SandboxToken.objects.create(
+            member=row, digest=hashlib.sha256(token.encode()).hexdigest(), expires_at=now + lifetime
+        )
+    server = connection.endpoint or f"https://{connection.site_slug}.sandbox.invalid:6443"
+    return Access(
+        kubeconfig=_kubeconfig(connection.site_slug, server, ref.external_name, member.name, token),
+        expires_at=now + lifetime,
+    )
+
+
+def revoke(connection: Connection, ref: WorkspaceRef, member: Member) -> None:
+    with call(connection, "access"), site_write(connection.site_id):
+        SandboxToken.objects.filter(
+            member__namespace__site=connection.site_id,
+            member__namespace__name=ref.external_name,
+            member__namespace__owner=ref.id,
+            member__subject=member.subject,
+        ).delete()
+
+
+def _kubeconfig(site: str, server: str, namespace: str, user: str, token: str) -> str:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": site, "cluster": {"server": server}}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": namespace, "context": {"cluster": site, "namespace": namespace, "user": user}}],
+        "current-context": namespace,
+    }
+    text: str = yaml.safe_dump(document, sort_keys=False)
+    return text
