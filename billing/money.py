@@ -1,5 +1,6 @@
 """Numbers of money: integers inside, exact Decimals at the edge. No float, ever."""
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
@@ -9,12 +10,25 @@ MICRO = 1_000_000
 HOUR = 3600
 PRICE_PLACES = 6
 PRICE_MAX = Decimal(1_000_000)
-EXPONENTS = {"JPY": 0, "KRW": 0, "BHD": 3, "KWD": 3, "TND": 3}
+# ISO 4217, list one: whoever is not named here has two places
+_PLACES = {
+    0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
+    3: "BHD IQD JOD KWD LYD OMR TND",
+    4: "CLF UYW",
+}
+EXPONENTS = {currency: places for places, names in _PLACES.items() for currency in names.split()}
 
 
 def minor_places(currency: str) -> int:
     """Decimal places of the currency's smallest amount (ISO 4217)."""
     return EXPONENTS.get(currency, 2)
+
+
+def currency_parse(text: str) -> str:
+    """Raises Invalid on `currency` for what does not look like an ISO 4217 code."""
+    if not re.fullmatch(r"[A-Z]{3}", text):
+        raise Invalid.field("currency", "write a currency by its three letters, for example EUR")
+    return text
 
 
 def charge_divisor(currency: str) -> int:

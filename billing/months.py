@@ -53,9 +53,10 @@ def month_previous(month: date) -> date:
     return (month.replace(day=1) - timedelta(days=1)).replace(day=1)
 
 
-def month_span(month: date) -> Span:
+def month_span(month: date, zone: ZoneInfo | None = None) -> Span:
+    """By the billing time zone where none is named."""
     first = month.replace(day=1)
-    return Span(first, _midnight(first), _midnight(month_next(first)))
+    return Span(first, _midnight(first, zone), _midnight(month_next(first), zone))
 
 
 def month_days(month: date) -> list[Span]:
@@ -72,5 +73,5 @@ def months_between(starts_at: datetime, ends_at: datetime) -> list[date]:
     return months
 
 
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), tzinfo=billing_zone()).astimezone(UTC)
+def _midnight(day: date, zone: ZoneInfo | None = None) -> datetime:
+    return datetime.combine(day, time(), tzinfo=zone or billing_zone()).astimezone(UTC)

@@ -59,8 +59,14 @@ class Slots:
 
 
 @cache
-def _sql(name: str) -> str:
-    return "WITH " + (SQL / "tariff.sql").read_text("utf-8") + (SQL / name).read_text("utf-8")
+def sql_text(name: str) -> str:
+    return (SQL / f"{name}.sql").read_text("utf-8")
+
+
+@cache
+def sql_of(*names: str) -> str:
+    """One statement from CTEs that build on each other."""
+    return "WITH " + "".join(map(sql_text, names))
 
 
 def rate_usage(
@@ -85,7 +91,7 @@ def rate_usage(
         "divisor": charge_divisor(card.currency),
     }
     with connection.cursor() as cursor:
-        cursor.execute(_sql("rated.sql"), parameters)
+        cursor.execute(sql_of("tariff", "portal_usage", "lines", "portal_rated"), parameters)
         return [_cell(row, card.currency) for row in cursor.fetchall()]
 
 
@@ -105,7 +111,7 @@ def burn_micro(
         "workspace": workspace_id,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_sql("burn.sql"), parameters)
+        cursor.execute(sql_of("tariff", "burn"), parameters)
         return {project: int(micro) for project, micro in cursor.fetchall()}
 
 

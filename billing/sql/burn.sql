@@ -2,7 +2,7 @@
 SELECT u.project_id, sum(u.quantity * t.price_micro)::bigint AS micro_per_hour
 FROM metering_usageinterval u
 JOIN tariff t
-    ON t.flavor_key = coalesce(u.flavor_id, '00000000-0000-0000-0000-000000000000') AND t.meter = u.meter
+    ON t.flavor = coalesce(u.flavor_id, '00000000-0000-0000-0000-000000000000') AND t.meter = u.meter
     AND t.starts_at <= %(now)s AND t.ends_at > %(now)s
 WHERE u.ended_at IS NULL AND u.started_at <= %(now)s AND t.price_micro IS NOT NULL
   AND (%(projects)s::uuid[] IS NULL OR u.project_id = ANY (%(projects)s::uuid[]))

@@ -37,7 +37,7 @@ priced AS (
         AND r.valid_from <= s.starts_at AND r.valid_to >= s.ends_at
 ),
 tariff AS (
-    SELECT flavor_key, meter, price_class, starts_at, ends_at, price_micro,
+    SELECT flavor_key AS flavor, meter, price_class, starts_at, ends_at, price_micro,
            CASE
                WHEN price_micro IS NOT NULL THEN 'billed'
                WHEN meter = 'gpu_held' AND NOT gpu_is_priced THEN 'quarantined'

@@ -1,0 +1,103 @@
+"""Rates two files by the SQL that rates the portal: they are copied into temporary tables, which end with the transaction."""
+
+import csv
+import os
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db import connection, transaction
+
+from billing.files.rows import BadRow, Key, Row, rates_read, usage_read
+from billing.money import amount_of, charge_divisor, price_of
+from billing.months import Span, month_span
+from billing.rating import sql_of, sql_text
+
+LINES = ("project", "flavor", "meter", "price_class", "price", "unit_seconds", "amount")
+COPY = {
+    "file_usage": "COPY file_usage FROM STDIN",
+    "file_rate": "COPY file_rate FROM STDIN",
+}
+
+
+class Refused(Exception):
+    """Nothing was written; `rows` says why, in the order of the files."""
+
+    def __init__(self, rows: Sequence[BadRow]) -> None:
+        super().__init__(f"{len(rows)} rows cannot be rated")
+        self.rows = rows
+
+
+@transaction.atomic
+def files_rate(*, usage: Path, rates: Path, zone: ZoneInfo, currency: str, month: date, out: Path) -> int:
+    """Write the invoice lines of `month` (by `zone`) to `out`, whole or not at all; how many there are.
+
+    Usage outside of the month is not rated; what lies inside has to be covered by rates. Raises Refused with every bad
+    row of both files, OSError for files that cannot be read or written. No table of the portal is read or changed.
+    """
+    span = month_span(month, zone)
+    bad: list[BadRow] = []
+    doubtful: set[Key] = set()
+    with connection.cursor() as cursor:
+        cursor.execute(sql_text("files_tables"))
+        _copy(cursor, "file_rate", rates_read(rates, bad, doubtful))
+        _copy(cursor, "file_usage", usage_read(usage, bad))
+        bad += _checked(cursor, span, doubtful, {"usage": usage.name, "rates": rates.name})
+        if bad:
+            raise Refused(sorted(bad))
+        lines = _lines(cursor, span, currency)
+    _write(out, lines)
+    return len(lines)
+
+
+def _copy(cursor: Any, table: str, rows: Iterator[Row]) -> None:
+    with cursor.copy(COPY[table]) as copy:
+        for row in rows:
+            copy.write_row(row)
+    cursor.execute(f"ANALYZE {table}")
+
+
+def _checked(cursor: Any, span: Span, doubtful: set[Key], names: dict[str, str]) -> Iterator[BadRow]:
+    keys = sorted(doubtful)
+    parameters = {
+        "starts_at": span.starts_at,
+        "ends_at": span.ends_at,
+        "flavors": [flavor for flavor, _, _ in keys],
+        "meters": [meter for _, meter, _ in keys],
+        "classes": [price_class for _, _, price_class in keys],
+    }
+    cursor.execute(sql_text("files_checks"), parameters)
+    for file, line, problem in cursor.fetchall():
+        yield BadRow(names[file], line, problem)
+
+
+def _lines(cursor: Any, span: Span, currency: str) -> list[tuple[Any, ...]]:
+    parameters = {
+        "month": span.day,
+        "starts_at": span.starts_at,
+        "ends_at": span.ends_at,
+        "by_workspace": False,
+        "divisor": charge_divisor(currency),
+    }
+    cursor.execute(sql_of("files_source", "lines", "files_rated"), parameters)
+    return [
+        (*names, price_of(int(micro)), int(seconds), amount_of(int(minor), currency))
+        for *names, micro, seconds, minor in cursor.fetchall()
+    ]
+
+
+def _write(out: Path, lines: Sequence[tuple[Any, ...]]) -> None:
+    """Beside it first: who reads `out` meanwhile sees the old file or the new one, never half of it."""
+    half = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        with half.open("x", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(LINES)
+            writer.writerows(
+                (*names, price, seconds, f"{amount:f}") for *names, price, seconds, amount in lines
+            )
+        half.replace(out)
+    finally:
+        half.unlink(missing_ok=True)

@@ -1,0 +1,47 @@
+"""`manage.py rate`: what usage in a file costs by rates in a file."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from django.core.management.base import BaseCommand, CommandError
+
+from billing.files import Refused, files_rate
+from billing.money import currency_parse
+from billing.months import month_parse
+from gpuaas.core.errors import Invalid
+
+
+class Command(BaseCommand):
+    help = "Rate usage.csv by rates.csv for one month; reads and writes no table. Formats: docs/operator-guide.md."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--usage", type=Path, required=True)
+        parser.add_argument("--rates", type=Path, required=True)
+        parser.add_argument("--timezone", required=True, help="of the month's bounds, e.g. Europe/Berlin")
+        parser.add_argument("--currency", required=True, help="ISO 4217, e.g. EUR")
+        parser.add_argument("--month", required=True, help="YYYY-MM")
+        parser.add_argument("--out", type=Path, required=True)
+
+    def handle(self, **options: Any) -> None:
+        try:
+            count = files_rate(
+                usage=options["usage"],
+                rates=options["rates"],
+                zone=ZoneInfo(options["timezone"]),
+                currency=currency_parse(options["currency"]),
+                month=month_parse(options["month"]),
+                out=options["out"],
+            )
+        except Refused as refused:
+            for row in refused.rows:
+                self.stderr.write(str(row))
+            raise CommandError(f"{refused}; nothing was written") from refused
+        except Invalid as error:
+            raise CommandError(error.message) from error
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise CommandError(f"there is no time zone {options['timezone']!r}") from error
+        except OSError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{count} lines written to {options['out']}")
