@@ -303,12 +303,7 @@ def test_lines_agree_with_a_count_second_by_second(
         ("2026-10", OCTOBER, NOVEMBER),
         ("2026-11", NOVEMBER, NOVEMBER + timedelta(days=9)),
     ):
-        expected: Counter[tuple[str, str, int]] = Counter()
-        for start, lasts, quantity, project, flavor in usage:
-            for second in range(start, start + lasts):
-                if first <= ORIGIN + timedelta(seconds=second) < last and quantity:
-                    micro = next(price for begins, price in reversed(steps) if begins <= second)
-                    expected[project, flavor, micro] += quantity
+        expected = _counted(usage, steps, first, last)
         found = run(tmp_path, rows, rates, month=month)
         assert {
             (line["project"], line["flavor"], int(Decimal(line["price"]) * 1_000_000)): (
@@ -317,6 +312,17 @@ def test_lines_agree_with_a_count_second_by_second(
             )
             for line in found
         } == {key: (count, _cents(count, key[2])) for key, count in expected.items()}
+
+
+def _counted(usage: Any, steps: Any, first: datetime, last: datetime) -> Counter[tuple[str, str, int]]:
+    """Unit-seconds by project, flavor and price, one second after the other."""
+    counted: Counter[tuple[str, str, int]] = Counter()
+    for start, lasts, quantity, project, flavor in usage:
+        for second in range(start, start + lasts):
+            if first <= ORIGIN + timedelta(seconds=second) < last and quantity:
+                micro = next(price for begins, price in reversed(steps) if begins <= second)
+                counted[project, flavor, micro] += quantity
+    return counted
 
 
 def _text(second: int, offset: int = 0) -> str:
