@@ -26,6 +26,14 @@ class Fact:
     last_seen_at: datetime
     ended_by: str
 
+    def since(self, moment: datetime | None) -> "Fact | None":
+        """What of it is not before `moment`; None where nothing is."""
+        if moment is None or self.started_at >= (start := whole_second(moment)):
+            return self
+        if self.ended_at is not None and self.ended_at <= start:
+            return None
+        return replace(self, started_at=start, last_seen_at=max(self.last_seen_at, start))
+
 
 def facts_of(event: UsageEvent) -> list[Fact]:
     """Nothing for a consumer that holds no GPU yet (or never did): devices count from PodScheduled on."""

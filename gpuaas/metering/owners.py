@@ -3,8 +3,9 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from django.db.models import Case, IntegerField, Value, When
+from django.db.models import Case, F, IntegerField, Q, Value, When
 
 from gpuaas.catalog.models import Node
 from gpuaas.providers.base import UsageEvent
@@ -15,8 +16,11 @@ PREFIX_LENGTH = len("gpu-00000000-")
 
 @dataclass(frozen=True)
 class Owner:
+    """since: of one that was there before the portal, when it became this workspace's; what was before is not metered."""
+
     workspace_id: uuid.UUID
     project_id: uuid.UUID
+    since: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -39,10 +43,13 @@ def owners_find(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> Owners:
     names = {event.workspace_name for event in events if event.workspace_name}
     if not names:
         return Owners()
-    candidates = Workspace.objects.filter(
-        site_id=site_id, name__in={name[PREFIX_LENGTH:] for name in names}
-    ).only("pk", "name", "project_id")
-    by_name = {row.external_name: Owner(row.pk, row.project_id) for row in candidates}
+    ours = Q(adopted_name="", name__in={name[PREFIX_LENGTH:] for name in names})
+    adopted = Q(adopted_name__in=names, adoption__adopted_at__isnull=False)
+    candidates = Workspace.objects.filter(ours | adopted, site_id=site_id).order_by("pk")
+    since = F("adoption__adopted_at")
+    rows = candidates.only("pk", "name", "adopted_name", "project_id").annotate(since=since)
+    # of two that took over the same name one after the other, the later
+    by_name = {row.external_name: Owner(row.pk, row.project_id, row.since) for row in rows}
     found = {name: owner for name, owner in by_name.items() if name in names}
     flavors: dict[tuple[uuid.UUID, str], list[tuple[uuid.UUID, uuid.UUID]]] = {}
     sold = WorkspaceFlavor.objects.filter(workspace__in=[owner.workspace_id for owner in found.values()])

@@ -103,7 +103,8 @@ def meter_flush(
 
 
 def _facts_write(site_id: uuid.UUID, facts: Sequence[Fact], owners: Owners) -> None:
-    rows = [(fact, owner) for fact in facts if (owner := owners.by_name.get(fact.workspace_name))]
+    owned = [(fact, owner) for fact in facts if (owner := owners.by_name.get(fact.workspace_name))]
+    rows = [(late, owner) for fact, owner in owned if (late := fact.since(owner.since))]
     if not rows:
         return
     parameters: dict[str, Any] = {"site": site_id, **_columns(rows, owners)}

@@ -8,7 +8,14 @@ from gpuaas.core.ids import short, uuid7
 from gpuaas.core.leases import Claimable
 from gpuaas.core.statemachine import TransitionRow
 from gpuaas.providers.base import Placement
-from gpuaas.workspaces.states import AccessRole, DriftState, OperationKind, StepState, WorkspaceState
+from gpuaas.workspaces.states import (
+    AccessRole,
+    AdoptionState,
+    DriftState,
+    OperationKind,
+    StepState,
+    WorkspaceState,
+)
 from tenants.models import Project, User
 
 PLACEMENTS = [(place.value, place.name) for place in Placement if place]
@@ -290,3 +297,66 @@ class Step(models.Model):
 
     def __str__(self) -> str:
         return self.label
+
+
+class AdoptionScan(Claimable):
+    """What was at a site that is no workspace of ours and could become one; due while a look is asked for.
+
+    found: ForeignWorkspaces as JSON, as they were at taken_at.
+    """
+
+    site = models.OneToOneField(
+        Site, on_delete=models.CASCADE, primary_key=True, related_name="adoption_scan"
+    )
+    requested_by = models.CharField(max_length=150)
+    requested_at = models.DateTimeField()
+    taken_at = models.DateTimeField(null=True, blank=True)
+    failure = models.CharField(max_length=500, blank=True)
+    found = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"what could be taken over at {self.site}"
+
+
+class Adoption(Claimable):
+    """The plan of taking over one namespace or project of a site, and what became of it. The workspace gets its id.
+
+    items: count by flavor; members: role by username; steps: AdoptionSteps as JSON. digest names all of them that say
+    what would be done: another digest is another plan.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="adoptions")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
+    workspace = models.OneToOneField(
+        Workspace, on_delete=models.CASCADE, null=True, blank=True, related_name="adoption"
+    )
+    external_name = models.CharField(max_length=63)
+    name = models.CharField(max_length=40)
+    items = models.JSONField(default=dict)
+    storage_gib = models.PositiveIntegerField(default=0)
+    members = models.JSONField(default=dict)
+    lease_ends_at = models.DateTimeField(null=True, blank=True)
+    state = models.CharField(max_length=16, choices=AdoptionState, default=AdoptionState.PLANNING)
+    steps = models.JSONField(default=list)
+    digest = models.CharField(max_length=64, blank=True, editable=False)
+    failure = models.CharField(max_length=500, blank=True)
+    requested_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    requested_at = models.DateTimeField()
+    planned_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    adopted_at = models.DateTimeField(null=True, blank=True)  # from when on it is metered
+    version = models.PositiveBigIntegerField(default=1)
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=AdoptionState.values), name="adoption_state_known")
+        ]
+
+    def __str__(self) -> str:
+        return f"adoption of {self.external_name}"
+
+
+class AdoptionTransition(TransitionRow):
+    subject = models.ForeignKey(Adoption, on_delete=models.CASCADE, related_name="transitions")

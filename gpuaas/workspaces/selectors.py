@@ -8,15 +8,26 @@ from datetime import timedelta
 from django.db.models import Aggregate, F, FloatField, Prefetch, QuerySet
 from django.db.models.functions import Extract
 
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import Node, Site
+from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Forbidden, NotFound
-from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceFlavor, WorkspaceMember
-from gpuaas.workspaces.states import OperationKind, StepState, WorkspaceState
+from gpuaas.providers.base import ForeignWorkspace
+from gpuaas.workspaces.models import (
+    Adoption,
+    AdoptionScan,
+    Operation,
+    Step,
+    Workspace,
+    WorkspaceFlavor,
+    WorkspaceMember,
+)
+from gpuaas.workspaces.states import LIVE, OperationKind, StepState, WorkspaceState
+from gpuaas.workspaces.takeover import Proposal, found_read, propose
 from tenants.actors import Actor
 from tenants.models import Project
 from tenants.roles import Permission
-from tenants.selectors import projects_for
+from tenants.selectors import platform_require, projects_for
 
 HISTORY = timedelta(days=30)
 FINISHED_STEPS = frozenset({StepState.DONE})
@@ -144,3 +155,49 @@ def estimate(*, site: Site, kind: OperationKind = OperationKind.CREATE) -> float
     """Seconds that such an operation usually takes at the site; None without history."""
     usual = [seconds for (held, _), seconds in step_durations(site_id=site.pk).items() if held == kind]
     return sum(usual) if usual else None
+
+
+@dataclass(frozen=True)
+class Adoptable:
+    """One that the last look at a site found, with what to propose for it; `taken` by a workspace since."""
+
+    found: ForeignWorkspace
+    proposal: Proposal
+    taken: bool
+
+
+def adoption_scan_get_for(*, actor: Actor, site: Site) -> AdoptionScan | None:
+    """The last look at what could be taken over there, for operators and auditors; None where none was asked for."""
+    platform_require(actor=actor)
+    return AdoptionScan.objects.filter(site=site).select_related("site").first()
+
+
+def adoptables_of(*, actor: Actor, scan: AdoptionScan) -> list[Adoptable]:
+    """What the look found, each with a proposal; 3 queries."""
+    flavors = list(flavors_for(actor=actor, site=scan.site.slug))
+    pools: dict[str, set[uuid.UUID]] = {}
+    rows = Node.objects.filter(site=scan.site_id, pool__isnull=False)
+    for name, pool_id in rows.values_list("name", "pool_id"):
+        if pool_id is not None:
+            pools.setdefault(name, set()).add(pool_id)
+    nodes = {name: frozenset(found) for name, found in pools.items()}
+    live = Workspace.objects.filter(site=scan.site_id, state__in=LIVE).exclude(adopted_name="")
+    taken = set(live.values_list("adopted_name", flat=True))
+    return [
+        Adoptable(found, propose(found, flavors, nodes), found.external_name in taken)
+        for found in map(found_read, scan.found)
+    ]
+
+
+def adoptions_for(*, actor: Actor, site: Site | None = None) -> QuerySet[Adoption]:
+    """Plans and what became of them, newest first, for operators and auditors; 1 query."""
+    platform_require(actor=actor)
+    rows = Adoption.objects.select_related("site", "project__organization", "workspace", "requested_by")
+    return rows.filter(site=site) if site is not None else rows
+
+
+def adoption_get_for(*, actor: Actor, adoption_id: uuid.UUID) -> Adoption:
+    found = adoptions_for(actor=actor).filter(pk=adoption_id).first()
+    if found is None:
+        raise NotFound("there is no such adoption")
+    return found

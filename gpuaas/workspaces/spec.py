@@ -25,7 +25,8 @@ def subject_of(user_id: uuid.UUID) -> str:
 
 
 def ref_of(workspace: Workspace) -> WorkspaceRef:
-    return WorkspaceRef(id=workspace.pk, external_name=workspace.external_name)
+    name = workspace.external_name
+    return WorkspaceRef(id=workspace.pk, external_name=name, adopted=bool(workspace.adopted_name))
 
 
 def is_asleep(workspace: Workspace) -> bool:

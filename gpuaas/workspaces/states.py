@@ -105,3 +105,37 @@ DRIFT_LOOKS: dict[DriftState, Look] = {
     DriftState.REPAIRED: Look("Repaired", Tone.OK, "check"),
     DriftState.GONE: Look("Gone by itself", Tone.OFF, "minus"),
 }
+
+
+class AdoptionState(models.TextChoices):
+    PLANNING = "planning", "Planning"
+    PLANNED = "planned", "Planned"
+    CONFIRMED = "confirmed", "Confirmed"
+    DONE = "done", "Done"
+    FAILED = "failed", "Failed"
+    DISCARDED = "discarded", "Discarded"
+
+
+A = AdoptionState
+
+ADOPTION: Machine[AdoptionState] = Machine(
+    looks={
+        A.PLANNING: Look("Planning", Tone.BUSY, "loader"),
+        A.PLANNED: Look("Planned", Tone.WAIT, "list-check"),
+        A.CONFIRMED: Look("Confirmed", Tone.BUSY, "loader"),
+        A.DONE: Look("Done", Tone.OK, "check"),
+        A.FAILED: Look("Failed", Tone.BAD, "alert"),
+        A.DISCARDED: Look("Discarded", Tone.OFF, "minus"),
+    },
+    edges={
+        # the site was asked; it says that this can never be; an operator thought better of it
+        A.PLANNING: frozenset({A.PLANNED, A.FAILED, A.DISCARDED}),
+        # an operator has seen the plan and wants it; or not, or the plan is too old
+        A.PLANNED: frozenset({A.CONFIRMED, A.DISCARDED}),
+        # it carries the workspace's mark; it is no longer as it was when it was planned, or the workspace was deleted
+        A.CONFIRMED: frozenset({A.DONE, A.FAILED}),
+        A.DONE: frozenset(),
+        A.FAILED: frozenset(),
+        A.DISCARDED: frozenset(),
+    },
+)

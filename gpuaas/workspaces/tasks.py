@@ -7,8 +7,8 @@ from celery import shared_task
 from gpuaas.core import clock, leases
 from gpuaas.core.queue import poke
 from gpuaas.workspaces.lease import leases_enforce
-from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.reconcile import run
+from gpuaas.workspaces.models import Adoption, AdoptionScan, Workspace
+from gpuaas.workspaces.reconcile import adoption, run
 from gpuaas.workspaces.states import WorkspaceState
 
 SWEEP_LIMIT = 200
@@ -27,6 +27,25 @@ def sweep() -> int:
     for workspace_id in due:
         poke("workspaces.reconcile", str(workspace_id))
     return len(due)
+
+
+@shared_task(name="workspaces.adoptions")
+def adoptions() -> int:
+    """Looks and plans whose poke was lost or that are tried again; plans that are over are closed."""
+    for model, task in ((AdoptionScan, "workspaces.adoption_scan"), (Adoption, "workspaces.adoption_plan")):
+        for pk in leases.due_ids(model, now=clock.now(), limit=SWEEP_LIMIT):
+            poke(task, str(pk))
+    return adoption.adoptions_close()
+
+
+@shared_task(name="workspaces.adoption_scan")
+def adoption_scan(site_id: str) -> bool:
+    return adoption.scan(uuid.UUID(site_id))
+
+
+@shared_task(name="workspaces.adoption_plan")
+def adoption_plan(adoption_id: str) -> bool:
+    return adoption.plan(uuid.UUID(adoption_id))
 
 
 @shared_task(name="workspaces.members_sync")

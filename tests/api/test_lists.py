@@ -12,8 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from gpuaas.catalog.models import Flavor, GpuPool, Site
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter, UsageInterval
-from gpuaas.workspaces.models import Workspace
+from gpuaas.providers.base import ForeignWorkspace
+from gpuaas.workspaces.models import Adoption, AdoptionScan, Workspace
 from gpuaas.workspaces.services import member_set, workspace_request
+from gpuaas.workspaces.takeover import found_stored
 from quotas.models import Limit
 from tenants.actors import Actor
 from tenants.models import Organization, Project, User
@@ -75,6 +77,7 @@ class World:
         first = Workspace.objects.order_by("pk")[0]
         if row != first:
             member_set(actor=self.actor, workspace=first, username=f"person-{n:03}", role="edit")
+        self._adoption(n)
         now = clock.whole_second(clock.now())
         UsageInterval.objects.create(
             site=self.site,
@@ -89,6 +92,18 @@ class World:
             started_at=now,
             last_seen_at=now,
         )
+
+    def _adoption(self, n: int) -> None:
+        now = clock.now()
+        wishes = {"project": self.project, "requested_by": self.owner, "requested_at": now}
+        Adoption.objects.create(site=self.site, external_name=f"old-{n:03}", **wishes)
+        scan, _ = AdoptionScan.objects.get_or_create(site=self.site, defaults={"requested_at": now})
+        held = {"nvidia.com/gpu": 1}
+        found = ForeignWorkspace(
+            f"old-{n:03}", now, gpus=held, vcpus=1, memory_gib=1, storage_gib=0, consumers=1
+        )
+        scan.found = [*scan.found, *found_stored([found])]
+        scan.save()
 
 
 @pytest.fixture
@@ -113,6 +128,7 @@ def path_of(name: str) -> str:
         "organization": "climate",
         "workspace": first.pk,
         "site": "ber-1",
+        "adoption": Adoption.objects.order_by("pk")[0].pk,
     }
     return address.path(**values)
 
@@ -144,7 +160,16 @@ def test_query_counts(world: World, olga: User, request: pytest.FixtureRequest) 
     assert found == json.loads(BASELINE.read_text("utf-8"))
 
 
-PAGED = sorted(set(lists()) - {"organization", "project", "workspace", "platform-site", "platform-limits"})
+UNPAGED = {
+    "organization",
+    "project",
+    "workspace",
+    "platform-site",
+    "platform-limits",
+    "platform-adoption",
+    "platform-adoption-scan",
+}
+PAGED = sorted(set(lists()) - UNPAGED)
 
 
 def test_every_list_pages_without_gaps_or_repetitions(world: World, olga: User) -> None:

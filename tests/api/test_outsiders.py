@@ -8,7 +8,7 @@ import pytest
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
-from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.models import Adoption, AdoptionScan, Workspace
 from tenants.models import ApiToken, AuditEntry, Organization, Project, User
 from tests.api.addresses import Address, addresses
 from tests.api.caller import Caller, token_for
@@ -48,6 +48,14 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-organizations", "POST"): {"slug": "mine", "name": "Mine"},
     ("platform-project-limit", "PUT"): {"hard": None},
     ("platform-organization-limit", "PUT"): {"hard": None},
+    ("platform-adoption-scan", "POST"): {},
+    ("platform-adoptions", "POST"): {
+        "external_name": "old-lab",
+        "project": "weather-lm",
+        "name": "mine",
+        "items": ITEMS,
+    },
+    ("platform-adoption-confirm", "POST"): {},
     ("platform-rates", "POST"): {"meter": "vcpu_held", "price": "0"},
 }
 QUERIES = {"usage-totals": "?starts_at=2026-11-01T00:00:00Z&ends_at=2026-12-01T00:00:00Z"}
@@ -60,7 +68,12 @@ def stage(
     workspace: Workspace, alice: User, bob: User, project: Project, organization: Organization, site: Site
 ) -> dict[str, Any]:
     token_for(alice, project)
+    AdoptionScan.objects.create(site=site, requested_at=clock.now())
+    plan = Adoption.objects.create(
+        site=site, project=project, external_name="old-lab", requested_by=alice, requested_at=clock.now()
+    )
     return {
+        "adoption": plan.pk,
         "project": project.slug,
         "organization": organization.slug,
         "workspace": workspace.pk,
@@ -87,6 +100,7 @@ def world() -> tuple[int, ...]:
         AuditEntry.objects.count(),
         Flavor.objects.filter(state="active").count(),
         Site.objects.filter(enabled=True).count(),
+        Adoption.objects.filter(state="planning").count(),
     )
 
 
@@ -139,6 +153,7 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "workspace": uuid7(),
         "token": uuid7(),
         "site": "no-such",
+        "adoption": uuid7(),
     }
     real, missing = ask(charlies, address, method, stage), ask(charlies, address, method, nothing)
     assert real.status == missing.status

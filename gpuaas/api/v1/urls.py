@@ -4,6 +4,7 @@ from django.urls import path
 
 from gpuaas.api import converters as _registered  # noqa: F401  the converters of the routes below
 from gpuaas.api.v1 import (
+    adoptions,
     audit,
     billing,
     catalog,
@@ -20,6 +21,7 @@ from gpuaas.api.v1 import (
 
 PROJECT = "projects/<name_slug:project>"
 ORGANIZATION = "organizations/<name_slug:organization>"
+SITE = "platform/sites/<name_slug:site>"
 WORKSPACE = f"{PROJECT}/workspaces/<uuid:workspace>"
 
 tenant_urls = [
@@ -103,6 +105,14 @@ catalog_urls = [
 platform_urls = [
     path("platform/sites", sites.PlatformSitesView.as_view(), name="platform-sites"),
     path("platform/sites/<name_slug:site>", sites.PlatformSiteView.as_view(), name="platform-site"),
+    path(f"{SITE}/adoption-scan", adoptions.AdoptionScanView.as_view(), name="platform-adoption-scan"),
+    path(f"{SITE}/adoptions", adoptions.AdoptionsView.as_view(), name="platform-adoptions"),
+    path(f"{SITE}/adoptions/<uuid:adoption>", adoptions.AdoptionView.as_view(), name="platform-adoption"),
+    path(
+        f"{SITE}/adoptions/<uuid:adoption>/confirm",
+        adoptions.AdoptionConfirmView.as_view(),
+        name="platform-adoption-confirm",
+    ),
     path("platform/capacity", sites.PlatformCapacityView.as_view(), name="platform-capacity"),
     path("platform/flavors", sites.PlatformFlavorsView.as_view(), name="platform-flavors"),
     path("platform/flavors/<name:flavor>", sites.PlatformFlavorView.as_view(), name="platform-flavor"),

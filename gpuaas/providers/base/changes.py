@@ -1,7 +1,7 @@
 """What changed behind our back, what was there before us, and what a check of a node found."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 
@@ -35,7 +35,10 @@ class SiteChange:
 
 @dataclass(frozen=True)
 class ForeignWorkspace:
-    """A namespace or project at the site that is not ours and could be. gpus = what its consumers hold now."""
+    """A namespace or project at the site that is not ours and could be.
+
+    gpus = what its consumers hold now, placed = the same by node; hard = how many GPUs its own quota allows.
+    """
 
     external_name: str
     created_at: datetime
@@ -44,6 +47,8 @@ class ForeignWorkspace:
     memory_gib: int
     storage_gib: int
     consumers: int
+    placed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    hard: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from gpuaas.providers.base import (
     WorkspaceSpec,
 )
 from gpuaas.providers.sandbox import access, fitness
+from gpuaas.providers.sandbox.adoption import SandboxAdoption
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.models import (
     SandboxMember,
@@ -58,6 +59,7 @@ class SandboxDriver(
     PreflightCapability,
     HealthCapability,
     NodeCheckCapability,
+    SandboxAdoption,
 ):
     name = "sandbox"
 
@@ -223,8 +225,13 @@ def _inventory(site: SandboxSite) -> Inventory:
 
 
 def _namespace(site: SandboxSite, ref: WorkspaceRef) -> SandboxNamespace | None:
-    """The workspace's own namespace; Permanent where the name belongs to somebody else."""
+    """The workspace's own namespace; Permanent where the name belongs to somebody else.
+
+    One that was there before us and does not carry our mark is not taken over (yet): nothing of ours is there.
+    """
     room = SandboxNamespace.objects.filter(site=site, name=ref.external_name).first()
+    if room is not None and room.owner is None and ref.adopted:
+        return None
     if room is not None and room.owner != ref.id:
         raise Permanent(
             f"the namespace {ref.external_name} at the site belongs to somebody else; it is left alone"

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from django.db.models import F, Q
@@ -99,10 +99,14 @@ def pods_end(site: SandboxSite, pods: Iterable[SandboxPod]) -> None:
             pod.save(update_fields=["gone_at"])
 
 
-def foreign_namespace(site_id: uuid.UUID, name: str) -> None:
-    """A namespace of somebody else, which the portal must leave alone."""
+def foreign_namespace(site_id: uuid.UUID, name: str, *, hard: Mapping[str, int] | None = None) -> None:
+    """A namespace of somebody else, which the portal must leave alone; `hard` is its own quota."""
     with site_write(site_id) as site:
-        SandboxNamespace.objects.create(site=site, name=name)
+        room = SandboxNamespace.objects.create(site=site, name=name)
+        SandboxQuota.objects.bulk_create(
+            SandboxQuota(namespace=room, resource=key, wanted=amount, hard=amount)
+            for key, amount in (hard or {}).items()
+        )
 
 
 def token_role(site_id: uuid.UUID, namespace: str, token: str) -> str:

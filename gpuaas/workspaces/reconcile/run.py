@@ -13,7 +13,7 @@ from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, U
 from gpuaas.core.queue import poke
 from gpuaas.providers.base import Driver, StepOutcome, SuspendCapability
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.reconcile import record
+from gpuaas.workspaces.reconcile import adoption, record
 from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost, is_due, job_load
 from gpuaas.workspaces.reconcile.plan import (
     LEFTOVERS_AFTER,
@@ -39,6 +39,7 @@ from gpuaas.workspaces.reconcile.plan import (
 from gpuaas.workspaces.site import driver_of, outside_transaction
 from gpuaas.workspaces.spec import ref_of
 from gpuaas.workspaces.states import WorkspaceState
+from gpuaas.workspaces.takeover import ADOPT
 
 log = structlog.get_logger(__name__)
 
@@ -193,6 +194,8 @@ class Visit:
 
 def step_perform(driver: Driver, job: Job, action: StepAction) -> StepOutcome:
     match action:
+        case EnsureStep(key=ADOPT.key):
+            return adoption.perform(driver, job)
         case EnsureStep(key=key):
             return driver.ensure(job.spec, key)
         case ReleaseStep(key=key):
@@ -210,6 +213,9 @@ def refuse(job: Job, action: Action, error: GpuaasError) -> None:
     if isinstance(error, Unavailable | Unauthorized):
         retry = clock.now() + timedelta(seconds=min(getattr(error, "retry_after", 0), CAP_SECONDS))
         record.later(job, _unreachable(error), due_at=max(due_at, retry), step=step)
+        return
+    if step is not None and step.key == ADOPT.key:
+        adoption.refused(job, error)
         return
     tried = step.refusals + 1 if step is not None else 0
     if isinstance(action, EnsureStep | ResumeStep) and step is not None and tried >= REFUSALS_MAX:

@@ -1,6 +1,12 @@
 """Writes of workspaces: each is one transaction that also records the audit entry and wakes the reconciler."""
 
 from gpuaas.workspaces.services.access import kubeconfig_issue
+from gpuaas.workspaces.services.adoption import (
+    adoption_confirm,
+    adoption_discard,
+    adoption_plan_request,
+    adoption_scan_request,
+)
 from gpuaas.workspaces.services.changes import (
     workspace_delete,
     workspace_extend,
@@ -13,6 +19,10 @@ from gpuaas.workspaces.services.request import workspace_request
 from gpuaas.workspaces.services.suspend import workspace_resume, workspace_suspend
 
 __all__ = [
+    "adoption_confirm",
+    "adoption_discard",
+    "adoption_plan_request",
+    "adoption_scan_request",
     "kubeconfig_issue",
     "member_remove",
     "member_set",

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden
 from gpuaas.core.ids import uuid7
+from gpuaas.providers.base import StepSpec
 from gpuaas.workspaces.amounts import amounts_of, words_of
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor, WorkspaceMember, WorkspaceTransition
 from gpuaas.workspaces.services.rows import HOLDER, operation_start, workspace_wake
@@ -49,7 +50,7 @@ def workspace_request(
     requester is its admin. Raises Invalid, QuotaRefused, NoCapacity, Conflict (name taken).
     """
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_CREATE)
-    requester = _requester(actor)
+    requester = requester_of(actor)
     moment = clock.now()
     workspace = Workspace(
         id=uuid7(),
@@ -64,16 +65,17 @@ def workspace_request(
     )
     flavors = items_resolve(items)
     workspace.site = flavors[0][0].pool.site
-    _refuse_hopeless(workspace, flavors)
+    refuse_hopeless(workspace, flavors)
     people = [(requester, AccessRole.ADMIN)]
     if members is not None:
         people = members_resolve(members, project=project)
-    with _name_taken(workspace), transaction.atomic():
-        _write(actor, workspace, flavors, people)
+    with name_taken(workspace), transaction.atomic():
+        _audit(actor, workspace, flavors, people)
+        workspace_open(actor, workspace, flavors, people)
     return workspace
 
 
-def _refuse_hopeless(workspace: Workspace, flavors: list[FlavorItem]) -> None:
+def refuse_hopeless(workspace: Workspace, flavors: list[FlavorItem]) -> None:
     """What is over a limit already now is refused before anything is written; who races is decided by the reservation."""
     amounts = amounts_of(flavors, storage_gib=workspace.storage_gib)
     preview = admission_preview(project=workspace.project, site=workspace.site, amounts=amounts)
@@ -82,27 +84,28 @@ def _refuse_hopeless(workspace: Workspace, flavors: list[FlavorItem]) -> None:
 
 
 @contextmanager
-def _name_taken(workspace: Workspace) -> Iterator[None]:
+def name_taken(workspace: Workspace) -> Iterator[None]:
     """The database decides who was first; the loser is told in words."""
     try:
         yield
     except IntegrityError as error:
+        if "workspace_adopted_once" in str(error):
+            raise Conflict(f"{workspace.adopted_name} is another workspace's already") from error
         if "workspace_name_once_per_project" not in str(error):
             raise
         message = f"the project {workspace.project.slug} already has a workspace called {workspace.name}"
         raise Conflict(message, detail={"field": "name"}) from error
 
 
-def _requester(actor: Actor) -> User:
+def requester_of(actor: Actor) -> User:
     if actor.user_id is None:
         raise Forbidden("a workspace is requested by a person")
     return User.objects.get(pk=actor.user_id)
 
 
-def _write(
-    actor: Actor, workspace: Workspace, flavors: list[FlavorItem], people: list[tuple[User, AccessRole]]
+def workspace_rows(
+    workspace: Workspace, flavors: Sequence[FlavorItem], people: Sequence[tuple[User, AccessRole]]
 ) -> None:
-    """Reserves last: the counters are what requests contend for, so they are locked for the shortest time."""
     workspace.save(force_insert=True)
     WorkspaceFlavor.objects.bulk_create(
         WorkspaceFlavor(workspace=workspace, flavor=flavor, count=count) for flavor, count in flavors
@@ -110,20 +113,35 @@ def _write(
     WorkspaceMember.objects.bulk_create(
         WorkspaceMember(workspace=workspace, user=user, role=role) for user, role in people
     )
+
+
+def workspace_open(
+    actor: Actor,
+    workspace: Workspace,
+    flavors: Sequence[FlavorItem],
+    people: Sequence[tuple[User, AccessRole]],
+    *,
+    kind: OperationKind = OperationKind.CREATE,
+    first: Sequence[StepSpec] = (),
+) -> None:
+    """Write it with its first operation, whose steps are `first` and those of `ensure`, and reserve.
+
+    Reserves last: the counters are what requests contend for, so they are locked for the shortest time.
+    """
+    workspace_rows(workspace, flavors, people)
     WorkspaceTransition.objects.create(
         subject=workspace, old="", new=WorkspaceState.REQUESTED, actor=actor.name
     )
     words = words_of(flavors, storage_gib=workspace.storage_gib)
     operation_start(
         workspace=workspace,
-        kind=OperationKind.CREATE,
+        kind=kind,
         actor_name=actor.name,
         now=workspace.created_at,
-        steps=driver_of(workspace.site).ensure_steps(),
+        steps=[*first, *driver_of(workspace.site).ensure_steps()],
         summary=words,
         admission=f"reserved {words}",
     )
-    _audit(actor, workspace, flavors, people)
     workspace_wake(workspace)
     reservation_reserve(
         holder_kind=HOLDER,

@@ -1,0 +1,213 @@
+"""Taking over what was at a site before the portal: look, plan, confirm. For operators; nothing here calls a site."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from gpuaas.catalog.models import Site
+from gpuaas.core import clock, events
+from gpuaas.core.errors import Conflict, Invalid, NotFound, StaleVersion
+from gpuaas.core.queue import poke
+from gpuaas.providers.base import AdoptionCapability
+from gpuaas.workspaces.models import Adoption, AdoptionScan, AdoptionTransition, Workspace
+from gpuaas.workspaces.services.request import name_taken, refuse_hopeless, requester_of, workspace_open
+from gpuaas.workspaces.services.validation import (
+    FlavorItem,
+    items_resolve,
+    lease_validate,
+    members_resolve,
+    name_validate,
+    storage_validate,
+)
+from gpuaas.workspaces.site import driver_of
+from gpuaas.workspaces.states import ADOPTION, LIVE, AccessRole, AdoptionState, OperationKind
+from gpuaas.workspaces.takeover import ADOPT, blocking
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import Project, User
+from tenants.roles import Permission
+from tenants.selectors import platform_require
+
+VALID_FOR = timedelta(hours=1)  # of a plan: what it saw may be another tomorrow
+
+
+@transaction.atomic
+def adoption_scan_request(*, actor: Actor, site: Site) -> AdoptionScan:
+    """Ask for a look at what could be taken over there; until it is done the last one stays as it was."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    if not isinstance(driver_of(site), AdoptionCapability):
+        raise Conflict(f"nothing can be taken over at a site of the kind {site.driver}")
+    moment = clock.now()
+    asked = {"requested_by": actor.name, "requested_at": moment, "due_at": moment, "attempts": 0}
+    row, _ = AdoptionScan.objects.update_or_create(site=site, defaults={**asked, "failure": ""})
+    audit_record(actor=actor, action="adoption.scan", target=site)
+    adoption_scan_announce(row)
+    poke("workspaces.adoption_scan", str(site.pk))
+    return row
+
+
+@transaction.atomic
+def adoption_plan_request(
+    *,
+    actor: Actor,
+    site: Site,
+    external_name: str,
+    project: Project,
+    items: Sequence[tuple[str, int]],
+    name: str,
+    storage_gib: int = 0,
+    members: Sequence[tuple[str, str]] = (),
+    lease_ends_at: datetime | None = None,
+) -> Adoption:
+    """Ask what taking it over would do. Raises Invalid beside the field; what the site says comes in the background."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    moment = clock.now()
+    row = Adoption(
+        site=site,
+        project=project,
+        external_name=_found_validate(site, external_name),
+        name=name_validate(name),
+        items={flavor.slug: count for flavor, count in _items_at(site, items)},
+        storage_gib=storage_validate(storage_gib),
+        members={user.username: str(role) for user, role in members_resolve(members, project=project)},
+        lease_ends_at=lease_ends_at and lease_validate(lease_ends_at, now=moment),
+        requested_by=requester_of(actor),
+        requested_at=moment,
+        due_at=moment,
+    )
+    if Workspace.objects.filter(project=project, name=row.name, state__in=LIVE).exists():
+        raise Invalid.field("name", f"the project {project.slug} already has a workspace called {row.name}")
+    row.save(force_insert=True)
+    AdoptionTransition.objects.create(subject=row, old="", new=AdoptionState.PLANNING, actor=actor.name)
+    audit_record(actor=actor, action="adoption.plan", target=row, project=project, after=_wishes(row))
+    adoption_announce(row)
+    poke("workspaces.adoption_plan", str(row.pk))
+    return row
+
+
+@transaction.atomic
+def adoption_confirm(*, actor: Actor, adoption: Adoption, expected_version: int | None = None) -> Workspace:
+    """Reserve and begin, as planned or not at all; the site is compared with the plan once more before it is touched.
+
+    Raises Conflict where something is in the way, QuotaRefused and NoCapacity as for a request.
+    """
+    row = _locked(actor, adoption, expected_version)
+    moment = clock.now()
+    _confirmable(row, moment)
+    flavors = _items_at(row.site, list(row.items.items()))
+    people = adoption_people(row)
+    workspace = workspace_of(row, created_by=requester_of(actor), moment=moment)
+    refuse_hopeless(workspace, flavors)
+    with name_taken(workspace), transaction.atomic():
+        workspace_open(actor, workspace, flavors, people, kind=OperationKind.ADOPT, first=(ADOPT,))
+    _move(row, actor, AdoptionState.CONFIRMED, workspace=workspace)
+    after = {**_wishes(row), "adoption": str(row.pk)}
+    audit_record(actor=actor, action="workspace.adopt", target=workspace, project=row.project, after=after)
+    return workspace
+
+
+@transaction.atomic
+def adoption_discard(*, actor: Actor, adoption: Adoption, expected_version: int | None = None) -> Adoption:
+    """Forget the plan; nothing was done to the site. Again changes nothing."""
+    row = _locked(actor, adoption, expected_version)
+    if row.state == AdoptionState.DISCARDED:
+        return row
+    _move(row, actor, AdoptionState.DISCARDED, due_at=None)
+    audit_record(actor=actor, action="adoption.discard", target=row, project=row.project)
+    return row
+
+
+def workspace_of(adoption: Adoption, *, created_by: User, moment: datetime) -> Workspace:
+    """The workspace that it will be, not yet written."""
+    return Workspace(
+        id=adoption.pk,
+        project=adoption.project,
+        site=adoption.site,
+        name=adoption.name,
+        adopted_name=adoption.external_name,
+        storage_gib=adoption.storage_gib,
+        lease_ends_at=lease_validate(adoption.lease_ends_at, now=moment),
+        created_by=created_by,
+        created_at=moment,
+        due_at=moment,
+    )
+
+
+def adoption_people(adoption: Adoption) -> list[tuple[User, AccessRole]]:
+    return members_resolve(list(adoption.members.items()), project=adoption.project)
+
+
+def adoption_announce(row: Adoption) -> None:
+    events.publish(kind="adoption", id=row.pk, version=row.version, groups=(events.OPERATORS_GROUP,))
+
+
+def adoption_scan_announce(row: AdoptionScan) -> None:
+    version = int((row.taken_at or row.requested_at).timestamp())
+    events.publish(kind="adoption_scan", id=row.site_id, version=version, groups=(events.OPERATORS_GROUP,))
+
+
+def _locked(actor: Actor, adoption: Adoption, expected_version: int | None) -> Adoption:
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    rows = Adoption.objects.select_for_update(of=("self",), no_key=True)
+    row = rows.select_related("project__organization", "site").filter(pk=adoption.pk).first()
+    if row is None:
+        raise NotFound("there is no such adoption")
+    if expected_version is not None and expected_version != row.version:
+        raise StaleVersion(
+            "the plan was changed meanwhile; look at it again", detail={"version": row.version}
+        )
+    return row
+
+
+def _confirmable(row: Adoption, moment: datetime) -> None:
+    if row.state != AdoptionState.PLANNED:
+        label = ADOPTION.looks[AdoptionState(row.state)].label.lower()
+        raise Conflict(f"only a plan that is ready can be confirmed; this one is {label}")
+    if row.expires_at is None or row.expires_at <= moment:
+        raise Conflict("this plan is too old to be true: plan again")
+    in_the_way = blocking(row.steps)
+    if in_the_way:
+        first = in_the_way[0]
+        more = f" (and {len(in_the_way) - 1} more)" if len(in_the_way) > 1 else ""
+        raise Conflict(
+            f"clear this away and plan again: {first['object']}: {first['detail']}{more}",
+            detail={"blocking": [step["object"] for step in in_the_way]},
+        )
+    taken = Workspace.objects.filter(site=row.site, adopted_name=row.external_name, state__in=LIVE)
+    if taken.exists():
+        raise Conflict(f"{row.external_name} is another workspace's already")
+
+
+def _items_at(site: Site, items: Sequence[tuple[str, int]]) -> list[FlavorItem]:
+    found = items_resolve(items)
+    if found[0][0].pool.site_id != site.pk:
+        raise Invalid.field("items", f"choose flavors of the site {site.slug}")
+    return found
+
+
+def _found_validate(site: Site, external_name: str) -> str:
+    """Only what a look has found: it leaves out the site's own parts and what is a workspace already."""
+    scan = AdoptionScan.objects.filter(site=site).first()
+    if external_name not in {row["external_name"] for row in (scan.found if scan else [])}:
+        raise Invalid.field(
+            "external_name",
+            "the last look at the site did not find this one as free to take over; look again",
+        )
+    return external_name
+
+
+def _move(row: Adoption, actor: Actor, to: AdoptionState, **changes: Any) -> None:
+    ADOPTION.transition(row, to=to, history=AdoptionTransition, actor=actor.name, **changes)
+    adoption_announce(row)
+
+
+def _wishes(row: Adoption) -> dict[str, Any]:
+    return {
+        "site": row.site.slug,
+        "external_name": row.external_name,
+        "items": row.items,
+        "storage_gib": row.storage_gib,
+        "members": row.members,
+    }
