@@ -54,14 +54,11 @@ def kind(
     if share and share.limited:
         held = max(held // share.of, 1)
     cut = _cut(profile, share, held)
-    size = f"{memory}gb" if memory else ""
-    slug = "-".join(filter(None, [*words, form, size, *cut.split(), "dra" if dra else ""]))
-    shown = form.upper() if form != "pcie" else "PCIe"
-    title = [" ".join(words).upper(), shown, size.replace("gb", " GB"), cut, "DRA" if dra else ""]
+    slug, name = _called(words, form, memory, [*cut.split(), *(["DRA"] if dra else [])])
     sharing = "dra" if dra else "shared" if share else "mig" if profile else "whole"
     return DeviceKind(
-        slug=re.sub(r"[^a-z0-9.-]+", "-", slug.lower()),
-        name=" ".join(filter(None, title)),
+        slug=slug,
+        name=name,
         product=base,
         memory_gib=held,
         sharing=sharing,
@@ -70,6 +67,16 @@ def kind(
         interconnect=INTERCONNECTS.get(form) or ("NVLink" if nvlink and not profile else ""),
         ecc=ecc,
         mig_capable=False if sharing in ("mig", "shared") or profile else mig_capable,
+    )
+
+
+def _called(words: list[str], form: str, memory: int, rest: list[str]) -> tuple[str, str]:
+    """Slug and name."""
+    size = [f"{memory} GB"] if memory else []
+    shown = form.upper() if form != "pcie" else "PCIe"
+    slug = "-".join(filter(None, [*words, form, *size, *rest])).replace(" ", "").lower()
+    return re.sub(r"[^a-z0-9.-]+", "-", slug), " ".join(
+        filter(None, [" ".join(words).upper(), shown, *size, *rest])
     )
 
 
