@@ -99,6 +99,17 @@ class QueryWhole(serializers.IntegerField):
         return int(data)
 
 
+class QuerySwitch(serializers.BooleanField):
+    """`true` or `false` in a query string; one that is left out says nothing."""
+
+    default_empty_html = serializers.empty
+
+    def to_internal_value(self, data: Any) -> bool:
+        if data not in ("true", "false"):
+            self.fail("invalid", input=str(data)[:80])
+        return bool(data == "true")
+
+
 class PageQuery(Input):
     """Every list takes these."""
 

@@ -35,6 +35,8 @@ class Site(Claimable):
     answered_at = models.DateTimeField(null=True, blank=True)
     answer_ms = models.PositiveIntegerField(null=True, blank=True)
     observed_digest = models.CharField(max_length=64, blank=True, editable=False)
+    # every name by which the site counts GPUs or ever did: what a workspace did not buy of them is closed to it
+    gpu_names = models.JSONField(default=list, blank=True, editable=False)
     # what is done about objects of ours that somebody else has changed
     drift_policy = models.CharField(max_length=16, choices=DriftPolicy, default=DriftPolicy.REPAIR)
     preflight_at = models.DateTimeField(null=True, blank=True)  # when `checks` were last taken
@@ -102,7 +104,8 @@ class GpuPool(models.Model):
 
     capacity = devices on nodes; healthy = on nodes that can take work; allocated = of the healthy ones, in use by pods
     or machines (what still runs on a cordoned node is in its Node row); largest_block = most free devices on one node.
-    A site that does not answer keeps what it had when it last did.
+    A site that does not answer keeps what it had when it last did. trouble: why it cannot be sold as it is, in words.
+    shares_with: slugs of GPU types that the site cuts from the same hardware; only one of them may be sold.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -110,6 +113,8 @@ class GpuPool(models.Model):
     gpu_type = models.ForeignKey(GpuType, on_delete=models.PROTECT, related_name="pools")
     resource_name = models.CharField(max_length=150)
     selector = models.JSONField(default=dict, blank=True)
+    trouble = models.CharField(max_length=500, blank=True)
+    shares_with = models.JSONField(default=list, blank=True)
     capacity = models.PositiveIntegerField(default=0)
     healthy = models.PositiveIntegerField(default=0)
     allocated = models.PositiveIntegerField(default=0)

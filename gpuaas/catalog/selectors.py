@@ -1,12 +1,12 @@
 """What is offered, what is free of it, and how the sites are."""
 
-import uuid
 from dataclasses import dataclass
 
 from django.db.models import F, Prefetch, QuerySet
 from django.db.models.functions import Greatest
 
 from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Node, Site
+from gpuaas.catalog.offers import Attributes, matching, with_traits
 from gpuaas.catalog.states import OfferState
 from gpuaas.core.errors import NotFound
 from tenants.actors import Actor
@@ -35,14 +35,20 @@ def gpu_types_for(*, actor: Actor) -> QuerySet[GpuType]:
 def flavors_for(
     *,
     actor: Actor,
-    memory_gib: int = 0,
-    compute_capability: str = "",
-    interconnect: str = "",
     site: str = "",
     price_class: str = "",
     drafts: bool = False,
+    memory_gib_min: int = 0,
+    compute_capability_min: str = "",
+    ecc: bool | None = None,
+    mig_capable: bool | None = None,
+    interconnect: str = "",
+    nvlink_domain: bool | None = None,
+    whole_node: bool | None = None,
+    same_numa: bool | None = None,
+    same_rack: bool | None = None,
 ) -> QuerySet[Flavor]:
-    """What may be asked for, with `free` annotated; memory and compute capability mean "at least".
+    """What may be asked for, by attributes (`Attributes`), with `free` and the traits of its nodes annotated.
 
     `drafts` adds what is not sold (yet, or any more), for operators and auditors.
     """
@@ -53,17 +59,25 @@ def flavors_for(
         platform_require(actor=actor)
     else:
         rows = rows.filter(
-            state=OfferState.ACTIVE, pool__gpu_type__state=OfferState.ACTIVE, pool__site__enabled=True
+            state=OfferState.ACTIVE,
+            pool__gpu_type__state=OfferState.ACTIVE,
+            pool__site__enabled=True,
+            pool__trouble="",
         )
-    wanted = {
-        "pool__gpu_type__memory_gib__gte": memory_gib,
-        "pool__gpu_type__interconnect__iexact": interconnect,
-        "pool__site__slug": site,
-        "price_class": price_class,
-    }
-    rows = rows.filter(**{key: value for key, value in wanted.items() if value})
-    if compute_capability:
-        rows = rows.filter(pool__gpu_type__in=_capable(compute_capability))
+    places = {"pool__site__slug": site, "price_class": price_class}
+    wanted = Attributes(
+        memory_gib_min=memory_gib_min,
+        compute_capability_min=compute_capability_min,
+        ecc=ecc,
+        mig_capable=mig_capable,
+        interconnect=interconnect,
+        nvlink_domain=nvlink_domain,
+        whole_node=whole_node,
+        same_numa=same_numa,
+        same_rack=same_rack,
+    )
+    rows = matching(with_traits(rows), wanted)
+    rows = rows.filter(**{key: value for key, value in places.items() if value})
     return rows.order_by("-pool__gpu_type__memory_gib", "slug")
 
 
@@ -72,16 +86,6 @@ def flavor_get_for(*, actor: Actor, slug: str) -> Flavor:
     if flavor is None:
         raise NotFound("there is no such flavor")
     return flavor
-
-
-def _capable(least: str) -> list[uuid.UUID]:
-    """GPU types of at least this compute capability, compared as numbers: 10.0 is more than 9.0."""
-    rows = GpuType.objects.exclude(compute_capability="").values_list("pk", "compute_capability")
-    return [pk for pk, have in rows if _numbers(have) >= _numbers(least)]
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) if part.isascii() and part.isdigit() else 0 for part in version.split("."))
 
 
 # -- the capacity map -----------------------------------------------------------------------------------------------
@@ -111,11 +115,12 @@ class PoolMap:
 
     @property
     def unhealthy(self) -> int:
-        return sum(node.capacity for node in self.nodes if not node.ready)
+        """Devices of nodes that do not answer, and sick ones of nodes that do."""
+        return sum(node.unhealthy if node.ready else node.capacity for node in self.nodes)
 
     @property
     def cordoned(self) -> int:
-        return sum(node.capacity for node in self.nodes if node.ready and node.cordoned)
+        return sum(node.capacity - node.unhealthy for node in self.nodes if node.ready and node.cordoned)
 
     @property
     def largest_block(self) -> int:

@@ -49,7 +49,7 @@ def _put_to_sleep(spec: WorkspaceSpec) -> WorkspaceSpec:
 
 
 def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
-    """What is wanted now, or (confirmed) what the site confirmed last. Needs `project__organization`; 7 queries."""
+    """What is wanted now, or (confirmed) what the site confirmed last. Needs `project__organization` and `site`; 7 queries."""
     asleep = is_asleep(workspace)
     rows = workspace.flavors.select_related("flavor__pool").order_by("flavor__slug")
     items = [(row.flavor, row.confirmed if confirmed and not asleep else row.count) for row in rows]
@@ -88,7 +88,7 @@ def _gpus(workspace: Workspace, items: Items) -> dict[str, Any]:
         for pk, count in counts.items()
         if count
     )
-    closed = set(names) - {gpu.resource_name for gpu in gpus}
+    closed = {*names, *workspace.site.gpu_names} - {gpu.resource_name for gpu in gpus}
     return {"gpus": gpus, "closed": tuple(sorted(closed))}
 
 

@@ -3,6 +3,7 @@
 import uuid
 
 from celery import shared_task
+from django.db.models import QuerySet
 
 from gpuaas.core import clock, leases
 from gpuaas.core.queue import poke
@@ -51,10 +52,20 @@ def adoption_plan(adoption_id: str) -> bool:
 @shared_task(name="workspaces.members_sync")
 def members_sync(project_id: str) -> int:
     """Poked when a role in the project changed: access at the site follows at once, not at the next periodic look."""
-    moment = clock.now()
-    rows = Workspace.objects.filter(project=uuid.UUID(project_id), state__in=KEPT)
-    rows.update(due_at=moment)
+    return _wake(Workspace.objects.filter(project=uuid.UUID(project_id), state__in=KEPT))
+
+
+@shared_task(name="workspaces.site_changed")
+def site_changed(site_id: str) -> int:
+    """Poked when a site counts GPUs by a new name or has labeled its nodes anew: every workspace there is closed to
+    the one and pinned by the other at once. What a lost poke missed the periodic look finds."""
+    ending = (WorkspaceState.DELETING, WorkspaceState.DELETED)
+    return _wake(Workspace.objects.filter(site=uuid.UUID(site_id)).exclude(state__in=ending))
+
+
+def _wake(rows: QuerySet[Workspace]) -> int:
     found = list(rows.values_list("pk", flat=True))
+    Workspace.objects.filter(pk__in=found).update(due_at=clock.now())
     for workspace_id in found:
         poke("workspaces.reconcile", str(workspace_id))
     return len(found)

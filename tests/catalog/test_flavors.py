@@ -82,10 +82,10 @@ def test_publishing_twice_is_once(sold: list[Flavor], pool: GpuPool, as_olga: Ac
 
 
 def test_filters_say_at_least(sold: list[Flavor], as_bob: Actor, as_olga: Actor, attached: Site) -> None:
-    assert slugs(as_bob, memory_gib=80) == {"h100-sxm-80gb.1", "a100-sxm-80gb.1"}
-    assert slugs(as_bob, compute_capability="8.9") == {"h100-sxm-80gb.1", "l40s-48gb.1"}
-    assert slugs(as_bob, compute_capability="10.0") == set(), "10.0 is more than 9.0"
-    assert slugs(as_bob, interconnect="nvlink", compute_capability="9.0") == {"h100-sxm-80gb.1"}
+    assert slugs(as_bob, memory_gib_min=80) == {"h100-sxm-80gb.1", "a100-sxm-80gb.1"}
+    assert slugs(as_bob, compute_capability_min="8.9") == {"h100-sxm-80gb.1", "l40s-48gb.1"}
+    assert slugs(as_bob, compute_capability_min="10.0") == set(), "10.0 is more than 9.0"
+    assert slugs(as_bob, interconnect="nvlink", compute_capability_min="9.0") == {"h100-sxm-80gb.1"}
     assert slugs(as_bob, site="elsewhere") == set()
     assert len(slugs(as_bob, site="lab-1", price_class="on_demand")) == 4
     site_update(actor=as_olga, site=attached, enabled=False)

@@ -8,24 +8,38 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from billing.selectors import Price, prices_at
-from gpuaas.api.fields import Money, Output, PageQuery, QueryWhole, Text
+from gpuaas.api.fields import Money, Output, PageQuery, QuerySwitch, QueryWhole, Text
 from gpuaas.api.schema import operation, page_of
 from gpuaas.api.views import ApiView
 from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.offers import gives
 from gpuaas.catalog.selectors import flavors_for, gpu_types_for
-from gpuaas.catalog.states import OfferState, PriceClass, Sharing
+from gpuaas.catalog.states import HugepagesSize, OfferState, PriceClass, Sharing
 from gpuaas.core.conditions import Status, conditions_read
 from gpuaas.metering.models import Meter
 
 TAG = "catalog"
 
 
+COMPUTE = r"\A[0-9]{1,3}(?:\.[0-9]{1,3})?\Z"
+
+
 class FlavorQuery(PageQuery):
-    memory_gib = QueryWhole(required=False, min_value=0, help_text="GPU memory, at least.")
-    compute_capability = serializers.RegexField(
-        r"\A[0-9]{1,3}(?:\.[0-9]{1,3})?\Z", required=False, help_text="At least, such as 9.0."
+    memory_gib_min = QueryWhole(required=False, min_value=0, help_text="GPU memory, at least.")
+    compute_capability_min = serializers.RegexField(
+        COMPUTE, required=False, help_text="At least, such as 9.0; compared as a version."
     )
+    ecc = QuerySwitch(required=False, help_text="Memory with error correction.")
+    mig_capable = QuerySwitch(required=False, help_text="Can be cut into MIG slices.")
     interconnect = Text(required=False, max_length=32, help_text="Such as NVLink.")
+    nvlink_domain = QuerySwitch(required=False, help_text="On nodes that are joined by NVLink.")
+    whole_node = QuerySwitch(required=False, help_text="Sold by the node.")
+    same_numa = QuerySwitch(required=False, help_text="GPUs, cores and memory of a pod are of one NUMA node.")
+    same_rack = QuerySwitch(required=False, help_text="On nodes whose racks are known.")
+    memory_gib = QueryWhole(required=False, min_value=0, help_text="The old name of memory_gib_min.")
+    compute_capability = serializers.RegexField(
+        COMPUTE, required=False, help_text="The old name of compute_capability_min."
+    )
     site = Text(required=False, max_length=40)
     price_class = serializers.ChoiceField(choices=PriceClass.choices, required=False)
 
@@ -36,7 +50,8 @@ class GpuTypeOutput(Output):
     product = serializers.CharField()
     memory_gib = serializers.IntegerField()
     compute_capability = serializers.CharField(allow_blank=True)
-    ecc = serializers.BooleanField(allow_null=True)
+    ecc = serializers.BooleanField(allow_null=True, help_text="null: the site does not say.")
+    mig_capable = serializers.BooleanField(allow_null=True)
     sharing = serializers.ChoiceField(choices=Sharing.choices)
     mig_profile = serializers.CharField(allow_blank=True)
     interconnect = serializers.CharField(allow_blank=True)
@@ -53,6 +68,16 @@ class FlavorOutput(Output):
     memory_gib = serializers.IntegerField()
     disk_gib = serializers.IntegerField()
     price_class = serializers.ChoiceField(choices=PriceClass.choices)
+    whole_node = serializers.BooleanField()
+    hugepages_size = serializers.ChoiceField(choices=HugepagesSize.choices, allow_blank=True)
+    hugepages_gib = serializers.IntegerField(help_text="Part of its memory.")
+    exclusive_cpus = serializers.BooleanField(help_text="Whole cores, by the kubelet's static policy.")
+    sysctls = serializers.ListField(child=serializers.CharField(), help_text="What its pods may set.")
+    profile = serializers.CharField(allow_blank=True)
+    nvlink_domain = serializers.BooleanField()
+    same_numa = serializers.BooleanField()
+    same_rack = serializers.BooleanField()
+    gives = serializers.SerializerMethodField(help_text="The same in words.")
     state = serializers.ChoiceField(choices=OfferState.choices)
     free_gpus = serializers.IntegerField(source="free", help_text="Devices that nobody uses at this moment.")
     largest_block = serializers.IntegerField(
@@ -62,6 +87,9 @@ class FlavorOutput(Output):
         help_text="Of one flavor; null while there is no price."
     )
     currency = serializers.SerializerMethodField()
+
+    def get_gives(self, flavor: Flavor) -> list[str]:
+        return gives(flavor)
 
     def get_price_per_hour(self, flavor: Flavor) -> str | None:
         price = self._price(flavor)
@@ -115,8 +143,13 @@ class SitesView(ApiView):
         return self.page(Site.objects.defer("credentials").filter(pk__in=selling), SiteOutput, key="slug")
 
 
+OLD_NAMES = {"memory_gib": "memory_gib_min", "compute_capability": "compute_capability_min"}
+
+
 def filters(params: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if name not in {"cursor", "page_size"}}
+    wanted = {name: value for name, value in params.items() if name not in {"cursor", "page_size"}}
+    old = {new: wanted.pop(name) for name, new in OLD_NAMES.items() if name in wanted}
+    return {**old, **wanted}
 
 
 def priced() -> dict[str, Any]:

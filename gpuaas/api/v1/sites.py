@@ -70,6 +70,14 @@ class NodeOutput(Output):
     reason = serializers.CharField(allow_blank=True)
     capacity = serializers.IntegerField()
     allocated = serializers.IntegerField()
+    unhealthy = serializers.IntegerField(help_text="Of its capacity, devices that cannot take work.")
+    zone = serializers.CharField(allow_blank=True)
+    rack = serializers.CharField(allow_blank=True)
+    nvlink_domain = serializers.CharField(allow_blank=True)
+    numa = serializers.CharField(allow_blank=True, help_text="The kubelet's topology manager policy.")
+    cpus = serializers.CharField(allow_blank=True, help_text="The kubelet's CPU manager policy.")
+    profile = serializers.CharField(allow_blank=True)
+    hugepages = serializers.DictField(child=serializers.IntegerField(), help_text="Page size to GiB.")
 
 
 class PoolOutput(Output):
@@ -83,6 +91,14 @@ class PoolOutput(Output):
     unhealthy = serializers.IntegerField()
     cordoned = serializers.IntegerField()
     largest_block = serializers.IntegerField()
+    trouble = serializers.CharField(
+        source="pool.trouble", allow_blank=True, help_text="Why it cannot be sold as it is."
+    )
+    shares_with = serializers.ListField(
+        source="pool.shares_with",
+        child=serializers.CharField(),
+        help_text="GPU types that are cut from the same devices; only one of them can be sold.",
+    )
     observed_at = serializers.DateTimeField(source="pool.observed_at", allow_null=True)
     nodes = NodeOutput(many=True)
 

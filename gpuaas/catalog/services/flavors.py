@@ -1,11 +1,14 @@
 """What is sold: GPU types and flavors go from draft to active to retired, by an operator's hand."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import IntegrityError, transaction
 
 from gpuaas.catalog.models import Flavor, GpuPool, GpuType
 from gpuaas.catalog.services.checks import row_check
+from gpuaas.catalog.services.tuning import pool_require, tuning_require
 from gpuaas.catalog.states import OfferState, PriceClass
 from gpuaas.core.errors import Conflict, Invalid
 from tenants.actors import Actor
@@ -15,6 +18,7 @@ from tenants.selectors import platform_require
 
 # A sixteenth of a node's vCPU and memory stays for the site's own agents; the rest is shared among its devices.
 SHARE, OF = 15, 16
+TUNING = ("whole_node", "hugepages_size", "hugepages_gib", "exclusive_cpus", "sysctls", "profile")
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,9 @@ def flavor_create(
     gpus: int = 1,
     disk_gib: int = 0,
     price_class: str = PriceClass.ON_DEMAND,
+    **tuning: Any,
 ) -> Flavor:
-    """A draft: it is not sold before it is published."""
+    """A draft: it is not sold before it is published. `tuning`: any of TUNING, what it requires of its nodes."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     flavor = Flavor(
         pool=pool,
@@ -63,17 +68,25 @@ def flavor_create(
         memory_gib=memory_gib,
         disk_gib=disk_gib,
         price_class=price_class,
+        **_known(tuning),
     )
     row_check(flavor)
     _shares_require(vcpus=vcpus, memory_gib=memory_gib)
+    tuning_require(flavor)
     try:
         with transaction.atomic():
             flavor.save(force_insert=True)
     except IntegrityError as error:
         raise Invalid.field("slug", "a flavor of this name exists") from error
-    after = {"pool": str(pool), "gpus": gpus, "vcpus": vcpus, "memory_gib": memory_gib}
+    after = {"pool": str(pool), "gpus": gpus, "vcpus": vcpus, "memory_gib": memory_gib, **tuning}
     audit_record(actor=actor, action="flavor.create", target=flavor, after=after)
     return flavor
+
+
+def _known(tuning: Mapping[str, Any]) -> dict[str, Any]:
+    if unknown := sorted(tuning.keys() - set(TUNING)):
+        raise Invalid.field(unknown[0], "a flavor has no such field")
+    return dict(tuning)
 
 
 def _shares_require(**shares: int) -> None:
@@ -83,8 +96,11 @@ def _shares_require(**shares: int) -> None:
             raise Invalid.field(name, "a container needs some of it: give 1 or more")
 
 
+@transaction.atomic
 def flavor_publish(*, actor: Actor, flavor: Flavor) -> Flavor:
-    """Its GPU type has to be published first."""
+    """Its GPU type has to be published first, and its pool must be able to give what it promises."""
+    pool_require(flavor)
+    tuning_require(flavor)
     sold = GpuType.objects.filter(pk=flavor.pool.gpu_type_id, state=OfferState.ACTIVE)
     if not sold.exists():
         raise Conflict(f"the GPU type {flavor.pool.gpu_type} is not published yet")

@@ -12,6 +12,8 @@ from gpuaas.providers.base import DeviceKind, Inventory, ObservedNode
 POOL_COLUMNS = [
     "resource_name",
     "selector",
+    "trouble",
+    "shares_with",
     "capacity",
     "healthy",
     "allocated",
@@ -38,6 +40,10 @@ NODE_COLUMNS = [
 ]
 
 
+# what a site may say later than the name of a GPU type
+LEARNED = ("compute_capability", "interconnect", "ecc", "mig_capable")
+
+
 def inventory_digest(inventory: Inventory) -> str:
     """The same for the same findings, in whatever order the site told them."""
     found = asdict(inventory)
@@ -46,8 +52,13 @@ def inventory_digest(inventory: Inventory) -> str:
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 
 
-def inventory_apply(*, site: Site, inventory: Inventory, at: datetime) -> None:
-    """New GPU types are drafts; pools that are gone become empty; nodes that are gone are forgotten."""
+def inventory_apply(*, site: Site, inventory: Inventory, at: datetime) -> bool:
+    """New GPU types are drafts; pools that are gone become empty; nodes that are gone are forgotten.
+
+    True where the site counts by a name that was not known, or brings pods to a pool in another way: every workspace
+    there has to be closed to the one, or pinned by the other.
+    """
+    before = _ways(site)
     types = _gpu_types([pool.kind for pool in inventory.pools])
     by_kind: dict[str, list[ObservedNode]] = {pool.kind.slug: [] for pool in inventory.pools}
     for node in inventory.nodes:
@@ -60,6 +71,8 @@ def inventory_apply(*, site: Site, inventory: Inventory, at: datetime) -> None:
                 gpu_type=types[pool.kind.slug],
                 resource_name=pool.resource_name,
                 selector=dict(pool.selector),
+                trouble=pool.trouble[:500],
+                shares_with=list(pool.shares_with),
                 observed_at=at,
                 **_sums(by_kind[pool.kind.slug]),
             )
@@ -72,12 +85,40 @@ def inventory_apply(*, site: Site, inventory: Inventory, at: datetime) -> None:
     gone = GpuPool.objects.filter(site=site).exclude(gpu_type__slug__in=by_kind)
     gone.update(capacity=0, healthy=0, allocated=0, largest_block=0, observed_at=at)
     _nodes_write(site, inventory.nodes, at)
+    return _names_write(site, inventory) or _ways(site) != before
+
+
+def _ways(site: Site) -> set[str]:
+    rows = GpuPool.objects.filter(site=site).order_by().values_list("resource_name", "selector")
+    return {json.dumps(row, sort_keys=True) for row in rows}
+
+
+def _names_write(site: Site, inventory: Inventory) -> bool:
+    """A name is never forgotten: a node that brings it back must find it closed."""
+    known = {*site.gpu_names}
+    named = known | {*inventory.names} | {pool.resource_name for pool in inventory.pools}
+    if named == known:
+        return False
+    Site.objects.filter(pk=site.pk).update(gpu_names=sorted(named))
+    return True
 
 
 def _gpu_types(kinds: Sequence[DeviceKind]) -> dict[str, GpuType]:
-    """By slug. What is known stays as it is: an operator may have given it a better name."""
+    """By slug. What is known stays as it is: an operator may have given it a better name. What was not is filled in."""
     GpuType.objects.bulk_create([GpuType(**asdict(kind)) for kind in kinds], ignore_conflicts=True)
-    return {row.slug: row for row in GpuType.objects.filter(slug__in=[kind.slug for kind in kinds])}
+    rows = {row.slug: row for row in GpuType.objects.filter(slug__in=[kind.slug for kind in kinds])}
+    learned = []
+    for kind in kinds:
+        row = rows[kind.slug]
+        said = {name: getattr(kind, name) for name in LEARNED if getattr(row, name) in ("", None)}
+        said = {name: value for name, value in said.items() if value not in ("", None)}
+        if said:
+            for name, value in said.items():
+                setattr(row, name, value)
+            learned.append(row)
+    if learned:
+        GpuType.objects.bulk_update(learned, LEARNED)
+    return rows
 
 
 def _sums(nodes: Sequence[ObservedNode]) -> dict[str, int]:

@@ -85,7 +85,8 @@ def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
     )
     if not kept:
         return False
-    inventory_apply(site=site, inventory=inventory, at=now)
+    if inventory_apply(site=site, inventory=inventory, at=now):
+        poke("workspaces.site_changed", str(site.pk))
     _told(site, changed=changed)
     return True
 

@@ -203,6 +203,7 @@ def _inventory(site: SandboxSite) -> Inventory:
     return Inventory(
         server_version="sandbox 1",
         pools=tuple(pools.values()),
+        names=tuple(sorted({node.resource_name for node in nodes if node.resource_name})),
         nodes=tuple(
             ObservedNode(
                 name=node.name,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from gpuaas.core.errors import NotFound
-from gpuaas.providers.base import DeviceKind
+from gpuaas.providers.base import DeviceKind, NodeTraits
 from gpuaas.providers.sandbox.models import SandboxNode, SandboxSite
 
 H100 = DeviceKind(
@@ -17,6 +17,7 @@ H100 = DeviceKind(
     compute_capability="9.0",
     interconnect="NVLink",
     ecc=True,
+    mig_capable=True,
 )
 A100 = DeviceKind(
     slug="a100-sxm-80gb",
@@ -27,6 +28,7 @@ A100 = DeviceKind(
     compute_capability="8.0",
     interconnect="NVLink",
     ecc=True,
+    mig_capable=True,
 )
 L40S = DeviceKind(
     slug="l40s-48gb",
@@ -37,6 +39,7 @@ L40S = DeviceKind(
     compute_capability="8.9",
     interconnect="PCIe",
     ecc=True,
+    mig_capable=False,
 )
 A100_SLICE = DeviceKind(
     slug="a100-40gb-mig-1g.5gb",
@@ -47,6 +50,7 @@ A100_SLICE = DeviceKind(
     compute_capability="8.0",
     mig_profile="1g.5gb",
     ecc=True,
+    mig_capable=False,
 )
 
 
@@ -62,11 +66,27 @@ class Rack:
     memory_gib: int = 512
     resource_name: str = "nvidia.com/gpu"
     labels: dict[str, str] = field(default_factory=dict)
+    traits: NodeTraits = field(default_factory=NodeTraits)
 
 
 FLEET = (
-    Rack("h100", 2, H100, 8, vcpus=208, memory_gib=2048),
-    Rack("a100", 2, A100, 8, vcpus=128, memory_gib=1024),
+    Rack(
+        "h100",
+        2,
+        H100,
+        8,
+        vcpus=208,
+        memory_gib=2048,
+        traits=NodeTraits(
+            zone="ber-a",
+            rack="rack-a",
+            numa="single-numa-node",
+            cpus="static",
+            profile="hpc",
+            hugepages={"1Gi": 64},
+        ),
+    ),
+    Rack("a100", 2, A100, 8, vcpus=128, memory_gib=1024, traits=NodeTraits(zone="ber-a", rack="rack-b")),
     Rack("l40s", 2, L40S, 4, vcpus=96, memory_gib=768),
     Rack("slice", 1, A100_SLICE, 14, vcpus=64, memory_gib=512, resource_name="nvidia.com/mig-1g.5gb"),
     Rack("cpu", 1, None),
@@ -94,13 +114,20 @@ def _node(site: SandboxSite, rack: Rack, number: int) -> SandboxNode:
         capacity=rack.devices,
         vcpus=rack.vcpus,
         memory_gib=rack.memory_gib,
+        traits=asdict(rack.traits),
     )
 
 
 def node_set(
-    site_id: uuid.UUID, *, name: str, ready: bool = True, cordoned: bool = False, reason: str = ""
+    site_id: uuid.UUID,
+    *,
+    name: str,
+    ready: bool = True,
+    cordoned: bool = False,
+    reason: str = "",
+    unhealthy: int = 0,
 ) -> None:
-    """Break, cordon or mend a node. Pods on it stay where they are; no new ones come while it is not well."""
+    """Break, cordon or mend a node, or so many of its devices. Pods on it stay where they are; no new ones come while it is not well."""
     rows = SandboxNode.objects.filter(site=site_id, name=name)
-    if not rows.update(ready=ready, cordoned=cordoned, reason=reason):
+    if not rows.update(ready=ready, cordoned=cordoned, reason=reason, unhealthy=unhealthy):
         raise NotFound(f"the site has no node {name}")

@@ -34,7 +34,10 @@ class SandboxSite(models.Model):
 
 
 class SandboxNode(models.Model):
-    """A node with devices of one kind (`kind` = the fields of DeviceKind; empty for a node without GPUs)."""
+    """A node with devices of one kind (`kind` = the fields of DeviceKind; empty for a node without GPUs).
+
+    unhealthy: how many of its devices cannot take work; traits = the fields of NodeTraits.
+    """
 
     site = models.ForeignKey(SandboxSite, on_delete=models.CASCADE, related_name="nodes")
     name = models.CharField(max_length=63)
@@ -47,6 +50,8 @@ class SandboxNode(models.Model):
     ready = models.BooleanField(default=True)
     cordoned = models.BooleanField(default=False)
     reason = models.CharField(max_length=300, blank=True)
+    unhealthy = models.PositiveIntegerField(default=0)
+    traits = models.JSONField(default=dict, blank=True)
 
     class Meta:
         ordering = ["pk"]

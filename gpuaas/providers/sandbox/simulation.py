@@ -77,7 +77,10 @@ def _schedule(
     site: SandboxSite, pods: Sequence[SandboxPod], nodes: Sequence[SandboxNode], at: datetime
 ) -> None:
     """Waiting pods, oldest first, each to the fullest node that still has room: large blocks are kept whole."""
-    free = {node.pk: node.capacity if node.ready and not node.cordoned else 0 for node in nodes}
+    free = {
+        node.pk: max(node.capacity - node.unhealthy, 0) if node.ready and not node.cordoned else 0
+        for node in nodes
+    }
     for pod in pods:
         if pod.node_id in free and pod.scheduled_at is not None:
             free[pod.node_id] -= pod.gpus

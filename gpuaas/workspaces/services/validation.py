@@ -109,7 +109,9 @@ def items_resolve(
 
 
 def _is_sold(flavor: Flavor) -> bool:
-    return flavor.state == OfferState.ACTIVE and flavor.pool.gpu_type.state == OfferState.ACTIVE
+    """Not where the site cannot tell the pool from another: then the workspace would get either."""
+    pool = flavor.pool
+    return flavor.state == pool.gpu_type.state == OfferState.ACTIVE and not pool.trouble
 
 
 def _is_kept(flavor: Flavor, count: int, held: Held | None) -> bool:
