@@ -76,9 +76,9 @@ def flavors_for(
         same_numa=same_numa,
         same_rack=same_rack,
     )
-    rows = matching(with_traits(rows), wanted)
-    rows = rows.filter(**{key: value for key, value in places.items() if value})
-    return rows.order_by("-pool__gpu_type__memory_gib", "slug")
+    found = matching(with_traits(rows), wanted)
+    found = found.filter(**{key: value for key, value in places.items() if value})
+    return found.order_by("-pool__gpu_type__memory_gib", "slug")
 
 
 def flavor_get_for(*, actor: Actor, slug: str) -> Flavor:
