@@ -18,7 +18,7 @@ from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.models import SandboxNamespace
-from gpuaas.providers.sandbox.pods import foreign_namespace, pod_create, pod_delete
+from gpuaas.providers.sandbox.pods import foreign_namespace, pod_create, pod_delete, token_role
 from tests.lab.fixtures import LabSite, until
 
 ALICE = Member(subject="u-alice", name="alice", role="admin")
@@ -97,6 +97,18 @@ class Rig(ABC):
     ) -> None: ...
 
     @abstractmethod
+    def own(self, spec: WorkspaceSpec, kind: str, name: str, *, gpus: int = 1) -> None:
+        """The tenant makes a Deployment or a Job of one pod."""
+
+    @abstractmethod
+    def keep(self, spec: WorkspaceSpec) -> None:
+        """The tenant leaves data there."""
+
+    @abstractmethod
+    def kept(self, spec: WorkspaceSpec) -> bool:
+        """Whether that data is there still, read with the tenant's own credential."""
+
+    @abstractmethod
     def stop(self, spec: WorkspaceSpec, name: str) -> None: ...
 
     @abstractmethod
@@ -159,6 +171,20 @@ class SandboxRig(Rig):
             self.site_id, spec.external_name, name, gpus, run_seconds, resource_name=resource, token=token
         )
 
+    def own(self, spec: WorkspaceSpec, kind: str, name: str, *, gpus: int = 1) -> None:
+        token = yaml.safe_load(self.kubeconfig(spec))["users"][0]["user"]["token"]
+        with _refusals():
+            pod_create(self.site_id, spec.external_name, name, gpus, owner=f"{kind}/{name}", token=token)
+
+    def keep(self, spec: WorkspaceSpec) -> None:
+        self._room = SandboxNamespace.objects.get(site=self.site_id, name=spec.external_name).pk
+
+    def kept(self, spec: WorkspaceSpec) -> bool:
+        """The simulated site has no disks: what a namespace holds is there as long as it is."""
+        token = yaml.safe_load(self.kubeconfig(spec))["users"][0]["user"]["token"]
+        token_role(self.site_id, spec.external_name, token)
+        return SandboxNamespace.objects.filter(pk=self._room, gone_at=None).exists()
+
     def stop(self, spec: WorkspaceSpec, name: str) -> None:
         pod_delete(self.site_id, spec.external_name, name)
 
@@ -202,6 +228,23 @@ class KubernetesRig(Rig):
         body = pod(name, {resource: str(gpus)}, run_seconds=run_seconds)
         Api(kubeconfig).create(f"/api/v1/namespaces/{spec.external_name}/pods", body)
 
+    def own(self, spec: WorkspaceSpec, kind: str, name: str, *, gpus: int = 1) -> None:
+        api = Api(self.kubeconfig(spec))
+        with _refusals():
+            api.create(*workload(spec.external_name, kind, name, {self.gpu.resource_name: str(gpus)}))
+
+    def keep(self, spec: WorkspaceSpec) -> None:
+        api, space = Api(self.kubeconfig(spec)), f"/api/v1/namespaces/{spec.external_name}"
+        api.create(f"{space}/configmaps", {"metadata": {"name": "notes"}, "data": {"epoch": "7"}})
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        api.create(f"{space}/persistentvolumeclaims", {"metadata": {"name": "disk"}, "spec": claim})
+
+    def kept(self, spec: WorkspaceSpec) -> bool:
+        api, space = Api(self.kubeconfig(spec)), f"/api/v1/namespaces/{spec.external_name}"
+        disk = api.get(f"{space}/persistentvolumeclaims/disk")
+        notes = api.get(f"{space}/configmaps/notes")
+        return "deletionTimestamp" not in disk["metadata"] and bool(notes["data"] == {"epoch": "7"})
+
     def stop(self, spec: WorkspaceSpec, name: str) -> None:
         self._api.delete(f"/api/v1/namespaces/{spec.external_name}/pods/{name}")
 
@@ -233,3 +276,21 @@ def pod(name: str, limits: dict[str, str], *, run_seconds: int | None = None, **
         "metadata": {"name": name, "annotations": run},
         "spec": {"containers": [container], **spec},
     }
+
+
+def workload(
+    namespace: str, kind: str, name: str, limits: dict[str, str], *, replicas: int = 1
+) -> tuple[str, Object]:
+    """Where to create it, and what."""
+    labels = {"app": name}
+    made = pod(name, limits)
+    made["metadata"] = {"labels": labels}
+    if kind == "Job":
+        made["spec"]["restartPolicy"] = "Never"
+        spec = {"template": made, "backoffLimit": 0, "parallelism": replicas, "completions": replicas}
+        group = "batch/v1"
+    else:
+        spec = {"template": made, "replicas": replicas, "selector": {"matchLabels": labels}}
+        group = "apps/v1"
+    path = f"/apis/{group}/namespaces/{namespace}/{kind.lower()}s"
+    return path, {"apiVersion": group, "kind": kind, "metadata": {"name": name}, "spec": spec}

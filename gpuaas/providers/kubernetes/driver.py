@@ -24,6 +24,7 @@ from gpuaas.providers.base import (
     SiteChange,
     StepOutcome,
     StepSpec,
+    SuspendCapability,
     UsageCapability,
     UsageEvent,
     WorkspaceRef,
@@ -41,6 +42,7 @@ from gpuaas.providers.kubernetes import (
     observe,
     preflight,
     release,
+    suspend,
     usage,
 )
 from gpuaas.providers.kubernetes.client import Api
@@ -49,6 +51,7 @@ from gpuaas.providers.kubernetes.client import Api
 class KubernetesDriver(
     Driver,
     AccessCapability,
+    SuspendCapability,
     UsageCapability,
     DriftCapability,
     PreflightCapability,
@@ -83,6 +86,9 @@ class KubernetesDriver(
     def _memory(self) -> changes.Memory:
         return changes.Memory()
 
+    def _ensure(self, spec: WorkspaceSpec) -> ensure.Ensure:
+        return ensure.Ensure(self._api, spec, egress_cidrs=self._egress_cidrs)
+
     def probe(self) -> Inventory:
         label = self.connection.options.get("pool_label") or names.POOL_LABEL
         named = map(str, self.connection.options.get("gpu_resources") or ())
@@ -92,7 +98,19 @@ class KubernetesDriver(
         return ensure.STEPS
 
     def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        return ensure.Ensure(self._api, spec, egress_cidrs=self._egress_cidrs).run(step)
+        return self._ensure(spec).run(step)
+
+    def suspend_steps(self) -> tuple[StepSpec, ...]:
+        return suspend.SUSPEND_STEPS
+
+    def suspend(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        return suspend.Suspend(self._api, spec, self._ensure(spec)).run(step)
+
+    def resume_steps(self) -> tuple[StepSpec, ...]:
+        return suspend.RESUME_STEPS
+
+    def resume(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        return suspend.Resume(self._api, spec, self._ensure(spec)).run(step)
 
     def release_steps(self) -> tuple[StepSpec, ...]:
         return release.STEPS

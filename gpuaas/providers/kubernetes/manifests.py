@@ -105,6 +105,7 @@ def quota(spec: WorkspaceSpec, device_classes: Mapping[str, str]) -> Object:
     """One object for everything: two in a namespace let racing pods through. `device_classes`: resource name → class.
 
     A key that is not listed is unlimited, so every GPU name of the site is listed, with "0" for what was not bought.
+    Asleep there is room for no pod at all.
     """
     counts = dict.fromkeys([*device_classes, *spec.closed], 0)
     for gpu in spec.gpus:
@@ -120,6 +121,8 @@ def quota(spec: WorkspaceSpec, device_classes: Mapping[str, str]) -> Object:
         "requests.storage": f"{spec.storage_gib}Gi",
         **COUNTS,
     }
+    if spec.suspended:
+        hard["pods"] = "0"
     return _object(spec, "v1", "ResourceQuota", names.QUOTA, {"spec": {"hard": hard}})
 
 

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
-from gpuaas.core.clock import now
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef
-from gpuaas.providers.kubernetes import access, namespaces
+from gpuaas.providers.kubernetes import access, ending, namespaces
 from gpuaas.providers.kubernetes.client import Api, Object
 
 STEPS = (
@@ -36,8 +34,6 @@ HELD_UP = (
     "/apis/autoscaling/v2/{}/horizontalpodautoscalers",
     "/apis/policy/v1/{}/poddisruptionbudgets",
 )
-# how long after its deadline something counts as stuck (a lost node, a finalizer) and is removed by force
-STUCK_AFTER = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
@@ -72,17 +68,10 @@ class Release:
             self.api.delete(pods, gracePeriodSeconds=str(GRACE_SECONDS))
         left = self.api.items(pods)
         for pod in left:
-            if _is_overdue(pod):
-                self._force(f"{pods}/{pod['metadata']['name']}", pod)
+            ending.end(self.api, pods, pod, seconds=GRACE_SECONDS)
         if left:
-            return StepOutcome(done=False, detail=f"{len(left)} pods are ending")
+            return StepOutcome(done=False, detail=ending.in_words(left))
         return StepOutcome(done=True, detail="no pod is left")
-
-    def _force(self, path: str, pod: Object) -> None:
-        """A finalizer on a pod is the tenant's or of a part that does not answer: it must not hold GPUs for ever."""
-        if pod["metadata"].get("finalizers"):
-            self.api.merge(path, {"metadata": {"uid": pod["metadata"]["uid"], "finalizers": None}})
-        self.api.delete(path, gracePeriodSeconds="0")
 
     def _namespace(self, found: Object) -> StepOutcome:
         """By its uid: never one that somebody made anew under the same name."""
@@ -94,7 +83,7 @@ class Release:
     def _gone(self, found: Object) -> StepOutcome:
         if not namespaces.is_terminating(found):
             raise NotFound("nobody has asked the site to delete the namespace: do that step again")
-        if _is_overdue(found):
+        if ending.is_overdue(found):
             self._unhold()
         return StepOutcome(done=False, detail=namespaces.remaining(found))
 
@@ -108,8 +97,3 @@ class Release:
                 if kept != held:
                     change = {"metadata": {"uid": each["metadata"]["uid"], "finalizers": kept}}
                     self.api.merge(f"{collection.format(space)}/{each['metadata']['name']}", change)
-
-
-def _is_overdue(found: Object) -> bool:
-    deadline = found["metadata"].get("deletionTimestamp")
-    return bool(deadline) and datetime.fromisoformat(deadline) + STUCK_AFTER < now()

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from gpuaas.providers.kubernetes import release
+from gpuaas.providers.kubernetes import ending
 from tests.contracts.rigs import pod, release_step
 from tests.lab.fixtures import until
 from tests.providers.kubernetes.conftest import Room
@@ -23,9 +23,9 @@ def test_finalizers_of_the_tenant_do_not_hold_up_the_release(
     room.tenant.create(room.path("configmaps"), {"metadata": {"name": "held", **KEEP}})
     release_step(room.driver, room.spec, "access")
     assert not room.driver.release(room.ref, "pods").done
-    assert room.driver.release(room.ref, "pods").detail == "1 pods are ending"
+    assert room.driver.release(room.ref, "pods").detail.startswith("1 pod with 1 GPU is ending, by ")
 
-    monkeypatch.setattr(release, "STUCK_AFTER", timedelta(hours=-1))
+    monkeypatch.setattr(ending, "STUCK_AFTER", timedelta(hours=-1))
     for step in ("pods", "namespace", "gone"):
         release_step(room.driver, room.spec, step)
 

@@ -1,0 +1,204 @@
+"""Putting a namespace to sleep and waking it: the quota closes it, workloads are scaled away and remembered.
+
+What a workload had is kept in an annotation of the workload itself, written in the same change that scales it away, so
+a kill in between loses nothing. Tenants may write that annotation: it can bring back no more than the quota admits.
+What a tenant changes meanwhile counts: a workload that was scaled up or removed is left as it is.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from gpuaas.core.clock import now
+from gpuaas.core.errors import Permanent, Unavailable
+from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec
+from gpuaas.providers.kubernetes import ending, names, namespaces, pods
+from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.ensure import STEPS as ENSURE_STEPS
+from gpuaas.providers.kubernetes.ensure import Ensure
+
+SUSPEND_STEPS = (
+    StepSpec("quota", "Set the quota to nothing"),
+    StepSpec("confirm", "Wait until the site enforces the quota"),
+    StepSpec("workloads", "Scale the workloads away"),
+    StepSpec("pods", "Wait until nothing runs"),
+)
+RESUME_STEPS = (*ENSURE_STEPS, StepSpec("workloads", "Start again what ran"))
+
+# number of replicas before; when a Job or CronJob was paused
+REPLICAS = f"{names.DOMAIN}/replicas-before-suspension"
+PAUSED = f"{names.DOMAIN}/paused-by-suspension"
+PAUSABLE = ("/apis/batch/v1/{}/cronjobs", "/apis/batch/v1/{}/jobs")
+SCALABLE = (
+    "/apis/apps/v1/{}/deployments",
+    "/apis/apps/v1/{}/statefulsets",
+    "/apis/apps/v1/{}/replicasets",
+    "/api/v1/{}/replicationcontrollers",
+)
+OWNER_LABEL = "batch.kubernetes.io/job-name"
+# the most that a pod may take to end, whatever it has given itself
+GRACE_SECONDS = 300
+# how long a paused Job may take to end its own pods: the end of one that we delete counts as its failure
+JOB_PATIENCE = timedelta(seconds=30)
+CONFLICTS_MAX = 5
+
+Change = Callable[[Object], Object | None]
+
+
+@dataclass(frozen=True)
+class Suspend:
+    api: Api
+    spec: WorkspaceSpec
+    ensure: Ensure
+
+    def run(self, step: str) -> StepOutcome:
+        """What is not there, or is going away, sleeps already."""
+        if step not in {each.key for each in SUSPEND_STEPS}:
+            raise Permanent(f"the Kubernetes driver has no step {step!r}")
+        found = namespaces.own_namespace(self.api, self.spec.external_name, self.spec.id)
+        if found is None or namespaces.is_terminating(found):
+            return StepOutcome(done=True, detail="nothing of it is at the site")
+        own: Mapping[str, Callable[[], StepOutcome]] = {"workloads": self._workloads, "pods": self._pods}
+        return own[step]() if step in own else self.ensure.run(step)
+
+    def _workloads(self) -> StepOutcome:
+        changed = [*self._change(PAUSABLE, _pause), *self._change(SCALABLE, _scale_away)]
+        return StepOutcome(done=True, detail=_told(changed, "scaled away"))
+
+    def _pods(self) -> StepOutcome:
+        collection = f"/api/v1/{_space(self.spec)}/pods"
+        patient = self._jobs_that_end_their_own()
+        for pod in self._live(collection):
+            job = (pod["metadata"].get("labels") or {}).get(OWNER_LABEL)
+            if job not in patient or "deletionTimestamp" in pod["metadata"]:
+                ending.end(self.api, collection, pod, seconds=GRACE_SECONDS)
+        left = self._live(collection)
+        if left:
+            return StepOutcome(done=False, detail=ending.in_words(left))
+        return StepOutcome(done=True, detail="nothing runs any more")
+
+    def _live(self, collection: str) -> list[Object]:
+        """Those that have finished stay: their logs are data."""
+        phases = ",".join(f"status.phase!={phase}" for phase in pods.FINISHED)
+        return self.api.items(collection, fieldSelector=phases)
+
+    def _jobs_that_end_their_own(self) -> set[str]:
+        jobs = self.api.items(PAUSABLE[1].format(_space(self.spec)))
+        return {job["metadata"]["name"] for job in jobs if _paused_lately(job)}
+
+    def _change(self, kinds: tuple[str, ...], change: Change) -> Iterator[tuple[str, bool]]:
+        return _changes(self.api, _space(self.spec), kinds, change)
+
+
+@dataclass(frozen=True)
+class Resume:
+    api: Api
+    spec: WorkspaceSpec
+    ensure: Ensure
+
+    def run(self, step: str) -> StepOutcome:
+        return self._workloads() if step == "workloads" else self.ensure.run(step)
+
+    def _workloads(self) -> StepOutcome:
+        confirmed = self.ensure.run("confirm")
+        if not confirmed.done:
+            return confirmed
+        space = _space(self.spec)
+        changed = [
+            *_changes(self.api, space, SCALABLE, _scale_back),
+            *_changes(self.api, space, PAUSABLE, _go_on),
+        ]
+        return StepOutcome(done=True, detail=_told(changed, "started again"))
+
+
+def _changes(api: Api, space: str, kinds: tuple[str, ...], change: Change) -> Iterator[tuple[str, bool]]:
+    """Name and success of all that had to change. One that the site refuses to change holds up no other."""
+    for kind in kinds:
+        collection = kind.format(space)
+        for each in api.items(collection):
+            path = f"{collection}/{each['metadata']['name']}"
+            try:
+                if _change_one(api, path, each, change):
+                    yield each["metadata"]["name"], True
+            except Permanent:
+                yield each["metadata"]["name"], False
+
+
+def _change_one(api: Api, path: str, found: Object | None, change: Change) -> bool:
+    """On exactly the version that was looked at: a tenant who changes it at the same moment is seen."""
+    for _ in range(CONFLICTS_MAX):
+        wanted = change(found) if found is not None else None
+        if found is None or wanted is None:
+            return False
+        wanted["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+        try:
+            api.merge(path, wanted)
+        except Unavailable:
+            found = api.find(path)
+        else:
+            return True
+    raise Unavailable(f"{path.rsplit('/', 1)[-1]} is changed all the time", retry_after=1)
+
+
+def _scale_away(found: Object) -> Object | None:
+    if _is_owned(found) or not found["spec"].get("replicas"):
+        return None
+    kept = {REPLICAS: str(found["spec"]["replicas"])}
+    return {"metadata": {"annotations": kept}, "spec": {"replicas": 0}}
+
+
+def _scale_back(found: Object) -> Object | None:
+    kept = _annotation(found, REPLICAS)
+    if kept is None:
+        return None
+    change: Object = {"metadata": {"annotations": {REPLICAS: None}}}
+    if not found["spec"].get("replicas") and kept.isascii() and kept.isdigit() and int(kept) < 2**31:
+        change["spec"] = {"replicas": int(kept)}
+    return change
+
+
+def _pause(found: Object) -> Object | None:
+    if found["spec"].get("suspend") or _has_finished(found):
+        return None
+    return {"metadata": {"annotations": {PAUSED: now().isoformat()}}, "spec": {"suspend": True}}
+
+
+def _go_on(found: Object) -> Object | None:
+    if _annotation(found, PAUSED) is None:
+        return None
+    return {"metadata": {"annotations": {PAUSED: None}}, "spec": {"suspend": False}}
+
+
+def _annotation(found: Object, key: str) -> str | None:
+    value: str | None = (found["metadata"].get("annotations") or {}).get(key)
+    return value
+
+
+def _is_owned(found: Object) -> bool:
+    """By what scales it: a Deployment's ReplicaSet."""
+    owners: list[dict[str, Any]] = found["metadata"].get("ownerReferences") or []
+    return any(owner.get("controller") and owner["kind"] == "Deployment" for owner in owners)
+
+
+def _has_finished(job: Object) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or []
+    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
+
+
+def _paused_lately(job: Object) -> bool:
+    try:
+        return datetime.fromisoformat(_annotation(job, PAUSED) or "") + JOB_PATIENCE > now()
+    except (ValueError, TypeError):  # a tenant's writing
+        return False
+
+
+def _told(changed: list[tuple[str, bool]], what: str) -> str:
+    refused = [name for name, fine in changed if not fine]
+    count = len(changed) - len(refused)
+    words = f"{count} {'workload' if count == 1 else 'workloads'} {what}"
+    return f"{words}; the site refused to change {', '.join(refused)}" if refused else words
+
+
+def _space(spec: WorkspaceSpec) -> str:
+    return f"namespaces/{spec.external_name}"
