@@ -286,6 +286,7 @@ def workload(
     made = pod(name, limits)
     made["metadata"] = {"labels": labels}
     if kind == "Job":
+        made["metadata"]["annotations"] = {"lab.gpuaas.io/run": "3600s"}
         made["spec"]["restartPolicy"] = "Never"
         spec = {"template": made, "backoffLimit": 0, "parallelism": replicas, "completions": replicas}
         group = "batch/v1"
