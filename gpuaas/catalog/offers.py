@@ -1,7 +1,8 @@
 """Choosing by attributes, and what a flavor gives in words."""
 
 import uuid
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import TypedDict
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -9,6 +10,20 @@ from gpuaas.catalog.models import Flavor, GpuType, Node
 
 # the kubelet's policy under which a pod's devices, cores and memory are of one NUMA node, or the pod does not start
 ONE_NUMA_NODE = "single-numa-node"
+
+
+class Wanted(TypedDict, total=False):
+    """The fields of `Attributes`, each of which may be left out."""
+
+    memory_gib_min: int
+    compute_capability_min: str
+    ecc: bool | None
+    mig_capable: bool | None
+    interconnect: str
+    nvlink_domain: bool | None
+    whole_node: bool | None
+    same_numa: bool | None
+    same_rack: bool | None
 
 
 @dataclass(frozen=True)
@@ -27,10 +42,6 @@ class Attributes:
     whole_node: bool | None = None
     same_numa: bool | None = None
     same_rack: bool | None = None
-
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        return tuple(field.name for field in fields(cls))
 
 
 def with_traits(rows: QuerySet[Flavor]) -> QuerySet[Flavor]:

@@ -1,12 +1,13 @@
 """What is offered, what is free of it, and how the sites are."""
 
 from dataclasses import dataclass
+from typing import Unpack
 
 from django.db.models import F, Prefetch, QuerySet
 from django.db.models.functions import Greatest
 
 from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Node, Site
-from gpuaas.catalog.offers import Attributes, matching, with_traits
+from gpuaas.catalog.offers import Attributes, Wanted, matching, with_traits
 from gpuaas.catalog.states import OfferState
 from gpuaas.core.errors import NotFound
 from tenants.actors import Actor
@@ -38,15 +39,7 @@ def flavors_for(
     site: str = "",
     price_class: str = "",
     drafts: bool = False,
-    memory_gib_min: int = 0,
-    compute_capability_min: str = "",
-    ecc: bool | None = None,
-    mig_capable: bool | None = None,
-    interconnect: str = "",
-    nvlink_domain: bool | None = None,
-    whole_node: bool | None = None,
-    same_numa: bool | None = None,
-    same_rack: bool | None = None,
+    **wanted: Unpack[Wanted],
 ) -> QuerySet[Flavor]:
     """What may be asked for, by attributes (`Attributes`), with `free` and the traits of its nodes annotated.
 
@@ -65,18 +58,7 @@ def flavors_for(
             pool__trouble="",
         )
     places = {"pool__site__slug": site, "price_class": price_class}
-    wanted = Attributes(
-        memory_gib_min=memory_gib_min,
-        compute_capability_min=compute_capability_min,
-        ecc=ecc,
-        mig_capable=mig_capable,
-        interconnect=interconnect,
-        nvlink_domain=nvlink_domain,
-        whole_node=whole_node,
-        same_numa=same_numa,
-        same_rack=same_rack,
-    )
-    found = matching(with_traits(rows), wanted)
+    found = matching(with_traits(rows), Attributes(**wanted))
     found = found.filter(**{key: value for key, value in places.items() if value})
     return found.order_by("-pool__gpu_type__memory_gib", "slug")
 
