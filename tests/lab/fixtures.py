@@ -15,8 +15,8 @@ from typing import TypeVar
 
 import pytest
 
+from deploy.lab.files import CACHE
 from deploy.lab.kubernetes import Lab, LabError, existing_kubeconfig
-from deploy.lab.kubernetes.settings import CACHE
 from gpuaas.providers.base import Connection
 from gpuaas.providers.kubernetes.client import Api
 from gpuaas.providers.kubernetes.driver import KubernetesDriver

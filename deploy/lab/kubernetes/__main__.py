@@ -5,13 +5,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from deploy.lab.kubernetes.errors import LabError
+from deploy.lab.errors import LabError
+from deploy.lab.files import write_private
 from deploy.lab.kubernetes.lab import Lab
 from deploy.lab.kubernetes.settings import (
     ADMISSION_PLUGINS,
     DEFAULT_PORT_BASE,
     DEFAULT_STATE_DIR,
-    write_private,
 )
 
 EXIT_BROKEN, EXIT_DOWN = 1, 3

@@ -4,10 +4,11 @@ import dataclasses
 import json
 from pathlib import Path
 
+from deploy.lab.errors import LabError
+from deploy.lab.files import write_private
 from deploy.lab.kubernetes import pki
-from deploy.lab.kubernetes.errors import LabError
 from deploy.lab.kubernetes.programs import Programs
-from deploy.lab.kubernetes.settings import HERE, Settings, write_private
+from deploy.lab.kubernetes.settings import HERE, Settings
 
 START_ORDER = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 # what a program listens on, counted from the port base

@@ -1,8 +1,6 @@
-"""What goes wrong in the lab, in words for the person who started it."""
+"""The API server's refusals."""
 
-
-class LabError(Exception):
-    """Printed without a traceback: says which program failed, or what to install."""
+from deploy.lab.errors import LabError
 
 
 class ApiError(LabError):

@@ -4,22 +4,23 @@ import contextlib
 import dataclasses
 import http.client
 import shutil
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from deploy.lab.errors import LabError
+from deploy.lab.files import CACHE, wait_limit
 from deploy.lab.kubernetes.client import Client
 from deploy.lab.kubernetes.controlplane import PORTS, START_ORDER, ControlPlane, program_name
-from deploy.lab.kubernetes.errors import ApiError, LabError
-from deploy.lab.kubernetes.locks import locked
+from deploy.lab.kubernetes.errors import ApiError
 from deploy.lab.kubernetes.nodes import Topology
-from deploy.lab.kubernetes.processes import Process
 from deploy.lab.kubernetes.programs import Programs, Report
-from deploy.lab.kubernetes.settings import CACHE, DEFAULT_PORT_BASE, DEFAULT_STATE_DIR, Settings, wait_limit
+from deploy.lab.kubernetes.settings import DEFAULT_PORT_BASE, DEFAULT_STATE_DIR, Settings
+from deploy.lab.locks import locked
+from deploy.lab.ports import free_base
+from deploy.lab.processes import Process
 
-PORT_BASE_TRIES = 20
 SERVERS, FOLLOWERS = START_ORDER[:2], START_ORDER[2:]
 DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -164,7 +165,8 @@ class Lab:
             yield wanted
             return
         with locked(CACHE / "gpuaas-kubernetes-lab.ports", limit=5 * wait_limit()):
-            settings = wanted.changed(port_base=_free_port_base(given, wanted.port_base))
+            base = free_base(PORTS.values(), given=given, before=wanted.port_base, first=DEFAULT_PORT_BASE)
+            settings = wanted.changed(port_base=base)
             self._stop_all()  # only now, so that a base that is taken does no harm
             yield settings
 
@@ -226,24 +228,3 @@ class Lab:
             time.sleep(0.05)
         log = self._processes[name].log_end()
         raise LabError(f"{name}: {problem} after {limit:.0f} s ({answer}); the end of its log:\n{log}")
-
-
-def _free_port_base(given: int | None, before: int) -> int:
-    others = [DEFAULT_PORT_BASE + 100 * number for number in range(PORT_BASE_TRIES)]
-    for base in [given] if given is not None else [before, *others]:
-        if all(_free(base + offset) for offset in PORTS.values()):
-            return base
-    tried = f"{given}" if given is not None else f"{others[0]}, {others[1]} … {others[-1]}"
-    raise LabError(
-        f"the {len(PORTS)} ports from the base on are taken; tried {tried}; choose with --port-base"
-    )
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # not held up by connections that linger
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from deploy.lab.errors import LabError
 from deploy.lab.kubernetes.client import Client
-from deploy.lab.kubernetes.errors import LabError
 
 POOL_LABEL = "gpuaas.io/pool"
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}

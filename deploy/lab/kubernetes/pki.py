@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from deploy.lab.kubernetes.errors import LabError
-from deploy.lab.kubernetes.settings import write_private
+from deploy.lab.errors import LabError
+from deploy.lab.files import write_private
 
 DAYS = "3650"
 SERVERS = {

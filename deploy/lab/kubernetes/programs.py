@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from deploy.lab.kubernetes.errors import LabError
-from deploy.lab.kubernetes.locks import locked
-from deploy.lab.kubernetes.settings import CACHE, HERE
+from deploy.lab.errors import LabError
+from deploy.lab.files import CACHE
+from deploy.lab.kubernetes.settings import HERE
+from deploy.lab.locks import locked
 
 KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 NAMES = ("etcd", *KUBERNETES, "kwok")

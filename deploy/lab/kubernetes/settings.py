@@ -8,18 +8,14 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from deploy.lab.files import CACHE, write_private
+
 HERE = Path(__file__).parent
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 DEFAULT_STATE_DIR = CACHE / "gpuaas-kubernetes-lab"
 DEFAULT_PORT_BASE = 23000  # below the ports that the kernel gives to outgoing connections
 SERVER = re.compile(r"""["']?server["']?:\s*["']?(https?://[^\s"',}]+)""")
 LOOPBACK = re.compile(r"localhost|127(?:\.\d+){3}|::1")
 ADMISSION_PLUGINS = "NodeRestriction,PodNodeSelector,PodTolerationRestriction,ExtendedResourceToleration"
-
-
-def wait_limit() -> float:
-    """For how many seconds each part of a start may take before it counts as failed."""
-    return float(os.environ.get("GPUAAS_LAB_WAIT_S", "120"))
 
 
 def existing_kubeconfig() -> Path | None:
@@ -34,17 +30,6 @@ def existing_kubeconfig() -> Path | None:
         return None
     servers = [urlsplit(url).hostname or "" for url in SERVER.findall(path.read_text(encoding="utf-8"))]
     return path if servers and all(LOOPBACK.fullmatch(host) for host in servers) else None
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replaces the file as a whole; readable to its owner alone, since most of these files hold keys."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".new")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    temporary.replace(path)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ import pytest
 
 from deploy.lab.kubernetes import Lab, LabError, existing_kubeconfig
 from deploy.lab.kubernetes.controlplane import program_name
-from deploy.lab.kubernetes.locks import locked
-from deploy.lab.kubernetes.processes import Process
 from deploy.lab.kubernetes.programs import NAMES, Programs
 from deploy.lab.kubernetes.settings import Settings
+from deploy.lab.locks import locked
+from deploy.lab.processes import Process
 
 SLEEP = ["/bin/sleep", "300"]
 
@@ -70,7 +70,7 @@ def test_the_shells_cluster_is_used_on_loopback_only(
 
 
 def test_program_is_found_again_and_stopped_by_another_process(tmp_path: Path) -> None:
-    start = f"from pathlib import Path; from deploy.lab.kubernetes.processes import Process; Process(Path({str(tmp_path)!r}), 'x').start({SLEEP!r})"
+    start = f"from pathlib import Path; from deploy.lab.processes import Process; Process(Path({str(tmp_path)!r}), 'x').start({SLEEP!r})"
     subprocess.run([sys.executable, "-c", start], check=True, timeout=60)
     process = Process(tmp_path, "x")
     pid = process.pid()

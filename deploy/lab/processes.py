@@ -5,12 +5,12 @@ import json
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deploy.lab.kubernetes.errors import LabError
-from deploy.lab.kubernetes.settings import write_private
+from deploy.lab.errors import LabError
+from deploy.lab.files import write_private
 
 STOP_LIMIT_S = 3.0  # an API server would wait a minute for its watchers to leave
 
@@ -18,8 +18,9 @@ STOP_LIMIT_S = 3.0  # an API server would wait a minute for its watchers to leav
 class Process:
     """One program of one lab. A pid that was given to another program since is never taken for ours."""
 
-    def __init__(self, state_dir: Path, name: str) -> None:
+    def __init__(self, state_dir: Path, name: str, *, stop_limit: float = STOP_LIMIT_S) -> None:
         self.name = name
+        self._stop_limit = stop_limit
         self.log = state_dir / "log" / f"{name}.log"
         self._record = state_dir / "run" / f"{name}.json"
         self._home = state_dir
@@ -35,8 +36,8 @@ class Process:
         """Whether it runs, and with these very arguments."""
         return self.pid() is not None and self._saved()["command"] == list(command)
 
-    def start(self, command: Sequence[str]) -> None:
-        """In a session of its own; with no environment but PATH, since etcd would read its settings there."""
+    def start(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """In a session of its own; with no environment but what is given and PATH: programs read settings there."""
         for path in (self.log, self._record):
             path.parent.mkdir(parents=True, exist_ok=True)
         if self.log.exists():
@@ -44,7 +45,7 @@ class Process:
         pid = os.posix_spawn(
             command[0],
             list(command),
-            {"PATH": os.defpath, "HOME": str(self._home)},
+            {"PATH": os.defpath, "HOME": str(self._home), **(environment or {})},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, str(self.log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
@@ -59,11 +60,14 @@ class Process:
 
     def stop(self, *, kill: bool = False) -> None:
         """Returns when it is gone; `kill` gives it no chance to say goodbye."""
+        saved = self._saved()
         if not kill and self._signal(signal.SIGTERM):
             self._signal(signal.SIGCONT)  # a paused program would never see the signal
-            self._wait_gone(STOP_LIMIT_S)
+            self._wait_gone(self._stop_limit)
         if self._signal(signal.SIGKILL):
             self._wait_gone(STOP_LIMIT_S)
+        if saved and self.pid() is None:
+            _end_workers(int(saved["pid"]), saved["identity"])
         if self.pid():
             raise LabError(f"{self.name} (pid {self.pid()}) does not end")
         self._record.unlink(missing_ok=True)
@@ -110,6 +114,18 @@ class Process:
         end = time.monotonic() + limit
         while self.pid() and time.monotonic() < end:
             time.sleep(0.02)
+
+
+def _end_workers(leader: int, identity: str | None) -> None:
+    """What a leader that is gone has left in its group. The number means nobody else while the group has members."""
+    if _identity(leader) not in (None, identity) or not identity or not _is_this_boot(identity):
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def _is_this_boot(identity: str) -> bool:
+    return identity.startswith(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
 
 
 def _identity(pid: int) -> str | None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from deploy.lab.kubernetes.errors import LabError
+from deploy.lab.errors import LabError
 
 
 @contextlib.contextmanager
