@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-GROUPS = {"tests/e2e/": "e2e", "tests/providers/kubernetes/test_outage.py": "own-lab"}
+GROUPS = {
+    "tests/e2e/": "e2e",
+    "tests/providers/kubernetes/test_outage.py": "own-lab",
+    "tests/providers/kubernetes/test_device_classes.py": "own-lab",
+    "tests/contracts/test_counting.py": "own-lab",
+}
 
 
 class ByGroup(LoadScopeScheduling):
