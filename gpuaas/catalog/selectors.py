@@ -3,15 +3,19 @@
 from dataclasses import dataclass
 from typing import Unpack
 
-from django.db.models import F, Prefetch, QuerySet
+from django.db.models import F, Prefetch, Q, QuerySet
 from django.db.models.functions import Greatest
 
-from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Node, Site
+from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Node, NodeCheck, Site
 from gpuaas.catalog.offers import Attributes, Wanted, matching, with_traits
 from gpuaas.catalog.states import OfferState
+from gpuaas.core.conditions import Condition, Status, conditions_read
 from gpuaas.core.errors import NotFound
 from tenants.actors import Actor
 from tenants.selectors import platform_require
+
+# of flavors: their site takes new work; the same as `Site.takes_new`
+SELLING = Q(pool__site__enabled=True) & (Q(pool__site__fit=True) | Q(pool__site__sell_unfit=True))
 
 
 def sites_for(*, actor: Actor) -> QuerySet[Site]:
@@ -52,9 +56,9 @@ def flavors_for(
         platform_require(actor=actor)
     else:
         rows = rows.filter(
+            SELLING,
             state=OfferState.ACTIVE,
             pool__gpu_type__state=OfferState.ACTIVE,
-            pool__site__enabled=True,
             pool__trouble="",
         )
     places = {"pool__site__slug": site, "price_class": price_class}
@@ -120,3 +124,25 @@ def capacity_map(*, actor: Actor, site: Site | None = None) -> list[PoolMap]:
         PoolMap(pool=pool, site=pool.site, gpu_type=pool.gpu_type, nodes=tuple(pool.nodes.all()))
         for pool in pools.prefetch_related(nodes)
     ]
+
+
+# -- whether a site is fit to be sold -----------------------------------------------------------------------------
+
+
+def site_checks(*, site: Site) -> list[Condition]:
+    """What was found last, with what to do about it; what is not as it should be first."""
+    order = [Status.FALSE, Status.UNKNOWN, Status.TRUE]
+    return sorted(conditions_read(site.checks), key=lambda row: (order.index(row.status), row.type))
+
+
+def node_checks_of(*, site: Site) -> QuerySet[NodeCheck]:
+    """The latest first; for whoever may see the site."""
+    return NodeCheck.objects.filter(site=site).select_related("site").order_by("-pk")
+
+
+def node_check_get_for(*, actor: Actor, site: Site, id: uuid.UUID) -> NodeCheck:
+    platform_require(actor=actor)
+    found = node_checks_of(site=site).filter(pk=id).first()
+    if found is None:
+        raise NotFound("there is no such check of a node")
+    return found

@@ -176,6 +176,8 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "workspaces-adoptions": {"task": "workspaces.adoptions", "schedule": 15.0, "options": {"expires": 15}},
     "workspaces-leases": {"task": "workspaces.leases", "schedule": 60.0, "options": {"expires": 60}},
     "catalog-probe": {"task": "catalog.probe_due", "schedule": 5.0, "options": {"expires": 5}},
+    "catalog-rounds": {"task": "catalog.rounds_due", "schedule": 5.0, "options": {"expires": 5}},
+    "catalog-node-checks": {"task": "catalog.node_checks", "schedule": 2.0, "options": {"expires": 2}},
     "metering-held": {"task": "metering.held_sync", "schedule": 10.0, "options": {"expires": 10}},
     "quotas-check": {"task": "quotas.counters_check", "schedule": 86_400.0},
 }

@@ -10,7 +10,11 @@ from gpuaas.catalog.services.flavors import (
     gpu_type_retire,
     pool_publish,
 )
+from gpuaas.catalog.services.health import site_health
+from gpuaas.catalog.services.node_checks import node_check_look, node_check_request
+from gpuaas.catalog.services.preflight import site_preflight, site_preflight_request
 from gpuaas.catalog.services.probe import site_look, site_probe
+from gpuaas.catalog.services.rounds import rounds_fill
 from gpuaas.catalog.services.sites import credentials_rotate, site_create, site_update
 
 __all__ = [
@@ -22,9 +26,15 @@ __all__ = [
     "flavor_retire",
     "gpu_type_publish",
     "gpu_type_retire",
+    "node_check_look",
+    "node_check_request",
     "pool_publish",
+    "rounds_fill",
     "site_create",
+    "site_health",
     "site_look",
+    "site_preflight",
+    "site_preflight_request",
     "site_probe",
     "site_update",
 ]

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 
 from gpuaas.catalog.models import GpuPool, GpuType, Node, Site
+from gpuaas.catalog.services.checks import conditions_of
 from gpuaas.providers.base import DeviceKind, Inventory, ObservedNode
 
 POOL_COLUMNS = [
@@ -21,6 +22,7 @@ POOL_COLUMNS = [
     "observed_at",
 ]
 NODE_COLUMNS = [
+    "checks",
     "unhealthy",
     "zone",
     "rack",
@@ -132,6 +134,7 @@ def _sums(nodes: Sequence[ObservedNode]) -> dict[str, int]:
 
 def _nodes_write(site: Site, nodes: Sequence[ObservedNode], at: datetime) -> None:
     pools = dict(GpuPool.objects.filter(site=site).values_list("gpu_type__slug", "pk"))
+    before = dict(Node.objects.filter(site=site).values_list("name", "checks"))
     rows = {
         (node.name, pools.get(node.kind_slug)): Node(
             site=site,
@@ -146,6 +149,7 @@ def _nodes_write(site: Site, nodes: Sequence[ObservedNode], at: datetime) -> Non
             memory_gib=node.memory_gib,
             unhealthy=node.unhealthy,
             **asdict(node.traits),
+            checks=conditions_of(node.checks, before.get(node.name, {}), at),
             observed_at=at,
         )
         for node in nodes

@@ -12,8 +12,11 @@ from django.db import transaction
 from django.db.models import F
 
 from gpuaas.catalog.models import Site
+from gpuaas.catalog.services.health import inventory_with_health
 from gpuaas.catalog.services.inventory import inventory_apply, inventory_digest
+from gpuaas.catalog.services.rounds import rounds_wake
 from gpuaas.catalog.site import driver_of
+from gpuaas.catalog.states import RoundKind
 from gpuaas.core import clock, leases
 from gpuaas.core.backoff import delay
 from gpuaas.core.conditions import Status, Stored, condition_set
@@ -68,6 +71,7 @@ def site_look(site_id: uuid.UUID, *, seconds: float = 30.0) -> bool:
 
 @transaction.atomic
 def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
+    inventory = inventory_with_health(site, inventory)
     now, digest = clock.now(), inventory_digest(inventory)
     conditions = _answered(site.conditions, now)
     changed = digest != site.observed_digest or conditions != site.conditions
@@ -87,6 +91,9 @@ def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
         return False
     if inventory_apply(site=site, inventory=inventory, at=now):
         poke("workspaces.site_changed", str(site.pk))
+    if site.answered_at is None or site.attempts:
+        # it is new, or back: what was found before it went may be otherwise now
+        rounds_wake(site, *RoundKind)
     _told(site, changed=changed)
     return True
 

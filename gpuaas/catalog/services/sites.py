@@ -9,6 +9,8 @@ from django.db.models import F
 
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.services.checks import row_check
+from gpuaas.catalog.services.rounds import rounds_wake
+from gpuaas.catalog.states import RoundKind
 from gpuaas.core import clock
 from gpuaas.core.crypto import decrypt_json, encrypt_json, needs_rotation
 from gpuaas.core.errors import Invalid
@@ -21,6 +23,8 @@ from tenants.roles import Permission
 from tenants.selectors import platform_require
 
 CHANGEABLE = ("name", "endpoint", "options", "enabled", "sell_unfit", "oversubscription_percent")
+# what changes how the site is reached, and so what it may answer
+REACHED_BY = {"endpoint", "options", "enabled"}
 LOWEST_PERCENT, HIGHEST_PERCENT = 1, 1000
 
 
@@ -85,6 +89,8 @@ def site_update(
     after = {**changed, "credentials": "replaced"} if sealed else changed
     audit_record(actor=actor, action="site.update", target=row, before=before, after=after)
     row.refresh_from_db()
+    if row.enabled and (sealed or changed.keys() & REACHED_BY):
+        rounds_wake(row, *RoundKind)
     _changed(row)
     return row
 

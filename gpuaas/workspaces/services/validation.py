@@ -134,7 +134,7 @@ def _one_site(items: Sequence[FlavorItem], storage_gib: int, held: Held | None) 
     sites = {flavor.pool.site_id for flavor, _ in items}
     if len(sites) != 1 or (held is not None and sites != {held.site.pk}):
         raise Invalid.field("items", "all flavors of a workspace are at one site")
-    if items[0][0].pool.site.enabled:
+    if items[0][0].pool.site.takes_new:
         return
     if not all(_is_kept(flavor, count, held) for flavor, count in items):
         raise Invalid.field("items", "the site of these flavors takes no new work now")

@@ -1,0 +1,132 @@
+"""Is the site fit to be sold? The driver's checks as conditions, and what follows from those that block.
+
+A site that does not answer keeps what was found last; `Checked` says since when, and why.
+"""
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F
+
+from gpuaas.catalog.models import Site, SiteRound
+from gpuaas.catalog.services.checks import conditions_of
+from gpuaas.catalog.services.rounds import (
+    in_our_words,
+    round_claim,
+    round_driver,
+    round_release,
+    round_retry,
+    rounds_wake,
+)
+from gpuaas.catalog.states import RoundKind
+from gpuaas.core import clock
+from gpuaas.core.conditions import Status, Stored, condition_set
+from gpuaas.core.errors import Conflict, GpuaasError
+from gpuaas.core.events import OPERATORS_GROUP, publish
+from gpuaas.providers.base import Check, PreflightCapability
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.roles import Permission
+from tenants.selectors import platform_require
+
+CHECKED, SELLABLE = "Checked", "Sellable"
+
+
+@transaction.atomic
+def site_preflight_request(*, actor: Actor, site: Site) -> None:
+    """Look now; the result appears on the site by itself."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    row = Site.objects.select_for_update().get(pk=site.pk)
+    if not row.enabled:
+        raise Conflict("a disabled site is not looked at: enable it first")
+    audit_record(actor=actor, action="site.preflight", target=row)
+    rounds_wake(row, RoundKind.PREFLIGHT, RoundKind.HEALTH)
+
+
+def site_preflight(site_id: uuid.UUID) -> bool:
+    """True where the site was looked at; False where it did not answer, or somebody else is looking already."""
+    row = round_claim(site_id, RoundKind.PREFLIGHT)
+    if row is None:
+        return False
+    try:
+        driver = round_driver(row, PreflightCapability)  # type: ignore[type-abstract]  # asked for, not made
+        if driver is None:
+            return False
+        checks = driver.preflight()
+    except Exception as error:  # noqa: BLE001  whatever it is, it is told where the operator looks
+        _failure_write(row, in_our_words(error, what="preflight", site=row.site))
+        return False
+    return _checks_write(row, checks)
+
+
+@transaction.atomic
+def _checks_write(row: SiteRound, checks: Sequence[Check]) -> bool:
+    if not round_release(row):
+        return False
+    now = clock.now()
+    site = Site.objects.select_for_update().get(pk=row.site_id)
+    blocking = [check.type for check in checks if check.blocking and check.status == Status.FALSE]
+    found = conditions_of(checks, site.checks, now)
+    found = condition_set(
+        {**found, **_kept(site, CHECKED, SELLABLE)},
+        type=CHECKED,
+        status=Status.TRUE,
+        reason="Done",
+        message=f"{len(checks)} checks were made.",
+        now=now,
+    )
+    _write(site, _sellable(found, blocking, now), fit=not blocking, preflight_at=now)
+    return True
+
+
+@transaction.atomic
+def _failure_write(row: SiteRound, error: GpuaasError) -> None:
+    if not round_retry(row):
+        return
+    site = Site.objects.select_for_update().get(pk=row.site_id)
+    checks = condition_set(
+        site.checks,
+        type=CHECKED,
+        status=Status.FALSE,
+        reason="NoAnswer" if error.code == "unavailable" else "Failed",
+        message=error.message,
+        remedy="See whether the site is reachable; it is checked again by itself. What was found before is kept.",
+        now=clock.now(),
+    )
+    _write(site, checks)
+
+
+def _sellable(stored: Stored, blocking: Sequence[str], now: datetime) -> Stored:
+    if not blocking:
+        message = "Nothing that was found stands against selling here."
+        return condition_set(
+            stored, type=SELLABLE, status=Status.TRUE, reason="Fit", message=message, now=now
+        )
+    return condition_set(
+        stored,
+        type=SELLABLE,
+        status=Status.FALSE,
+        reason=blocking[0],
+        message=f"Nothing new is sold here because of {', '.join(blocking)}; what runs goes on.",
+        remedy="See to these checks, then run them again. To sell here all the same, say so on the site (sell_unfit).",
+        now=now,
+    )
+
+
+def _kept(site: Site, *types: str) -> Stored:
+    return {kind: site.checks[kind] for kind in types if kind in site.checks}
+
+
+def _write(site: Site, checks: Stored, **columns: object) -> None:
+    """A live event only where a status or reason is another: most rounds find what the one before found."""
+    changed = _statuses(checks) != _statuses(site.checks)
+    version = F("version") + (1 if changed else 0)
+    Site.objects.filter(pk=site.pk).update(checks=checks, version=version, **columns)
+    if changed:
+        publish(kind="site", id=site.pk, version=site.version + 1, groups=(OPERATORS_GROUP,))
+
+
+def _statuses(stored: Stored) -> dict[str, tuple[str, str]]:
+    return {kind: (row["status"], row["reason"]) for kind, row in stored.items()}
