@@ -7,6 +7,7 @@ from gpuaas.providers.base import Check
 from gpuaas.providers.kubernetes.client import Object
 from gpuaas.providers.kubernetes.preflight.verdicts import Kind, some
 
+NVIDIA = "nvidia.com"
 NVIDIA_PCI = "10de"
 PRESENT = "nvidia.com/gpu.present"
 EXPORTER_LABELS = ("app", "app.kubernetes.io/name")
@@ -53,11 +54,16 @@ CHAIN = (FEATURES, DRIVER, PLUGIN, LABELS, EXPORTER)
 
 
 def node_checks(node: Object, pods_on_node: Iterable[Object], slices: Iterable[Object]) -> tuple[Check, ...]:
-    """Each link of the chain, for a node with GPUs; the first that is missing has the remedy, for it holds up the rest.
+    """Each link of the chain, for a node with NVIDIA GPUs; the first that is missing has the remedy, for it holds up the rest.
 
     `slices`: the ResourceSlices of this node.
     """
-    devices = [device for each in slices for device in (each["spec"].get("devices") or [])]
+    devices = [
+        device
+        for each in slices
+        if NVIDIA in each["spec"]["driver"]
+        for device in (each["spec"].get("devices") or [])
+    ]
     if not _has_gpus(node, devices):
         return ()
     there = _there(node, devices, pods_on_node)

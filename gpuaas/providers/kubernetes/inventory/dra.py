@@ -25,8 +25,9 @@ class Claimable:
     unnamed: dict[str, str] = field(default_factory=dict)
 
 
-def devices(api: Api, labels: Labels) -> Claimable:
-    published = slices.current(api.items_if_known(f"{DRA}/resourceslices"))
+def devices(api: Api, labels: Labels, listed: Iterable[Object]) -> Claimable:
+    """`listed`: the site's ResourceSlices."""
+    published = slices.current(listed)
     classes = api.items_if_known(f"{DRA}/deviceclasses")
     if not published:
         return Claimable(names={_resource(each) for each in classes})

@@ -59,6 +59,7 @@ RIGHTS = (
     Right(
         "resource.k8s.io", "resourceslices deviceclasses resourceclaims", "list", served="resource.k8s.io/v1"
     ),
+    Right("resource.k8s.io", "devicetaintrules", "list", served="resource.k8s.io/v1"),
     Right("nvidia.com", "clusterpolicies", "list", served="nvidia.com/v1"),
     # workspaces and what limits them
     Right("", "namespaces", "get list watch create patch delete"),
