@@ -1,5 +1,6 @@
 """What is offered, what is free of it, and how the sites are."""
 
+import uuid
 from dataclasses import dataclass
 from typing import Unpack
 
