@@ -25,6 +25,7 @@ class Fact:
     ended_at: datetime | None
     last_seen_at: datetime
     ended_by: str
+    owner: str = ""
 
     def since(self, moment: datetime | None) -> "Fact | None":
         """What of it is not before `moment`; None where nothing is."""
@@ -54,6 +55,7 @@ def facts_of(event: UsageEvent) -> list[Fact]:
             ended_at=ended,
             last_seen_at=ended or max(whole_second(event.at), started),
             ended_by=ended_by,
+            owner=consumer.owner,
         )
         for resource, quantity in sorted(consumer.gpus.items())
         if quantity > 0

@@ -5,7 +5,6 @@ with the rows it covers: whatever is killed, the next one reads on from there, a
 """
 
 import os
-import queue
 import secrets
 import socket
 import threading
@@ -21,9 +20,11 @@ from gpuaas.core.backoff import delay
 from gpuaas.core.errors import GpuaasError, Permanent
 from gpuaas.core.events import project_group, publish
 from gpuaas.metering.batch import Batch, CatchUp, Changes
+from gpuaas.metering.beside import Beside
 from gpuaas.metering.selectors import sites_metered
 from gpuaas.metering.services import LeaseLost, meter_flush, meter_lease_release, meter_lease_take
-from gpuaas.providers.base import Driver, UsageCapability, UsageEvent
+from gpuaas.metering.stream import End, Stream
+from gpuaas.providers.base import Driver, UsageCapability
 from gpuaas.workspaces.services import workspace_look
 from gpuaas.workspaces.site import driver_of
 
@@ -36,59 +37,6 @@ FLUSH_EVENTS = 1000
 WATCH_SECONDS = 10
 CATCH_UP_SECONDS = 2.0
 BACKOFF_CAP_SECONDS = 10.0
-QUEUE_SIZE = 10_000
-
-
-class _End:
-    """The stream has ended: by itself, or by `error`."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.error = error
-
-
-class Stream:
-    """A driver's stream read in a thread of its own, so that a quiet site delays neither a flush nor a stop."""
-
-    def __init__(self, driver: UsageCapability, cursor: str, *, seconds: int, name: str) -> None:
-        self._items: queue.Queue[UsageEvent | _End] = queue.Queue(QUEUE_SIZE)
-        self._closed = threading.Event()
-        self._thread = threading.Thread(
-            target=self._read, args=(driver, cursor, seconds), name=f"watch-{name}", daemon=True
-        )
-        self._thread.start()
-
-    def next(self, *, timeout: float) -> UsageEvent | _End | None:
-        """None where nothing came in time."""
-        try:
-            return self._items.get(timeout=max(timeout, 0.001))
-        except queue.Empty:
-            return None
-
-    def close(self) -> None:
-        """A read that blocks is left to its daemon thread; what it still brings is dropped."""
-        self._closed.set()
-        self._thread.join(timeout=1.0)
-
-    def _read(self, driver: UsageCapability, cursor: str, seconds: int) -> None:
-        end = _End()
-        try:
-            for event in driver.watch_usage(cursor, seconds=seconds):
-                if not self._put(event):
-                    return
-        except Exception as error:  # noqa: BLE001  carried over to the thread that decides what to do
-            end = _End(error)
-        finally:
-            connections.close_all()
-            self._put(end)
-
-    def _put(self, item: UsageEvent | _End) -> bool:
-        while not self._closed.is_set():
-            try:
-                self._items.put(item, timeout=0.5)
-            except queue.Full:
-                continue
-            return True
-        return False
 
 
 class SiteMeterRunner:
@@ -153,25 +101,27 @@ class SiteMeterRunner:
             last_proof_at=meter.last_proof_at, opened=time.monotonic(), seconds=CATCH_UP_SECONDS
         )
         cursor = meter.cursor
-        while not self.stop.is_set():
-            cursor = self._window(driver, cursor, catch_up)
-            self._failures = 0
+        with Beside(self.site, self._open_driver) as beside:
+            while not self.stop.is_set():
+                cursor = self._window(driver, cursor, catch_up, beside)
+                self._failures = 0
         return True
 
-    def _window(self, driver: UsageCapability, cursor: str, catch_up: CatchUp) -> str:
+    def _window(self, driver: UsageCapability, cursor: str, catch_up: CatchUp, beside: Beside) -> str:
         """One watch; the cursor from which the next goes on. What was read before an error is written first."""
         stream = Stream(driver, cursor, seconds=WATCH_SECONDS, name=self.site.slug)
         batch, flushed_at = Batch(), time.monotonic()
         try:
             while not self.stop.is_set():
-                item = stream.next(timeout=FLUSH_SECONDS / 2)
-                if isinstance(item, _End):
-                    cursor = self._flush(batch, cursor)
-                    if item.error is not None:
-                        raise item.error
-                    return cursor
+                items = stream.take(timeout=FLUSH_SECONDS / 2)
                 moment = time.monotonic()
-                if item is not None:
+                for item in items:
+                    if isinstance(item, End):
+                        cursor = self._flush(batch, cursor)
+                        if item.error is not None:
+                            raise item.error
+                        return cursor
+                    beside.note(item)
                     batch.add(catch_up.stamp(item, monotonic=moment))
                 if _is_due(batch, moment - flushed_at):
                     cursor, flushed_at = self._flush(batch, cursor), moment

@@ -20,6 +20,7 @@ from gpuaas.metering.facts import Fact, facts_merge, segments
 from gpuaas.metering.models import EndedBy, Meter, SiteMeter, UsageInterval
 from gpuaas.metering.owners import Owner, Owners, owners_find
 from gpuaas.providers.base import UsageEvent, UsageKind
+from gpuaas.workspaces.services import Surplus
 
 SQL = Path(__file__).parent / "sql"
 
@@ -64,6 +65,14 @@ def held_sync(*, now: datetime | None = None) -> int:
         cursor.execute(_sql("held_sync.sql"), {"now": whole_second(now or clock.now())})
         changed: int = cursor.rowcount
     return changed
+
+
+def surplus_mark(*, site_id: uuid.UUID, found: Sequence[Surplus]) -> None:
+    """Of what is written already; what is written later is marked as it is written (usage_upsert.sql)."""
+    for each in found:
+        UsageInterval.objects.filter(
+            site_id=site_id, consumer_uid=each.consumer.uid, resource_name=each.resource_name, surplus=False
+        ).update(surplus=True)
 
 
 def meter_lease_take(*, site_id: uuid.UUID, holder: str, now: datetime, seconds: int) -> SiteMeter | None:
@@ -114,6 +123,7 @@ def _facts_write(site_id: uuid.UUID, facts: Sequence[Fact], owners: Owners) -> N
 
 def _columns(rows: Sequence[tuple[Fact, Owner]], owners: Owners) -> dict[str, list[object]]:
     return {
+        "owner": [fact.owner for fact, _ in rows],
         "id": [uuid7() for _ in rows],
         "project": [owner.project_id for _, owner in rows],
         "workspace": [owner.workspace_id for _, owner in rows],

@@ -16,6 +16,7 @@ from gpuaas.providers.base import ForeignWorkspace
 from gpuaas.workspaces.models import (
     Adoption,
     AdoptionScan,
+    Eviction,
     Operation,
     Step,
     Workspace,
@@ -201,3 +202,8 @@ def adoption_get_for(*, actor: Actor, adoption_id: uuid.UUID) -> Adoption:
     if found is None:
         raise NotFound("there is no such adoption")
     return found
+
+
+def evictions_of(*, workspace: Workspace) -> QuerySet[Eviction]:
+    """What the warden removed from it, newest first. The caller has checked who asks."""
+    return workspace.evictions.all()

@@ -1,19 +1,26 @@
 -- One row per (site, consumer, meter, resource). What is known only grows: an end that was observed beats a proof of life,
 -- the first proof of life stands, and nothing reopens a row. last_seen_at equals ended_at once a row has ended.
+-- What the warden found to be too much is marked, whichever was written first.
 INSERT INTO metering_usageinterval AS t (
-    id, site_id, project_id, workspace_id, flavor_id, consumer_uid, consumer_name, node, meter, resource_name,
-    quantity, started_at, ended_at, last_seen_at, ended_by
+    id, site_id, project_id, workspace_id, flavor_id, consumer_uid, consumer_name, node, owner, meter, resource_name,
+    quantity, started_at, ended_at, last_seen_at, ended_by, surplus
 )
-SELECT e.id, %(site)s, e.project, e.workspace, e.flavor, e.uid, e.name, e.node, 'gpu_allocated', e.resource,
-       e.quantity, e.started_at, e.ended_at, e.last_seen_at, e.ended_by
+SELECT e.id, %(site)s, e.project, e.workspace, e.flavor, e.uid, e.name, e.node, e.owner, 'gpu_allocated', e.resource,
+       e.quantity, e.started_at, e.ended_at, e.last_seen_at, e.ended_by, v.id IS NOT NULL
 FROM unnest(
     %(id)s::uuid[], %(project)s::uuid[], %(workspace)s::uuid[], %(flavor)s::uuid[], %(uid)s::text[], %(name)s::text[],
-    %(node)s::text[], %(resource)s::text[], %(quantity)s::bigint[], %(started_at)s::timestamptz[],
+    %(node)s::text[], %(owner)s::text[], %(resource)s::text[], %(quantity)s::bigint[], %(started_at)s::timestamptz[],
     %(ended_at)s::timestamptz[], %(last_seen_at)s::timestamptz[], %(ended_by)s::text[]
-) AS e (id, project, workspace, flavor, uid, name, node, resource, quantity, started_at, ended_at, last_seen_at, ended_by)
+) AS e (
+    id, project, workspace, flavor, uid, name, node, owner, resource, quantity, started_at, ended_at, last_seen_at,
+    ended_by
+)
+LEFT JOIN workspaces_eviction v
+    ON v.workspace_id = e.workspace AND v.consumer_uid = e.uid AND v.resource_name = e.resource
 ORDER BY e.uid, e.resource
 ON CONFLICT (site_id, consumer_uid, meter, resource_name) DO UPDATE SET
     node = CASE WHEN t.node = '' THEN excluded.node ELSE t.node END,
+    owner = CASE WHEN t.owner = '' OR (t.owner LIKE 'Pod/%%' AND excluded.owner <> '') THEN excluded.owner ELSE t.owner END,
     ended_at = CASE
         WHEN excluded.ended_by = 'observed' THEN excluded.ended_at
         WHEN excluded.ended_by = 'proof_of_life' THEN greatest(t.last_seen_at, excluded.ended_at)
@@ -22,6 +29,7 @@ ON CONFLICT (site_id, consumer_uid, meter, resource_name) DO UPDATE SET
         WHEN excluded.ended_by = 'observed' THEN excluded.ended_at
         ELSE greatest(t.last_seen_at, excluded.last_seen_at)
     END,
-    ended_by = excluded.ended_by
+    ended_by = excluded.ended_by,
+    surplus = t.surplus OR excluded.surplus
 WHERE (t.ended_by = '' AND (excluded.ended_by <> '' OR excluded.last_seen_at > t.last_seen_at))
    OR (t.ended_by = 'proof_of_life' AND excluded.ended_by = 'observed')

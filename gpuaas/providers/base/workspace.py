@@ -111,6 +111,7 @@ class ObservedConsumer:
 
     started_at: from when it holds devices (PodScheduled); ended_at: last container's finish. None = not yet.
     `waiting_for` says in words why it does not run; `owner` is what made it ("Job/train"), "" for the tenant's hand.
+    uncharged_at: of one that is being deleted, from when the site's quota no longer counts it, ended or not.
     """
 
     uid: str
@@ -123,6 +124,7 @@ class ObservedConsumer:
     ended_at: datetime | None
     waiting_for: str = ""
     owner: str = ""
+    uncharged_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from gpuaas.providers.base import (
     NodeCheckCapability,
     NodeCheckOutcome,
     NodeHealth,
+    ObservedConsumer,
     ObservedWorkspace,
     PreflightCapability,
     SiteChange,
@@ -27,6 +28,7 @@ from gpuaas.providers.base import (
     SuspendCapability,
     UsageCapability,
     UsageEvent,
+    WardenCapability,
     WorkspaceRef,
     WorkspaceSpec,
 )
@@ -44,6 +46,7 @@ from gpuaas.providers.kubernetes import (
     release,
     suspend,
     usage,
+    warden,
 )
 from gpuaas.providers.kubernetes.client import Api
 
@@ -57,6 +60,7 @@ class KubernetesDriver(
     PreflightCapability,
     HealthCapability,
     NodeCheckCapability,
+    WardenCapability,
 ):
     """Credentials: `kubeconfig`, a YAML document. An endpoint (https://…), where set, is what tenants' kubeconfigs name.
 
@@ -94,6 +98,10 @@ class KubernetesDriver(
         named = map(str, self.connection.options.get("gpu_resources") or ())
         return inventory.take(self._api, pool_label=str(label), gpu_resources=named)
 
+    @cached_property
+    def _usage(self) -> usage.UsageStream:
+        return usage.UsageStream(self._api)
+
     def ensure_steps(self) -> tuple[StepSpec, ...]:
         return ensure.STEPS
 
@@ -130,7 +138,10 @@ class KubernetesDriver(
         access.revoke(self._api, ref, member)
 
     def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
-        return usage.watch_usage(self._api, cursor, seconds=seconds)
+        return self._usage.watch(cursor, seconds=seconds)
+
+    def evict(self, workspace_name: str, consumer: ObservedConsumer, *, reason: str) -> bool:
+        return warden.evict(self._api, workspace_name, consumer, reason=reason)
 
     def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
         return drift.differences(self._api, spec, egress_cidrs=self._egress_cidrs)

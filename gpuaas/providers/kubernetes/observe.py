@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from gpuaas.core.clock import now
 from gpuaas.providers.base import ObservedConsumer, ObservedWorkspace, WorkspaceRef
-from gpuaas.providers.kubernetes import names, namespaces, pods
+from gpuaas.providers.kubernetes import claims, names, namespaces, pods
 from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.kubernetes.quantities import gib, whole
 
@@ -21,13 +21,25 @@ def observe(api: Api, ref: WorkspaceRef) -> ObservedWorkspace:
     if found is None or not namespaces.is_ours(found, ref.id):
         return ObservedWorkspace(exists=False)
     quota = (api.find(f"{space}/resourcequotas/{names.QUOTA}") or {}).get("status") or {}
-    consumers = [pods.consumer(pod) for pod in api.items(f"{space}/pods")]
     return ObservedWorkspace(
         exists=True,
         hard=_amounts(quota.get("hard") or {}),
         used=_amounts(quota.get("used") or {}),
-        consumers=(*consumers, *_refused(api, space)),
+        consumers=(*consumers_of(api, ref.external_name), *_refused(api, space)),
     )
+
+
+def consumers_of(api: Api, namespace: str) -> list[ObservedConsumer]:
+    """Pods, and claims with devices of their own: the same that the usage stream tells of."""
+    classes = claims.classes_of(api)
+    pod_list = api.items(f"{namespaces.path(namespace)}/pods")
+    found = [pods.consumer(pod, classes.aliases) for pod in pod_list]
+    if not classes.served:
+        return found
+    owners = {consumer.uid: consumer.owner for consumer in found}
+    held = api.items_if_known(f"{claims.DRA}/namespaces/{namespace}/resourceclaims")
+    allocated = (claims.consumer(claim, classes, owners) for claim in held)
+    return [*found, *(each for each in allocated if each is not None)]
 
 
 def _amounts(amounts: Object) -> dict[str, int]:

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from gpuaas.core.clock import whole_second
 from gpuaas.providers.base import ObservedConsumer
 from gpuaas.providers.kubernetes.client import Object
 from gpuaas.providers.kubernetes.quantities import whole
 
+NO_ALIASES: Mapping[str, str] = {}
 FINISHED = ("Succeeded", "Failed")
 _INSUFFICIENT = re.compile(r"(\d+) Insufficient ([\w./-]+)")
 _TAINTED = re.compile(r"(\d+) node\(s\) had untolerated taint")
@@ -21,46 +22,78 @@ def is_device(resource: str) -> bool:
     return "/" in resource
 
 
-def devices(pod: Object) -> dict[str, int]:
-    """What the scheduler sets aside: the sum over containers, or the largest init container where that is more."""
+def devices(pod: Object, aliases: Mapping[str, str] = NO_ALIASES) -> dict[str, int]:
+    """What the scheduler sets aside: the sum over containers and sidecars, or the largest init container together with
+    the sidecars that were started before it, where that is more. `aliases`: other names of a resource."""
     spec = pod["spec"]
     total: dict[str, int] = {}
+    largest: dict[str, int] = {}
     sidecars: dict[str, int] = {}
-    for container in spec.get("containers") or []:
+    for container in spec.get("containers") or ():
         _add(total, _asked(container))
-    for container in spec.get("initContainers") or []:
+    for container in spec.get("initContainers") or ():
         asked = _asked(container)
         if container.get("restartPolicy") == "Always":
-            _add(total, asked)
             _add(sidecars, asked)
-            continue
-        for name, count in asked.items():
-            total[name] = max(total.get(name, 0), count + sidecars.get(name, 0))
-    return {name: count for name, count in total.items() if count}
+            asked = {}
+        for name in asked.keys() | sidecars.keys():
+            largest[name] = max(largest.get(name, 0), asked.get(name, 0) + sidecars.get(name, 0))
+    _add(total, sidecars)
+    for name, count in (
+        *largest.items(),
+        *_asked(spec).items(),
+    ):  # the pod's own resources, where it states any
+        total[name] = max(total.get(name, 0), count)
+    named: dict[str, int] = {}
+    for name, count in total.items():
+        if count:
+            _add(named, {aliases.get(name, name): count})
+    return named
 
 
-def consumer(pod: Object) -> ObservedConsumer:
+def consumer(pod: Object, aliases: Mapping[str, str] = NO_ALIASES) -> ObservedConsumer:
     meta, status = pod["metadata"], pod.get("status") or {}
     phase = status.get("phase", "Pending")
-    started = _scheduled_at(pod)
-    ended = _ended_at(pod)
+    started = _scheduled_at(status)
+    ended = _ended_at(status)
+    leaving = bool(meta.get("deletionTimestamp"))
     return ObservedConsumer(
         uid=meta["uid"],
         name=meta["name"],
-        phase="Terminating" if meta.get("deletionTimestamp") and phase not in FINISHED else phase,
+        phase="Terminating" if leaving and phase not in FINISHED else phase,
         node=pod["spec"].get("nodeName", ""),
-        gpus=devices(pod),
+        gpus=devices(pod, aliases),
         created_at=_instant(meta["creationTimestamp"]),
         started_at=started,
         # a pod that was never bound held nothing, whatever its end
         ended_at=max(ended, started) if started and ended else None,
         waiting_for=_waiting_for(pod) if phase == "Pending" else "",
+        owner=owner(meta),
+        uncharged_at=_uncharged_at(meta) if leaving else None,
     )
 
 
-def vanished(pod: Object, *, seen_at: datetime) -> ObservedConsumer:
+def owner(meta: Object) -> str:
+    """What made it, as far as it says itself: a ReplicaSet named for its template's hash is a Deployment's."""
+    for each in meta.get("ownerReferences") or ():
+        if each.get("controller"):
+            kind, name = each["kind"], each["name"]
+            template = (meta.get("labels") or {}).get("pod-template-hash")
+            if kind == "ReplicaSet" and template and name.endswith(f"-{template}"):
+                return f"Deployment/{name.removesuffix(f'-{template}')}"
+            return f"{kind}/{name}"
+    return ""
+
+
+def _uncharged_at(meta: Object) -> datetime:
+    """When the quota stops to count one that is deleted, though its node may never say that it ended."""
+    grace = timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
+    return _instant(meta["deletionTimestamp"]) + grace
+
+
+def vanished(pod: Object, *, seen_at: datetime, aliases: Mapping[str, str] = NO_ALIASES) -> ObservedConsumer:
     """One that was deleted. Without a container's finish its end is no later than its deadline or our sight of it."""
-    last = consumer(pod)
+    last = consumer(pod, aliases)
     if last.started_at is None or last.ended_at is not None:
         return last
     finished = _all_finished(pod)
@@ -88,7 +121,10 @@ def refusal_in_words(message: str) -> str:
 
 
 def _asked(container: Object) -> dict[str, int]:
-    resources = container.get("resources") or {}
+    """Of a container, or of a pod as a whole."""
+    resources = container.get("resources")
+    if not resources:
+        return {}
     asked: Mapping[str, str] = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {name: whole(amount) for name, amount in asked.items() if is_device(name)}
 
@@ -102,25 +138,22 @@ def _conditions(pod: Object) -> dict[str, Object]:
     return {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
 
 
-def _scheduled_at(pod: Object) -> datetime | None:
+def _scheduled_at(status: Object) -> datetime | None:
     """Not startTime and not creationTimestamp: devices are set aside when the pod is bound."""
-    condition = _conditions(pod).get("PodScheduled")
-    if condition and condition["status"] == "True" and condition.get("lastTransitionTime"):
-        return _instant(condition["lastTransitionTime"])
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled":
+            bound = condition["status"] == "True" and condition.get("lastTransitionTime")
+            return _instant(condition["lastTransitionTime"]) if bound else None
     return None
 
 
-def _ended_at(pod: Object) -> datetime | None:
-    status = pod.get("status") or {}
+def _ended_at(status: Object) -> datetime | None:
     if status.get("phase") not in FINISHED:
         return None
     finished = list(_finishes(status))
     if not finished:
-        finished = [
-            _instant(c["lastTransitionTime"])
-            for c in _conditions(pod).values()
-            if c.get("lastTransitionTime")
-        ]
+        conditions = status.get("conditions") or ()
+        finished = [_instant(c["lastTransitionTime"]) for c in conditions if c.get("lastTransitionTime")]
     return max(finished, default=None)
 
 

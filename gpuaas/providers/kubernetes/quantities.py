@@ -27,6 +27,8 @@ def quantity(text: str | float) -> Fraction:
 
 def whole(text: str | float) -> int:
     """Rounded up: a fraction in use is in use."""
+    if isinstance(text, str) and text.isdecimal():  # as nearly all are: the meter reads thousands a second
+        return int(text)
     return ceil(quantity(text))
 
 

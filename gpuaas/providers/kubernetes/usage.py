@@ -1,58 +1,276 @@
-"""Who uses what, as a stream: one list, then a watch that goes on where the last one stopped.
+"""Who uses what, as a stream: one list, then a watch of pods, and of ResourceClaims where the site serves them.
 
-The cursor is a version of a list or of a bookmark, never of a pod: only those say "up to here, everything".
+A cursor is made of versions of lists or of bookmarks, never of an object: only those say "up to here, everything". On a
+site without DRA it is the version of pods; else a small JSON object of both.
 """
 
-from collections.abc import Generator, Iterator
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TypeVar
 
 from gpuaas.core.clock import now
-from gpuaas.providers.base import UsageEvent, UsageKind
-from gpuaas.providers.kubernetes import names, pods
+from gpuaas.core.mailbox import Mailbox
+from gpuaas.providers.base import ObservedConsumer, UsageEvent, UsageKind
+from gpuaas.providers.kubernetes import claims, names, pods
 from gpuaas.providers.kubernetes.client import Api, Expired, Object
 
 PODS = "/api/v1/pods"
+NAMESPACES = "/api/v1/namespaces"
 KINDS = {"ADDED": UsageKind.SEEN, "MODIFIED": UsageKind.SEEN, "DELETED": UsageKind.GONE}
+PODS_REMEMBERED = 10_000
+MAILBOX_SIZE = 5_000
+Kept = TypeVar("Kept")
 
 
-def watch_usage(api: Api, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
-    if not cursor:
-        cursor = yield from _relist(api)
+@dataclass(frozen=True)
+class Position:
+    """Where to resume; "" = not known, so from a list. claims stays "" where the site has no DRA."""
+
+    pods: str = ""
+    claims: str = ""
+
+    @classmethod
+    def read(cls, cursor: str) -> "Position":
+        if not cursor.startswith("{"):
+            return cls(pods=cursor)
+        held = json.loads(cursor)
+        return cls(pods=str(held.get("pods", "")), claims=str(held.get("claims", "")))
+
+    def write(self) -> str:
+        if not self.claims:
+            return self.pods
+        return json.dumps({"pods": self.pods, "claims": self.claims}, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A claim's consumer, its namespace, and the pods that last had the right to use it."""
+
+    space: str
+    consumer: ObservedConsumer
+    users: tuple[str, ...]
+
+    def event(self, kind: UsageKind, *, ended_at: datetime | None = None) -> UsageEvent:
+        return UsageEvent(kind, now(), "", self.space, replace(self.consumer, ended_at=ended_at))
+
+
+@dataclass
+class ClaimBook:
+    """The allocations there were at a version: the end of one no longer tells which it was."""
+
+    version: str = ""
+    held: dict[str, Allocation] = field(default_factory=dict)  # by the claim's uid
+
+    def seen(self) -> Iterator[UsageEvent]:
+        for allocation in self.held.values():
+            yield allocation.event(UsageKind.SEEN)
+
+
+class UsageStream:
+    """Keeps between two watches what saves asking the site again; a new one finds the same by itself."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._classes = claims.Classes()
+        self._aliases: dict[str, str] = {}
+        self._spaces: frozenset[str] | None = None
+        self._book = ClaimBook()
+        # of pods that use claims: what made them, and when they ended
+        self._owners: OrderedDict[str, str] = OrderedDict()
+        self._ends: OrderedDict[str, datetime] = OrderedDict()
+
+    def watch(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
+        position = Position.read(cursor)
+        self._classes = claims.classes_of(self._api)
+        self._aliases = self._classes.aliases
+        newcomers = self._spaces_read()
+        try:
+            if not position.pods or (self._classes.served and not position.claims):
+                position = yield from self._relist()
+            else:
+                self._claims_resume(position)
+                yield from self._newcomers(newcomers)
+            yield from self._follow(position, seconds)
+        except Expired:
+            position = yield from self._relist()
+            yield from self._follow(position, seconds)
+
+    # -- lists ------------------------------------------------------------------------------------------------------
+
+    def _spaces_read(self) -> frozenset[str]:
+        """Namespaces of ours whose names are not of our making; the value is those that we did not know of."""
+        ours = self._api.items(NAMESPACES, labelSelector=names.WORKSPACE)
+        adopted = {each["metadata"]["name"] for each in ours}
+        before, self._spaces = self._spaces, frozenset(filter(_is_foreign_name, adopted))
+        return self._spaces - (before or frozenset())
+
+    def _newcomers(self, spaces: frozenset[str]) -> Iterator[UsageEvent]:
+        """What ran there before they were ours was passed over when it was told."""
+        for space in sorted(spaces):
+            for pod in self._api.items(f"{NAMESPACES}/{space}/pods"):
+                yield from self._pod_event(UsageKind.SEEN, pod)
+        if spaces:
+            yield from self._book.seen()
+
+    def _relist(self) -> Generator[UsageEvent, None, Position]:
+        """Its value is where the lists end."""
+        yield UsageEvent(kind=UsageKind.RELIST, at=now())
+        pods_version = ""
+        for page in self._api.pages(PODS):
+            pods_version = page["metadata"]["resourceVersion"]
+            for pod in page.get("items") or []:
+                yield from self._pod_event(UsageKind.SEEN, pod)
+        self._book = ClaimBook()
+        if self._classes.served:
+            self._book = self._claims_list()
+            yield from self._book.seen()
+        position = Position(pods_version, self._book.version)
+        yield UsageEvent(kind=UsageKind.RELISTED, at=now(), cursor=position.write())
+        return position
+
+    def _claims_list(self, **query: str) -> ClaimBook:
+        book = ClaimBook()
+        for page in self._api.pages(claims.CLAIMS, **query):
+            book.version = page["metadata"]["resourceVersion"]
+            for claim in page.get("items") or []:
+                self._claim_note(book, claim)
+        return book
+
+    def _claims_resume(self, position: Position) -> None:
+        """What was allocated at the cursor: remembered, or asked of the site's history. Raises Expired."""
+        if self._classes.served and self._book.version != position.claims:
+            query = {"resourceVersion": position.claims, "resourceVersionMatch": "Exact"}
+            self._book = self._claims_list(**query)
+            self._book.version = position.claims
+
+    # -- watches ----------------------------------------------------------------------------------------------------
+
+    def _follow(self, position: Position, seconds: int) -> Iterator[UsageEvent]:
+        """A quiet site sends no bookmark; that it closes its watches in good order proves as much."""
+        working = ClaimBook(position.claims, dict(self._book.held))
+        for collection, event in self._watches(position, seconds):
+            is_claim = collection == claims.CLAIMS
+            kind, thing = event["type"], event["object"]
+            if kind == "BOOKMARK":
+                version = thing["metadata"]["resourceVersion"]
+                if is_claim:
+                    position = replace(position, claims=version)
+                    self._book = ClaimBook(version, dict(working.held))
+                else:
+                    position = replace(position, pods=version)
+                    yield UsageEvent(kind=UsageKind.BOOKMARK, at=now(), cursor=position.write())
+            elif is_claim:
+                yield from self._claim_event(working, KINDS[kind], thing)
+            else:
+                yield from self._pod_event(KINDS[kind], thing)
+        yield UsageEvent(kind=UsageKind.BOOKMARK, at=now(), cursor=position.write())
+
+    def _watches(self, position: Position, seconds: int) -> Iterator[tuple[str, Object]]:
+        """(the collection that it is about, the event). Ends when all have ended in good order, fails as soon as one fails."""
+        open_pods = self._api.watch(PODS, version=position.pods, seconds=seconds, managed=False)
+        if not self._classes.served:
+            yield from ((PODS, event) for event in open_pods)
+            return
+        open_claims = self._api.watch(claims.CLAIMS, version=position.claims, seconds=seconds, managed=False)
+        yield from _merged({PODS: open_pods, claims.CLAIMS: open_claims})
+
+    # -- events -----------------------------------------------------------------------------------------------------
+
+    def _pod_event(self, kind: UsageKind, pod: Object) -> Iterator[UsageEvent]:
+        space = pod["metadata"]["namespace"]
+        if not self._is_ours(space):
+            return
+        at = now()
+        if kind is UsageKind.GONE:
+            consumer = pods.vanished(pod, seen_at=at, aliases=self._aliases)
+        else:
+            consumer = pods.consumer(pod, self._aliases)
+        if pod["spec"].get("resourceClaims"):
+            _remember(self._owners, consumer.uid, consumer.owner)
+            if consumer.ended_at is not None:
+                _remember(self._ends, consumer.uid, consumer.ended_at)
+        yield UsageEvent(kind=kind, at=at, workspace_name=space, consumer=consumer)
+
+    def _claim_note(self, book: ClaimBook, claim: Object) -> Allocation | None:
+        """What it holds now, if anything; the book says so afterwards."""
+        meta = claim["metadata"]
+        before = book.held.pop(meta["uid"], None)
+        if not self._is_ours(meta["namespace"]):
+            return None
+        consumer = claims.consumer(claim, self._classes, self._owners)
+        if consumer is None:
+            return None
+        users = tuple(each["uid"] for each in claims.reserved_for(claim))
+        if not users and before is not None:
+            users = before.users  # they have let go of it; next it is given back
+        allocation = book.held[meta["uid"]] = Allocation(meta["namespace"], consumer, users)
+        return allocation
+
+    def _claim_event(self, book: ClaimBook, kind: UsageKind, claim: Object) -> Iterator[UsageEvent]:
+        """The end of an allocation bears no time: that of the last pod that used it, where we saw them all end."""
+        before = book.held.get(claim["metadata"]["uid"])
+        if kind is UsageKind.GONE:
+            after = None
+            book.held.pop(claim["metadata"]["uid"], None)
+        else:
+            after = self._claim_note(book, claim)
+        if before is not None and (after is None or after.consumer.uid != before.consumer.uid):
+            ends = [self._ends[user] for user in before.users if user in self._ends]
+            known = bool(ends) and len(ends) == len(before.users)
+            yield before.event(UsageKind.GONE, ended_at=max(ends) if known else None)
+        if after is not None:
+            yield after.event(UsageKind.SEEN)
+
+    def _is_ours(self, space: str) -> bool:
+        return names.is_workspace_namespace(space) or space in (self._spaces or ())
+
+
+def _is_foreign_name(space: str) -> bool:
+    return not names.is_workspace_namespace(space)
+
+
+def _remember(kept: OrderedDict[str, Kept], key: str, value: Kept) -> None:
+    kept[key] = value
+    if len(kept) > PODS_REMEMBERED:
+        kept.popitem(last=False)
+
+
+class _Over:
+    """A watch has ended: in good order, or by `error`."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+
+def _merged(watches: Mapping[str, Iterator[Object]]) -> Iterator[tuple[str, Object]]:
+    """Each is read in a thread of its own. What a reader waits for when we leave ends with its watch."""
+    box: Mailbox[tuple[str, Object | _Over]] = Mailbox(MAILBOX_SIZE)
+
+    def read(key: str, watch: Iterator[Object]) -> None:
+        over = _Over()
+        try:
+            for event in watch:
+                if not box.put((key, event)):
+                    return
+        except Exception as error:  # noqa: BLE001  carried over to the thread that follows the site
+            over = _Over(error)
+        box.put((key, over))
+
+    for key, watch in watches.items():
+        threading.Thread(target=read, args=(key, watch), name="usage-watch", daemon=True).start()
+    running = len(watches)
     try:
-        yield from _watch(api, cursor, seconds=seconds)
-    except Expired:
-        cursor = yield from _relist(api)
-        yield from _watch(api, cursor, seconds=seconds)
-
-
-def _relist(api: Api) -> Generator[UsageEvent, None, str]:
-    """Its value is the list's version."""
-    yield UsageEvent(kind=UsageKind.RELIST, at=now())
-    version = ""
-    for page in api.pages(PODS):
-        version = page["metadata"]["resourceVersion"]
-        for pod in page.get("items") or []:
-            if _is_tenants(pod):
-                yield _event(UsageKind.SEEN, pod)
-    yield UsageEvent(kind=UsageKind.RELISTED, at=now(), cursor=version)
-    return version
-
-
-def _watch(api: Api, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
-    """A quiet site sends no bookmark; that it closes the watch in good order proves as much."""
-    for event in api.watch(PODS, version=cursor, seconds=seconds):
-        if event["type"] == "BOOKMARK":
-            cursor = event["object"]["metadata"]["resourceVersion"]
-            yield UsageEvent(kind=UsageKind.BOOKMARK, at=now(), cursor=cursor)
-        elif _is_tenants(event["object"]):
-            yield _event(KINDS[event["type"]], event["object"])
-    yield UsageEvent(kind=UsageKind.BOOKMARK, at=now(), cursor=cursor)
-
-
-def _event(kind: UsageKind, pod: Object) -> UsageEvent:
-    at = now()
-    consumer = pods.vanished(pod, seen_at=at) if kind is UsageKind.GONE else pods.consumer(pod)
-    return UsageEvent(kind=kind, at=at, workspace_name=pod["metadata"]["namespace"], consumer=consumer)
-
-
-def _is_tenants(pod: Object) -> bool:
-    return names.is_workspace_namespace(pod["metadata"]["namespace"])
+        while running:
+            for key, item in box.take(timeout=1.0):
+                if not isinstance(item, _Over):
+                    yield key, item
+                elif item.error is not None:
+                    raise item.error
+                else:
+                    running -= 1
+    finally:
+        box.close()

@@ -21,6 +21,7 @@ from gpuaas.providers.base import (
     NodeCheckCapability,
     NodeCheckOutcome,
     NodeHealth,
+    ObservedConsumer,
     ObservedNode,
     ObservedPool,
     ObservedWorkspace,
@@ -30,6 +31,7 @@ from gpuaas.providers.base import (
     SuspendCapability,
     UsageCapability,
     UsageEvent,
+    WardenCapability,
     WorkspaceRef,
     WorkspaceSpec,
 )
@@ -43,7 +45,7 @@ from gpuaas.providers.sandbox.models import (
     SandboxQuota,
     SandboxSite,
 )
-from gpuaas.providers.sandbox.pods import pods_end
+from gpuaas.providers.sandbox.pods import pod_evict, pods_end
 from gpuaas.providers.sandbox.simulation import advance, consumer_of
 from gpuaas.providers.sandbox.suspend import pods_stop, workloads_restore, workloads_scale_away
 from gpuaas.providers.sandbox.watch import usage_stream
@@ -59,6 +61,7 @@ class SandboxDriver(
     PreflightCapability,
     HealthCapability,
     NodeCheckCapability,
+    WardenCapability,
     SandboxAdoption,
 ):
     name = "sandbox"
@@ -186,6 +189,10 @@ class SandboxDriver(
 
     def node_check_end(self, check_id: uuid.UUID) -> None:
         fitness.check_end(self.connection, check_id)
+
+    def evict(self, workspace_name: str, consumer: ObservedConsumer, *, reason: str) -> bool:
+        with call(self.connection, "evict"):
+            return pod_evict(self.connection.site_id, workspace_name, consumer.uid, reason=reason)
 
 
 # -- probe ----------------------------------------------------------------------------------------------------------

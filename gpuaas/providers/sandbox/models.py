@@ -10,7 +10,7 @@ class SandboxSite(models.Model):
     """One simulated site and its dials. Its row lock is the site's single writer, so `revision` has no holes.
 
     faults: what the checks of the site find ("checks": type → status; "sick": node → MIG profile → cards or slices).
-    failures: verb (`probe`, `ensure:quota`, `release:gone`, `observe`, `access`, `watch`) → {"error", "times"}; see
+    failures: verb (`probe`, `ensure:quota`, `release:gone`, `observe`, `access`, `watch`, `evict`) → {"error", "times"}; see
     `dials.py`. Events at or below `event_floor` are compacted: a cursor older than that must relist.
     """
 

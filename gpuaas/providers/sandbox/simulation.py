@@ -21,6 +21,8 @@ from gpuaas.providers.sandbox.models import (
     SandboxSite,
 )
 
+TIMES = ("created_at", "started_at", "ended_at", "uncharged_at")
+
 
 def advance(site: SandboxSite, *, now: datetime) -> None:
     """Everything that is due by `now` happens. The caller is the site's writer (`dials.site_write`)."""
@@ -58,7 +60,9 @@ def _quotas_confirm(site: SandboxSite, now: datetime) -> None:
 
 
 def _pod_finish(site: SandboxSite, pod: SandboxPod, at: datetime) -> None:
-    pod.finished_at, pod.waiting_for = at, ""
+    pod.finished_at = at
+    if pod.scheduled_at is None:  # what a bound one says is the last word of its eviction
+        pod.waiting_for = ""
     pod.save(update_fields=["finished_at", "waiting_for"])
     for resource, amount in pod.charges.items():
         SandboxQuota.objects.filter(namespace=pod.namespace, resource=resource).update(
@@ -138,6 +142,7 @@ def consumer_of(pod: SandboxPod) -> ObservedConsumer:
         ended_at=pod.finished_at,
         waiting_for=pod.waiting_for,
         owner=pod.owner,
+        uncharged_at=pod.gone_at,
     )
 
 
@@ -145,7 +150,7 @@ def event_add(site: SandboxSite, pod: SandboxPod, *, at: datetime, gone: bool = 
     """The next revision of the watch log; the oldest events are compacted beyond the window."""
     site.revision += 1
     consumer: dict[str, Any] = asdict(consumer_of(pod))
-    for key in ("created_at", "started_at", "ended_at"):
+    for key in TIMES:
         consumer[key] = consumer[key].isoformat() if consumer[key] else None
     SandboxEvent.objects.create(
         site=site, revision=site.revision, at=at, gone=gone, namespace=pod.namespace.name, consumer=consumer
@@ -157,8 +162,5 @@ def event_add(site: SandboxSite, pod: SandboxPod, *, at: datetime, gone: bool = 
 
 
 def consumer_from(stored: Mapping[str, Any]) -> ObservedConsumer:
-    times = {
-        key: datetime.fromisoformat(stored[key]) if stored[key] else None
-        for key in ("created_at", "started_at", "ended_at")
-    }
+    times = {key: datetime.fromisoformat(stored[key]) if stored.get(key) else None for key in TIMES}
     return ObservedConsumer(**{**stored, **times})

@@ -13,19 +13,29 @@ from gpuaas.workspaces.services.changes import (
     workspace_resize,
     workspace_retry,
 )
+from gpuaas.workspaces.services.evictions import (
+    Surplus,
+    eviction_done,
+    eviction_record,
+    within_quota_note,
+)
 from gpuaas.workspaces.services.look import workspace_look
 from gpuaas.workspaces.services.members import member_remove, member_set
 from gpuaas.workspaces.services.request import workspace_request
 from gpuaas.workspaces.services.suspend import workspace_resume, workspace_suspend
 
 __all__ = [
+    "Surplus",
     "adoption_confirm",
     "adoption_discard",
     "adoption_plan_request",
     "adoption_scan_request",
+    "eviction_done",
+    "eviction_record",
     "kubeconfig_issue",
     "member_remove",
     "member_set",
+    "within_quota_note",
     "workspace_delete",
     "workspace_extend",
     "workspace_look",

@@ -1,0 +1,45 @@
+"""What else watches a site for as long as this process has its lease, each in a thread of its own."""
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from gpuaas.catalog.models import Site
+from gpuaas.metering.warden import Warden
+from gpuaas.providers.base import Driver, UsageEvent, WardenCapability
+
+Run = Callable[[threading.Event], None]
+JOIN_SECONDS = 5.0
+
+
+class Beside:
+    """Starts them on entry, stops them on exit. `note` gives the warden every event before it is written."""
+
+    def __init__(self, site: Site, open_driver: Callable[[Site], Driver]) -> None:
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        driver = open_driver(site)
+        self._warden = Warden(site, driver, driver) if isinstance(driver, WardenCapability) else None
+        self._runs: dict[str, Run] = {"warden": self._warden.run} if self._warden is not None else {}
+        self._name = site.slug
+
+    def note(self, event: UsageEvent) -> None:
+        if self._warden is not None:
+            self._warden.ledger.note(event)
+
+    def __enter__(self) -> Self:
+        for what, run in self._runs.items():
+            thread = threading.Thread(
+                target=run, args=(self._stop,), name=f"{what}-{self._name}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=JOIN_SECONDS)

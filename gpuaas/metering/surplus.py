@@ -1,0 +1,58 @@
+"""Who holds more than their workspace may: pure, and the same whatever order it was heard in."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from gpuaas.providers.base import ObservedConsumer
+from gpuaas.workspaces.allowances import Allowance
+from gpuaas.workspaces.services import Surplus
+
+# the site's clock and ours need not agree to the second; in doubt a consumer is left alone
+CLOCK_SKEW = timedelta(seconds=5)
+
+
+def surplus(
+    consumers: Iterable[ObservedConsumer],
+    allowance: Allowance,
+    *,
+    enforced: Mapping[str, int],
+    now: datetime,
+) -> list[Surplus]:
+    """The newest consumers that have to go until the rest fits; by start, then creation, then uid.
+
+    Held are the devices of all that are bound and have not ended; one that is ending holds them until it has, unless the
+    site's quota has stopped to count it: then another may have come in its place by right. Where a change is under way,
+    what the site enforces counts if it is more than what is written down.
+    """
+    holding = [each for each in consumers if holds(each) and not _is_uncharged(each, now)]
+    newest_first = sorted(holding, key=_age, reverse=True)
+    found: dict[str, Surplus] = {}
+    for resource, bought in sorted(allowance.limits.items()):
+        limit = bought if allowance.settled else max(bought, enforced.get(resource, 0))
+        held = sum(each.gpus.get(resource, 0) for each in holding if each.uid not in found)
+        for each in newest_first:
+            if held <= limit:
+                break
+            quantity = each.gpus.get(resource, 0)
+            if quantity <= 0 or each.uid in found or _stays(each, allowance):
+                continue
+            found[each.uid] = Surplus(each, resource, quantity, limit, held)
+            held -= quantity
+    return list(found.values())
+
+
+def holds(consumer: ObservedConsumer) -> bool:
+    """Devices are its own from the moment it is bound until it has ended."""
+    return consumer.started_at is not None and consumer.ended_at is None
+
+
+def _is_uncharged(consumer: ObservedConsumer, now: datetime) -> bool:
+    return consumer.uncharged_at is not None and consumer.uncharged_at <= now + CLOCK_SKEW
+
+
+def _stays(consumer: ObservedConsumer, allowance: Allowance) -> bool:
+    return allowance.older_than is not None and consumer.created_at < allowance.older_than
+
+
+def _age(consumer: ObservedConsumer) -> tuple[datetime, datetime, str]:
+    return consumer.started_at or consumer.created_at, consumer.created_at, consumer.uid

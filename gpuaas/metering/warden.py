@@ -1,0 +1,197 @@
+"""The warden: sees in the meter's stream that a workspace holds more than it bought, and takes the newest away.
+
+A quota at the site can be outrun for moments while pods are created and deleted at speed. What the stream says only raises
+the suspicion, for it may be history; the site is asked for what is there now, and only that decides.
+"""
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+
+import structlog
+from django.db import DatabaseError, InterfaceError, close_old_connections, connections
+
+from gpuaas.catalog.models import Site
+from gpuaas.core import clock
+from gpuaas.core.errors import GpuaasError
+from gpuaas.metering.selectors import intervals_open
+from gpuaas.metering.services import surplus_mark
+from gpuaas.metering.surplus import holds, surplus
+from gpuaas.providers.base import Driver, ObservedConsumer, UsageEvent, UsageKind, WardenCapability
+from gpuaas.workspaces.allowances import Allowance, allowances_at
+from gpuaas.workspaces.services import Surplus, eviction_done, eviction_record, within_quota_note
+
+log = structlog.get_logger(__name__)
+
+TICK_SECONDS = 0.2
+ALLOWANCES_SECONDS = 2.0
+AGAIN_SECONDS = 0.5
+
+Devices = Mapping[str, int]
+
+
+class Ledger:
+    """What each namespace holds, as the stream tells it. Filled by the thread that reads, read by the warden's."""
+
+    def __init__(self, held: Mapping[str, Mapping[str, Devices]]) -> None:
+        self._lock = threading.Lock()
+        self._held = {name: dict(space) for name, space in held.items()}
+        self._listed: dict[str, set[str]] | None = None
+        self._touched: set[str] = set()
+
+    def note(self, event: UsageEvent) -> None:
+        consumer = event.consumer
+        with self._lock:
+            if event.kind is UsageKind.RELIST:
+                self._listed = {}
+            elif event.kind is UsageKind.RELISTED:
+                self._forget_unlisted()
+            elif consumer is not None and consumer.gpus:
+                self._set(event.kind, event.workspace_name, consumer)
+
+    def holders(self, name: str) -> frozenset[str]:
+        with self._lock:
+            return frozenset(self._held.get(name, {}))
+
+    def settle(self, name: str, *, known: Iterable[str], there: Iterable[str]) -> None:
+        """Somebody has looked: of what was `known` before, only what is `there` is held. What came since stays."""
+        gone = set(known) - set(there)
+        with self._lock:
+            space = self._held.get(name, {})
+            self._held[name] = {uid: devices for uid, devices in space.items() if uid not in gone}
+
+    def over(self, allowances: Mapping[str, Allowance], *, every: bool) -> list[str]:
+        """Namespaces that seem to hold more than they may: of those told of since the last time, or of all."""
+        with self._lock:
+            asked = list(self._held) if every else list(self._touched)
+            self._touched.clear()
+            return [
+                name for name in asked if name in allowances and self._is_over(name, allowances[name].limits)
+            ]
+
+    def _set(self, kind: UsageKind, name: str, consumer: ObservedConsumer) -> None:
+        space = self._held.setdefault(name, {})
+        if kind is UsageKind.SEEN and holds(consumer):
+            space[consumer.uid] = consumer.gpus
+            self._touched.add(name)
+        else:
+            space.pop(consumer.uid, None)
+        if self._listed is not None:
+            self._listed.setdefault(name, set()).add(consumer.uid)
+
+    def _forget_unlisted(self) -> None:
+        listed, self._listed = self._listed or {}, None
+        for name, space in self._held.items():
+            there = listed.get(name, set())
+            self._held[name] = {uid: devices for uid, devices in space.items() if uid in there}
+
+    def _is_over(self, name: str, limits: Devices) -> bool:
+        total: dict[str, int] = {}
+        for devices in self._held.get(name, {}).values():
+            for resource, count in devices.items():
+                total[resource] = total.get(resource, 0) + count
+        return any(count > limits[resource] for resource, count in total.items() if resource in limits)
+
+
+class Warden:
+    """Of one site, while its meter has the lease: `note` every event as it comes, `run` in a thread of its own."""
+
+    def __init__(self, site: Site, driver: Driver, evictor: WardenCapability) -> None:
+        self.site = site
+        self._driver = driver
+        self._evictor = evictor
+        self._allowances = allowances_at(site_id=site.pk)
+        self._read_at = time.monotonic()
+        self._suspects = {
+            each.external_name for each in self._allowances.values() if each.over_quota
+        }  # when the last warden ended
+        self._cleared: dict[str, tuple[Allowance, frozenset[str]]] = {}
+        self._looked_at: dict[str, float] = {}
+        self.ledger = Ledger(self._written())
+
+    def run(self, stop: threading.Event) -> None:
+        bound = log.bind(site=self.site.slug)
+        while not stop.is_set():
+            try:
+                self.look(bound)
+            except (DatabaseError, InterfaceError) as error:
+                bound.warning("warden_database_failed", error=type(error).__name__)
+                connections.close_all()
+            except Exception:  # noqa: BLE001  a warden that dies leaves the quota to be outrun
+                bound.exception("warden_failed")
+            close_old_connections()
+            stop.wait(TICK_SECONDS)
+        connections.close_all()
+
+    def look(self, bound: structlog.stdlib.BoundLogger) -> None:
+        """One round: who seems to be over, and what of it is true."""
+        moment = time.monotonic()
+        every = moment - self._read_at >= ALLOWANCES_SECONDS
+        if every:
+            self._allowances, self._read_at = allowances_at(site_id=self.site.pk), moment
+        seeming = self.ledger.over(self._allowances, every=every)
+        self._suspects.update(name for name in seeming if not self._is_cleared(name))
+        for name in sorted(self._suspects):
+            if moment - self._looked_at.get(name, -AGAIN_SECONDS) >= AGAIN_SECONDS:
+                self._looked_at[name] = moment
+                try:
+                    self._examine(name, bound)
+                except GpuaasError as error:
+                    bound.warning(
+                        "warden_site_failed", workspace=name, error=error.code, message=error.message
+                    )
+
+    def _examine(self, name: str, bound: structlog.stdlib.BoundLogger) -> None:
+        """Nobody is judged by what was read earlier, neither of the site nor of the database."""
+        known = self._allowances.get(name)
+        fresh = allowances_at(site_id=self.site.pk, workspace_ids=[known.workspace_id]) if known else {}
+        allowance = fresh.get(name)
+        if allowance is None:
+            self._suspects.discard(name)
+            return
+        before = self.ledger.holders(name)
+        seen = self._driver.observe(allowance.ref)
+        now = clock.now()
+        found = surplus(seen.consumers, allowance, enforced=seen.hard, now=now)
+        self.ledger.settle(name, known=before, there=[each.uid for each in seen.consumers if holds(each)])
+        if found:
+            eviction_record(workspace_id=allowance.workspace_id, found=found, seen_at=now)
+            surplus_mark(site_id=self.site.pk, found=found)
+            for each in found:
+                self._remove(name, allowance, each, bound)
+            return
+        self._suspects.discard(name)
+        self._cleared[name] = (allowance, self.ledger.holders(name))
+        within_quota_note(workspace_id=allowance.workspace_id, now=now)
+
+    def _remove(
+        self, name: str, allowance: Allowance, found: Surplus, bound: structlog.stdlib.BoundLogger
+    ) -> None:
+        removed = self._evictor.evict(name, found.consumer, reason=found.reason)
+        if removed:
+            eviction_done(
+                workspace_id=allowance.workspace_id, consumer_uid=found.consumer.uid, removed_at=clock.now()
+            )
+        bound.warning(
+            "surplus_removed" if removed else "surplus_gone",
+            workspace=name,
+            consumer=found.consumer.name,
+            resource=found.resource_name,
+            held=found.held,
+            limit=found.limit,
+        )
+
+    def _is_cleared(self, name: str) -> bool:
+        """Looked at, and neither what it holds nor what it may hold has changed since."""
+        return self._cleared.get(name) == (self._allowances[name], self.ledger.holders(name))
+
+    def _written(self) -> dict[str, dict[str, Devices]]:
+        """What was written together with the cursor from which the stream goes on."""
+        names = {each.workspace_id: each.external_name for each in self._allowances.values()}
+        held: dict[str, dict[str, Devices]] = {}
+        columns = ("workspace_id", "consumer_uid", "resource_name", "quantity")
+        for workspace_id, uid, resource, count in intervals_open(site_id=self.site.pk).values_list(*columns):
+            if workspace_id in names:
+                space = held.setdefault(names[workspace_id], {})
+                space[uid] = {**space.get(uid, {}), resource: count}
+        return held
