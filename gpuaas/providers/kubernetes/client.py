@@ -5,7 +5,7 @@ newer than the client library are not lost. Nothing but this module sees an exce
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -147,13 +147,22 @@ class Api:
             return False
         return True
 
-    def watch(
-        self, path: str, *, version: str, seconds: int, managed: bool = True, **select: str
-    ) -> Iterator[Object]:
-        """Events after `version`, bookmarks included, until the server ends it. Raises Expired for an old version.
+    def watch(self, path: str, *, version: str, seconds: int, **select: str) -> Iterator[Object]:
+        """Events after `version`, bookmarks included, until the server ends it. Raises Expired for an old version."""
+        yield from self._watch(path, version, seconds, select, json.loads)
 
-        managed=False leaves out who owns which field: half of what there is to parse.
-        """
+    def watch_lean(self, path: str, *, version: str, seconds: int) -> Iterator[Object]:
+        """The same without who owns which field (metadata.managedFields): half of what there is to read."""
+        yield from self._watch(path, version, seconds, {}, lambda line: json.loads(_unmanaged(line)))
+
+    def _watch(
+        self,
+        path: str,
+        version: str,
+        seconds: int,
+        select: Mapping[str, str],
+        read: Callable[[bytes], Object],
+    ) -> Iterator[Object]:
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -164,7 +173,7 @@ class Api:
         with _in_our_words():
             answer = self._send("GET", path, query=query, read_seconds=min(seconds, 90) + READ_SECONDS)
             try:
-                yield from _events(answer, managed=managed)
+                yield from _events(answer, read)
             finally:
                 answer.close()
 
@@ -269,12 +278,12 @@ def _decoded(data: bytes) -> Object:
     return found if isinstance(found, dict) else {"message": str(found)}
 
 
-def _events(answer: _Answer, *, managed: bool) -> Iterator[Object]:
+def _events(answer: _Answer, read: Callable[[bytes], Object]) -> Iterator[Object]:
     rest = b""
     for chunk in answer.stream(65536):
         *lines, rest = (rest + chunk).split(b"\n")
         for line in filter(None, lines):
-            event = json.loads(line if managed else _unmanaged(line))
+            event = read(line)
             if event["type"] == "ERROR":
                 raise refusal(int(event["object"].get("code") or 500), event["object"])
             yield event

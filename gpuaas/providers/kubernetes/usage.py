@@ -171,11 +171,11 @@ class UsageStream:
 
     def _watches(self, position: Position, seconds: int) -> Iterator[tuple[str, Object]]:
         """(the collection that it is about, the event). Ends when all have ended in good order, fails as soon as one fails."""
-        open_pods = self._api.watch(PODS, version=position.pods, seconds=seconds, managed=False)
+        open_pods = self._api.watch_lean(PODS, version=position.pods, seconds=seconds)
         if not self._classes.served:
             yield from ((PODS, event) for event in open_pods)
             return
-        open_claims = self._api.watch(claims.CLAIMS, version=position.claims, seconds=seconds, managed=False)
+        open_claims = self._api.watch_lean(claims.CLAIMS, version=position.claims, seconds=seconds)
         yield from _merged({PODS: open_pods, claims.CLAIMS: open_claims})
 
     # -- events -----------------------------------------------------------------------------------------------------

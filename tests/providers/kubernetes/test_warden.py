@@ -5,12 +5,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from django.db import connections
 
 from gpuaas.catalog.models import Site
+from gpuaas.core import clock
 from gpuaas.core.crypto import encrypt_json
 from gpuaas.core.errors import GpuaasError
 from gpuaas.metering.meter import SiteMeterRunner
@@ -164,6 +166,10 @@ def quota_set(room: Room, resource: str, count: int) -> None:
     until(lambda: room.admin.get(path)["status"]["hard"].get(key) == str(count), "the quota is taken up")
 
 
+def _is_later_than(body: Object) -> bool:
+    return clock.now() > datetime.fromisoformat(body["metadata"]["creationTimestamp"]) + timedelta(seconds=1)
+
+
 def events_of(room: Room) -> list[Object]:
     return room.admin.items(room.path("events"), fieldSelector=f"reason={REASON}")
 
@@ -174,6 +180,7 @@ def test_what_is_too_much_goes_within_three_seconds_and_says_why(metered: Metere
     for name in ("one", "two"):
         room.tenant.create(room.path("pods"), pod(name, GPU))
     metered.held(2)
+    until(lambda: _is_later_than(room.pod("two")), "a second later, so that the next is the newest")
     template = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x", GPU)["spec"]}
     room.tenant.create(
         room.path("deployments", "/apis/apps/v1"),
@@ -261,9 +268,8 @@ def test_devices_of_dra_are_held_to_what_was_bought_by_whatever_name(metered: Me
     exactly = {"deviceClassName": "h200", "allocationMode": "ExactCount", "count": 2}
     requests = [{"name": "gpus", "exactly": exactly}]
     room.admin.create(claims, {"metadata": {"name": "shared"}, "spec": {"devices": {"requests": requests}}})
-    claimed = {"resourceClaims": [{"name": "g", "resourceClaimName": "shared"}]}
     for name in ("first", "second"):
-        body = pod(name, {}, **claimed)
+        body = pod(name, {}, resourceClaims=[{"name": "g", "resourceClaimName": "shared"}])
         body["spec"]["containers"][0]["resources"] = {"claims": [{"name": "g"}]}
         room.admin.create(path, body)
         room.run_to(name, "Running")
@@ -273,7 +279,10 @@ def test_devices_of_dra_are_held_to_what_was_bought_by_whatever_name(metered: Me
     )
     assert not Eviction.objects.exists()
     Workspace.objects.update(state="ready")
-    left = lambda: sorted(each["metadata"]["name"] for each in room.admin.items(path))  # noqa: E731
-    until(lambda: left() == ["one"], "both pods that shared the claim are gone", seconds=10)
+    until(
+        lambda: [each["metadata"]["name"] for each in room.admin.items(path)] == ["one"],
+        "both pods that shared the claim are gone",
+        seconds=10,
+    )
     (row,) = Eviction.objects.all()
     assert (row.consumer_name, row.quantity, row.held, row.limit) == ("shared", 2, 3, 2)
