@@ -23,6 +23,10 @@ ENCRYPTION_KEYS = env.words("GPUAAS_ENCRYPTION_KEYS")
 
 PROVIDER_NAME = env.text("GPUAAS_PROVIDER_NAME", "gpuaas")
 CURRENCY = env.text("GPUAAS_CURRENCY", "EUR")
+# from the end of a workspace's lease, when it is put to sleep, to its deletion
+LEASE_GRACE_DAYS = env.integer("GPUAAS_LEASE_GRACE_DAYS", default=7, minimum=0)
+# the most that a kubeconfig lives; sites give 24 hours at most
+ACCESS_HOURS_MAX = min(env.integer("GPUAAS_ACCESS_HOURS_MAX", default=24, minimum=1), 24)
 BILLING_TIME_ZONE = env.text("GPUAAS_BILLING_TIME_ZONE", "Europe/Berlin")
 
 INSTALLED_APPS = [

@@ -108,7 +108,10 @@ class WorkspaceMember(models.Model):
 
 
 class Robot(models.Model):
-    """A service account of a workspace, for CI and other automation; its credentials are issued like a member's."""
+    """A service account of a workspace, for CI and other automation; its credentials are issued like a member's.
+
+    A deleted one stays, so that what was issued to it can still be told; its name is free again.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="robots")
@@ -116,17 +119,28 @@ class Robot(models.Model):
     role = models.CharField(max_length=16, choices=AccessRole)
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField()
+    deleted_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["name"]
-        constraints = [models.UniqueConstraint(fields=["workspace", "name"], name="robot_name_once")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "name"],
+                condition=Q(deleted_at__isnull=True),
+                name="robot_name_once",
+            ),
+            models.CheckConstraint(condition=Q(role__in=AccessRole.values), name="robot_role_known"),
+        ]
 
     def __str__(self) -> str:
         return self.name
 
 
 class AccessGrant(models.Model):
-    """A credential that was issued: to whom, for how long, and whether it was ended early. Never the credential."""
+    """A credential that was issued: to whom, for how long, and whether it was ended early. Never the credential.
+
+    revoke_due_at: somebody wants it ended and the site has not confirmed that yet; when it is asked (again).
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="grants")
@@ -135,6 +149,7 @@ class AccessGrant(models.Model):
     issued_by = models.CharField(max_length=150)
     issued_at = models.DateTimeField()
     expires_at = models.DateTimeField()
+    revoke_due_at = models.DateTimeField(null=True, blank=True, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -142,6 +157,13 @@ class AccessGrant(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(user__isnull=True) ^ Q(robot__isnull=True), name="grant_to_a_person_or_a_robot"
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["revoke_due_at"],
+                condition=Q(revoke_due_at__isnull=False),
+                name="grant_revocation_due_idx",
             )
         ]
 

@@ -14,10 +14,12 @@ from gpuaas.core.clock import now
 from gpuaas.core.errors import Forbidden, NotFound
 from gpuaas.providers.base import ForeignWorkspace
 from gpuaas.workspaces.models import (
+    AccessGrant,
     Adoption,
     AdoptionScan,
     Eviction,
     Operation,
+    Robot,
     Step,
     Workspace,
     WorkspaceFlavor,
@@ -138,6 +140,23 @@ def step_durations(*, site_id: uuid.UUID) -> dict[tuple[str, str], float]:
         .annotate(median=Median(Extract(F("finished_at") - F("started_at"), "epoch")))
     )
     return {(row["operation__kind"], row["key"]): float(row["median"]) for row in rows}
+
+
+def grants_of(*, workspace: Workspace) -> QuerySet[AccessGrant]:
+    """Every credential that was issued, newest first; `grants.grant_standing` says what has become of one."""
+    return AccessGrant.objects.filter(workspace=workspace).select_related("user", "robot").order_by("-pk")
+
+
+def robots_of(*, workspace: Workspace) -> QuerySet[Robot]:
+    return Robot.objects.filter(workspace=workspace, deleted_at__isnull=True).order_by("name")
+
+
+def robot_get(*, workspace: Workspace, name: str) -> Robot:
+    robot = robots_of(workspace=workspace).select_related("workspace__project", "workspace__site")
+    found = robot.filter(name=name).first()
+    if found is None:
+        raise NotFound("there is no such service account")
+    return found
 
 
 def timeline(*, workspace: Workspace) -> list[OperationView]:

@@ -12,6 +12,7 @@ from gpuaas.catalog.models import Flavor, GpuPool
 from gpuaas.core.ids import short
 from gpuaas.providers.base import GpuAmount, Member, Placement, Tuning, WorkspaceRef, WorkspaceSpec
 from gpuaas.workspaces.holdings import storage_held
+from gpuaas.workspaces.identity import identities_of
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import AccessRole, WorkspaceState
 from tenants.models import OrganizationMembership, Project, ProjectMembership, User
@@ -22,6 +23,10 @@ Items = Sequence[tuple[Flavor, int]]
 
 def subject_of(user_id: uuid.UUID) -> str:
     return f"u-{short(user_id)}"
+
+
+def robot_subject_of(robot_id: uuid.UUID) -> str:
+    return f"ci-{short(robot_id)}"
 
 
 def ref_of(workspace: Workspace) -> WorkspaceRef:
@@ -126,7 +131,7 @@ def permissions_in(project: Project) -> dict[uuid.UUID, frozenset[Permission]]:
 
 
 def members_of(workspace: Workspace) -> tuple[Member, ...]:
-    """Members whose roles still let them in, and the project's admins, who are admins of every workspace."""
+    """Members whose roles still let them in, the project's admins, who are admins of every workspace, and robots."""
     held = permissions_in(workspace.project)
     roles: dict[uuid.UUID, str] = {}
     for row in workspace.members.select_related("user"):
@@ -137,5 +142,12 @@ def members_of(workspace: Workspace) -> tuple[Member, ...]:
         if Permission.PROJECT_MANAGE in permissions:
             roles[user_id] = AccessRole.ADMIN
     names = dict(User.objects.filter(pk__in=roles).values_list("pk", "username"))
-    members = [Member(subject_of(pk), names[pk], str(role)) for pk, role in roles.items()]
+    known = identities_of(workspace.site, roles)
+    members = [
+        Member(subject_of(pk), names[pk], str(role), identity=known.get(pk, "")) for pk, role in roles.items()
+    ]
+    members += [
+        Member(robot_subject_of(row.pk), row.name, row.role, robot=True)
+        for row in workspace.robots.filter(deleted_at__isnull=True)
+    ]
     return tuple(sorted(members, key=lambda member: member.subject))

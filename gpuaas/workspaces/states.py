@@ -92,6 +92,23 @@ class AccessRole(models.TextChoices):
     VIEW = "view", "View"
 
 
+class GrantStanding(models.TextChoices):
+    """Of a credential that was issued. Ending: asked to be ended, the site has not confirmed it yet."""
+
+    VALID = "valid", "Valid"
+    ENDING = "ending", "Ending"
+    REVOKED = "revoked", "Revoked"
+    EXPIRED = "expired", "Expired"
+
+
+GRANT_LOOKS: dict[GrantStanding, Look] = {
+    GrantStanding.VALID: Look("Valid", Tone.OK, "check"),
+    GrantStanding.ENDING: Look("Ending", Tone.BUSY, "loader"),
+    GrantStanding.REVOKED: Look("Revoked", Tone.OFF, "ban"),
+    GrantStanding.EXPIRED: Look("Expired", Tone.OFF, "clock"),
+}
+
+
 class DriftState(models.TextChoices):
     """Open: it still differs, and the site's policy is only to observe, or the repair has not been confirmed."""
 

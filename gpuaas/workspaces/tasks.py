@@ -8,8 +8,9 @@ from django.db.models import QuerySet
 from gpuaas.core import clock, leases
 from gpuaas.core.queue import poke
 from gpuaas.workspaces.lease import leases_enforce
-from gpuaas.workspaces.models import Adoption, AdoptionScan, Workspace
+from gpuaas.workspaces.models import AccessGrant, Adoption, AdoptionScan, Workspace
 from gpuaas.workspaces.reconcile import adoption, run
+from gpuaas.workspaces.reconcile.revoke import revoke
 from gpuaas.workspaces.states import WorkspaceState
 
 SWEEP_LIMIT = 200
@@ -27,7 +28,15 @@ def sweep() -> int:
     due = leases.due_ids(Workspace, now=clock.now(), limit=SWEEP_LIMIT)
     for workspace_id in due:
         poke("workspaces.reconcile", str(workspace_id))
+    revocations = AccessGrant.objects.filter(revoke_due_at__lte=clock.now()).order_by()
+    for (workspace_id,) in revocations.values_list("workspace").distinct()[:SWEEP_LIMIT]:
+        poke("workspaces.revoke", str(workspace_id))
     return len(due)
+
+
+@shared_task(name="workspaces.revoke")
+def revoke_access(workspace_id: str) -> None:
+    revoke(uuid.UUID(workspace_id))
 
 
 @shared_task(name="workspaces.adoptions")

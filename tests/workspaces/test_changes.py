@@ -5,6 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
+from pytest_django import Settings
 
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core.clock import now
@@ -17,6 +19,7 @@ from gpuaas.workspaces.services import (
     workspace_delete,
     workspace_extend,
     workspace_resize,
+    workspace_resume,
     workspace_retry,
 )
 from quotas.models import Limit
@@ -121,7 +124,7 @@ def test_a_lease_is_extended_forward_only(as_alice: Actor, project: Project, sit
         workspace_extend(actor=as_alice, workspace=workspace, lease_ends_at=until + timedelta(days=1))
 
 
-def test_a_lease_ends_with_a_warning_grace_and_deletion(
+def test_a_lease_ends_with_a_warning_sleep_and_deletion(
     as_alice: Actor, project: Project, site: Site
 ) -> None:
     workspace = ready(as_alice, project, site)
@@ -136,11 +139,53 @@ def test_a_lease_ends_with_a_warning_grace_and_deletion(
     assert at(timedelta(days=-2)) == (1, "ready", "LeaseEndsSoon")
     assert at(timedelta(days=-1)) == (0, "ready", "LeaseEndsSoon")
     run_now(workspace)
-    assert at(timedelta(minutes=1)) == (1, "ready", "LeaseOver")
-    assert at(timedelta(days=6)) == (0, "ready", "LeaseOver")
+    assert at(timedelta(minutes=1)) == (1, "suspending", "LeaseOver")
+    assert settle(workspace).state == "suspended"
+    assert Limit.objects.get(project=project, resource=H100).used == 0
+    assert at(timedelta(days=6)) == (0, "suspended", "LeaseOver")
     assert at(timedelta(days=7)) == (1, "deleting", "LeaseOver")
     assert settle(workspace).state == "deleted"
     assert Limit.objects.get(project=project, resource=H100).used == 0
+
+
+def test_in_grace_it_is_extended_and_then_woken(as_alice: Actor, project: Project, site: Site) -> None:
+    workspace = ready(as_alice, project, site)
+    with time_machine.travel(workspace.lease_ends_at + timedelta(days=1)):
+        leases_enforce(now=now())
+        row = settle(workspace)
+        assert (row.state, row.transitions.filter(new="suspending").get().reason) == (
+            "suspended",
+            "the lease ended",
+        )
+        with pytest.raises(Conflict, match="extend it"):
+            workspace_resume(actor=as_alice, workspace=row)
+        workspace_extend(actor=as_alice, workspace=row, lease_ends_at=now() + timedelta(days=30))
+        assert leases_enforce(now=now()) == 0
+        assert run_now(row).state == "suspended"
+        row = settle(workspace_resume(actor=as_alice, workspace=row))
+    assert row.state == "ready"
+    assert "LeaseEnding" not in row.conditions
+
+
+def test_the_grace_is_a_setting(as_alice: Actor, project: Project, site: Site, settings: Settings) -> None:
+    workspace = ready(as_alice, project, site)
+    settings.LEASE_GRACE_DAYS = 2
+    leases_enforce(now=workspace.lease_ends_at + timedelta(days=1))
+    assert settle(workspace).state == "suspended"
+    leases_enforce(now=workspace.lease_ends_at + timedelta(days=2))
+    assert settle(workspace).state == "deleted"
+
+
+def test_a_lease_that_ends_in_a_resize_is_ended_after_it(
+    as_alice: Actor, project: Project, site: Site
+) -> None:
+    workspace = ready(as_alice, project, site)
+    workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 3)])
+    over = workspace.lease_ends_at + timedelta(minutes=1)
+    leases_enforce(now=over)
+    assert settle(workspace).state == "ready"
+    leases_enforce(now=over)
+    assert settle(workspace).state == "suspended"
 
 
 def test_extending_takes_the_warning_away(as_alice: Actor, project: Project, site: Site) -> None:

@@ -71,6 +71,14 @@ class AccessCapability(ABC):
         """End every credential issued to the member; the right to ask for another stays. Idempotent."""
 
 
+class SignInCapability(ABC):
+    """Drivers at whose sites people may sign in by themselves, at the site's own identity provider."""
+
+    @abstractmethod
+    def sign_in_kubeconfig(self, ref: WorkspaceRef, member: Member) -> str:
+        """Without any credential in it. Raises NotFound where the site has no sign-in or does not know the member."""
+
+
 class UsageCapability(ABC):
     """Drivers that tell who uses what, as a stream that can be resumed."""
 

@@ -13,6 +13,7 @@ from gpuaas.core.conditions import Status, condition_set
 from gpuaas.core.errors import Conflict
 from gpuaas.providers.base import ObservedWorkspace
 from gpuaas.workspaces.amounts import amounts_of
+from gpuaas.workspaces.grants import grants_end
 from gpuaas.workspaces.holdings import holdings_end, holdings_set, storage_held
 from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
 from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost
@@ -109,6 +110,7 @@ def _release_step_done(row: Workspace, step: Step, moment: datetime) -> None:
     if step.key == CONSUMERS_STEP:
         holdings_end(workspace=row, at=moment)
     if step.key == ACCESS_STEP:
+        grants_end(workspace=row, at=moment)
         message = "access ended with the deletion"
         conditions_write(
             row, {"type": ACCESS, "status": Status.FALSE, "reason": "Deleting", "message": message}
@@ -211,6 +213,7 @@ def finish_ready(job: Job) -> None:
         items = [(item.flavor, item.count) for item in row.flavors.select_related("flavor__pool__gpu_type")]
         row.flavors.update(confirmed=F("count"))
         holdings_set(workspace=row, items=items, storage_gib=row.storage_gib, at=moment)
+        grants_end(workspace=row, at=moment, keep=_subjects(job))
         conditions_write(row, reachable(), quota_in_sync(), _access(job), drop=(PROGRESSING, SUSPENDED))
         MACHINE.transition(
             row,
@@ -288,6 +291,7 @@ def observation(job: Job, seen: ObservedWorkspace, *, in_sync: str) -> None:
 
 def ensured(job: Job) -> None:
     with guarded(job) as row:
+        grants_end(workspace=row, at=clock.now(), keep=_subjects(job))
         if job.operation is not None:
             Operation.objects.filter(pk=job.operation.pk).update(spec_digest=job.digest)
         else:
@@ -338,8 +342,12 @@ def quota_in_sync(difference: str = "") -> dict[str, Any]:
     return {"type": QUOTA, "status": Status.TRUE, "reason": "Confirmed", "message": message}
 
 
+def _subjects(job: Job) -> frozenset[str]:
+    return frozenset(member.subject for member in job.spec.members)
+
+
 def _access(job: Job) -> dict[str, Any]:
-    count = len(job.spec.members)
+    count = sum(not member.robot for member in job.spec.members)
     message = f"{count} {'person' if count == 1 else 'people'} may enter"
     if not count:
         return {"type": ACCESS, "status": Status.FALSE, "reason": "NoMembers", "message": "nobody may enter"}

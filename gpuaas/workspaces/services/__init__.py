@@ -1,6 +1,6 @@
 """Writes of workspaces: each is one transaction that also records the audit entry and wakes the reconciler."""
 
-from gpuaas.workspaces.services.access import kubeconfig_issue
+from gpuaas.workspaces.services.access import access_revoke, kubeconfig_issue, sign_in_kubeconfig
 from gpuaas.workspaces.services.adoption import (
     adoption_confirm,
     adoption_discard,
@@ -22,10 +22,12 @@ from gpuaas.workspaces.services.evictions import (
 from gpuaas.workspaces.services.look import workspace_look
 from gpuaas.workspaces.services.members import member_remove, member_set
 from gpuaas.workspaces.services.request import workspace_request
+from gpuaas.workspaces.services.robots import robot_access_issue, robot_create, robot_delete
 from gpuaas.workspaces.services.suspend import workspace_resume, workspace_suspend
 
 __all__ = [
     "Surplus",
+    "access_revoke",
     "adoption_confirm",
     "adoption_discard",
     "adoption_plan_request",
@@ -35,6 +37,10 @@ __all__ = [
     "kubeconfig_issue",
     "member_remove",
     "member_set",
+    "robot_access_issue",
+    "robot_create",
+    "robot_delete",
+    "sign_in_kubeconfig",
     "within_quota_note",
     "workspace_delete",
     "workspace_extend",

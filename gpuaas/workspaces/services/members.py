@@ -6,12 +6,13 @@ from django.db import transaction
 from django.db.models import F
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Forbidden, Invalid, NotFound
+from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.workspaces.models import Workspace, WorkspaceMember
 from gpuaas.workspaces.selectors import workspace_require
-from gpuaas.workspaces.services.rows import state_require, workspace_lock, workspace_wake
+from gpuaas.workspaces.services.access import revocation_ask
+from gpuaas.workspaces.services.rows import admin_require, state_require, workspace_lock, workspace_wake
 from gpuaas.workspaces.services.validation import members_resolve
-from gpuaas.workspaces.states import LIVE, AccessRole, WorkspaceState
+from gpuaas.workspaces.states import LIVE, WorkspaceState
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
@@ -42,23 +43,21 @@ def member_set(
 def member_remove(
     *, actor: Actor, workspace: Workspace, username: str, expected_version: int | None = None
 ) -> None:
-    """Cut a member's access. Raises NotFound where there is no such member."""
+    """Cut a member's access; what was issued to them ends. Raises NotFound where there is no such member."""
     row = _locked(actor, workspace, expected_version)
     member = row.members.select_related("user").filter(user__username=username).first()
     if member is None:
         raise NotFound(f"{username[:150]} is not a member of this workspace")
     before = {username: member.role}
+    revocation_ask(row, username, user_id=member.user_id)
     member.delete()
     _changed(actor, row, "workspace.member_remove", before, None)
 
 
 def _locked(actor: Actor, workspace: Workspace, expected_version: int | None) -> Workspace:
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
-    held = actor.on_project(workspace.project_id, workspace.project.organization_id)
     row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
-    admin = row.members.filter(user=actor.user_id, role=AccessRole.ADMIN) if actor.user_id else None
-    if Permission.PROJECT_MANAGE not in held and not (admin and admin.exists()):
-        raise Forbidden("only admins of the workspace or of the project change its members")
+    admin_require(actor, row, "change its members")
     state_require(row, *(LIVE - {WorkspaceState.DELETING}))
     return row
 

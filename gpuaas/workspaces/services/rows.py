@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from gpuaas.core import clock, events
-from gpuaas.core.errors import Conflict, NotFound, StaleVersion
+from gpuaas.core.errors import Conflict, Forbidden, NotFound, StaleVersion
 from gpuaas.core.queue import poke
 from gpuaas.providers.base import Driver, StepSpec, SuspendCapability
 from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
 from gpuaas.workspaces.site import driver_of
-from gpuaas.workspaces.states import MACHINE, OperationKind, StepState, WorkspaceState
+from gpuaas.workspaces.states import MACHINE, AccessRole, OperationKind, StepState, WorkspaceState
 from tenants.actors import Actor
+from tenants.roles import Permission
 
 HOLDER = "workspace"
 SUSPENDED = "Suspended"  # the condition that says why nothing runs
@@ -45,6 +46,14 @@ def state_require(workspace: Workspace, *states: WorkspaceState) -> None:
         raise Conflict(
             f"this cannot be done while the workspace is {label}", detail={"state": workspace.state}
         )
+
+
+def admin_require(actor: Actor, workspace: Workspace, what: str) -> None:
+    """Admins of the workspace, of the project and of the platform."""
+    held = actor.on_project(workspace.project_id, workspace.project.organization_id)
+    own = workspace.members.filter(user=actor.user_id, role=AccessRole.ADMIN) if actor.user_id else None
+    if Permission.PROJECT_MANAGE not in held and not (own and own.exists()):
+        raise Forbidden(f"only admins of the workspace or of the project {what}")
 
 
 def operation_start(
