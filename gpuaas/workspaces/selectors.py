@@ -17,6 +17,7 @@ from gpuaas.workspaces.models import (
     AccessGrant,
     Adoption,
     AdoptionScan,
+    Drift,
     Eviction,
     Operation,
     Robot,
@@ -25,7 +26,7 @@ from gpuaas.workspaces.models import (
     WorkspaceFlavor,
     WorkspaceMember,
 )
-from gpuaas.workspaces.states import LIVE, OperationKind, StepState, WorkspaceState
+from gpuaas.workspaces.states import LIVE, DriftState, OperationKind, StepState, WorkspaceState
 from gpuaas.workspaces.takeover import Proposal, found_read, propose
 from tenants.actors import Actor
 from tenants.models import Project
@@ -226,3 +227,23 @@ def adoption_get_for(*, actor: Actor, adoption_id: uuid.UUID) -> Adoption:
 def evictions_of(*, workspace: Workspace) -> QuerySet[Eviction]:
     """What the warden removed from it, newest first. The caller has checked who asks."""
     return workspace.evictions.all()
+
+
+def drifts_of(*, workspace: Workspace) -> QuerySet[Drift]:
+    """Newest first."""
+    return workspace.drifts.select_related("workspace__project", "workspace__site")
+
+
+def drifts_at(*, site: Site, state: DriftState | None = None) -> QuerySet[Drift]:
+    """Of all workspaces of a site, newest first."""
+    rows = Drift.objects.filter(workspace__site=site).select_related("workspace__project", "workspace__site")
+    return rows if state is None else rows.filter(state=state)
+
+
+def drift_get_for(*, actor: Actor, drift_id: uuid.UUID) -> Drift:
+    """For operators and auditors; nobody else knows of drifts by their id."""
+    platform_require(actor=actor)
+    drift = Drift.objects.select_related("workspace__project", "workspace__site").filter(pk=drift_id).first()
+    if drift is None:
+        raise NotFound("there is no such drift")
+    return drift

@@ -5,13 +5,17 @@ import uuid
 from celery import shared_task
 from django.db.models import QuerySet
 
+from gpuaas.catalog.models import Site
 from gpuaas.core import clock, leases
 from gpuaas.core.queue import poke
 from gpuaas.workspaces.lease import leases_enforce
 from gpuaas.workspaces.models import AccessGrant, Adoption, AdoptionScan, Workspace
 from gpuaas.workspaces.reconcile import adoption, run
 from gpuaas.workspaces.reconcile.revoke import revoke
+from gpuaas.workspaces.services.drift import watches_lost
+from gpuaas.workspaces.site import driver_of
 from gpuaas.workspaces.states import WorkspaceState
+from gpuaas.workspaces.watch import site_repair
 
 SWEEP_LIMIT = 200
 KEPT = (WorkspaceState.READY, WorkspaceState.SUSPENDED)
@@ -25,6 +29,7 @@ def reconcile(workspace_id: str) -> None:
 @shared_task(name="workspaces.sweep")
 def sweep() -> int:
     """Pokes what is due: new wishes whose poke was lost, waiting steps, retries, periodic looks."""
+    watches_lost()
     due = leases.due_ids(Workspace, now=clock.now(), limit=SWEEP_LIMIT)
     for workspace_id in due:
         poke("workspaces.reconcile", str(workspace_id))
@@ -83,3 +88,10 @@ def _wake(rows: QuerySet[Workspace]) -> int:
 @shared_task(name="workspaces.leases")
 def lease_ends() -> int:
     return leases_enforce(now=clock.now())
+
+
+@shared_task(name="workspaces.site_repair", time_limit=90, soft_time_limit=75)
+def site_set_right(site_id: str) -> int:
+    """What we keep for the whole site; how much of it was not as it should be."""
+    site = Site.objects.get(pk=uuid.UUID(site_id))
+    return site_repair(site, driver_of(site))

@@ -1,16 +1,19 @@
 """The plan as a pure function: properties that hold whatever is wanted and whatever was seen."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuaas.workspaces.reconcile.plan import (
+    CHANGED,
+    COMPARE_EVERY,
     OBSERVE_EVERY,
     Action,
     Begin,
     CleanUp,
+    Compare,
     Desired,
     EnsureStep,
     Finish,
@@ -38,6 +41,7 @@ STEPS: dict[WorkspaceState, type[StepAction]] = {
 }
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 AMOUNTS = st.dictionaries(st.sampled_from(["nvidia.com/gpu", "cpu"]), st.integers(0, 3))
+TIMES = st.sampled_from([None, NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)])
 DESIRED = st.builds(
     Desired,
     state=st.sampled_from(S),
@@ -46,8 +50,24 @@ DESIRED = st.builds(
     digest=st.sampled_from(["one", "two"]),
     ensured=st.sampled_from(["", "one", "two"]),
     was_ready=st.booleans(),
+    watched=st.booleans(),
+    compare_at=TIMES,
+    repairs=st.booleans(),
+    hold_until=TIMES,
+    hold_limits_until=TIMES,
+    drifted=st.booleans(),
 )
-OBSERVED = st.none() | st.builds(Observed, st.booleans(), hard=AMOUNTS, used=AMOUNTS, healed=st.booleans())
+OBSERVED = st.none() | st.builds(
+    Observed,
+    st.booleans(),
+    hard=AMOUNTS,
+    used=AMOUNTS,
+    healed=st.booleans(),
+    looked=st.booleans(),
+    compared=st.booleans(),
+    differs=st.sampled_from(["", "a label is not as wanted"]),
+    unsafe=st.booleans(),
+)
 
 
 @given(DESIRED, OBSERVED)
@@ -110,20 +130,70 @@ def test_what_falls_asleep_never_fails(desired: Desired, observed: Observed | No
         assert not any(isinstance(action, Restart) for action in plan(desired, observed, NOW))
 
 
-@given(DESIRED, OBSERVED)
-def test_what_is_kept_is_healed_exactly_when_it_differs(desired: Desired, observed: Observed | None) -> None:
-    if desired.state not in {S.READY, S.SUSPENDED} or observed is None:
-        return
-    same = (
-        observed.exists
-        and all(observed.hard.get(name) == amount for name, amount in desired.hard.items())
-        and desired.digest == desired.ensured
-    )
-    actions = plan(desired, observed, NOW)
+KEPT = {S.READY, S.SUSPENDED}
 
-    assert isinstance(actions[0], Heal) == (not same and not observed.healed)
-    if same or observed.healed:
-        assert actions == (Rest(NOW + OBSERVE_EVERY),)
+
+def enforced(desired: Desired, observed: Observed) -> bool:
+    """As far as it was looked at."""
+    hard = all(observed.hard.get(name) == amount for name, amount in desired.hard.items())
+    return not observed.looked or (observed.exists and hard)
+
+
+@given(DESIRED, OBSERVED)
+def test_what_is_kept_is_healed_when_it_differs_and_the_site_is_not_only_observed(
+    desired: Desired, observed: Observed | None
+) -> None:
+    if desired.state not in KEPT or observed is None:
+        return
+    action = plan(desired, observed, NOW)[0]
+    same = enforced(desired, observed) and not observed.differs
+    changed = desired.digest != desired.ensured
+
+    if isinstance(action, Heal):
+        assert not observed.healed, "never twice in one visit"
+        assert changed or (observed.compared and not same), "what differs is written down first"
+        assert not action.safety or not desired.repairs
+    elif same and observed.compared and not changed:
+        assert isinstance(action, Rest | Observe)
+    if changed and not observed.healed:
+        assert action == Heal(CHANGED), "the portal's own wishes wait for nothing"
+
+
+@given(DESIRED, OBSERVED)
+def test_limits_are_set_right_whatever_the_policy_and_the_rest_is_not(
+    desired: Desired, observed: Observed | None
+) -> None:
+    only_observed = replace(desired, repairs=False, ensured=desired.digest, hold_limits_until=None)
+    if desired.state not in KEPT or observed is None or not observed.compared or observed.healed:
+        return
+    action = plan(only_observed, observed, NOW)[0]
+    lost = not enforced(desired, observed) and observed.exists
+
+    if lost or (observed.differs and observed.unsafe):
+        assert isinstance(action, Heal)
+        assert action.safety
+    else:
+        assert not isinstance(action, Heal)
+
+
+@given(DESIRED, OBSERVED)
+def test_who_fights_with_somebody_waits(desired: Desired, observed: Observed | None) -> None:
+    later = NOW + timedelta(seconds=45)
+    fought = replace(desired, ensured=desired.digest, hold_until=later, hold_limits_until=later)
+    if desired.state in KEPT and observed is not None:
+        assert not isinstance(plan(fought, observed, NOW)[0], Heal)
+
+
+@given(DESIRED, OBSERVED)
+def test_where_changes_are_heard_looks_are_rare(desired: Desired, observed: Observed | None) -> None:
+    calm = replace(desired, compare_at=NOW + timedelta(hours=3), ensured=desired.digest)
+    if desired.state not in KEPT or observed is None:
+        return
+    for action in plan(calm, observed, NOW):
+        if isinstance(action, Rest):
+            held = calm.hold_until if not observed.healed else None
+            every = COMPARE_EVERY if calm.watched else OBSERVE_EVERY
+            assert action.until in {NOW + every, held, calm.hold_limits_until}
 
 
 class PerfectSite:
@@ -144,10 +214,15 @@ class PerfectSite:
                 making = not isinstance(action, ReleaseStep)
                 self.site = Observed(exists=making, hard=self.wish.hard if making else {})
             case Observe():
-                self.observed = self.site
-            case Heal():
+                compared = self.observed is not None and self.observed.compared
+                self.observed = replace(self.site, compared=compared)
+            case Compare():
+                before = self.observed or replace(self.site, looked=False)
+                self.observed = replace(before, compared=True)
+                self.wish = replace(self.wish, compare_at=NOW + timedelta(hours=1), drifted=False)
+            case Heal(safety=safety):
                 self.site, self.observed = Observed(True, self.wish.hard, healed=True), None
-                self.wish = replace(self.wish, ensured=self.wish.digest)
+                self.wish = replace(self.wish, ensured=self.wish.ensured if safety else self.wish.digest)
             case _:
                 self.close(action)
 

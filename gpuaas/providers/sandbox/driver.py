@@ -14,6 +14,8 @@ from gpuaas.providers.base import (
     AccessCapability,
     Check,
     DeviceKind,
+    Difference,
+    DriftCapability,
     Driver,
     HealthCapability,
     Inventory,
@@ -26,6 +28,7 @@ from gpuaas.providers.base import (
     ObservedPool,
     ObservedWorkspace,
     PreflightCapability,
+    SiteChange,
     StepOutcome,
     StepSpec,
     SuspendCapability,
@@ -38,6 +41,7 @@ from gpuaas.providers.base import (
 from gpuaas.providers.sandbox import access, fitness
 from gpuaas.providers.sandbox.adoption import SandboxAdoption
 from gpuaas.providers.sandbox.dials import call, site_write
+from gpuaas.providers.sandbox.drift import LIMITS, changes_stream, compare, labels_of, wanted
 from gpuaas.providers.sandbox.models import (
     SandboxMember,
     SandboxNamespace,
@@ -63,6 +67,7 @@ class SandboxDriver(
     NodeCheckCapability,
     WardenCapability,
     SandboxAdoption,
+    DriftCapability,
 ):
     name = "sandbox"
 
@@ -75,8 +80,8 @@ class SandboxDriver(
     def ensure_steps(self) -> tuple[StepSpec, ...]:
         return (
             StepSpec("namespace", "Create the namespace"),
-            StepSpec("quota", "Set the quota"),
-            StepSpec("confirmed", "Wait until the site enforces the quota"),
+            StepSpec("quota", "Set the quota", safety=True),
+            StepSpec("confirmed", "Wait until the site enforces the quota", safety=True),
             StepSpec("limits", "Set defaults for containers"),
             StepSpec("network", "Close the network to other tenants"),
             StepSpec("access", "Let the members in"),
@@ -194,6 +199,20 @@ class SandboxDriver(
         with call(self.connection, "evict"):
             return pod_evict(self.connection.site_id, workspace_name, consumer.uid, reason=reason)
 
+    def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
+        with call(self.connection, "drift"):
+            with site_write(self.connection.site_id) as site:
+                advance(site, now=clock.now())
+                room = _namespace(site, WorkspaceRef(spec.id, spec.external_name))
+            return compare(room, spec, *wanted(spec))
+
+    def site_repair(self) -> tuple[Difference, ...]:
+        """A simulated site has no policies of its own."""
+        return ()
+
+    def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
+        return changes_stream(self.connection, cursor, seconds=seconds)
+
 
 # -- probe ----------------------------------------------------------------------------------------------------------
 
@@ -258,42 +277,24 @@ def _ensure_namespace(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
     room = _namespace(site, WorkspaceRef(spec.id, spec.external_name))
     if room is not None and room.gone_at is not None:
         return StepOutcome(done=False, detail="the namespace that had this name is still going away")
-    labels = {"project": spec.project_slug, "organization": spec.organization_slug}
     SandboxNamespace.objects.update_or_create(
-        site=site, name=spec.external_name, defaults={"owner": spec.id, "labels": labels}
+        site=site, name=spec.external_name, defaults={"owner": spec.id, "labels": labels_of(spec)}
     )
     return StepOutcome(done=True, detail=f"namespace {spec.external_name}")
 
 
-def _wanted(spec: WorkspaceSpec) -> tuple[dict[str, int], dict[str, dict[str, str]]]:
-    """Quota keys and pinning. One name at the site cannot be held apart for two models: that is refused."""
-    hard = dict.fromkeys(spec.closed, 0)
-    selectors: dict[str, dict[str, str]] = {}
-    for gpu in spec.gpus:
-        if selectors.setdefault(gpu.resource_name, dict(gpu.selector)) != dict(gpu.selector):
-            raise Permanent(
-                f"the site counts two of these GPU types by one name ({gpu.resource_name}); "
-                "a namespace can hold only one of them"
-            )
-        if gpu.count < 0:
-            raise Permanent("a quota cannot be negative")
-        hard[gpu.resource_name] = hard.get(gpu.resource_name, 0) + gpu.count
-    sizes = {"cpu": spec.vcpus, "memory": spec.memory_gib, "storage": spec.storage_gib}
-    return {**hard, **sizes}, selectors
-
-
 def _ensure_quota(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
     room = _living(site, spec)
-    wanted, selectors = _wanted(spec)
-    changed = dict(room.quotas.values_list("resource", "wanted")) != wanted or room.selectors != selectors
+    hard, selectors = wanted(spec)
+    changed = dict(room.quotas.values_list("resource", "wanted")) != hard or room.selectors != selectors
     changed = changed or room.suspended != spec.suspended
     if changed:
-        room.quotas.exclude(resource__in=wanted).delete()
+        room.quotas.exclude(resource__in=hard).delete()
         used = _counted(room)
         SandboxQuota.objects.bulk_create(
             [
                 SandboxQuota(namespace=room, resource=key, wanted=amount, used=used[key])
-                for key, amount in wanted.items()
+                for key, amount in hard.items()
             ],
             update_conflicts=True,
             unique_fields=["namespace", "resource"],
@@ -331,7 +332,7 @@ def _ensure_confirmed(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
 
 def _ensure_limits(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
     room = _living(site, spec)
-    room.limits = {"default": {"cpu": 1, "memory": 1}}
+    room.limits = LIMITS
     room.save(update_fields=["limits"])
     return DONE
 

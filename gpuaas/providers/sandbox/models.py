@@ -194,3 +194,19 @@ class SandboxEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.revision} {self.namespace}"
+
+
+class SandboxChange(models.Model):
+    """What the site's own administrator did to an object of ours. path as `Difference` has it; "" = all of it."""
+
+    site = models.ForeignKey(SandboxSite, on_delete=models.CASCADE, related_name="changes")
+    namespace = models.CharField(max_length=63)
+    path = models.CharField(max_length=200, blank=True)
+    by = models.CharField(max_length=100)
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return f"{self.by} changed {self.namespace} {self.path}"

@@ -8,6 +8,7 @@ from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict
 from gpuaas.providers.base import WorkspaceSpec
 from gpuaas.workspaces.models import Operation, Step, Workspace
+from gpuaas.workspaces.reconcile.drifts import NO_DRIFTS, Drifts, drifts_load, is_watched
 from gpuaas.workspaces.reconcile.plan import Desired
 from gpuaas.workspaces.spec import spec_digest, spec_of
 from gpuaas.workspaces.states import StepState, WorkspaceState
@@ -28,6 +29,7 @@ class Job:
     steps: tuple[Step, ...]
     spec: WorkspaceSpec
     digest: str
+    drifts: Drifts = NO_DRIFTS
 
     @property
     def desired(self) -> Desired:
@@ -38,6 +40,12 @@ class Job:
             digest=self.digest,
             ensured=self.operation.spec_digest if self.operation else self.row.ensured_digest,
             was_ready=self.row.ready_at is not None,
+            watched=is_watched(self.row.site),
+            compare_at=self.row.drift_due_at,
+            repairs=self.drifts.repairs(self.row.site),
+            hold_until=self.drifts.hold_until,
+            hold_limits_until=self.drifts.hold_limits_until,
+            drifted=self.drifts.open is not None,
         )
 
     def step(self, key: str) -> Step:
@@ -54,7 +62,7 @@ def hard_of(spec: WorkspaceSpec) -> Mapping[str, int]:
 
 def job_load(claimed: Workspace) -> Job:
     """The row anew, if it is still leased to us; a failed resize wants what was confirmed before it."""
-    rows = Workspace.objects.select_related("project__organization", "site")
+    rows = Workspace.objects.select_related("project__organization", "site__watch")
     row = rows.filter(pk=claimed.pk, claim_token=claimed.claim_token).first()
     if row is None:
         raise LeaseLost("another process works on this workspace")
@@ -66,6 +74,7 @@ def job_load(claimed: Workspace) -> Job:
         steps=tuple(operation.steps.all()) if operation else (),
         spec=spec,
         digest=spec_digest(spec),
+        drifts=drifts_load(row) if operation is None else NO_DRIFTS,
     )
 
 

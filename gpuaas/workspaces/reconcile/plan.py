@@ -10,7 +10,9 @@ from datetime import datetime, timedelta
 
 from gpuaas.workspaces.states import WorkspaceState
 
-OBSERVE_EVERY = timedelta(seconds=30)
+OBSERVE_EVERY = timedelta(seconds=30)  # where nobody follows the site's changes
+COMPARE_EVERY = timedelta(hours=1)  # field by field, where somebody does
+COMPARE_UNWATCHED = timedelta(minutes=10)
 LEFTOVERS_AFTER = timedelta(minutes=5)
 CHANGED = "members or pools have changed"
 
@@ -21,6 +23,10 @@ class Desired:
 
     `digest` names the present spec, `ensured` the one that the site last confirmed as a whole; while an operation is
     open, the one that all steps of the operation worked from.
+
+    `watched`: who changes something at the site is heard at once, so looks are rare. `compare_at`: when the site is compared field
+    by field, None = now. `repairs`: drift is set right, not only told. `hold_until`: it was too often, so it waits. `drifted`: a drift
+    is written down and open.
     """
 
     state: WorkspaceState
@@ -29,16 +35,30 @@ class Desired:
     digest: str = ""
     ensured: str = ""
     was_ready: bool = False
+    watched: bool = False
+    compare_at: datetime | None = None
+    repairs: bool = True
+    hold_until: datetime | None = None
+    hold_limits_until: datetime | None = None
+    drifted: bool = False
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What this run has seen at the site; `healed` = it was ensured anew before it was seen."""
+    """What this run has seen at the site; `healed` = it was ensured anew before it was seen.
+
+    `compared`: field by field; `differs` says in words what; `unsafe`: the hard limits are among it. `looked`: what
+    it enforces and uses was asked too.
+    """
 
     exists: bool
     hard: Mapping[str, int] = field(default_factory=dict)
     used: Mapping[str, int] = field(default_factory=dict)
     healed: bool = False
+    looked: bool = True
+    compared: bool = False
+    differs: str = ""
+    unsafe: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,6 +92,11 @@ class Observe:
 
 
 @dataclass(frozen=True)
+class Compare:
+    """Ask the site field by field what differs from what we set, and by whom."""
+
+
+@dataclass(frozen=True)
 class Restart:
     """Every step was done, yet the site does not show it: all steps begin anew."""
 
@@ -92,9 +117,13 @@ class Finish:
 
 @dataclass(frozen=True)
 class Heal:
-    """Ensure the whole spec without an operation: something drifted, or who may enter has changed."""
+    """Ensure the spec without an operation: something drifted, or who may enter has changed.
+
+    safety: only the steps that keep the hard limits; the rest is for an operator to decide.
+    """
 
     reason: str
+    safety: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +139,7 @@ class Rest:
 
 
 StepAction = EnsureStep | ReleaseStep | SuspendStep | ResumeStep
-Action = Begin | StepAction | Observe | Restart | Wait | Finish | Heal | CleanUp | Rest
+Action = Begin | StepAction | Observe | Compare | Restart | Wait | Finish | Heal | CleanUp | Rest
 
 S = WorkspaceState
 
@@ -195,14 +224,37 @@ def _keeping(desired: Desired, observed: Observed | None, now: datetime) -> tupl
     """Ready, suspended, or a failed resize or resumption, which is kept as it was. A creation that failed rests."""
     if desired.state == S.FAILED and not desired.was_ready:
         return (Rest(None),)
+    due = desired.compare_at is None or desired.compare_at <= now
+    changed = desired.digest != desired.ensured
     if observed is None:
-        return (Observe(),)
-    reason = drift(desired, observed)
-    if not reason and desired.digest != desired.ensured:
-        reason = CHANGED
+        return (Compare(),) if due and desired.watched and not changed else (Observe(),)
+    if changed and not observed.healed:
+        return (Heal(CHANGED), Observe())
+    reason = observed.differs or (drift(desired, observed) if observed.looked else "")
+    if (reason or due or (observed.healed and desired.drifted)) and not observed.compared:
+        return (Compare(),)
     if reason and not observed.healed:
-        return (Heal(reason), Observe())
-    return (Rest(now + OBSERVE_EVERY),)
+        return _mending(desired, observed, reason, now)
+    if observed.healed and not observed.looked:
+        return (Observe(),)
+    return (Rest(_next_look(desired, now)),)
+
+
+def _mending(desired: Desired, observed: Observed, reason: str, now: datetime) -> tuple[Action, ...]:
+    """By the site's policy; limits that are not what was bought are always set right."""
+    unsafe = observed.unsafe or (observed.exists and observed.looked and bool(drift(desired, observed)))
+    hold = desired.hold_limits_until if unsafe else desired.hold_until
+    if hold is not None and hold > now:
+        return (Rest(hold),)
+    if desired.repairs or unsafe:
+        return (Heal(reason, safety=not desired.repairs), Observe())
+    return (Rest(_next_look(desired, now)),)
+
+
+def _next_look(desired: Desired, now: datetime) -> datetime:
+    look = now + (COMPARE_EVERY if desired.watched else OBSERVE_EVERY)
+    compare = desired.compare_at
+    return look if compare is None or compare <= now else min(look, compare)
 
 
 def _after(observed: Observed | None) -> tuple[Action, ...]:

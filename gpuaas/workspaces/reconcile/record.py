@@ -1,5 +1,6 @@
 """Writing down what a run did: each function is one transaction, guarded by the lease and by the state we acted on."""
 
+import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -8,6 +9,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
+from gpuaas.catalog.models import Site
 from gpuaas.core import clock, leases
 from gpuaas.core.conditions import Status, condition_set
 from gpuaas.core.errors import Conflict
@@ -16,10 +18,11 @@ from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.grants import grants_end
 from gpuaas.workspaces.holdings import holdings_end, holdings_set, storage_held
 from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
+from gpuaas.workspaces.reconcile.drifts import is_watched
 from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost
-from gpuaas.workspaces.reconcile.plan import LEFTOVERS_AFTER
+from gpuaas.workspaces.reconcile.plan import COMPARE_EVERY, COMPARE_UNWATCHED, LEFTOVERS_AFTER
 from gpuaas.workspaces.services.rows import ADMISSION_STEP, HOLDER, SUSPENDED, workspace_announce
-from gpuaas.workspaces.states import MACHINE, StepState, WorkspaceState
+from gpuaas.workspaces.states import MACHINE, DriftState, StepState, WorkspaceState
 from quotas.services import reservation_release, reservation_shrink
 
 REACHABLE = "Reachable"
@@ -44,7 +47,7 @@ def guarded(job: Job) -> Iterator[Workspace]:
     with transaction.atomic():
         if not leases.apply(job.row, claim_until=until):
             raise LeaseLost("another process works on this workspace")
-        row = Workspace.objects.select_related("project", "site").get(pk=job.row.pk)
+        row = Workspace.objects.select_related("project", "site__watch").get(pk=job.row.pk)
         if row.state != job.row.state or (job.operation is not None and not _is_open(job.operation)):
             raise Overtaken("the workspace was changed meanwhile")
         row.due_at = job.row.due_at  # what `release` compares with: a wish that came since is kept
@@ -223,6 +226,7 @@ def finish_ready(job: Job) -> None:
             ready_at=row.ready_at or moment,
             ensured_digest=digest,
             suspended_at=None,
+            drift_due_at=compare_at(row.site, moment),
             failure="",
             attempts=0,
         )
@@ -252,6 +256,12 @@ def finish_suspended(job: Job) -> None:
         workspace_announce(row)
 
 
+def compare_at(site: Site, moment: datetime) -> datetime:
+    """When it is compared with the site field by field again."""
+    every = COMPARE_EVERY if is_watched(site) else COMPARE_UNWATCHED
+    return moment + every * random.uniform(0.8, 1.2)  # noqa: S311  spreads load, hides nothing
+
+
 def finish_deleted(job: Job) -> None:
     """Nothing is left at the site: what was reserved is given back, exactly once. A last look follows later."""
     moment = clock.now()
@@ -259,7 +269,8 @@ def finish_deleted(job: Job) -> None:
         _operation_end(job, moment, succeeded=True)
         holdings_end(workspace=row, at=moment)
         row.flavors.update(confirmed=0)
-        conditions_write(row, reachable(), drop=(PROGRESSING, QUOTA, SUSPENDED, "LeaseEnding"))
+        row.drifts.filter(state=DriftState.OPEN).update(state=DriftState.GONE, resolved_at=moment)
+        conditions_write(row, reachable(), drop=(PROGRESSING, QUOTA, SUSPENDED, "InSync", "LeaseEnding"))
         MACHINE.transition(
             row,
             to=WorkspaceState.DELETED,

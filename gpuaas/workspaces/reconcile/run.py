@@ -2,6 +2,7 @@
 
 import random
 import uuid
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -11,9 +12,9 @@ from gpuaas.core.backoff import CAP_SECONDS, delay
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
 from gpuaas.core.queue import poke
-from gpuaas.providers.base import Driver, StepOutcome, SuspendCapability
+from gpuaas.providers.base import DriftCapability, Driver, StepOutcome, SuspendCapability
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.reconcile import adoption, record
+from gpuaas.workspaces.reconcile import adoption, compared, record
 from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost, is_due, job_load
 from gpuaas.workspaces.reconcile.plan import (
     LEFTOVERS_AFTER,
@@ -21,6 +22,7 @@ from gpuaas.workspaces.reconcile.plan import (
     Action,
     Begin,
     CleanUp,
+    Compare,
     EnsureStep,
     Finish,
     Heal,
@@ -110,8 +112,10 @@ class Visit:
                 return self._step(job, action)
             case Observe():
                 self._observe(job)
-            case Heal():
-                return self._heal(job)
+            case Compare():
+                self._compare(job)
+            case Heal(safety=safety):
+                return self._heal(job, safety=safety)
             case CleanUp():
                 return self._clean_up(job)
             case Finish(state=WorkspaceState.READY):
@@ -156,7 +160,10 @@ class Visit:
 
     def _observe(self, job: Job) -> None:
         seen = self._driver(job).observe(ref_of(job.row))
-        self.observed = Observed(seen.exists, seen.hard, seen.used, healed=self.healed)
+        before = self.observed or Observed(seen.exists)
+        self.observed = replace(
+            before, exists=seen.exists, hard=seen.hard, used=seen.used, healed=self.healed, looked=True
+        )
         if job.row.state != WorkspaceState.DELETED:
             record.observation(job, seen, in_sync=drift(job.desired, self.observed))
 
@@ -168,16 +175,34 @@ class Visit:
         due_at = clock.now() + timedelta(seconds=delay(last.refusals + 1))
         record.steps_restart(job, reason, due_at=due_at, refused=last)
 
-    def _heal(self, job: Job) -> bool:
-        """The whole spec once more, without an operation: repeating a done step changes nothing."""
+    def _compare(self, job: Job) -> None:
+        """Where the driver cannot, what was looked at has to do."""
         driver = self._driver(job)
+        told = driver.drift(job.spec) if isinstance(driver, DriftCapability) else ()
+        safety = {step.key for step in driver.ensure_steps() if step.safety}
+        before = self.observed or Observed(exists=True, healed=self.healed, looked=False)
+        self.observed = replace(
+            before,
+            compared=True,
+            differs=compared.words(told) if told else "",
+            unsafe=any(one.step in safety for one in told),
+        )
+        compared.compared(job, told)
+
+    def _heal(self, job: Job, *, safety: bool = False) -> bool:
+        """The spec once more, without an operation: repeating a done step changes nothing."""
+        driver = self._driver(job)
+        compared.mending(job)
         for step in driver.ensure_steps():
+            if safety and not step.safety:
+                continue
             record.extend(job)
             outside_transaction()
             if not driver.ensure(job.spec, step.key).done:
                 record.rest(job, _soon())
                 return False
-        record.ensured(job)
+        if not safety:
+            record.ensured(job)
         self.healed, self.observed = True, None
         return True
 

@@ -13,6 +13,11 @@ from gpuaas.workspaces.services.changes import (
     workspace_resize,
     workspace_retry,
 )
+from gpuaas.workspaces.services.drift import (
+    drift_check_request,
+    drift_repair,
+    site_drift_check_request,
+)
 from gpuaas.workspaces.services.evictions import (
     Surplus,
     eviction_done,
@@ -32,6 +37,8 @@ __all__ = [
     "adoption_discard",
     "adoption_plan_request",
     "adoption_scan_request",
+    "drift_check_request",
+    "drift_repair",
     "eviction_done",
     "eviction_record",
     "kubeconfig_issue",
@@ -41,6 +48,7 @@ __all__ = [
     "robot_create",
     "robot_delete",
     "sign_in_kubeconfig",
+    "site_drift_check_request",
     "within_quota_note",
     "workspace_delete",
     "workspace_extend",

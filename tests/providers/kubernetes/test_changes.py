@@ -112,11 +112,15 @@ def test_guards_and_nodes_are_heard_as_the_whole_site(watched: Room, ear: Ear, l
     until(lambda: ear.of("") > before, "the policy's edit is heard", seconds=3)
     lab.driver().site_repair()
     node = watched.admin.items("/api/v1/nodes")[0]["metadata"]["name"]
-    for label in ("yes", None):  # put on, and taken off without a trace of who did
+
+    def labeled(value: str | None) -> None:
         heard = ear.of("")
-        change = {"metadata": {"labels": {"gpuaas.io/tested": label}}}
+        change = {"metadata": {"labels": {"gpuaas.io/tested": value}}}
         watched.admin.merge(f"/api/v1/nodes/{node}", change, fieldManager=EDITOR)
-        until(lambda heard=heard: ear.of("") > heard, "the node's label is heard", seconds=3)
+        until(lambda: ear.of("") > heard, "the node's label is heard", seconds=3)
+
+    labeled("yes")
+    labeled(None)
 
 
 def test_what_happened_while_nobody_watched_is_heard_from_the_cursor(watched: Room, lab: LabSite) -> None:

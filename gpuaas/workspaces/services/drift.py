@@ -1,0 +1,126 @@
+"""Drift by hand: look again, set right; and what the watch of a site has heard."""
+
+import uuid
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import ExpressionWrapper, F, Q, Value
+from django.db.models.expressions import Combinable
+from django.db.models.fields import DateTimeField, DurationField
+from django.db.models.functions import Random
+
+from gpuaas.catalog.models import Site
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict
+from gpuaas.core.queue import poke
+from gpuaas.workspaces.models import Drift, SiteWatch, Workspace
+from gpuaas.workspaces.selectors import workspace_require
+from gpuaas.workspaces.services.look import LOOKED_AT
+from gpuaas.workspaces.services.rows import workspace_lock
+from gpuaas.workspaces.states import DriftState
+from tenants.actors import SYSTEM, Actor
+from tenants.audit import audit_record
+from tenants.roles import Permission
+from tenants.selectors import platform_require
+
+PREFIX_LENGTH = len("gpu-00000000-")
+# so that a large site is not asked everything in one second
+CHECKS_PER_SECOND = 10
+# after so long without a proof of life the old, frequent looks begin again
+WATCH_LOST_AFTER = timedelta(seconds=60)
+LOOKS_WITHIN = timedelta(seconds=30)
+
+
+@transaction.atomic
+def drift_check_request(*, actor: Actor, workspace: Workspace) -> Workspace:
+    """Compare it with the site now, field by field."""
+    workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
+    row = workspace_lock(workspace_id=workspace.pk)
+    if row.state not in LOOKED_AT:
+        raise Conflict("only a workspace that has been made is compared", detail={"state": row.state})
+    _due_now(row)
+    audit_record(actor=actor, action="workspace.drift_check", target=row, project=row.project)
+    return row
+
+
+@transaction.atomic
+def site_drift_check_request(*, actor: Actor, site: Site) -> int:
+    """Compare every workspace of the site, ten a second, and what is the whole site's; how many there are."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    count = site_checks_spread(site_id=site.pk)
+    audit_record(actor=actor, action="site.drift_check", target=site, after={"workspaces": count})
+    poke("workspaces.site_repair", str(site.pk))
+    return count
+
+
+@transaction.atomic
+def drift_repair(*, actor: Actor, drift: Drift) -> Drift:
+    """Set right what the site's policy only observes."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    row = workspace_lock(workspace_id=drift.workspace_id)
+    found = Drift.objects.select_for_update().get(pk=drift.pk)
+    if found.state != DriftState.OPEN:
+        raise Conflict("this drift is over already", detail={"state": found.state})
+    found.resolved_by = actor.name
+    found.save(update_fields=["resolved_by"])
+    _due_now(row)
+    after = {"drift": str(found.pk)}
+    audit_record(actor=actor, action="workspace.drift_repair", target=row, project=row.project, after=after)
+    return found
+
+
+def _due_now(row: Workspace) -> None:
+    moment = clock.now()
+    Workspace.objects.filter(pk=row.pk).update(due_at=moment, drift_due_at=moment)
+    poke("workspaces.reconcile", str(row.pk))
+
+
+def changes_note(*, site_id: uuid.UUID, name: str) -> bool:
+    """Somebody changed something in this namespace: its workspace is compared now; False where none is kept there."""
+    named = Q(name=name[PREFIX_LENGTH:]) | Q(adopted_name=name)
+    rows = Workspace.objects.filter(named, site_id=site_id, state__in=LOOKED_AT)
+    found = [row for row in rows.only("pk", "name", "adopted_name") if row.external_name == name]
+    for row in found:
+        _due_now(row)
+    return bool(found)
+
+
+def site_checks_spread(*, site_id: uuid.UUID) -> int:
+    """All workspaces of a site are compared within the time that so many take at ten a second."""
+    rows = Workspace.objects.filter(site_id=site_id, state__in=LOOKED_AT)
+    count = rows.count()
+    moment = clock.now()
+    when = _within(moment, timedelta(seconds=count / CHECKS_PER_SECOND))
+    rows.filter(Q(drift_due_at__isnull=True) | Q(drift_due_at__gt=moment)).update(drift_due_at=when)
+    rows.filter(due_at__gt=F("drift_due_at")).update(due_at=F("drift_due_at"))
+    return count
+
+
+def watch_proved(*, site_id: uuid.UUID, cursor: str) -> None:
+    """The watch is alive, and everything up to the cursor is noted."""
+    SiteWatch.objects.update_or_create(site_id=site_id, defaults={"cursor": cursor, "proof_at": clock.now()})
+
+
+def watches_lost() -> int:
+    """Workspaces that rest because somebody watches, at sites where nobody does (any more): looked at soon again."""
+    moment = clock.now()
+    lost = SiteWatch.objects.filter(proof_at__lte=moment - WATCH_LOST_AFTER)
+    sites = list(lost.values_list("site_id", flat=True))
+    if not sites:
+        return 0
+    resting = Workspace.objects.filter(
+        site_id__in=sites, state__in=LOOKED_AT, due_at__gt=moment + LOOKS_WITHIN * 2
+    )
+    return resting.update(due_at=_within(moment, LOOKS_WITHIN))
+
+
+def site_repaired(*, site: Site, differences: list[dict[str, str]]) -> None:
+    """What was not as the portal had set it for the whole site, for the operators' log."""
+    audit_record(actor=SYSTEM, action="site.drift_repair", target=site, after={"differences": differences})
+
+
+def _within(moment: datetime, span: timedelta) -> Combinable:
+    spread = ExpressionWrapper(
+        Random() * Value(span, output_field=DurationField()), output_field=DurationField()
+    )
+    return ExpressionWrapper(Value(moment) + spread, output_field=DateTimeField())

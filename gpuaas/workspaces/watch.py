@@ -1,0 +1,139 @@
+"""Following what others change at a site: whoever touches a workspace there has it compared within seconds.
+
+One watcher for each site, by the process that holds the site's lease. It writes down its cursor and that it is alive; while it is,
+workspaces are looked at once an hour, and when it is not, every half minute as before (`services.drift.watches_lost`).
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from django.db import DatabaseError, InterfaceError, close_old_connections, connection, connections
+
+from gpuaas.catalog.models import Site
+from gpuaas.core import clock
+from gpuaas.core.backoff import delay
+from gpuaas.core.errors import GpuaasError
+from gpuaas.core.queue import poke
+from gpuaas.providers.base import DriftCapability, Driver
+from gpuaas.workspaces.models import SiteWatch
+from gpuaas.workspaces.services.drift import (
+    changes_note,
+    site_checks_spread,
+    site_repaired,
+    watch_proved,
+)
+from gpuaas.workspaces.site import driver_of, outside_transaction
+
+log = structlog.get_logger(__name__)
+
+WINDOW_SECONDS = 60
+SITE_EVERY_SECONDS = 5.0
+BACKOFF_CAP_SECONDS = 30.0
+# a watch that was away for longer may have missed what its cursor no longer reaches
+GAP = timedelta(minutes=5)
+
+
+def site_repair(site: Site, driver: Driver) -> int:
+    """Set right what we keep for the whole site, whatever its policy: it is what limits tenants. How many differences."""
+    if not isinstance(driver, DriftCapability):
+        return 0
+    outside_transaction()
+    told = driver.site_repair()
+    if told:
+        log.warning("site_repaired", site=site.slug, objects=sorted({one.object for one in told}))
+        site_repaired(site=site, differences=[asdict(one) for one in told])
+    return len(told)
+
+
+class ChangesWatcher:
+    """Follows one site until `stop` is set; survives the site and the database."""
+
+    def __init__(
+        self, site: Site, *, stop: threading.Event, open_driver: Callable[[Site], Driver] = driver_of
+    ) -> None:
+        self.site = site
+        self.stop = stop
+        self._open_driver = open_driver
+        self._driver: Driver | None = None
+        self._opened: Any = None
+        self._site_due = False
+        self._site_done_at = 0.0
+        self._failures = 0
+
+    def run(self) -> None:
+        try:
+            while not self.stop.is_set():
+                pause = self._turn()
+                if pause:
+                    self.stop.wait(pause)
+        finally:
+            connections.close_all()
+
+    def _turn(self) -> float:
+        """One window; the seconds to wait before the next."""
+        bound = log.bind(site=self.site.slug)
+        try:
+            if not self.window(seconds=WINDOW_SECONDS):
+                return BACKOFF_CAP_SECONDS
+        except GpuaasError as error:
+            bound.warning("changes_site_failed", error=error.code, message=error.message)
+        except (DatabaseError, InterfaceError) as error:
+            bound.warning("changes_database_failed", error=type(error).__name__)
+            connections.close_all()
+        except Exception:  # noqa: BLE001  a watch that dies makes drift slow to be found; it says so and tries again
+            bound.exception("changes_failed")
+        else:
+            self._failures = 0
+            return 0.0
+        self._failures += 1
+        self._driver = None
+        return min(delay(self._failures), BACKOFF_CAP_SECONDS)
+
+    def window(self, *, seconds: int) -> bool:
+        """Follow the site for so long; False where its driver tells no changes."""
+        driver = self._current()
+        if not isinstance(driver, DriftCapability):
+            return False
+        watch = SiteWatch.objects.filter(site=self.site).first()
+        if watch is None or watch.proof_at is None or watch.proof_at < clock.now() - GAP:
+            site_checks_spread(site_id=self.site.pk)
+        cursor = watch.cursor if watch is not None else ""
+        for change in driver.watch_changes(cursor, seconds=seconds):
+            if self.stop.is_set():
+                break
+            if change.workspace_name:
+                changes_note(site_id=self.site.pk, name=change.workspace_name)
+            elif change.proof:
+                watch_proved(site_id=self.site.pk, cursor=change.cursor)
+            else:
+                self._site_due = True
+            self._site_changed(driver)
+            _connection_return()
+        return True
+
+    def _current(self) -> Driver:
+        """The same one for window after window: it remembers what it has seen, until the site's settings change."""
+        self.site.refresh_from_db()
+        settings = (self.site.credentials, self.site.endpoint, self.site.options)
+        if self._driver is None or self._opened != settings:
+            self._driver, self._opened = self._open_driver(self.site), settings
+        return self._driver
+
+    def _site_changed(self, driver: Driver) -> None:
+        """A node, a class or a policy: look at what the site has, and set our policies right. Not for each of a flood."""
+        if not self._site_due or time.monotonic() < self._site_done_at + SITE_EVERY_SECONDS:
+            return
+        self._site_due, self._site_done_at = False, time.monotonic()
+        site_repair(self.site, driver)
+        poke("catalog.probe", str(self.site.pk))
+
+
+def _connection_return() -> None:
+    """Back to the pool between two changes: there may be more sites than connections."""
+    if not connection.in_atomic_block:
+        close_old_connections()
