@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from gpuaas.catalog.models import Flavor, GpuPool, Site
+from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.providers.base import ForeignWorkspace
@@ -68,6 +68,9 @@ class World:
         pool: GpuPool = GpuPoolFactory.create(site=site, gpu_type=gpu_type)
         FlavorFactory.create(pool=pool, slug=f"flavor-{n:03}")
         Limit.objects.create(project=self.project, resource=f"gpu:gpu-{n:03}", hard=n)
+        NodeCheck.objects.create(
+            site=self.site, node=f"node-{n:03}", requested_by="olga", requested_at=clock.now()
+        )
 
     def _workspace(self, n: int) -> None:
         row = workspace_request(
@@ -129,6 +132,7 @@ def path_of(name: str) -> str:
         "workspace": first.pk,
         "site": "ber-1",
         "adoption": Adoption.objects.order_by("pk")[0].pk,
+        "check": NodeCheck.objects.order_by("pk")[0].pk,
     }
     return address.path(**values)
 
@@ -168,6 +172,8 @@ UNPAGED = {
     "platform-limits",
     "platform-adoption",
     "platform-adoption-scan",
+    "platform-node-check",
+    "platform-site-checks",
 }
 PAGED = sorted(set(lists()) - UNPAGED)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.models import Flavor, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
 from gpuaas.workspaces.models import Adoption, AdoptionScan, Workspace
@@ -44,6 +44,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("workspace-member", "PUT"): {"role": "admin"},
     ("platform-sites", "POST"): {"slug": "mine", "name": "Mine", "driver": "sandbox"},
     ("platform-site", "PATCH"): {"enabled": False},
+    ("platform-site-preflight", "POST"): {},
+    ("platform-node-checks", "POST"): {"node": "h100-01"},
     ("platform-flavor", "PATCH"): {"state": "retired"},
     ("platform-organizations", "POST"): {"slug": "mine", "name": "Mine"},
     ("platform-project-limit", "PUT"): {"hard": None},
@@ -74,6 +76,9 @@ def stage(
     )
     return {
         "adoption": plan.pk,
+        "check": NodeCheck.objects.create(
+            site=site, node="h100-01", requested_by="olga", requested_at=clock.now()
+        ).pk,
         "project": project.slug,
         "organization": organization.slug,
         "workspace": workspace.pk,
@@ -154,6 +159,7 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "token": uuid7(),
         "site": "no-such",
         "adoption": uuid7(),
+        "check": uuid7(),
     }
     real, missing = ask(charlies, address, method, stage), ask(charlies, address, method, nothing)
     assert real.status == missing.status

@@ -44,6 +44,7 @@ class SitePatchInput(Input):
     credentials = serializers.DictField(required=False, help_text="Replaced whole.")
     options = serializers.DictField(required=False)
     enabled = Switch(required=False, help_text="false: takes no new work; what runs goes on.")
+    sell_unfit = Switch(required=False, help_text="true: sell there whatever the checks say.")
     oversubscription_percent = Whole(required=False, min_value=1, max_value=1000)
 
 
@@ -53,6 +54,9 @@ class PlatformSiteOutput(Output):
     driver = serializers.CharField()
     endpoint = serializers.CharField(allow_blank=True)
     enabled = serializers.BooleanField()
+    fit = serializers.BooleanField(help_text="false: a check forbids to sell anything new there.")
+    sell_unfit = serializers.BooleanField(help_text="An operator sells there all the same.")
+    preflight_at = serializers.DateTimeField(allow_null=True)
     oversubscription_percent = serializers.IntegerField()
     server_version = serializers.CharField(allow_blank=True)
     conditions = Conditions()
@@ -78,6 +82,7 @@ class NodeOutput(Output):
     cpus = serializers.CharField(allow_blank=True, help_text="The kubelet's CPU manager policy.")
     profile = serializers.CharField(allow_blank=True)
     hugepages = serializers.DictField(child=serializers.IntegerField(), help_text="Page size to GiB.")
+    checks = Conditions()
 
 
 class PoolOutput(Output):

@@ -8,6 +8,7 @@ from gpuaas.api.v1 import (
     audit,
     billing,
     catalog,
+    fitness,
     limits,
     me,
     members,
@@ -21,6 +22,7 @@ from gpuaas.api.v1 import (
 
 PROJECT = "projects/<name_slug:project>"
 ORGANIZATION = "organizations/<name_slug:organization>"
+SITE = "platform/sites/<name_slug:site>"
 SITE = "platform/sites/<name_slug:site>"
 WORKSPACE = f"{PROJECT}/workspaces/<uuid:workspace>"
 
@@ -113,6 +115,10 @@ platform_urls = [
         adoptions.AdoptionConfirmView.as_view(),
         name="platform-adoption-confirm",
     ),
+    path(f"{SITE}/checks", fitness.SiteChecksView.as_view(), name="platform-site-checks"),
+    path(f"{SITE}/preflight", fitness.SitePreflightView.as_view(), name="platform-site-preflight"),
+    path(f"{SITE}/node-checks", fitness.NodeChecksView.as_view(), name="platform-node-checks"),
+    path(f"{SITE}/node-checks/<uuid:check>", fitness.NodeCheckView.as_view(), name="platform-node-check"),
     path("platform/capacity", sites.PlatformCapacityView.as_view(), name="platform-capacity"),
     path("platform/flavors", sites.PlatformFlavorsView.as_view(), name="platform-flavors"),
     path("platform/flavors/<name:flavor>", sites.PlatformFlavorView.as_view(), name="platform-flavor"),

@@ -68,7 +68,7 @@ def site_create(
 def site_update(
     *, actor: Actor, site: Site, credentials: Mapping[str, Any] | None = None, **changes: Any
 ) -> Site:
-    """`changes`: any of name, endpoint, options, enabled, oversubscription_percent. Credentials are replaced whole."""
+    """`changes`: any of CHANGEABLE. Credentials are replaced whole."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     if unknown := sorted(changes.keys() - set(CHANGEABLE)):
         raise Invalid.field(unknown[0], "this cannot be changed")
