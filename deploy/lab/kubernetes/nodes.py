@@ -38,13 +38,14 @@ class Topology:
 
     def device_classes(self) -> Iterator[Object]:
         for given in self._content["device_classes"]:
+            extended = given.get("extended_resource")
             yield {
                 "apiVersion": "resource.k8s.io/v1",
                 "kind": "DeviceClass",
                 "metadata": {"name": given["name"]},
                 "spec": {
                     "selectors": [{"cel": {"expression": given["cel"]}}],
-                    "extendedResourceName": given["extended_resource"],
+                    **({"extendedResourceName": extended} if extended else {}),
                 },
             }
 

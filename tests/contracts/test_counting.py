@@ -1,0 +1,179 @@
+"""Whichever way a site counts GPUs: found, pinned, held at what was bought, metered, and given back."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deploy.lab.kubernetes import Lab, LabError
+from gpuaas.providers.base import Connection, GpuAmount, Member, ObservedPool, WorkspaceSpec
+from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.sandbox.dials import dials_set
+from gpuaas.providers.sandbox.driver import SandboxDriver
+from gpuaas.providers.sandbox.fleet import fleet_seed
+from tests.contracts.rigs import (
+    ALICE,
+    BOB,
+    KubernetesRig,
+    Refused,
+    Rig,
+    SandboxRig,
+    ensure_step,
+    pod,
+    ref,
+    release_step,
+)
+from tests.contracts.test_quota import running
+from tests.contracts.test_usage import collect, listed, of
+from tests.contracts.ways import WAYS, Way, racks, topology
+from tests.lab.fixtures import LabSite, until
+
+SANDBOX = [name for name, way in WAYS.items() if not way.by_claim]
+
+
+class OnLab(KubernetesRig):
+    """Its workspaces buy one way of counting and are closed to all others."""
+
+    def __init__(self, lab: LabSite, way: Way) -> None:
+        super().__init__(lab)
+        self.way = way
+        pools = self.driver.probe().pools
+        self.gpu = amount(pool_of(pools, way), pools)
+        self.closed = tuple(sorted({pool.resource_name for pool in pools} - {self.gpu.resource_name}))
+        self.unsold = self.closed[0]
+
+    def spec(self, *, gpus: int = 2, members: tuple[Member, ...] = (ALICE, BOB)) -> WorkspaceSpec:
+        return replace(super().spec(gpus=gpus, members=members), closed=self.closed)
+
+    def _start(
+        self,
+        spec: WorkspaceSpec,
+        name: str,
+        kubeconfig: str,
+        resource: str,
+        gpus: int,
+        run_seconds: int | None,
+    ) -> None:
+        if not self.way.by_claim or resource != self.gpu.resource_name:
+            return super()._start(spec, name, kubeconfig, resource, gpus, run_seconds)
+        api, space = Api(kubeconfig), spec.external_name
+        path = f"/apis/resource.k8s.io/v1/namespaces/{space}/resourceclaims"
+        api.create(path, claim(name, self.way.device_class, gpus))
+        body = pod(name, {}, run_seconds=run_seconds)
+        body["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+        body["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
+        api.create(f"/api/v1/namespaces/{space}/pods", body)
+        return None
+
+    def stop(self, spec: WorkspaceSpec, name: str) -> None:
+        super().stop(spec, name)
+        if self.way.by_claim:
+            path = f"/apis/resource.k8s.io/v1/namespaces/{spec.external_name}/resourceclaims/{name}"
+            self._api.delete(path)
+
+
+class OnSandbox(SandboxRig):
+    def __init__(self, driver: SandboxDriver, site_id: uuid.UUID, way: Way) -> None:
+        super().__init__(driver, site_id)
+        self.way = way
+        pools = driver.probe().pools
+        self.gpu = amount(pool_of(pools, way), pools)
+        self.unsold = next(pool.resource_name for pool in pools if pool.resource_name != way.resource)
+
+
+def claim(name: str, device_class: str, count: int) -> Object:
+    request = {"name": "gpu", "exactly": {"deviceClassName": device_class, "count": count}}
+    return {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
+
+
+def pool_of(pools: tuple[ObservedPool, ...], way: Way) -> ObservedPool:
+    return next(pool for pool in pools if pool.kind.slug == way.slug)
+
+
+def amount(pool: ObservedPool, pools: tuple[ObservedPool, ...]) -> GpuAmount:
+    alone = sum(other.resource_name == pool.resource_name for other in pools) == 1
+    return GpuAmount(pool.resource_name, 2, pool.selector, exclusive=alone)
+
+
+@pytest.fixture(scope="module")
+def every_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
+    """A lab with a node for each way."""
+    folder: Path = tmp_path_factory.mktemp("every-way")
+    lab = Lab(state_dir=folder / "lab")
+    try:
+        lab.up(topology=topology(folder))
+    except LabError as error:
+        lab.down(purge=True)
+        pytest.fail(str(error), pytrace=False)
+    yield LabSite(lab.kubeconfig)
+    lab.down(purge=True)
+
+
+def _simulated(way: Way) -> OnSandbox:
+    connection = Connection(site_id=uuid.uuid4(), site_slug="ber-1", endpoint="", credentials={})
+    fleet_seed(connection.site_id, slug="ber-1", racks=racks())
+    dials_set(connection.site_id, confirm_ms=50, grace_ms=0, namespace_ms=100)
+    return OnSandbox(SandboxDriver(connection), connection.site_id, way)
+
+
+@pytest.fixture(
+    params=[
+        *(pytest.param(("sandbox", name), id=f"sandbox-{name}") for name in SANDBOX),
+        *(pytest.param(("lab", name), id=f"lab-{name}", marks=pytest.mark.lab) for name in WAYS),
+    ]
+)
+def counting(request: pytest.FixtureRequest, db: None) -> Iterator[OnLab | OnSandbox]:
+    place, name = request.param
+    way = WAYS[name]
+    rig = _simulated(way) if place == "sandbox" else OnLab(request.getfixturevalue("every_way"), way)
+    yield rig
+    rig.clean_up()
+
+
+def provision(rig: Rig, spec: WorkspaceSpec) -> None:
+    for step in rig.driver.ensure_steps():
+        ensure_step(rig.driver, spec, step.key)
+
+
+def test_found_held_metered_and_given_back(counting: OnLab | OnSandbox) -> None:
+    rig, way = counting, counting.way
+    inventory = rig.driver.probe()
+    assert (pool_of(inventory.pools, way).resource_name, way.resource in inventory.names) == (
+        way.resource,
+        True,
+    )
+    spec = rig.spec(gpus=2)
+    provision(rig, spec)
+    cursor = listed(rig)
+
+    rig.start(spec, "one")
+    rig.start(spec, "two")
+    found = running(rig, spec, 2)
+    assert all(each.node.startswith(way.node) for each in found), "on the nodes of what was bought"
+    with pytest.raises(Refused, match="exceeded quota"):
+        rig.start(spec, "three")
+    if rig.unsold != way.resource:
+        with pytest.raises(Refused):
+            rig.start(spec, "another", resource=rig.unsold)
+    until(lambda: rig.driver.observe(ref(spec)).used[way.resource] == 2, "both are counted")
+    assert rig.driver.observe(ref(spec)).hard[way.resource] == 2
+    until(lambda: allocated(rig, way) == 2, "both are seen on the node")
+
+    rig.stop(spec, "one")
+    gone = collect(rig, cursor, lambda each: each.kind.value == "gone" and of(spec, "one")(each))[-1].consumer
+    assert gone is not None
+    assert (dict(gone.gpus), gone.ended_at is not None) == ({way.resource: 1}, True)
+    until(lambda: rig.driver.observe(ref(spec)).used[way.resource] == 1, "given back")
+    rig.start(spec, "four")
+    running(rig, spec, 2)
+
+    for step in rig.driver.release_steps():
+        release_step(rig.driver, spec, step.key)
+    assert not rig.driver.observe(ref(spec)).exists
+    until(lambda: allocated(rig, way) == 0, "nothing is held any more")
+
+
+def allocated(rig: Rig, way: Way) -> int:
+    return sum(node.allocated for node in rig.driver.probe().nodes if node.kind_slug == way.slug)
