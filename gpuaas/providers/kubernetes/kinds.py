@@ -10,7 +10,8 @@ from gpuaas.providers.base import DeviceKind
 SOLD_SIZES = (8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 72, 80, 94, 96, 128, 141, 144, 180, 192, 256, 288)
 _NOISE = {
     *("nvidia", "tesla", "geforce", "amd", "instinct", "radeon", "intel"),
-    *("graphics", "gpu", "shared", "server", "edition", "generation"),
+    *("graphics", "gpu", "shared", "server", "edition", "generation", "data", "center"),
+    *("ac", "lc"),  # cooled by air or by a liquid
 }
 _MEMORY = re.compile(r"(\d+)GB", re.IGNORECASE)
 _MEMORY_KIND = re.compile(r"(HBM|GDDR)\d*[EX]?", re.IGNORECASE)
