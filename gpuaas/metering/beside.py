@@ -7,7 +7,8 @@ from typing import Self
 
 from gpuaas.catalog.models import Site
 from gpuaas.metering.warden import Warden
-from gpuaas.providers.base import Driver, UsageEvent, WardenCapability
+from gpuaas.providers.base import DriftCapability, Driver, UsageEvent, WardenCapability
+from gpuaas.workspaces.watch import ChangesWatcher
 
 Run = Callable[[threading.Event], None]
 JOIN_SECONDS = 5.0
@@ -22,6 +23,10 @@ class Beside:
         driver = open_driver(site)
         self._warden = Warden(site, driver, driver) if isinstance(driver, WardenCapability) else None
         self._runs: dict[str, Run] = {"warden": self._warden.run} if self._warden is not None else {}
+        if isinstance(driver, DriftCapability):
+            self._runs["changes"] = lambda stop: ChangesWatcher(
+                site, stop=stop, open_driver=open_driver
+            ).run()
         self._name = site.slug
 
     def note(self, event: UsageEvent) -> None:

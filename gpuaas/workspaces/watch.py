@@ -118,7 +118,7 @@ class ChangesWatcher:
 
     def _current(self) -> Driver:
         """The same one for window after window: it remembers what it has seen, until the site's settings change."""
-        self.site.refresh_from_db()
+        self.site = Site.objects.get(pk=self.site.pk)  # the meter's thread has its own
         settings = (self.site.credentials, self.site.endpoint, self.site.options)
         if self._driver is None or self._opened != settings:
             self._driver, self._opened = self._open_driver(self.site), settings

@@ -13,7 +13,7 @@ from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.providers.base import ForeignWorkspace
-from gpuaas.workspaces.models import Adoption, AdoptionScan, Workspace
+from gpuaas.workspaces.models import Adoption, AdoptionScan, Drift, Workspace
 from gpuaas.workspaces.services import member_set, workspace_request
 from gpuaas.workspaces.takeover import found_stored
 from quotas.models import Limit
@@ -81,6 +81,7 @@ class World:
         if row != first:
             member_set(actor=self.actor, workspace=first, username=f"person-{n:03}", role="edit")
         self._adoption(n)
+        Drift.objects.create(workspace=first, found_at=clock.now(), digest=f"{n}", state="repaired")
         now = clock.whole_second(clock.now())
         UsageInterval.objects.create(
             site=self.site,

@@ -8,7 +8,7 @@ import pytest
 from gpuaas.catalog.models import Flavor, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
-from gpuaas.workspaces.models import Adoption, AdoptionScan, Workspace
+from gpuaas.workspaces.models import Adoption, AdoptionScan, Drift, Workspace
 from tenants.models import ApiToken, AuditEntry, Organization, Project, User
 from tests.api.addresses import Address, addresses
 from tests.api.caller import Caller, token_for
@@ -41,6 +41,9 @@ BODIES: dict[tuple[str, str], Any] = {
     ("workspace", "PATCH"): {"items": ITEMS},
     ("workspace-retry", "POST"): {},
     ("workspace-kubeconfig", "POST"): {},
+    ("workspace-drift-check", "POST"): {},
+    ("platform-site-drift-check", "POST"): {},
+    ("platform-drift-repair", "POST"): {},
     ("workspace-member", "PUT"): {"role": "admin"},
     ("platform-sites", "POST"): {"slug": "mine", "name": "Mine", "driver": "sandbox"},
     ("platform-site", "PATCH"): {"enabled": False},
@@ -74,11 +77,13 @@ def stage(
     plan = Adoption.objects.create(
         site=site, project=project, external_name="old-lab", requested_by=alice, requested_at=clock.now()
     )
+    drift = Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="one")
     return {
         "adoption": plan.pk,
         "check": NodeCheck.objects.create(
             site=site, node="h100-01", requested_by="olga", requested_at=clock.now()
         ).pk,
+        "drift": drift.pk,
         "project": project.slug,
         "organization": organization.slug,
         "workspace": workspace.pk,

@@ -8,6 +8,7 @@ from gpuaas.api.v1 import (
     audit,
     billing,
     catalog,
+    drifts,
     fitness,
     limits,
     me,
@@ -56,6 +57,8 @@ workspace_urls = [
         f"{PROJECT}/workspaces/preview", workspaces.WorkspacePreviewView.as_view(), name="workspace-preview"
     ),
     path(WORKSPACE, workspaces.WorkspaceDetailView.as_view(), name="workspace"),
+    path(f"{WORKSPACE}/drifts", drifts.WorkspaceDriftsView.as_view(), name="workspace-drifts"),
+    path(f"{WORKSPACE}/drift-check", drifts.WorkspaceDriftCheckView.as_view(), name="workspace-drift-check"),
     path(f"{WORKSPACE}/retry", workspaces.WorkspaceRetryView.as_view(), name="workspace-retry"),
     path(
         f"{WORKSPACE}/operations", workspaces.WorkspaceOperationsView.as_view(), name="workspace-operations"
@@ -105,6 +108,11 @@ catalog_urls = [
 ]
 
 platform_urls = [
+    path(f"{SITE}/drifts", drifts.SiteDriftsView.as_view(), name="platform-site-drifts"),
+    path(f"{SITE}/drift-check", drifts.SiteDriftCheckView.as_view(), name="platform-site-drift-check"),
+    path(
+        "platform/drifts/<uuid:drift>/repair", drifts.DriftRepairView.as_view(), name="platform-drift-repair"
+    ),
     path("platform/sites", sites.PlatformSitesView.as_view(), name="platform-sites"),
     path("platform/sites/<name_slug:site>", sites.PlatformSiteView.as_view(), name="platform-site"),
     path(f"{SITE}/adoption-scan", adoptions.AdoptionScanView.as_view(), name="platform-adoption-scan"),
