@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 
 from gpuaas.catalog.models import Flavor, GpuPool, GpuType
 from gpuaas.catalog.services.checks import row_check
-from gpuaas.catalog.services.tuning import pool_require, tuning_require
+from gpuaas.catalog.services.tuning import pool_require, tuning_require, words_require
 from gpuaas.catalog.states import OfferState, PriceClass
 from gpuaas.core.errors import Conflict, Invalid
 from tenants.actors import Actor
@@ -70,6 +70,7 @@ def flavor_create(
         price_class=price_class,
         **_known(tuning),
     )
+    words_require(flavor)
     row_check(flavor)
     _shares_require(vcpus=vcpus, memory_gib=memory_gib)
     tuning_require(flavor)

@@ -69,7 +69,7 @@ def _merged(node: ObservedNode, kind: DeviceKind | None, said: Mapping[str, Any]
 def _devices_sick(node: ObservedNode, kind: DeviceKind, said: Mapping[str, Any]) -> int:
     """In the site's way of counting: a slice by its profile, a share as a part of its card, all else by the card."""
     sick: Mapping[str, int] = said["sick"]
-    if kind.sharing == Sharing.MIG:
+    if kind.mig_profile and kind.sharing != Sharing.SHARED:
         return sick.get(kind.mig_profile, 0)
     shares = node.capacity // said["cards"] if kind.sharing == Sharing.SHARED and said["cards"] else 1
     return sick.get("", 0) * max(shares, 1)

@@ -16,7 +16,6 @@ PROFILE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 def tuning_require(flavor: Flavor) -> None:
     """Raises Invalid beside the field that asks too much."""
-    _words_require(flavor)
     nodes = [node for node in flavor.pool.nodes.order_by("name") if node.capacity]
     if flavor.hugepages_gib >= flavor.memory_gib > 0:
         raise Invalid.field(
@@ -63,7 +62,8 @@ def pool_require(flavor: Flavor) -> None:
         )
 
 
-def _words_require(flavor: Flavor) -> None:
+def words_require(flavor: Flavor) -> None:
+    """Raises Invalid for what no node could ever give."""
     names = flavor.sysctls
     if not isinstance(names, list) or len(names) > MAX_SYSCTLS:
         raise Invalid.field("sysctls", f"name at most {MAX_SYSCTLS} sysctls, as a list")

@@ -13,7 +13,6 @@ from gpuaas.providers.base import (
     Access,
     AccessCapability,
     Check,
-    DeviceKind,
     Difference,
     DriftCapability,
     Driver,
@@ -24,8 +23,6 @@ from gpuaas.providers.base import (
     NodeCheckOutcome,
     NodeHealth,
     ObservedConsumer,
-    ObservedNode,
-    ObservedPool,
     ObservedWorkspace,
     PreflightCapability,
     SiteChange,
@@ -42,10 +39,10 @@ from gpuaas.providers.sandbox import access, fitness
 from gpuaas.providers.sandbox.adoption import SandboxAdoption
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.drift import LIMITS, changes_stream, compare, labels_of, wanted
+from gpuaas.providers.sandbox.inventory import inventory
 from gpuaas.providers.sandbox.models import (
     SandboxMember,
     SandboxNamespace,
-    SandboxNode,
     SandboxQuota,
     SandboxSite,
 )
@@ -75,7 +72,7 @@ class SandboxDriver(
         with call(self.connection, "probe"):
             with site_write(self.connection.site_id) as site:
                 advance(site, now=clock.now())
-            return _inventory(site)
+            return inventory(site)
 
     def ensure_steps(self) -> tuple[StepSpec, ...]:
         return (
@@ -212,40 +209,6 @@ class SandboxDriver(
 
     def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
         return changes_stream(self.connection, cursor, seconds=seconds)
-
-
-# -- probe ----------------------------------------------------------------------------------------------------------
-
-
-def _inventory(site: SandboxSite) -> Inventory:
-    held = Sum("pods__gpus", filter=Q(pods__finished_at=None), default=0)
-    nodes = list(SandboxNode.objects.filter(site=site).annotate(held=held))
-    pools: dict[str, ObservedPool] = {}
-    for node in nodes:
-        if node.kind:
-            kind = DeviceKind(**node.kind)
-            selector = {"nvidia.com/gpu.product": node.labels.get("nvidia.com/gpu.product", kind.product)}
-            pools.setdefault(kind.slug, ObservedPool(kind, node.resource_name, selector))
-    return Inventory(
-        server_version="sandbox 1",
-        pools=tuple(pools.values()),
-        names=tuple(sorted({node.resource_name for node in nodes if node.resource_name})),
-        nodes=tuple(
-            ObservedNode(
-                name=node.name,
-                kind_slug=str(node.kind.get("slug", "")),
-                capacity=node.capacity,
-                allocated=node.held,
-                vcpus=node.vcpus,
-                memory_gib=node.memory_gib,
-                ready=node.ready,
-                cordoned=node.cordoned,
-                reason=node.reason,
-                checks=fitness.node_checks(node, site.faults.get("nodes", {})),
-            )
-            for node in nodes
-        ),
-    )
 
 
 # -- ensure ---------------------------------------------------------------------------------------------------------
