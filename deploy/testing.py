@@ -24,7 +24,8 @@ def main() -> int:
 
 
 def prepare() -> int:
-    missing = [sentence for sentence in (browser_missing(), lab_missing()) if sentence]
+    found = (browser_missing(), lab_missing("kubernetes"), lab_missing("openstack"))
+    missing = [sentence for sentence in found if sentence]
     for sentence in missing:
         print(f"make test: {sentence}", file=sys.stderr)
     return 1 if missing else 0
@@ -50,13 +51,13 @@ def browser_missing() -> str | None:
     return None
 
 
-def lab_missing() -> str | None:
-    """Build the control plane's programs once; they are cached."""
-    if os.environ.get("GPUAAS_LAB_KUBECONFIG"):
+def lab_missing(name: str) -> str | None:
+    """Build or install what the lab runs, once; it is cached."""
+    if name == "kubernetes" and os.environ.get("GPUAAS_LAB_KUBECONFIG"):
         return None
-    done = subprocess.run([sys.executable, "-m", "deploy.lab.kubernetes", "build"], check=False)
+    done = subprocess.run([sys.executable, "-m", f"deploy.lab.{name}", "build"], check=False)
     if done.returncode:
-        return "the lab's programs could not be built (see above); Go 1.26 or KUBEBUILDER_ASSETS is needed"
+        return f"what the {name} lab runs could not be made ready; see above"
     return None
 
 

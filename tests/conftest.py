@@ -17,7 +17,7 @@ from tests.factories.tenants import (
     UserFactory,
 )
 
-pytest_plugins = ["tests.groups", "tests.lab.fixtures"]
+pytest_plugins = ["tests.groups", "tests.lab.fixtures", "tests.lab.openstack.fixtures"]
 
 
 @pytest.fixture

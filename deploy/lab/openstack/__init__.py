@@ -1,0 +1,6 @@
+"""A real OpenStack (Keystone, Placement, Nova, Glance, Neutron) on loopback, with make-believe GPUs. See README.md."""
+
+from deploy.lab.errors import LabError
+from deploy.lab.openstack.lab import Lab
+
+__all__ = ["Lab", "LabError"]

@@ -1,0 +1,176 @@
+"""One real cloud for all test processes of this machine; each test makes projects of its own in it.
+
+Spoken to by plain HTTP, so that what is shown is the cloud's and not a library's. GPUAAS_LAB_SUFFIX keeps two runs apart.
+"""
+
+import os
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import requests
+import yaml
+
+from deploy.lab.errors import LabError
+from deploy.lab.files import CACHE
+from deploy.lab.openstack import Lab
+
+STATE_DIR = CACHE / f"gpuaas-openstack-tests{os.environ.get('GPUAAS_LAB_SUFFIX', '')}"
+MICROVERSIONS = {"OpenStack-API-Version": "placement 1.39, compute 2.96"}
+
+
+@dataclass(frozen=True)
+class Project:
+    """With a member of its own."""
+
+    id: str
+    user_id: str
+    password: str
+    token: str
+
+
+class Cloud:
+    """Admin of the lab. Whatever is made by it is taken away at the end of the test."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        clouds = yaml.safe_load(lab.clouds.read_text())["clouds"]
+        self._auth = clouds["lab"]["auth"]
+        self._undo: list[tuple[str, str, str]] = []
+        self.token, self._catalog = self._sign_in(
+            self._auth, {"project": {"name": "admin", "domain": {"id": "default"}}}
+        )
+        self.system_token, _ = self._sign_in(self._auth, {"system": {"all": True}})
+
+    def url(self, kind: str) -> str:
+        return self._catalog[kind]
+
+    def call(
+        self, method: str, kind: str, path: str, *, token: str = "", **options: Any
+    ) -> requests.Response:
+        headers = {"X-Auth-Token": token or self.token, **MICROVERSIONS}
+        if kind == "placement":
+            headers["OpenStack-API-Version"] = "placement 1.39"
+        if kind == "compute":
+            headers["OpenStack-API-Version"] = "compute 2.96"
+        return requests.request(method, self.url(kind) + path, headers=headers, timeout=30, **options)
+
+    def made(self, kind: str, path: str, key: str, body: Any, *, token: str = "") -> Any:
+        answer = self.call("POST", kind, path, token=token, json={key: body})
+        answer.raise_for_status()
+        found = answer.json()[key]
+        self._undo.append((kind, f"{path}/{found['id']}", token))
+        return found
+
+    def clean_up(self) -> None:
+        for server in self.call("GET", "compute", "/servers?all_tenants=1").json()["servers"]:
+            self.call("DELETE", "compute", f"/servers/{server['id']}")
+        for kind, path, token in reversed(self._undo):
+            self.call("DELETE", kind, path, token=token)
+
+    def project(self) -> Project:
+        name, password = f"t-{uuid.uuid4().hex[:8]}", uuid.uuid4().hex
+        project = self.made("identity", "/projects", "project", {"name": name, "domain_id": "default"})
+        user = self.made(
+            "identity", "/users", "user", {"name": name, "domain_id": "default", "password": password}
+        )
+        roles = {role["name"]: role["id"] for role in self.call("GET", "identity", "/roles").json()["roles"]}
+        path = f"/projects/{project['id']}/users/{user['id']}/roles/{roles['member']}"
+        self.call("PUT", "identity", path).raise_for_status()
+        auth = {
+            "auth_url": self._auth["auth_url"],
+            "username": name,
+            "password": password,
+            "user_domain_id": "default",
+        }
+        token, _ = self._sign_in(auth, {"project": {"id": project["id"]}})
+        return Project(project["id"], user["id"], password, token)
+
+    def gpu_flavor(self, alias: str, count: int) -> str:
+        body = {
+            "name": f"f-{uuid.uuid4().hex[:8]}",
+            "vcpus": 4,
+            "ram": 4096,
+            "disk": 1,
+            "os-flavor-access:is_public": False,
+        }
+        flavor = self.made("compute", "/flavors", "flavor", body)
+        specs = {"extra_specs": {"pci_passthrough:alias": f"{alias}:{count}"}}
+        self.call("POST", "compute", f"/flavors/{flavor['id']}/os-extra_specs", json=specs).raise_for_status()
+        return str(flavor["id"])
+
+    def grant(self, flavor: str, project: Project) -> None:
+        body = {"addTenantAccess": {"tenant": project.id}}
+        self.call("POST", "compute", f"/flavors/{flavor}/action", json=body).raise_for_status()
+
+    def limit(self, project: Project, name: str, amount: int) -> None:
+        rows = self.call("GET", "identity", "/registered_limits", token=self.system_token).json()
+        row = next(each for each in rows["registered_limits"] if each["resource_name"] == name)
+        body = {
+            "service_id": row["service_id"],
+            "region_id": row["region_id"],
+            "resource_name": name,
+            "resource_limit": amount,
+            "project_id": project.id,
+        }
+        answer = self.call("POST", "identity", "/limits", token=self.system_token, json={"limits": [body]})
+        answer.raise_for_status()
+
+    def boot(self, project: Project, flavor: str) -> requests.Response:
+        image = self.call("GET", "image", "/v2/images?name=tiny").json()["images"][0]["id"]
+        body = {"name": "train", "flavorRef": flavor, "imageRef": image, "networks": "none"}
+        return self.call("POST", "compute", "/servers", token=project.token, json={"server": body})
+
+    def server_status(self, project: Project, server: str) -> str:
+        found = self.call("GET", "compute", f"/servers/{server}", token=project.token)
+        return str(found.json()["server"]["status"]) if found.ok else ""
+
+    def usage_totals(self) -> Counter[str]:
+        """Inventory of all resource providers, by resource class."""
+        totals: Counter[str] = Counter()
+        providers = self.call("GET", "placement", "/resource_providers").json()["resource_providers"]
+        for provider in providers:
+            answer = self.call(
+                "GET", "placement", f"/resource_providers/{provider['uuid']}/inventories"
+            ).json()
+            for name, inventory in answer["inventories"].items():
+                totals[name] += inventory["total"]
+        return totals
+
+    def _sign_in(self, auth: dict[str, str], scope: dict[str, Any]) -> tuple[str, dict[str, str]]:
+        user = {
+            "name": auth["username"],
+            "domain": {"id": auth["user_domain_id"]},
+            "password": auth["password"],
+        }
+        identity = {"methods": ["password"], "password": {"user": user}}
+        body = {"auth": {"identity": identity, "scope": scope}}
+        answer = requests.post(f"{auth['auth_url']}/auth/tokens", json=body, timeout=30)
+        answer.raise_for_status()
+        catalog = {
+            service["type"]: endpoint["url"].rstrip("/")
+            for service in answer.json()["token"].get("catalog", [])
+            for endpoint in service["endpoints"]
+            if endpoint["interface"] == "public"
+        }
+        return answer.headers["X-Subject-Token"], catalog
+
+
+@pytest.fixture(scope="session")
+def openstack_lab() -> Lab:
+    lab = Lab(state_dir=STATE_DIR)
+    try:
+        lab.up()  # under a lock of its own: of two processes one starts it, the other finds it
+    except LabError as error:
+        pytest.fail(str(error), pytrace=False)
+    return lab
+
+
+@pytest.fixture
+def cloud(openstack_lab: Lab) -> Iterator[Cloud]:
+    made = Cloud(openstack_lab)
+    yield made
+    made.clean_up()
