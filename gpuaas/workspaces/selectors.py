@@ -29,7 +29,7 @@ from gpuaas.workspaces.models import (
 from gpuaas.workspaces.states import LIVE, DriftState, OperationKind, StepState, WorkspaceState
 from gpuaas.workspaces.takeover import Proposal, found_read, propose
 from tenants.actors import Actor
-from tenants.models import Project
+from tenants.models import Project, User
 from tenants.roles import Permission
 from tenants.selectors import platform_require, projects_for
 
@@ -146,6 +146,15 @@ def step_durations(*, site_id: uuid.UUID) -> dict[tuple[str, str], float]:
 def grants_of(*, workspace: Workspace) -> QuerySet[AccessGrant]:
     """Every credential that was issued, newest first; `grants.grant_standing` says what has become of one."""
     return AccessGrant.objects.filter(workspace=workspace).select_related("user", "robot").order_by("-pk")
+
+
+def grantee_get(*, workspace: Workspace, username: str) -> User:
+    """Somebody to whom a credential was issued. Raises NotFound for anybody else, whether there is one or not."""
+    people = workspace.grants.filter(user__isnull=False).values("user")
+    found = User.objects.filter(pk__in=people, username=username).first()
+    if found is None:
+        raise NotFound("nothing was issued to anybody of this name")
+    return found
 
 
 def robots_of(*, workspace: Workspace) -> QuerySet[Robot]:

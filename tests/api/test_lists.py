@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.providers.base import ForeignWorkspace
-from gpuaas.workspaces.models import Adoption, AdoptionScan, Drift, Workspace
+from gpuaas.workspaces.models import AccessGrant, Adoption, AdoptionScan, Drift, Robot, Workspace
 from gpuaas.workspaces.services import member_set, workspace_request
 from gpuaas.workspaces.takeover import found_stored
 from quotas.models import Limit
@@ -33,7 +34,7 @@ from tests.factories.tenants import (
 pytestmark = pytest.mark.django_db
 
 BASELINE = Path(__file__).with_name("query_counts.json")
-SINGLE = {"me", "usage-totals"}  # lists inside, but computed ones; no page
+SINGLE = {"me", "usage-totals", "workspace-sign-in-kubeconfig"}  # lists inside, but computed ones; no page
 MONEY = {name for name in (each.name for each in addresses()) if "statement" in name or "costs" in name}
 
 
@@ -80,6 +81,7 @@ class World:
         first = Workspace.objects.order_by("pk")[0]
         if row != first:
             member_set(actor=self.actor, workspace=first, username=f"person-{n:03}", role="edit")
+        self._access(first, n)
         self._adoption(n)
         Drift.objects.create(workspace=first, found_at=clock.now(), digest=f"{n}", state="repaired")
         now = clock.whole_second(clock.now())
@@ -95,6 +97,20 @@ class World:
             quantity=1,
             started_at=now,
             last_seen_at=now,
+        )
+
+    def _access(self, first: Workspace, n: int) -> None:
+        now = clock.now()
+        by = {"workspace": first, "created_by": "alice", "created_at": now}
+        robot = Robot.objects.create(name=f"ci-{n:03}", role="edit", **by) if n <= 15 else None
+        person = None if robot and n % 2 else self.owner
+        AccessGrant.objects.create(
+            workspace=first,
+            user=person,
+            robot=None if person else robot,
+            issued_by="alice",
+            issued_at=now,
+            expires_at=now + timedelta(hours=1),
         )
 
     def _adoption(self, n: int) -> None:
@@ -132,6 +148,7 @@ def path_of(name: str) -> str:
         "organization": "climate",
         "workspace": first.pk,
         "site": "ber-1",
+        "robot": "ci-001",
         "adoption": Adoption.objects.order_by("pk")[0].pk,
         "check": NodeCheck.objects.order_by("pk")[0].pk,
     }
@@ -169,6 +186,7 @@ UNPAGED = {
     "organization",
     "project",
     "workspace",
+    "workspace-robot",
     "platform-site",
     "platform-limits",
     "platform-adoption",

@@ -26,6 +26,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from gpuaas.catalog.models import Site
+from gpuaas.workspaces.services import robot_create
 from tenants.actors import Actor
 from tenants.models import ApiToken, Project, User
 from tests.api.caller import token_for
@@ -88,6 +89,7 @@ def place(
         "workspace": str(workspace.pk),
         "token": str(ApiToken.objects.get(user=bob).pk),
         "username": "bob",
+        "robot": robot_create(actor=as_alice, workspace=workspace, name="ci", role="edit").name,
         "site": site.slug,
         "flavor": "h100.1",
         "resource": "gpu:h100-sxm-80gb",

@@ -18,6 +18,7 @@ from gpuaas.api.v1 import (
     sites,
     tokens,
     usage,
+    workspace_access,
     workspaces,
 )
 
@@ -60,6 +61,8 @@ workspace_urls = [
     path(f"{WORKSPACE}/drifts", drifts.WorkspaceDriftsView.as_view(), name="workspace-drifts"),
     path(f"{WORKSPACE}/drift-check", drifts.WorkspaceDriftCheckView.as_view(), name="workspace-drift-check"),
     path(f"{WORKSPACE}/retry", workspaces.WorkspaceRetryView.as_view(), name="workspace-retry"),
+    path(f"{WORKSPACE}/suspend", workspaces.WorkspaceSuspendView.as_view(), name="workspace-suspend"),
+    path(f"{WORKSPACE}/resume", workspaces.WorkspaceResumeView.as_view(), name="workspace-resume"),
     path(
         f"{WORKSPACE}/operations", workspaces.WorkspaceOperationsView.as_view(), name="workspace-operations"
     ),
@@ -71,6 +74,31 @@ workspace_urls = [
         f"{WORKSPACE}/members/<username:username>",
         workspaces.WorkspaceMemberView.as_view(),
         name="workspace-member",
+    ),
+]
+
+access_urls = [
+    path(
+        f"{WORKSPACE}/sign-in-kubeconfig",
+        workspace_access.SignInKubeconfigView.as_view(),
+        name="workspace-sign-in-kubeconfig",
+    ),
+    path(f"{WORKSPACE}/grants", workspace_access.GrantsView.as_view(), name="workspace-grants"),
+    path(
+        f"{WORKSPACE}/grants/revoke",
+        workspace_access.RevocationView.as_view(),
+        name="workspace-grants-revoke",
+    ),
+    path(f"{WORKSPACE}/service-accounts", workspace_access.RobotsView.as_view(), name="workspace-robots"),
+    path(
+        f"{WORKSPACE}/service-accounts/<name_slug:robot>",
+        workspace_access.RobotView.as_view(),
+        name="workspace-robot",
+    ),
+    path(
+        f"{WORKSPACE}/service-accounts/<name_slug:robot>/kubeconfig",
+        workspace_access.RobotKubeconfigView.as_view(),
+        name="workspace-robot-kubeconfig",
     ),
 ]
 
@@ -155,6 +183,7 @@ urlpatterns = [
     *tenant_urls,
     *catalog_urls,
     *workspace_urls,
+    *access_urls,
     *money_urls,
     *platform_urls,
 ]

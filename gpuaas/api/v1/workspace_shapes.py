@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample
+from drf_spectacular.utils import OpenApiExample, extend_schema_field
 from rest_framework import serializers
 
 from gpuaas.api.fields import Conditions, Input, Instant, Money, Output, PageQuery, Pick, Text, Whole
 from gpuaas.api.v1.shapes import MemberOutput
-from gpuaas.workspaces.models import PLACEMENTS
-from gpuaas.workspaces.states import AccessRole, OperationKind, StepState, WorkspaceState
+from gpuaas.workspaces.grants import grant_standing
+from gpuaas.workspaces.models import PLACEMENTS, AccessGrant
+from gpuaas.workspaces.states import AccessRole, GrantStanding, OperationKind, StepState, WorkspaceState
 
 List = serializers.ListField
 
@@ -70,7 +71,32 @@ class PreviewInput(Input):
 
 
 class KubeconfigInput(Input):
-    lifetime_seconds = Whole(required=False, default=8 * 3600, min_value=600, max_value=86_400)
+    lifetime_seconds = Whole(
+        required=False,
+        min_value=600,
+        max_value=86_400,
+        help_text="Default: 8 hours (1 hour for a service account), or the most that the provider allows.",
+    )
+
+
+class ReasonInput(Input):
+    reason = Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=200,
+        help_text="For the timeline and the audit log.",
+    )
+
+
+class RevocationInput(Input):
+    username = Text(required=False, max_length=150, help_text="Whose; default: your own.")
+    service_account = Text(required=False, max_length=40, help_text="Instead of a person.")
+
+
+class RobotInput(Input):
+    name = Text(max_length=40, help_text="Lower-case letters, digits and hyphens; unique in the workspace.")
+    role = Pick(choices=AccessRole.choices)
 
 
 class WorkspaceRoleInput(Input):
@@ -103,6 +129,9 @@ class WorkspaceOutput(Output):
     lease_ends_at = serializers.DateTimeField()
     created_by = serializers.CharField(source="created_by.username")
     created_at = serializers.DateTimeField()
+    suspended_at = serializers.DateTimeField(
+        allow_null=True, help_text="Since when it sleeps or falls asleep."
+    )
     ready_at = serializers.DateTimeField(allow_null=True)
     deleted_at = serializers.DateTimeField(allow_null=True)
     version = serializers.IntegerField()
@@ -131,6 +160,38 @@ class OperationOutput(Output):
     summary = serializers.CharField(source="operation.summary", allow_blank=True)
     remaining_seconds = serializers.FloatField(allow_null=True)
     steps = StepOutput(many=True)
+
+
+class RobotOutput(Output):
+    name = serializers.CharField()
+    role = serializers.ChoiceField(choices=AccessRole.choices)
+    created_by = serializers.CharField()
+    created_at = serializers.DateTimeField()
+
+
+class GrantOutput(Output):
+    id = serializers.UUIDField()
+    username = serializers.CharField(source="user.username", allow_null=True, default=None)
+    service_account = serializers.CharField(source="robot.name", allow_null=True, default=None)
+    issued_by = serializers.CharField()
+    issued_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField()
+    revoked_at = serializers.DateTimeField(allow_null=True)
+    standing = serializers.SerializerMethodField()
+
+    @extend_schema_field(serializers.ChoiceField(choices=GrantStanding.choices))
+    def get_standing(self, grant: AccessGrant) -> str:
+        return grant_standing(grant)
+
+
+class RevokedOutput(Output):
+    credentials = serializers.IntegerField(
+        help_text="How many are being ended; they are dead within seconds."
+    )
+
+
+class SignInKubeconfigOutput(Output):
+    kubeconfig = serializers.CharField(help_text="A YAML document without any credential in it.")
 
 
 class KubeconfigOutput(Output):

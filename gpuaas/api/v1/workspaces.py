@@ -23,6 +23,7 @@ from gpuaas.api.v1.workspace_shapes import (
     OperationOutput,
     PreviewInput,
     PreviewOutput,
+    ReasonInput,
     WorkspaceInput,
     WorkspaceOutput,
     WorkspacePatchInput,
@@ -75,6 +76,10 @@ class WorkspaceView(ProjectView):
 
 def pairs(items: list[dict[str, Any]], first: str, second: str) -> list[tuple[Any, Any]]:
     return [(item[first], item[second]) for item in items]
+
+
+def lifetime_of(asked: dict[str, Any]) -> timedelta | None:
+    return timedelta(seconds=asked["lifetime_seconds"]) if "lifetime_seconds" in asked else None
 
 
 def listed(actor: Actor, params: dict[str, Any], project: Project | None) -> QuerySet[Workspace]:
@@ -200,12 +205,65 @@ class WorkspaceRetryView(WorkspaceView):
     @operation("workspace_retry", "Try again", tag=TAG, answer=WorkspaceOutput, status=202, versioned=True)
     @idempotent
     def post(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
-        """A failed creation or resize begins anew; what was reserved is still held."""
+        """A failed creation, resize or resumption begins anew; what was reserved is still held."""
         del project, workspace
         found = self.workspace(Permission.WORKSPACE_CREATE)
         version = wanted_version(request)
         return self.accepted(
             services.workspace_retry(actor=self.actor, workspace=found, expected_version=version)
+        )
+
+
+class WorkspaceSuspendView(WorkspaceView):
+    @operation(
+        "workspace_suspend",
+        "Put to sleep",
+        tag=TAG,
+        body=ReasonInput,
+        answer=WorkspaceOutput,
+        status=202,
+        versioned=True,
+    )
+    @idempotent
+    def post(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
+        """All that runs is stopped and its GPUs are given back; storage, objects and access stay.
+
+        Pods that nothing owns do not come back. Asking again changes nothing.
+        """
+        del project, workspace
+        found = self.workspace(Permission.WORKSPACE_CREATE)
+        reason = self.input(ReasonInput)["reason"]
+        version = wanted_version(request)
+        return self.accepted(
+            services.workspace_suspend(
+                actor=self.actor, workspace=found, expected_version=version, reason=reason
+            )
+        )
+
+
+class WorkspaceResumeView(WorkspaceView):
+    @operation(
+        "workspace_resume",
+        "Wake",
+        tag=TAG,
+        body=ReasonInput,
+        answer=WorkspaceOutput,
+        status=202,
+        versioned=True,
+    )
+    @idempotent
+    def post(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
+        """Its GPUs are reserved anew, or it stays asleep (409 with the limit, what is used and what was asked); then
+        what ran is started again. Asking again changes nothing.
+        """
+        del project, workspace
+        found = self.workspace(Permission.WORKSPACE_CREATE)
+        reason = self.input(ReasonInput)["reason"]
+        version = wanted_version(request)
+        return self.accepted(
+            services.workspace_resume(
+                actor=self.actor, workspace=found, expected_version=version, reason=reason
+            )
         )
 
 
@@ -235,9 +293,7 @@ class WorkspaceKubeconfigView(WorkspaceView):
         del request, project, workspace
         found = self.workspace(Permission.WORKSPACE_ACCESS)
         asked = self.input(KubeconfigInput)
-        access = services.kubeconfig_issue(
-            actor=self.actor, workspace=found, lifetime=timedelta(seconds=asked["lifetime_seconds"])
-        )
+        access = services.kubeconfig_issue(actor=self.actor, workspace=found, lifetime=lifetime_of(asked))
         return Response(KubeconfigOutput(access).data, status=201, headers={"Cache-Control": "no-store"})
 
 
