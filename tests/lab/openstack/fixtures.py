@@ -40,6 +40,7 @@ class Cloud:
         clouds = yaml.safe_load(lab.clouds.read_text())["clouds"]
         self._auth = clouds["lab"]["auth"]
         self._undo: list[tuple[str, str, str]] = []
+        self._projects: list[Project] = []
         self.token, self._catalog = self._sign_in(
             self._auth, {"project": {"name": "admin", "domain": {"id": "default"}}}
         )
@@ -66,8 +67,9 @@ class Cloud:
         return found
 
     def clean_up(self) -> None:
-        for server in self.call("GET", "compute", "/servers?all_tenants=1").json()["servers"]:
-            self.call("DELETE", "compute", f"/servers/{server['id']}")
+        for project in self._projects:
+            for server in self.call("GET", "compute", "/servers", token=project.token).json()["servers"]:
+                self.call("DELETE", "compute", f"/servers/{server['id']}", token=project.token)
         for kind, path, token in reversed(self._undo):
             self.call("DELETE", kind, path, token=token)
 
@@ -87,7 +89,8 @@ class Cloud:
             "user_domain_id": "default",
         }
         token, _ = self._sign_in(auth, {"project": {"id": project["id"]}})
-        return Project(project["id"], user["id"], password, token)
+        self._projects.append(Project(project["id"], user["id"], password, token))
+        return self._projects[-1]
 
     def gpu_flavor(self, alias: str, count: int) -> str:
         body = {
