@@ -104,6 +104,12 @@ def _intervals(here: ProjectPlace, first: date) -> QuerySet[UsageInterval]:
     return open_or_later.select_related("flavor", "workspace", "site").order_by(F("started_at").desc(), "-pk")
 
 
+USAGE_COLUMNS = (
+    *("workspace", "consumer", "site", "flavor", "meter", "quantity", "started_at", "ended_at", "ended_by"),
+    *("owner", "node", "surplus"),
+)
+
+
 @project_page(Permission.BILLING_VIEW)
 def usage_csv(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     """Every interval of the month, as metered: seconds are whole, times are UTC."""
@@ -111,14 +117,14 @@ def usage_csv(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="usage-{here.project.slug}-{first:%Y-%m}.csv"'
     writer = csv.writer(response)
-    writer.writerow(
-        ["workspace", "consumer", "site", "flavor", "meter", "quantity", "started_at", "ended_at", "ended_by"]
-    )
+    writer.writerow(USAGE_COLUMNS)
     for row in _intervals(here, first).iterator(chunk_size=2000):
         ended = row.ended_at.isoformat() if row.ended_at else ""
         flavor = row.flavor.slug if row.flavor else ""
         cells = [row.workspace.name, row.consumer_name, row.site.slug, flavor, row.meter, row.quantity]
-        writer.writerow([*map(safe, cells), row.started_at.isoformat(), ended, row.ended_by])
+        more = [row.owner, row.node, "surplus" if row.surplus else ""]
+        times = [row.started_at.isoformat(), ended, row.ended_by]
+        writer.writerow([*map(safe, cells), *times, *map(safe, more)])
     return response
 
 

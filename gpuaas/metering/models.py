@@ -87,6 +87,30 @@ class SiteMeter(models.Model):
         return f"meter of {self.site}"
 
 
+class MeterGap(models.Model):
+    """A stretch of which the site keeps no history and the meter saw nothing: it ended with a list.
+
+    What ran before or after it is counted, and what still exists as an object is too; what began and was deleted inside
+    cannot be known. What was missing afterwards was closed at its last proof of life.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="meter_gaps")
+    starts_at = models.DateTimeField()  # the last proof of life before it
+    ends_at = models.DateTimeField()  # the list after it
+    closed = models.PositiveIntegerField(default=0)  # intervals that ended inside, at a time that nobody saw
+
+    class Meta:
+        ordering = ["-starts_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["site", "starts_at"], name="meter_gap_once"),
+            models.CheckConstraint(condition=Q(ends_at__gt=F("starts_at")), name="meter_gap_has_length"),
+        ]
+
+    def __str__(self) -> str:
+        return f"gap of {self.site} from {self.starts_at:%Y-%m-%d %H:%M:%S}"
+
+
 class CrossCheck(models.Model):
     """A comparison of the open intervals of a site with a full list of what runs there."""
 
@@ -94,7 +118,7 @@ class CrossCheck(models.Model):
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="cross_checks")
     checked_at = models.DateTimeField()
     compared = models.PositiveIntegerField()
-    # consumers that run and are not counted, are counted and do not run, or differ: uid, name, workspace, what
+    # consumers that are not counted, are counted and do not run, or differ: uid, name, workspace, what, repaired
     findings = models.JSONField(default=list)
 
     class Meta:

@@ -1,8 +1,9 @@
 """Reading usage: intervals, sums of unit-seconds, and how each site's meter is doing."""
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
-from gpuaas.core.conditions import Condition, Status
-from gpuaas.metering.models import Meter, SiteMeter, UsageInterval
+from gpuaas.metering.models import CrossCheck, Meter, MeterGap, SiteMeter, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import LIVE
 from tenants.actors import Actor
@@ -22,12 +22,14 @@ from tenants.roles import Permission
 from tenants.selectors import platform_require, project_require, projects_for
 
 SQL = Path(__file__).parent / "sql"
-PROOF_LATE = timedelta(seconds=150)
 
 
 @dataclass(frozen=True)
 class UsageFilters:
-    """All of them hold together; `starts_at`/`ends_at` keep intervals that touch [starts_at, ends_at)."""
+    """All of them hold together; `starts_at`/`ends_at` keep intervals that touch [starts_at, ends_at).
+
+    consumer, owner ("Job/train") and node are whole names. surplus=True: only what the warden found to be too much.
+    """
 
     project: Project | None = None
     workspace: Workspace | None = None
@@ -35,17 +37,25 @@ class UsageFilters:
     starts_at: datetime | None = None
     ends_at: datetime | None = None
     open_only: bool = False
+    consumer: str = ""
+    owner: str = ""
+    node: str = ""
+    surplus: bool | None = None
 
 
 @dataclass(frozen=True)
 class UsageSum:
-    """Unit-seconds of a project in one meter and flavor; flavor None = a GPU type that is not sold, or no GPU."""
+    """Unit-seconds of a project in one meter and flavor; flavor None = a GPU type that is not sold, or no GPU.
+
+    surplus_unit_seconds: the part of them that was held beyond what was bought, until the warden removed it.
+    """
 
     project_id: uuid.UUID
     project: str
     meter: Meter
     flavor: str | None
     unit_seconds: int
+    surplus_unit_seconds: int = 0
 
 
 def intervals_for(*, actor: Actor, filters: UsageFilters | None = None) -> QuerySet[UsageInterval]:
@@ -65,7 +75,10 @@ def intervals_for(*, actor: Actor, filters: UsageFilters | None = None) -> Query
         rows = rows.filter(Q(ended_at__isnull=True) | Q(ended_at__gt=wanted.starts_at))
     if wanted.open_only:
         rows = rows.filter(ended_at__isnull=True)
-    return rows
+    if wanted.surplus is not None:
+        rows = rows.filter(surplus=wanted.surplus)
+    names = {"consumer_name": wanted.consumer, "owner": wanted.owner, "node": wanted.node}
+    return rows.filter(**{column: name for column, name in names.items() if name})
 
 
 def intervals_open(*, site_id: uuid.UUID) -> QuerySet[UsageInterval]:
@@ -97,8 +110,8 @@ def usage_by_project(
     with connection.cursor() as cursor:
         cursor.execute(_sql("usage_by_project.sql"), parameters)
         return [
-            UsageSum(pk, slug, Meter(meter), flavor, int(seconds))
-            for pk, slug, meter, flavor, seconds in cursor.fetchall()
+            UsageSum(pk, slug, Meter(meter), flavor, int(seconds), int(surplus))
+            for pk, slug, meter, flavor, seconds, surplus in cursor.fetchall()
         ]
 
 
@@ -117,36 +130,24 @@ def meters_for(*, actor: Actor) -> QuerySet[SiteMeter]:
     return SiteMeter.objects.select_related("site").order_by("site__slug")
 
 
-def meter_condition(*, site_id: uuid.UUID, now: datetime | None = None) -> Condition:
-    """`Metered`: is usage at this site being counted now? Usage itself is not lost while it is not; it is read later."""
-    moment = now or clock.now()
-    meter = SiteMeter.objects.filter(site_id=site_id).first()
-    if meter is None or meter.last_proof_at is None:
-        return Condition(
-            type="Metered",
-            status=Status.UNKNOWN,
-            reason="NeverHeard",
-            message="The meter has not yet heard from this site.",
-            since=moment,
-            remedy="Start the meter process (manage.py meter).",
-        )
-    late = moment - meter.last_proof_at > PROOF_LATE
-    if late:
-        return Condition(
-            type="Metered",
-            status=Status.FALSE,
-            reason="ProofIsLate",
-            message=f"The meter last heard from this site at {meter.last_proof_at:%Y-%m-%d %H:%M:%S} UTC.",
-            since=meter.last_proof_at + PROOF_LATE,
-            remedy="Check that the meter process runs and that the site answers; usage since then is read when both do.",
-        )
-    return Condition(
-        type="Metered",
-        status=Status.TRUE,
-        reason="Watching",
-        message=f"Usage is counted; last proof at {meter.last_proof_at:%Y-%m-%d %H:%M:%S} UTC.",
-        since=meter.last_proof_at,
-    )
+def cross_checks_of(*, actor: Actor, site: Site) -> QuerySet[CrossCheck]:
+    """What the daily comparisons found, newest first; for operators and auditors."""
+    platform_require(actor=actor)
+    return CrossCheck.objects.filter(site=site)
+
+
+def gaps_of(*, actor: Actor, site: Site) -> QuerySet[MeterGap]:
+    """Stretches of which the site keeps no history, newest first; for operators and auditors."""
+    platform_require(actor=actor)
+    return MeterGap.objects.filter(site=site)
+
+
+def gaps_between(
+    *, site_ids: Iterable[uuid.UUID], starts_at: datetime, ends_at: datetime
+) -> QuerySet[MeterGap]:
+    """Gaps that touch [starts_at, ends_at): usage there is estimated. For whoever makes a bill of it."""
+    rows = MeterGap.objects.filter(site__in=list(site_ids), starts_at__lt=ends_at, ends_at__gt=starts_at)
+    return rows.select_related("site").order_by("starts_at")
 
 
 @cache

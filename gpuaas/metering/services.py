@@ -17,7 +17,7 @@ from gpuaas.core.clock import whole_second
 from gpuaas.core.errors import Conflict
 from gpuaas.core.ids import uuid7
 from gpuaas.metering.facts import Fact, facts_merge, segments
-from gpuaas.metering.models import EndedBy, Meter, SiteMeter, UsageInterval
+from gpuaas.metering.models import EndedBy, Meter, MeterGap, SiteMeter, UsageInterval
 from gpuaas.metering.owners import Owner, Owners, owners_find
 from gpuaas.providers.base import UsageEvent, UsageKind
 from gpuaas.workspaces.services import Surplus
@@ -33,9 +33,13 @@ class LeaseLost(Conflict):
 
 @dataclass(frozen=True)
 class UsageApplied:
-    """Whose consumers the events were about, by name at the site; also of those that only wait."""
+    """Whose consumers the events were about, by name at the site; also of those that only wait.
+
+    closed: how many intervals a list ended at their last proof of life.
+    """
 
     owners: dict[str, Owner] = field(default_factory=dict)
+    closed: int = 0
 
 
 @cache
@@ -52,11 +56,11 @@ def usage_apply(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> UsageApp
     if not events:
         return UsageApplied()
     with transaction.atomic():
-        owners = owners_find(site_id=site_id, events=events)
+        owners, closed = owners_find(site_id=site_id, events=events), 0
         for segment in segments(events):
             _facts_write(site_id, facts_merge(segment), owners)
-            _barrier_apply(site_id, segment)
-    return UsageApplied(owners.by_name)
+            closed += _barrier_apply(site_id, segment)
+    return UsageApplied(owners.by_name, closed)
 
 
 def held_sync(*, now: datetime | None = None) -> int:
@@ -106,9 +110,28 @@ def meter_flush(
     if cursors:
         changes["cursor"] = cursors[-1]
     with transaction.atomic():
-        if SiteMeter.objects.filter(site_id=site_id, holder=holder).update(**changes) != 1:
+        before = SiteMeter.objects.select_for_update().filter(site_id=site_id, holder=holder).first()
+        if before is None:
             raise LeaseLost("another process meters this site now")
-        return usage_apply(site_id=site_id, events=events)
+        SiteMeter.objects.filter(pk=before.pk).update(**changes)
+        applied = usage_apply(site_id=site_id, events=events)
+        if any(event.kind is UsageKind.RELISTED for event in events):
+            _gaps_write(site_id, before.last_proof_at, barriers, applied.closed)
+        return applied
+
+
+def _gaps_write(
+    site_id: uuid.UUID, proof: datetime | None, barriers: Sequence[UsageEvent], closed: int
+) -> None:
+    """A list follows a stretch without history: from the proof before it, if there ever was one."""
+    gaps = []
+    for event in barriers:
+        if event.kind is UsageKind.RELISTED and proof is not None:
+            first, last = whole_second(proof), whole_second(event.at)
+            if first < last:
+                gaps.append(MeterGap(site_id=site_id, starts_at=first, ends_at=last, closed=closed))
+        proof = event.at
+    MeterGap.objects.bulk_create(gaps, ignore_conflicts=True)
 
 
 def _facts_write(site_id: uuid.UUID, facts: Sequence[Fact], owners: Owners) -> None:
@@ -143,14 +166,16 @@ def _columns(rows: Sequence[tuple[Fact, Owner]], owners: Owners) -> dict[str, li
     }
 
 
-def _barrier_apply(site_id: uuid.UUID, segment: Sequence[UsageEvent]) -> None:
-    last = segment[-1]
+def _barrier_apply(site_id: uuid.UUID, segment: Sequence[UsageEvent]) -> int:
+    """How many intervals it closed."""
+    last, closed = segment[-1], 0
     opened = UsageInterval.objects.filter(site_id=site_id, meter=Meter.GPU_ALLOCATED, ended_at__isnull=True)
     if last.kind is UsageKind.RELISTED:
         listed = {event.consumer.uid for event in segment if event.consumer and event.kind is UsageKind.SEEN}
-        opened.exclude(consumer_uid__in=listed).update(
+        closed = opened.exclude(consumer_uid__in=listed).update(
             ended_at=F("last_seen_at"), ended_by=EndedBy.PROOF_OF_LIFE
         )
     if last.kind in {UsageKind.BOOKMARK, UsageKind.RELISTED}:
         at = whole_second(last.at)
         opened.filter(last_seen_at__lt=at).update(last_seen_at=at)
+    return closed

@@ -1,10 +1,31 @@
 """Background work by name; rules live in services."""
 
+import uuid
+
 from celery import shared_task
 
-from gpuaas.metering import services
+from gpuaas.catalog.models import Site
+from gpuaas.core import clock
+from gpuaas.core.queue import poke
+from gpuaas.metering import crosscheck, services
 
 
 @shared_task(name="metering.held_sync")
 def held_sync() -> None:
     services.held_sync()
+
+
+@shared_task(name="metering.cross_checks_due")
+def cross_checks_due() -> int:
+    """One task for each site that was not compared for a day; one that did not answer is due again at the next round."""
+    due = crosscheck.sites_due(now=clock.now())
+    for site_id in due:
+        poke("metering.cross_check", str(site_id))
+    return len(due)
+
+
+@shared_task(name="metering.cross_check")
+def cross_check(site_id: str) -> int:
+    """How many differences were found."""
+    site = Site.objects.filter(pk=uuid.UUID(site_id)).first()
+    return len(crosscheck.site_cross_check(site=site).findings) if site is not None else 0

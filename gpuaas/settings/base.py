@@ -183,6 +183,11 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "catalog-rounds": {"task": "catalog.rounds_due", "schedule": 5.0, "options": {"expires": 5}},
     "catalog-node-checks": {"task": "catalog.node_checks", "schedule": 2.0, "options": {"expires": 2}},
     "metering-held": {"task": "metering.held_sync", "schedule": 10.0, "options": {"expires": 10}},
+    "metering-cross-checks": {
+        "task": "metering.cross_checks_due",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
     "quotas-check": {"task": "quotas.counters_check", "schedule": 86_400.0},
 }
 

@@ -1,5 +1,7 @@
 """Holdings become intervals of the held meters: once, and again without change."""
 
+from datetime import timedelta
+
 import pytest
 
 from gpuaas.catalog.models import Flavor, GpuPool
@@ -67,3 +69,21 @@ def test_a_site_that_counts_by_another_name_meanwhile_is_not_metered_twice(
     held_sync(now=END)
     made = UsageInterval.objects.get()
     assert (made.resource_name, made.ended_at) == ("nvidia.com/gpu", END)
+
+
+def test_a_workspace_that_sleeps_holds_nothing_in_between(workspace: Workspace, h100: Flavor) -> None:
+    """Its holdings end with its last pod and begin anew when it is woken; storage stays one interval."""
+    first = hold(workspace, h100, "gpu_held", 8)
+    hold(workspace, None, "storage_held", 500)
+    held_sync(now=START)
+    Holding.objects.filter(pk=first.pk).update(ended_at=END)
+    assert held_sync(now=END) == 1
+    woken = END + timedelta(hours=5)
+    Holding.objects.create(workspace=workspace, flavor=h100, meter="gpu_held", quantity=8, started_at=woken)
+    assert [held_sync(now=woken), held_sync(now=woken)] == [1, 0]
+    rows = UsageInterval.objects.order_by("meter", "started_at").values_list("meter", "started_at", "ended_at")
+    assert list(rows) == [
+        ("gpu_held", START, END),
+        ("gpu_held", woken, None),
+        ("storage_held", START, None),
+    ]

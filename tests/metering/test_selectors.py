@@ -7,12 +7,12 @@ import pytest
 from gpuaas.catalog.models import Site
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import NotFound
+from gpuaas.metering.health import meter_condition
 from gpuaas.metering.models import EndedBy, Meter, SiteMeter, UsageInterval
 from gpuaas.metering.selectors import (
     UsageFilters,
     intervals_for,
     intervals_open,
-    meter_condition,
     meters_for,
     sites_metered,
     usage_by_project,
@@ -57,6 +57,25 @@ def test_filters_hold_together(used: Workspace, as_alice: Actor) -> None:
     assert names(UsageFilters(ends_at=START + HOUR)) == ["done"]
     assert names(UsageFilters(starts_at=START + HOUR)) == ["runs"]
     assert [row.consumer_uid for row in intervals_open(site_id=used.site_id)] == ["runs"]
+
+
+def test_usage_is_found_by_consumer_owner_node_and_surplus(used: Workspace, as_alice: Actor) -> None:
+    UsageInterval.objects.filter(consumer_uid="done").update(owner="Job/train", node="h100-1", surplus=True)
+
+    def names(filters: UsageFilters) -> list[str]:
+        return [row.consumer_name for row in intervals_for(actor=as_alice, filters=filters)]
+
+    for filters in (
+        UsageFilters(consumer="done"),
+        UsageFilters(owner="Job/train"),
+        UsageFilters(node="h100-1"),
+        UsageFilters(surplus=True),
+    ):
+        assert names(filters) == ["done"]
+    assert names(UsageFilters(surplus=False)) == ["runs"]
+    assert names(UsageFilters(owner="Job/train", node="elsewhere")) == []
+    (row,) = usage_by_project(actor=as_alice, starts_at=START, ends_at=START + 2 * HOUR, now=START + 2 * HOUR)
+    assert (row.unit_seconds, row.surplus_unit_seconds) == (3 * 3600, 2 * 3600)
 
 
 def test_sums_are_cut_to_the_window_and_to_now(used: Workspace, as_alice: Actor) -> None:

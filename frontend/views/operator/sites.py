@@ -18,7 +18,7 @@ from gpuaas.catalog.services import site_create, site_update
 from gpuaas.core.conditions import conditions_read
 from gpuaas.core.errors import Invalid
 from gpuaas.core.queue import poke
-from gpuaas.metering.selectors import meter_condition
+from gpuaas.metering.health import meter_conditions
 from gpuaas.workspaces.selectors import workspaces_for
 from gpuaas.workspaces.states import LIVE
 
@@ -77,7 +77,7 @@ def _draw(
 ) -> HttpResponse:
     pools = pools_shown(actor=here.actor, site=row)
     nodes = list(row.nodes.select_related("pool__gpu_type").order_by("name", "pool")[: MOST_NODES + 1])
-    found = [*conditions_read(row.conditions), meter_condition(site_id=row.pk)]
+    found = [*conditions_read(row.conditions), *meter_conditions(site_id=row.pk)]
     context = {
         "place": here,
         "site": row,

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from gpuaas.api.fields import Input, Instant, Output, PageQuery
+from gpuaas.api.fields import Input, Instant, Output, PageQuery, Text
 from gpuaas.api.schema import operation, page_of
 from gpuaas.api.views import ProjectView
 from gpuaas.core.errors import NotFound
@@ -19,6 +19,7 @@ from tenants.models import Project
 from tenants.roles import Permission
 
 TAG = "usage"
+SWITCH = {"true": True, "false": False}
 
 
 class UsageQuery(PageQuery):
@@ -28,6 +29,14 @@ class UsageQuery(PageQuery):
     ends_at = Instant(required=False, help_text="Only intervals that start before this.")
     open_only = serializers.ChoiceField(
         choices=["true", "false"], required=False, help_text="Only what is held at this moment."
+    )
+    consumer = Text(max_length=253, required=False, help_text="Name of a pod or machine.")
+    owner = Text(max_length=320, required=False, help_text="What made it: `Job/train`, `Deployment/serve`.")
+    node = Text(max_length=253, required=False)
+    surplus = serializers.ChoiceField(
+        choices=["true", "false"],
+        required=False,
+        help_text="Held beyond what was bought, until it was removed.",
     )
 
 
@@ -47,18 +56,27 @@ class UsageIntervalOutput(Output):
     consumer_uid = serializers.CharField()
     consumer_name = serializers.CharField()
     node = serializers.CharField(allow_blank=True)
+    owner = serializers.CharField(
+        allow_blank=True, help_text="What made it; blank where nothing but a person did."
+    )
     meter = serializers.ChoiceField(choices=Meter.choices)
     resource_name = serializers.CharField()
     quantity = serializers.IntegerField(help_text="Devices, cores or GiB.")
     started_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True, help_text="null while it is held.")
     ended_by = serializers.ChoiceField(choices=[*EndedBy.choices, ("", "still open")])
+    surplus = serializers.BooleanField(
+        help_text="Held beyond what was bought, until it was removed: counted and priced like the rest."
+    )
 
 
 class UsageSumOutput(Output):
     meter = serializers.ChoiceField(choices=Meter.choices)
     flavor = serializers.CharField(allow_null=True)
     unit_seconds = serializers.IntegerField()
+    surplus_unit_seconds = serializers.IntegerField(
+        help_text="The part that was held beyond what was bought."
+    )
 
 
 class UsageTotalsOutput(Output):
@@ -83,6 +101,8 @@ class UsageView(ProjectView):
             starts_at=self.params.get("starts_at"),
             ends_at=self.params.get("ends_at"),
             open_only=self.params.get("open_only") == "true",
+            surplus=SWITCH.get(self.params.get("surplus", "")),
+            **{name: self.params[name] for name in ("consumer", "owner", "node") if name in self.params},
         )
         return self.page(intervals_for(actor=self.actor, filters=filters), UsageIntervalOutput, key="-pk")
 

@@ -1,0 +1,158 @@
+"""The daily cross-check: a full list of what a site has against what is written, and what was found is set right.
+
+It repairs by telling `usage_apply` what the list says, as the meter does; there is no second way to write usage.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+
+import structlog
+from django.db.models import Q
+
+from gpuaas.catalog.models import Site
+from gpuaas.core import clock
+from gpuaas.core.errors import Permanent
+from gpuaas.core.events import OPERATORS_GROUP, publish
+from gpuaas.metering.facts import Fact, facts_merge
+from gpuaas.metering.models import CrossCheck, EndedBy, Meter, UsageInterval
+from gpuaas.metering.owners import owners_find
+from gpuaas.metering.selectors import sites_metered
+from gpuaas.metering.services import usage_apply
+from gpuaas.providers.base import ObservedConsumer, UsageCapability, UsageEvent, UsageKind
+from gpuaas.workspaces.site import driver_of, outside_transaction
+
+log = structlog.get_logger(__name__)
+
+# after the list the watch is followed for so long: by then the meter has written what the list says,
+# and what changes meanwhile is not judged
+SETTLE_SECONDS = 5
+EVERY = timedelta(hours=23)
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """what: `uncounted`, `ended` (counted on), `gone` (counted on) or `differs`; the last is for a person to look at."""
+
+    uid: str
+    name: str
+    workspace: str
+    resource: str
+    what: str
+    detail: str = ""
+
+    @property
+    def repaired(self) -> bool:
+        return self.what != "differs"
+
+
+def sites_due(*, now: datetime) -> list[uuid.UUID]:
+    """Sites that are metered and were not compared in the last 23 hours."""
+    recent = CrossCheck.objects.filter(checked_at__gt=now - EVERY).values("site")
+    return list(sites_metered().exclude(pk__in=recent).values_list("pk", flat=True))
+
+
+def site_cross_check(*, site: Site) -> CrossCheck:
+    """Raises Unavailable or Unauthorized where the site cannot be asked; then nothing is recorded."""
+    outside_transaction()
+    driver = driver_of(site)
+    if not isinstance(driver, UsageCapability):
+        raise Permanent(f"the driver {driver.name} does not tell usage")
+    listed, unsettled = _listed(driver)
+    facts = _facts(site.pk, list(listed.values()))
+    rows = _rows(site.pk, list(listed))
+    compared = {key for key in facts.keys() | rows.keys() if key[0] not in unsettled}
+    findings = [found for key in sorted(compared) if (found := _compare(facts.get(key), rows.get(key)))]
+    repairs = [listed[each.uid] for each in findings if each.repaired and each.uid in listed]
+    gone = [_gone(rows[each.uid, each.resource]) for each in findings if each.what == "gone"]
+    usage_apply(site_id=site.pk, events=[*repairs, *gone])
+    made = CrossCheck.objects.create(
+        site=site,
+        checked_at=clock.now(),
+        compared=len(compared),
+        findings=[{**asdict(each), "repaired": each.repaired} for each in findings],
+    )
+    if findings:
+        log.warning("cross_check_found", site=site.slug, found=len(findings), compared=len(compared))
+    publish(kind="meter", id=site.pk, version=int(made.checked_at.timestamp()), groups=(OPERATORS_GROUP,))
+    return made
+
+
+def _listed(driver: UsageCapability) -> tuple[dict[str, UsageEvent], set[str]]:
+    """What the list says of each consumer, and whom the watch has told of since."""
+    listed: dict[str, UsageEvent] = {}
+    unsettled: set[str] = set()
+    over = False
+    for event in driver.watch_usage("", seconds=SETTLE_SECONDS):
+        if (
+            event.kind is UsageKind.RELIST
+        ):  # also a second one, where the watch could not go on from the first
+            listed, unsettled, over = {}, set(), False
+        elif event.kind is UsageKind.RELISTED:
+            over = True
+        elif event.consumer is not None and over:
+            unsettled.add(event.consumer.uid)
+        elif event.consumer is not None:
+            listed[event.consumer.uid] = event
+    return listed, unsettled
+
+
+def _facts(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[Key, Fact]:
+    owners = owners_find(site_id=site_id, events=events).by_name
+    owned = ((fact, owners.get(fact.workspace_name)) for fact in facts_merge(events))
+    counted = (fact.since(owner.since) for fact, owner in owned if owner is not None)
+    return {(fact.uid, fact.resource): fact for fact in counted if fact is not None}
+
+
+def _rows(site_id: uuid.UUID, uids: Sequence[str]) -> dict[Key, UsageInterval]:
+    """What is open, and all that is written of what was listed."""
+    rows = UsageInterval.objects.filter(
+        Q(ended_at__isnull=True) | Q(consumer_uid__in=uids), site_id=site_id, meter=Meter.GPU_ALLOCATED
+    )
+    return {(row.consumer_uid, row.resource_name): row for row in rows.select_related("workspace").order_by()}
+
+
+def _compare(fact: Fact | None, row: UsageInterval | None) -> Finding | None:
+    if row is None:
+        return _finding(fact, "uncounted") if fact is not None else None
+    workspace = row.workspace.external_name
+    found = Finding(row.consumer_uid, row.consumer_name, workspace, row.resource_name, "")
+    if fact is None:
+        return replace(found, what="gone") if row.ended_at is None else None
+    if row.ended_by != EndedBy.OBSERVED and fact.ended_by == EndedBy.OBSERVED:
+        return replace(found, what="ended", detail=f"{fact.ended_at}")
+    wrong = ", ".join(_differences(fact, row))
+    return replace(found, what="differs", detail=wrong[:500]) if wrong else None
+
+
+def _differences(fact: Fact, row: UsageInterval) -> Iterator[str]:
+    if row.quantity != fact.quantity:
+        yield f"{row.quantity} counted, {fact.quantity} held"
+    if row.started_at != fact.started_at:
+        yield f"counted from {row.started_at}, held from {fact.started_at}"
+    if row.ended_at is not None and row.ended_at != fact.ended_at:
+        yield f"counted until {row.ended_at}, held until {fact.ended_at or 'now'}"
+
+
+def _finding(fact: Fact, what: str) -> Finding:
+    return Finding(fact.uid, fact.name, fact.workspace_name, fact.resource, what)
+
+
+def _gone(row: UsageInterval) -> UsageEvent:
+    """As a watch would have told it, at the last moment at which it is known to have lived."""
+    gpus: Mapping[str, int] = {row.resource_name: row.quantity}
+    last = ObservedConsumer(
+        uid=row.consumer_uid,
+        name=row.consumer_name,
+        phase="Gone",
+        node=row.node,
+        gpus=gpus,
+        created_at=row.started_at,
+        started_at=row.started_at,
+        ended_at=None,
+        owner=row.owner,
+    )
+    return UsageEvent(UsageKind.GONE, row.last_seen_at, "", row.workspace.external_name, last)
