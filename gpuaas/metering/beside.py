@@ -1,7 +1,9 @@
 """What else watches a site for as long as this process has its lease, each in a thread of its own."""
 
 import threading
+import time
 from collections.abc import Callable
+from copy import copy
 from types import TracebackType
 from typing import Self
 
@@ -11,7 +13,7 @@ from gpuaas.providers.base import DriftCapability, Driver, UsageEvent, WardenCap
 from gpuaas.workspaces.watch import ChangesWatcher
 
 Run = Callable[[threading.Event], None]
-JOIN_SECONDS = 5.0
+JOIN_SECONDS = 3.0
 
 
 class Beside:
@@ -24,9 +26,8 @@ class Beside:
         self._warden = Warden(site, driver, driver) if isinstance(driver, WardenCapability) else None
         self._runs: dict[str, Run] = {"warden": self._warden.run} if self._warden is not None else {}
         if isinstance(driver, DriftCapability):
-            self._runs["changes"] = lambda stop: ChangesWatcher(
-                site, stop=stop, open_driver=open_driver
-            ).run()
+            own = copy(site)  # it reads the row anew in its own thread
+            self._runs["changes"] = lambda stop: ChangesWatcher(own, stop=stop, open_driver=open_driver).run()
         self._name = site.slug
 
     def note(self, event: UsageEvent) -> None:
@@ -45,6 +46,8 @@ class Beside:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """One that still waits for the site is left to its daemon thread: whatever it does may be done twice."""
         self._stop.set()
+        end = time.monotonic() + JOIN_SECONDS
         for thread in self._threads:
-            thread.join(timeout=JOIN_SECONDS)
+            thread.join(timeout=max(end - time.monotonic(), 0.0))

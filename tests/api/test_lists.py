@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
 from gpuaas.core import clock
-from gpuaas.metering.models import Meter, UsageInterval
+from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageInterval
 from gpuaas.providers.base import ForeignWorkspace
 from gpuaas.workspaces.models import AccessGrant, Adoption, AdoptionScan, Drift, Robot, Workspace
 from gpuaas.workspaces.services import member_set, workspace_request
@@ -84,6 +84,7 @@ class World:
         self._access(first, n)
         self._adoption(n)
         Drift.objects.create(workspace=first, found_at=clock.now(), digest=f"{n}", state="repaired")
+        self._meter(n)
         now = clock.whole_second(clock.now())
         UsageInterval.objects.create(
             site=self.site,
@@ -112,6 +113,11 @@ class World:
             issued_at=now,
             expires_at=now + timedelta(hours=1),
         )
+
+    def _meter(self, n: int) -> None:
+        now = clock.whole_second(clock.now()) - timedelta(hours=n)
+        MeterGap.objects.create(site=self.site, starts_at=now, ends_at=now + timedelta(seconds=9))
+        CrossCheck.objects.create(site=self.site, checked_at=now, compared=n)
 
     def _adoption(self, n: int) -> None:
         now = clock.now()
@@ -193,6 +199,7 @@ UNPAGED = {
     "platform-adoption-scan",
     "platform-node-check",
     "platform-site-checks",
+    "platform-site-meter",
 }
 PAGED = sorted(set(lists()) - UNPAGED)
 

@@ -81,7 +81,9 @@ def test_a_workspace_that_sleeps_holds_nothing_in_between(workspace: Workspace, 
     woken = END + timedelta(hours=5)
     Holding.objects.create(workspace=workspace, flavor=h100, meter="gpu_held", quantity=8, started_at=woken)
     assert [held_sync(now=woken), held_sync(now=woken)] == [1, 0]
-    rows = UsageInterval.objects.order_by("meter", "started_at").values_list("meter", "started_at", "ended_at")
+    rows = UsageInterval.objects.order_by("meter", "started_at").values_list(
+        "meter", "started_at", "ended_at"
+    )
     assert list(rows) == [
         ("gpu_held", START, END),
         ("gpu_held", woken, None),
