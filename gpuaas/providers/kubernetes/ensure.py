@@ -3,10 +3,10 @@
 The order is the point: what limits tenants stands, confirmed, before anybody may enter.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gpuaas.core.errors import NotFound, Permanent, Unauthorized
+from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec
 from gpuaas.providers.kubernetes import guards, kept, manifests, names, namespaces
 from gpuaas.providers.kubernetes.client import Api, Object
@@ -24,6 +24,9 @@ STEPS = (
     StepSpec("access", "Let the members in"),
 )
 DONE = StepOutcome(done=True)
+install_guards = guards.install
+site_objects = guards.site_objects
+device_classes = guards.device_classes
 
 
 @dataclass(frozen=True)
@@ -71,18 +74,15 @@ class Ensure:
 
     def _guards(self) -> StepOutcome:
         """Writes them where they are not as they should be, and believes them only when they act."""
-        install_guards(self.api)
-        return self._guards_act()
-
-    def _guards_act(self) -> StepOutcome:
-        pods = self._path("pods")
-        try:
-            self.api.create(pods, guards.forbidden_pod(self.spec.external_name), dryRun="All")
-        except (Permanent, Unauthorized) as refused:
-            if guards.PODS in refused.message:
-                return DONE
-            raise
-        return StepOutcome(done=False, detail="the site does not act on its admission policies yet")
+        if not guards.covers(self.api, self.spec.external_name):
+            guards.install(self.api)
+        acting = guards.probe(self.api, self.spec.external_name)
+        if acting is guards.Acting.NOTHING:
+            guards.forget(self.api)  # next time it is looked whether they are still there
+        done = acting is guards.Acting.ALL or (
+            acting is guards.Acting.REFUSALS and not guards.can_add(self.api)
+        )
+        return StepOutcome(done=done, detail="" if done else acting)
 
     def _confirm(self) -> StepOutcome:
         """Until the controller has filled status.hard the quota admits everything."""
@@ -108,39 +108,6 @@ class Ensure:
             put(self.api, wanted.collection, body)
         for name in wanted.surplus(self.api.items(wanted.collection)):
             self.api.delete(f"{wanted.collection}/{name}")
-
-
-def install_guards(api: Api) -> None:
-    """Idempotent; applying what stands already writes nothing at the site."""
-    for collection, body in site_objects(api):
-        put(api, collection, body)
-
-
-def site_objects(api: Api) -> Iterator[tuple[str, Object]]:
-    """What we keep for the whole site, with the collection of each."""
-    for role in guards.cluster_roles():
-        yield guards.CLUSTER_ROLES, role
-    for policy in guards.policies(whoami(api)):
-        yield guards.POLICIES, policy
-        yield guards.BINDINGS, guards.binding(policy)
-
-
-def whoami(api: Api) -> str:
-    review = api.create(
-        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
-        {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
-    )
-    return str(review["status"]["userInfo"]["username"])
-
-
-def device_classes(api: Api) -> dict[str, str]:
-    """Resource name → device class, for all classes of the site; empty where it has no DRA."""
-    return {
-        names.resource_of(item["metadata"]["name"], item["spec"].get("extendedResourceName")): item[
-            "metadata"
-        ]["name"]
-        for item in api.items_if_known("/apis/resource.k8s.io/v1/deviceclasses")
-    }
 
 
 def quota_confirmed(found: Object, wanted: Mapping[str, str]) -> StepOutcome:

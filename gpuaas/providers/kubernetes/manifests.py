@@ -5,12 +5,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpuaas.core.errors import Permanent
-from gpuaas.providers.base import GpuAmount, Member, WorkspaceSpec
+from gpuaas.providers.base import GpuAmount, Member, Placement, WorkspaceSpec
 from gpuaas.providers.kubernetes import names
 from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubernetes.guards.security import SAFE_SYSCTLS
 
 # what one container gets that asks for nothing; without it the quota would refuse the pod
-DEFAULT_REQUEST = {"cpu": "100m", "memory": "256Mi"}
+DEFAULT_REQUEST = {"cpu": "100m", "memory": "256Mi", "ephemeral-storage": "0"}
+# what one container may write to its node's disk that names no limit, and at most
+DISK_LIMIT, DISK_MAX = "100Gi", "500Gi"
 # so that one tenant cannot fill the site's store
 COUNTS = {
     "pods": "250",
@@ -22,27 +25,42 @@ COUNTS = {
     "count/configmaps": "200",
     "count/jobs.batch": "500",
     "count/deployments.apps": "200",
+    "count/statefulsets.apps": "100",
+    "count/replicasets.apps": "2500",
+    "count/cronjobs.batch": "100",
+    "count/serviceaccounts": "500",
+    "count/leases.coordination.k8s.io": "100",
+    "count/horizontalpodautoscalers.autoscaling": "100",
+    "count/poddisruptionbudgets.policy": "100",
+    # ended pods too
+    "count/pods": "2000",
+    "requests.ephemeral-storage": "2Ti",
 }
-# plugins of the API server add these themselves; a whitelist that forgets them refuses every pod
-PLUGIN_TOLERATIONS: tuple[Object, ...] = (
-    {
-        "key": "node.kubernetes.io/not-ready",
-        "operator": "Exists",
-        "effect": "NoExecute",
-        "tolerationSeconds": 300,
-    },
-    {
-        "key": "node.kubernetes.io/unreachable",
-        "operator": "Exists",
-        "effect": "NoExecute",
-        "tolerationSeconds": 300,
-    },
-    {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"},
-)
+DRA_COUNTS = {
+    "count/resourceclaims.resource.k8s.io": "500",
+    "count/resourceclaimtemplates.resource.k8s.io": "200",
+}
+HUGEPAGES = ("1Gi", "2Mi")
+# keys of the quota that are 0 while a workspace sleeps, beside its GPUs
+ASLEEP = ("requests.cpu", "requests.memory", "pods")
+# topology keys in whose domains pods are put together, as far as there is room
+NEAR: Mapping[Placement, tuple[str, ...]] = {
+    Placement.ANYWHERE: (),
+    Placement.NODE: ("kubernetes.io/hostname",),
+    Placement.RACK: names.RACK_LABELS,
+    Placement.NVLINK_DOMAIN: names.NVLINK_LABELS,
+}
+POD_SECURITY = "pod-security.kubernetes.io"
 
 
 def namespace(spec: WorkspaceSpec) -> Object:
-    """Pinned to its node pool and under Pod Security from its first moment on."""
+    """Pinned to its node pool and under Pod Security from its first moment on.
+
+    Pod Security knows no list of sysctls: where more than the safe ones were bought its level is lifted, and the
+    guards, which say all of `baseline` again, let just these through.
+    """
+    level = "privileged" if further_sysctls(spec) else "baseline"
+    adopted = {} if names.is_workspace_namespace(spec.external_name) else {names.ADOPTED: "true"}
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -50,42 +68,62 @@ def namespace(spec: WorkspaceSpec) -> Object:
             "name": spec.external_name,
             "labels": {
                 **_labels(spec),
+                **adopted,
                 names.PROJECT: spec.project_slug,
                 names.ORGANIZATION: spec.organization_slug,
-                "pod-security.kubernetes.io/enforce": "baseline",
-                "pod-security.kubernetes.io/audit": "restricted",
+                f"{POD_SECURITY}/enforce": level,
+                f"{POD_SECURITY}/audit": "restricted",
             },
-            "annotations": scheduling(spec),
+            "annotations": {
+                **scheduling(spec),
+                names.SYSCTLS: ",".join(further_sysctls(spec)),
+                names.SUSPENDED: "true" if spec.suspended else "false",
+            },
         },
     }
+
+
+def further_sysctls(spec: WorkspaceSpec) -> tuple[str, ...]:
+    return tuple(sorted(set(spec.tuning.sysctls) - set(SAFE_SYSCTLS)))
 
 
 def scheduling(spec: WorkspaceSpec) -> dict[str, str]:
     """Annotations that keep pods on the nodes of what was bought: `nvidia.com/gpu` alone does not say which model.
 
-    The admission plugins PodNodeSelector and PodTolerationRestriction act on theirs where they run; the guards
-    check ours everywhere. Raises Permanent where one name would have to mean two pools.
+    The guards add what they say to pods, and check it; where the site serves no mutations, the admission plugins
+    PodNodeSelector and PodTolerationRestriction act on theirs. Raises Permanent where one name would have to mean two
+    pools.
     """
-    pins = _pins(spec.gpus)
+    profile = {names.PROFILE_LABEL: spec.tuning.profile} if spec.tuning.profile else {}
+    pins = {name: {**pin, **profile} for name, pin in _pins(spec.gpus).items()}
+    pairs = sorted({f"{key}={value}" for pin in pins.values() for key, value in pin.items()})
     common = names.shared_selector(pins.values())
     if common is None:
         # each pod would have to name its pool's nodes; where the GPU's name says it already, it need not
-        pins |= {gpu.resource_name: {} for gpu in spec.gpus if gpu.exclusive}
-    # names that were not bought too, so that the refusal is the guards' sentence and not the plugin's
-    tolerated = sorted({names.GPU_TAINT, *pins, *spec.closed})
+        pins |= {gpu.resource_name: profile for gpu in spec.gpus if gpu.exclusive}
     found = {
         names.PINS: ";".join(f"{name}@{names.selector_text(pin)}" for name, pin in sorted(pins.items())),
-        names.PLUGIN_TOLERATIONS: json.dumps([{**_tolerated(names.GPU_TAINT), "effect": "NoSchedule"}]),
-        names.PLUGIN_WHITELIST: json.dumps([*map(_tolerated, tolerated), *PLUGIN_TOLERATIONS]),
+        names.POOLS: ",".join(pairs),
+        names.NEAR: ",".join(NEAR[spec.placement]),
+        names.PLUGIN_TOLERATIONS: json.dumps(
+            [*map(_tolerated, [names.GPU_TAINT]), *map(_pool_tolerated, pairs)]
+        ),
+        # empty: the guards know which may be; the plugin would answer 500 without saying what to do
+        names.PLUGIN_WHITELIST: "",
     }
     if common:
         found[names.PLUGIN_NODE_SELECTOR] = names.selector_text(common)
     return found
 
 
+def _pool_tolerated(pair: str) -> Object:
+    """The taint of one pool, never that of another."""
+    key, _, value = pair.partition("=")
+    return {"key": key, "operator": "Equal", "value": value}
+
+
 def _tolerated(key: str) -> Object:
-    """For every effect: that is what the plugin ExtendedResourceToleration adds for a resource's name."""
-    return {"key": key, "operator": "Exists"}
+    return {"key": key, "operator": "Exists", "effect": "NoSchedule"}
 
 
 def _pins(gpus: Iterable[GpuAmount]) -> dict[str, dict[str, str]]:
@@ -110,20 +148,27 @@ def quota(spec: WorkspaceSpec, device_classes: Mapping[str, str]) -> Object:
     counts = dict.fromkeys([*device_classes, *spec.closed], 0)
     for gpu in spec.gpus:
         counts[gpu.resource_name] = counts.get(gpu.resource_name, 0) + _whole(gpu)
-    hard = {
-        key: str(count)
-        for name, count in sorted(counts.items())
-        for key in names.quota_keys(name, device_classes.get(name, ""))
-    }
+    hard = {key: str(count) for name, count in sorted(counts.items()) for key in _keys(name, device_classes)}
     hard |= {
         "requests.cpu": str(spec.vcpus),
         "requests.memory": f"{spec.memory_gib}Gi",
         "requests.storage": f"{spec.storage_gib}Gi",
+        **{
+            f"requests.hugepages-{size}": f"{spec.tuning.hugepages.get(size, 0)}Gi"
+            for size in sorted({*HUGEPAGES, *spec.tuning.hugepages})
+        },
         **COUNTS,
+        **(DRA_COUNTS if device_classes else {}),
     }
     if spec.suspended:
-        hard["pods"] = "0"
+        hard |= dict.fromkeys(
+            (*ASLEEP, *(key for name in counts for key in _keys(name, device_classes))), "0"
+        )
     return _object(spec, "v1", "ResourceQuota", names.QUOTA, {"spec": {"hard": hard}})
+
+
+def _keys(name: str, device_classes: Mapping[str, str]) -> tuple[str, ...]:
+    return names.quota_keys(name, device_classes.get(name, ""))
 
 
 def _whole(gpu: GpuAmount) -> int:
@@ -134,7 +179,15 @@ def _whole(gpu: GpuAmount) -> int:
 
 
 def limit_range(spec: WorkspaceSpec) -> Object:
-    limits = [{"type": "Container", "defaultRequest": DEFAULT_REQUEST}]
+    """A container that names no limit may use all that was bought, none may name more.
+
+    No smaller default: a limit below the request that a chart sets would refuse its pods.
+    """
+    most = {"ephemeral-storage": DISK_MAX}
+    if spec.vcpus and spec.memory_gib and not spec.suspended:
+        most |= {"cpu": str(spec.vcpus), "memory": f"{spec.memory_gib}Gi"}
+    default = {**most, "ephemeral-storage": DISK_LIMIT}
+    limits = [{"type": "Container", "defaultRequest": DEFAULT_REQUEST, "default": default, "max": most}]
     return _object(spec, "v1", "LimitRange", names.LIMITS, {"spec": {"limits": limits}})
 
 

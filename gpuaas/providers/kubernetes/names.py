@@ -14,6 +14,8 @@ MANAGER = "gpuaas"
 # on service accounts and bindings
 MEMBER = f"{DOMAIN}/member"
 ROLE = f"{DOMAIN}/role"
+# how the service accounts of people and of robots begin: nobody else may make such, or run pods as one
+MEMBER_PREFIXES = ("u-", "r-", "robot-")
 # on nodes, given by the operator: which nodes are one pool
 POOL_LABEL = f"{DOMAIN}/pool"
 # on nodes, by the operator or by what discovers nodes: where a node stands and how it is tuned. Of several keys for one
@@ -27,6 +29,15 @@ CPU_LABELS = (f"{DOMAIN}/cpu-policy",)
 PROFILE_LABEL = f"{DOMAIN}/profile"
 # on namespaces: what was bought and where its nodes are, for the guards: `name@key=value,key=value;name@…`
 PINS = f"{DOMAIN}/pins"
+# labels of all their nodes, `key=value,…`; topology keys in whose domains pods are put together; further sysctls
+POOLS = f"{DOMAIN}/pools"
+NEAR = f"{DOMAIN}/near"
+SYSCTLS = f"{DOMAIN}/sysctls"
+SUSPENDED = f"{DOMAIN}/suspended"
+# on namespaces that were there before us and so have a name of their own
+ADOPTED = f"{DOMAIN}/adopted"
+# on pods that are never made, to see whether the guards act
+PROBE = f"{DOMAIN}/probe"
 PLUGIN_NODE_SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
 PLUGIN_TOLERATIONS = "scheduler.alpha.kubernetes.io/defaultTolerations"
 PLUGIN_WHITELIST = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"

@@ -63,9 +63,9 @@ PROTECTED: dict[str, Change] = {
 def test_the_portals_objects_cannot_be_changed(shared_room: Room, what: str) -> None:
     group, kind, name, change = PROTECTED[what]
     path = f"{shared_room.path(kind, group)}/{name}"
-    with pytest.raises(GpuaasError, match="cannot patch"):
+    with pytest.raises(GpuaasError, match=r"cannot patch|belongs? to the portal"):
         shared_room.tenant.merge(path, change)
-    with pytest.raises(GpuaasError, match="cannot delete"):
+    with pytest.raises(GpuaasError, match=r"cannot delete|belongs? to the portal"):
         shared_room.tenant.delete(path.removesuffix("/status"))
 
 
@@ -74,14 +74,12 @@ CREATED: dict[str, Change] = {
     "role": (RBAC, "roles", "", {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}),
     "quota": ("/api/v1", "resourcequotas", "", {"spec": {"hard": {}}}),
     "network policy": (NETWORK, "networkpolicies", "", {"spec": {"podSelector": {}, "ingress": [{}]}}),
-    "account": ("/api/v1", "serviceaccounts", "", {}),
     "token of ten years": (
         "/api/v1",
         "serviceaccounts",
         "u-alice/token",
         {"spec": {"expirationSeconds": 315360000}},
     ),
-    "claim": ("/apis/resource.k8s.io/v1", "resourceclaims", "", {"spec": {}}),
     "daemon set": ("/apis/apps/v1", "daemonsets", "", {"spec": {}}),
 }
 
@@ -156,7 +154,7 @@ def test_services_reach_no_further_than_the_namespace(shared_room: Room) -> None
     ports = [{"port": 80}]
     for body in ({"type": "NodePort"}, {"type": "LoadBalancer"}, {"externalIPs": ["192.0.2.1"]}):
         service = {"metadata": {"name": "open"}, "spec": {"ports": ports, **body}}
-        with pytest.raises(GpuaasError, match=r"exceeded quota|external IPs"):
+        with pytest.raises(GpuaasError, match=r"no further than the workspace|external IPs"):
             shared_room.tenant.create(shared_room.path("services"), service)
 
 
@@ -207,12 +205,9 @@ def test_gpus_of_two_pools_are_each_taken_from_their_own(lab: LabSite) -> None:
     try:
         # the nodes of the slices have whole A100s of the very name that the H100s have
         with pytest.raises(GpuaasError, match="nodeSelector of its pool"):
-            room.tenant.create(room.path("pods"), pod("any", GPU))
-        with pytest.raises(GpuaasError, match="nodeSelector of its pool"):
             room.tenant.create(room.path("pods"), pod("a100", GPU, nodeSelector=dict(slices.selector)))
-        room.tenant.create(room.path("pods"), pod("h100", GPU, nodeSelector=dict(H100.selector)))
-        limits = {slices.resource_name: "1"}
-        room.tenant.create(room.path("pods"), pod("slice", limits, nodeSelector=dict(slices.selector)))
+        room.tenant.create(room.path("pods"), pod("h100", GPU))
+        room.tenant.create(room.path("pods"), pod("slice", {slices.resource_name: "1"}))
         assert room.run_to("h100", "Running")["spec"]["nodeName"].startswith("h100-")
         assert room.run_to("slice", "Running")["spec"]["nodeName"] == "a100-mig-1"
     finally:
@@ -226,7 +221,7 @@ def test_a_name_of_one_pool_alone_needs_no_selector_beside_others(lab: LabSite) 
     room = make_room(lab, spec)
     try:
         with pytest.raises(GpuaasError, match=r"nvidia.com/gpu@gpuaas.io/pool=h100-sxm-80gb"):
-            room.tenant.create(room.path("pods"), pod("any", GPU))
+            room.tenant.create(room.path("pods"), pod("any", GPU, nodeSelector=mine))
         room.tenant.create(room.path("pods"), pod("slice", {slices.resource_name: "1"}))
         assert room.run_to("slice", "Running")["spec"]["nodeName"] == "a100-mig-1"
     finally:

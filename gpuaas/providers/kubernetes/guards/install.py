@@ -1,0 +1,156 @@
+"""Writing the rules to a site: once for all workspaces, read first, written where something is not as it should be."""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+
+from gpuaas.providers.kubernetes import names
+from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.guards import claims, kinds, mutations, objects, pods, roles
+from gpuaas.providers.kubernetes.guards.site import Site
+from gpuaas.providers.kubernetes.objects import put
+
+# what every portal at the site adds itself to, on each policy so that the loss of one loses nothing
+_PORTALS = f"{names.DOMAIN}/portals"
+_ADOPTED = f"{names.DOMAIN}/adopted"
+_OURS = f"{names.MANAGED_BY}={names.MANAGER}"
+# how long a process believes that what it has seen still stands, in seconds; whoever watches the site calls `install`
+BELIEVED = 15.0
+_seen: dict[str, tuple[float, tuple[str, ...]]] = {}
+
+Found = dict[tuple[str, str], Object]
+
+
+def install(api: Api) -> Site:
+    """Idempotent, and it writes nothing where all stands. Raises Unavailable where another process was faster."""
+    version = _mutating_version(api)
+    found = _found(api, version)
+    site = _site(api, found)
+    for collection, body in _wanted(site, version):
+        present = found.get((collection, body["metadata"]["name"]))
+        if present is None or not _holds(present, body):
+            _write(api, collection, body, present)
+    _seen[api.server] = (time.monotonic(), site.adopted)
+    return site
+
+
+def covers(api: Api, namespace: str) -> bool:
+    """Whether this process has seen not long ago that all rules stand, and that they name this namespace."""
+    at, adopted = _seen.get(api.server, (float("-inf"), ()))
+    fresh = time.monotonic() - at < BELIEVED
+    return fresh and (names.is_workspace_namespace(namespace) or namespace in adopted)
+
+
+def forget(api: Api) -> None:
+    _seen.pop(api.server, None)
+
+
+def can_add(api: Api) -> bool:
+    """Whether the site serves policies that add to objects."""
+    return bool(_mutating_version(api))
+
+
+def site_objects(api: Api) -> list[tuple[str, Object]]:
+    """Everything that we keep for the whole site, with its collection, as it should be now; writes nothing."""
+    version = _mutating_version(api)
+    return _wanted(_site(api, _found(api, version)), version)
+
+
+def whoami(api: Api) -> str:
+    review = api.create(
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+    )
+    return str(review["status"]["userInfo"]["username"])
+
+
+def device_classes(api: Api) -> dict[str, str]:
+    """Resource name → device class, for all classes of the site; empty where it has no DRA."""
+    return {
+        names.resource_of(item["metadata"]["name"], item["spec"].get("extendedResourceName")): item[
+            "metadata"
+        ]["name"]
+        for item in api.items_if_known("/apis/resource.k8s.io/v1/deviceclasses")
+    }
+
+
+def _wanted(site: Site, version: str) -> list[tuple[str, Object]]:
+    """The policy for pods is last of all: where it acts, the others do."""
+    policies = [*objects.policies(site), *claims.policies(site)]
+    additions = mutations.policies(site, version) if version else []
+    marks = {_PORTALS: json.dumps(site.portals), _ADOPTED: json.dumps(site.adopted)}
+    found: list[tuple[str, Object]] = [(kinds.CLUSTER_ROLES, role) for role in roles.cluster_roles()]
+    for policy in (*policies, *additions, *pods.policies(site)):
+        policy["metadata"]["annotations"] = marks
+        bound = kinds.binding(policy)
+        if policy["kind"] == "ValidatingAdmissionPolicy":
+            found += [(kinds.POLICIES, policy), (kinds.BINDINGS, bound)]
+        else:
+            found += [(kinds.mutating(version), policy), (kinds.mutating(version, bindings=True), bound)]
+    return found
+
+
+def _site(api: Api, found: Found) -> Site:
+    policies = [body for (collection, _), body in found.items() if collection == kinds.POLICIES]
+    labeled = api.items("/api/v1/namespaces", labelSelector=f"{names.ADOPTED}=true")
+    adopted = {item["metadata"]["name"] for item in labeled}
+    # one whose label was taken away stays guarded as long as it is there
+    adopted |= {
+        name for name in _marked(policies, _ADOPTED) - adopted if api.find(f"/api/v1/namespaces/{name}")
+    }
+    return Site(
+        portals=tuple(sorted({whoami(api), *_marked(policies, _PORTALS)})),
+        adopted=tuple(sorted(adopted)),
+        classes={each: gpu for gpu, each in device_classes(api).items()},
+        ceiling=_ceiling(api),
+    )
+
+
+def _ceiling(api: Api) -> int:
+    """What pods have that ask for no priority."""
+    found = api.items_if_known("/apis/scheduling.k8s.io/v1/priorityclasses")
+    return max([0, *(int(item.get("value", 0)) for item in found if item.get("globalDefault"))])
+
+
+def _marked(policies: Iterable[Object], annotation: str) -> set[str]:
+    texts = [(policy["metadata"].get("annotations") or {}).get(annotation, "[]") for policy in policies]
+    return {str(each) for text in texts for each in json.loads(text)}
+
+
+def _found(api: Api, version: str) -> Found:
+    collections = [kinds.CLUSTER_ROLES, kinds.POLICIES, kinds.BINDINGS]
+    if version:
+        collections += [kinds.mutating(version), kinds.mutating(version, bindings=True)]
+    return {
+        (collection, item["metadata"]["name"]): item
+        for collection in collections
+        for item in api.items(collection, labelSelector=_OURS)
+    }
+
+
+def _mutating_version(api: Api) -> str:
+    """The best that the site serves; "" where it serves none."""
+    for version in kinds.MUTATING_VERSIONS:
+        served = api.find(f"/apis/admissionregistration.k8s.io/{version}") or {}
+        if any(each["name"] == "mutatingadmissionpolicies" for each in served.get("resources") or []):
+            return version
+    return ""
+
+
+def _write(api: Api, collection: str, body: Object, present: Object | None) -> None:
+    """Of two processes that add to the lists at once, the later is told to look again."""
+    metadata = dict(body["metadata"])
+    if present is not None:
+        metadata["resourceVersion"] = present["metadata"]["resourceVersion"]
+    put(api, collection, {**body, "metadata": metadata})
+
+
+def _holds(found: object, wanted: object) -> bool:
+    """Defaults of the API server are no difference; an entry more in a list is one."""
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        return all(
+            key in ("apiVersion", "kind") or _holds(found.get(key), value) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(found) == len(wanted) and all(map(_holds, found, wanted))
+    return bool(found == wanted)
