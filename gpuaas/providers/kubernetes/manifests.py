@@ -33,7 +33,7 @@ COUNTS = {
     "count/horizontalpodautoscalers.autoscaling": "100",
     "count/poddisruptionbudgets.policy": "100",
     # ended pods too
-    "count/pods": "2000",
+    "count/pods": "1500",
     "requests.ephemeral-storage": "2Ti",
 }
 DRA_COUNTS = {
@@ -154,7 +154,9 @@ def quota(spec: WorkspaceSpec, device_classes: Mapping[str, str]) -> Object:
         "requests.memory": f"{spec.memory_gib}Gi",
         "requests.storage": f"{spec.storage_gib}Gi",
         **{
-            f"requests.hugepages-{size}": f"{spec.tuning.hugepages.get(size, 0)}Gi"
+            f"requests.hugepages-{size}": f"{count}Gi"
+            if (count := spec.tuning.hugepages.get(size, 0))
+            else "0"
             for size in sorted({*HUGEPAGES, *spec.tuning.hugepages})
         },
         **COUNTS,

@@ -1,7 +1,7 @@
 """Putting a namespace to sleep and waking it: the quota closes it, workloads are scaled away and remembered.
 
 What a workload had is kept in an annotation of the workload itself, written in the same change that scales it away, so
-a kill in between loses nothing. Tenants may write that annotation: it can bring back no more than the quota admits.
+a kill in between loses nothing. The guards keep tenants from writing it; whoever does brings back no more than the quota admits.
 What a tenant changes meanwhile counts: a workload that was scaled up or removed is left as it is.
 """
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import WorkspaceSpec
 from gpuaas.providers.kubernetes import ending, suspend
 from gpuaas.providers.kubernetes.client import Object
@@ -65,7 +66,10 @@ def test_what_the_tenant_changed_meanwhile_counts(room: Room) -> None:
     sleep(room)
     room.tenant.merge(scaled, {"spec": {"replicas": 4}})
     room.tenant.delete(removed)
-    room.tenant.merge(forged, {"metadata": {"annotations": {suspend.REPLICAS: "many"}}})
+    forge = {"metadata": {"annotations": {suspend.REPLICAS: "many"}}}
+    with pytest.raises(Permanent, match="belong to the portal"):
+        room.tenant.merge(forged, forge)
+    room.admin.merge(forged, forge)
     made = make(room, "Deployment", "made")
     wake(room)
     assert replicas(room, scaled) == 4

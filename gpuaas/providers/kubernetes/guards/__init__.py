@@ -14,6 +14,7 @@ from gpuaas.providers.kubernetes.guards.install import (
     whoami,
 )
 from gpuaas.providers.kubernetes.guards.kinds import BINDINGS, CLUSTER_ROLES, POLICIES
+from gpuaas.providers.kubernetes.guards.objects import SERVICES
 from gpuaas.providers.kubernetes.guards.pods import PODS
 from gpuaas.providers.kubernetes.guards.probe import Acting, forbidden_pod, probe
 
@@ -22,6 +23,7 @@ __all__ = [
     "CLUSTER_ROLES",
     "PODS",
     "POLICIES",
+    "SERVICES",
     "Acting",
     "can_add",
     "covers",
