@@ -8,22 +8,49 @@ from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 
 from gpuaas.catalog.models import Site
+from gpuaas.core.errors import Invalid
+from gpuaas.providers.base import SignIn, sign_in_of
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.states import AccessRole
 
 
 def identities_of(site: Site, user_ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
-    """The claim that the site names people by, without its prefix. A `sub` of another issuer is another person."""
-    options = site.options.get("oidc") if isinstance(site.options, Mapping) else None
-    if not options or _issuer(options.get("issuer_url", "")) not in portal_issuers():
+    """The names by which the site knows people. A `sub` of another issuer is another person, so it names nobody here."""
+    sign_in = _sign_in(site)
+    provider = portal_issuers().get(sign_in.issuer_url) if sign_in else None
+    if sign_in is None or provider is None:
         return {}
-    claim = options.get("username_claim") or "sub"
-    rows = SocialAccount.objects.filter(user__in=list(user_ids), provider__in=portal_issuers().values())
-    found: dict[uuid.UUID, str] = {}
-    for row in rows.order_by("pk"):
-        value = row.uid if claim == "sub" else _claim(row.extra_data, claim)
-        # an unverified address is whatever its owner says
-        if value and not (claim == "email" and _claims(row.extra_data).get("email_verified") is not True):
-            found[row.user_id] = value
-    return found
+    rows = SocialAccount.objects.filter(user__in=list(user_ids), provider=provider).order_by("pk")
+    named = {row.user_id: _claimed(row, sign_in.username_claim) for row in rows}
+    return {pk: sign_in.username_prefix + claim for pk, claim in named.items() if claim}
+
+
+def groups_of(workspace: Workspace) -> dict[str, str]:
+    """`<prefix>climate/weather-lm/edit`: by a group of such a name its members have that role in every workspace."""
+    sign_in = _sign_in(workspace.site)
+    if sign_in is None or not sign_in.groups_prefix:
+        return {}
+    project = workspace.project
+    path = f"{sign_in.groups_prefix}{project.organization.slug}/{project.slug}"
+    return {role.value: f"{path}/{role.value}" for role in AccessRole}
+
+
+def _sign_in(site: Site) -> SignIn | None:
+    """What was stored before it was checked counts as nothing."""
+    try:
+        return sign_in_of(site.options)
+    except Invalid:
+        return None
+
+
+def _claimed(row: SocialAccount, claim: str) -> str:
+    """An address that nobody has verified is whatever its owner says."""
+    if claim == "sub":
+        return str(row.uid)
+    claims = _claims(row.extra_data)
+    verified = claims.get("email_verified") is True
+    value = claims.get(claim)
+    return value if verified and isinstance(value, str) and "@" in value else ""
 
 
 def portal_issuers() -> dict[str, str]:
@@ -43,8 +70,3 @@ def _claims(extra: Any) -> Mapping[str, Any]:
     nested = [extra.get(part) for part in ("id_token", "userinfo")]
     parts = [part for part in nested if isinstance(part, Mapping)]
     return {key: value for part in parts or [extra] for key, value in part.items()}
-
-
-def _claim(extra: Any, claim: str) -> str:
-    value = _claims(extra).get(claim)
-    return value if isinstance(value, str) else ""

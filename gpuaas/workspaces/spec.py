@@ -12,7 +12,7 @@ from gpuaas.catalog.models import Flavor, GpuPool
 from gpuaas.core.ids import short
 from gpuaas.providers.base import GpuAmount, Member, Placement, Tuning, WorkspaceRef, WorkspaceSpec
 from gpuaas.workspaces.holdings import storage_held
-from gpuaas.workspaces.identity import identities_of
+from gpuaas.workspaces.identity import groups_of, identities_of
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import AccessRole, WorkspaceState
 from tenants.models import OrganizationMembership, Project, ProjectMembership, User
@@ -69,6 +69,7 @@ def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
         members=members_of(workspace),
         tuning=_tuning([(flavor, count) for flavor, count in items if count]),
         placement=Placement(workspace.placement),
+        groups=groups_of(workspace),
         **_gpus(workspace, items),
     )
     return _put_to_sleep(spec) if asleep else spec

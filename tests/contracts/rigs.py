@@ -65,6 +65,10 @@ class Rig(ABC):
             self._kubeconfigs[key] = access.kubeconfig
         return self._kubeconfigs[key]
 
+    def forget(self, spec: WorkspaceSpec, member: Member) -> None:
+        """The next one is asked for anew."""
+        self._kubeconfigs.pop((spec.external_name, member.subject), None)
+
     def start(
         self,
         spec: WorkspaceSpec,

@@ -26,6 +26,7 @@ from gpuaas.providers.base.driver import (
     UsageCapability,
     WardenCapability,
 )
+from gpuaas.providers.base.signin import SignIn, sign_in_of
 from gpuaas.providers.base.site import (
     Check,
     Connection,
@@ -77,6 +78,7 @@ __all__ = [
     "ObservedWorkspace",
     "Placement",
     "PreflightCapability",
+    "SignIn",
     "SignInCapability",
     "SiteChange",
     "StepOutcome",
@@ -89,4 +91,5 @@ __all__ = [
     "WardenCapability",
     "WorkspaceRef",
     "WorkspaceSpec",
+    "sign_in_of",
 ]

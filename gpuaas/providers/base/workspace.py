@@ -24,7 +24,7 @@ class GpuAmount:
 class Member:
     """`subject` is stable at the site (derived from an id of ours); role is admin, edit or view.
 
-    robot: a service account for automation, no person. identity: who a person is to the site's own OIDC; "" = unknown.
+    robot: a service account for automation, no person. identity: the name by which the site's own OIDC knows a person; "" = unknown.
     """
 
     subject: str
@@ -58,7 +58,8 @@ class Placement(StrEnum):
 class WorkspaceSpec:
     """Everything about a workspace that a site must hold. `closed` = GPU names of the site that were not bought.
 
-    A suspended workspace has no GPUs, vCPUs or memory here; its storage and members stay.
+    A suspended workspace has no GPUs, vCPUs or memory here; its storage and members stay. groups: role to the group of
+    the site's own OIDC that has it; empty where the site's operator wants none.
     """
 
     id: uuid.UUID
@@ -74,6 +75,7 @@ class WorkspaceSpec:
     tuning: Tuning = field(default_factory=Tuning)
     placement: Placement = Placement.ANYWHERE
     suspended: bool = False
+    groups: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from gpuaas.core.errors import NotFound
-from gpuaas.providers.base import Access, Member, WorkspaceRef
+from gpuaas.providers.base import Access, Member, SignIn, WorkspaceRef
 from gpuaas.providers.kubernetes import manifests, names, namespaces
 from gpuaas.providers.kubernetes.client import Api, Object
 
@@ -37,11 +37,37 @@ def issue(api: Api, ref: WorkspaceRef, member: Member, *, lifetime: timedelta, s
         "spec": {"expirationSeconds": seconds},
     }
     token = api.create(f"{_accounts(ref.external_name)}/{member.subject}/token", request)["status"]
-    kubeconfig = _kubeconfig(api, ref, member, str(token["token"]), server)
+    kubeconfig = _kubeconfig(api, ref, member, {"token": str(token["token"])}, server)
     return Access(
         kubeconfig=yaml.safe_dump(kubeconfig, sort_keys=False),
         expires_at=datetime.fromisoformat(token["expirationTimestamp"]),
     )
+
+
+def sign_in_kubeconfig(
+    api: Api, ref: WorkspaceRef, member: Member, sign_in: SignIn | None, *, server: str = ""
+) -> str:
+    """kubectl's plugin kubelogin asks the identity provider; no call to the site, no credential."""
+    if sign_in is None:
+        raise NotFound("the site has no identity provider of its own; take a kubeconfig with a token")
+    if not member.identity and not sign_in.groups_prefix:
+        raise NotFound(
+            "the site's identity provider is not known to know you: sign in to the portal by it once, "
+            "or take a kubeconfig with a token"
+        )
+    command = ["oidc-login", "get-token", f"--oidc-issuer-url={sign_in.issuer_url}"]
+    command.append(f"--oidc-client-id={sign_in.client_id}")
+    scopes = [sign_in.username_claim] if sign_in.username_claim == "email" else []
+    scopes += ["groups"] if sign_in.groups_prefix else []
+    program = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "kubectl",
+        "args": [*command, *(f"--oidc-extra-scope={scope}" for scope in scopes)],
+        "installHint": "install kubelogin: kubectl krew install oidc-login",
+        "interactiveMode": "IfAvailable",
+        "provideClusterInfo": False,
+    }
+    return yaml.safe_dump(_kubeconfig(api, ref, member, {"exec": program}, server), sort_keys=False)
 
 
 def revoke(api: Api, ref: WorkspaceRef, member: Member) -> None:
@@ -57,7 +83,7 @@ def revoke(api: Api, ref: WorkspaceRef, member: Member) -> None:
         api.apply(_accounts(ref.external_name), {**account, "metadata": {"name": member.subject, **kept}})
 
 
-def _kubeconfig(api: Api, ref: WorkspaceRef, member: Member, token: str, server: str) -> Object:
+def _kubeconfig(api: Api, ref: WorkspaceRef, member: Member, user: Object, server: str) -> Object:
     cluster: Object = {"server": server or api.server}
     if api.ca_file:
         cluster["certificate-authority-data"] = base64.b64encode(Path(api.ca_file).read_bytes()).decode()
@@ -66,7 +92,7 @@ def _kubeconfig(api: Api, ref: WorkspaceRef, member: Member, token: str, server:
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "site", "cluster": cluster}],
-        "users": [{"name": member.subject, "user": {"token": token}}],
+        "users": [{"name": member.subject, "user": user}],
         "contexts": [{"name": ref.external_name, "context": context}],
         "current-context": ref.external_name,
     }

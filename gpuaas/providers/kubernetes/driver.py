@@ -22,6 +22,7 @@ from gpuaas.providers.base import (
     ObservedConsumer,
     ObservedWorkspace,
     PreflightCapability,
+    SignInCapability,
     SiteChange,
     StepOutcome,
     StepSpec,
@@ -31,6 +32,7 @@ from gpuaas.providers.base import (
     WardenCapability,
     WorkspaceRef,
     WorkspaceSpec,
+    sign_in_of,
 )
 from gpuaas.providers.kubernetes import (
     access,
@@ -54,6 +56,7 @@ from gpuaas.providers.kubernetes.client import Api
 class KubernetesDriver(
     Driver,
     AccessCapability,
+    SignInCapability,
     SuspendCapability,
     UsageCapability,
     DriftCapability,
@@ -130,9 +133,17 @@ class KubernetesDriver(
         return observe.observe(self._api, ref)
 
     def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
+        return access.issue(self._api, ref, member, lifetime=lifetime, server=self._server)
+
+    @property
+    def _server(self) -> str:
+        """As tenants are told to reach it; "" = as we do."""
         endpoint = self.connection.endpoint
-        server = endpoint.rstrip("/") if endpoint.startswith("https://") else ""
-        return access.issue(self._api, ref, member, lifetime=lifetime, server=server)
+        return endpoint.rstrip("/") if endpoint.startswith("https://") else ""
+
+    def sign_in_kubeconfig(self, ref: WorkspaceRef, member: Member) -> str:
+        sign_in = sign_in_of(self.connection.options)
+        return access.sign_in_kubeconfig(self._api, ref, member, sign_in, server=self._server)
 
     def revoke_access(self, ref: WorkspaceRef, member: Member) -> None:
         access.revoke(self._api, ref, member)

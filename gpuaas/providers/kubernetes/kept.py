@@ -56,6 +56,7 @@ def members(spec: WorkspaceSpec) -> tuple[Kept, Kept]:
     """Accounts, then bindings: who leaves loses the bindings first."""
     accounts = [manifests.service_account(spec, member) for member in spec.members]
     bindings = [manifests.role_binding(spec, member) for member in spec.members]
+    bindings += manifests.group_bindings(spec)
     return (
         _kept(spec, "access", "serviceaccounts", "ServiceAccount", accounts),
         _kept(spec, "access", "rolebindings", "RoleBinding", bindings, group=RBAC),

@@ -51,6 +51,7 @@ NEAR: Mapping[Placement, tuple[str, ...]] = {
     Placement.NVLINK_DOMAIN: names.NVLINK_LABELS,
 }
 POD_SECURITY = "pod-security.kubernetes.io"
+_RBAC = "rbac.authorization.k8s.io"
 
 
 def namespace(spec: WorkspaceSpec) -> Object:
@@ -233,13 +234,39 @@ def service_account(spec: WorkspaceSpec, member: Member) -> Object:
 
 
 def role_binding(spec: WorkspaceSpec, member: Member) -> Object:
-    """Named after its role too: roleRef cannot be changed, so another role is another object."""
-    api = "rbac.authorization.k8s.io"
-    body = {
-        "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": cluster_role(member.role)},
-        "subjects": [{"kind": "ServiceAccount", "name": member.subject, "namespace": spec.external_name}],
-    }
-    return _object(spec, f"{api}/v1", "RoleBinding", binding_name(member), body, member)
+    """Named after its role too: roleRef cannot be changed, so another role is another object.
+
+    Somebody whom the site knows by its own sign-in may enter by that as well.
+    """
+    subjects = [{"kind": "ServiceAccount", "name": member.subject, "namespace": spec.external_name}]
+    if member.identity:
+        subjects.append({"apiGroup": _RBAC, "kind": "User", "name": _person(member.identity)})
+    return _binding(spec, member, subjects)
+
+
+def group_bindings(spec: WorkspaceSpec) -> list[Object]:
+    """Of the site's own groups, where its operator has them made for projects."""
+    return [
+        _binding(
+            spec,
+            Member(subject="group", name=group, role=role),
+            [{"apiGroup": _RBAC, "kind": "Group", "name": _person(group)}],
+        )
+        for role, group in sorted(spec.groups.items())
+    ]
+
+
+def _binding(spec: WorkspaceSpec, member: Member, subjects: list[dict[str, str]]) -> Object:
+    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": cluster_role(member.role)}
+    body = {"roleRef": role, "subjects": subjects}
+    return _object(spec, f"{_RBAC}/v1", "RoleBinding", binding_name(member), body, member)
+
+
+def _person(name: str) -> str:
+    """Whatever an identity provider says: nobody becomes one of Kubernetes' own."""
+    if name.startswith("system:"):
+        raise Permanent(f"{name!r} is a name of Kubernetes' own and no person's")
+    return name
 
 
 def binding_name(member: Member) -> str:
