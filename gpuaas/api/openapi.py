@@ -15,6 +15,7 @@ settings.SPECTACULAR_SETTINGS.setdefault(
         "OrganizationRole": "tenants.roles.OrganizationRole",
         "WorkspaceState": "gpuaas.workspaces.states.WorkspaceState",
         "OfferState": "gpuaas.catalog.states.OfferState",
+        "SaleState": "gpuaas.api.v1.offers.SOLD",
         "StepState": "gpuaas.workspaces.states.StepState",
         "Meter": "gpuaas.metering.models.Meter",
     },

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuaas.catalog.models import Flavor, NodeCheck, Site
+from gpuaas.catalog.models import Flavor, GpuType, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
 from gpuaas.workspaces.models import Adoption, AdoptionScan, Drift, Workspace
@@ -55,6 +55,15 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-site-preflight", "POST"): {},
     ("platform-node-checks", "POST"): {"node": "h100-01"},
     ("platform-flavor", "PATCH"): {"state": "retired"},
+    ("platform-flavors", "POST"): {
+        "site": "ber-1",
+        "gpu_type": "h100-sxm-80gb",
+        "slug": "mine",
+        "name": "Mine",
+        "vcpus": 1,
+        "memory_gib": 1,
+    },
+    ("platform-gpu-type", "PATCH"): {"state": "retired"},
     ("platform-organizations", "POST"): {"slug": "mine", "name": "Mine"},
     ("platform-project-limit", "PUT"): {"hard": None},
     ("platform-organization-limit", "PUT"): {"hard": None},
@@ -97,6 +106,7 @@ def stage(
         "robot": "ci",
         "site": site.slug,
         "flavor": "h100.1",
+        "gpu_type": "h100-sxm-80gb",
         "resource": "gpu:h100-sxm-80gb",
         "month": "2026-11",
     }
@@ -115,6 +125,8 @@ def world() -> tuple[int, ...]:
         ApiToken.objects.filter(revoked_at=None).count(),
         AuditEntry.objects.count(),
         Flavor.objects.filter(state="active").count(),
+        Flavor.objects.count(),
+        GpuType.objects.filter(state="active").count(),
         Site.objects.filter(enabled=True).count(),
         Adoption.objects.filter(state="planning").count(),
     )

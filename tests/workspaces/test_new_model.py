@@ -120,6 +120,22 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
+def refused_while_draft(alice: Actor, project: Project, gpu_type: GpuType) -> None:
+    assert not flavors_for(actor=alice).filter(pool__gpu_type=gpu_type).exists()
+    with pytest.raises(Invalid, match="no flavor"):
+        workspace_request(actor=alice, project=project, name="slices", items=[(f"{SLUG}.1", 1)])
+
+
+def run_on_it(api: Api, alices: Api, workspace: Workspace) -> None:
+    assert (hard(api, workspace)[KEY], hard(api, workspace)["requests.nvidia.com/gpu"]) == ("1", "0")
+    pods = f"/api/v1/namespaces/{workspace.external_name}/pods"
+    alices.create(pods, pod("train", {NAME: "1"}))
+    until(lambda: api.get(f"{pods}/train")["status"].get("phase") == "Running", "the pod runs")
+    assert api.get(f"{pods}/train")["spec"]["nodeName"] == "b300-1"
+    with pytest.raises(GpuaasError, match="exceeded quota"):
+        alices.create(pods, pod("more", {NAME: "1"}))
+
+
 def test_from_the_node_to_a_pod_on_it(
     api: Api,
     lab_site: Site,
@@ -151,20 +167,9 @@ def test_from_the_node_to_a_pod_on_it(
     with pytest.raises(GpuaasError, match="did not buy"):
         alices.create(f"/api/v1/namespaces/{before.external_name}/pods", pod("late", {NAME: "1"}))
 
-    assert not flavors_for(actor=as_alice).filter(pool__gpu_type=found).exists()
-    with pytest.raises(Invalid, match="no flavor"):
-        workspace_request(actor=as_alice, project=project, name="slices", items=[(f"{SLUG}.1", 1)])
-    flavor = sell(as_olga, lab_site, SLUG)
-    after = make(as_alice, project, "slices", flavor.slug)
-    assert (hard(api, after)[KEY], hard(api, after)["requests.nvidia.com/gpu"]) == ("1", "0")
-
-    pods = f"/api/v1/namespaces/{after.external_name}/pods"
-    slices = tenant(as_alice, after)
-    slices.create(pods, pod("train", {NAME: "1"}))
-    until(lambda: api.get(f"{pods}/train")["status"].get("phase") == "Running", "the pod runs")
-    assert api.get(f"{pods}/train")["spec"]["nodeName"] == "b300-1"
-    with pytest.raises(GpuaasError, match="exceeded quota"):
-        slices.create(pods, pod("more", {NAME: "1"}))
+    refused_while_draft(as_alice, project, found)
+    after = make(as_alice, project, "slices", sell(as_olga, lab_site, SLUG).slug)
+    run_on_it(api, tenant(as_alice, after), after)
     assert hard(api, before)[KEY] == "0"
 
 

@@ -10,17 +10,13 @@ from gpuaas.api.etag import answer, etag, hold_version
 from gpuaas.api.fields import Conditions, Input, Output, PageQuery, Pick, Switch, Text, Whole
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation, page_of
-from gpuaas.api.v1.catalog import FlavorOutput, FlavorQuery, filters, priced
 from gpuaas.api.views import ApiView
 from gpuaas.catalog.selectors import (
     capacity_map,
-    flavor_get_for,
-    flavors_for,
     site_get_for,
     sites_for,
 )
-from gpuaas.catalog.services import flavor_publish, flavor_retire, site_create, site_update
-from gpuaas.catalog.states import OfferState
+from gpuaas.catalog.services import site_create, site_update
 from gpuaas.providers.registry import driver_names
 from tenants.roles import Permission
 from tenants.selectors import platform_require
@@ -108,12 +104,6 @@ class PoolOutput(Output):
     nodes = NodeOutput(many=True)
 
 
-class FlavorStateInput(Input):
-    state = Pick(
-        choices=[(OfferState.ACTIVE.value, "sell it"), (OfferState.RETIRED.value, "sell it no more")]
-    )
-
-
 class PlatformSitesView(ApiView):
     @operation(
         "platform_site_list", "List sites", tag=TAG, answer=page_of(PlatformSiteOutput), query=PageQuery
@@ -174,37 +164,3 @@ class PlatformCapacityView(ApiView):
         """Every GPU type at every site, node by node, as last observed."""
         del request
         return self.page(capacity_map(actor=self.actor), PoolOutput, key="pool__pk")
-
-
-class PlatformFlavorsView(ApiView):
-    @operation(
-        "platform_flavor_list",
-        "List all flavors",
-        tag=TAG,
-        answer=page_of(FlavorOutput),
-        query=FlavorQuery,
-    )
-    def get(self, request: Request) -> Response:
-        """Drafts and retired ones included."""
-        del request
-        rows = flavors_for(actor=self.actor, drafts=True, **filters(self.params))
-        return self.page(rows, FlavorOutput, **priced())
-
-
-class PlatformFlavorView(ApiView):
-    @operation(
-        "platform_flavor_change",
-        "Sell a flavor, or stop",
-        tag=TAG,
-        body=FlavorStateInput,
-        answer=FlavorOutput,
-    )
-    def patch(self, request: Request, flavor: str) -> Response:
-        """Who has it keeps it."""
-        del request
-        platform_require(actor=self.actor, permission=Permission.PLATFORM_MANAGE)
-        found = flavor_get_for(actor=self.actor, slug=flavor)
-        sell = self.input(FlavorStateInput)["state"] == OfferState.ACTIVE
-        (flavor_publish if sell else flavor_retire)(actor=self.actor, flavor=found)
-        fresh = flavor_get_for(actor=self.actor, slug=flavor)
-        return Response(FlavorOutput(fresh, context=priced()["context"]).data)

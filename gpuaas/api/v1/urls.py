@@ -14,6 +14,7 @@ from gpuaas.api.v1 import (
     me,
     members,
     meters,
+    offers,
     organizations,
     projects,
     sites,
@@ -160,8 +161,11 @@ platform_urls = [
     path(f"{SITE}/node-checks", fitness.NodeChecksView.as_view(), name="platform-node-checks"),
     path(f"{SITE}/node-checks/<uuid:check>", fitness.NodeCheckView.as_view(), name="platform-node-check"),
     path("platform/capacity", sites.PlatformCapacityView.as_view(), name="platform-capacity"),
-    path("platform/flavors", sites.PlatformFlavorsView.as_view(), name="platform-flavors"),
-    path("platform/flavors/<name:flavor>", sites.PlatformFlavorView.as_view(), name="platform-flavor"),
+    path("platform/flavors", offers.PlatformFlavorsView.as_view(), name="platform-flavors"),
+    path("platform/flavors/<name:flavor>", offers.PlatformFlavorView.as_view(), name="platform-flavor"),
+    path(
+        "platform/gpu-types/<name:gpu_type>", offers.PlatformGpuTypeView.as_view(), name="platform-gpu-type"
+    ),
     path(
         "platform/organizations",
         organizations.PlatformOrganizationsView.as_view(),

@@ -6,6 +6,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema_field
 from rest_framework import serializers
 
 from gpuaas.api.fields import Conditions, Input, Instant, Money, Output, PageQuery, Pick, Text, Whole
+from gpuaas.api.v1.matching import AskInput
 from gpuaas.api.v1.shapes import MemberOutput
 from gpuaas.workspaces.grants import grant_standing
 from gpuaas.workspaces.models import PLACEMENTS, AccessGrant
@@ -32,7 +33,7 @@ class WorkspaceMemberInput(Input):
 
 class WorkspaceInput(Input):
     name = Text(max_length=40, help_text="Lower-case letters, digits and hyphens; unique in the project.")
-    items = List(child=ItemInput(), max_length=20, min_length=1)
+    items = List(child=AskInput(), max_length=20, min_length=1)
     storage_gib = Whole(required=False, default=0, max_value=1_000_000)
     lease_ends_at = Instant(required=False, help_text="Default: in 28 days. At most 365 days ahead.")
     members = List(
@@ -65,7 +66,7 @@ class WorkspacePatchInput(Input):
 
 
 class PreviewInput(Input):
-    items = List(child=ItemInput(), max_length=20, min_length=1)
+    items = List(child=AskInput(), max_length=20, min_length=1)
     storage_gib = Whole(required=False, default=0, max_value=1_000_000)
     lease_ends_at = Instant(required=False)
 
@@ -227,7 +228,13 @@ class QuoteOutput(Output):
     complete = serializers.BooleanField(help_text="false where a price is missing.")
 
 
+class ChosenOutput(Output):
+    flavor = serializers.CharField()
+    count = serializers.IntegerField()
+
+
 class PreviewOutput(Output):
+    items = ChosenOutput(many=True, help_text="With the flavors that were chosen by attributes.")
     fits = serializers.BooleanField()
     checks = CheckOutput(many=True)
     quote = QuoteOutput(allow_null=True, help_text="null for who may not see prices.")

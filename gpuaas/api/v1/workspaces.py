@@ -15,6 +15,7 @@ from gpuaas.api.etag import answer, etag, wanted_version
 from gpuaas.api.fields import PageQuery
 from gpuaas.api.idempotency import idempotent, idempotent_secret
 from gpuaas.api.schema import operation, page_of
+from gpuaas.api.v1.matching import items_chosen
 from gpuaas.api.v1.shapes import MemberOutput
 from gpuaas.api.v1.workspace_shapes import (
     REQUEST_EXAMPLE,
@@ -82,6 +83,10 @@ def lifetime_of(asked: dict[str, Any]) -> timedelta | None:
     return timedelta(seconds=asked["lifetime_seconds"]) if "lifetime_seconds" in asked else None
 
 
+def chosen(actor: Actor, project: Project, asked: dict[str, Any]) -> list[tuple[str, int]]:
+    return items_chosen(actor=actor, project=project, items=asked["items"], storage_gib=asked["storage_gib"])
+
+
 def listed(actor: Actor, params: dict[str, Any], project: Project | None) -> QuerySet[Workspace]:
     """Workspaces as `WorkspaceQuery` asks for them."""
     rows = workspaces_for(
@@ -130,7 +135,7 @@ class WorkspacesView(WorkspaceView):
             actor=self.actor,
             project=found,
             name=asked["name"],
-            items=pairs(asked["items"], "flavor", "count"),
+            items=chosen(self.actor, found, asked),
             storage_gib=asked["storage_gib"],
             lease_ends_at=asked.get("lease_ends_at"),
             members=None if members is None else pairs(members, "username", "role"),
@@ -347,7 +352,7 @@ class WorkspacePreviewView(WorkspaceView):
         del request, project
         found = self.project(Permission.WORKSPACE_CREATE)
         asked = self.input(PreviewInput)
-        items = items_resolve(pairs(asked["items"], "flavor", "count"))
+        items = items_resolve(chosen(self.actor, found, asked))
         storage = storage_validate(asked["storage_gib"])
         lease = lease_validate(asked.get("lease_ends_at"), now=clock.now())
         site: Site = items[0][0].pool.site
@@ -357,6 +362,7 @@ class WorkspacePreviewView(WorkspaceView):
             wanted = [QuoteItem(flavor=flavor, count=count) for flavor, count in items]
             priced = quote(items=wanted, storage_gib=storage, lease_ends_at=lease)
         said = {
+            "items": [{"flavor": flavor.slug, "count": count} for flavor, count in items],
             "fits": preview.fits,
             "checks": preview.checks,
             "quote": priced,
