@@ -23,7 +23,15 @@ from tenants.audit import audit_record
 from tenants.roles import Permission
 from tenants.selectors import platform_require
 
-CHANGEABLE = ("name", "endpoint", "options", "enabled", "sell_unfit", "oversubscription_percent")
+CHANGEABLE = (
+    "name",
+    "endpoint",
+    "options",
+    "enabled",
+    "sell_unfit",
+    "oversubscription_percent",
+    "drift_policy",
+)
 # what changes how the site is reached, and so what it may answer
 REACHED_BY = {"endpoint", "options", "enabled"}
 LOWEST_PERCENT, HIGHEST_PERCENT = 1, 1000
