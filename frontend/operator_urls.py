@@ -3,7 +3,18 @@
 from django.urls import URLPattern, path, register_converter
 from django.urls.converters import SlugConverter, StringConverter
 
-from frontend.views.operator import audit, limits, money, offers, overview, sites, tenants, workspaces
+from frontend.views.operator import (
+    adoption,
+    audit,
+    limits,
+    money,
+    offers,
+    overview,
+    site_parts,
+    sites,
+    tenants,
+    workspaces,
+)
 
 
 class OfferSlug(StringConverter):
@@ -12,11 +23,18 @@ class OfferSlug(StringConverter):
     regex = r"[a-z0-9][a-z0-9.-]{0,63}"
 
 
+class NameAtSite(StringConverter):
+    """Names at a site, of nodes and namespaces, may hold dots: gpu-01.example.org."""
+
+    regex = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
+
+
 class Verb(SlugConverter):
     regex = "publish|retire"
 
 
 register_converter(OfferSlug, "offer")
+register_converter(NameAtSite, "atsite")
 register_converter(Verb, "verb")
 
 urlpatterns: list[URLPattern] = [
@@ -30,6 +48,26 @@ urlpatterns: list[URLPattern] = [
     path("sites/at/<slug:slug>/credentials/", sites.site_credentials, name="operator_site_credentials"),
     path("sites/at/<slug:slug>/switch/", sites.site_switch, name="operator_site_switch"),
     path("sites/at/<slug:slug>/probe/", sites.site_probe_now, name="operator_site_probe"),
+    path("sites/at/<slug:slug>/preflight/", site_parts.site_preflight, name="operator_site_preflight"),
+    path("sites/at/<slug:slug>/sell/", site_parts.site_sell_unfit, name="operator_site_sell"),
+    path("drifts/<uuid:drift>/repair/", site_parts.drift_repair, name="operator_drift_repair"),
+    path("sites/at/<slug:slug>/nodes/", site_parts.nodes, name="operator_site_nodes"),
+    path("sites/at/<slug:slug>/nodes/<atsite:node>/", site_parts.node, name="operator_node"),
+    path(
+        "sites/at/<slug:slug>/nodes/<atsite:node>/check/", site_parts.node_check, name="operator_node_check"
+    ),
+    path("sites/at/<slug:slug>/drift/", site_parts.drift, name="operator_site_drift"),
+    path("sites/at/<slug:slug>/drift/policy/", site_parts.drift_policy, name="operator_site_drift_policy"),
+    path("sites/at/<slug:slug>/drift/check/", site_parts.drift_check, name="operator_site_drift_check"),
+    path("sites/at/<slug:slug>/metering/", site_parts.metering, name="operator_site_metering"),
+    path("sites/at/<slug:slug>/adoption/", adoption.adoption, name="operator_site_adoption"),
+    path("sites/at/<slug:slug>/adoption/look/", adoption.adoption_scan, name="operator_site_adoption_scan"),
+    path(
+        "sites/at/<slug:slug>/adoption/of/<atsite:name>/", adoption.adoption_new, name="operator_adoption_new"
+    ),
+    path("adoptions/<uuid:adoption>/", adoption.plan, name="operator_adoption"),
+    path("adoptions/<uuid:adoption>/confirm/", adoption.plan_confirm, name="operator_adoption_confirm"),
+    path("adoptions/<uuid:adoption>/discard/", adoption.plan_discard, name="operator_adoption_discard"),
     path("flavors/", offers.flavors, name="operator_flavors"),
     path("flavors/new/<uuid:pool>/", offers.flavor_new, name="operator_flavor_new"),
     path("flavors/sell/<uuid:pool>/", offers.pool_sell, name="operator_pool_sell"),

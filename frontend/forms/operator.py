@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 
 from frontend.forms.workspaces import moment_field
-from gpuaas.catalog.states import PriceClass
+from gpuaas.catalog.states import DriftPolicy, HugepagesSize, PriceClass
 from gpuaas.metering.models import Meter
 from gpuaas.providers.registry import driver_names
 from tenants.roles import OrganizationRole, PlatformRole
@@ -87,6 +87,15 @@ class FactorForm(forms.Form):
     oversubscription_percent = forms.IntegerField(label="Oversubscription", error_messages=WHOLE)
 
 
+class DriftPolicyForm(forms.Form):
+    drift_policy = forms.ChoiceField(
+        label="When somebody else changes what the portal has set",
+        choices=DriftPolicy,
+        widget=forms.RadioSelect,
+        error_messages={"required": "Choose one of the two."},
+    )
+
+
 class FlavorForm(forms.Form):
     slug = forms.CharField(
         label="Short name", max_length=64, error_messages={"required": "Give it a short name."}
@@ -99,6 +108,31 @@ class FlavorForm(forms.Form):
         label="Disk", initial=0, min_value=0, max_value=10_000_000, error_messages=WHOLE
     )
     price_class = forms.ChoiceField(label="Price class", choices=PriceClass)
+    whole_node = forms.BooleanField(label="Sold by the whole node", required=False)
+    exclusive_cpus = forms.BooleanField(label="Whole cores of its own", required=False)
+    hugepages_size = forms.ChoiceField(
+        label="Hugepages", choices=[("", "none"), *HugepagesSize.choices], required=False
+    )
+    hugepages_gib = forms.IntegerField(
+        label="Of them", min_value=0, max_value=1_000_000, required=False, error_messages=WHOLE
+    )
+    profile = forms.CharField(label="Node profile", max_length=63, required=False)
+    sysctls = forms.CharField(
+        label="Sysctls that pods may set", max_length=4000, required=False, widget=forms.Textarea({"rows": 2})
+    )
+
+    def clean_hugepages_gib(self) -> int:
+        return self.cleaned_data["hugepages_gib"] or 0
+
+    def clean_sysctls(self) -> list[str]:
+        """One a line, or with commas or spaces between."""
+        return str(self.cleaned_data["sysctls"]).replace(",", " ").split()
+
+
+class SellForm(forms.Form):
+    """What a new GPU type is to cost: it is offered once it has a price."""
+
+    price = forms.CharField(max_length=40, error_messages={"required": "Write a price, for example 2.40."})
 
 
 class OrganizationForm(forms.Form):

@@ -9,6 +9,7 @@ from frontend.components import Amount, CapacityNode, CapacityRow, GpuCell
 from gpuaas.catalog.models import GpuPool, GpuType, Node, Site
 from gpuaas.catalog.selectors import PoolMap, capacity_map
 from gpuaas.catalog.states import Sharing
+from gpuaas.core.conditions import Status, conditions_read
 from quotas.models import SiteCapacity
 from quotas.resources import gpu_resource
 from tenants.actors import Actor
@@ -95,19 +96,20 @@ def _note(pool: GpuPool, nodes: Sequence[Node]) -> str:
 
 def _nodes(pool: GpuPool, nodes: Sequence[Node], held: int) -> tuple[CapacityNode, ...]:
     """What is held and not in use has no node yet; it is drawn on the first free GPUs of the pool."""
-    url = reverse("frontend:operator_site", args=[pool.site.slug])
     shown = []
     for node in nodes:
         kinds = [Amount.USED] * min(node.allocated, node.capacity)
         rest = node.capacity - len(kinds)
-        if not node.ready:
-            kinds += [Amount.BAD] * rest
-        elif node.cordoned:
+        sick = rest if not node.ready else min(node.unhealthy, rest)
+        kinds += [Amount.BAD] * sick
+        rest -= sick
+        if node.cordoned:
             kinds += [Amount.CORDONED] * rest
         else:
             here = min(held, rest)
             held -= here
             kinds += [Amount.HELD] * here + [Amount.FREE] * (rest - here)
+        url = reverse("frontend:operator_node", args=[pool.site.slug, node.name])
         shown.append(CapacityNode(node.name, _cells(kinds, pool.gpu_type), detail=_detail(node), url=url))
     return tuple(shown)
 
@@ -124,8 +126,17 @@ def _cells(kinds: Sequence[Amount], gpu_type: GpuType) -> tuple[GpuCell, ...]:
 
 
 def _detail(node: Node) -> str:
+    """Why some of it is out: the site's reason, then what its checks say."""
+    said = []
     if node.reason:
-        return f"{node.reason[:1].upper()}{node.reason[1:]}"
-    if not node.ready:
-        return "Not ready. Not sold until it is back."
-    return "Cordoned: takes no new work." if node.cordoned else ""
+        said.append(node.reason)
+    elif not node.ready:
+        said.append("not ready, not sold until it is back")
+    if node.cordoned:
+        said.append("cordoned, takes no new work")
+    failing = [item for item in conditions_read(node.checks) if item.status is Status.FALSE]
+    said += [item.message for item in failing[:2] if item.message]
+    if node.unhealthy and node.ready and not said:
+        said.append("its unhealthy GPUs are not sold until they are well")
+    text = "; ".join(part.rstrip(".") for part in said)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""

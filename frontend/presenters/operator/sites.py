@@ -9,6 +9,7 @@ from frontend.components import Tone
 from frontend.presenters.operator.capacity import PoolShown
 from frontend.presenters.workspaces import words_of
 from gpuaas.catalog.models import Site
+from gpuaas.catalog.selectors import site_checks
 from gpuaas.core.conditions import Condition, Status, conditions_read
 
 WORST_FIRST = (Tone.BAD, Tone.WARN, Tone.WAIT, Tone.OFF, Tone.OK)
@@ -56,6 +57,37 @@ def conditions_shown(conditions: Iterable[Condition]) -> tuple[ConditionShown, .
     )
 
 
+@dataclass(frozen=True)
+class Readiness:
+    """Whether the site is fit to be sold: what is not as it should be, with its remedy, before what is."""
+
+    tone: Tone
+    word: str
+    checks: tuple[ConditionShown, ...]
+
+    @property
+    def failing(self) -> tuple[ConditionShown, ...]:
+        return tuple(check for check in self.checks if check.tone is not Tone.OK)
+
+    @property
+    def passing(self) -> tuple[ConditionShown, ...]:
+        return tuple(check for check in self.checks if check.tone is Tone.OK)
+
+
+def readiness_of(site: Site) -> Readiness:
+    checks = conditions_shown(site_checks(site=site))
+    if not checks:
+        return Readiness(Tone.WAIT, "Not known", checks)
+    wrong = sum(check.tone is not Tone.OK for check in checks)
+    if not site.takes_new and site.enabled:
+        return Readiness(Tone.BAD, "Nothing new is sold here", checks)
+    if not site.fit:
+        return Readiness(Tone.WARN, "Sold in spite of its checks", checks)
+    if wrong:
+        return Readiness(Tone.WARN, f"{wrong} of {len(checks)} not as they should be", checks)
+    return Readiness(Tone.OK, "Fit to be sold", checks)
+
+
 def sites_shown(sites: Iterable[Site], pools: Sequence[PoolShown]) -> list[SiteShown]:
     """Those in trouble first."""
     nodes: dict[Any, set[str]] = {}
@@ -84,6 +116,12 @@ def _verdict(site: Site) -> tuple[Tone, str, str, str]:
         silent = bad.type in {"Reachable", "Authorized"}
         tone, word = (Tone.BAD, "Not ready") if silent else (Tone.WARN, "Degraded")
         return tone, word, bad.message or words_of(bad.reason), bad.remedy
+    if not site.takes_new:
+        check = next((item for item in site_checks(site=site) if item.status is Status.FALSE), None)
+        said = (
+            (check.message or words_of(check.reason), check.remedy) if check else ("A check forbids it.", "")
+        )
+        return Tone.WARN, "Not sold", *said
     if any(item.status is Status.UNKNOWN for item in found):
         item = next(item for item in found if item.status is Status.UNKNOWN)
         return Tone.WARN, "Unknown", item.message or words_of(item.reason), item.remedy

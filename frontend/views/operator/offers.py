@@ -3,19 +3,23 @@
 import uuid
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from billing.selectors import prices_at
+from billing.selectors import prices_at, rate_card_default
+from billing.services import rate_set
 from frontend.components import Tone
 from frontend.forms import refuse
-from frontend.forms.operator import FlavorForm
+from frontend.forms.operator import FlavorForm, SellForm
+from frontend.presenters.tuning import nodes_give, tuning_words
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
 from gpuaas.catalog.models import Flavor, GpuPool, GpuType
-from gpuaas.catalog.selectors import capacity_map, flavor_get_for, flavors_for, gpu_types_for
+from gpuaas.catalog.selectors import PoolMap, capacity_map, flavor_get_for, flavors_for, gpu_types_for
 from gpuaas.catalog.services import (
     flavor_create,
     flavor_defaults,
@@ -42,10 +46,31 @@ class FlavorShown:
     unit_price: Decimal | None
     currency: str
     blocked: str
+    tuned: str
+
+
+@dataclass(frozen=True)
+class Unsold:
+    """A pool without a flavor: `new` where tenants have never seen its GPU type, `trouble` where it cannot be sold."""
+
+    item: PoolMap
+    form: SellForm
+    new: bool
+    trouble: str
 
 
 @operator_page
 def flavors(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+    return _draw(request, here)
+
+
+def _draw(
+    request: HttpRequest,
+    here: OperatorPlace,
+    *,
+    status: int = 200,
+    refused: dict[Any, SellForm] | None = None,
+) -> HttpResponse:
     prices = prices_at()
     rows = []
     for flavor in flavors_for(actor=here.actor, drafts=True):
@@ -59,6 +84,7 @@ def flavors(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
                 unit_price=price.per_hour if price else None,
                 currency=price.currency if price else "",
                 blocked="" if type_state == OfferState.ACTIVE else "its GPU type is not published",
+                tuned=" · ".join(tuning_words(flavor)),
             )
         )
     sold = {row.flavor.pool_id for row in rows}
@@ -67,10 +93,21 @@ def flavors(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         "place": here,
         "rows": rows,
         "pools": pools,
-        "unsold": [item for item in pools if item.pool.pk not in sold],
+        "unsold": [_unsold(item, refused or {}) for item in pools if item.pool.pk not in sold],
+        "currency": rate_card_default().currency,
         "crumbs": crumbs("Supply", ("Flavors", "")),
     }
-    return render(request, "operator/flavors.html", context)
+    return render(request, "operator/flavors.html", context, status=status)
+
+
+def _unsold(item: PoolMap, refused: dict[Any, SellForm]) -> Unsold:
+    pk = item.pool.pk
+    return Unsold(
+        item=item,
+        form=refused.get(pk) or SellForm(auto_id=f"sell-{pk}-%s"),
+        new=item.gpu_type.state == OfferState.DRAFT,
+        trouble=item.pool.trouble,
+    )
 
 
 @operator_page
@@ -102,6 +139,7 @@ def flavor_new(request: HttpRequest, here: OperatorPlace, pool: uuid.UUID) -> Ht
         "place": here,
         "pool": row,
         "form": form,
+        "nodes": nodes_give(row),
         "crumbs": crumbs("Supply", ("Flavors", "operator_flavors"), ("New flavor", "")),
     }
     return render(request, "operator/flavor_new.html", context, status=status)
@@ -116,14 +154,25 @@ def _pool(pk: uuid.UUID) -> GpuPool:
 
 @operator_action
 def pool_sell(request: HttpRequest, here: OperatorPlace, pool: uuid.UUID) -> HttpResponse:
-    """One step for the usual case: publish the GPU type with the proposed flavor."""
-    try:
-        made = pool_publish(actor=here.actor, pool=_pool(pool))
-    except (Conflict, Invalid) as error:
-        messages.error(request, error.message)
-    else:
-        messages.success(request, f"{made.slug} is on offer. Without a price its usage waits in quarantine.")
-    return redirect("frontend:operator_flavors")
+    """The usual case in one step: the GPU type is published with the proposed flavor and its price, or nothing is."""
+    row = _pool(pool)
+    form = SellForm(request.POST, auto_id=f"sell-{pool}-%s")
+    if form.is_valid():
+        try:
+            made = _sell(here, row, form.cleaned_data["price"].strip())
+        except (Conflict, Invalid) as error:
+            refuse(form, error, default="price")
+        else:
+            messages.success(request, f"{made.slug} is on offer.")
+            return redirect("frontend:operator_flavors")
+    return _draw(request, here, status=422, refused={row.pk: form})
+
+
+@transaction.atomic
+def _sell(here: OperatorPlace, row: GpuPool, price: str) -> Flavor:
+    made = pool_publish(actor=here.actor, pool=row)
+    rate_set(actor=here.actor, flavor=made, meter=Meter.GPU_HELD, price=price)
+    return made
 
 
 @operator_action

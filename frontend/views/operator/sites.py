@@ -10,8 +10,9 @@ from django.urls import reverse
 from frontend.forms import refuse
 from frontend.forms.operator import FactorForm, RotateForm, SiteForm
 from frontend.presenters.operator.capacity import PoolShown, pools_shown, sums_of
-from frontend.presenters.operator.sites import conditions_shown, site_shown, sites_shown
+from frontend.presenters.operator.sites import conditions_shown, readiness_of, site_shown, sites_shown
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
+from frontend.views.operator.site_parts import tab
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.selectors import site_get_for, sites_for
 from gpuaas.catalog.services import site_create, site_update
@@ -23,7 +24,6 @@ from gpuaas.workspaces.selectors import workspaces_for
 from gpuaas.workspaces.states import LIVE
 
 PERCENT = "oversubscription_percent"
-MOST_NODES = 500
 
 
 @operator_page
@@ -76,24 +76,21 @@ def _draw(
     request: HttpRequest, here: OperatorPlace, row: Site, *, status: int = 200, **forms: Any
 ) -> HttpResponse:
     pools = pools_shown(actor=here.actor, site=row)
-    nodes = list(row.nodes.select_related("pool__gpu_type").order_by("name", "pool")[: MOST_NODES + 1])
+    nodes = row.nodes.values("name").distinct().count()
     found = [*conditions_read(row.conditions), *meter_conditions(site_id=row.pk)]
     context = {
-        "place": here,
-        "site": row,
-        "shown": site_shown(row, nodes=len({node.name for node in nodes}), gpus=sums_of(pools).capacity),
+        **tab(row, here, "overview"),
+        "readiness": readiness_of(row),
+        "shown": site_shown(row, nodes=nodes, gpus=sums_of(pools).capacity),
         "conditions": conditions_shown(found),
         "pools": pools,
         "rows": tuple(pool.row for pool in pools),
         "sums": sums_of(pools),
-        "nodes": nodes[:MOST_NODES],
-        "cut": len(nodes) > MOST_NODES,
         "workspaces": workspaces_for(actor=here.actor, site=row, states=LIVE).count(),
         "factor_form": FactorForm(initial={PERCENT: row.oversubscription_percent}),
         "effect": factor_effect(pools, row.oversubscription_percent),
         "rotate_form": RotateForm(),
         "disable_title": f"Disable {row.slug}?",
-        "crumbs": crumbs("Supply", ("Sites", "operator_sites"), (row.slug, "")),
         **forms,
     }
     return render(request, "operator/site.html", context, status=status)

@@ -14,6 +14,8 @@ from quotas.resources import gpu_resource
 from tenants.actors import SYSTEM
 from tenants.models import Organization, Project, User
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
+from tests.frontend.operator.adopting import plan_at
+from tests.frontend.operator.trouble import drift_of, eviction_of, trouble_at
 
 H100, H200, MIG, L40S = "h100-sxm-80gb", "h200-sxm-141gb", "a100-40gb-mig-1g.5gb", "l40s-48gb"
 TYPES = {
@@ -74,6 +76,18 @@ def stage(olga: User) -> None:
         for kind in TYPES:
             used = sum(limits.get(kind, (0, 0, 0))[1] for limits in projects.values())
             Limit.objects.create(organization=organization, resource=gpu_resource(kind), hard=64, used=used)
+    trouble(olga)
+
+
+def trouble(olga: User) -> None:
+    """At ber-1: a failed check, a sick GPU, drift found and repaired, a removed pod."""
+    site = Site.objects.get(slug="ber-1")
+    trouble_at(site)
+    here = list(Workspace.objects.filter(site=site).order_by("name")[:2])
+    drift_of(here[0])
+    drift_of(here[1], state="repaired")
+    eviction_of(here[0], GpuPool.objects.filter(site=site)[0].resource_name)
+    plan_at(site, here[0].project, olga, blocked=True)
 
 
 def _conditions(slug: str, now: datetime) -> Stored:

@@ -117,8 +117,91 @@ def test_gpu_type_gets_its_name_and_blocks_flavors_until_published(olga_at: Clie
     assert "not published yet" in refused.content.decode()
     olga_at.post("/operator/gpu-types/l40s-48gb/publish/", {"name": "L40S, air cooled"}, follow=True)
     assert GpuType.objects.get(slug="l40s-48gb").name == "L40S, air cooled"
-    olga_at.post(f"/operator/flavors/sell/{GpuPool.objects.get(gpu_type__slug='l40s-48gb').pk}/")
+    pool = GpuPool.objects.get(gpu_type__slug="l40s-48gb")
+    olga_at.post(f"/operator/flavors/sell/{pool.pk}/", {"price": "0.95"})
     assert Flavor.objects.get(slug="l40s.1").state == "active"
+
+
+def test_a_new_gpu_type_is_published_with_its_price_or_not_at_all(olga_at: Client, site: Site) -> None:
+    Flavor.objects.filter(slug="l40s.1").delete()
+    GpuType.objects.filter(slug="l40s-48gb").update(state="draft")
+    pool = GpuPool.objects.get(gpu_type__slug="l40s-48gb")
+    page = olga_at.get("/operator/flavors/").content.decode()
+    assert "a new GPU type" in page
+    assert "closed to every workspace until you price and publish it" in page
+    for price, said in (("", "Write a price"), ("cheap", "decimal number"), ("-1", "price lies between")):
+        refused = olga_at.post(f"/operator/flavors/sell/{pool.pk}/", {"price": price})
+        assert refused.status_code == 422
+        assert said.lower() in refused.content.decode().lower()
+        assert GpuType.objects.get(slug="l40s-48gb").state == "draft"
+        assert not pool.flavors.exists()
+    olga_at.post(f"/operator/flavors/sell/{pool.pk}/", {"price": "0.95"})
+    made = pool.flavors.get()
+    assert (made.state, str(Rate.objects.get(flavor=made).price)) == ("active", "0.95")
+
+
+def test_what_cannot_be_sold_says_why_and_has_no_button(olga_at: Client, site: Site) -> None:
+    Flavor.objects.filter(slug="l40s.1").delete()
+    pool = GpuPool.objects.get(gpu_type__slug="l40s-48gb")
+    GpuPool.objects.filter(pk=pool.pk).update(trouble="two GPU types go by one name")
+    page = olga_at.get("/operator/flavors/").content.decode()
+    assert "It cannot be sold as it is: two GPU types go by one name." in page
+    assert f"/operator/flavors/sell/{pool.pk}/" not in page
+
+
+TUNED = {
+    "slug": "h100.tuned",
+    "name": "H100 tuned",
+    "gpus": "1",
+    "vcpus": "16",
+    "memory_gib": "128",
+    "disk_gib": "0",
+    "price_class": "on_demand",
+    "exclusive_cpus": "on",
+    "hugepages_size": "1Gi",
+    "hugepages_gib": "32",
+    "profile": "hpc",
+    "sysctls": "net.core.somaxconn, kernel.shmmax",
+}
+
+
+def tuned_pool() -> GpuPool:
+    pool = GpuPool.objects.get(gpu_type__slug="h100-sxm-80gb")
+    pool.nodes.update(cpus="static", hugepages={"1Gi": 64}, profile="hpc")
+    return pool
+
+
+def test_a_tuned_flavor_is_made_and_the_list_says_so(olga_at: Client, site: Site, nodes: None) -> None:
+    pool = tuned_pool()
+    page = olga_at.get(f"/operator/flavors/new/{pool.pk}/").content.decode()
+    assert "64 GiB of 1Gi" in page
+    assert olga_at.post(f"/operator/flavors/new/{pool.pk}/", TUNED).status_code == 302
+    made = Flavor.objects.get(slug="h100.tuned")
+    assert made.sysctls == ["net.core.somaxconn", "kernel.shmmax"]
+    assert (made.hugepages_size, made.hugepages_gib, made.exclusive_cpus) == ("1Gi", 32, True)
+    assert "32 GiB in hugepages of 1 GiB" in olga_at.get("/operator/flavors/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "said"),
+    [
+        ({"hugepages_gib": "65", "memory_gib": "256"}, "hugepages_gib", "Not every node of the pool"),
+        ({"hugepages_gib": "128"}, "hugepages_gib", "must leave some"),
+        ({"hugepages_size": ""}, "hugepages_gib", "the size of a page"),
+        ({"hugepages_gib": "many"}, "hugepages_gib", "whole number"),
+        ({"profile": "other"}, "profile", "Not every node of the pool"),
+        ({"sysctls": "vm.swappiness"}, "sysctls", "no sysctl that a pod may set"),
+        ({"whole_node": "on"}, "whole_node", "another number of GPUs"),
+    ],
+)
+def test_tuning_is_refused_beside_its_field(
+    olga_at: Client, site: Site, nodes: None, change: dict[str, str], field: str, said: str
+) -> None:
+    answer = olga_at.post(f"/operator/flavors/new/{tuned_pool().pk}/", {**TUNED, **change})
+    assert answer.status_code == 422
+    assert said in str(answer.context["form"].errors[field])
+    assert 'aria-invalid="true"' in answer.content.decode()
+    assert not Flavor.objects.filter(slug="h100.tuned").exists()
 
 
 def test_limit_is_saved_under_its_version(olga_at: Client, workspace: Workspace) -> None:

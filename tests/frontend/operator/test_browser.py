@@ -15,6 +15,8 @@ from django.test import Client
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from frontend import vite
+from gpuaas.catalog.models import GpuPool
+from gpuaas.workspaces.models import Adoption
 from quotas.models import Limit
 from tenants.models import User
 from tests.frontend.operator.stage import stage
@@ -30,6 +32,15 @@ PAGES = {
     "sites": "sites/",
     "site-new": "sites/new/",
     "site": "sites/at/ber-2/",
+    "site-in-trouble": "sites/at/ber-1/",
+    "nodes": "sites/at/ber-1/nodes/",
+    "node": "sites/at/ber-1/nodes/h100-01/",
+    "drift": "sites/at/ber-1/drift/",
+    "metering": "sites/at/ber-1/metering/",
+    "adoption": "sites/at/ber-1/adoption/",
+    "adoption-new": "sites/at/ber-1/adoption/of/old-lab/",
+    "flavor-new": "flavors/new/{pool}/",
+    "plan": "adoptions/{plan}/",
     "flavors": "flavors/",
     "gpu-types": "gpu-types/",
     "limits": "limits/",
@@ -96,8 +107,10 @@ def picture(page: Page, name: str) -> None:
 def test_every_page_is_sound(chrome: Browser, portal: tuple[str, str], size: str, theme: str) -> None:
     page, complaints = opened(chrome, portal, size, theme)
     found: list[str] = []
+    pool = GpuPool.objects.get(site__slug="ber-1").pk
+    plan = Adoption.objects.get().pk
     for name, path in PAGES.items():
-        page.goto(f"{portal[0]}{path}", wait_until="load")
+        page.goto(f"{portal[0]}{path.format(pool=pool, plan=plan)}", wait_until="load")
         violations = Axe().run(page).response["violations"]
         found += [
             f"{name}: {v['id']} {v['nodes'][0]['html'][:120]}"

@@ -9,7 +9,9 @@ from django.urls import reverse
 from frontend.operator_urls import urlpatterns
 from gpuaas.workspaces.models import Workspace
 from tenants.models import AuditEntry, User
+from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.conftest import signed_in
+from tests.frontend.operator.trouble import drift_of
 
 NAMES = sorted(str(pattern.name) for pattern in urlpatterns)
 ACTIONS = frozenset(
@@ -18,6 +20,15 @@ ACTIONS = frozenset(
         "operator_site_credentials",
         "operator_site_switch",
         "operator_site_probe",
+        "operator_site_preflight",
+        "operator_site_drift_policy",
+        "operator_site_drift_check",
+        "operator_node_check",
+        "operator_site_adoption_scan",
+        "operator_site_sell",
+        "operator_drift_repair",
+        "operator_adoption_confirm",
+        "operator_adoption_discard",
         "operator_pool_sell",
         "operator_flavor_state",
         "operator_gpu_type_state",
@@ -29,7 +40,7 @@ ACTIONS = frozenset(
         "operator_person_switch",
     }
 )
-FORMS = frozenset({"operator_site_new", "operator_flavor_new"})
+FORMS = frozenset({"operator_site_new", "operator_flavor_new", "operator_adoption_new"})
 QUERY = {"kind": "project", "owner": "weather-lm", "resource": "gpu:h100-sxm-80gb", "hard": "9"}
 
 
@@ -42,8 +53,11 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         "operator_gpu_type_state": "h100-sxm-80gb",
         "operator_site": "ber-1",
     }
-    slug = "ber-1" if "site" in name else slugs.get(name, workspace.project.organization.slug)
-    known = {"slug": slug, "verb": "retire", "pool": pool.pk, "user": user.pk}
+    at_site = any(word in name for word in ("site", "node", "adoption"))
+    slug = "ber-1" if at_site else slugs.get(name, workspace.project.organization.slug)
+    plan = plan_at(workspace.site, workspace.project, user)
+    known = {"slug": slug, "verb": "retire", "pool": pool.pk, "user": user.pk, "node": "h100-01"}
+    known |= {"name": plan.external_name, "adoption": plan.pk, "drift": drift_of(workspace).pk}
     return reverse(f"frontend:{name}", kwargs={key: known[key] for key in pattern.pattern.converters})
 
 
@@ -91,6 +105,15 @@ def test_operators_see_every_page(name: str, workspace: Workspace, olga_at: Clie
 @pytest.mark.parametrize("name", sorted(ACTIONS - {"operator_limit_save"}))
 def test_things_that_are_not_there_are_not_found(name: str, workspace: Workspace, olga_at: Client) -> None:
     pattern = next(pattern for pattern in urlpatterns if pattern.name == name)
-    nobody = {"slug": "nothing-here", "verb": "retire", "pool": uuid.uuid4(), "user": uuid.uuid4()}
+    nobody = {
+        "slug": "nothing-here",
+        "verb": "retire",
+        "pool": uuid.uuid4(),
+        "user": uuid.uuid4(),
+        "node": "none",
+        "name": "none",
+        "adoption": uuid.uuid4(),
+        "drift": uuid.uuid4(),
+    }
     url = reverse(f"frontend:{name}", kwargs={key: nobody[key] for key in pattern.pattern.converters})
     assert olga_at.post(url).status_code == 404

@@ -1,0 +1,59 @@
+"""Taking over what was there before: whose it becomes, its name, and what it is to hold."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+
+from frontend.forms.workspaces import COUNT_MAX, STORAGE_MAX
+from gpuaas.catalog.models import Flavor
+
+
+class AdoptionForm(forms.Form):
+    """One count per flavor on sale at the site; the proposal is the initial value."""
+
+    project = forms.CharField(
+        label="Project", max_length=40, error_messages={"required": "Say whose it becomes."}
+    )
+    name = forms.CharField(
+        label="Name", max_length=300, error_messages={"required": "Give the workspace a name."}
+    )
+    storage_gib = forms.IntegerField(
+        label="Shared storage",
+        min_value=0,
+        max_value=STORAGE_MAX,
+        required=False,
+        error_messages={"invalid": "A whole number of GiB, please."},
+    )
+    members = forms.CharField(label="Let in", required=False, max_length=2000)
+
+    def __init__(
+        self, *args: Any, flavors: Sequence[Flavor], proposed: Mapping[str, int], **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.flavors = flavors
+        for flavor in flavors:
+            self.fields[self.key(flavor.slug)] = forms.IntegerField(
+                label=flavor.name,
+                initial=proposed.get(flavor.slug, 0),
+                min_value=0,
+                max_value=COUNT_MAX,
+                required=False,
+                help_text=flavor.slug,
+                error_messages={"invalid": "A whole number, please."},
+            )
+
+    @staticmethod
+    def key(slug: str) -> str:
+        return f"count-{slug}"
+
+    def counts(self) -> list[forms.BoundField]:
+        return [self[self.key(flavor.slug)] for flavor in self.flavors]
+
+    def wanted(self) -> list[tuple[str, int]]:
+        pairs = [(flavor.slug, self.cleaned_data[self.key(flavor.slug)]) for flavor in self.flavors]
+        return [(slug, count) for slug, count in pairs if count]
+
+    def member_roles(self) -> list[tuple[str, str]]:
+        text = str(self.cleaned_data["members"]).replace(",", " ")
+        return [(name, "edit") for name in dict.fromkeys(text.split())]

@@ -1,0 +1,52 @@
+"""How the meter of a site does, and what comparing it with the site has found."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from frontend import formats
+from frontend.components import Fact, Tone
+from gpuaas.metering.models import CrossCheck, SiteMeter
+
+
+@dataclass(frozen=True)
+class Finding:
+    name: str
+    workspace: str
+    what: str
+
+
+@dataclass(frozen=True)
+class CrossChecked:
+    at: datetime
+    tone: Tone
+    word: str
+    compared: int
+    findings: tuple[Finding, ...]
+
+
+def meter_facts(meter: SiteMeter | None, *, now: datetime) -> tuple[Fact, ...]:
+    if meter is None:
+        return ()
+    held = meter.lease_until is not None and meter.lease_until > now
+    return (
+        Fact("Run by", meter.holder if held else "nobody now"),
+        Fact("Last proof of life", formats.ago(meter.last_proof_at, now)),
+        Fact("Last change seen", formats.ago(meter.last_event_at, now)),
+    )
+
+
+def cross_checked(rows: Iterable[CrossCheck]) -> tuple[CrossChecked, ...]:
+    return tuple(_checked(row) for row in rows)
+
+
+def _checked(row: CrossCheck) -> CrossChecked:
+    found = tuple(_finding(item) for item in row.findings)
+    count = len(found)
+    word = f"{count} difference{'' if count == 1 else 's'}" if count else "Agrees"
+    return CrossChecked(row.checked_at, Tone.WARN if count else Tone.OK, word, row.compared, found)
+
+
+def _finding(item: Mapping[str, Any]) -> Finding:
+    return Finding(*(str(item.get(name) or "") for name in ("name", "workspace", "what")))
