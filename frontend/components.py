@@ -309,7 +309,7 @@ class Creation:
 
 @dataclass(frozen=True)
 class AnswerPanel:
-    """What the request form answers while typing: verdict, limit, capacity, price, what will be created."""
+    """What the request form answers while typing: verdict, limit, capacity, price, what it gives and creates."""
 
     title: str
     notice: Notice
@@ -323,6 +323,7 @@ class AnswerPanel:
     whole: str = ""
     after: tuple[Fact, ...] = ()
     warning: str = ""
+    gives: tuple[str, ...] = ()
     creates: tuple[Creation, ...] = ()
     submit: Action | None = None
 

@@ -5,10 +5,14 @@ from typing import Any
 
 from django import forms
 
+from frontend.presenters.tuning import PLACEMENTS
+from gpuaas.providers.base import Placement
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services.access import lifetime_max
 from gpuaas.workspaces.states import AccessRole
 
 LEASES = (("1", "1 day"), ("7", "1 week"), ("28", "4 weeks"), ("90", "90 days"), ("date", "On a date"))
+LIFETIMES = (1, 8, 24)
 DATE = "date"
 COUNT_MAX = 1000
 STORAGE_MAX = 1_000_000
@@ -50,6 +54,12 @@ class RequestForm(forms.Form):
         label="Date and time",
         required=False,
         error_messages={"invalid": "Write it as year-month-day and hour."},
+    )
+    placement = forms.ChoiceField(
+        label="Placement",
+        choices=lambda: [(place.value, PLACEMENTS[place][0]) for place in Placement],
+        required=False,
+        error_messages={"invalid_choice": "Choose one of the placements."},
     )
     name = forms.CharField(max_length=300, error_messages={"required": "Give it a name."})
     members = forms.CharField(label="Also let in", required=False, max_length=2000)
@@ -106,6 +116,33 @@ class ResizeForm(forms.Form):
         """Flavors with a count; zero takes one away."""
         pairs = [(item.flavor.slug, self.cleaned_data[self.key(item.flavor.slug)]) for item in self.items]
         return [(slug, count) for slug, count in pairs if count != 0]
+
+
+class ReasonForm(forms.Form):
+    """A word for the others, in the timeline and the audit log."""
+
+    reason = forms.CharField(label="Reason", required=False, max_length=200)
+
+
+class LifetimeForm(forms.Form):
+    """How long a credential opens the workspace, in hours."""
+
+    lifetime = forms.TypedChoiceField(
+        label="Valid for",
+        choices=lambda: [
+            (str(hours), f"{hours} hour{'' if hours == 1 else 's'}")
+            for hours in LIFETIMES
+            if timedelta(hours=hours) <= lifetime_max()
+        ],
+        coerce=lambda hours: timedelta(hours=int(hours)),
+        initial="8",
+        error_messages={"required": "Say for how long.", "invalid_choice": "Choose one of the lifetimes."},
+    )
+
+
+class RobotForm(forms.Form):
+    name = forms.CharField(label="Name", max_length=300, error_messages={"required": "Give it a name."})
+    role = forms.ChoiceField(label="It may", choices=AccessRole, initial=AccessRole.EDIT)
 
 
 class ExtendForm(forms.Form):

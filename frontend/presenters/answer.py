@@ -9,7 +9,9 @@ from billing.quotes import Quote, QuoteItem, QuoteLine, quote
 from frontend import formats
 from frontend.components import Action, AnswerPanel, Creation, Fact, Meter, Notice, PriceLine, Tone
 from frontend.presenters import money
+from frontend.presenters.tuning import placement_words
 from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.offers import gives
 from gpuaas.metering.models import Meter as Metered
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.selectors import estimate
@@ -40,6 +42,8 @@ class Asked:
     people: Sequence[str] = ()
     in_use: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
+    count_problem: str = ""
+    placement: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ def answer_of(asked: Asked, *, now: datetime, take_url: str) -> Answer:
         notice=notice,
         meters=_meters(preview, flavor, asked.in_use),
         facts=_facts(flavor, seconds),
+        gives=tuple(gives(flavor)),
         creates=_creates(asked, flavor, count),
         submit=_submit(preview),
     )
@@ -98,7 +103,7 @@ def _waiting(asked: Asked) -> Answer:
     else:
         notice = Notice(Tone.WAIT, "Say how many", "One is the least.")
     submit = Action("Create workspace", disabled="not complete yet")
-    return Answer(AnswerPanel("Your request", notice, submit=submit), "", 0)
+    return Answer(AnswerPanel("Your request", notice, submit=submit), asked.count_problem, 0)
 
 
 def unit_of(check: Check, flavor: Flavor) -> str:
@@ -220,9 +225,15 @@ def _creates(asked: Asked, flavor: Flavor, count: int) -> tuple[Creation, ...]:
     ]
     if asked.storage_gib:
         made.append(Creation("database", f"Room for {asked.storage_gib:,} GiB of volumes"))
+    if asked.placement:
+        made.append(Creation("grid-dots", _sentence(placement_words(asked.placement)[1])))
     made.append(Creation("users", f"Access for {', '.join(asked.people)}"))
     made.append(Creation("shield-check", "Network closed to other tenants"))
     return tuple(made)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _submit(preview: Preview) -> Action:

@@ -1,11 +1,13 @@
 """The flavors a project may ask for, with what is free, what its limits leave, and the price."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from billing.selectors import prices_at
+from frontend.presenters.tuning import nodes_words, tuning_words
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.catalog.states import PriceClass
@@ -15,7 +17,19 @@ from quotas.selectors import LimitLine, limits_for_project
 from tenants.actors import Actor
 from tenants.models import Project
 
-FILTERS = ("memory", "capability", "interconnect", "site", "price_class")
+AT_LEAST = ("memory_gib_min", "compute_capability_min")
+SAME = ("interconnect", "site", "price_class")
+SWITCHES = {
+    "ecc": "ECC",
+    "mig_capable": "MIG-capable",
+    "whole_node": "Whole node",
+    "same_numa": "Same NUMA node",
+    "same_rack": "Same rack",
+    "nvlink_domain": "NVLink domain",
+}
+FILTERS = (*AT_LEAST, *SAME, *SWITCHES)
+MEMORY_MOST = 1_000_000
+VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3})?")
 
 
 @dataclass(frozen=True)
@@ -25,6 +39,7 @@ class Offer:
     slug: str
     name: str
     with_words: str
+    tuned: str
     memory: int
     capability: str
     interconnect: str
@@ -35,6 +50,7 @@ class Offer:
     none_left: bool
     per_hour: Decimal | None
     gpus: int
+    has: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -47,11 +63,48 @@ class Choices:
     chosen: str
 
 
-def offers_of(*, actor: Actor, project: Project) -> list[Offer]:
-    """Three queries at any length."""
+@dataclass(frozen=True)
+class Switch:
+    name: str
+    label: str
+    on: bool
+
+
+@dataclass(frozen=True)
+class Offers:
+    """All that may be asked for, those that fit what is wanted, and the filters that tell them apart."""
+
+    every: int
+    rows: tuple[Offer, ...]
+    choices: tuple[Choices, ...]
+    switches: tuple[Switch, ...]
+
+    @property
+    def narrowed(self) -> bool:
+        return len(self.rows) < self.every
+
+
+def offers_of(*, actor: Actor, project: Project, wanted: Mapping[str, str]) -> Offers:
+    """Five queries at any length. What fits is the catalog's rule, the same as in the API."""
     lines = {line.resource: line for line in limits_for_project(project=project)}
     prices = prices_at()
-    return [_offer(flavor, lines, prices) for flavor in flavors_for(actor=actor)]
+    every = [_offer(flavor, lines, prices) for flavor in flavors_for(actor=actor)]
+    asked = asked_of(wanted)
+    fits = set(flavors_for(actor=actor, **asked).values_list("slug", flat=True)) if asked else None
+    rows = tuple(offer for offer in every if fits is None or offer.slug in fits)
+    return Offers(len(every), rows, choices_of(every, wanted), switches_of(every, wanted))
+
+
+def asked_of(wanted: Mapping[str, str]) -> dict[str, Any]:
+    """The selector's arguments; what cannot be read does not matter."""
+    memory, version = wanted.get("memory_gib_min", ""), wanted.get("compute_capability_min", "")
+    found: dict[str, Any] = {name: wanted[name][:64] for name in SAME if wanted.get(name, "").isprintable()}
+    found = {name: value for name, value in found.items() if value}
+    if memory.isascii() and memory.isdigit() and 0 < int(memory[:9]) <= MEMORY_MOST:
+        found["memory_gib_min"] = int(memory[:9])
+    if VERSION.fullmatch(version):
+        found["compute_capability_min"] = version
+    return found | {name: True for name in SWITCHES if wanted.get(name) == "1"}
 
 
 def _offer(flavor: Flavor, lines: Mapping[str, LimitLine], prices: Mapping[Any, Any]) -> Offer:
@@ -65,6 +118,7 @@ def _offer(flavor: Flavor, lines: Mapping[str, LimitLine], prices: Mapping[Any, 
         slug=flavor.slug,
         name=flavor.name,
         with_words=f"{size}{disk}{more}",
+        tuned=" · ".join((*tuning_words(flavor), *nodes_words(flavor))),
         memory=kind.memory_gib,
         capability=kind.compute_capability,
         interconnect=kind.interconnect,
@@ -75,7 +129,13 @@ def _offer(flavor: Flavor, lines: Mapping[str, LimitLine], prices: Mapping[Any, 
         none_left=line is None or line.left == 0,
         per_hour=price.per_hour * flavor.gpus if price else None,
         gpus=flavor.gpus,
+        has=frozenset(name for name in SWITCHES if _has(flavor, name)),
     )
+
+
+def _has(flavor: Flavor, name: str) -> bool:
+    owner = flavor.pool.gpu_type if name in {"ecc", "mig_capable"} else flavor
+    return bool(getattr(owner, name))
 
 
 def left_words(line: LimitLine | None) -> str:
@@ -85,21 +145,6 @@ def left_words(line: LimitLine | None) -> str:
         return "no limit"
     tops = [limit for limit in (line.limit, line.organization_limit) if limit is not None]
     return f"{line.left:,} of {min(tops):,} left" if min(tops) else "none"
-
-
-def filtered(offers: Sequence[Offer], wanted: Mapping[str, str]) -> list[Offer]:
-    """Memory and capability are at-least filters, as people choose by what a job needs."""
-    return [offer for offer in offers if _fits(offer, wanted)]
-
-
-def _fits(offer: Offer, wanted: Mapping[str, str]) -> bool:
-    memory, capability = wanted.get("memory", ""), wanted.get("capability", "")
-    if memory.isdigit() and offer.memory < int(memory):
-        return False
-    if capability and _version(offer.capability) < _version(capability):
-        return False
-    same = ("interconnect", "site", "price_class")
-    return all(not wanted.get(name) or getattr(offer, name) == wanted[name] for name in same)
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -112,8 +157,11 @@ def choices_of(offers: Iterable[Offer], wanted: Mapping[str, str]) -> tuple[Choi
     memory = sorted({row.memory for row in rows})
     capability = sorted({row.capability for row in rows if row.capability}, key=_version)
     found = {
-        "memory": ("Memory", [(str(gib), f"{gib} GB or more") for gib in memory]),
-        "capability": ("Compute capability", [(text, f"{text} or newer") for text in capability]),
+        "memory_gib_min": ("Memory", [(str(gib), f"{gib} GB or more") for gib in memory]),
+        "compute_capability_min": (
+            "Compute capability",
+            [(text, f"{text} or newer") for text in capability],
+        ),
         "interconnect": ("Interconnect", _same(row.interconnect for row in rows)),
         "site": ("Site", _same(row.site for row in rows)),
         "price_class": (
@@ -126,6 +174,17 @@ def choices_of(offers: Iterable[Offer], wanted: Mapping[str, str]) -> tuple[Choi
         for name, (label, values) in found.items()
         if len(values) > 1
     )
+
+
+def switches_of(offers: Sequence[Offer], wanted: Mapping[str, str]) -> tuple[Switch, ...]:
+    """Those that some offers have and some have not, and those that are on."""
+    shown = []
+    for name, label in SWITCHES.items():
+        having = sum(name in offer.has for offer in offers)
+        on = wanted.get(name) == "1"
+        if on or 0 < having < len(offers):
+            shown.append(Switch(name, label, on))
+    return tuple(shown)
 
 
 def _same(values: Iterable[str]) -> list[tuple[str, str]]:

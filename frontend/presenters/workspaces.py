@@ -28,15 +28,15 @@ STEP_STATES = {
     State.FAILED: StepState.FAILED,
 }
 MOVING = frozenset(
-    {WorkspaceState.REQUESTED, WorkspaceState.PROVISIONING, WorkspaceState.RESIZING, WorkspaceState.DELETING}
+    {
+        WorkspaceState.REQUESTED,
+        WorkspaceState.PROVISIONING,
+        WorkspaceState.RESIZING,
+        WorkspaceState.SUSPENDING,
+        WorkspaceState.RESUMING,
+        WorkspaceState.DELETING,
+    }
 )
-PHASES = {
-    "Running": (Tone.OK, "Running", False),
-    "Pending": (Tone.WARN, "Pending", True),
-    "Succeeded": (Tone.OFF, "Done", False),
-    "Failed": (Tone.BAD, "Failed", False),
-    "Refused": (Tone.WARN, "Refused", False),
-}
 CONDITION_TONES = {Status.TRUE: Tone.OK, Status.FALSE: Tone.BAD, Status.UNKNOWN: Tone.WAIT}
 SHARED = (("cpu", "vCPU", ""), ("memory", "Memory", "GiB"), ("storage", "Storage", "GiB"))
 
@@ -57,18 +57,6 @@ class Row:
     ends_soon: bool
     per_hour: Decimal | None
     month: Decimal | None
-
-
-@dataclass(frozen=True)
-class PodRow:
-    name: str
-    tone: Tone
-    word: str
-    waiting: bool
-    gpus: str
-    node: str
-    age: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -269,34 +257,6 @@ def _meter(
         label=name,
         text=words,
     )
-
-
-def pods_of(workspace: Workspace, *, now: datetime) -> tuple[PodRow, ...]:
-    names = {
-        item.flavor.pool.resource_name: item.flavor.pool.gpu_type.name for item in workspace.flavors.all()
-    }
-    rows = workspace.observed.get("consumers", [])
-    return tuple(_pod(row, names, now) for row in rows)
-
-
-def _pod(row: Mapping[str, Any], names: Mapping[str, str], now: datetime) -> PodRow:
-    phase = str(row.get("phase", ""))
-    tone, word, waiting = PHASES.get(phase, (Tone.WAIT, phase or "Unknown", True))
-    gpus = ", ".join(f"{n} × {names.get(key, key)}" for key, n in (row.get("gpus") or {}).items() if n)
-    created = row.get("created_at")
-    age = formats.duration(now - datetime.fromisoformat(created)) if created else formats.NONE
-    why = str(row.get("waiting_for") or "")
-    return PodRow(
-        str(row.get("name", "")), tone, word, waiting, gpus or "none", str(row.get("node") or ""), age, why
-    )
-
-
-def pods_said(pods: Sequence[PodRow]) -> str:
-    """`4 running, 1 pending`: every word once, in the order of the list."""
-    counts: dict[str, int] = {}
-    for pod in pods:
-        counts[pod.word.lower()] = counts.get(pod.word.lower(), 0) + 1
-    return ", ".join(f"{count} {word}" for word, count in counts.items())
 
 
 def conditions_of(workspace: Workspace) -> tuple[ConditionRow, ...]:

@@ -22,6 +22,7 @@ from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
+from gpuaas.providers.base import Placement
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_request
 from gpuaas.workspaces.services.validation import name_validate
@@ -80,6 +81,7 @@ def _request_or_refuse(here: ProjectPlace, form: RequestForm) -> Workspace | Non
             storage_gib=data["storage_gib"] or 0,
             lease_ends_at=form.lease_end(now=clock.now()),
             members=people,
+            placement=data["placement"],
         )
     except (Invalid, Conflict) as error:
         twin = _pressed_twice(here, data, error)
@@ -124,15 +126,11 @@ def _remember(request: HttpRequest, token: str, row: Workspace) -> None:
 
 
 def draw(request: HttpRequest, here: ProjectPlace, form: RequestForm, *, status: int = 200) -> HttpResponse:
-    every = offers.offers_of(actor=here.actor, project=here.project)
     source: Mapping[str, Any] = request.POST if form.is_bound else form.initial
-    wanted = {name: request.GET.get(name, "") for name in offers.FILTERS}
     context = {
         "place": here,
         "form": form,
-        "every": len(every),
-        "offers": offers.filtered(every, wanted),
-        "choices": offers.choices_of(every, wanted),
+        "offers": offers_at(request, here),
         "chosen": str(source.get("flavor", "")),
         "answer": answer_for(here, source),
         "urls": urls_of(here),
@@ -158,10 +156,15 @@ def urls_of(here: ProjectPlace) -> dict[str, str]:
 @project_page(Permission.WORKSPACE_CREATE)
 def flavors(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     """The rows that fit the filters; the chosen one stays chosen."""
-    wanted = {name: request.GET.get(name, "") for name in offers.FILTERS}
-    found = offers.filtered(offers.offers_of(actor=here.actor, project=here.project), wanted)
-    context = {"offers": found, "chosen": request.GET.get("flavor", "")}
+    context = {"offers": offers_at(request, here), "chosen": request.GET.get("flavor", "")}
     return render(request, "catalog/_flavors.html", context)
+
+
+def offers_at(request: HttpRequest, here: ProjectPlace) -> offers.Offers:
+    """A refused form comes back with the filters that it was sent with."""
+    sent = request.POST if request.method == "POST" else request.GET
+    wanted = {name: sent.get(name, "") for name in offers.FILTERS}
+    return offers.offers_of(actor=here.actor, project=here.project, wanted=wanted)
 
 
 @require_POST
@@ -192,6 +195,8 @@ def answer_for(here: ProjectPlace, source: Mapping[str, Any]) -> answer.Answer:
         people=people_of(here, str(source.get("members", ""))),
         in_use=gpus_in_use(actor=here.actor, project=here.project),
         problem=problem_of(count, storage) or name_problem(str(source.get("name", "")).strip()),
+        count_problem=count_problem(count),
+        placement=str(source.get("placement", "")) if source.get("placement") in tuple(Placement) else "",
     )
     return answer.answer_of(asked, now=now, take_url=urls_of(here)["answer"])
 
@@ -207,9 +212,14 @@ def name_problem(name: str) -> str:
     return ""
 
 
+def count_problem(count: int | None) -> str:
+    fits = count is not None and 1 <= count <= COUNT_MAX
+    return "" if fits else f"The count is a whole number from 1 to {COUNT_MAX:,}."
+
+
 def problem_of(count: int | None, storage: int | None) -> str:
-    if count is None or count < 1 or count > COUNT_MAX:
-        return f"The count is a whole number from 1 to {COUNT_MAX:,}."
+    if problem := count_problem(count):
+        return problem
     if storage is None or not 0 <= storage <= STORAGE_MAX:
         return f"Storage is a whole number of GiB from 0 to {STORAGE_MAX:,}."
     return ""

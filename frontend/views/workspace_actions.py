@@ -1,20 +1,15 @@
 """What people do to a workspace: every one a POST that ends on its page."""
 
-import base64
 import uuid
-from datetime import timedelta
-from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.debug import sensitive_variables
+from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from frontend import formats, toasts
 from frontend.forms import refuse
-from frontend.forms.workspaces import ExtendForm, MemberForm
+from frontend.forms.workspaces import ExtendForm, MemberForm, ReasonForm
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters.workspaces import url_of
 from frontend.views.workspaces import draw, workspace_at
@@ -22,8 +17,6 @@ from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.workspaces import services
 from gpuaas.workspaces.models import Workspace
 from tenants.roles import Permission
-
-LIFETIME = timedelta(hours=8)
 
 
 def done(request: HttpRequest, row: Workspace, text: str) -> HttpResponse:
@@ -108,25 +101,28 @@ def done_or_reload(request: HttpRequest, row: Workspace, text: str) -> HttpRespo
 
 
 @require_POST
-@never_cache
-@sensitive_variables("access", "context")
-@project_page(Permission.WORKSPACE_ACCESS)
-def kubeconfig(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
-    """The one call to a site in a request (docs/decisions/0004). Shown once: no cache keeps it, no row holds it."""
-    row = workspace_at(here, workspace, Permission.WORKSPACE_ACCESS)
-    access = services.kubeconfig_issue(actor=here.actor, workspace=row, lifetime=LIFETIME)
-    encoded = base64.b64encode(access.kubeconfig.encode()).decode()
-    context: dict[str, Any] = {
-        "place": here,
-        "workspace": row,
-        "kubeconfig": access.kubeconfig,
-        "said": f"Valid until {formats.when(access.expires_at, here.zone)}. The portal keeps no copy; take another any time.",
-        "download": f"data:application/yaml;base64,{encoded}",
-        "command": f"kubectl --kubeconfig {row.name}.yaml get pods",
-    }
-    htmx = request.headers.get("HX-Request")
-    response = render(
-        request, "workspaces/_kubeconfig.html" if htmx else "workspaces/kubeconfig.html", context
-    )
-    response["Cache-Control"] = "no-store"
-    return response
+@project_page(Permission.WORKSPACE_CREATE)
+def suspend(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
+    row = workspace_at(here, workspace, Permission.WORKSPACE_CREATE)
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return draw(request, here, row, status=422, reason_form=form, opened="suspend")
+    services.workspace_suspend(actor=here.actor, workspace=row, reason=form.cleaned_data["reason"])
+    return done(request, row, f"Suspending {row.name}. What runs ends, its data stays.")
+
+
+@require_POST
+@project_page(Permission.WORKSPACE_CREATE)
+def resume(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
+    """Refused with the limit or the capacity that has no room; it then stays as it is."""
+    row = workspace_at(here, workspace, Permission.WORKSPACE_CREATE)
+    services.workspace_resume(actor=here.actor, workspace=row)
+    return done(request, row, f"Resuming {row.name}. Its GPUs are yours again.")
+
+
+@require_POST
+@project_page(Permission.WORKSPACE_CREATE)
+def drift_check(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
+    row = workspace_at(here, workspace, Permission.WORKSPACE_CREATE)
+    services.drift_check_request(actor=here.actor, workspace=row)
+    return done_or_reload(request, row, "The site is being compared; what differs shows here by itself.")

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from billing.months import month_of
 from billing.selectors import cost_by_workspace, prices_at
-from frontend.forms.workspaces import ExtendForm, MemberForm
+from frontend.forms.workspaces import ExtendForm, LifetimeForm, MemberForm, ReasonForm, RobotForm
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters import detail, money, workspaces
@@ -112,6 +112,9 @@ def draw(
         "urls": detail.urls_of(row),
         "extend_form": ExtendForm(initial={"until": row.lease_ends_at}),
         "member_form": MemberForm(auto_id="member_%s"),
+        "lifetime_form": LifetimeForm(),
+        "robot_form": RobotForm(auto_id="robot_%s"),
+        "reason_form": ReasonForm(),
         "delete_title": f"Delete {row.name}",
         "crumbs": (
             *crumbs(here, "Workspaces", reverse("frontend:workspaces", args=[here.project.slug])),

@@ -15,6 +15,7 @@ class Finding:
     name: str
     workspace: str
     what: str
+    repaired: bool
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,12 @@ def cross_checked(rows: Iterable[CrossCheck]) -> tuple[CrossChecked, ...]:
 
 def _checked(row: CrossCheck) -> CrossChecked:
     found = tuple(_finding(item) for item in row.findings)
-    count = len(found)
+    count, left = len(found), sum(not item.repaired for item in found)
     word = f"{count} difference{'' if count == 1 else 's'}" if count else "Agrees"
-    return CrossChecked(row.checked_at, Tone.WARN if count else Tone.OK, word, row.compared, found)
+    said = f"{word}, set right" if count and not left else word
+    return CrossChecked(row.checked_at, Tone.WARN if left else Tone.OK, said, row.compared, found)
 
 
 def _finding(item: Mapping[str, Any]) -> Finding:
-    return Finding(*(str(item.get(name) or "") for name in ("name", "workspace", "what")))
+    name, workspace, what = (str(item.get(key) or "") for key in ("name", "workspace", "what"))
+    return Finding(name, workspace, what, repaired=bool(item.get("repaired")))

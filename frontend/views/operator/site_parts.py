@@ -23,8 +23,8 @@ from gpuaas.catalog.selectors import node_checks_of, site_get_for
 from gpuaas.catalog.states import DriftPolicy
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid, NotFound
-from gpuaas.metering.models import SiteMeter
 from gpuaas.metering.health import meter_conditions
+from gpuaas.metering.models import SiteMeter
 from gpuaas.workspaces import services as workspace_services
 from gpuaas.workspaces.models import Eviction
 from gpuaas.workspaces.selectors import drift_get_for, drifts_at

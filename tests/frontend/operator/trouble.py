@@ -44,7 +44,13 @@ def trouble_at(site: Site) -> None:
         },
     )
     CrossCheck.objects.create(site=site, checked_at=now - timedelta(days=1), compared=118, findings=[])
-    finding = {"uid": "u-1", "name": "train-3", "workspace": "gpu-7f3a-era5", "what": "runs, not counted"}
+    finding = {
+        "uid": "u-1",
+        "name": "train-3",
+        "workspace": "gpu-7f3a-era5",
+        "what": "runs, not counted",
+        "repaired": True,
+    }
     CrossCheck.objects.create(site=site, checked_at=now, compared=121, findings=[finding])
 
 

@@ -1,13 +1,19 @@
-"""A person in a browser: asks, watches it become ready, deletes it; both themes, a phone, no complaint from the page."""
+"""A person in a browser: asks, watches it become ready, deletes it; both themes, a phone, no complaint from the page.
 
+GPUAAS_PICTURES names a folder for pictures of the pages.
+"""
+
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.db import connections
 from django.test import Client
+from django.urls import reverse
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -33,6 +39,7 @@ from tenants.actors import SYSTEM
 from tenants.models import Project, User
 from tests.factories.catalog import SiteFactory
 from tests.factories.quotas import limits_give
+from tests.frontend.pages.scene import busy, grant_to, robot_of
 from tests.frontend.pages.server import served
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -41,6 +48,7 @@ SIZES: dict[str, ViewportSize] = {
     "phone": {"width": 390, "height": 844},
 }
 H100 = "h100-sxm-80gb.1"
+PICTURES = os.environ.get("GPUAAS_PICTURES", "")
 
 pytestmark = [
     pytest.mark.browser,
@@ -186,13 +194,19 @@ def test_no_page_complains_or_scrolls_sideways(
     page, complaints = opened(context)
     request_one(page, address, "looked-at")
     workspace = page.url
+    row = busy(Workspace.objects.get(name="looked-at"))
+    grant_to(row, alice)
+    robot = reverse("frontend:workspace_robot", args=["weather-lm", row.pk, robot_of(row).pk])
     places = "", "workspaces/", "workspaces/new/", "usage/", "limits/", "members/", "tokens/", "audit/"
     urls = [f"{address}/p/weather-lm/{place}" for place in places]
-    for url in [*urls, workspace, f"{address}/o/climate/", f"{address}/account/"]:
+    for url in [*urls, workspace, f"{address}{robot}", f"{address}/o/climate/", f"{address}/account/"]:
         page.goto(url)
         found = Axe().run(page).response["violations"]
         assert [(v["id"], v["nodes"][0]["html"]) for v in found] == [], url
         assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"], url
+        if PICTURES:
+            name = {workspace: "workspace", f"{address}{robot}": "robot"}.get(url) or url.split("/")[-2]
+            page.screenshot(path=str(Path(PICTURES) / f"tenant-{name}-{theme}-{size}.png"), full_page=True)
     assert complaints == []
 
 

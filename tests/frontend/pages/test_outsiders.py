@@ -11,6 +11,7 @@ from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
 from tenants.roles import Permission
 from tests.frontend.pages.conftest import signed_in
+from tests.frontend.pages.scene import robot_of
 
 POSTED = frozenset(
     {
@@ -19,6 +20,14 @@ POSTED = frozenset(
         "workspace_delete",
         "workspace_retry",
         "workspace_kubeconfig",
+        "workspace_suspend",
+        "workspace_resume",
+        "workspace_drift_check",
+        "workspace_access_revoke",
+        "workspace_robots",
+        "workspace_robot_issue",
+        "workspace_robot_revoke",
+        "workspace_robot_delete",
         "workspace_members",
         "workspace_member_remove",
         "workspace_answer",
@@ -49,6 +58,7 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         "organization": workspace.project.organization.slug,
         "workspace": workspace.pk,
         "user": user.pk,
+        "robot": robot_of(workspace).pk,
         "token": uuid.uuid4(),
         "month": "2026-11",
     }
@@ -56,6 +66,7 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         ("project",),
         ("project", "workspace"),
         ("project", "workspace", "user"),
+        ("project", "workspace", "robot"),
         ("project", "user"),
         ("project", "token"),
         ("project", "month"),

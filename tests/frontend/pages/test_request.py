@@ -6,6 +6,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from gpuaas.catalog.models import Flavor, GpuType, Node
+from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from quotas.models import Limit
 from tenants.models import Project
@@ -168,10 +170,84 @@ def test_without_prices_it_still_answers(alice_at: Client, project: Project, sit
     assert "no price yet" in text
 
 
+def narrowed(client: Client, project: Project, **wanted: str) -> str:
+    url = reverse("frontend:workspace_flavors", args=[project.slug])
+    return str(client.get(url, wanted).content.decode())
+
+
 def test_filters_keep_what_fits(alice_at: Client, limited: Project) -> None:
-    url = reverse("frontend:workspace_flavors", args=[limited.slug])
-    text = alice_at.get(url, {"memory": "80", "flavor": "h100.1"}).content.decode()
+    text = narrowed(alice_at, limited, memory_gib_min="80", flavor="h100.1")
     assert "h100.1" in text
     assert "l40s.1" not in text
     assert "checked" in text
-    assert "No flavor fits" in alice_at.get(url, {"memory": "900"}).content.decode()
+    assert "1 of 2 fit." in text
+    assert "No flavor fits" in narrowed(alice_at, limited, memory_gib_min="900")
+
+
+def test_attributes_of_the_gpu_and_its_nodes_narrow_the_offers(
+    alice_at: Client, limited: Project, h100: Flavor, l40s: Flavor
+) -> None:
+    GpuType.objects.filter(pk=h100.pool.gpu_type_id).update(mig_capable=True, ecc=True)
+    GpuType.objects.filter(pk=l40s.pool.gpu_type_id).update(mig_capable=False, ecc=None)
+    Flavor.objects.filter(pk=l40s.pk).update(whole_node=True)
+    for pool, traits in (
+        (h100.pool, {"nvlink_domain": "nvl-1", "rack": "r-1"}),
+        (l40s.pool, {"numa": "single-numa-node"}),
+    ):
+        Node.objects.create(
+            site=pool.site, pool=pool, name=f"n-{pool.pk}", capacity=8, observed_at=clock.now(), **traits
+        )
+    page = alice_at.get(reverse("frontend:workspace_new", args=[limited.slug])).content.decode()
+    for name, fits in (
+        ("ecc", "h100.1"),
+        ("mig_capable", "h100.1"),
+        ("nvlink_domain", "h100.1"),
+        ("same_rack", "h100.1"),
+        ("same_numa", "l40s.1"),
+        ("whole_node", "l40s.1"),
+    ):
+        assert f'type="checkbox" name="{name}"' in page
+        text = narrowed(alice_at, limited, **{name: "1"})
+        assert fits in text, name
+        assert "1 of 2 fit." in text, name
+    assert "NVLink domain" in narrowed(alice_at, limited)
+
+
+@pytest.mark.parametrize("name", ["memory_gib_min", "compute_capability_min", "ecc", "interconnect", "site"])
+@pytest.mark.parametrize("value", ["\x00", "-1", "١٢", "9" * 40, "9.0.0.0", "<b>"])
+def test_filters_that_cannot_be_read_do_no_harm(
+    alice_at: Client, limited: Project, name: str, value: str
+) -> None:
+    url = reverse("frontend:workspace_flavors", args=[limited.slug])
+    assert alice_at.get(url, {name: value}).status_code == 200
+
+
+def test_a_switch_that_tells_nothing_apart_is_not_shown(alice_at: Client, limited: Project) -> None:
+    GpuType.objects.update(ecc=True)
+    page = alice_at.get(reverse("frontend:workspace_new", args=[limited.slug])).content.decode()
+    assert 'name="ecc"' not in page
+
+
+def test_the_answer_says_what_the_flavor_gives_and_where_pods_go(
+    alice_at: Client, limited: Project, h100: Flavor
+) -> None:
+    Flavor.objects.filter(pk=h100.pk).update(exclusive_cpus=True)
+    text = answer(alice_at, limited, placement="rack")
+    assert "whole cores of their own" in text
+    assert "Pods are put into one rack, as far as there is room" in text
+    assert "Pods are put" not in answer(alice_at, limited, placement="")
+    assert "Pods are put" not in answer(alice_at, limited, placement="moon")
+
+
+def test_the_placement_is_kept_or_refused_beside_its_field(alice_at: Client, limited: Project) -> None:
+    refused = post(alice_at, limited, placement="moon")
+    assert refused.status_code == 422
+    assert "Choose one of the placements." in str(refused.context["form"].errors["placement"])
+    post(alice_at, limited, placement="nvlink-domain")
+    assert Workspace.objects.get().placement == "nvlink-domain"
+
+
+def test_a_count_that_is_no_number_is_said_at_the_count(alice_at: Client, limited: Project) -> None:
+    text = answer(alice_at, limited, count="1.5")
+    beside = text.partition('id="count-said"')[2].partition("</p>")[0]
+    assert "The count is a whole number from 1 to 1,000." in beside

@@ -1,0 +1,117 @@
+"""Pods of a workspace: what they hold, why they wait, which are more than was bought, and which were removed for it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from frontend import formats
+from frontend.components import Tone
+from frontend.presenters.workspaces import url_of
+from gpuaas.workspaces.models import Eviction, Workspace
+
+PHASES = {
+    "Running": (Tone.OK, "Running", False),
+    "Pending": (Tone.WARN, "Pending", True),
+    "Succeeded": (Tone.OFF, "Done", False),
+    "Failed": (Tone.BAD, "Failed", False),
+    "Refused": (Tone.WARN, "Refused", False),
+}
+SURPLUS = "This is more than the workspace holds: it slipped past the quota and is being removed."
+
+
+@dataclass(frozen=True)
+class PodRow:
+    """`owner` in words ("Job train"), "" for the tenant's own hand; `why` says what it waits for."""
+
+    name: str
+    owner: str
+    tone: Tone
+    word: str
+    waiting: bool
+    gpus: str
+    node: str
+    age: str
+    why: str
+    surplus: bool = False
+
+
+@dataclass(frozen=True)
+class EvictionRow:
+    name: str
+    workspace: Workspace
+    workspace_url: str
+    gpus: str
+    text: str
+    at: datetime
+    ran: str
+    removed: bool
+
+
+def gpu_names(workspace: Workspace) -> dict[str, str]:
+    """What the site counts, by the name that people know."""
+    return {
+        item.flavor.pool.resource_name: item.flavor.pool.gpu_type.name for item in workspace.flavors.all()
+    }
+
+
+def pods_of(workspace: Workspace, evictions: Sequence[Eviction] = (), *, now: datetime) -> tuple[PodRow, ...]:
+    names = gpu_names(workspace)
+    surplus = {row.consumer_uid for row in evictions if row.removed_at is None}
+    rows = workspace.observed.get("consumers", [])
+    return tuple(_pod(row, names, surplus, now) for row in rows)
+
+
+def _pod(row: Mapping[str, Any], names: Mapping[str, str], surplus: set[str], now: datetime) -> PodRow:
+    phase = str(row.get("phase", ""))
+    tone, word, waiting = PHASES.get(phase, (Tone.WAIT, phase or "Unknown", True))
+    over = str(row.get("uid", "")) in surplus
+    gpus = ", ".join(f"{n} × {names.get(key, key)}" for key, n in (row.get("gpus") or {}).items() if n)
+    created = row.get("created_at")
+    return PodRow(
+        name=str(row.get("name", "")),
+        owner=owner_words(str(row.get("owner") or "")),
+        tone=Tone.BAD if over else tone,
+        word="Surplus" if over else word,
+        waiting=waiting and not over,
+        gpus=gpus or "none",
+        node=str(row.get("node") or ""),
+        age=formats.duration(now - datetime.fromisoformat(created)) if created else formats.NONE,
+        why=SURPLUS if over else str(row.get("waiting_for") or ""),
+        surplus=over,
+    )
+
+
+def owner_words(owner: str) -> str:
+    """`Job/train` is `Job train`."""
+    return owner.replace("/", " ", 1)
+
+
+def pods_said(pods: Sequence[PodRow]) -> str:
+    """`4 running, 1 pending`: every word once, in the order of the list."""
+    counts: dict[str, int] = {}
+    for pod in pods:
+        counts[pod.word.lower()] = counts.get(pod.word.lower(), 0) + 1
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+def eviction_rows(rows: Sequence[Eviction], names: Mapping[str, str]) -> tuple[EvictionRow, ...]:
+    return tuple(_eviction(row, names.get(row.resource_name, row.resource_name)) for row in rows)
+
+
+def _eviction(row: Eviction, gpu: str) -> EvictionRow:
+    """Removed because the workspace held 3 of 2; it had run for 1.2 s."""
+    until = row.removed_at or row.seen_at
+    ran = formats.duration(max((until - row.started_at).total_seconds(), 0.0))
+    verb = f"Removed after {ran}" if row.removed_at else "Being removed"
+    text = f"{verb}, because with it the workspace held {row.held:,} {gpu} and has bought {row.limit:,}."
+    return EvictionRow(
+        name=row.consumer_name,
+        workspace=row.workspace,
+        workspace_url=url_of(row.workspace),
+        gpus=f"{row.quantity:,} × {gpu}",
+        text=text,
+        at=row.removed_at or row.seen_at,
+        ran=ran,
+        removed=row.removed_at is not None,
+    )

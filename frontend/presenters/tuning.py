@@ -1,0 +1,70 @@
+"""What a flavor requires of its nodes and how pods are placed, in words."""
+
+from frontend.components import Fact
+from gpuaas.catalog.models import Flavor, GpuPool
+from gpuaas.catalog.states import HugepagesSize
+from gpuaas.providers.base import Placement
+from gpuaas.workspaces.models import Workspace
+
+PLACEMENTS = {
+    Placement.ANYWHERE: ("Anywhere", "pods go wherever GPUs are free"),
+    Placement.NODE: ("One node", "pods are put on one node, as far as there is room"),
+    Placement.RACK: ("One rack", "pods are put into one rack, as far as there is room"),
+    Placement.NVLINK_DOMAIN: (
+        "One NVLink domain",
+        "pods are put on nodes that NVLink joins, as far as there is room",
+    ),
+}
+
+
+def tuning_words(flavor: Flavor) -> tuple[str, ...]:
+    """What it asks of its nodes beyond their GPUs, short; empty for a plain one."""
+    found = []
+    if flavor.whole_node:
+        found.append("whole nodes")
+    if flavor.exclusive_cpus:
+        found.append("whole cores")
+    if flavor.hugepages_gib:
+        size = HugepagesSize(flavor.hugepages_size).label
+        found.append(f"{flavor.hugepages_gib:,} GiB in hugepages of {size}")
+    if flavor.profile:
+        found.append(f"node profile {flavor.profile}")
+    if flavor.sysctls:
+        found.append(f"sysctl {', '.join(flavor.sysctls)}")
+    return tuple(found)
+
+
+def nodes_words(flavor: Flavor) -> tuple[str, ...]:
+    """What is known of the nodes of a flavor that comes with their traits."""
+    known = (("same_numa", "one NUMA node"), ("same_rack", "racks known"), ("nvlink_domain", "NVLink domain"))
+    return tuple(words for name, words in known if getattr(flavor, name, False))
+
+
+def placement_words(placement: str) -> tuple[str, str]:
+    return PLACEMENTS[Placement(placement)]
+
+
+def setup_facts(workspace: Workspace) -> tuple[Fact, ...]:
+    """How its pods are placed, and what each tuned flavor asks of its nodes."""
+    name, note = placement_words(workspace.placement)
+    flavors = [item.flavor for item in workspace.flavors.all()]
+    tuned = [(flavor.name, "; ".join(tuning_words(flavor))) for flavor in flavors]
+    return (
+        Fact(f"Placement: {name}", f"{note[:1].upper()}{note[1:]}."),
+        *(Fact(f"{name}, tuned", f"{words[:1].upper()}{words[1:]}.") for name, words in tuned if words),
+    )
+
+
+def nodes_give(pool: GpuPool) -> tuple[Fact, ...]:
+    """What a flavor of the pool may ask for: only what every one of its nodes has."""
+    nodes = [node for node in pool.nodes.all() if node.capacity]
+    sizes = {size for node in nodes for size, gib in node.hugepages.items() if gib}
+    least = {size: min(int(node.hugepages.get(size, 0)) for node in nodes) for size in sizes}
+    pages = [f"{gib:,} GiB of {size}" for size, gib in sorted(least.items()) if gib]
+    profiles, devices = {node.profile for node in nodes}, {node.capacity for node in nodes}
+    return (
+        Fact("Whole nodes", f"{devices.pop()} GPUs each" if len(devices) == 1 else "of different sizes"),
+        Fact("Whole cores", "yes" if nodes and all(node.cpus == "static" for node in nodes) else "no"),
+        Fact("Hugepages", ", ".join(pages) or "none"),
+        Fact("Profile", next(iter(profiles)) or "none" if len(profiles) == 1 else "not the same on all"),
+    )

@@ -1,0 +1,92 @@
+"""A workspace in the thick of it: pods that run, wait and are too many, drift, credentials, a service account."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from gpuaas.catalog.models import Flavor
+from gpuaas.core import clock
+from gpuaas.core.conditions import Status, condition_set
+from gpuaas.workspaces.models import AccessGrant, Robot, Workspace
+from tenants.models import User
+from tests.frontend.operator.trouble import drift_of, eviction_of
+
+GPU = "nvidia.com/gpu"
+WAITS = "No node has 4 GPUs free at once; the most on one node is 2. It starts when some are given back."
+
+
+def busy(workspace: Workspace) -> Workspace:
+    """Ready, with two GPUs in use of two, and a third that slipped past."""
+    now = clock.now()
+    resource = workspace.flavors.get().flavor.pool.resource_name
+    eviction_of(workspace, resource)
+    eviction_of(workspace, resource, uid="u-4", removed=False)
+    drift_of(workspace)
+    drift_of(workspace, state="repaired", differences=[_label()])
+    workspace.state = "ready"
+    workspace.ready_at = now - timedelta(hours=2)
+    workspace.placement = "node"
+    workspace.conditions = condition_set(
+        {},
+        type="AllPodsPlaced",
+        status=Status.FALSE,
+        reason="Waiting",
+        message="1 pod waits for free GPUs.",
+        remedy="Wait, or ask for fewer GPUs in one pod.",
+        now=now,
+    )
+    workspace.observed = {
+        "at": now.isoformat(),
+        "hard": {resource: 2, "cpu": 48, "memory": 480, "storage": 500},
+        "used": {resource: 2, "cpu": 20, "memory": 128, "storage": 120},
+        "consumers": [
+            _pod("finetune-0", now, resource, uid="u-1", node="h100-01", owner="Job/finetune"),
+            _pod("jupyter-bob", now, resource, uid="u-2", node="h100-02"),
+            _pod("eval-7c9f4", now, resource, uid="u-3", phase="Pending", count=4, waiting_for=WAITS),
+            _pod("sweep-18", now, resource, uid="u-4", node="h100-02", owner="ReplicaSet/sweep"),
+        ],
+    }
+    workspace.save()
+    Flavor.objects.filter(pk=workspace.flavors.get().flavor_id).update(
+        exclusive_cpus=True, hugepages_size="1Gi", hugepages_gib=16, sysctls=["net.core.somaxconn"]
+    )
+    return workspace
+
+
+def _pod(name: str, now: datetime, resource: str, *, count: int = 1, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "phase": "Running",
+        "node": "",
+        "gpus": {resource: count},
+        "created_at": (now - timedelta(minutes=41)).isoformat(),
+        "waiting_for": "",
+        "owner": "",
+        **more,
+    }
+
+
+def _label() -> dict[str, str]:
+    return {
+        "object": "Namespace",
+        "path": "metadata.labels[gpuaas.io/workspace]",
+        "wanted": "01a1ffb2",
+        "found": "",
+        "changed_by": "helm",
+    }
+
+
+def grant_to(workspace: Workspace, holder: User | Robot, *, hours: int = 8) -> AccessGrant:
+    now = clock.now()
+    who = {"robot": holder} if isinstance(holder, Robot) else {"user": holder}
+    return AccessGrant.objects.create(
+        workspace=workspace,
+        issued_by="alice",
+        issued_at=now - timedelta(hours=1),
+        expires_at=now + timedelta(hours=hours - 1),
+        **who,
+    )
+
+
+def robot_of(workspace: Workspace, name: str = "ci") -> Robot:
+    values = {"role": "edit", "created_by": "alice", "created_at": clock.now()}
+    return Robot.objects.get_or_create(workspace=workspace, name=name, defaults=values)[0]

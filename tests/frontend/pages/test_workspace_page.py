@@ -1,0 +1,156 @@
+"""The page of one workspace in trouble: what it says of pods, drift, access, sleep; and that its buttons do it."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from gpuaas.core import clock
+from gpuaas.workspaces.models import Robot, Workspace
+from tenants.models import User
+from tests.frontend.operator.trouble import drift_of, eviction_of
+from tests.frontend.pages.scene import busy, grant_to, robot_of
+
+QUERIES = 34
+
+
+@pytest.fixture
+def troubled(workspace: Workspace) -> Workspace:
+    return busy(workspace)
+
+
+def url(workspace: Workspace, name: str = "", *more: object) -> str:
+    full = f"frontend:workspace_{name}" if name else "frontend:workspace"
+    return reverse(full, args=[workspace.project.slug, workspace.pk, *more])
+
+
+def page(client: Client, workspace: Workspace) -> str:
+    return " ".join(client.get(url(workspace)).content.decode().split())
+
+
+def test_pods_say_whose_they_are_why_they_wait_and_what_is_too_many(
+    alice_at: Client, troubled: Workspace
+) -> None:
+    text = page(alice_at, troubled)
+    assert "<small>Job finetune</small>" in text
+    assert "No node has 4 GPUs free at once" in text
+    assert "2 running, 1 pending, 1 surplus" in text
+    assert "slipped past the quota and is being removed" in text
+    assert "Removed after 2 s, because with it the workspace held 3" in text
+    assert "Being removed, because with it the workspace held 3" in text
+
+
+def test_drift_is_told_with_both_values_and_who(alice_at: Client, troubled: Workspace) -> None:
+    text = page(alice_at, troubled)
+    assert "2 objects changed in 2 places by kubectl-edit (admin@ber-1)" in text
+    assert "Namespace changed by helm" in text
+    assert '<code class="g-diff__wanted">2</code>' in text
+    assert '<code class="g-diff__found">20</code>' in text
+    assert "not told" in text
+
+
+def test_placement_tuning_and_remedies_are_shown(alice_at: Client, troubled: Workspace) -> None:
+    text = page(alice_at, troubled)
+    assert "One node" in text
+    assert "Whole cores; 16 GiB in hugepages of 1 GiB; sysctl net.core.somaxconn" in text
+    assert "Wait, or ask for fewer GPUs in one pod." in text
+
+
+def test_an_outsider_sees_none_of_it(charlie_at: Client, troubled: Workspace) -> None:
+    assert charlie_at.get(url(troubled)).status_code == 404
+    assert charlie_at.get(url(troubled, "robot", robot_of(troubled).pk)).status_code == 404
+
+
+def test_the_page_costs_the_same_however_much_went_wrong(
+    alice_at: Client, alice: User, bob: User, troubled: Workspace
+) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert alice_at.get(url(troubled)).status_code == 200
+        return len(captured)
+
+    queries()
+    few = queries()
+    for number in range(5):
+        eviction_of(troubled, "nvidia.com/gpu", uid=f"more-{number}")
+        drift_of(troubled, state="gone")
+        grant_to(troubled, bob)
+        grant_to(troubled, robot_of(troubled, f"ci-{number}"))
+    assert queries() == few
+    assert few <= QUERIES
+
+
+def test_suspending_says_what_stops_and_what_stays(alice_at: Client, troubled: Workspace) -> None:
+    text = page(alice_at, troubled)
+    assert "All 4 pods that run or wait end" in text
+    assert "Pods made by hand do not come back: jupyter-bob, eval-7c9f4." in text
+    assert "Its GPUs are given back to everybody: 2 × H100 SXM" in text
+    assert "up to 500 GiB; they cost what they cost now" in text
+
+
+def test_it_is_put_to_sleep_and_woken(alice_at: Client, troubled: Workspace) -> None:
+    refused = alice_at.post(url(troubled, "suspend"), {"reason": "x" * 201})
+    assert refused.status_code == 422
+    assert 'aria-labelledby="suspend-title" open' in refused.content.decode()
+    alice_at.post(url(troubled, "suspend"), {"reason": "over the weekend"})
+    troubled.refresh_from_db()
+    assert troubled.state == "suspending"
+    Workspace.objects.filter(pk=troubled.pk).update(state="suspended")
+    text = page(alice_at, troubled)
+    assert "Nothing runs and nothing may be started" in text
+    assert 'data-dialog="resume"' in text
+    assert 'data-dialog="suspend"' not in text
+    assert "resume it first" in text
+
+
+def test_a_viewer_has_no_button_for_it(dora_at: Client, troubled: Workspace) -> None:
+    text = page(dora_at, troubled)
+    for word in ("Suspend", "Revoke", "Compare now", "Add a service account", "Get kubeconfig"):
+        assert word not in text, word
+    for name in ("suspend", "resume", "drift_check", "robots"):
+        assert dora_at.post(url(troubled, name), {"name": "ci", "role": "edit"}).status_code == 403
+    assert not Robot.objects.exists()
+
+
+def test_credentials_are_listed_by_holder_and_only_live_ones(
+    alice_at: Client, bob: User, troubled: Workspace
+) -> None:
+    grant_to(troubled, bob)
+    grant_to(troubled, bob, hours=0)
+    text = page(alice_at, troubled)
+    assert "1 credential, until" in text
+    assert "no member now" in text
+    assert url(troubled, "access_revoke", bob.pk) in text
+
+
+def test_a_lifetime_that_is_not_offered_is_refused(alice_at: Client, troubled: Workspace) -> None:
+    answer = alice_at.post(url(troubled, "kubeconfig"), {"lifetime": "9999"}, headers={"HX-Request": "true"})
+    assert answer.status_code == 400
+    assert "choose one of the lifetimes" in answer["HX-Trigger"]
+
+
+def test_a_service_account_shows_what_was_issued_and_never_the_credential(
+    alice_at: Client, troubled: Workspace
+) -> None:
+    robot = robot_of(troubled)
+    grant = grant_to(troubled, robot)
+    grant.revoked_at = clock.now() - timedelta(minutes=1)
+    grant.save()
+    shown = alice_at.get(url(troubled, "robot", robot.pk), headers={"HX-Request": "true"})
+    text = shown.content.decode()
+    assert "Revoked" in text
+    assert "Issue a credential" in text
+    assert "<html" not in text
+    assert "<html" in alice_at.get(url(troubled, "robot", robot.pk)).content.decode()
+
+
+def test_another_workspaces_service_account_is_not_found_here(alice_at: Client, troubled: Workspace) -> None:
+    other = Workspace.objects.get(pk=troubled.pk)
+    other.pk, other.name, other._state.adding = Workspace().pk, "other", True
+    other.save()
+    robot = robot_of(other)
+    assert alice_at.get(url(troubled, "robot", robot.pk)).status_code == 404
+    assert alice_at.post(url(troubled, "robot_delete", robot.pk)).status_code == 404
