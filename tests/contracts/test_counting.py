@@ -1,14 +1,14 @@
 """Whichever way a site counts GPUs: found, pinned, held at what was bought, metered, and given back."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deploy.lab.kubernetes import Lab, LabError
-from gpuaas.providers.base import Connection, GpuAmount, Member, ObservedPool, WorkspaceSpec
+from gpuaas.providers.base import Connection, GpuAmount, Member, ObservedPool, UsageEvent, WorkspaceSpec
 from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
@@ -30,7 +30,6 @@ from tests.contracts.test_usage import collect, listed, of
 from tests.contracts.ways import WAYS, Way, racks, topology
 from tests.lab.fixtures import LabSite, until
 
-LAB = [name for name, way in WAYS.items() if not way.by_claim]  # until members may write claims
 SANDBOX = [name for name, way in WAYS.items() if not way.by_claim]
 
 
@@ -122,7 +121,7 @@ def _simulated(way: Way) -> OnSandbox:
 @pytest.fixture(
     params=[
         *(pytest.param(("sandbox", name), id=f"sandbox-{name}") for name in SANDBOX),
-        *(pytest.param(("lab", name), id=f"lab-{name}", marks=pytest.mark.lab) for name in LAB),
+        *(pytest.param(("lab", name), id=f"lab-{name}", marks=pytest.mark.lab) for name in WAYS),
     ]
 )
 def counting(request: pytest.FixtureRequest, db: None) -> Iterator[OnLab | OnSandbox]:
@@ -163,9 +162,9 @@ def test_found_held_metered_and_given_back(counting: OnLab | OnSandbox) -> None:
     until(lambda: allocated(rig, way) == 2, "both are seen on the node")
 
     rig.stop(spec, "one")
-    gone = collect(rig, cursor, lambda each: each.kind.value == "gone" and of(spec, "one")(each))[-1].consumer
-    assert gone is not None
-    assert (dict(gone.gpus), gone.ended_at is not None) == ({way.resource: 1}, True)
+    last = collect(rig, cursor, ended(spec, "one"))[-1].consumer
+    assert last is not None
+    assert (dict(last.gpus), last.started_at is not None) == ({way.resource: 1}, True)
     until(lambda: rig.driver.observe(ref(spec)).used[way.resource] == 1, "given back")
     rig.start(spec, "four")
     running(rig, spec, 2)
@@ -176,5 +175,43 @@ def test_found_held_metered_and_given_back(counting: OnLab | OnSandbox) -> None:
     until(lambda: allocated(rig, way) == 0, "nothing is held any more")
 
 
+def ended(spec: WorkspaceSpec, name: str) -> Callable[[UsageEvent], bool]:
+    """The end of what held devices: of the pod, or of the claim that it brought."""
+    return lambda event: (
+        of(spec, name)(event)
+        and event.consumer is not None
+        and bool(event.consumer.gpus)
+        and event.consumer.ended_at is not None
+    )
+
+
 def allocated(rig: Rig, way: Way) -> int:
     return sum(node.allocated for node in rig.driver.probe().nodes if node.kind_slug == way.slug)
+
+
+SEVERAL = ("whole", "mig mixed", "shared, renamed", "class, by extended resource", "class, by its own name")
+
+
+@pytest.mark.lab
+def test_one_workspace_holds_several_ways_apart(every_way: LabSite, db: None) -> None:
+    """Each to its own nodes and each to its own count, though one of the names means five pools here."""
+    ways = [WAYS[name] for name in SEVERAL]
+    rig = OnLab(every_way, ways[0])
+    pools = rig.driver.probe().pools
+    amounts = tuple(replace(amount(pool_of(pools, way), pools), count=1) for way in ways)
+    bought = {each.resource_name for each in amounts}
+    closed = tuple(sorted({pool.resource_name for pool in pools} - bought))
+    spec = replace(rig.spec(), gpus=amounts, closed=closed)
+    try:
+        provision(rig, spec)
+        for way in ways:
+            rig.start(spec, f"on-{way.node}", resource=way.resource)
+        found = {each.name: each.node for each in running(rig, spec, len(ways))}
+        assert found == {f"on-{way.node}": way.node for way in ways}
+        for way in ways:
+            with pytest.raises(Refused, match="exceeded quota"):
+                rig.start(spec, f"more-{way.node}", resource=way.resource)
+        with pytest.raises(Refused):
+            rig.start(spec, "unsold", resource="nvidia.com/t4-small")
+    finally:
+        rig.clean_up()
