@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core.crypto import decrypt_json
-from gpuaas.providers.sandbox.dials import dials_set
+from gpuaas.providers.sandbox.dials import dials_set, fault_set
 from gpuaas.providers.sandbox.fleet import fleet_seed
 
 
@@ -37,3 +37,14 @@ def test_silent_site_and_missing_file_are_told(db: None, tmp_path: Path) -> None
         attach()
     with pytest.raises(CommandError, match="cannot be read"):
         attach("--kubeconfig", str(tmp_path / "none"))
+
+
+def test_the_checks_are_told(db: None) -> None:
+    attach()
+    site = Site.objects.get()
+    fault_set(site.pk, area="checks", name="Guards", found="False")
+    told = attach()
+    assert "Guards: False" in told
+    assert "not fit to be sold" in told
+    fault_set(site.pk, area="checks", name="Guards")
+    assert "12 of 12 checks are well; fit to be sold" in attach()

@@ -3,6 +3,7 @@
 A site that does not answer keeps what was found last; `Checked` says since when, and why.
 """
 
+import time
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
@@ -59,6 +60,20 @@ def site_preflight(site_id: uuid.UUID) -> bool:
         _failure_write(row, in_our_words(error, what="preflight", site=row.site))
         return False
     return _checks_write(row, checks)
+
+
+def site_preflight_look(site_id: uuid.UUID, *, seconds: float = 30.0) -> bool:
+    """Was the site checked, by us or by a worker that has begun already: then its result is awaited. For commands."""
+    asked, deadline = clock.now(), time.monotonic() + seconds
+    while True:
+        if site_preflight(site_id):
+            return True
+        row = SiteRound.objects.select_related("site").filter(site=site_id, kind=RoundKind.PREFLIGHT).first()
+        if row is not None and row.site.preflight_at is not None and row.site.preflight_at >= asked:
+            return True
+        if row is None or row.claim_token is None or time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
 
 
 @transaction.atomic

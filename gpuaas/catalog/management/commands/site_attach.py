@@ -7,7 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from gpuaas.catalog.models import GpuPool, Site
-from gpuaas.catalog.services import pool_publish, site_create, site_look, site_update
+from gpuaas.catalog.selectors import site_checks
+from gpuaas.catalog.services import pool_publish, site_create, site_look, site_preflight_look, site_update
 from gpuaas.core.conditions import Status, conditions_read
 from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.registry import driver_names
@@ -39,6 +40,24 @@ class Command(BaseCommand):
         for pool in GpuPool.objects.filter(site=site, capacity__gt=0).select_related("gpu_type", "site"):
             sold = pool_publish(actor=SYSTEM, pool=pool).slug if options["publish"] else "not published"
             self.stdout.write(f"  {pool.gpu_type.slug}: {pool.free} of {pool.capacity} free ({sold})")
+        self._checks(site)
+
+    def _checks(self, site: Site) -> None:
+        """What is not as it should be, with what to do about it."""
+        if not site_preflight_look(site.pk):
+            self.stdout.write("The checks of the site could not be made now; a worker makes them.")
+            return
+        site.refresh_from_db()
+        rows = site_checks(site=site)
+        for row in rows:
+            if row.status != Status.TRUE:
+                self.stdout.write(
+                    f"  {row.type}: {row.status} ({row.reason}). {row.message} {row.remedy}".rstrip()
+                )
+        well = sum(row.status == Status.TRUE for row in rows)
+        self.stdout.write(
+            f"{well} of {len(rows)} checks are well; {'fit' if site.fit else 'not fit'} to be sold."
+        )
 
     def _attached(self, options: dict[str, Any]) -> Site:
         credentials: dict[str, Any] = {}

@@ -15,7 +15,7 @@ METRICS = Kind("Metrics")
 # by a word of a DaemonSet's name or of its images
 ENFORCERS = {
     "Calico": r"calico-node|calico/node|canal",
-    "Cilium": r"cilium(?!-(envoy|operator|node-init))|anetd",
+    "Cilium": r"(^|/)cilium(-ci|-enterprise)?$|anetd",
     "OVN-Kubernetes": r"ovnkube",
     "OpenShift SDN": r"openshift-sdn",
     "Antrea": r"antrea-agent",

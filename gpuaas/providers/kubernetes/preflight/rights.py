@@ -17,6 +17,7 @@ ROLE = "gpuaas-portal"
 NAMESPACE = "gpuaas-portal"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 RBAC = "rbac.authorization.k8s.io"
+DRA = "resource.k8s.io"
 ADMISSION = "admissionregistration.k8s.io"
 
 
@@ -56,10 +57,9 @@ RIGHTS = (
     Right("coordination.k8s.io", "leases", "list"),
     Right("storage.k8s.io", "storageclasses", "list"),
     Right("apps", "daemonsets", "list"),
-    Right(
-        "resource.k8s.io", "resourceslices deviceclasses resourceclaims", "list", served="resource.k8s.io/v1"
-    ),
-    Right("resource.k8s.io", "devicetaintrules", "list", served="resource.k8s.io/v1"),
+    Right(DRA, "resourceslices deviceclasses", "list watch", served=f"{DRA}/v1"),
+    Right(DRA, "resourceclaims", "list watch create patch delete", served=f"{DRA}/v1"),
+    Right(DRA, "devicetaintrules", "list", served=f"{DRA}/v1"),
     Right("nvidia.com", "clusterpolicies", "list", served="nvidia.com/v1"),
     # workspaces and what limits them
     Right("", "namespaces", "get list watch create patch delete"),
@@ -87,17 +87,16 @@ RIGHTS = (
     # metering, the warden, checks of nodes, the health of cards
     Right("", "pods", "get list watch create patch delete deletecollection"),
     Right("", "pods/log pods/proxy", "get"),
-    Right("", "events", "list"),
+    Right("", "events", "list create"),
     Right("scheduling.k8s.io", "priorityclasses", "create patch"),
-    # taking a workspace away: owners of pods first, then what a finalizer holds up
-    Right("apps", "deployments statefulsets replicasets", _TAKEN_AWAY),
+    # taking a workspace away or to sleep: owners of pods first, then what a finalizer holds up
+    Right("apps", "deployments statefulsets replicasets", f"get {_TAKEN_AWAY}"),
     Right("apps", "daemonsets", "patch deletecollection"),
     Right("batch", "jobs cronjobs", _TAKEN_AWAY),
     Right("", "replicationcontrollers", _TAKEN_AWAY),
     Right("", "configmaps secrets services persistentvolumeclaims", "list patch"),
     Right("autoscaling", "horizontalpodautoscalers", "list patch"),
     Right("policy", "poddisruptionbudgets", "list patch"),
-    Right("resource.k8s.io", "resourceclaims", "create delete", served="resource.k8s.io/v1"),
 )
 
 
