@@ -64,8 +64,8 @@ RIGHTS = (
     # workspaces and what limits them
     Right("", "namespaces", "get list watch create patch delete"),
     Right("", "resourcequotas", "get list watch create patch"),
-    Right("", "limitranges", "get list watch create patch"),
-    Right("networking.k8s.io", "networkpolicies", "get list watch create patch delete"),
+    Right("", "limitranges", "list watch create patch"),
+    Right("networking.k8s.io", "networkpolicies", "list watch create patch delete"),
     # members
     Right("", "serviceaccounts", "get list watch create patch delete deletecollection"),
     Right("", "serviceaccounts/token", "create"),
@@ -88,9 +88,10 @@ RIGHTS = (
     Right("", "pods", "get list watch create patch delete deletecollection"),
     Right("", "pods/log pods/proxy", "get"),
     Right("", "events", "list create"),
-    Right("scheduling.k8s.io", "priorityclasses", "create patch"),
+    Right("scheduling.k8s.io", "priorityclasses", "list create patch"),
     # taking a workspace away or to sleep: owners of pods first, then what a finalizer holds up
-    Right("apps", "deployments statefulsets replicasets", f"get {_TAKEN_AWAY}"),
+    Right("apps", "replicasets", f"get {_TAKEN_AWAY}"),
+    Right("apps", "deployments statefulsets", _TAKEN_AWAY),
     Right("apps", "daemonsets", "patch deletecollection"),
     Right("batch", "jobs cronjobs", _TAKEN_AWAY),
     Right("", "replicationcontrollers", _TAKEN_AWAY),

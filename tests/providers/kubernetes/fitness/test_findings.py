@@ -222,24 +222,20 @@ def _is_served(admin: Api) -> bool:
         return False
 
 
-@pytest.mark.parametrize(
-    ("said", "status"), [(None, Status.FALSE), ("true", Status.FALSE), ("false", Status.TRUE)]
-)
-def test_the_toolkit_as_the_gpu_operator_shows_it(
-    portal: PortalSite, admin: Api, operator: None, said: str | None, status: Status
-) -> None:
+def test_the_toolkit_as_the_gpu_operator_shows_it(portal: PortalSite, admin: Api, operator: None) -> None:
     name = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
-    env = [{"name": name, "value": said}] if said else []
-    policy: Object = {
-        "apiVersion": "nvidia.com/v1",
-        "kind": "ClusterPolicy",
-        "metadata": {"name": "cluster-policy"},
-        "spec": {"toolkit": {"enabled": True, "env": env}},
-    }
-    with standing(admin, POLICIES, policy):
-        check = found(portal, "VisibleDevices")
-    assert check.status == status
-    assert "guards" in check.message or status == Status.TRUE
+    for said, status in ((None, Status.FALSE), ("true", Status.FALSE), ("false", Status.TRUE)):
+        env = [{"name": name, "value": said}] if said else []
+        policy: Object = {
+            "apiVersion": "nvidia.com/v1",
+            "kind": "ClusterPolicy",
+            "metadata": {"name": "cluster-policy"},
+            "spec": {"toolkit": {"enabled": True, "env": env}},
+        }
+        with standing(admin, POLICIES, policy):
+            check = found(portal, "VisibleDevices")
+        assert check.status == status, said
+        assert "guards" in check.message or status == Status.TRUE
 
 
 # -- clocks and credentials ------------------------------------------------------------------------------------------
