@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict
@@ -13,7 +13,8 @@ from gpuaas.workspaces.reconcile.plan import Desired
 from gpuaas.workspaces.spec import spec_digest, spec_of
 from gpuaas.workspaces.states import StepState, WorkspaceState
 
-CLAIM_SECONDS = 60
+# longer than any one call to a site may take; each write extends it
+CLAIM_SECONDS = 30
 
 
 class LeaseLost(Conflict):
@@ -47,6 +48,12 @@ class Job:
             hold_limits_until=self.drifts.hold_limits_until,
             drifted=self.drifts.open is not None,
         )
+
+    @property
+    def waits_since(self) -> datetime | None:
+        """Since when something of the tenant's is waited for."""
+        since = self.row.conditions.get("Progressing", {}).get("since")
+        return datetime.fromisoformat(since) if since else None
 
     def step(self, key: str) -> Step:
         return next(step for step in self.steps if step.key == key)

@@ -16,7 +16,7 @@ from gpuaas.core.errors import Conflict
 from gpuaas.providers.base import ObservedWorkspace
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.grants import grants_end
-from gpuaas.workspaces.holdings import holdings_end, holdings_set, storage_held
+from gpuaas.workspaces.holdings import holdings_end, holdings_set
 from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
 from gpuaas.workspaces.reconcile.drifts import is_watched
 from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost
@@ -29,8 +29,6 @@ REACHABLE = "Reachable"
 PROGRESSING = "Progressing"
 QUOTA = "QuotaInSync"
 ACCESS = "AccessGranted"
-CONSUMERS_STEP = "pods"  # drivers' step of release and suspend after which nothing of the workspace runs
-ACCESS_STEP = "access"
 PORTAL = "portal"
 
 
@@ -72,75 +70,6 @@ def conditions_write(row: Workspace, *changes: Mapping[str, Any], drop: tuple[st
 
 def reachable() -> dict[str, Any]:
     return {"type": REACHABLE, "status": Status.TRUE, "reason": "Answers", "message": "the site answers"}
-
-
-def begin(job: Job) -> None:
-    with guarded(job) as row:
-        MACHINE.transition(row, to=WorkspaceState.PROVISIONING, history=WorkspaceTransition, actor=PORTAL)
-        workspace_announce(row)
-
-
-def step_started(job: Job, step: Step) -> None:
-    with guarded(job) as row:
-        news = step.state != StepState.RUNNING
-        step.state = StepState.RUNNING
-        step.started_at = step.started_at or clock.now()
-        step.attempts += 1
-        step.save(update_fields=["state", "started_at", "attempts"])
-        if news:
-            workspace_announce(row)
-
-
-def step_done(job: Job, step: Step, detail: str) -> None:
-    """Also ends the holdings when nothing runs any more, and notes from which spec the site was ensured."""
-    moment = clock.now()
-    with guarded(job) as row:
-        step.state, step.finished_at, step.detail = StepState.DONE, moment, detail[:500]
-        step.save(update_fields=["state", "finished_at", "detail"])
-        Workspace.objects.filter(pk=row.pk).update(attempts=0)
-        if row.state == WorkspaceState.DELETING:
-            _release_step_done(row, step, moment)
-        elif row.state == WorkspaceState.SUSPENDING:
-            if step.key == CONSUMERS_STEP:
-                holdings_set(workspace=row, items=(), storage_gib=storage_held(row), at=moment)
-        else:
-            _digest_note(job, step)
-        conditions_write(row, reachable(), drop=(PROGRESSING,))
-        workspace_announce(row)
-
-
-def _release_step_done(row: Workspace, step: Step, moment: datetime) -> None:
-    if step.key == CONSUMERS_STEP:
-        holdings_end(workspace=row, at=moment)
-    if step.key == ACCESS_STEP:
-        grants_end(workspace=row, at=moment)
-        message = "access ended with the deletion"
-        conditions_write(
-            row, {"type": ACCESS, "status": Status.FALSE, "reason": "Deleting", "message": message}
-        )
-
-
-def _digest_note(job: Job, step: Step) -> None:
-    """All steps of one digest, or "mixed": then the site is ensured once more as soon as it is ready."""
-    operation = job.operation
-    if operation is None or operation.spec_digest == job.digest:
-        return
-    others = [other for other in job.steps if other.refusals or other.attempts]
-    first = not operation.spec_digest and all(
-        other.pk == step.pk or other.key == ADMISSION_STEP.key for other in others
-    )
-    Operation.objects.filter(pk=operation.pk).update(spec_digest=job.digest if first else "mixed")
-
-
-def step_waiting(job: Job, step: Step, detail: str, *, due_at: datetime) -> None:
-    with guarded(job) as row:
-        news = step.detail != detail[:500]
-        step.detail = detail[:500]
-        step.save(update_fields=["detail"])
-        news = conditions_write(row, reachable(), drop=(PROGRESSING,)) or news
-        leases.release(row, due_at=due_at, attempts=0)
-        if news:
-            workspace_announce(row)
 
 
 def waiting(job: Job, reason: str, *, due_at: datetime) -> None:
@@ -212,7 +141,7 @@ def finish_ready(job: Job) -> None:
     moment = clock.now()
     with guarded(job) as row:
         _operation_end(job, moment, succeeded=True)
-        digest = Operation.objects.values_list("spec_digest", flat=True).get(pk=_operation(job).pk)
+        digest = _operation(job).spec_digest
         items = [(item.flavor, item.count) for item in row.flavors.select_related("flavor__pool__gpu_type")]
         row.flavors.update(confirmed=F("count"))
         holdings_set(workspace=row, items=items, storage_gib=row.storage_gib, at=moment)
@@ -304,7 +233,8 @@ def ensured(job: Job) -> None:
     with guarded(job) as row:
         grants_end(workspace=row, at=clock.now(), keep=_subjects(job))
         if job.operation is not None:
-            Operation.objects.filter(pk=job.operation.pk).update(spec_digest=job.digest)
+            job.operation.spec_digest = job.digest
+            job.operation.save(update_fields=["spec_digest"])
         else:
             Workspace.objects.filter(pk=row.pk).update(ensured_digest=job.digest)
         Workspace.objects.filter(pk=row.pk).update(attempts=0)

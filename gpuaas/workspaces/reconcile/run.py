@@ -1,6 +1,8 @@
 """One run about one workspace: lease, look, call the site with no transaction open, write down, look again."""
 
+import itertools
 import random
+import time
 import uuid
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,7 +16,7 @@ from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, U
 from gpuaas.core.queue import poke
 from gpuaas.providers.base import DriftCapability, Driver, StepOutcome, SuspendCapability
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.reconcile import adoption, compared, record
+from gpuaas.workspaces.reconcile import adoption, compared, record, timeline
 from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost, is_due, job_load
 from gpuaas.workspaces.reconcile.plan import (
     LEFTOVERS_AFTER,
@@ -49,6 +51,11 @@ REFUSALS_MAX = 3  # of one step; then it failed
 RESTARTS_MAX = 8
 ACTIONS_MAX = 60
 POLL_SECONDS = (1.0, 2.0)
+POLL_SECONDS_MOST = 60.0
+# what a site confirms within milliseconds is not worth another visit
+SHORTLY = (0.02, 0.04, 0.08, 0.16)
+# after these nothing has to be read anew: what they write is checked against lease, state and operation
+KNOWN = (Begin, StepAction, Observe)
 
 
 def run(workspace_id: uuid.UUID) -> None:
@@ -76,40 +83,52 @@ class Visit:
         self.observed: Observed | None = None
         self.healed = False
         self._opened: Driver | None = None
+        self._doing: Action = Observe()
+        self._line: timeline.Timeline | None = None
 
     def work(self) -> None:
+        job: Job | None = None
         for _ in range(ACTIONS_MAX):
-            job = job_load(self.row)
-            action = plan(job.desired, self.observed, clock.now())[0]
+            job = job or job_load(self.row)
+            actions = plan(job.desired, self.observed, clock.now())
             try:
-                if not self._perform(job, action):
+                if not self._perform(job, actions):
                     return
             except record.Overtaken:
-                self.observed = None
+                self.observed, job = None, None
+            else:
+                job = job if isinstance(actions[0], KNOWN) else None
         record.rest(job_load(self.row), _soon())
 
-    def _perform(self, job: Job, action: Action) -> bool:
+    def _perform(self, job: Job, actions: tuple[Action, ...]) -> bool:
         """True = go on; False = the lease was given back."""
+        self._doing, self._line = actions[0], None
         try:
-            return self._call(job, action)
+            if isinstance(actions[0], StepAction):
+                return self._steps(job, actions)
+            return self._call(job, actions[0])
         except (LeaseLost, record.Overtaken):
             raise
         except GpuaasError as error:
-            refuse(job, action, error)
+            self._refused(job, error)
         except Exception as error:
-            log.exception("reconcile_failed", workspace=str(job.row.pk), action=type(action).__name__)
+            log.exception("reconcile_failed", workspace=str(job.row.pk), action=type(self._doing).__name__)
             words = (
                 f"the portal met an unexpected error ({type(error).__name__}); operators find it in the log"
             )
-            refuse(job, action, Permanent(words))
+            self._refused(job, Permanent(words))
         return False
+
+    def _refused(self, job: Job, error: GpuaasError) -> None:
+        """What was done before it is written first."""
+        if self._line is not None:
+            self._line.write()
+        refuse(job, self._doing, error)
 
     def _call(self, job: Job, action: Action) -> bool:
         match action:
             case Begin():
-                record.begin(job)
-            case EnsureStep() | ReleaseStep() | SuspendStep() | ResumeStep():
-                return self._step(job, action)
+                timeline.begin(job)
             case Observe():
                 self._observe(job)
             case Compare():
@@ -135,7 +154,7 @@ class Visit:
             case Restart(reason=reason):
                 self._again(job, reason)
             case Wait(reason=reason):
-                record.waiting(job, reason, due_at=_soon())
+                record.waiting(job, reason, due_at=_soon(job.waits_since))
             case Rest(until=until):
                 record.rest(job, _jittered(until))
             case _:
@@ -147,15 +166,31 @@ class Visit:
         self._opened = self._opened or driver_of(job.row.site)
         return self._opened
 
-    def _step(self, job: Job, action: StepAction) -> bool:
-        step = job.step(action.key)
+    def _steps(self, job: Job, actions: tuple[Action, ...]) -> bool:
+        """All that follow each other, back to back, as long as each is done."""
         self.observed = None
-        record.step_started(job, step)
-        outcome = step_perform(self._driver(job), job, action)
+        line, driver = timeline.Timeline(job), self._driver(job)
+        self._line = line
+        for action in itertools.takewhile(lambda one: isinstance(one, StepAction), actions):
+            if not isinstance(action, StepAction) or not self._step(line, driver, action):
+                return False
+        line.write()
+        return True
+
+    def _step(self, line: timeline.Timeline, driver: Driver, action: StepAction) -> bool:
+        job, step = line.job, line.job.step(action.key)
+        self._doing = action
+        line.start(step)
+        outcome = step_perform(driver, job, action)
+        for pause in SHORTLY if isinstance(action, EnsureStep | ResumeStep) else ():
+            if outcome.done:
+                break
+            time.sleep(pause)
+            outcome = step_perform(driver, job, action)
         if outcome.done:
-            record.step_done(job, step, outcome.detail)
+            line.done(step, outcome.detail)
         else:
-            record.step_waiting(job, step, outcome.detail, due_at=_soon())
+            line.wait(step, outcome.detail, due_at=_soon(step.started_at))
         return outcome.done
 
     def _observe(self, job: Job) -> None:
@@ -199,7 +234,7 @@ class Visit:
             record.extend(job)
             outside_transaction()
             if not driver.ensure(job.spec, step.key).done:
-                record.rest(job, _soon())
+                record.rest(job, _soon(job.drifts.open.found_at if job.drifts.open else None))
                 return False
         if not safety:
             record.ensured(job)
@@ -252,8 +287,11 @@ def refuse(job: Job, action: Action, error: GpuaasError) -> None:
     record.later(job, _refused(error), due_at=due_at, step=step, refused=True)
 
 
-def _soon() -> datetime:
-    return clock.now() + timedelta(seconds=random.uniform(*POLL_SECONDS))  # noqa: S311  spreads load, hides nothing
+def _soon(since: datetime | None = None) -> datetime:
+    """The longer it has been waited for, the longer until the next look; a watch may call earlier."""
+    waited = (clock.now() - since).total_seconds() if since is not None else 0.0
+    seconds = min(max(random.uniform(*POLL_SECONDS), waited / 10), POLL_SECONDS_MOST)  # noqa: S311  spreads load, hides nothing
+    return clock.now() + timedelta(seconds=seconds)
 
 
 def _jittered(until: datetime | None) -> datetime | None:
