@@ -1,19 +1,20 @@
 """Admission: reserving, resizing and releasing parts of limits and capacity; setting limits; syncing capacity.
 
 Locks are always taken in one global order, so that no two transactions can wait for each other: the holder's own
-reservation rows, then counters by (scope, resource). Each counter moves by one conditional UPDATE.
+reservation rows, then counters by (scope, resource). Those of one scope move by one conditional UPDATE (`counters.py`).
 """
 
 import uuid
 from collections.abc import Mapping
 
 from django.db import IntegrityError, models, transaction
-from django.db.models import F, Q
+from django.db.models import F
 
 from gpuaas.catalog.models import GpuType, Site
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, StaleVersion
 from quotas.checks import Check, Scope
+from quotas.counters import counters_lower, counters_raise
 from quotas.models import Limit, Reservation, ReservationState, SiteCapacity
 from quotas.resources import STORAGE, gpu_type_slug, is_resource
 from quotas.selectors import scope_names
@@ -221,25 +222,31 @@ def _counter(
 
 def _counters_raise(project: Project, site: Site, amounts: Mapping[str, int]) -> None:
     """In the global order; the first counter that has no room refuses, and the caller's transaction undoes the rest."""
+    wanted = dict(sorted(amounts.items()))
     for scope in Scope:
-        for resource, amount in sorted(amounts.items()):
+        refused = set(wanted) - counters_raise(scope, _owner(scope, project, site), wanted)
+        if refused:
+            resource = min(refused)
             counter = _counter(scope, project, site, resource)
-            if not _counter_raise(counter, amount):
-                hard, used = counter.values_list("hard", "used").first() or (0, 0)
-                name = scope_names(project=project, site=site)[scope]
-                raise Check(scope, name, resource, hard, used, amount).refusal()
+            hard, used = counter.values_list("hard", "used").first() or (0, 0)
+            name = scope_names(project=project, site=site)[scope]
+            raise Check(scope, name, resource, hard, used, wanted[resource]).refusal()
 
 
-def _counter_raise(counter: models.QuerySet[Limit] | models.QuerySet[SiteCapacity], amount: int) -> bool:
-    room = Q(hard__isnull=True) | Q(hard__gte=F("used") + amount)
-    return counter.filter(room).update(used=F("used") + amount) == 1
+def _owner(scope: Scope, project: Project, site: Site) -> uuid.UUID:
+    return {
+        Scope.PROJECT: project.pk,
+        Scope.ORGANIZATION: project.organization_id,
+        Scope.SITE: site.pk,
+    }[scope]
 
 
 def _counters_lower(held: Mapping[str, Reservation], amounts: Mapping[str, int]) -> None:
+    if not amounts:
+        return
+    row = next(iter(held.values()))
     for scope in Scope:
-        for resource, amount in sorted(amounts.items()):
-            row = held[resource]
-            _counter(scope, row.project, row.site, resource).update(used=F("used") - amount)
+        counters_lower(scope, _owner(scope, row.project, row.site), dict(sorted(amounts.items())))
 
 
 def _limit_owner(

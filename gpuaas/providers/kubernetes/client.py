@@ -4,7 +4,10 @@ Objects stay dictionaries, as the API server writes them: what we apply is exact
 newer than the client library are not lost. Nothing but this module sees an exception of the client or of HTTP.
 """
 
+import hashlib
 import json
+import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -230,6 +233,23 @@ class Api:
         keys = self._configuration.api_key
         value = keys.get("authorization") or keys.get("BearerToken")
         return {"Authorization": value} if value else {}
+
+
+_SHARED: dict[tuple[int, str], Api] = {}
+_SHARED_LOCK = threading.Lock()
+SHARED_MOST = 64
+
+
+def shared(kubeconfig: str) -> Api:
+    """One for all of a process that use these credentials: its connections are kept. Other credentials, or a fork, get
+    another; the one that was used least recently goes."""
+    key = (os.getpid(), hashlib.sha256(kubeconfig.encode()).hexdigest())
+    with _SHARED_LOCK:
+        api = _SHARED.pop(key, None) or Api(kubeconfig)
+        _SHARED[key] = api
+        while len(_SHARED) > SHARED_MOST:
+            del _SHARED[next(iter(_SHARED))]
+    return api
 
 
 def refusal(status: int, answer: Object, retry_after: str | None = None) -> Exception:

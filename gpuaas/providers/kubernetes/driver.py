@@ -50,7 +50,8 @@ from gpuaas.providers.kubernetes import (
     usage,
     warden,
 )
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubernetes.client import Api, shared
+from gpuaas.providers.kubernetes.recent import Recent
 
 
 class KubernetesDriver(
@@ -83,7 +84,11 @@ class KubernetesDriver(
 
     @cached_property
     def _api(self) -> Api:
-        return Api(self._kubeconfig)
+        return shared(self._kubeconfig)
+
+    @cached_property
+    def _recent(self) -> Recent:
+        return Recent()
 
     @property
     def _egress_cidrs(self) -> tuple[str, ...]:
@@ -94,7 +99,7 @@ class KubernetesDriver(
         return changes.Memory()
 
     def _ensure(self, spec: WorkspaceSpec) -> ensure.Ensure:
-        return ensure.Ensure(self._api, spec, egress_cidrs=self._egress_cidrs)
+        return ensure.Ensure(self._api, spec, egress_cidrs=self._egress_cidrs, recent=self._recent)
 
     def probe(self) -> Inventory:
         label = self.connection.options.get("pool_label") or names.POOL_LABEL
@@ -130,7 +135,9 @@ class KubernetesDriver(
         return release.Release(self._api, ref).run(step)
 
     def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
-        return observe.observe(self._api, ref)
+        name = ref.external_name
+        known, fresh = self._recent.known(name), self._recent.is_fresh(name)
+        return observe.observe(self._api, ref, known=known if fresh else None, fresh=fresh)
 
     def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
         return access.issue(self._api, ref, member, lifetime=lifetime, server=self._server)

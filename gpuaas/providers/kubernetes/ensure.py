@@ -4,7 +4,7 @@ The order is the point: what limits tenants stands, confirmed, before anybody ma
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec
@@ -13,6 +13,7 @@ from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.kubernetes.kept import Kept
 from gpuaas.providers.kubernetes.objects import put
 from gpuaas.providers.kubernetes.quantities import quantity
+from gpuaas.providers.kubernetes.recent import Recent
 
 STEPS = (
     StepSpec("namespace", "Create the namespace on its node pool"),
@@ -34,6 +35,7 @@ class Ensure:
     api: Api
     spec: WorkspaceSpec
     egress_cidrs: tuple[str, ...] = ()
+    recent: Recent = field(default_factory=Recent)
 
     def run(self, step: str) -> StepOutcome:
         steps: Mapping[str, Callable[[], StepOutcome]] = {
@@ -47,7 +49,7 @@ class Ensure:
         }
         if step not in steps:
             raise Permanent(f"the Kubernetes driver has no step {step!r}")
-        found = namespaces.own_namespace(self.api, self.spec.external_name, self.spec.id)
+        found = self.recent.namespace(self.api, self.spec.external_name, self.spec.id)
         if found is not None and namespaces.is_terminating(found):
             return StepOutcome(done=False, detail="a namespace of this name is still being taken away")
         if found is None and step != "namespace":
@@ -55,12 +57,15 @@ class Ensure:
         return steps[step]()
 
     def _namespace(self) -> StepOutcome:
-        put(self.api, namespaces.COLLECTION, manifests.namespace(self.spec))
+        name = self.spec.external_name
+        anew = self.recent.namespace(self.api, name, self.spec.id) is None
+        made = put(self.api, namespaces.COLLECTION, manifests.namespace(self.spec))
+        self.recent.made(name, made, anew=anew)
         return StepOutcome(done=True, detail=self.spec.external_name)
 
     def _quota(self) -> StepOutcome:
         """One object: a second one would let racing pods through."""
-        self._match(kept.quotas(self.spec, device_classes(self.api)))
+        self._match(kept.quotas(self.spec, self._classes()))
         gpus = ", ".join(f"{gpu.count} × {gpu.resource_name}" for gpu in self.spec.gpus) or "no GPUs"
         return StepOutcome(done=True, detail=gpus)
 
@@ -86,8 +91,14 @@ class Ensure:
 
     def _confirm(self) -> StepOutcome:
         """Until the controller has filled status.hard the quota admits everything."""
+        hard = self._wanted_quota()["spec"]["hard"]
+        if self.recent.is_confirmed(self.spec.external_name, hard):
+            return DONE
         found = self.api.find(f"{self._path('resourcequotas')}/{names.QUOTA}") or {}
-        return quota_confirmed(found, self._wanted_quota()["spec"]["hard"])
+        outcome = quota_confirmed(found, hard)
+        if outcome.done:
+            self.recent.note_confirmed(self.spec.external_name, hard)
+        return outcome
 
     def _access(self) -> StepOutcome:
         confirmed = self._confirm()
@@ -98,7 +109,10 @@ class Ensure:
         return StepOutcome(done=True, detail=f"{len(self.spec.members)} with access")
 
     def _wanted_quota(self) -> Object:
-        return manifests.quota(self.spec, device_classes(self.api))
+        return manifests.quota(self.spec, self._classes())
+
+    def _classes(self) -> Mapping[str, str]:
+        return self.recent.classes(lambda: device_classes(self.api))
 
     def _path(self, kind: str, group: str = "/api/v1") -> str:
         return f"{group}/namespaces/{self.spec.external_name}/{kind}"
@@ -106,6 +120,8 @@ class Ensure:
     def _match(self, wanted: Kept) -> None:
         for body in wanted.objects:
             put(self.api, wanted.collection, body)
+        if self.recent.is_fresh(self.spec.external_name):
+            return
         for name in wanted.surplus(self.api.items(wanted.collection)):
             self.api.delete(f"{wanted.collection}/{name}")
 

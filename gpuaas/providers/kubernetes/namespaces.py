@@ -24,6 +24,12 @@ def own_namespace(api: Api, name: str, workspace: uuid.UUID) -> Object | None:
     return found
 
 
+def only_ours(api: Api, name: str, workspace: uuid.UUID) -> Object | None:
+    """Somebody else's of the same name is none of ours; None then too."""
+    found = api.find(path(name))
+    return found if found is not None and is_ours(found, workspace) else None
+
+
 def is_ours(namespace: Object, workspace: uuid.UUID) -> bool:
     """By our label; where somebody has taken it, by the name that has our id in it and the fields that we have set."""
     metadata = namespace["metadata"]

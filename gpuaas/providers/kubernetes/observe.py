@@ -15,17 +15,21 @@ _PLAIN = {"requests.cpu": "cpu", "requests.memory": "memory", "requests.storage"
 _IN_GIB = ("memory", "storage")
 
 
-def observe(api: Api, ref: WorkspaceRef) -> ObservedWorkspace:
+def observe(
+    api: Api, ref: WorkspaceRef, *, known: Object | None = None, fresh: bool = False
+) -> ObservedWorkspace:
+    """`known`: its namespace, if it was seen a moment ago. `fresh`: made a moment ago, so there are no old refusals."""
     space = namespaces.path(ref.external_name)
-    found = api.find(space)
+    found = known or api.find(space)
     if found is None or not namespaces.is_ours(found, ref.id):
         return ObservedWorkspace(exists=False)
     quota = (api.find(f"{space}/resourcequotas/{names.QUOTA}") or {}).get("status") or {}
+    consumers = [] if fresh and not api.items(f"{space}/pods") else consumers_of(api, ref.external_name)
     return ObservedWorkspace(
         exists=True,
         hard=_amounts(quota.get("hard") or {}),
         used=_amounts(quota.get("used") or {}),
-        consumers=(*consumers_of(api, ref.external_name), *_refused(api, space)),
+        consumers=(*consumers, *(() if fresh else _refused(api, space))),
     )
 
 

@@ -50,7 +50,7 @@ class Release:
         }
         if step not in steps:
             raise Permanent(f"the Kubernetes driver has no step {step!r}")
-        found = namespaces.own_namespace(self.api, self.ref.external_name, self.ref.id)
+        found = namespaces.only_ours(self.api, self.ref.external_name, self.ref.id)
         if found is None:
             return StepOutcome(done=True, detail="nothing is left of it at the site")
         return steps[step](found)

@@ -118,7 +118,7 @@ class SandboxDriver(
             raise Permanent(f"the driver has no step {step!r}")
         with call(self.connection, f"release:{step}"), site_write(self.connection.site_id) as site:
             advance(site, now=clock.now())
-            room = _namespace(site, ref)
+            room = SandboxNamespace.objects.filter(site=site, name=ref.external_name, owner=ref.id).first()
             return do[step](site, room) if room is not None else DONE
 
     def suspend_steps(self) -> tuple[StepSpec, ...]:

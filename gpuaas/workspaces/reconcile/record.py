@@ -20,7 +20,12 @@ from gpuaas.workspaces.holdings import holdings_end, holdings_set
 from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
 from gpuaas.workspaces.reconcile.drifts import is_watched
 from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost
-from gpuaas.workspaces.reconcile.plan import COMPARE_EVERY, COMPARE_UNWATCHED, LEFTOVERS_AFTER
+from gpuaas.workspaces.reconcile.plan import (
+    COMPARE_EVERY,
+    COMPARE_UNWATCHED,
+    LEFTOVERS_AFTER,
+    OBSERVE_EVERY,
+)
 from gpuaas.workspaces.services.rows import ADMISSION_STEP, HOLDER, SUSPENDED, workspace_announce
 from gpuaas.workspaces.states import MACHINE, DriftState, StepState, WorkspaceState
 from quotas.services import reservation_release, reservation_shrink
@@ -137,7 +142,7 @@ def give_up(job: Job, step: Step, message: str) -> None:
 
 
 def finish_ready(job: Job) -> None:
-    """The site has confirmed: counts, holdings and reservation become what was asked."""
+    """The site has confirmed: counts, holdings and reservation become what was asked, and the lease is given back."""
     moment = clock.now()
     with guarded(job) as row:
         _operation_end(job, moment, succeeded=True)
@@ -161,7 +166,16 @@ def finish_ready(job: Job) -> None:
         )
         amounts = amounts_of(items, storage_gib=row.storage_gib)
         reservation_shrink(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts)
+        row.due_at = job.row.due_at  # the transition has read the row anew
+        again = _next_look(row, moment) if digest == job.digest else moment
+        leases.release(row, due_at=again)
         workspace_announce(row)
+
+
+def _next_look(row: Workspace, moment: datetime) -> datetime:
+    if is_watched(row.site) and row.drift_due_at is not None:
+        return row.drift_due_at
+    return moment + OBSERVE_EVERY
 
 
 def finish_suspended(job: Job) -> None:

@@ -137,8 +137,6 @@ class Visit:
                 return self._heal(job, safety=safety)
             case CleanUp():
                 return self._clean_up(job)
-            case Finish(state=WorkspaceState.READY):
-                record.finish_ready(job)
             case Finish(state=WorkspaceState.SUSPENDED):
                 record.finish_suspended(job)
             case _:
@@ -149,6 +147,8 @@ class Visit:
     def _leave(self, job: Job, action: Action) -> None:
         """The actions that give the lease back."""
         match action:
+            case Finish(state=WorkspaceState.READY):
+                record.finish_ready(job)
             case Finish():
                 record.finish_deleted(job)
             case Restart(reason=reason):
