@@ -136,7 +136,7 @@ class KubernetesDriver(
 
     def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
         name = ref.external_name
-        known, fresh = self._recent.known(name), self._recent.is_fresh(name)
+        known, fresh = self._recent.known(name), self._recent.was_fresh(name)
         return observe.observe(self._api, ref, known=known if fresh else None, fresh=fresh)
 
     def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:

@@ -106,6 +106,7 @@ class Ensure:
             return confirmed
         for wanted in reversed(kept.members(self.spec)):  # who left loses the right before the account
             self._match(wanted)
+        self.recent.entered(self.spec.external_name)
         return StepOutcome(done=True, detail=f"{len(self.spec.members)} with access")
 
     def _wanted_quota(self) -> Object:

@@ -42,6 +42,8 @@ def put(api: Api, collection: str, body: Object) -> Object:
     except Permanent as error:
         if error.detail.get("status") != 422:
             raise
+        metadata = {key: value for key, value in body["metadata"].items() if key != "resourceVersion"}
+        body = {**body, "metadata": metadata}
         _new_one_would_do(api, collection, body)
         _remove(api, path)
         found = api.apply(collection, body)

@@ -40,9 +40,18 @@ class Recent:
         if anew:
             self._made[name] = time.monotonic()
 
+    def entered(self, name: str) -> None:
+        """People may be in it from now on."""
+        if self._made.pop(name, None) is not None:
+            self._put(f"entered/{name}", True)
+
     def is_fresh(self, name: str) -> bool:
-        """Nothing is in it but what this visit has put there."""
+        """Nothing is in it but what this visit has put there, nobody may enter yet."""
         return time.monotonic() - self._made.get(name, float("-inf")) < FRESH_SECONDS
+
+    def was_fresh(self, name: str) -> bool:
+        """The first were let in a moment ago."""
+        return self._get(f"entered/{name}") is True
 
     def classes(self, read: Callable[[], Mapping[str, str]]) -> Mapping[str, str]:
         known = self._get("classes")
