@@ -10,7 +10,15 @@ from typing import Any
 
 from gpuaas.catalog.models import Flavor, GpuPool
 from gpuaas.core.ids import short
-from gpuaas.providers.base import GpuAmount, Member, Placement, Tuning, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import (
+    FlavorAmount,
+    GpuAmount,
+    Member,
+    Placement,
+    Tuning,
+    WorkspaceRef,
+    WorkspaceSpec,
+)
 from gpuaas.workspaces.holdings import storage_held
 from gpuaas.workspaces.identity import groups_of, identities_of
 from gpuaas.workspaces.models import Workspace
@@ -69,10 +77,29 @@ def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
         members=members_of(workspace),
         tuning=_tuning([(flavor, count) for flavor, count in items if count]),
         placement=Placement(workspace.placement),
+        flavors=_flavors(items),
         groups=groups_of(workspace),
         **_gpus(workspace, items),
     )
     return _put_to_sleep(spec) if asleep else spec
+
+
+def _flavors(items: Items) -> tuple[FlavorAmount, ...]:
+    """For sites that sell machines: what was bought, flavor by flavor; it stays named while the workspace sleeps."""
+    return tuple(
+        FlavorAmount(
+            slug=flavor.slug,
+            count=count,
+            gpus=flavor.gpus,
+            vcpus=flavor.vcpus,
+            memory_gib=flavor.memory_gib,
+            disk_gib=flavor.disk_gib,
+            resource_name=flavor.pool.resource_name,
+            selector=flavor.pool.selector,
+        )
+        for flavor, count in items
+        if count
+    )
 
 
 def _gpus(workspace: Workspace, items: Items) -> dict[str, Any]:

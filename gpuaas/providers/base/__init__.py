@@ -40,6 +40,7 @@ from gpuaas.providers.base.site import (
 from gpuaas.providers.base.usage import UsageEvent, UsageKind
 from gpuaas.providers.base.workspace import (
     Access,
+    FlavorAmount,
     GpuAmount,
     Member,
     ObservedConsumer,
@@ -63,6 +64,7 @@ __all__ = [
     "Difference",
     "DriftCapability",
     "Driver",
+    "FlavorAmount",
     "ForeignWorkspace",
     "GpuAmount",
     "HealthCapability",

@@ -21,6 +21,20 @@ class GpuAmount:
 
 
 @dataclass(frozen=True)
+class FlavorAmount:
+    """`count` of what is sold, each with its GPUs, vCPUs, memory and disk; resource_name and selector are its pool's."""
+
+    slug: str
+    count: int
+    gpus: int
+    vcpus: int
+    memory_gib: int
+    disk_gib: int
+    resource_name: str
+    selector: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Member:
     """`subject` is stable at the site (derived from an id of ours); role is admin, edit or view.
 
@@ -75,6 +89,7 @@ class WorkspaceSpec:
     tuning: Tuning = field(default_factory=Tuning)
     placement: Placement = Placement.ANYWHERE
     suspended: bool = False
+    flavors: tuple[FlavorAmount, ...] = ()
     groups: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
+from gpuaas.providers.kinds import kind
 from gpuaas.providers.kubernetes.inventory.plugin import kind_on_node
-from gpuaas.providers.kubernetes.kinds import kind
 from gpuaas.providers.kubernetes.names import is_workspace_namespace, quota_keys
 from gpuaas.providers.kubernetes.quantities import gib, quantity, whole
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from gpuaas.providers import kinds
 from gpuaas.providers.base import DeviceKind
-from gpuaas.providers.kubernetes import kinds
 from gpuaas.providers.sandbox.fleet import FLEET
 
 KINDS = [rack.kind for rack in FLEET if rack.kind]

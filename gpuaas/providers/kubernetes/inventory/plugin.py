@@ -7,8 +7,9 @@ not renamed and told by `replicas` and `sharing-strategy`), slices that are shar
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from gpuaas.providers import kinds
 from gpuaas.providers.base import DeviceKind
-from gpuaas.providers.kubernetes import kinds, pods
+from gpuaas.providers.kubernetes import pods
 from gpuaas.providers.kubernetes.client import Object
 from gpuaas.providers.kubernetes.inventory.found import Found
 from gpuaas.providers.kubernetes.inventory.vendors import NVIDIA, VENDORS, first, memory_mib, vendor_of

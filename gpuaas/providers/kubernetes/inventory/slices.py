@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from gpuaas.providers import kinds
 from gpuaas.providers.base import DeviceKind
-from gpuaas.providers.kubernetes import kinds
 from gpuaas.providers.kubernetes.client import Object
 from gpuaas.providers.kubernetes.inventory.pools import agreed_labels
 from gpuaas.providers.kubernetes.quantities import quantity

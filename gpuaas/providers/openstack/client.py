@@ -1,0 +1,204 @@
+"""One cloud by openstacksdk: plain JSON in and out, a time limit on every call, and every failure in our words.
+
+Nothing but this module sees an exception of the SDK. What a tenant or a person may not know (tokens, passwords) is in none.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import openstack
+import requests
+import yaml
+from keystoneauth1 import exceptions as auth_errors
+from openstack import exceptions as sdk_errors
+from openstack.connection import Connection
+
+from gpuaas.core.errors import NotFound, Permanent, QuotaRefused, Unauthorized, Unavailable
+
+Object = dict[str, Any]
+CALL_SECONDS = 30
+MICROVERSIONS = {"compute": "2.96", "placement": "1.39"}
+PAGE = 500
+# what is taken from a clouds.yaml; anything else could name files and programs of the portal's own machine
+CLOUD_KEYS = frozenset({"auth", "auth_type", "region_name", "interface", "identity_api_version", "verify"})
+
+
+class Cloud:
+    """Bound to one credential. Raises only errors of core: Unavailable, Unauthorized, NotFound, QuotaRefused, Permanent."""
+
+    def __init__(self, credentials: Mapping[str, Any]) -> None:
+        self._entry = cloud_entry(credentials)
+
+    @cached_property
+    def _connection(self) -> Connection:
+        with _in_our_words():
+            versions = {f"{service}_default_microversion": each for service, each in MICROVERSIONS.items()}
+            options: Object = {"api_timeout": CALL_SECONDS, **versions, **self._entry}
+            return openstack.connect(load_yaml_config=False, load_envvars=False, app_name="gpuaas", **options)
+
+    @property
+    def auth_url(self) -> str:
+        return str(self._entry["auth"]["auth_url"])
+
+    @property
+    def region(self) -> str:
+        return str(self._entry.get("region_name") or "")
+
+    @cached_property
+    def services(self) -> frozenset[str]:
+        """Kinds of services that the catalog names."""
+        with _in_our_words():
+            session: Any = self._connection.session
+            access = session.auth.get_access(session)
+            return frozenset(entry["type"] for entry in access.service_catalog.catalog)
+
+    def get(self, service: str, path: str, **query: Any) -> Object:
+        return self._call("GET", service, path, params=query)
+
+    def find(self, service: str, path: str, **query: Any) -> Object | None:
+        """None where there is none."""
+        try:
+            return self.get(service, path, **query)
+        except NotFound:
+            return None
+
+    def items(self, service: str, path: str, key: str, **query: Any) -> list[Object]:
+        """A whole collection; Nova, Neutron and Glance page by marker."""
+        found: list[Object] = []
+        while True:
+            page = self.get(service, path, **query)
+            rows: list[Object] = page[key]
+            found += rows
+            if not rows or not _has_next(page, key):
+                return found
+            query = {**query, "marker": rows[-1]["id"]}
+
+    def post(self, service: str, path: str, body: Object) -> Object:
+        return self._call("POST", service, path, json=body)
+
+    def put(self, service: str, path: str, body: Object | None = None) -> Object:
+        return self._call("PUT", service, path, json=body)
+
+    def patch(self, service: str, path: str, body: Object) -> Object:
+        return self._call("PATCH", service, path, json=body)
+
+    def delete(self, service: str, path: str) -> bool:
+        """False where it was gone already."""
+        try:
+            self._call("DELETE", service, path)
+        except NotFound:
+            return False
+        return True
+
+    def close(self) -> None:
+        if "_connection" in self.__dict__:
+            self._connection.close()
+
+    def _call(self, method: str, service: str, path: str, **options: Any) -> Object:
+        with _in_our_words():
+            answer = self._adapter(service).request(path, method, raise_exc=False, **options)
+        if answer.status_code >= 400:
+            raise refusal(answer.status_code, _message(answer), answer.headers.get("Retry-After"))
+        found = _decoded(answer)
+        return found if isinstance(found, dict) else {}
+
+    def _adapter(self, service: str) -> Any:
+        adapters = {
+            "identity": "identity",
+            "compute": "compute",
+            "placement": "placement",
+            "network": "network",
+            "image": "image",
+            "volume": "block_storage",
+        }
+        return getattr(self._connection, adapters[service])
+
+
+def cloud_entry(credentials: Mapping[str, Any]) -> Object:
+    """One cloud of a clouds.yaml, with only what is harmless. Raises Unauthorized for what is none."""
+    text, wanted = credentials.get("clouds_yaml"), str(credentials.get("cloud") or "")
+    try:
+        given = yaml.safe_load(text) if isinstance(text, str) else None
+    except yaml.YAMLError as error:
+        raise Unauthorized("the credentials are no clouds.yaml: not valid YAML") from error
+    clouds = given.get("clouds") if isinstance(given, dict) else None
+    if not isinstance(clouds, dict) or not clouds:
+        raise Unauthorized("the credentials are no clouds.yaml: it names no cloud")
+    if not wanted and len(clouds) > 1:
+        raise Unauthorized(
+            f"the clouds.yaml names several clouds ({', '.join(sorted(clouds))}): say which one"
+        )
+    entry = clouds.get(wanted) if wanted else next(iter(clouds.values()))
+    if not isinstance(entry, dict) or not isinstance(entry.get("auth"), dict):
+        raise Unauthorized(f"the clouds.yaml has no cloud {wanted!r} with a part auth")
+    if not str(entry["auth"].get("auth_url") or "").startswith(("http://", "https://")):
+        raise Unauthorized("the cloud's auth_url is no address")
+    foreign = sorted(set(entry) - CLOUD_KEYS)
+    if foreign:
+        raise Unauthorized(f"the cloud has {', '.join(foreign)}: give {', '.join(sorted(CLOUD_KEYS))} only")
+    return dict(entry)
+
+
+def refusal(status: int, message: str, retry_after: str | None = None) -> Exception:
+    """The one place where an answer of the cloud becomes an error of ours."""
+    lowered = message.lower()
+    if status == 401:
+        return Unauthorized("the cloud does not accept our credentials (401)")
+    if status in (403, 409, 413) and (
+        "quota" in lowered or "over a limit" in lowered or "exceeded" in lowered
+    ):
+        return QuotaRefused(message)
+    if status == 403:
+        return Unauthorized(f"our credentials lack a right at the cloud: {message}")
+    if status == 404:
+        return NotFound(message)
+    if status == 409:
+        return Unavailable(f"the cloud is at work on it: {message}", retry_after=2)
+    if status == 429 or status >= 500:
+        seconds = int(retry_after) if retry_after and retry_after.isdigit() else 5
+        return Unavailable(f"the cloud is busy or broken ({status}): {message}", retry_after=max(seconds, 1))
+    return Permanent(f"the cloud refuses ({status}): {message}", detail={"status": status})
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    try:
+        yield
+    except (auth_errors.Unauthorized, auth_errors.AuthPluginException) as error:
+        raise Unauthorized("the cloud does not accept our credentials") from error
+    except auth_errors.EndpointNotFound as error:
+        raise Unavailable(f"the cloud's catalog does not name this service: {error}") from error
+    except auth_errors.HttpError as error:
+        raise refusal(int(error.http_status or 500), str(error.message)) from error
+    except sdk_errors.HttpException as error:
+        raise refusal(int(error.status_code or 500), str(error.details or error.message)) from error
+    except (auth_errors.ClientException, sdk_errors.SDKException, requests.RequestException) as error:
+        raise Unavailable(f"the cloud does not answer: {type(error).__name__}") from error
+
+
+def _has_next(page: Object, key: str) -> bool:
+    if page.get("next"):
+        return True
+    links = page.get(f"{key}_links") or []
+    return any(link.get("rel") == "next" for link in links)
+
+
+def _message(answer: requests.Response) -> str:
+    """OpenStack's services word their errors in three ways."""
+    found = _decoded(answer)
+    if isinstance(found, dict):
+        for part in (found.get("error"), found.get("NeutronError"), *found.values()):
+            if isinstance(part, dict) and part.get("message"):
+                return str(part["message"])[:500]
+            if isinstance(part, list) and part and isinstance(part[0], dict):
+                return str(part[0].get("detail") or part[0].get("title") or part[0])[:500]
+    return f"the answer was {answer.status_code}"
+
+
+def _decoded(answer: requests.Response) -> Any:
+    try:
+        return answer.json() if answer.content else {}
+    except ValueError:
+        return {}

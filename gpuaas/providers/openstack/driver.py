@@ -1,0 +1,80 @@
+"""The driver: the contract's verbs, each handed to the module that does it."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cached_property
+
+from gpuaas.core.errors import NotFound
+from gpuaas.providers.base import (
+    Access,
+    AccessCapability,
+    Driver,
+    Inventory,
+    Member,
+    ObservedWorkspace,
+    StepOutcome,
+    StepSpec,
+    WorkspaceRef,
+    WorkspaceSpec,
+)
+from gpuaas.providers.openstack import ensure, inventory, observe, people, projects, release
+from gpuaas.providers.openstack.client import Cloud
+
+
+class OpenStackDriver(Driver, AccessCapability):
+    """Credentials: `clouds_yaml`, a document, and `cloud`, which of its clouds; an account that is admin.
+
+    Options: `domain` (id, of projects and users; default), `external_network` (what routers lead to; none), `aliases`
+    (resource class → alias of Nova's [pci] configuration; guessed from the site's flavors).
+    """
+
+    name = "openstack"
+
+    @cached_property
+    def _cloud(self) -> Cloud:
+        return Cloud(self.connection.credentials)
+
+    @property
+    def _domain(self) -> str:
+        return str(self.connection.options.get("domain") or projects.DOMAIN)
+
+    @property
+    def _aliases(self) -> Mapping[str, str]:
+        given = self.connection.options.get("aliases") or {}
+        return {str(name): str(alias) for name, alias in given.items()}
+
+    @cached_property
+    def _classes(self) -> dict[str, str]:
+        """Alias → resource class."""
+        known = inventory.alias_map(self._cloud, self._aliases, inventory.gpu_classes(self._cloud))
+        return {alias: name for name, alias in known.items()}
+
+    def probe(self) -> Inventory:
+        return inventory.take(self._cloud, self.connection.site_id, self._aliases)
+
+    def ensure_steps(self) -> tuple[StepSpec, ...]:
+        return ensure.STEPS
+
+    def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        external = str(self.connection.options.get("external_network") or "")
+        return ensure.Ensure(self._cloud, spec, domain=self._domain, external=external).run(step)
+
+    def release_steps(self) -> tuple[StepSpec, ...]:
+        return release.STEPS
+
+    def release(self, ref: WorkspaceRef, step: str) -> StepOutcome:
+        return release.Release(self._cloud, ref, domain=self._domain).run(step)
+
+    def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
+        return observe.observe(self._cloud, ref, self._classes, domain=self._domain)
+
+    def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
+        project = projects.own_project(self._cloud, ref.external_name, ref.id, domain=self._domain)
+        if project is None:
+            raise NotFound(f"{ref.external_name} is not at the site")
+        return people.issue(self._cloud, ref, project, member, lifetime=lifetime)
+
+    def revoke_access(self, ref: WorkspaceRef, member: Member) -> None:
+        project = projects.own_project(self._cloud, ref.external_name, ref.id, domain=self._domain)
+        if project is not None:
+            people.revoke(self._cloud, project, member)

@@ -1,0 +1,105 @@
+"""Nova flavors made from what is sold: private, and granted to the projects that bought them."""
+
+from collections.abc import Mapping
+
+from gpuaas.core.errors import Permanent
+from gpuaas.providers.base import FlavorAmount, WorkspaceSpec
+from gpuaas.providers.openstack import names
+from gpuaas.providers.openstack.client import Cloud, Object
+
+MIB_PER_GIB = 1024
+ALIAS = "pci_passthrough:alias"
+
+
+def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> int:
+    """Grant exactly what was bought; how many flavors that is."""
+    known = {row["name"]: row for row in all_flavors(cloud)}
+    wanted = {}
+    for flavor in spec.flavors:
+        if flavor.count:
+            made = _ensure(cloud, known, flavor)
+            wanted[made["id"]] = made
+    for row in known.values():
+        if row["os-flavor-access:is_public"] or row["id"] in wanted:
+            continue
+        if is_managed(row) and project_id in granted(cloud, row["id"]):
+            _access(cloud, row["id"], "removeTenantAccess", project_id)
+    for flavor_id in wanted:
+        if project_id not in granted(cloud, flavor_id):
+            _access(cloud, flavor_id, "addTenantAccess", project_id)
+    return len(wanted)
+
+
+def withdraw(cloud: Cloud, project_id: str) -> None:
+    for row in all_flavors(cloud):
+        if is_managed(row) and project_id in granted(cloud, row["id"]):
+            _access(cloud, row["id"], "removeTenantAccess", project_id)
+
+
+def all_flavors(cloud: Cloud) -> list[Object]:
+    """With their extra specs, private ones too."""
+    return cloud.items("compute", "/flavors/detail", "flavors", is_public="None")
+
+
+def is_managed(row: Object) -> bool:
+    return names.FLAVOR_MARK in (row.get("extra_specs") or {})
+
+
+def granted(cloud: Cloud, flavor_id: str) -> set[str]:
+    rows = cloud.get("compute", f"/flavors/{flavor_id}/os-flavor-access")["flavor_access"]
+    return {row["tenant_id"] for row in rows}
+
+
+def gpus_of(extra_specs: Object) -> dict[str, int]:
+    """Alias or resource class → devices of one machine: `h100:2` of an alias, `resources:VGPU=1` of Placement."""
+    found: dict[str, int] = {}
+    for part in str(extra_specs.get(ALIAS) or "").split(","):
+        alias, _, count = part.strip().partition(":")
+        if alias:
+            found[alias] = found.get(alias, 0) + (int(count) if count.isdigit() else 1)
+    for key, amount in extra_specs.items():
+        name = key.partition(":")[2]
+        if key.startswith("resources") and names.is_gpu_class(name) and str(amount).isdigit():
+            found[name] = found.get(name, 0) + int(amount)
+    return found
+
+
+def specs_of(selector: Mapping[str, str], gpus: int) -> dict[str, str]:
+    """The pool's way of asking for one device, for `gpus` of them. Raises Permanent where the pool has none."""
+    alias = selector.get(ALIAS)
+    if alias:
+        return {ALIAS: f"{alias}:{gpus}"}
+    if any(key.startswith("resources:") for key in selector):
+        return {key: str(gpus) if key.startswith("resources:") else value for key, value in selector.items()}
+    raise Permanent(
+        "nobody has said how this GPU type is asked for at the site: an operator has to name its alias in the site's "
+        "option `aliases`, by resource class"
+    )
+
+
+def _ensure(cloud: Cloud, known: dict[str, Object], flavor: FlavorAmount) -> Object:
+    name = names.FLAVOR.format(slug=flavor.slug)
+    specs = {names.FLAVOR_MARK: "true", **specs_of(flavor.selector, flavor.gpus)}
+    row = known.get(name)
+    if row is None:
+        body = {
+            "name": name,
+            "vcpus": flavor.vcpus,
+            "ram": flavor.memory_gib * MIB_PER_GIB,
+            "disk": flavor.disk_gib,
+            "os-flavor-access:is_public": False,
+        }
+        made: Object = cloud.post("compute", "/flavors", {"flavor": body})["flavor"]
+        cloud.post("compute", f"/flavors/{made['id']}/os-extra_specs", {"extra_specs": specs})
+        return made
+    if not is_managed(row):
+        raise Permanent(f"a flavor {name} is at the site already and is not the portal's")
+    if row["extra_specs"] != specs or row["vcpus"] != flavor.vcpus:
+        raise Permanent(
+            f"the flavor {name} at the site is not what is sold: an operator has to retire one of them"
+        )
+    return row
+
+
+def _access(cloud: Cloud, flavor_id: str, verb: str, project_id: str) -> None:
+    cloud.post("compute", f"/flavors/{flavor_id}/action", {verb: {"tenant": project_id}})

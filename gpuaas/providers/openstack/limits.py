@@ -1,0 +1,105 @@
+"""Hard limits of a project: Keystone's unified limits, which Nova enforces, and Neutron's and Cinder's own quotas.
+
+A class of devices with a registered default would be open to every project, so each project gets a limit of its own for
+every class of GPUs, "0" for what was not bought.
+"""
+
+from collections.abc import Mapping
+
+from gpuaas.core.errors import Permanent
+from gpuaas.providers.base import StepOutcome, WorkspaceSpec
+from gpuaas.providers.openstack import names
+from gpuaas.providers.openstack.client import Cloud, Object
+
+# per machine, so that one tenant cannot fill the site's tables
+NETWORK = {
+    "network": 5,
+    "subnet": 10,
+    "router": 2,
+    "port": 50,
+    "security_group": 20,
+    "security_group_rule": 200,
+    "floatingip": 5,
+}
+MIB_PER_GIB = 1024
+
+
+def wanted_limits(spec: WorkspaceSpec, registered: Mapping[str, Object]) -> dict[str, int]:
+    """By the names of the registered limits; those of other services and of little things stay as the site has them."""
+    wanted = {name: 0 for name in registered if names.is_gpu_class(name.removeprefix("class:"))}
+    for gpu in spec.gpus:
+        key = names.limit_name(gpu.resource_name)
+        wanted[key] = wanted.get(key, 0) + gpu.count
+    machines = 0 if spec.suspended else sum(flavor.count for flavor in spec.flavors)
+    return {
+        **wanted,
+        "servers": machines,
+        "class:VCPU": spec.vcpus,
+        "class:MEMORY_MB": spec.memory_gib * MIB_PER_GIB,
+        "class:DISK_GB": sum(flavor.disk_gib * flavor.count for flavor in spec.flavors),
+    }
+
+
+def registered_limits(cloud: Cloud) -> dict[str, Object]:
+    """Nova's, by name."""
+    services = {row["id"] for row in cloud.items("identity", "/services", "services", type="compute")}
+    rows = cloud.items("identity", "/registered_limits", "registered_limits")
+    return {row["resource_name"]: row for row in rows if row["service_id"] in services}
+
+
+def project_limits(cloud: Cloud, project_id: str) -> dict[str, Object]:
+    rows = cloud.items("identity", "/limits", "limits", project_id=project_id)
+    return {row["resource_name"]: row for row in rows if row["project_id"] == project_id}
+
+
+def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> None:
+    """Each limit is changed in place or made; a resource without a registered limit cannot have one, and says so."""
+    registered, there = registered_limits(cloud), project_limits(cloud, project_id)
+    missing = []
+    for name, amount in wanted_limits(spec, registered).items():
+        if name not in registered:
+            missing.append(name)
+            continue
+        row = there.get(name)
+        if row is None:
+            body = {
+                "service_id": registered[name]["service_id"],
+                "region_id": registered[name]["region_id"],
+                "resource_name": name,
+                "resource_limit": amount,
+                "project_id": project_id,
+            }
+            cloud.post("identity", "/limits", {"limits": [body]})
+        elif row["resource_limit"] != amount:
+            cloud.patch("identity", f"/limits/{row['id']}", {"limit": {"resource_limit": amount}})
+    _require_registered(missing, spec)
+    cloud.put("network", f"/quotas/{project_id}", {"quota": NETWORK})
+
+
+def confirmed(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> StepOutcome:
+    registered, there = registered_limits(cloud), project_limits(cloud, project_id)
+    wanted = wanted_limits(spec, registered)
+    wrong = [
+        name
+        for name, amount in wanted.items()
+        if name in registered and (name not in there or there[name]["resource_limit"] != amount)
+    ]
+    if wrong:
+        return StepOutcome(
+            done=False, detail=f"the site does not have these limits yet: {', '.join(sorted(wrong))}"
+        )
+    return StepOutcome(done=True, detail=f"{len(wanted)} limits in force")
+
+
+def delete(cloud: Cloud, project_id: str) -> None:
+    for row in project_limits(cloud, project_id).values():
+        cloud.delete("identity", f"/limits/{row['id']}")
+
+
+def _require_registered(missing: list[str], spec: WorkspaceSpec) -> None:
+    bought = {names.limit_name(gpu.resource_name) for gpu in spec.gpus if gpu.count}
+    if open_ends := sorted(bought & set(missing)):
+        raise Permanent(
+            f"the site has no registered limit for {', '.join(open_ends)}, so Nova would give any number; "
+            "an operator of the cloud has to register one (default 0)"
+        )

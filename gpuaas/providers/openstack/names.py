@@ -1,0 +1,33 @@
+"""The names that we use at an OpenStack site. Changing one orphans what carries the old one."""
+
+import uuid
+
+MANAGED = "gpuaas"
+WORKSPACE_TAG = "gpuaas-workspace-{id}"
+NETWORK = "workspace"
+SECURITY_GROUP = "workspace"
+# of Nova flavors that the portal made from flavors that are sold
+FLAVOR = "gpuaas-{slug}"
+FLAVOR_MARK = "gpuaas:managed"
+VGPU = "VGPU"
+PCI_CLASS = "CUSTOM_PCI_"
+# our role of a member → Keystone's
+ROLES = {"admin": "member", "edit": "member", "view": "reader"}
+
+
+def workspace_tag(workspace: uuid.UUID) -> str:
+    return WORKSPACE_TAG.format(id=workspace)
+
+
+def user_name(project: str, subject: str) -> str:
+    """A user of its own for every member of every workspace: it ends with the workspace, and nobody else's does."""
+    return f"{project}.{subject}"
+
+
+def limit_name(resource_class: str) -> str:
+    """Of Nova's unified limits, for what Placement counts."""
+    return f"class:{resource_class}"
+
+
+def is_gpu_class(resource_class: str) -> bool:
+    return resource_class == VGPU or resource_class.startswith(PCI_CLASS)

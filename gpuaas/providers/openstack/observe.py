@@ -1,0 +1,43 @@
+"""What the cloud enforces and counts in one project, and the machines in it."""
+
+from collections.abc import Mapping
+
+from gpuaas.providers.base import ObservedWorkspace, WorkspaceRef
+from gpuaas.providers.openstack import limits, names, projects, servers
+from gpuaas.providers.openstack.client import Cloud
+
+PLAIN = {"class:VCPU": "cpu", "class:MEMORY_MB": "memory"}
+
+
+def observe(cloud: Cloud, ref: WorkspaceRef, classes: Mapping[str, str], *, domain: str) -> ObservedWorkspace:
+    """`classes`: alias → resource class. The project's use is Placement's own sum, one call however many machines."""
+    project = projects.project_find(cloud, ref.external_name, domain=domain)
+    if project is None or not projects.is_ours(project, ref.id):
+        return ObservedWorkspace(exists=False)
+    hard = {name: row["resource_limit"] for name, row in limits.project_limits(cloud, project["id"]).items()}
+    usages = cloud.get("placement", "/usages", project_id=project["id"])["usages"]
+    used = {
+        f"class:{name}": amount
+        for part in usages.values()
+        for name, amount in part.items()
+        if name != "consumer_count"
+    }
+    machines = servers.of_project(cloud, project["id"])
+    return ObservedWorkspace(
+        exists=True,
+        hard=_amounts(hard),
+        used={**dict.fromkeys(_amounts(hard), 0), **_amounts(used)},
+        consumers=tuple(servers.consumer(each, classes) for each in machines),
+    )
+
+
+def _amounts(given: Mapping[str, int]) -> dict[str, int]:
+    """By GPU class, `cpu` (cores) and `memory` (GiB, rounded up)."""
+    found: dict[str, int] = {}
+    for key, amount in given.items():
+        name = PLAIN.get(key, key.removeprefix("class:"))
+        if key in PLAIN:
+            found[name] = -(-amount // 1024) if name == "memory" else amount
+        elif names.is_gpu_class(name):
+            found[name] = amount
+    return found

@@ -1,0 +1,151 @@
+"""Members of a workspace: a Keystone user each, a role in the project, and application credentials that run out.
+
+An application credential comes back to life with a role that is given again, so whoever leaves loses the user itself.
+"""
+
+import secrets
+import time
+from datetime import UTC, datetime, timedelta
+
+import yaml
+
+from gpuaas.core import clock
+from gpuaas.core.errors import NotFound, Unauthorized
+from gpuaas.providers.base import Access, Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.openstack import names
+from gpuaas.providers.openstack.client import Cloud, Object
+
+TRIES, AGAIN_SECONDS = 8, 0.3
+SHORTEST, LONGEST = timedelta(minutes=10), timedelta(hours=24)
+
+
+def apply_members(cloud: Cloud, spec: WorkspaceSpec, project: Object) -> None:
+    """Who left goes first; then everybody else has exactly their role."""
+    roles = role_ids(cloud)
+    there = {user["name"]: user for user in users_of(cloud, project)}
+    wanted = {names.user_name(project["name"], member.subject): member for member in spec.members}
+    for name, user in there.items():
+        if name not in wanted:
+            cloud.delete("identity", f"/users/{user['id']}")
+    for name, member in wanted.items():
+        user = there.get(name) or _user_make(cloud, name, project)
+        _role_set(cloud, user["id"], project["id"], roles[names.ROLES[member.role]], roles)
+
+
+def remove_members(cloud: Cloud, project: Object) -> None:
+    for user in users_of(cloud, project):
+        cloud.delete("identity", f"/users/{user['id']}")
+
+
+def users_of(cloud: Cloud, project: Object) -> list[Object]:
+    """Ours of this project, by their names."""
+    prefix = names.user_name(project["name"], "")
+    rows = cloud.items("identity", "/users", "users", domain_id=project["domain_id"], name__startswith=prefix)
+    return [row for row in rows if row["name"].startswith(prefix)]
+
+
+def role_ids(cloud: Cloud) -> dict[str, str]:
+    return {row["name"]: row["id"] for row in cloud.items("identity", "/roles", "roles")}
+
+
+def issue(cloud: Cloud, ref: WorkspaceRef, project: Object, member: Member, *, lifetime: timedelta) -> Access:
+    """A clouds.yaml with an application credential. Raises NotFound where the member has no access there.
+
+    Only a user can make one for itself: so it is given a password for that moment, which nobody ever knows again.
+    """
+    name = names.user_name(project["name"], member.subject)
+    user = next((row for row in users_of(cloud, project) if row["name"] == name), None)
+    if user is None or not _roles_in(cloud, user["id"], project["id"]):
+        raise NotFound(f"{member.name} has no access to {ref.external_name}")
+    password = secrets.token_urlsafe(32)
+    _password_set(cloud, user["id"], password)
+    expires = clock.now().replace(microsecond=0) + min(max(lifetime, SHORTEST), LONGEST)
+    credential = _credential_make(cloud, user, project, password, expires)
+    _password_set(cloud, user["id"], secrets.token_urlsafe(32))
+    entry = {
+        "auth_type": "v3applicationcredential",
+        "auth": {
+            "auth_url": cloud.auth_url,
+            "application_credential_id": credential["id"],
+            "application_credential_secret": credential["secret"],
+        },
+        "region_name": cloud.region,
+        "identity_api_version": "3",
+    }
+    document = yaml.safe_dump({"clouds": {ref.external_name: entry}}, sort_keys=False)
+    return Access(kubeconfig=document, expires_at=expires)
+
+
+def revoke(cloud: Cloud, project: Object, member: Member) -> None:
+    """The credentials go one by one, and tokens that were made of them with them."""
+    name = names.user_name(project["name"], member.subject)
+    for user in users_of(cloud, project):
+        if user["name"] == name:
+            path = f"/users/{user['id']}/application_credentials"
+            for row in cloud.items("identity", path, "application_credentials"):
+                cloud.delete("identity", f"{path}/{row['id']}")
+            _password_set(cloud, user["id"], secrets.token_urlsafe(32))
+
+
+def _credential_make(cloud: Cloud, user: Object, project: Object, password: str, expires: datetime) -> Object:
+    auth = {
+        "auth_url": cloud.auth_url,
+        "username": user["name"],
+        "password": password,
+        "user_domain_id": user["domain_id"],
+        "project_id": project["id"],
+    }
+    entry = {"auth": auth, "region_name": cloud.region}
+    body = {
+        "name": f"gpuaas-{secrets.token_hex(6)}",
+        "expires_at": expires.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f"),
+        "unrestricted": False,
+    }
+    path = f"/users/{user['id']}/application_credentials"
+    for left in reversed(range(TRIES)):
+        own = Cloud({"clouds_yaml": yaml.safe_dump({"clouds": {"own": entry}})})
+        try:
+            made: Object = own.post("identity", path, {"application_credential": body})
+        except Unauthorized:
+            # a token made in the second in which the password was set counts as one from before it
+            if not left:
+                raise
+            time.sleep(AGAIN_SECONDS)
+        else:
+            credential: Object = made["application_credential"]
+            return credential
+        finally:
+            own.close()
+    raise AssertionError("the last try raises")
+
+
+def _user_make(cloud: Cloud, name: str, project: Object) -> Object:
+    body = {
+        "name": name,
+        "domain_id": project["domain_id"],
+        "default_project_id": project["id"],
+        "password": secrets.token_urlsafe(32),
+        "description": "made by gpuaas",
+    }
+    made: Object = cloud.post("identity", "/users", {"user": body})["user"]
+    return made
+
+
+def _password_set(cloud: Cloud, user_id: str, password: str) -> None:
+    cloud.patch("identity", f"/users/{user_id}", {"user": {"password": password}})
+
+
+def _role_set(cloud: Cloud, user_id: str, project_id: str, wanted: str, roles: dict[str, str]) -> None:
+    """Exactly one of the roles that members have; implied ones are not assigned."""
+    there, path = _roles_in(cloud, user_id, project_id), f"/projects/{project_id}/users/{user_id}/roles"
+    for name in sorted(set(names.ROLES.values())):
+        if roles[name] in there and roles[name] != wanted:
+            cloud.delete("identity", f"{path}/{roles[name]}")
+    if wanted not in there:
+        cloud.put("identity", f"{path}/{wanted}")
+
+
+def _roles_in(cloud: Cloud, user_id: str, project_id: str) -> set[str]:
+    query = {"user.id": user_id, "scope.project.id": project_id}
+    rows = cloud.items("identity", "/role_assignments", "role_assignments", **query)
+    return {row["role"]["id"] for row in rows}

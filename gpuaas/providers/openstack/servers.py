@@ -1,0 +1,74 @@
+"""Machines of a project, as consumers of its GPUs."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from gpuaas.providers.base import ObservedConsumer
+from gpuaas.providers.openstack import flavors
+from gpuaas.providers.openstack.client import Cloud, Object
+
+# states in which Nova has given the devices back
+DEVICELESS = frozenset({"SHELVED_OFFLOADED", "DELETED", "SOFT_DELETED"})
+
+
+def of_project(cloud: Cloud, project_id: str) -> list[Object]:
+    """With details, whoever made them."""
+    return cloud.items("compute", "/servers/detail", "servers", all_tenants="1", project_id=project_id)
+
+
+def consumer(server: Object, classes: Mapping[str, str]) -> ObservedConsumer:
+    """`classes`: alias → the resource class by which the site counts its devices."""
+    launched = server.get("OS-SRV-USG:launched_at")
+    ended = server.get("OS-SRV-USG:terminated_at")
+    return ObservedConsumer(
+        uid=server["id"],
+        name=server["name"],
+        phase=_phase(server),
+        node=server.get("OS-EXT-SRV-ATTR:host") or "",
+        gpus=gpus_of(server, classes),
+        created_at=_instant(server["created"]),
+        started_at=_instant(launched) if launched else None,
+        ended_at=_instant(ended) if ended else None,
+        waiting_for=_waiting_for(server),
+    )
+
+
+def gpus_of(server: Object, classes: Mapping[str, str]) -> dict[str, int]:
+    """What its flavor asks for, by resource class; an alias that nobody knows counts under its own name."""
+    asked = flavors.gpus_of((server.get("flavor") or {}).get("extra_specs") or {})
+    found: dict[str, int] = {}
+    for name, count in asked.items():
+        key = classes.get(name, name)
+        found[key] = found.get(key, 0) + count
+    return found
+
+
+def holds_devices(server: Object) -> bool:
+    """Also a stopped one, and one in ERROR: its allocations stay until it is deleted or offloaded."""
+    return server["status"] not in DEVICELESS and bool(server.get("OS-EXT-SRV-ATTR:host"))
+
+
+def _phase(server: Object) -> str:
+    task = server.get("OS-EXT-STS:task_state")
+    return f"{server['status']} ({task})" if task else str(server["status"])
+
+
+def _waiting_for(server: Object) -> str:
+    if server["status"] == "ERROR":
+        return reason_in_words(str((server.get("fault") or {}).get("message") or ""))
+    if server["status"] == "BUILD":
+        return (
+            "Nova looks for a host" if not server.get("OS-EXT-SRV-ATTR:host") else "the host is starting it"
+        )
+    return ""
+
+
+def reason_in_words(message: str) -> str:
+    """Why a machine could not be made."""
+    if "No valid host" in message or "NoValidHost" in message:
+        return "no host has that many free GPUs of this kind, with the vCPUs and memory beside them: delete it and try again later"
+    return message[:300] or "Nova does not say why"
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text if text.endswith("Z") or "+" in text else f"{text}+00:00")
