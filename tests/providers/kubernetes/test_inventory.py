@@ -222,6 +222,12 @@ UNWELL: dict[str, tuple[Object, int, str]] = {
     "the plugin is gone": ({"allocatable": {GPU: "0"}}, 0, "8 of 8"),
     "cordoned": ({"unschedulable": True}, 0, "cordoned"),
     "our own taint": ({"taints": [{"key": GPU, "effect": "NoSchedule"}]}, 8, ""),
+    "the taint of its pool": ({"taints": [{"key": POOL, "value": "l40s", "effect": "NoSchedule"}]}, 8, ""),
+    "the taint of another pool": (
+        {"taints": [{"key": POOL, "value": "h100", "effect": "NoSchedule"}]},
+        0,
+        "gpuaas.io/pool=h100:NoSchedule",
+    ),
     "a taint that only warns": ({"taints": [{"key": "team", "effect": "PreferNoSchedule"}]}, 8, ""),
     "somebody else's taint": (
         {"taints": [{"key": "team", "value": "x", "effect": "NoSchedule"}]},

@@ -23,8 +23,9 @@ def take(api: Api, *, pool_label: str, gpu_resources: Iterable[str] = ()) -> Inv
     claimed = dra.devices(api, labels, published)
     found = [*counted, *claimed.found]
     pools = pools_of(found, pool_label)
+    selectors = {row.kind.slug: row.selector for row in pools.rows}
     checks = _checks(rows, all_pods, published)
-    observed = nodes.observed(rows, pools.found, claimed.unnamed)
+    observed = nodes.observed(rows, pools.found, claimed.unnamed, selectors)
     return Inventory(
         server_version=version,
         pools=tuple(pools.rows),

@@ -11,7 +11,8 @@ from gpuaas.providers.kubernetes.inventory.found import Found
 from gpuaas.providers.kubernetes.quantities import GIB, gib, quantity
 
 HUGEPAGES = "hugepages-"
-# keys that the guards let pods of workspaces tolerate; a node with any other taint takes none of them
+# keys that the guards let pods of workspaces tolerate, beside names of what was bought and the label of its pool; a
+# node with any other taint takes none of them
 TOLERATED = {names.GPU_TAINT, "node.kubernetes.io/memory-pressure"}
 BARRING = ("NoSchedule", "NoExecute")
 # what a node problem detector and its like write about GPUs: "GpuUnhealthy", "XidError", "NVLinkDegraded", "GPUHealthy"
@@ -20,16 +21,21 @@ _GOOD_WHEN_TRUE = re.compile(r"(?<!un)(?<!not)(healthy|ready|ok|available|presen
 
 
 def observed(
-    rows: Iterable[Object], found: Iterable[Found], unnamed: Mapping[str, str]
+    rows: Iterable[Object],
+    found: Iterable[Found],
+    unnamed: Mapping[str, str],
+    selectors: Mapping[str, Mapping[str, str]],
 ) -> Iterator[ObservedNode]:
     """One row for each kind on a node, one for a node without; devices that no single node holds have a row by
-    the name of their DRA pool. `unnamed`: node → what is there and cannot be sold, in words."""
+    the name of their DRA pool. `unnamed`: node → what is there and cannot be sold, in words. `selectors`: kind → its pool's."""
     by_node: dict[str, list[Found]] = {}
     for each in found:
         by_node.setdefault(each.node, []).append(each)
     for row in rows:
         name = row["metadata"]["name"]
-        yield from _rows(row, by_node.pop(name, []), unnamed.get(name, ""))
+        here = by_node.pop(name, [])
+        own = {pair for each in here for pair in selectors.get(each.kind.slug, {}).items()}
+        yield from _rows(row, here, _barred(row, here, own), unnamed.get(name, ""))
     for name, elsewhere in sorted(by_node.items()):
         for each in elsewhere:
             yield ObservedNode(
@@ -37,9 +43,8 @@ def observed(
             )
 
 
-def _rows(node: Object, here: list[Found], unnamed: str) -> Iterator[ObservedNode]:
+def _rows(node: Object, here: list[Found], barred: str, unnamed: str) -> Iterator[ObservedNode]:
     ready, why_not = _ready(node)
-    barred = _barred(node, here)
     sick = _gpu_trouble(node)
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     present: list[Found | None] = [*here]
@@ -67,14 +72,16 @@ def _ready(node: Object) -> tuple[bool, str]:
     return False, f"{ready.get('reason', '')}: {ready.get('message', '')}".strip(": ") or "the node is silent"
 
 
-def _barred(node: Object, here: Iterable[Found]) -> str:
+def _barred(node: Object, here: Iterable[Found], own: set[tuple[str, str]]) -> str:
     """Why nothing new is put there: cordoned by somebody, or a taint that no pod of a workspace tolerates."""
     spec = node.get("spec") or {}
     if spec.get("unschedulable"):
         return "cordoned"
     tolerated = TOLERATED | {each.resource_name for each in here}
     for taint in spec.get("taints") or []:
-        if taint.get("effect") in BARRING and taint["key"] not in tolerated:
+        if taint.get("effect") not in BARRING or taint["key"] in tolerated:
+            continue
+        if (taint["key"], taint.get("value", "")) not in own:
             value = f"={taint['value']}" if taint.get("value") else ""
             return f"closed by the taint {taint['key']}{value}:{taint['effect']}"
     return ""
