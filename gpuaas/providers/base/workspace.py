@@ -70,7 +70,8 @@ class Placement(StrEnum):
 
 @dataclass(frozen=True)
 class WorkspaceSpec:
-    """Everything about a workspace that a site must hold. `closed` = GPU names of the site that were not bought.
+    """Everything about a workspace that a site must hold. `closed` = GPU names of the site that were not bought;
+    memory_gib is what pods may have beside the hugepages of `tuning`.
 
     A suspended workspace has no GPUs, vCPUs or memory here; its storage and members stay. groups: role to the group of
     the site's own OIDC that has it; empty where the site's operator wants none.

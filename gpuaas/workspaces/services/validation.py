@@ -164,12 +164,15 @@ def _one_pool_per_name(items: Sequence[FlavorItem], held: Held | None) -> None:
 
 def _one_profile(items: Sequence[FlavorItem]) -> None:
     """A node has one profile, and every pod of a workspace is brought to nodes of its profile."""
-    profiles = sorted({flavor.profile for flavor, _ in items if flavor.profile})
-    if len(profiles) > 1:
+    profiles = {flavor.profile for flavor, _ in items if flavor.profile}
+    tuned = {flavor.pool_id for flavor, _ in items if flavor.profile}
+    others = sorted(flavor.slug for flavor, _ in items if not flavor.profile and flavor.pool_id not in tuned)
+    if len(profiles) > 1 or (profiles and others):
+        without = [f"{others[0]} needs none"] if others else []
         raise Invalid.field(
             "items",
-            f"these flavors need nodes of different profiles ({', '.join(profiles)}), and a workspace has one; "
-            "request two workspaces",
+            f"these flavors are of nodes with different profiles ({', '.join([*sorted(profiles), *without])}), and a "
+            "workspace has one; request two workspaces",
         )
 
 
