@@ -18,6 +18,7 @@ NAMESPACE = "gpuaas-portal"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 RBAC = "rbac.authorization.k8s.io"
 DRA = "resource.k8s.io"
+PROJECTS, WALLS = "project.openshift.io/v1", "quota.openshift.io/v1"
 ADMISSION = "admissionregistration.k8s.io"
 
 
@@ -98,6 +99,13 @@ RIGHTS = (
     Right("", "configmaps secrets services persistentvolumeclaims", "list patch"),
     Right("autoscaling", "horizontalpodautoscalers", "list patch"),
     Right("policy", "poddisruptionbudgets", "list patch"),
+    # taking over what was there: who has rights in it
+    Right(RBAC, "roles", "get"),
+    Right(RBAC, "clusterrolebindings", "list"),
+    # OpenShift: projects, and the second wall over those of one project of ours
+    Right("project.openshift.io", "projectrequests", "create", served=f"{PROJECTS}/projectrequests"),
+    Right("project.openshift.io", "projects", "get delete", served=f"{PROJECTS}/projects"),
+    Right("quota.openshift.io", "clusterresourcequotas", "get list create update delete", served=WALLS),
 )
 
 

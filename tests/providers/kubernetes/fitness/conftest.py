@@ -97,6 +97,7 @@ def asked(method: str, path: str, query: dict[str, str]) -> Iterator[Asked]:
     verbs = {
         "GET": ["get"] if name else ["watch" if query.get("watch") else "list"],
         "POST": ["create"],
+        "PUT": ["update"],
         "PATCH": ["patch", "create"] if query.get("force") else ["patch"],
         "DELETE": ["delete" if name else "deletecollection"],
     }[method]
