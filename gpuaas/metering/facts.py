@@ -1,6 +1,6 @@
 """What a batch of events says about each consumer: pure, and the same in whatever order and however often they come."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -65,11 +65,25 @@ def facts_of(event: UsageEvent) -> list[Fact]:
 def facts_merge(events: Iterable[UsageEvent]) -> list[Fact]:
     """One fact per (consumer, resource), the best known: one statement cannot touch a row twice."""
     merged: dict[tuple[str, str], Fact] = {}
-    for event in events:
+    for event in _telling(events):
         for fact in facts_of(event):
             key = (fact.uid, fact.resource)
             merged[key] = _better(merged[key], fact) if key in merged else fact
     return list(merged.values())
+
+
+def _telling(events: Iterable[UsageEvent]) -> Iterator[UsageEvent]:
+    """All that tell of an end, and of the others the latest of each consumer: the earlier ones add nothing."""
+    running: dict[str, UsageEvent] = {}
+    for event in events:
+        consumer = event.consumer
+        if consumer is None or consumer.started_at is None or not consumer.gpus:
+            continue
+        if event.kind is UsageKind.GONE or consumer.ended_at is not None:
+            yield event
+        elif consumer.uid not in running or running[consumer.uid].at <= event.at:
+            running[consumer.uid] = event
+    yield from running.values()
 
 
 def segments(events: Sequence[UsageEvent]) -> list[list[UsageEvent]]:
@@ -115,4 +129,5 @@ def _better(old: Fact, new: Fact) -> Fact:
             else best.ended_at
         )
         best = replace(best, ended_at=last, last_seen_at=last)
-    return replace(best, node=old.node or new.node)
+    node = old.node or new.node
+    return best if best.node == node else replace(best, node=node)

@@ -38,7 +38,7 @@ TIME_LIMIT = 120.0
 
 
 def measure() -> list[Measured]:
-    kubeconfig = _kubeconfig()
+    kubeconfig = lab_kubeconfig()
     api = Api(kubeconfig)
     install_guards(api)
     made: list[str] = []
@@ -55,7 +55,7 @@ def measure() -> list[Measured]:
     return [Measured(what, "/s", ours_rate, floor_rate, "same objects, same client, raw", note=note)]
 
 
-def _kubeconfig() -> str:
+def lab_kubeconfig() -> str:
     given = existing_kubeconfig()
     if given is not None:
         return given.read_text()

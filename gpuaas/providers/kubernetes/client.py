@@ -29,6 +29,7 @@ FIELD_MANAGER = "gpuaas"
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
 PAGE = 500
+_DECODER = json.JSONDecoder()
 MANAGED, MANAGED_END = b',"managedFields":[', b']},"spec":'
 # kubeconfig entries that would run programs or read files of the portal's own machine
 UNSAFE_USER_KEYS = ("exec", "auth-provider", "client-certificate", "client-key", "tokenFile")
@@ -156,7 +157,7 @@ class Api:
 
     def watch_lean(self, path: str, *, version: str, seconds: int) -> Iterator[Object]:
         """The same without who owns which field (metadata.managedFields): half of what there is to read."""
-        yield from self._watch(path, version, seconds, {}, lambda line: json.loads(_unmanaged(line)))
+        yield from self._watch(path, version, seconds, {}, _read_lean)
 
     def _watch(
         self,
@@ -307,6 +308,11 @@ def _events(answer: _Answer, read: Callable[[bytes], Object]) -> Iterator[Object
             if event["type"] == "ERROR":
                 raise refusal(int(event["object"].get("code") or 500), event["object"])
             yield event
+
+
+def _read_lean(line: bytes) -> Object:
+    found: Object = _DECODER.raw_decode(_unmanaged(line).decode())[0]
+    return found
 
 
 def _unmanaged(line: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 DOMAIN = "gpuaas.io"
 
@@ -55,6 +56,7 @@ _NAMESPACE = re.compile(NAMESPACE_PATTERN)
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
+@lru_cache(maxsize=4096)
 def is_workspace_namespace(name: str) -> bool:
     return _NAMESPACE.match(name) is not None
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from gpuaas.core.clock import whole_second
@@ -51,8 +51,31 @@ def devices(pod: Object, aliases: Mapping[str, str] = NO_ALIASES) -> dict[str, i
     return named
 
 
-def consumer(pod: Object, aliases: Mapping[str, str] = NO_ALIASES) -> ObservedConsumer:
+@dataclass(frozen=True)
+class Fixed:
+    """What never changes in a pod's life; read once where a pod is told of again and again."""
+
+    gpus: Mapping[str, int]
+    created_at: datetime
+    owner: str
+    uses_claims: bool
+
+
+def fixed(pod: Object, aliases: Mapping[str, str] = NO_ALIASES) -> Fixed:
+    meta = pod["metadata"]
+    return Fixed(
+        gpus=devices(pod, aliases),
+        created_at=_instant(meta["creationTimestamp"]),
+        owner=owner(meta),
+        uses_claims=bool(pod["spec"].get("resourceClaims")),
+    )
+
+
+def consumer(
+    pod: Object, aliases: Mapping[str, str] = NO_ALIASES, known: Fixed | None = None
+) -> ObservedConsumer:
     meta, status = pod["metadata"], pod.get("status") or {}
+    known = known or fixed(pod, aliases)
     phase = status.get("phase", "Pending")
     started = _scheduled_at(status)
     ended = _ended_at(status)
@@ -62,13 +85,13 @@ def consumer(pod: Object, aliases: Mapping[str, str] = NO_ALIASES) -> ObservedCo
         name=meta["name"],
         phase="Terminating" if leaving and phase not in FINISHED else phase,
         node=pod["spec"].get("nodeName", ""),
-        gpus=devices(pod, aliases),
-        created_at=_instant(meta["creationTimestamp"]),
+        gpus=known.gpus,
+        created_at=known.created_at,
         started_at=started,
         # a pod that was never bound held nothing, whatever its end
         ended_at=max(ended, started) if started and ended else None,
         waiting_for=_waiting_for(pod) if phase == "Pending" else "",
-        owner=owner(meta),
+        owner=known.owner,
         uncharged_at=_uncharged_at(meta) if leaving else None,
     )
 
@@ -91,9 +114,9 @@ def _uncharged_at(meta: Object) -> datetime:
     return _instant(meta["deletionTimestamp"]) + grace
 
 
-def vanished(pod: Object, *, seen_at: datetime, aliases: Mapping[str, str] = NO_ALIASES) -> ObservedConsumer:
+def vanished(pod: Object, *, seen_at: datetime, known: Fixed | None = None) -> ObservedConsumer:
     """One that was deleted. Without a container's finish its end is no later than its deadline or our sight of it."""
-    last = consumer(pod, aliases)
+    last = consumer(pod, known=known)
     if last.started_at is None or last.ended_at is not None:
         return last
     finished = _all_finished(pod)

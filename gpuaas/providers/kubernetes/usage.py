@@ -79,14 +79,14 @@ class UsageStream:
         self._aliases: dict[str, str] = {}
         self._spaces: frozenset[str] | None = None
         self._book = ClaimBook()
+        self._pods: OrderedDict[str, pods.Fixed] = OrderedDict()
         # of pods that use claims: what made them, and when they ended
         self._owners: OrderedDict[str, str] = OrderedDict()
         self._ends: OrderedDict[str, datetime] = OrderedDict()
 
     def watch(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
         position = Position.read(cursor)
-        self._classes = claims.classes_of(self._api)
-        self._aliases = self._classes.aliases
+        self._classes_read()
         newcomers = self._spaces_read()
         try:
             if not position.pods or (self._classes.served and not position.claims):
@@ -100,6 +100,13 @@ class UsageStream:
             yield from self._follow(position, seconds)
 
     # -- lists ------------------------------------------------------------------------------------------------------
+
+    def _classes_read(self) -> None:
+        """Classes may come, go and be renamed; what was read of pods by other names is read anew."""
+        before, self._classes = self._classes, claims.classes_of(self._api)
+        if self._classes != before:
+            self._aliases = self._classes.aliases
+            self._pods.clear()
 
     def _spaces_read(self) -> frozenset[str]:
         """Namespaces of ours whose names are not of our making; the value is those that we did not know of."""
@@ -184,16 +191,21 @@ class UsageStream:
         space = pod["metadata"]["namespace"]
         if not self._is_ours(space):
             return
+        uid = pod["metadata"]["uid"]
+        known = self._pods.get(uid)
+        if known is None:
+            known = pods.fixed(pod, self._aliases)
+            _remember(self._pods, uid, known)
         at = now()
         if kind is UsageKind.GONE:
-            consumer = pods.vanished(pod, seen_at=at, aliases=self._aliases)
+            consumer = pods.vanished(pod, seen_at=at, known=known)
         else:
-            consumer = pods.consumer(pod, self._aliases)
-        if pod["spec"].get("resourceClaims"):
-            _remember(self._owners, consumer.uid, consumer.owner)
+            consumer = pods.consumer(pod, known=known)
+        if known.uses_claims:
+            _remember(self._owners, uid, known.owner)
             if consumer.ended_at is not None:
-                _remember(self._ends, consumer.uid, consumer.ended_at)
-        yield UsageEvent(kind=kind, at=at, workspace_name=space, consumer=consumer)
+                _remember(self._ends, uid, consumer.ended_at)
+        yield UsageEvent(kind, at, "", space, consumer)
 
     def _claim_note(self, book: ClaimBook, claim: Object) -> Allocation | None:
         """What it holds now, if anything; the book says so afterwards."""

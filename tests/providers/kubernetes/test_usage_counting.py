@@ -1,0 +1,186 @@
+"""Every way of counting, as the usage stream of the real control plane tells it: each device once, by its own name."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from gpuaas.providers.base import GpuAmount, ObservedConsumer, UsageEvent, UsageKind
+from gpuaas.providers.kubernetes import names
+from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubernetes.driver import KubernetesDriver
+from tests.contracts.rigs import pod
+from tests.lab.fixtures import LabSite, until
+from tests.providers.kubernetes.conftest import Room, forget, make_room, make_spec
+
+pytestmark = pytest.mark.lab
+
+H200 = GpuAmount("gpuaas.io/h200", 6, {"gpuaas.io/pool": "h200-dra"}, exclusive=True)
+DRA = "/apis/resource.k8s.io/v1"
+IMPLICIT = "deviceclass.resource.kubernetes.io/h200"
+
+
+@pytest.fixture
+def dra(lab: LabSite) -> Iterator[Room]:
+    spec = make_spec(gpus=(H200,))
+    yield make_room(lab, spec)
+    forget(lab, spec)
+
+
+def claim_spec(count: int = 1) -> Object:
+    exactly = {"deviceClassName": "h200", "allocationMode": "ExactCount", "count": count}
+    return {"devices": {"requests": [{"name": "gpus", "exactly": exactly}]}}
+
+
+def claim(room: Room, name: str, *, count: int) -> None:
+    body = {"metadata": {"name": name}, "spec": claim_spec(count)}
+    room.admin.create(room.path("resourceclaims", DRA), body)
+
+
+def claimer(name: str, *, run_seconds: int | None = None, **source: str) -> Object:
+    body = pod(name, {}, run_seconds=run_seconds, resourceClaims=[{"name": "g", **source}])
+    body["spec"]["containers"][0]["resources"] = {"claims": [{"name": "g"}]}
+    return body
+
+
+def listed(driver: KubernetesDriver, space: str) -> tuple[dict[str, ObservedConsumer], str]:
+    """What holds devices there, by name, and the cursor of the list."""
+    found: dict[str, ObservedConsumer] = {}
+    for event in driver.watch_usage("", seconds=1):
+        if event.kind is UsageKind.RELISTED:
+            return found, event.cursor
+        if event.consumer is not None and event.workspace_name == space and event.consumer.gpus:
+            assert event.consumer.name not in found, "counted twice"
+            found[event.consumer.name] = event.consumer
+    raise AssertionError("no list")
+
+
+def told(
+    driver: KubernetesDriver, room: Room, cursor: str, wanted: Callable[[UsageEvent], bool]
+) -> list[UsageEvent]:
+    """What is told of devices there from the cursor on, up to what is wanted."""
+    found = []
+    for event in driver.watch_usage(cursor, seconds=20):
+        if (
+            event.consumer is not None
+            and event.workspace_name == room.spec.external_name
+            and event.consumer.gpus
+        ):
+            found.append(event)
+            if wanted(event):
+                return found
+    raise AssertionError(f"not told: {found}")
+
+
+@pytest.fixture
+def team(lab: LabSite) -> Iterator[str]:
+    """A namespace of somebody's own, with no guards and no quota of ours."""
+    api, space = lab.api(), f"team-{uuid.uuid4().hex[:8]}"
+    api.create("/api/v1/namespaces", {"metadata": {"name": space}})
+    yield space
+    api.delete(f"/api/v1/namespaces/{space}/pods", gracePeriodSeconds="0")
+    api.delete(f"/api/v1/namespaces/{space}")
+
+
+def ours(lab: LabSite, space: str) -> None:
+    label = {"metadata": {"labels": {names.WORKSPACE: "taken-over"}}}
+    lab.api().merge(f"/api/v1/namespaces/{space}", label)
+
+
+def test_by_extended_name_and_by_implicit_name_the_pod_counts_and_its_special_claim_does_not(
+    lab: LabSite, team: str
+) -> None:
+    api, pods = lab.api(), f"/api/v1/namespaces/{team}/pods"
+    ours(lab, team)
+    for name, resource in (("extended", "gpuaas.io/h200"), ("implicit", IMPLICIT)):
+        api.create(pods, pod(name, {resource: "1"}, tolerations=[{"operator": "Exists"}]))
+        until(lambda name=name: api.get(f"{pods}/{name}")["status"]["phase"] == "Running", name)  # type: ignore[misc]
+    claims = api.items(f"{DRA}/namespaces/{team}/resourceclaims")
+    assert len(claims) == 2, "the scheduler has made one for each"
+    found, _ = listed(lab.driver(), team)
+    assert {name: dict(each.gpus) for name, each in found.items()} == {
+        "extended": {"gpuaas.io/h200": 1},
+        "implicit": {"gpuaas.io/h200": 1},
+    }
+
+
+def test_a_claim_that_pods_share_counts_once_for_each_of_its_allocations(dra: Room) -> None:
+    claim(dra, "shared", count=2)
+    _, cursor = listed(dra.driver, dra.spec.external_name)
+    for name in ("first", "second"):
+        dra.admin.create(dra.path("pods"), claimer(name, resourceClaimName="shared"))
+        dra.run_to(name, "Running")
+    found, _ = listed(dra.driver, dra.spec.external_name)
+    assert {name: dict(each.gpus) for name, each in found.items()} == {"shared": {"gpuaas.io/h200": 2}}
+    assert (found["shared"].node, found["shared"].owner) == ("h200-dra-1", "ResourceClaim/shared")
+    for name in ("first", "second"):
+        dra.admin.delete(f"{dra.path('pods')}/{name}", gracePeriodSeconds="0")
+    path = f"{dra.path('resourceclaims', DRA)}/shared"
+    until(lambda: "allocation" not in (dra.admin.get(path).get("status") or {}), "it is given back")
+    until(lambda: datetime.now(UTC).timestamp() > _started(found["shared"]) + 1, "another second")
+    dra.admin.create(dra.path("pods"), claimer("third", resourceClaimName="shared"))
+    dra.run_to("third", "Running")
+    again, _ = listed(dra.driver, dra.spec.external_name)
+    assert again["shared"].uid != found["shared"].uid
+    events = told(dra.driver, dra, cursor, lambda event: event.consumer == again["shared"])
+    kinds = [(event.kind, event.consumer.uid) for event in events if event.consumer]
+    first = found["shared"].uid
+    assert kinds.count((UsageKind.GONE, first)) == 1
+    assert kinds.index((UsageKind.GONE, first)) < kinds.index((UsageKind.SEEN, again["shared"].uid))
+
+
+def test_a_claim_of_a_template_is_its_pods_and_ends_with_it(dra: Room) -> None:
+    template = {"metadata": {"name": "one"}, "spec": {"spec": claim_spec()}}
+    dra.admin.create(dra.path("resourceclaimtemplates", DRA), template)
+    _, cursor = listed(dra.driver, dra.spec.external_name)
+    spec = claimer("unnamed", resourceClaimTemplateName="one")["spec"] | {"restartPolicy": "Never"}
+    job = {"metadata": {"name": "train"}, "spec": {"template": {"spec": spec}}}
+    dra.admin.create(dra.path("jobs", "/apis/batch/v1"), job)
+    last = told(dra.driver, dra, cursor, lambda event: event.kind is UsageKind.GONE)[-1].consumer
+    assert last is not None
+    (worker,) = dra.admin.items(dra.path("pods"), labelSelector="job-name=train")
+    ended = worker["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"]
+    assert (last.name, last.owner) == (worker["metadata"]["name"], "Job/train")
+    assert last.ended_at == datetime.fromisoformat(ended), "the second in which the pod finished"
+
+
+def test_a_new_process_knows_which_allocation_has_ended(lab: LabSite, dra: Room) -> None:
+    """It begins at the cursor of another, and asks the site what was allocated then."""
+    claim(dra, "mine", count=1)
+    dra.admin.create(dra.path("pods"), claimer("one", resourceClaimName="mine"))
+    dra.run_to("one", "Running")
+    found, cursor = listed(dra.driver, dra.spec.external_name)
+    dra.admin.delete(f"{dra.path('pods')}/one", gracePeriodSeconds="0")
+    path = f"{dra.path('resourceclaims', DRA)}/mine"
+    until(lambda: "allocation" not in (dra.admin.get(path).get("status") or {}), "it is given back")
+    dra.admin.delete(path)
+    last = told(lab.driver(), dra, cursor, lambda event: event.kind is UsageKind.GONE)[-1].consumer
+    assert last is not None
+    assert last.uid == found["mine"].uid
+
+
+def test_a_cursor_from_before_the_site_had_device_classes_begins_with_a_list(dra: Room) -> None:
+    plain = dra.admin.get("/api/v1/pods", limit="1")["metadata"]["resourceVersion"]
+    first = next(iter(dra.driver.watch_usage(plain, seconds=1)))
+    assert first.kind is UsageKind.RELIST
+
+
+def test_an_adopted_namespace_is_told_of_from_the_window_in_which_it_became_ours(
+    lab: LabSite, team: str
+) -> None:
+    """Its name is its own; what ran before it was labeled is told as soon as it is."""
+    api, driver = lab.api(), lab.driver()
+    body = pod("before", {"nvidia.com/gpu": "1"}, tolerations=[{"operator": "Exists"}])
+    api.create(f"/api/v1/namespaces/{team}/pods", body)
+    events = list(driver.watch_usage("", seconds=1))
+    assert all(event.workspace_name != team for event in events)
+    ours(lab, team)
+    again = list(driver.watch_usage(events[-1].cursor, seconds=1))
+    told = {event.consumer.name for event in again if event.consumer and event.workspace_name == team}
+    assert told == {"before"}
+
+
+def _started(consumer: ObservedConsumer) -> float:
+    assert consumer.started_at is not None
+    return consumer.started_at.timestamp()
