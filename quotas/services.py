@@ -223,7 +223,7 @@ def _counter(
 def _counters_raise(project: Project, site: Site, amounts: Mapping[str, int]) -> None:
     """In the global order; the first counter that has no room refuses, and the caller's transaction undoes the rest."""
     wanted = dict(sorted(amounts.items()))
-    for scope in Scope:
+    for scope in Scope if wanted else ():
         refused = set(wanted) - counters_raise(scope, _owner(scope, project, site), wanted)
         if refused:
             resource = min(refused)

@@ -1,9 +1,13 @@
 """What happens beside a change that is under way: people leave while the site is waited for."""
 
+from datetime import timedelta
+
 import pytest
 
 from gpuaas.catalog.models import Site
+from gpuaas.core import clock
 from gpuaas.providers.sandbox.pods import pod_create, pod_delete
+from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import run
 from gpuaas.workspaces.services import (
     member_remove,
@@ -14,6 +18,7 @@ from gpuaas.workspaces.services import (
 )
 from tenants.actors import Actor
 from tenants.models import Project, User
+from tests.factories.quotas import counters_must_match
 from tests.workspaces.stage import members_at_site, ready, request, run_now, settle
 
 pytestmark = pytest.mark.django_db
@@ -38,6 +43,38 @@ def test_who_is_cut_while_a_shrink_waits_for_pods_is_out_at_once(
     pod_delete(site.pk, workspace.external_name, "both")
     assert settle(workspace).state == "ready"
     assert members_at_site(site) == {"alice": "admin"}
+
+
+def test_a_shrink_that_waits_for_pods_is_taken_back(as_alice: Actor, project: Project, site: Site) -> None:
+    workspace = ready(as_alice, project, site, h100s=2)
+    pod_create(site.pk, workspace.external_name, "both", 2)
+    workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 1)])
+    workspace = run_now(workspace)
+    assert workspace.conditions["Progressing"]["reason"] == "InUse"
+
+    workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 2)])
+    workspace = settle(workspace)
+
+    assert workspace.state == "ready"
+    assert [item.confirmed for item in workspace.flavors.all()] == [2]
+    taken_back, done = workspace.operations.filter(kind="resize").order_by("pk")
+    assert (taken_back.succeeded, done.succeeded) == (False, True)
+    assert workspace.holdings.filter(meter="gpu_held").count() == 1, "it was held all the time"
+    counters_must_match()
+
+
+def test_what_is_waited_for_long_is_asked_rarely(as_alice: Actor, project: Project, site: Site) -> None:
+    workspace = ready(as_alice, project, site, h100s=2)
+    pod_create(site.pk, workspace.external_name, "both", 2)
+    workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 1)])
+    workspace = run_now(workspace)
+    assert workspace.due_at is not None
+    assert workspace.due_at < clock.now() + timedelta(seconds=2.5)
+    held = {**workspace.conditions["Progressing"], "since": (clock.now() - timedelta(hours=1)).isoformat()}
+    Workspace.objects.update(conditions={**workspace.conditions, "Progressing": held})
+    workspace = run_now(workspace)
+    assert workspace.due_at is not None
+    assert workspace.due_at > clock.now() + timedelta(seconds=50)
 
 
 def test_who_is_cut_while_it_is_made_never_enters_a_ready_one(

@@ -43,7 +43,7 @@ class Recent:
     def entered(self, name: str) -> None:
         """People may be in it from now on."""
         if self._made.pop(name, None) is not None:
-            self._put(f"entered/{name}", True)
+            self._put(f"entered/{name}", name)
 
     def is_fresh(self, name: str) -> bool:
         """Nothing is in it but what this visit has put there, nobody may enter yet."""
@@ -51,7 +51,7 @@ class Recent:
 
     def was_fresh(self, name: str) -> bool:
         """The first were let in a moment ago."""
-        return self._get(f"entered/{name}") is True
+        return self._get(f"entered/{name}") == name
 
     def classes(self, read: Callable[[], Mapping[str, str]]) -> Mapping[str, str]:
         known = self._get("classes")

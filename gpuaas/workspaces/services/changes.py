@@ -47,11 +47,11 @@ def workspace_resize(
 ) -> Workspace:
     """Ask for exactly `items` from now on. What grows is reserved now, what shrinks is given back once confirmed.
 
-    Also from a failed resize, where it is the way back.
+    Also from a failed resize, where it is the way back, and while one waits for what has to go: it is taken back.
     """
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
     row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
-    state_require(row, WorkspaceState.READY, WorkspaceState.FAILED)
+    state_require(row, WorkspaceState.READY, WorkspaceState.RESIZING, WorkspaceState.FAILED)
     if row.ready_at is None:
         raise Conflict("this workspace was never ready: retry or delete it", detail={"state": row.state})
     if row.suspended_at is not None:
@@ -63,6 +63,7 @@ def workspace_resize(
         raise Invalid.field("items", "this is what the workspace already has")
     before = _sizes(list(old.items()), row.storage_gib)
     _counts_write(row, wanted)
+    operation_end(row, "another size was asked for")
     words = words_of(wanted, storage_gib=storage)
     operation_begin(
         row,
