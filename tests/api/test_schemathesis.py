@@ -92,6 +92,7 @@ def place(
         "robot": robot_create(actor=as_alice, workspace=workspace, name="ci", role="edit").name,
         "site": site.slug,
         "flavor": "h100.1",
+        "gpu_type": "h100-sxm-80gb",
         "resource": "gpu:h100-sxm-80gb",
         "month": "2026-11",
     }
