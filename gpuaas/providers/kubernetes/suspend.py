@@ -1,4 +1,6 @@
-"""Putting a namespace to sleep and waking it: the quota closes it, workloads are scaled away and remembered.
+"""Putting a namespace to sleep and waking it: it is closed to pods, workloads are scaled away and remembered.
+
+The mark on the namespace, by which the guards refuse every pod, comes before the quota: it cannot be outrun.
 
 What a workload had is kept in an annotation of the workload itself, written in the same change that scales it away, so
 a kill in between loses nothing. The guards keep tenants from writing it; whoever does brings back no more than the quota admits.
@@ -19,6 +21,7 @@ from gpuaas.providers.kubernetes.ensure import STEPS as ENSURE_STEPS
 from gpuaas.providers.kubernetes.ensure import Ensure
 
 SUSPEND_STEPS = (
+    StepSpec("namespace", "Close the namespace to pods"),
     StepSpec("quota", "Set the quota to nothing"),
     StepSpec("confirm", "Wait until the site enforces the quota"),
     StepSpec("workloads", "Scale the workloads away"),
