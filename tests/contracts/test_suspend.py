@@ -62,9 +62,9 @@ def test_asleep_nothing_runs_and_the_site_enforces_it(rig: Rig, ready: Workspace
 def test_asleep_nobody_can_start_anything(rig: Rig, ready: WorkspaceSpec) -> None:
     rig.kubeconfig(ready, BOB)
     suspend(rig, ready)
-    with pytest.raises(Refused, match="exceeded quota|suspended"):
+    with pytest.raises(Refused, match=r"exceeded quota|suspended"):
         rig.start(ready, "with-gpu", member=BOB)
-    with pytest.raises(Refused, match="exceeded quota|suspended"):
+    with pytest.raises(Refused, match=r"exceeded quota|suspended"):
         rig.start(ready, "without", gpus=0)
 
 

@@ -300,3 +300,25 @@ def test_the_site_is_told_to_let_nothing_run(as_alice: Actor, project: Project, 
     assert {gpu.count for gpu in spec.gpus} == {0}
     assert (spec.vcpus, spec.memory_gib, spec.storage_gib) == (0, 0, 100)
     assert [member.name for member in spec.members] == ["alice"]
+
+
+def test_at_a_deletion_billing_ends_with_the_last_pod_and_not_with_the_namespace(
+    as_alice: Actor, project: Project, site: Site
+) -> None:
+    workspace = ready(as_alice, project, site)
+    pod_create(site.pk, workspace.external_name, "slow", 1)
+    dials_set(site.pk, grace_ms=60_000, namespace_ms=600_000)
+    with time_machine.travel(now(), tick=False) as clock:
+        workspace_delete(actor=as_alice, workspace=workspace)
+        assert run_now(workspace).state == "deleting"
+        assert "gpu_held" in open_meters(workspace)
+        clock.shift(timedelta(seconds=61))
+        assert run_now(workspace).state == "deleting"
+        assert open_meters(workspace) == set()
+        ended = now().replace(microsecond=0)
+        assert used(project) == 2
+        clock.shift(timedelta(seconds=601))
+        row = settle(workspace)
+    assert row.state == "deleted"
+    assert set(row.holdings.values_list("ended_at", flat=True)) == {ended}
+    assert used(project) == 0

@@ -43,11 +43,3 @@ def is_ours(namespace: Object, workspace: uuid.UUID) -> bool:
 
 def is_terminating(namespace: Object) -> bool:
     return "deletionTimestamp" in namespace["metadata"]
-
-
-def remaining(namespace: Object) -> str:
-    """What the site still waits for, in its words."""
-    waiting = ("NamespaceContentRemaining", "NamespaceFinalizersRemaining", "NamespaceDeletionContentFailure")
-    conditions = (namespace.get("status") or {}).get("conditions") or []
-    found = [c["message"] for c in conditions if c["type"] in waiting and c["status"] == "True"]
-    return "; ".join(found) or "the site takes the namespace away"

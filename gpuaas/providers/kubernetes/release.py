@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef
-from gpuaas.providers.kubernetes import access, ending, namespaces
+from gpuaas.providers.kubernetes import access, ending, namespaces, stuck
 from gpuaas.providers.kubernetes.client import Api, Object
 
 STEPS = (
@@ -83,9 +83,10 @@ class Release:
     def _gone(self, found: Object) -> StepOutcome:
         if not namespaces.is_terminating(found):
             raise NotFound("nobody has asked the site to delete the namespace: do that step again")
-        if ending.is_overdue(found):
-            self._unhold()
-        return StepOutcome(done=False, detail=namespaces.remaining(found))
+        if not ending.is_overdue(found):
+            return StepOutcome(done=False, detail=stuck.GOING)
+        self._unhold()
+        return StepOutcome(done=False, detail=stuck.explain(self.api, found))
 
     def _unhold(self) -> None:
         """Finalizers of the tenant's own making; those of Kubernetes' parts are theirs to take off."""
@@ -93,7 +94,12 @@ class Release:
         for collection in (*OWNERS, *HELD_UP):
             for each in self.api.items(collection.format(space)):
                 held = each["metadata"].get("finalizers") or []
-                kept = [name for name in held if "kubernetes.io" in name]
+                kept = [name for name in held if _is_of_kubernetes(name)]
                 if kept != held:
                     change = {"metadata": {"uid": each["metadata"]["uid"], "finalizers": kept}}
                     self.api.merge(f"{collection.format(space)}/{each['metadata']['name']}", change)
+
+
+def _is_of_kubernetes(finalizer: str) -> bool:
+    domain = finalizer.split("/", 1)[0]
+    return f".{domain}".endswith(".kubernetes.io") or finalizer in ("foregroundDeletion", "orphan")

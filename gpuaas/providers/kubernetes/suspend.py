@@ -59,7 +59,7 @@ class Suspend:
         """What is not there, or is going away, sleeps already."""
         if step not in {each.key for each in SUSPEND_STEPS}:
             raise Permanent(f"the Kubernetes driver has no step {step!r}")
-        found = namespaces.own_namespace(self.api, self.spec.external_name, self.spec.id)
+        found = namespaces.only_ours(self.api, self.spec.external_name, self.spec.id)
         if found is None or namespaces.is_terminating(found):
             return StepOutcome(done=True, detail="nothing of it is at the site")
         own: Mapping[str, Callable[[], StepOutcome]] = {"workloads": self._workloads, "pods": self._pods}
