@@ -120,28 +120,29 @@ def _changes(api: Api, space: str, kinds: tuple[str, ...], change: Change) -> It
     for kind in kinds:
         collection = kind.format(space)
         for each in api.items(collection):
-            path = f"{collection}/{each['metadata']['name']}"
             try:
-                if _change_one(api, path, each, change):
+                if _change_one(api, collection, each, change):
                     yield each["metadata"]["name"], True
             except Permanent:
                 yield each["metadata"]["name"], False
 
 
-def _change_one(api: Api, path: str, found: Object | None, change: Change) -> bool:
+def _change_one(api: Api, collection: str, listed: Object, change: Change) -> bool:
     """On exactly the version that was looked at: a tenant who changes it at the same moment is seen."""
+    name = listed["metadata"]["name"]
+    found: Object | None = listed
     for _ in range(CONFLICTS_MAX):
         wanted = change(found) if found is not None else None
         if found is None or wanted is None:
             return False
         wanted["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
         try:
-            api.merge(path, wanted)
+            api.merge(f"{collection}/{name}", wanted)
         except Unavailable:
-            found = api.find(path)
+            found = next(iter(api.items(collection, fieldSelector=f"metadata.name={name}")), None)
         else:
             return True
-    raise Unavailable(f"{path.rsplit('/', 1)[-1]} is changed all the time", retry_after=1)
+    raise Unavailable(f"{name} is changed all the time", retry_after=1)
 
 
 def _scale_away(found: Object) -> Object | None:

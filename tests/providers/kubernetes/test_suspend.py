@@ -7,7 +7,7 @@ import pytest
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import WorkspaceSpec
 from gpuaas.providers.kubernetes import ending, suspend
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubernetes.client import Api, Object
 from tests.contracts.rigs import pod, workload
 from tests.contracts.test_suspend import asleep, is_done
 from tests.lab.fixtures import until
@@ -165,3 +165,22 @@ def test_asleep_a_tenant_may_change_objects_and_nothing_starts(room: Room) -> No
 
     until(refused, "its pods are refused")
     assert room.admin.items(room.path("pods")) == []
+
+
+def test_a_change_at_the_same_moment_is_seen(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant scales between our look and our change: what comes back is what the tenant wanted last."""
+    web = make(room, "Deployment", "web", replicas=1)
+    merge = Api.merge
+    tried: list[str] = []
+
+    def overtaken(self: Api, path: str, change: Object) -> Object:
+        if path == web and not tried:
+            tried.append(path)
+            merge(room.tenant, path, {"spec": {"replicas": 3}})
+        return merge(self, path, change)
+
+    monkeypatch.setattr(Api, "merge", overtaken)
+    sleep(room)
+    assert (tried, replicas(room, web)) == ([web], 0)
+    wake(room)
+    assert replicas(room, web) == 3

@@ -91,14 +91,15 @@ RIGHTS = (
     Right("", "events", "list create"),
     Right("scheduling.k8s.io", "priorityclasses", "list create patch"),
     # taking a workspace away or to sleep: owners of pods first, then what a finalizer holds up
-    Right("apps", "replicasets", f"get {_TAKEN_AWAY}"),
-    Right("apps", "deployments statefulsets", _TAKEN_AWAY),
+    Right("apps", "deployments statefulsets replicasets", _TAKEN_AWAY),
     Right("apps", "daemonsets", "patch deletecollection"),
     Right("batch", "jobs cronjobs", _TAKEN_AWAY),
     Right("", "replicationcontrollers", _TAKEN_AWAY),
     Right("", "configmaps secrets services persistentvolumeclaims", "list patch"),
     Right("autoscaling", "horizontalpodautoscalers", "list patch"),
     Right("policy", "poddisruptionbudgets", "list patch"),
+    # which API of the site does not answer, and so holds up every namespace that goes
+    Right("apiregistration.k8s.io", "apiservices", "list"),
     # taking over what was there: who has rights in it
     Right(RBAC, "roles", "get"),
     Right(RBAC, "clusterrolebindings", "list"),
