@@ -26,7 +26,7 @@ def remove_members(api: Api, namespace: str) -> None:
 
 def issue(api: Api, ref: WorkspaceRef, member: Member, *, lifetime: timedelta, server: str = "") -> Access:
     """Raises NotFound where the member has no binding there, so that no token outlives a right."""
-    if namespaces.own_namespace(api, ref.external_name, ref.id) is None:
+    if namespaces.only_ours(api, ref.external_name, ref.id) is None:
         raise NotFound(f"{ref.external_name} is not at the site")
     if api.find(f"{_bindings(ref.external_name)}/{manifests.binding_name(member)}") is None:
         raise NotFound(f"{member.name} has no access to {ref.external_name}")
@@ -72,7 +72,7 @@ def sign_in_kubeconfig(
 
 def revoke(api: Api, ref: WorkspaceRef, member: Member) -> None:
     """Tokens end some seconds after their account; the one made anew does not revive them."""
-    if namespaces.own_namespace(api, ref.external_name, ref.id) is None:
+    if namespaces.only_ours(api, ref.external_name, ref.id) is None:
         return
     path = f"{_accounts(ref.external_name)}/{member.subject}"
     found = api.find(path)
