@@ -87,11 +87,11 @@ class ChangesWatcher:
             connections.close_all()
         except Exception:  # noqa: BLE001  a watch that dies makes drift slow to be found; it says so and tries again
             bound.exception("changes_failed")
+            self._driver = None
         else:
             self._failures = 0
             return 0.0
         self._failures += 1
-        self._driver = None
         return min(delay(self._failures), BACKOFF_CAP_SECONDS)
 
     def window(self, *, seconds: int) -> bool:

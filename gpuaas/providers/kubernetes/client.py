@@ -29,6 +29,7 @@ FIELD_MANAGER = "gpuaas"
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
 PAGE = 500
+CONNECTIONS_KEPT = 64
 _DECODER = json.JSONDecoder()
 MANAGED, MANAGED_END = b',"managedFields":[', b']},"spec":'
 # kubeconfig entries that would run programs or read files of the portal's own machine
@@ -333,6 +334,8 @@ def _configuration(kubeconfig: str) -> Configuration:
         raise Unauthorized("the credentials are not a kubeconfig: it names no cluster")
     _refuse_unsafe(given)
     made = Configuration()
+    # one for each watch and each worker's thread that share it
+    cast("Any", made).connection_pool_maxsize = CONNECTIONS_KEPT
     try:
         load_kube_config_from_dict(given, client_configuration=made, persist_config=False)
     except (ConfigException, KeyError, TypeError, ValueError) as error:
