@@ -7,7 +7,9 @@ own in which Pod Security allows nothing special. Names derive from the check's 
 import re
 import uuid
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
+from gpuaas.core import clock
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import NodeCheckOutcome
 from gpuaas.providers.kubernetes import names, pods
@@ -20,6 +22,7 @@ SPACE = f"/api/v1/namespaces/{NAMESPACE}"
 CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
 DEFAULT_IMAGE = "nvidia/cuda:12.6.3-base-ubuntu24.04"
 RUN_SECONDS = 300  # from when it is bound; pulling the image is part of it
+FORGOTTEN = timedelta(hours=3)
 MOST_OUTPUT = 16 * 1024
 COLUMNS = "index,name,uuid,driver_version,memory.total,ecc.errors.uncorrected.volatile.total"
 COMMAND = ["nvidia-smi", f"--query-gpu={COLUMNS}", "--format=csv"]
@@ -37,8 +40,18 @@ def start(api: Api, node: str, check_id: uuid.UUID, *, image: str = "") -> None:
     if device_class:
         api.apply(CLAIMS, _claim(check_id, device_class))
     if api.find(_pod_path(check_id)) is None:
+        _sweep(api)
         pod = _pod(found, check_id, image or DEFAULT_IMAGE, resource, with_claim=bool(device_class))
         api.create(f"{SPACE}/pods", pod)
+
+
+def _sweep(api: Api) -> None:
+    """What a portal left here that is gone, or whose database was set back: no check lives as long as that."""
+    for collection in (f"{SPACE}/pods", CLAIMS):
+        for each in api.items_if_known(collection, labelSelector=CHECK):
+            meta = each["metadata"]
+            if clock.now() - datetime.fromisoformat(meta["creationTimestamp"]) > FORGOTTEN:
+                api.delete(f"{collection}/{meta['name']}", gracePeriodSeconds="0")
 
 
 def result(api: Api, check_id: uuid.UUID) -> NodeCheckOutcome:
