@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta, tzinfo
+import re
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal, InvalidOperation
 
 from django.conf import settings
@@ -92,6 +93,22 @@ def when(value: datetime | None, zone: tzinfo | None = None, now: datetime | Non
 def full_when(value: datetime, zone: tzinfo | None = None) -> str:
     local = zoned(value, zone)
     return f"{local:%a} {local.day} {local:%b %Y, %H:%M:%S} {local.tzname() or ''}".strip()
+
+
+STAMP = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?) UTC\b")
+
+
+def local_times(text: str, zone: tzinfo | None = None) -> str:
+    """Sentences that were written for everybody, with their UTC times as the reader has them."""
+
+    def local(found: re.Match[str]) -> str:
+        try:
+            moment = datetime.fromisoformat(found.group(1)).replace(tzinfo=UTC)
+        except ValueError:
+            return found.group(0)
+        return when(moment, zone)
+
+    return STAMP.sub(local, text)
 
 
 def day(value: date | None) -> str:

@@ -65,9 +65,17 @@ urlpatterns: list[URLPattern] = [
     path(
         "sites/at/<slug:slug>/adoption/of/<atsite:name>/", adoption.adoption_new, name="operator_adoption_new"
     ),
-    path("adoptions/<uuid:adoption>/", adoption.plan, name="operator_adoption"),
-    path("adoptions/<uuid:adoption>/confirm/", adoption.plan_confirm, name="operator_adoption_confirm"),
-    path("adoptions/<uuid:adoption>/discard/", adoption.plan_discard, name="operator_adoption_discard"),
+    path("sites/at/<slug:slug>/adoption/plans/<uuid:adoption>/", adoption.plan, name="operator_adoption"),
+    path(
+        "sites/at/<slug:slug>/adoption/plans/<uuid:adoption>/confirm/",
+        adoption.plan_confirm,
+        name="operator_adoption_confirm",
+    ),
+    path(
+        "sites/at/<slug:slug>/adoption/plans/<uuid:adoption>/discard/",
+        adoption.plan_discard,
+        name="operator_adoption_discard",
+    ),
     path("flavors/", offers.flavors, name="operator_flavors"),
     path("flavors/new/<uuid:pool>/", offers.flavor_new, name="operator_flavor_new"),
     path("flavors/sell/<uuid:pool>/", offers.pool_sell, name="operator_pool_sell"),

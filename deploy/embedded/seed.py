@@ -88,8 +88,9 @@ def people() -> None:
 
 def sandbox() -> None:
     from gpuaas.catalog.models import Site
-    from gpuaas.providers.sandbox.dials import dials_set
+    from gpuaas.providers.sandbox.dials import dials_set, fault_set
     from gpuaas.providers.sandbox.fleet import fleet_seed
+    from gpuaas.providers.sandbox.pods import foreign_namespace, pod_create
 
     if Site.objects.filter(slug="ber-1").exists():
         return
@@ -100,7 +101,15 @@ def sandbox() -> None:
         credentials={},
         before_probe=lambda site_id: fleet_seed(site_id, slug="ber-1"),
     )
-    dials_set(Site.objects.get(slug="ber-1").pk, latency_ms=150, confirm_ms=800)
+    site_id = Site.objects.get(slug="ber-1").pk
+    # so that a new user sees what a site in trouble looks like: a card that is sick, a check that failed, and somebody
+    # who was there before the portal
+    fault_set(site_id, area="sick", name="a100-02", found={"": 1})
+    fault_set(site_id, area="nodes", name="l40s-02", found={"GpuMetrics": "False"})
+    fault_set(site_id, area="checks", name="DefaultStorageClass", found="False")
+    foreign_namespace(site_id, "old-lab", hard={"nvidia.com/gpu": 2})
+    pod_create(site_id, "old-lab", "jupyter-old", 1)
+    dials_set(site_id, latency_ms=150, confirm_ms=800)
 
 
 def attach(

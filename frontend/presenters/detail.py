@@ -9,9 +9,10 @@ from frontend import formats
 from frontend.components import Fact, Meter, Notice, Tone
 from frontend.place import ProjectPlace
 from frontend.presenters import access, cost, drift, events, money, pods, tuning, workspaces
+from frontend.presenters.operator.sites import version_of
 from frontend.presenters.pods import EvictionRow, PodRow
 from frontend.presenters.rights import Rights, is_open, rights_of
-from frontend.presenters.sleep import Sleep, sleep_of
+from frontend.presenters.sleep import Sleep, after_lease, sleep_of
 from gpuaas.core.looks import Tone as StateTone
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import drifts_of, evictions_of, grants_of, robots_of, timeline
@@ -29,6 +30,8 @@ class Page:
     tone: StateTone
     word: str
     may: Rights
+    drives: str
+    lease_over: bool
     moving: bool
     gone: bool
     failure: Notice | None
@@ -51,7 +54,7 @@ class Page:
     delete_after: str = (
         "What it held is free for others as soon as it is gone. What it cost stays on the statement."
     )
-    extend_said: str = "What it costs until then is on this page."
+    extend_said: str = ""
 
 
 def urls_of(workspace: Workspace) -> dict[str, str]:
@@ -85,6 +88,8 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         tone=tone,
         word=word,
         may=may,
+        drives=version_of(workspace.site),
+        lease_over=workspace.lease_ends_at <= now,
         moving=S(workspace.state) in workspaces.MOVING,
         gone=workspace.state == S.DELETED,
         failure=_failure(workspace),
@@ -104,6 +109,7 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         command=f"kubectl --kubeconfig {workspace.name}.yaml -n {workspace.external_name} get pods",
         access_said=_access_said(workspace, here),
         delete_said=_delete_said(workspace, found),
+        extend_said=after_lease(),
     )
 
 

@@ -81,4 +81,21 @@ WORDS: dict[str, Say] = {
     ),
     "workspace.member_set": lambda _before, after, _zone: f"Let in {_names(after)}",
     "workspace.member_remove": lambda before, _after, _zone: f"Took access from {_names(before)}",
+    "workspace.suspend": lambda _before, _after, _zone: "Asked to suspend it",
+    "workspace.resume": lambda _before, _after, _zone: "Asked to resume it",
+    "workspace.adopt": lambda _before, after, _zone: f"Took over what was there, with {_sizes(after)}",
+    "workspace.drift_check": lambda _before, _after, _zone: "Asked to compare it with the site",
+    "workspace.drift_repair": lambda _before, _after, _zone: "Asked to set right what others changed",
+    "workspace.access_revoke": lambda _before, after, _zone: (
+        f"Ended {after.get('credentials', 'the')} credentials of {after.get('of', '')}"
+    ),
+    "workspace.robot_create": lambda _before, after, _zone: (
+        f"Made the service account {after.get('name', '')} ({after.get('role', '')})"
+    ),
+    "workspace.robot_delete": lambda _before, after, _zone: (
+        f"Deleted the service account {after.get('name', '')}"
+    ),
+    "workspace.robot_access": lambda _before, after, zone: (
+        f"Issued a credential to {after.get('of', '')}, valid until {_moment(after.get('expires_at'), zone)}"
+    ),
 }

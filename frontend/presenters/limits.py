@@ -9,12 +9,15 @@ from frontend.components import Meter
 from gpuaas.catalog.models import GpuType
 from gpuaas.metering.models import Meter as Metered
 from gpuaas.metering.selectors import UsageFilters, intervals_for
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.states import LIVE
 from quotas.resources import MEMORY, STORAGE, VCPU, gpu_resource, gpu_type_slug
 from quotas.selectors import LimitLine, limits_for_project
 from tenants.actors import Actor
 from tenants.models import Project
 
 NAMES = {VCPU: "vCPU", MEMORY: "Memory", STORAGE: "Storage"}
+SHARED = {"cpu": VCPU, "memory": MEMORY, "storage": STORAGE}
 UNITS = {MEMORY: "GiB", STORAGE: "GiB"}
 
 
@@ -36,6 +39,16 @@ def gpus_in_use(*, actor: Actor, project: Project) -> dict[str, int]:
     return {gpu_resource(slug): int(total) for slug, total in sums}
 
 
+def shared_in_use(*, project: Project) -> dict[str, int]:
+    """vCPU, memory and storage that pods ask for at this moment, as the sites last counted them; 1 query."""
+    rows = Workspace.objects.filter(project=project, state__in=LIVE).values_list("observed__used", flat=True)
+    found: dict[str, int] = {}
+    for used in rows:
+        for key, resource in SHARED.items():
+            found[resource] = found.get(resource, 0) + int((used or {}).get(key, 0))
+    return found
+
+
 def limit_rows(*, project: Project, in_use: Mapping[str, int]) -> tuple[LimitRow, ...]:
     lines = limits_for_project(project=project)
     slugs = [gpu_type_slug(line.resource) for line in lines]
@@ -47,8 +60,7 @@ def _row(line: LimitLine, names: Mapping[str, str], in_use: Mapping[str, int]) -
     slug = gpu_type_slug(line.resource)
     name = NAMES.get(line.resource) or names.get(slug, slug)
     unit = UNITS.get(line.resource, "")
-    # Only GPUs are counted by the pod; for the rest what is held is all that is known.
-    used = min(in_use.get(line.resource, 0), line.used) if slug else line.used
+    used = min(in_use.get(line.resource, 0), line.used)
     left = "no limit" if line.left is None else f"{line.left:,}{f' {unit}' if unit else ''}"
     own = _meter(name, used, line.used - used, line.limit, unit)
     shared = _meter(name, 0, line.organization_used, line.organization_limit, unit)

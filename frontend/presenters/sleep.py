@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.conf import settings
+
 from frontend import formats
 from frontend.components import Notice, Tone
 from frontend.place import ProjectPlace
@@ -31,6 +33,14 @@ def sleep_of(workspace: Workspace, pods: Sequence[PodRow], here: ProjectPlace) -
         wakes=_wakes(workspace),
         notice=_notice(workspace, here),
     )
+
+
+def after_lease() -> str:
+    """What comes when nobody extends it."""
+    days = settings.LEASE_GRACE_DAYS
+    if not days:
+        return "Then everything in it is deleted."
+    return f"Then it is suspended; {days} day{'' if days == 1 else 's'} later everything in it is deleted."
 
 
 def _gpus(workspace: Workspace) -> str:

@@ -36,7 +36,7 @@ def tuning_words(flavor: Flavor) -> tuple[str, ...]:
 
 def nodes_words(flavor: Flavor) -> tuple[str, ...]:
     """What is known of the nodes of a flavor that comes with their traits."""
-    known = (("same_numa", "one NUMA node"), ("same_rack", "racks known"), ("nvlink_domain", "NVLink domain"))
+    known = (("same_numa", "same NUMA node"), ("same_rack", "same rack"), ("nvlink_domain", "NVLink domain"))
     return tuple(words for name, words in known if getattr(flavor, name, False))
 
 

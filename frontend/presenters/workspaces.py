@@ -264,7 +264,7 @@ def conditions_of(workspace: Workspace) -> tuple[ConditionRow, ...]:
         ConditionRow(
             name=words_of(item.type),
             tone=CONDITION_TONES[item.status],
-            text=item.message or words_of(item.reason),
+            text=formats.local_times(item.message) or words_of(item.reason),
             remedy=item.remedy,
             since=item.since,
         )
@@ -273,9 +273,11 @@ def conditions_of(workspace: Workspace) -> tuple[ConditionRow, ...]:
 
 
 def words_of(camel: str) -> str:
-    """`QuotaInSync` is `Quota in sync`."""
+    """`QuotaInSync` is `Quota in sync`, `GpuDriver` is `GPU driver`."""
     text = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in camel).strip()
-    return text[:1].upper() + text[1:]
+    short = {"gpu": "GPU", "api": "API"}
+    said = " ".join(short.get(word, word) for word in text.split())
+    return said[:1].upper() + said[1:]
 
 
 def coming_of(found: Sequence[Workspace], prices: Mapping[tuple[Any, Metered], Price]) -> dict[str, Coming]:

@@ -15,6 +15,7 @@ from frontend.nav import Crumb
 from frontend.place import ProjectPlace, place_of, project_page
 from frontend.presenters import limits, money
 from frontend.presenters.events import transition_words
+from frontend.presenters.sleep import after_lease
 from frontend.presenters.workspaces import coming_of, look_of, url_of
 from frontend.views.workspaces import list_urls, rows_context
 from gpuaas.core import clock
@@ -60,7 +61,8 @@ def project_home(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     may_look = here.can(Permission.WORKSPACE_VIEW)
     found = list(workspaces_for(actor=here.actor, project=here.project, states=LIVE)) if may_look else []
     in_use = limits.gpus_in_use(actor=here.actor, project=here.project)
-    rows = limits.limit_rows(project=here.project, in_use=in_use)
+    everything = {**in_use, **limits.shared_in_use(project=here.project)}
+    rows = limits.limit_rows(project=here.project, in_use=everything)
     context: dict[str, Any] = {
         "place": here,
         "more": len(found) > SHOWN,
@@ -135,8 +137,11 @@ def needs_of(found: list[Workspace], here: ProjectPlace, now: datetime) -> list[
                 {"tone": "bad", "title": f"{row.name} failed", "text": text, "url": url, "label": "Look"}
             )
         elif row.lease_ends_at - now < SOON:
-            ends = f"{formats.when(row.lease_ends_at, here.zone)}. Then everything in it is deleted."
-            title = f"{row.name} ends {formats.ago(row.lease_ends_at, now)}"
+            over = row.lease_ends_at <= now
+            ends = f"{formats.when(row.lease_ends_at, here.zone)}. {after_lease()}"
+            title = (
+                f"The lease of {row.name} {'ended' if over else 'ends'} {formats.ago(row.lease_ends_at, now)}"
+            )
             needs.append({"tone": "warn", "title": title, "text": ends, "url": url, "label": "Extend"})
     return sorted(needs, key=lambda need: need["tone"] != "bad")[:NEEDS]
 

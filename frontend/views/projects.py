@@ -29,7 +29,8 @@ ROWS = 50
 
 @project_page(Permission.PROJECT_VIEW)
 def limits(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    in_use = limits_shown.gpus_in_use(actor=here.actor, project=here.project)
+    gpus = limits_shown.gpus_in_use(actor=here.actor, project=here.project)
+    in_use = {**gpus, **limits_shown.shared_in_use(project=here.project)}
     context = {
         "place": here,
         "rows": limits_shown.limit_rows(project=here.project, in_use=in_use),

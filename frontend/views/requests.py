@@ -16,6 +16,7 @@ from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters import answer, offers
 from frontend.presenters.limits import gpus_in_use
+from frontend.presenters.sleep import after_lease
 from frontend.presenters.workspaces import url_of
 from frontend.views.usage import crumbs
 from gpuaas.catalog.models import Flavor
@@ -131,6 +132,7 @@ def draw(request: HttpRequest, here: ProjectPlace, form: RequestForm, *, status:
         "place": here,
         "form": form,
         "offers": offers_at(request, here),
+        "after_lease": after_lease(),
         "chosen": str(source.get("flavor", "")),
         "answer": answer_for(here, source),
         "urls": urls_of(here),

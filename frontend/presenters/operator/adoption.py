@@ -16,7 +16,7 @@ from gpuaas.workspaces.states import ADOPTION, AdoptionState
 
 ACTIONS = {
     "create": (Tone.OK, "Made"),
-    "change": (Tone.BUSY, "Changed"),
+    "change": (Tone.WAIT, "Changed"),
     "remove": (Tone.WARN, "Removed"),
     "keep": (Tone.OFF, "Kept"),
 }
@@ -100,7 +100,7 @@ def plan_shown(row: Adoption, *, now: datetime) -> PlanShown:
     fresh = row.expires_at is not None and row.expires_at > now
     return PlanShown(
         adoption=row,
-        url=reverse("frontend:operator_adoption", args=[row.pk]),
+        url=reverse("frontend:operator_adoption", args=[row.site.slug, row.pk]),
         tone=Tone(look.tone),
         word=look.label,
         moving=state in {AdoptionState.PLANNING, AdoptionState.CONFIRMED},

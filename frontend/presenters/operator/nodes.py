@@ -10,7 +10,7 @@ from frontend.components import Fact, Tone
 from frontend.presenters.operator.sites import ConditionShown, conditions_shown
 from gpuaas.catalog.models import Node, NodeCheck, Site
 from gpuaas.catalog.states import NodeCheckState
-from gpuaas.core.conditions import conditions_read
+from gpuaas.core.conditions import Condition, conditions_read
 
 CHECK_LOOKS = {
     NodeCheckState.WAITING: (Tone.WAIT, "Waiting"),
@@ -18,6 +18,7 @@ CHECK_LOOKS = {
     NodeCheckState.PASSED: (Tone.OK, "Passed"),
     NodeCheckState.FAILED: (Tone.BAD, "Failed"),
 }
+CHAIN = ("NodeFeatures", "GpuDriver", "DevicePlugin", "GpuLabels", "GpuMetrics", "CardsHealthy")
 CPU_WORDS = {"static": "whole cores (static)", "none": "shared cores"}
 NUMA_WORDS = {
     "single-numa-node": "one NUMA node for each pod",
@@ -55,7 +56,7 @@ class NodeShown:
 
     @property
     def failing(self) -> tuple[ConditionShown, ...]:
-        return tuple(check for check in self.checks if check.tone is not Tone.OK)
+        return tuple(check for check in self.checks if check.tone is Tone.BAD)
 
     @property
     def unhealthy(self) -> int:
@@ -111,9 +112,14 @@ def _node(site: Site, rows: Sequence[Node]) -> NodeShown:
         vcpus=first.vcpus,
         memory_gib=first.memory_gib,
         traits=_traits(first),
-        checks=conditions_shown(conditions_read(first.checks)),
+        checks=conditions_shown(sorted(conditions_read(first.checks), key=_link)),
         observed_at=first.observed_at,
     )
+
+
+def _link(item: Condition) -> tuple[int, str]:
+    """The place of a check in the chain from the card to the exporter; what is not of it follows."""
+    return (CHAIN.index(item.type) if item.type in CHAIN else len(CHAIN)), item.type
 
 
 def _look(node: Node, *, sick: bool) -> tuple[Tone, str]:

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Count
+
+from frontend import formats
 from frontend.components import Tone
 from frontend.presenters.operator.capacity import PoolShown
 from frontend.presenters.workspaces import words_of
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import Node, Site
 from gpuaas.catalog.selectors import site_checks
 from gpuaas.core.conditions import Condition, Status, conditions_read
 
@@ -39,8 +42,7 @@ class SiteShown:
 
     @property
     def what(self) -> str:
-        version = f" {self.site.server_version}" if self.site.server_version else ""
-        return f"{self.driver}{version}, {self.nodes} node{'' if self.nodes == 1 else 's'}"
+        return f"{version_of(self.site)}, {self.nodes} node{'' if self.nodes == 1 else 's'}"
 
 
 def conditions_shown(conditions: Iterable[Condition]) -> tuple[ConditionShown, ...]:
@@ -49,12 +51,20 @@ def conditions_shown(conditions: Iterable[Condition]) -> tuple[ConditionShown, .
         ConditionShown(
             words_of(item.type),
             *looks.get(item.status, (Tone.WAIT, "unknown")),
-            item.message or words_of(item.reason),
+            formats.local_times(item.message) or words_of(item.reason),
             item.remedy,
             item.since,
         )
         for item in conditions
     )
+
+
+def version_of(site: Site) -> str:
+    """`Kubernetes 1.36.3`; a version that says itself whose it is, is not said twice."""
+    driver, version = DRIVERS.get(site.driver, site.driver), site.server_version
+    if version.lower().startswith(site.driver.lower()):
+        version = version[len(site.driver) :].strip()
+    return f"{driver} {version}".strip()
 
 
 @dataclass(frozen=True)
@@ -89,13 +99,13 @@ def readiness_of(site: Site) -> Readiness:
 
 
 def sites_shown(sites: Iterable[Site], pools: Sequence[PoolShown]) -> list[SiteShown]:
-    """Those in trouble first."""
-    nodes: dict[Any, set[str]] = {}
+    """Those in trouble first; one query, for the nodes, also those without GPUs."""
+    counted = Node.objects.values("site").order_by().annotate(nodes=Count("name", distinct=True))
+    nodes = dict(counted.values_list("site", "nodes"))
     gpus: dict[Any, int] = {}
     for pool in pools:
-        nodes.setdefault(pool.pool.site_id, set()).update(node.name for node in pool.row.nodes)
         gpus[pool.pool.site_id] = gpus.get(pool.pool.site_id, 0) + pool.sums.capacity
-    shown = [site_shown(site, nodes=len(nodes.get(site.pk, ())), gpus=gpus.get(site.pk, 0)) for site in sites]
+    shown = [site_shown(site, nodes=nodes.get(site.pk, 0), gpus=gpus.get(site.pk, 0)) for site in sites]
     return sorted(shown, key=lambda row: (WORST_FIRST.index(row.tone), row.site.slug))
 
 

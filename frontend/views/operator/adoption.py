@@ -76,7 +76,7 @@ def adoption_new(request: HttpRequest, here: OperatorPlace, slug: str, name: str
     if request.method == "POST":
         status = 422
         if form.is_valid() and (made := _planned(here, row, name, form)):
-            return redirect("frontend:operator_adoption", made.pk)
+            return redirect("frontend:operator_adoption", slug, made.pk)
     context = tab(
         row,
         here,
@@ -125,35 +125,42 @@ def _planned(here: OperatorPlace, row: Site, name: str, form: AdoptionForm) -> A
         return None
 
 
-@operator_page
-def plan(request: HttpRequest, here: OperatorPlace, adoption: uuid.UUID) -> HttpResponse:
+def _plan_at(here: OperatorPlace, slug: str, adoption: uuid.UUID) -> Adoption:
     row = adoption_get_for(actor=here.actor, adoption_id=adoption)
+    if row.site.slug != slug:
+        raise NotFound("there is no such plan")
+    return row
+
+
+@operator_page
+def plan(request: HttpRequest, here: OperatorPlace, slug: str, adoption: uuid.UUID) -> HttpResponse:
+    row = _plan_at(here, slug, adoption)
     context = tab(row.site, here, "adoption", plan=plan_shown(row, now=clock.now()))
     context["crumbs"] = (*context["crumbs"][:-1], *_above(row.site), Crumb(row.external_name))
     return render(request, "operator/adoption.html", context)
 
 
 @operator_action
-def plan_confirm(request: HttpRequest, here: OperatorPlace, adoption: uuid.UUID) -> HttpResponse:
+def plan_confirm(request: HttpRequest, here: OperatorPlace, slug: str, adoption: uuid.UUID) -> HttpResponse:
     """Only the version that was read; another plan has to be read first."""
-    row = adoption_get_for(actor=here.actor, adoption_id=adoption)
+    row = _plan_at(here, slug, adoption)
     try:
         services.adoption_confirm(actor=here.actor, adoption=row, expected_version=_version(request))
     except REFUSALS as error:
         messages.error(request, sentence_of(error.message))
-    return redirect("frontend:operator_adoption", row.pk)
+    return redirect("frontend:operator_adoption", slug, row.pk)
 
 
 @operator_action
-def plan_discard(request: HttpRequest, here: OperatorPlace, adoption: uuid.UUID) -> HttpResponse:
-    row = adoption_get_for(actor=here.actor, adoption_id=adoption)
+def plan_discard(request: HttpRequest, here: OperatorPlace, slug: str, adoption: uuid.UUID) -> HttpResponse:
+    row = _plan_at(here, slug, adoption)
     try:
         services.adoption_discard(actor=here.actor, adoption=row, expected_version=_version(request))
     except REFUSALS as error:
         messages.error(request, sentence_of(error.message))
-        return redirect("frontend:operator_adoption", row.pk)
+        return redirect("frontend:operator_adoption", slug, row.pk)
     messages.success(request, f"The plan for {row.external_name} is discarded; nothing was done to the site.")
-    return redirect("frontend:operator_site_adoption", row.site.slug)
+    return redirect("frontend:operator_site_adoption", slug)
 
 
 def _version(request: HttpRequest) -> int | None:

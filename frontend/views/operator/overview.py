@@ -34,7 +34,7 @@ def overview(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         "place": here,
         "crumbs": crumbs("Platform", ("Overview", "")),
         "sites": sites,
-        "node_count": len({(p.pool.site_id, n.name) for p in pools for n in p.row.nodes}),
+        "node_count": sum(row.nodes for row in sites),
         "sums": sums,
         "stats": (_in_use(sums), *_money(revenue, before, currency, now), _quarantine(revenue)),
         "rows": tuple(pool.row for pool in pools),

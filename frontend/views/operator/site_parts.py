@@ -25,6 +25,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.metering.health import meter_conditions
 from gpuaas.metering.models import SiteMeter
+from gpuaas.metering.selectors import cross_checks_of, gaps_of
 from gpuaas.workspaces import services as workspace_services
 from gpuaas.workspaces.models import Eviction
 from gpuaas.workspaces.selectors import drift_get_for, drifts_at
@@ -190,7 +191,8 @@ def metering(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpRespon
         "metering",
         metered=conditions_shown(meter_conditions(site_id=row.pk, now=now)),
         meter=meter_facts(meter, now=now),
-        checks=cross_checked(row.cross_checks.all()[:CHECKS]),
+        checks=cross_checked(cross_checks_of(actor=here.actor, site=row)[:CHECKS]),
+        gaps=gaps_of(actor=here.actor, site=row)[:CHECKS],
         page=page,
         evictions=eviction_rows(list(page), gpu_names_at(row)),
     )

@@ -42,7 +42,7 @@ def test_from_a_look_to_a_workspace(olga_at: Client, site: Site, old_lab: None) 
     assert form.context["form"]["count-h100.1"].value() == 2
     made = olga_at.post(f"{TAB}of/{OLD}/", FORM)
     row = Adoption.objects.get()
-    assert made["Location"] == f"/operator/adoptions/{row.pk}/"
+    assert made["Location"] == f"{TAB}plans/{row.pk}/"
     assert "Planning" in olga_at.get(made["Location"]).content.decode()
     assert "Take it over" not in olga_at.get(made["Location"]).content.decode()
     adoption.plan(row.pk)
@@ -88,12 +88,12 @@ def test_what_is_in_the_way_stands_first_and_there_is_no_button(
     olga_at: Client, site: Site, project: Project, olga: User
 ) -> None:
     row = plan_at(site, project, olga, blocked=True)
-    page = olga_at.get(f"/operator/adoptions/{row.pk}/")
+    page = olga_at.get(f"{TAB}plans/{row.pk}/")
     text = page.content.decode()
     assert page.context["plan"].steps[0].object == "Pod/rogue"
     assert "1 thing in the way" in text
     assert "Take it over" not in text
-    refused = olga_at.post(f"/operator/adoptions/{row.pk}/confirm/", follow=True)
+    refused = olga_at.post(f"{TAB}plans/{row.pk}/confirm/", follow=True)
     assert "Clear this away and plan again: Pod/rogue" in refused.content.decode()
     assert not Workspace.objects.exists()
 
@@ -103,22 +103,22 @@ def test_a_plan_that_is_too_old_has_no_button(
 ) -> None:
     row = plan_at(site, project, olga)
     Adoption.objects.update(expires_at=timezone.now())
-    assert "Take it over" not in olga_at.get(f"/operator/adoptions/{row.pk}/").content.decode()
-    refused = olga_at.post(f"/operator/adoptions/{row.pk}/confirm/", follow=True)
+    assert "Take it over" not in olga_at.get(f"{TAB}plans/{row.pk}/").content.decode()
+    refused = olga_at.post(f"{TAB}plans/{row.pk}/confirm/", follow=True)
     assert "plan again" in refused.content.decode()
 
 
 def test_only_what_was_read_is_confirmed(olga_at: Client, site: Site, project: Project, olga: User) -> None:
     row = plan_at(site, project, olga)
     limits_give(project)
-    answer = olga_at.post(f"/operator/adoptions/{row.pk}/confirm/", {"version": row.version + 1}, follow=True)
+    answer = olga_at.post(f"{TAB}plans/{row.pk}/confirm/", {"version": row.version + 1}, follow=True)
     assert "changed meanwhile" in answer.content.decode()
     assert not Workspace.objects.exists()
 
 
 def test_a_plan_is_discarded(olga_at: Client, site: Site, project: Project, olga: User) -> None:
     row = plan_at(site, project, olga)
-    answer = olga_at.post(f"/operator/adoptions/{row.pk}/discard/", {"version": row.version}, follow=True)
+    answer = olga_at.post(f"{TAB}plans/{row.pk}/discard/", {"version": row.version}, follow=True)
     assert "nothing was done to the site" in answer.content.decode()
     row.refresh_from_db()
     assert row.state == "discarded"

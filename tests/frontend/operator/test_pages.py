@@ -1,10 +1,13 @@
 """Lists: what they show, filter and page; and that their queries do not grow with their rows."""
 
+import re
+
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from gpuaas.catalog.models import Node, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.metering.models import CrossCheck
 from gpuaas.workspaces.models import Workspace
@@ -14,18 +17,18 @@ from tests.factories.quotas import limits_give
 from tests.factories.tenants import OrganizationFactory, ProjectFactory
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.stage import stage
-from tests.frontend.operator.trouble import drift_of, eviction_of
+from tests.frontend.operator.trouble import drift_of, eviction_of, node_checks, trouble_at
 
 # Queries of a page, those of session, person and place included.
 BASELINES = {
-    "": 16,
+    "": 17,
     "capacity/": 9,
-    "sites/": 10,
+    "sites/": 11,
     "sites/at/ber-1/": 16,
     "sites/at/ber-1/nodes/": 9,
     "sites/at/ber-1/nodes/h100-01/": 10,
     "sites/at/ber-1/drift/": 11,
-    "sites/at/ber-1/metering/": 17,
+    "sites/at/ber-1/metering/": 18,
     "sites/at/ber-1/adoption/": 17,
     "flavors/": 11,
     "gpu-types/": 7,
@@ -164,3 +167,92 @@ def test_a_new_portal_says_what_to_do_first(olga_at: Client) -> None:
     assert "No sites yet" in olga_at.get("/operator/").content.decode()
     assert Organization.objects.count() == Project.objects.count() == 0
     assert SYSTEM.name == "portal"
+
+
+def test_readiness_says_what_is_wrong_what_to_do_and_lets_the_operator_decide(
+    olga_at: Client, site: Site, nodes: None
+) -> None:
+    trouble_at(site)
+    page = olga_at.get("/operator/sites/at/ber-1/").content.decode()
+    assert "Nothing new is sold here" in page
+    assert "A pod in another namespace was reached" in page
+    assert "Use a network plugin that enforces NetworkPolicy" in page
+    olga_at.post("/operator/sites/at/ber-1/sell/", {"sell": "1"})
+    assert Site.objects.get().sell_unfit
+    assert "Sold in spite of its checks" in olga_at.get("/operator/sites/at/ber-1/").content.decode()
+    olga_at.post("/operator/sites/at/ber-1/sell/", {"sell": "0"})
+    assert not Site.objects.get().sell_unfit
+    assert (
+        "is being checked"
+        in olga_at.post("/operator/sites/at/ber-1/preflight/", follow=True).content.decode()
+    )
+
+
+def test_the_map_shows_sick_gpus_and_why(olga_at: Client, site: Site, nodes: None) -> None:
+    Node.objects.filter(name="h100-01").update(capacity=8, allocated=3, unhealthy=2)
+    trouble = node_checks(clock.now(), broken="GpuMetrics", message="GPU 6: XID 79, fallen off the bus.")
+    Node.objects.filter(name="h100-01").update(checks=trouble)
+    rows = olga_at.get("/operator/sites/at/ber-1/").context["rows"]
+    shown = {node.name: node for row in rows for node in row.nodes}
+    assert shown["h100-01"].counts == "3 allocated, 2 unhealthy, 3 free"
+    assert shown["h100-01"].detail == "GPU 6: XID 79, fallen off the bus."
+    assert shown["h100-01"].url == "/operator/sites/at/ber-1/nodes/h100-01/"
+    assert "unhealthy" in shown["l40s-02"].counts
+    assert "The kubelet is silent" in shown["l40s-02"].detail
+    assert "cordoned" in shown["h100-02"].counts
+
+
+def test_a_check_of_a_node_is_asked_for_once_and_its_output_shown(
+    olga_at: Client, site: Site, nodes: None
+) -> None:
+    url = "/operator/sites/at/ber-1/nodes/h100-01/"
+    assert "Not run yet" in olga_at.get(url).content.decode()
+    olga_at.post(f"{url}check/")
+    row = NodeCheck.objects.get()
+    assert (row.node, row.requested_by, row.state) == ("h100-01", "olga", "waiting")
+    assert "every 2s" in olga_at.get(url).content.decode()
+    again = olga_at.post(f"{url}check/", follow=True)
+    assert "under way already" in again.content.decode()
+    assert NodeCheck.objects.count() == 1
+    NodeCheck.objects.update(state="passed", output="GPU 0: <ok>", finished_at=clock.now())
+    text = olga_at.get(url).content.decode()
+    assert "GPU 0: &lt;ok&gt;" in text
+    assert "every 2s" not in text
+    assert olga_at.get("/operator/sites/at/ber-1/nodes/none/").status_code == 404
+
+
+def test_the_drift_policy_is_set_and_what_is_open_can_be_set_right(
+    olga_at: Client, ada_at: Client, workspace: Workspace
+) -> None:
+    row = drift_of(workspace)
+    tab = "/operator/sites/at/ber-1/drift/"
+    assert "Set right" in olga_at.get(tab).content.decode()
+    assert "Set right" not in ada_at.get(tab).content.decode()
+    assert olga_at.post(f"{tab}policy/", {"drift_policy": "shrug"}).status_code == 422
+    olga_at.post(f"{tab}policy/", {"drift_policy": "observe"})
+    assert Site.objects.get().drift_policy == "observe"
+    olga_at.post(f"/operator/drifts/{row.pk}/repair/")
+    row.refresh_from_db()
+    assert row.resolved_by == "olga"
+    type(row).objects.update(state="repaired", resolved_at=clock.now())
+    late = olga_at.post(f"/operator/drifts/{row.pk}/repair/", follow=True)
+    assert "over already" in late.content.decode()
+    assert "being compared" in olga_at.post(f"{tab}check/", follow=True).content.decode()
+
+
+def test_times_in_sentences_are_the_readers(olga_at: Client, olga: User, site: Site, nodes: None) -> None:
+    trouble_at(site)
+    User.objects.filter(pk=olga.pk).update(time_zone="Asia/Tokyo")
+    page = olga_at.get("/operator/sites/at/ber-1/").content.decode()
+    assert "Usage is counted; last proof at" in page
+    assert not re.search(r"last proof at [^<]* UTC", page)
+
+
+def test_nodes_without_gpus_are_counted_and_no_word_is_doubled(
+    olga_at: Client, site: Site, nodes: None
+) -> None:
+    Site.objects.update(driver="sandbox", server_version="sandbox 1")
+    Node.objects.create(site=site, name="cpu-01", observed_at=clock.now())
+    page = olga_at.get("/operator/")
+    assert page.context["node_count"] == 5
+    assert "Sandbox 1, 5 nodes" in page.content.decode()

@@ -15,7 +15,7 @@ READY = (
     ("QuotaController", "A canary quota was filled in after 60 ms."),
     ("ClockInStep", "The site's clock is 0.2 s from the portal's."),
 )
-CHAIN = ("FeatureDiscovery", "Driver", "DevicePlugin", "GpuFeatures", "Exporter")
+CHAIN = ("NodeFeatures", "GpuDriver", "DevicePlugin", "GpuLabels", "GpuMetrics")
 OUTPUT = """Sat Nov 21 20:04:11 2026
 +-----------------------------------------------------------------------------------------+
 | NVIDIA-SMI 580.65.06              Driver Version: 580.65.06      CUDA Version: 13.0     |
@@ -28,12 +28,13 @@ OUTPUT = """Sat Nov 21 20:04:11 2026
 def trouble_at(site: Site) -> None:
     now = clock.now()
     Site.objects.filter(pk=site.pk).update(checks=site_checks(now), preflight_at=now, fit=False)
-    names = list(site.nodes.order_by("name").values_list("name", flat=True).distinct()[:3])
+    well = site.nodes.filter(ready=True, cordoned=False).order_by("allocated", "name")
+    name = well.values_list("name", flat=True)[0]
     Node.objects.filter(site=site).update(checks=node_checks(now), numa="single-numa-node", cpus="static")
     traits = {"rack": "r-07", "nvlink_domain": "nvl-2", "zone": "hall-b", "hugepages": {"1Gi": 64}}
-    sick = node_checks(now, broken="Exporter", message="GPU 6: XID 79, fallen off the bus, since 08:14.")
-    Node.objects.filter(site=site, name=names[0]).update(unhealthy=1, checks=sick, **traits)
-    check_of(site, names[0], state="passed", output=OUTPUT, at=now - timedelta(minutes=4))
+    sick = node_checks(now, broken="GpuMetrics", message="GPU 6: XID 79, fallen off the bus, since 08:14.")
+    Node.objects.filter(site=site, name=name).update(unhealthy=1, checks=sick, **traits)
+    check_of(site, name, state="passed", output=OUTPUT, at=now - timedelta(minutes=4))
     SiteMeter.objects.update_or_create(
         site=site,
         defaults={

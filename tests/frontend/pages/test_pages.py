@@ -1,6 +1,7 @@
 """What the pages say, and what they cost: query counts do not grow with the rows."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,13 +10,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_request
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 
-LISTS = {"workspaces": 22, "home": 34, "members": 12, "tokens": 12, "audit": 13, "limits": 12, "usage": 14}
+LISTS = {"workspaces": 22, "home": 35, "members": 12, "tokens": 12, "audit": 13, "limits": 13, "usage": 14}
 
 
 def queries(client: Client, url: str) -> int:
@@ -151,3 +153,25 @@ def test_a_statement_and_its_csv_add_up(alice_at: Client, workspace: Workspace) 
     assert alice_at.get(reverse("frontend:statement", args=[slug, "2026-13"])).status_code == 400
     assert alice_at.get(reverse("frontend:usage_csv", args=[slug])).status_code == 200
     assert alice_at.get(reverse("frontend:statement_csv", args=[slug, "2026-11"])).status_code == 200
+
+
+def test_what_is_held_and_not_in_use_is_hatched(alice_at: Client, workspace: Workspace) -> None:
+    workspace.observed = {"used": {"cpu": 8, "memory": 64, "storage": 100}}
+    workspace.state = "ready"
+    workspace.save()
+    rows = alice_at.get(reverse("frontend:home", args=[workspace.project.slug])).context["limit_rows"]
+    meters = {row.line.resource: row.meter for row in rows}
+    assert (meters["vcpu"].used, meters["storage"].used, meters["storage"].held) == (8, 100, 400)
+
+
+def test_the_end_of_a_lease_is_told_as_it_is(alice_at: Client, workspace: Workspace, settings: Any) -> None:
+    settings.LEASE_GRACE_DAYS = 5
+    for name in ("workspace", "workspace_new"):
+        args = [workspace.project.slug, *([workspace.pk] if name == "workspace" else [])]
+        text = alice_at.get(reverse(f"frontend:{name}", args=args)).content.decode()
+        assert "Then it is suspended; 5 days later everything in it is deleted." in text
+    Workspace.objects.update(lease_ends_at=clock.now() - timedelta(hours=1), state="ready")
+    home = alice_at.get(reverse("frontend:home", args=[workspace.project.slug])).content.decode()
+    assert f"The lease of {workspace.name} ended" in home
+    page = alice_at.get(reverse("frontend:workspace", args=[workspace.project.slug, workspace.pk]))
+    assert "lease ended" in page.content.decode()

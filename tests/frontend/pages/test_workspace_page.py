@@ -154,3 +154,37 @@ def test_another_workspaces_service_account_is_not_found_here(alice_at: Client, 
     robot = robot_of(other)
     assert alice_at.get(url(troubled, "robot", robot.pk)).status_code == 404
     assert alice_at.post(url(troubled, "robot_delete", robot.pk)).status_code == 404
+
+
+def test_a_service_account_is_made_used_revoked_and_deleted(alice_at: Client, troubled: Workspace) -> None:
+    bad = alice_at.post(url(troubled, "robots"), {"name": "Ci Bot", "role": "edit"})
+    assert bad.status_code == 422
+    assert 'aria-labelledby="add-robot-title" open' in bad.content.decode()
+    assert "lower-case letters" in str(bad.context["robot_form"].errors["name"])
+    alice_at.post(url(troubled, "robots"), {"name": "ci", "role": "edit"})
+    robot = Robot.objects.get()
+    assert (robot.name, robot.role, robot.created_by) == ("ci", "edit", "alice")
+    twice = alice_at.post(url(troubled, "robots"), {"name": "ci", "role": "view"})
+    assert "already has a service account" in str(twice.context["robot_form"].errors["name"])
+    grant = grant_to(troubled, robot)
+    assert "1 credential, until" in page(alice_at, troubled)
+    alice_at.post(url(troubled, "robot_revoke", robot.pk))
+    grant.refresh_from_db()
+    assert grant.revoke_due_at is not None
+    alice_at.post(url(troubled, "robot_delete", robot.pk))
+    assert alice_at.get(url(troubled, "robot", robot.pk)).status_code == 404
+
+
+def test_ones_own_credentials_end_by_a_press(alice_at: Client, alice: User, troubled: Workspace) -> None:
+    grant = grant_to(troubled, alice)
+    answer = alice_at.post(url(troubled, "access_revoke", alice.pk), headers={"HX-Request": "true"})
+    assert "has ended" in answer["HX-Trigger"]
+    grant.refresh_from_db()
+    assert grant.revoke_due_at is not None
+
+
+def test_the_site_is_compared_on_request(alice_at: Client, troubled: Workspace) -> None:
+    answer = alice_at.post(url(troubled, "drift_check"), headers={"HX-Request": "true"})
+    assert answer.status_code == 204
+    troubled.refresh_from_db()
+    assert troubled.drift_due_at is not None

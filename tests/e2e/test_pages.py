@@ -1,0 +1,118 @@
+"""The new pages with the whole portal behind them, on the simulated site: sleep, service accounts, checks, adoption."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.pieces import Pieces
+from tests.e2e.portal import Client
+from tests.e2e.tenant import HOME, Tenant
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+SLOW = 60_000
+SITE = "/operator/sites/at/ber-1"
+
+
+@pytest.fixture
+def alice(portal: Pieces, tmp_path: Path) -> Tenant:
+    return Tenant(Client(portal, "alice"), tmp_path)
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    found = chromium.new_page()
+    complaints: list[str] = []
+    found.on("pageerror", lambda error: complaints.append(str(error)))
+    yield found
+    found.close()
+    assert complaints == []
+
+
+def sign_in(page: Page, portal: Pieces, name: str) -> None:
+    page.goto(f"{portal.url}/accounts/login/")
+    page.get_by_label("Name or e-mail").fill(name)
+    page.get_by_label("Password").fill("demo")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("button", name="Switch theme")).to_be_visible()
+
+
+def badge(page: Page, word: str) -> None:
+    expect(page.locator(".g-head__line .badge").first).to_have_text(re.compile(word), timeout=SLOW)
+
+
+def test_a_workspace_sleeps_and_wakes_and_a_pipeline_gets_in(
+    portal: Pieces, page: Page, alice: Tenant
+) -> None:
+    before = alice.used()
+    row = alice.request("h100-sxm-80gb.1", 2, name="sleeper")
+    alice.in_state(row["id"], "ready")
+    sign_in(page, portal, "alice")
+    page.goto(f"{portal.url}/p/weather-lm/workspaces/{row['id']}/")
+    page.get_by_role("button", name="Suspend").click()
+    dialog = page.locator("#suspend")
+    expect(dialog).to_contain_text("Its GPUs are given back to everybody: 2 × H100 SXM 80 GB")
+    dialog.get_by_label("Reason").fill("over the weekend")
+    dialog.get_by_role("button", name="Suspend").click()
+    badge(page, "Suspended")
+    expect(page.locator("#workspace-live")).to_contain_text("Nothing runs and nothing may be started")
+    assert alice.used()["gpu:h100-sxm-80gb"] == before["gpu:h100-sxm-80gb"]
+    page.get_by_role("button", name="Resume").click()
+    page.locator("#resume").get_by_role("button", name="Resume").click()
+    badge(page, "Ready")
+    pipeline_gets_in(page)
+    alice.delete(row["id"])
+
+
+def pipeline_gets_in(page: Page) -> None:
+    page.get_by_role("button", name="Add a service account").click()
+    page.locator("#add-robot").get_by_label("Name").fill("ci")
+    page.locator("#add-robot").get_by_role("button", name="Add").click()
+    drawer = page.locator("#drawer")
+    page.locator("#workspace-live").get_by_role("link", name="ci", exact=True).click()
+    expect(drawer).to_contain_text("No credential has been issued to it.")
+    for _ in range(20):
+        drawer.get_by_role("button", name="Issue a credential").click()
+        with_credential = drawer.locator("pre")
+        page.wait_for_timeout(1000)
+        if with_credential.count():
+            break
+    expect(drawer.locator("pre")).to_contain_text("apiVersion")
+    page.keyboard.press("Escape")
+    expect(page.locator("#workspace-live")).to_contain_text("1 credential, until", timeout=SLOW)
+
+
+def test_an_operator_checks_a_node_and_sees_what_is_wrong(portal: Pieces, page: Page) -> None:
+    sign_in(page, portal, "olga")
+    page.goto(f"{portal.url}{SITE}/")
+    page.get_by_role("button", name="Check now").click()
+    expect(page.locator("#site-live")).to_contain_text("Default storage class", timeout=SLOW)
+    expect(page.locator("#site-live")).to_contain_text("Mark one as the default.")
+    page.goto(f"{portal.url}{SITE}/nodes/")
+    expect(page.locator("#site-nodes")).to_contain_text("1 of 8 A100 SXM 80 GB out", timeout=SLOW)
+    page.get_by_role("link", name="h100-01").click()
+    page.get_by_role("button", name="Run nvidia-smi").click()
+    expect(page.locator("#node-live pre").first).to_contain_text("NVIDIA-SMI", timeout=SLOW)
+    expect(page.locator("#node-live")).to_contain_text("Passed")
+
+
+def test_what_was_there_is_taken_over_by_a_plan(portal: Pieces, page: Page, alice: Tenant) -> None:
+    sign_in(page, portal, "olga")
+    page.goto(f"{portal.url}{SITE}/adoption/")
+    page.get_by_role("button", name="Look now").click()
+    page.get_by_role("link", name="Plan for old-lab").click(timeout=SLOW)
+    page.get_by_label("Project").fill("weather-lm")
+    page.get_by_label("Name", exact=True).fill("taken-over")
+    page.get_by_role("button", name="Make the plan").click()
+    badge(page, "Planned")
+    expect(page.locator("#plan-live")).to_contain_text("ResourceQuota")
+    page.get_by_role("button", name="Take it over").first.click()
+    page.locator("#confirm-plan").get_by_role("button", name="Take it over").click()
+    badge(page, "Done")
+    found = {row["name"]: row for row in alice.client.get(HOME)["results"]}
+    assert found["taken-over"]["external_name"] == "old-lab"
+    alice.in_state(found["taken-over"]["id"], "ready")
+    alice.delete(found["taken-over"]["id"])
