@@ -89,7 +89,23 @@ function filterRows(event: Event): void {
   }
 }
 
+const opened = new Map<string, boolean>();
+
+/** What the reader has opened or closed stays so when the page fetches itself: `<details id=…>`. */
+function rememberOpened(event: Event): void {
+  if (event.target instanceof HTMLDetailsElement && event.target.id) opened.set(event.target.id, event.target.open);
+}
+
+function restoreOpened(): void {
+  for (const element of all<HTMLDetailsElement>("details[id]")) {
+    const open = opened.get(element.id);
+    if (open !== undefined && element.open !== open) element.open = open;
+  }
+}
+
 export function startControls(): void {
+  document.addEventListener("toggle", rememberOpened, true);
+  document.addEventListener("htmx:afterSwap", restoreOpened);
   onClick("[data-step]", step);
   onClick(".g-node", (node) => { readNode(node); focusNode(node); });
   onClick("[data-print-page]", () => window.print());

@@ -95,7 +95,7 @@ def test_an_operator_checks_a_node_and_sees_what_is_wrong(portal: Pieces, page: 
     expect(page.locator("#site-nodes")).to_contain_text("1 of 8 A100 SXM 80 GB out", timeout=SLOW)
     page.get_by_role("link", name="h100-01").click()
     page.get_by_role("button", name="Run nvidia-smi").click()
-    expect(page.locator("#node-live pre").first).to_contain_text("NVIDIA-SMI", timeout=SLOW)
+    expect(page.locator("#node-live pre").first).to_contain_text("NVIDIA H100 80GB HBM3", timeout=SLOW)
     expect(page.locator("#node-live")).to_contain_text("Passed")
 
 
@@ -104,8 +104,8 @@ def test_what_was_there_is_taken_over_by_a_plan(portal: Pieces, page: Page, alic
     page.goto(f"{portal.url}{SITE}/adoption/")
     page.get_by_role("button", name="Look now").click()
     page.get_by_role("link", name="Plan for old-lab").click(timeout=SLOW)
-    page.get_by_label("Project").fill("weather-lm")
-    page.get_by_label("Name", exact=True).fill("taken-over")
+    page.locator("#id_project").fill("weather-lm")
+    page.locator("#id_name").fill("taken-over")
     page.get_by_role("button", name="Make the plan").click()
     badge(page, "Planned")
     expect(page.locator("#plan-live")).to_contain_text("ResourceQuota")

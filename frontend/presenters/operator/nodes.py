@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.urls import reverse
 
@@ -67,7 +68,7 @@ class NodeShown:
 class CheckRun:
     """One run of the vendor's check; `output` is what it printed."""
 
-    node: str
+    id: Any
     tone: Tone
     word: str
     open: bool
@@ -148,7 +149,7 @@ def _traits(node: Node) -> tuple[Fact, ...]:
 def check_run(row: NodeCheck) -> CheckRun:
     tone, word = CHECK_LOOKS[NodeCheckState(row.state)]
     return CheckRun(
-        node=row.node,
+        id=row.pk,
         tone=tone,
         word=word,
         open=row.finished_at is None,
