@@ -107,7 +107,7 @@ def sandbox() -> None:
     fault_set(site_id, area="sick", name="a100-02", found={"": 1})
     fault_set(site_id, area="nodes", name="l40s-02", found={"GpuMetrics": "False"})
     fault_set(site_id, area="checks", name="DefaultStorageClass", found="False")
-    foreign_namespace(site_id, "old-lab", hard={"nvidia.com/gpu": 2})
+    foreign_namespace(site_id, "old-lab")
     pod_create(site_id, "old-lab", "jupyter-old", 1)
     dials_set(site_id, latency_ms=150, confirm_ms=800)
 

@@ -108,7 +108,7 @@ def test_what_was_there_is_taken_over_by_a_plan(portal: Pieces, page: Page, alic
     page.locator("#id_name").fill("taken-over")
     page.get_by_role("button", name="Make the plan").click()
     badge(page, "Planned")
-    expect(page.locator("#plan-live")).to_contain_text("ResourceQuota")
+    expect(page.locator("#plan-live")).to_contain_text("Quota/gpuaas")
     page.get_by_role("button", name="Take it over").first.click()
     page.locator("#confirm-plan").get_by_role("button", name="Take it over").click()
     badge(page, "Done")
