@@ -38,8 +38,7 @@ def robot_subject_of(robot_id: uuid.UUID) -> str:
 
 
 def ref_of(workspace: Workspace) -> WorkspaceRef:
-    name = workspace.external_name
-    return WorkspaceRef(id=workspace.pk, external_name=name, adopted=bool(workspace.adopted_name))
+    return WorkspaceRef(id=workspace.pk, external_name=workspace.external_name)
 
 
 def is_asleep(workspace: Workspace) -> bool:

@@ -18,7 +18,7 @@ from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.drift import tamper
 from gpuaas.providers.sandbox.driver import SandboxDriver
-from gpuaas.providers.sandbox.models import SandboxNamespace
+from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxNode, SandboxPod
 from gpuaas.providers.sandbox.pods import foreign_namespace, pod_create, pod_delete, token_role
 from tests.lab.fixtures import LabSite, until
 
@@ -125,6 +125,22 @@ class Rig(ABC):
         """Somebody else makes a namespace of this name."""
 
     @abstractmethod
+    def foreign_start(self, namespace: str, name: str, *, gpus: int) -> None:
+        """Somebody else starts a pod in their own namespace; returns when it runs."""
+
+    @abstractmethod
+    def foreign_quota(self, namespace: str, *, gpus: int) -> None:
+        """Somebody else has a quota of their own there."""
+
+    @abstractmethod
+    def sites_own(self, name: str) -> None:
+        """The site has this namespace for itself."""
+
+    @abstractmethod
+    def uids(self, namespace: str) -> list[str]:
+        """Of the pods there, whosever they are."""
+
+    @abstractmethod
     def namespaces(self, name: str) -> int:
         """How many namespaces of this name the site has, whosever they are."""
 
@@ -204,6 +220,30 @@ class SandboxRig(Rig):
     def foreign(self, name: str) -> None:
         foreign_namespace(self.site_id, name)
 
+    def foreign_start(self, namespace: str, name: str, *, gpus: int) -> None:
+        pod_create(self.site_id, namespace, name, gpus, resource_name=self.gpu.resource_name)
+        SandboxPod.objects.filter(name=name).update(node=self._node, node_name=self._node.name)
+
+    def foreign_quota(self, namespace: str, *, gpus: int) -> None:
+        room = SandboxNamespace.objects.get(site=self.site_id, name=namespace)
+        room.quotas.create(resource=self.gpu.resource_name, wanted=gpus, hard=gpus)
+
+    def sites_own(self, name: str) -> None:
+        foreign_namespace(self.site_id, name)
+
+    def uids(self, namespace: str) -> list[str]:
+        pods = SandboxPod.objects.filter(namespace__site=self.site_id, namespace__name=namespace)
+        return sorted(map(str, pods.values_list("uid", flat=True)))
+
+    @property
+    def _node(self) -> SandboxNode:
+        """One of the pool that is bought from."""
+        return next(
+            node
+            for node in SandboxNode.objects.filter(site=self.site_id)
+            if all(node.labels.get(key) == value for key, value in self.gpu.selector.items())
+        )
+
     def namespaces(self, name: str) -> int:
         self.driver.probe()
         return SandboxNamespace.objects.filter(site=self.site_id, name=name).count()
@@ -269,6 +309,31 @@ class KubernetesRig(Rig):
     def foreign(self, name: str) -> None:
         self._made.add(name)
         self._api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def foreign_start(self, namespace: str, name: str, *, gpus: int) -> None:
+        tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+        body = pod(
+            name,
+            {self.gpu.resource_name: str(gpus), "cpu": "1"},
+            tolerations=tolerations,
+            nodeSelector=dict(self.gpu.selector),
+        )
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._api.create(pods, body)
+        until(lambda: self._api.get(f"{pods}/{name}")["status"].get("phase") == "Running", f"{name} runs")
+
+    def foreign_quota(self, namespace: str, *, gpus: int) -> None:
+        hard = {f"requests.{self.gpu.resource_name}": str(gpus)}
+        body = {"metadata": {"name": "team"}, "spec": {"hard": hard}}
+        self._api.create(f"/api/v1/namespaces/{namespace}/resourcequotas", body)
+
+    def sites_own(self, name: str) -> None:
+        assert self._api.find(f"/api/v1/namespaces/{name}")
+
+    def uids(self, namespace: str) -> list[str]:
+        return sorted(
+            one["metadata"]["uid"] for one in self._api.items(f"/api/v1/namespaces/{namespace}/pods")
+        )
 
     def namespaces(self, name: str) -> int:
         found = self._api.find(f"/api/v1/namespaces/{name}")

@@ -96,11 +96,8 @@ class WorkspaceSpec:
 
 @dataclass(frozen=True)
 class WorkspaceRef:
-    """adopted: it was there before us; as long as it does not carry our mark, nothing of ours is at the site."""
-
     id: uuid.UUID
     external_name: str
-    adopted: bool = False
 
 
 @dataclass(frozen=True)

@@ -139,10 +139,25 @@ class Api:
         path = f"{collection}/{body['metadata']['name']}"
         return self._call("PATCH", path, body=body, query=query, content="application/apply-patch+yaml")
 
+    def replace(self, path: str, body: Object) -> Object:
+        """As a whole, over the resourceVersion that the body names: Unavailable where it is no longer that."""
+        return self._call("PUT", path, body=body, query={"fieldManager": FIELD_MANAGER})
+
     def merge(self, path: str, change: Object, **query: str) -> Object:
         """JSON merge patch: None takes a field away."""
         query = {"fieldManager": FIELD_MANAGER, **query}
         return self._call("PATCH", path, body=change, query=query, content="application/merge-patch+json")
+
+    def warnings(self, path: str, change: Object) -> list[str]:
+        """What the site would warn of if this merge patch were made; it is not."""
+        query = {"fieldManager": FIELD_MANAGER, "dryRun": "All"}
+        with _in_our_words():
+            answer = self._send(
+                "PATCH", path, query=query, body=change, content="application/merge-patch+json"
+            )
+            answer.release_conn()
+        told = cast("Any", answer.headers).getlist("Warning")
+        return [text.split(" ", 2)[-1].strip('"').replace('\\"', '"') for text in told]
 
     def delete(self, path: str, body: Object | None = None, **query: str) -> bool:
         """False where it was gone already. Also deletes collections."""

@@ -12,7 +12,7 @@ MOST = 100  # differences told of one workspace
 
 
 def differences(
-    api: Api, spec: WorkspaceSpec, *, egress_cidrs: tuple[str, ...] = ()
+    api: Api, spec: WorkspaceSpec, *, openings: manifests.Openings = manifests.NOTHING_OPEN
 ) -> tuple[Difference, ...]:
     found = namespaces.own_namespace(api, spec.external_name, spec.id)
     name = f"Namespace/{spec.external_name}"
@@ -27,7 +27,7 @@ def differences(
         {"kind": "Namespace", **found},
         step="namespace",
     )
-    for wanted in kept.everything(spec, device_classes(api), egress_cidrs):
+    for wanted in kept.everything(spec, device_classes(api), openings):
         told += _of_collection(api, wanted)
     return tuple(told[:MOST])
 

@@ -9,10 +9,13 @@ from gpuaas.core.errors import Unauthorized
 from gpuaas.providers.base import (
     Access,
     AccessCapability,
+    AdoptionCapability,
+    AdoptionStep,
     Check,
     Difference,
     DriftCapability,
     Driver,
+    ForeignWorkspace,
     HealthCapability,
     Inventory,
     Member,
@@ -36,11 +39,13 @@ from gpuaas.providers.base import (
 )
 from gpuaas.providers.kubernetes import (
     access,
+    adoption,
     changes,
     dcgm,
     drift,
     ensure,
     inventory,
+    manifests,
     names,
     nodechecks,
     observe,
@@ -65,12 +70,13 @@ class KubernetesDriver(
     HealthCapability,
     NodeCheckCapability,
     WardenCapability,
+    AdoptionCapability,
 ):
     """Credentials: `kubeconfig`, a YAML document. An endpoint (https://…), where set, is what tenants' kubeconfigs name.
 
     Options: `pool_label` (of nodes; gpuaas.io/pool), `egress_cidrs` (what workspaces may reach; nothing), `gpu_resources`
     (names of extended resources that are GPUs and do not say so by a vendor's domain; none), `check_image` (in which
-    nvidia-smi is run on a node).
+    nvidia-smi is run on a node), `sites_namespaces` (patterns of names that nobody may take over, beside the usual ones).
     """
 
     name = "kubernetes"
@@ -91,15 +97,16 @@ class KubernetesDriver(
         return Recent()
 
     @property
-    def _egress_cidrs(self) -> tuple[str, ...]:
-        return tuple(map(str, self.connection.options.get("egress_cidrs") or ()))
+    def _openings(self) -> manifests.Openings:
+        cidrs = self.connection.options.get("egress_cidrs") or ()
+        return manifests.Openings(egress_cidrs=tuple(map(str, cidrs)))
 
     @cached_property
     def _memory(self) -> changes.Memory:
         return changes.Memory()
 
     def _ensure(self, spec: WorkspaceSpec) -> ensure.Ensure:
-        return ensure.Ensure(self._api, spec, egress_cidrs=self._egress_cidrs, recent=self._recent)
+        return ensure.Ensure(self._api, spec, self._openings, self._recent)
 
     def probe(self) -> Inventory:
         label = self.connection.options.get("pool_label") or names.POOL_LABEL
@@ -162,7 +169,7 @@ class KubernetesDriver(
         return warden.evict(self._api, workspace_name, consumer, reason=reason)
 
     def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
-        return drift.differences(self._api, spec, egress_cidrs=self._egress_cidrs)
+        return drift.differences(self._api, spec, openings=self._openings)
 
     def site_repair(self) -> tuple[Difference, ...]:
         return drift.site_repair(self._api)
@@ -186,3 +193,19 @@ class KubernetesDriver(
 
     def node_check_end(self, check_id: uuid.UUID) -> None:
         nodechecks.end(self._api, check_id)
+
+    def adoptable(self) -> tuple[ForeignWorkspace, ...]:
+        return adoption.adoptable(self._api, sites_own=self._sites_own)
+
+    def adoption_plan(self, spec: WorkspaceSpec) -> tuple[AdoptionStep, ...]:
+        return self._plan(spec).steps()
+
+    def adopt(self, spec: WorkspaceSpec) -> StepOutcome:
+        return adoption.adopt(self._plan(spec))
+
+    def _plan(self, spec: WorkspaceSpec) -> adoption.Plan:
+        return adoption.Plan(self._api, spec, self._openings, self._sites_own)
+
+    @property
+    def _sites_own(self) -> tuple[str, ...]:
+        return tuple(map(str, self.connection.options.get("sites_namespaces") or ()))

@@ -34,7 +34,7 @@ device_classes = guards.device_classes
 class Ensure:
     api: Api
     spec: WorkspaceSpec
-    egress_cidrs: tuple[str, ...] = ()
+    openings: manifests.Openings = manifests.NOTHING_OPEN
     recent: Recent = field(default_factory=Recent)
 
     def run(self, step: str) -> StepOutcome:
@@ -49,16 +49,19 @@ class Ensure:
         }
         if step not in steps:
             raise Permanent(f"the Kubernetes driver has no step {step!r}")
-        found = self.recent.namespace(self.api, self.spec.external_name, self.spec.id)
+        found = self._found()
         if found is not None and namespaces.is_terminating(found):
             return StepOutcome(done=False, detail="a namespace of this name is still being taken away")
         if found is None and step != "namespace":
             raise NotFound(f"the namespace {self.spec.external_name} is not at the site; make it first")
         return steps[step]()
 
+    def _found(self) -> Object | None:
+        return self.recent.namespace(self.api, self.spec.external_name, self.spec.id)
+
     def _namespace(self) -> StepOutcome:
         name = self.spec.external_name
-        anew = self.recent.namespace(self.api, name, self.spec.id) is None
+        anew = self._found() is None
         made = put(self.api, namespaces.COLLECTION, manifests.namespace(self.spec))
         self.recent.made(name, made, anew=anew)
         return StepOutcome(done=True, detail=self.spec.external_name)
@@ -74,7 +77,7 @@ class Ensure:
         return DONE
 
     def _network(self) -> StepOutcome:
-        self._match(kept.network(self.spec, self.egress_cidrs))
+        self._match(kept.network(self.spec, self.openings))
         return DONE
 
     def _guards(self) -> StepOutcome:

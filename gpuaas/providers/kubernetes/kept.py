@@ -47,8 +47,8 @@ def limits(spec: WorkspaceSpec) -> Kept:
     return _kept(spec, "limits", "limitranges", "LimitRange", [manifests.limit_range(spec)])
 
 
-def network(spec: WorkspaceSpec, egress_cidrs: Iterable[str]) -> Kept:
-    policies = manifests.network_policies(spec, egress_cidrs)
+def network(spec: WorkspaceSpec, openings: manifests.Openings) -> Kept:
+    policies = manifests.network_policies(spec, openings)
     return _kept(spec, "network", "networkpolicies", "NetworkPolicy", policies, group=NETWORK)
 
 
@@ -64,13 +64,13 @@ def members(spec: WorkspaceSpec) -> tuple[Kept, Kept]:
 
 
 def everything(
-    spec: WorkspaceSpec, device_classes: Mapping[str, str], egress_cidrs: Iterable[str]
+    spec: WorkspaceSpec, device_classes: Mapping[str, str], openings: manifests.Openings
 ) -> tuple[Kept, ...]:
     """In the order of the steps; without the namespace itself."""
     return (
         quotas(spec, device_classes),
         limits(spec),
-        network(spec, egress_cidrs),
+        network(spec, openings),
         *members(spec),
     )
 

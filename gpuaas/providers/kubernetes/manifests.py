@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gpuaas.core.errors import Permanent
@@ -74,6 +75,8 @@ def namespace(spec: WorkspaceSpec) -> Object:
                 names.ORGANIZATION: spec.organization_slug,
                 f"{POD_SECURITY}/enforce": level,
                 f"{POD_SECURITY}/audit": "restricted",
+                # OpenShift would set them anew after the rights of the namespace's accounts
+                "security.openshift.io/scc.podSecurityLabelSync": "false",
             },
             "annotations": {
                 **scheduling(spec),
@@ -194,7 +197,18 @@ def limit_range(spec: WorkspaceSpec) -> Object:
     return _object(spec, "v1", "LimitRange", names.LIMITS, {"spec": {"limits": limits}})
 
 
-def network_policies(spec: WorkspaceSpec, egress_cidrs: Iterable[str] = ()) -> list[Object]:
+@dataclass(frozen=True)
+class Openings:
+    """What the site's operator opens of the workspaces' network. routers: labels of the namespaces that route into them."""
+
+    egress_cidrs: tuple[str, ...] = ()
+    routers: tuple[tuple[str, str], ...] = ()
+
+
+NOTHING_OPEN = Openings()
+
+
+def network_policies(spec: WorkspaceSpec, openings: Openings = NOTHING_OPEN) -> list[Object]:
     """Nothing in and nothing out but within the namespace, to the site's DNS, and to what the site's operator opens."""
     same: Object = {"podSelector": {}}
     dns = [
@@ -202,7 +216,8 @@ def network_policies(spec: WorkspaceSpec, egress_cidrs: Iterable[str] = ()) -> l
         for space in ("kube-system", "openshift-dns")
     ]
     ports = [{"protocol": protocol, "port": port} for protocol in ("UDP", "TCP") for port in (53, 5353)]
-    open_cidrs = [{"ipBlock": {"cidr": cidr}} for cidr in egress_cidrs]
+    open_cidrs = [{"ipBlock": {"cidr": cidr}} for cidr in openings.egress_cidrs]
+    routers = [{"namespaceSelector": {"matchLabels": {key: value}}} for key, value in openings.routers]
     specs: dict[str, Object] = {
         "gpuaas-default-deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
         "gpuaas-same-namespace": {
@@ -218,6 +233,12 @@ def network_policies(spec: WorkspaceSpec, egress_cidrs: Iterable[str] = ()) -> l
             "podSelector": {},
             "policyTypes": ["Egress"],
             "egress": [{"to": open_cidrs}],
+        }
+    if routers:
+        specs["gpuaas-routers"] = {
+            "podSelector": {},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": routers}],
         }
     return [
         _object(spec, "networking.k8s.io/v1", "NetworkPolicy", name, {"spec": body})

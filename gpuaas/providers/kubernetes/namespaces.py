@@ -16,8 +16,6 @@ def path(namespace: str) -> str:
 
 def own_namespace(api: Api, name: str, workspace: uuid.UUID) -> Object | None:
     """None where there is none. Raises Permanent for one that is not this workspace's: it is not touched."""
-    if not names.is_workspace_namespace(name):
-        raise Permanent(f"{name!r} is no name of a workspace of ours")
     found = api.find(path(name))
     if found is not None and not is_ours(found, workspace):
         raise Permanent(f"a namespace {name} is at the site already and is not this workspace's")

@@ -50,10 +50,13 @@ class Release:
         }
         if step not in steps:
             raise Permanent(f"the Kubernetes driver has no step {step!r}")
-        found = namespaces.only_ours(self.api, self.ref.external_name, self.ref.id)
+        found = self._found()
         if found is None:
             return StepOutcome(done=True, detail="nothing is left of it at the site")
         return steps[step](found)
+
+    def _found(self) -> Object | None:
+        return namespaces.only_ours(self.api, self.ref.external_name, self.ref.id)
 
     def _access(self, _found: Object) -> StepOutcome:
         access.remove_members(self.api, self.ref.external_name)
@@ -76,9 +79,12 @@ class Release:
     def _namespace(self, found: Object) -> StepOutcome:
         """By its uid: never one that somebody made anew under the same name."""
         if not namespaces.is_terminating(found):
-            precondition = {"preconditions": {"uid": found["metadata"]["uid"]}}
-            self.api.delete(namespaces.path(self.ref.external_name), precondition)
+            self._delete(found)
         return StepOutcome(done=True)
+
+    def _delete(self, found: Object) -> None:
+        precondition = {"preconditions": {"uid": found["metadata"]["uid"]}}
+        self.api.delete(namespaces.path(self.ref.external_name), precondition)
 
     def _gone(self, found: Object) -> StepOutcome:
         if not namespaces.is_terminating(found):

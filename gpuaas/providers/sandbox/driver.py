@@ -215,13 +215,8 @@ class SandboxDriver(
 
 
 def _namespace(site: SandboxSite, ref: WorkspaceRef) -> SandboxNamespace | None:
-    """The workspace's own namespace; Permanent where the name belongs to somebody else.
-
-    One that was there before us and does not carry our mark is not taken over (yet): nothing of ours is there.
-    """
+    """The workspace's own namespace; Permanent where the name belongs to somebody else."""
     room = SandboxNamespace.objects.filter(site=site, name=ref.external_name).first()
-    if room is not None and room.owner is None and ref.adopted:
-        return None
     if room is not None and room.owner != ref.id:
         raise Permanent(
             f"the namespace {ref.external_name} at the site belongs to somebody else; it is left alone"

@@ -54,6 +54,8 @@ _VIEW = [
     _grant("coordination.k8s.io", "leases", _READ),
     _grant("resource.k8s.io", "resourceclaims resourceclaimtemplates", _READ),
     _grant("metrics.k8s.io", "pods", ["get", "list"]),
+    # where the site has them; not routes/custom-host: names belong to the site
+    _grant("route.openshift.io", "routes routes/status", _READ),
 ]
 _EDIT = [
     *_VIEW,
@@ -67,6 +69,7 @@ _EDIT = [
     _grant("autoscaling", "horizontalpodautoscalers", _WRITE),
     _grant("policy", "poddisruptionbudgets", _WRITE),
     _grant("coordination.k8s.io", "leases", _WRITE),
+    _grant("route.openshift.io", "routes", _WRITE),
     _grant("resource.k8s.io", "resourceclaims resourceclaimtemplates", _WRITE),
 ]
 _ADMIN = [*_EDIT, _grant("rbac.authorization.k8s.io", "roles rolebindings", _READ)]

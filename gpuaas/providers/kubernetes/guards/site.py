@@ -10,6 +10,7 @@ _OWN_GROUPS = (
     "system:masters",
     "system:nodes",
     "system:serviceaccounts:kube-system",
+    "system:serviceaccounts:openshift-apiserver",
     "system:serviceaccounts:openshift-infra",
     "system:serviceaccounts:openshift-kube-controller-manager",
     "system:serviceaccounts:openshift-controller-manager",

@@ -103,6 +103,7 @@ RIGHTS = (
     # taking over what was there: who has rights in it
     Right(RBAC, "roles", "get"),
     Right(RBAC, "clusterrolebindings", "list"),
+    Right("resource.k8s.io", "resourceclaimtemplates", "list", served="resource.k8s.io/v1"),
     # OpenShift: projects, and the second wall over those of one project of ours
     Right("project.openshift.io", "projectrequests", "create", served=f"{PROJECTS}/projectrequests"),
     Right("project.openshift.io", "projects", "get delete", served=f"{PROJECTS}/projects"),

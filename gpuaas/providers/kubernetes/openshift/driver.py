@@ -1,0 +1,81 @@
+"""The Kubernetes driver with what OpenShift has besides; where it is not served, as on plain Kubernetes."""
+
+from dataclasses import dataclass, replace
+
+from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.kubernetes import ensure, manifests, namespaces, release
+from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubernetes.driver import KubernetesDriver
+from gpuaas.providers.kubernetes.objects import put
+from gpuaas.providers.kubernetes.openshift import projects, wall
+
+# both ways in which OpenShift's versions mark where their routers run
+ROUTERS = (
+    ("network.openshift.io/policy-group", "ingress"),
+    ("policy-group.network.openshift.io/ingress", ""),
+)
+LABELS = {"namespace": "Request the project on its node pool", "quota": "Write the quotas"}
+
+
+class OpenShiftDriver(KubernetesDriver):
+    """As the Kubernetes driver. Options besides: `routes` (true: the site's routers reach into workspaces)."""
+
+    name = "openshift"
+
+    def ensure_steps(self) -> tuple[StepSpec, ...]:
+        return tuple(replace(step, label=LABELS.get(step.key, step.label)) for step in super().ensure_steps())
+
+    def release(self, ref: WorkspaceRef, step: str) -> StepOutcome:
+        return Release(self._api, ref).run(step)
+
+    @property
+    def _openings(self) -> manifests.Openings:
+        routers = ROUTERS if self.connection.options.get("routes") is True else ()
+        return replace(super()._openings, routers=routers)
+
+    def _ensure(self, spec: WorkspaceSpec) -> ensure.Ensure:
+        return Ensure(self._api, spec, self._openings, self._recent)
+
+
+@dataclass(frozen=True)
+class Ensure(ensure.Ensure):
+    """Asks for a project, and settles the wall with each quota that is written, asleep ones too."""
+
+    def _found(self) -> Object | None:
+        name = self.spec.external_name
+        known = self.recent.known(name)
+        asked = None if known else projects.asked_for(self.api, name, self.spec.id)
+        return asked or super()._found()
+
+    def _namespace(self) -> StepOutcome:
+        """What a template has put into it is looked through like what anybody else has."""
+        name = self.spec.external_name
+        if self._found() is None and projects.request(self.api, self.spec):
+            if self.api.find(namespaces.path(name)) is None:
+                return StepOutcome(done=False, detail="the site makes the project from its template")
+        elif self._found() is None:
+            return super()._namespace()
+        made = put(self.api, namespaces.COLLECTION, manifests.namespace(self.spec))
+        self.recent.made(name, made, anew=False)
+        return StepOutcome(done=True, detail=name)
+
+    def _quota(self) -> StepOutcome:
+        outcome = super()._quota()
+        wall.settle(self.api, project=self.spec.project_slug, organization=self.spec.organization_slug)
+        return outcome
+
+
+@dataclass(frozen=True)
+class Release(release.Release):
+    def run(self, step: str) -> StepOutcome:
+        outcome = super().run(step)
+        if step == release.STEPS[-1].key and outcome.done:
+            wall.settle_without(self.api, self.ref.id)
+        return outcome
+
+    def _found(self) -> Object | None:
+        asked = projects.asked_for(self.api, self.ref.external_name, self.ref.id)
+        return asked or super()._found()
+
+    def _delete(self, found: Object) -> None:
+        projects.delete(self.api, found)

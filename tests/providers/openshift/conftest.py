@@ -1,0 +1,77 @@
+"""A control plane of its own, as near to OpenShift as CRDs and an aggregated API of projects bring it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deploy.lab.kubernetes import Lab, LabError
+from gpuaas.providers.base import WorkspaceSpec
+from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubernetes.openshift.driver import OpenShiftDriver
+from tests.contracts.rigs import ref, release_step
+from tests.lab.fixtures import LabSite
+from tests.providers.kubernetes.conftest import make_spec
+from tests.providers.openshift.site import ProjectApi, crds_load
+
+Make = Callable[..., WorkspaceSpec]
+
+
+@pytest.fixture(scope="package")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
+    """Plain Kubernetes still."""
+    lab = Lab(state_dir=tmp_path_factory.mktemp("openshift"))
+    try:
+        lab.up()
+    except LabError as error:
+        lab.down(purge=True)
+        pytest.fail(str(error), pytrace=False)
+    yield LabSite(lab.kubeconfig)
+    lab.down(purge=True)
+
+
+@pytest.fixture(scope="package")
+def openshift(plane: LabSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectApi]:
+    crds_load(plane.api())
+    site = ProjectApi(plane.api(), tmp_path_factory.mktemp("project-api"))
+    site.register()
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def projects(openshift: ProjectApi) -> ProjectApi:
+    """The site's API of projects, as it is at first."""
+    openshift.forbidden = openshift.silent = openshift.lost = False
+    openshift.requests.clear()
+    openshift.deleted.clear()
+    return openshift
+
+
+@pytest.fixture
+def api(plane: LabSite) -> Api:
+    return plane.api()
+
+
+@pytest.fixture
+def driver(plane: LabSite) -> OpenShiftDriver:
+    return OpenShiftDriver(plane.connection())
+
+
+@pytest.fixture
+def make(driver: OpenShiftDriver) -> Iterator[Make]:
+    """Specs of workspaces that are taken away after the test."""
+    made: list[WorkspaceSpec] = []
+
+    def one(*, gpus: int = 2, **changes: Any) -> WorkspaceSpec:
+        spec = make_spec(**changes)
+        spec = replace(spec, gpus=(replace(spec.gpus[0], count=gpus),))
+        made.append(spec)
+        return spec
+
+    yield one
+    for spec in made:
+        for step in driver.release_steps():
+            release_step(driver, spec, step.key)
+        assert not driver.observe(ref(spec)).exists
