@@ -11,7 +11,7 @@ from math import ceil
 from gpuaas.providers.base import ForeignWorkspace
 from gpuaas.providers.kubernetes import names, namespaces, pods
 from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.ensure import whoami
+from gpuaas.providers.kubernetes.guards import whoami
 from gpuaas.providers.kubernetes.quantities import GIB, quantity, whole
 
 # by name; what is not named here tells itself apart by the priority of its pods

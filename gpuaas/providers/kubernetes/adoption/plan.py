@@ -15,7 +15,7 @@ from gpuaas.providers.kubernetes.adoption.rights import foreign_rights
 from gpuaas.providers.kubernetes.adoption.settings import forbidden, hidden_variables
 from gpuaas.providers.kubernetes.adoption.use import Use, live
 from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.ensure import device_classes
+from gpuaas.providers.kubernetes.guards import ceiling, device_classes
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
 WORKLOADS = (
@@ -141,13 +141,14 @@ class Plan:
 
     def _settings(self) -> Iterator[AdoptionStep]:
         nodes = {node["metadata"]["name"]: node for node in self.api.items("/api/v1/nodes")}
+        most = ceiling(self.api)
         for pod in self._pods:
             name = f"Pod/{pod['metadata']['name']}"
             if is_sites_pod(pod):
                 raise Permanent(
                     f"the namespace {self.spec.external_name} has parts of the site in it ({name})"
                 )
-            for words in forbidden(pod, self.spec, nodes):
+            for words in forbidden(pod, self.spec, nodes, ceiling=most):
                 yield AdoptionStep(name, "remove", f"{words}: stop it and start it without", blocking=True)
         for name, words in hidden_variables(self.api, self.spec.external_name):
             yield AdoptionStep(name, "change", words, blocking=True)

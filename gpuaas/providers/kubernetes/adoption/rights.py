@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpuaas.providers.base import AdoptionStep
-from gpuaas.providers.kubernetes import guards, names
+from gpuaas.providers.kubernetes import names
 from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.guards.roles import cluster_roles
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 TOKEN = "kubernetes.io/service-account-token"  # noqa: S105  a type of secrets, no secret
@@ -56,7 +57,7 @@ def _beyond(api: Api, binding: Object, namespace: str) -> str:
             ""  # a role that is not there gives nothing now, but could be made later by nobody but operators
         )
     role = names.CLUSTER_ROLE.format(role="admin")
-    ours = next(each["rules"] for each in guards.cluster_roles() if each["metadata"]["name"] == role)
+    ours = next(each["rules"] for each in cluster_roles() if each["metadata"]["name"] == role)
     for rule in given:
         for group in rule.get("apiGroups") or []:
             for resource in rule.get("resources") or []:

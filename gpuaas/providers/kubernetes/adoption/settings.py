@@ -6,30 +6,23 @@ from collections.abc import Iterator, Mapping
 from gpuaas.providers.base import WorkspaceSpec
 from gpuaas.providers.kubernetes import names, pods
 from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.guards import devices, security
 
-VISIBLE = re.compile(r"[A-Z]+_VISIBLE_DEVICES|NVIDIA_(IMEX_CHANNELS|MIG_(CONFIG|MONITOR)_DEVICES)")
-HIDES = ("none", "void")
-ANNOTATIONS = re.compile(r"([^/]*\.)?(cdi\.k8s\.io|nri\.io)/|io\.kubernetes\.cri-o\.|io\.katacontainers\.")
+HIDDEN_BY = ("none", devices.HIDE)
+HANDS_OUT = re.compile(devices.ANNOTATIONS)
 NODES_OWN = re.compile(
     r"node\.kubernetes\.io/(not-ready|unreachable|memory-pressure|disk-pressure|pid-pressure)"
 )
-SIMPLE_VOLUMES = frozenset(
-    [
-        "configMap",
-        "secret",
-        "emptyDir",
-        "downwardAPI",
-        "projected",
-        "persistentVolumeClaim",
-        "ephemeral",
-        "image",
-        "name",
-    ]
-)
+SIMPLE_VOLUMES = frozenset({"name", *security.VOLUMES.split()})
 
 
-def forbidden(pod: Object, spec: WorkspaceSpec, nodes: Mapping[str, Object]) -> Iterator[str]:
-    """In words, what a new pod like this one would be refused for. Pod Security's part is the site's to tell."""
+def forbidden(
+    pod: Object, spec: WorkspaceSpec, nodes: Mapping[str, Object], *, ceiling: int
+) -> Iterator[str]:
+    """In words, what a new pod like this one would be refused for. Pod Security's part is the site's to tell.
+
+    `ceiling`: the highest priority that a pod may have.
+    """
     bought = {gpu.resource_name: gpu for gpu in spec.gpus}
     asked = pods.devices(pod)
     for name in sorted(asked.keys() - bought.keys()):
@@ -38,13 +31,15 @@ def forbidden(pod: Object, spec: WorkspaceSpec, nodes: Mapping[str, Object]) -> 
     body = pod["spec"]
     if body.get("schedulerName", "default-scheduler") != "default-scheduler":
         yield f"was placed by another scheduler ({body['schedulerName']})"
-    if str(body.get("priorityClassName") or "").startswith("system-"):
-        yield "has a system priority, which evicts other tenants' pods"
-    if str(body.get("runtimeClassName") or "").startswith("nvidia") and not asked:
+    if body.get("priority", 0) > ceiling:
+        yield f"has the priority {body['priority']}, which evicts other tenants' pods"
+    if str(body.get("serviceAccountName") or "").startswith(names.MEMBER_PREFIXES):
+        yield f"runs as {body['serviceAccountName']}, a name that members' accounts have"
+    if "nvidia" in str(body.get("runtimeClassName") or "") and not asked:
         yield "has an NVIDIA runtime class and asks for no GPU"
     yield from _device_variables(body, has_gpu=bool(asked))
     for key in sorted((pod["metadata"].get("annotations") or {}).keys()):
-        if ANNOTATIONS.match(key):
+        if HANDS_OUT.search(key):
             yield f"has the annotation {key}, which hands out devices"
     yield from _tolerations(body, spec)
     yield from _volumes(body)
@@ -59,7 +54,7 @@ def hidden_variables(api: Api, namespace: str) -> Iterator[tuple[str, str]]:
     """ConfigMaps that pods may take as their environment. Secrets are not read."""
     for each in api.items(f"/api/v1/namespaces/{namespace}/configmaps"):
         for key in sorted((each.get("data") or {}).keys()):
-            if VISIBLE.fullmatch(key):
+            if key in devices.DEVICE_VARIABLES:
                 yield f"ConfigMap/{each['metadata']['name']}", f"holds {key}: delete the key"
 
 
@@ -77,7 +72,7 @@ def _device_variables(body: Object, *, has_gpu: bool) -> Iterator[str]:
     kinds = ("containers", "initContainers", "ephemeralContainers")
     for container in (each for kind in kinds for each in body.get(kind) or []):
         for entry in container.get("env") or []:
-            if VISIBLE.fullmatch(entry["name"]) and (has_gpu or entry.get("value") not in HIDES):
+            if entry["name"] in devices.DEVICE_VARIABLES and (has_gpu or entry.get("value") not in HIDDEN_BY):
                 yield f"sets {entry['name']} in {container['name']}"
 
 

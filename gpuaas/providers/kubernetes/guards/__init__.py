@@ -6,6 +6,7 @@ very update that removes the label. Subresources are listed one by one, a rule f
 
 from gpuaas.providers.kubernetes.guards.install import (
     can_add,
+    ceiling,
     covers,
     device_classes,
     forget,
@@ -26,6 +27,7 @@ __all__ = [
     "SERVICES",
     "Acting",
     "can_add",
+    "ceiling",
     "covers",
     "device_classes",
     "forbidden_pod",

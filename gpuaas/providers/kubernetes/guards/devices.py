@@ -19,7 +19,7 @@ HIDDEN = "NVIDIA_VISIBLE_DEVICES"
 HIDE = "void"
 # CDI and NRI hand devices to containers by annotation, CRI-O and Kata take settings, Multus joins networks that no
 # NetworkPolicy sees, and a mirror pod is believed to be the node's own
-_ANNOTATIONS = (
+ANNOTATIONS = (
     r"^([^/]*[.])?(cdi[.]k8s[.]io|nri[.]io)/|^io[.]kubernetes[.]cri-o[.]|^io[.]katacontainers[.]"
     r"|^k8s[.]v1[.]cni[.]cncf[.]io/networks$|^v1[.]multus-cni[.]io/|^kubernetes[.]io/config[.]"
 )
@@ -104,7 +104,7 @@ RULES: tuple[Rule, ...] = (
         "devices may not be asked for by a mount: ask for GPUs by resources.limits",
     ),
     Rule(
-        f"variables.annotations.all(key, !key.matches('{_ANNOTATIONS}'))",
+        f"variables.annotations.all(key, !key.matches('{ANNOTATIONS}'))",
         "annotations that hand out devices, networks or settings of the node (cdi.k8s.io, nri.io, cri-o, kata, "
         "multus, kubernetes.io/config) may not be used: ask for GPUs by resources.limits",
     ),

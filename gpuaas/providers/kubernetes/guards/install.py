@@ -102,11 +102,11 @@ def _site(api: Api, found: Found) -> Site:
         portals=tuple(sorted({whoami(api), *_marked(policies, _PORTALS)})),
         adopted=tuple(sorted(adopted)),
         classes={each: gpu for gpu, each in device_classes(api).items()},
-        ceiling=_ceiling(api),
+        ceiling=ceiling(api),
     )
 
 
-def _ceiling(api: Api) -> int:
+def ceiling(api: Api) -> int:
     """What pods have that ask for no priority."""
     found = api.items_if_known("/apis/scheduling.k8s.io/v1/priorityclasses")
     return max([0, *(int(item.get("value", 0)) for item in found if item.get("globalDefault"))])

@@ -24,7 +24,7 @@ _CAPABILITIES = (
     "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID "
     "SYS_CHROOT"
 )
-_VOLUMES = "configMap secret emptyDir downwardAPI projected persistentVolumeClaim ephemeral image"
+VOLUMES = "configMap secret emptyDir downwardAPI projected persistentVolumeClaim ephemeral image"
 _SELINUX = ["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"]
 
 _POD = "variables.spec.?securityContext"
@@ -103,8 +103,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "variables.spec.?volumes.orValue([]).all(v, "
-        + " || ".join(f"has(v.{kind})" for kind in _VOLUMES.split())
+        + " || ".join(f"has(v.{kind})" for kind in VOLUMES.split())
         + ")",
-        f"only these volumes may be used: {_VOLUMES.replace(' ', ', ')}; keep data in a persistentVolumeClaim",
+        f"only these volumes may be used: {VOLUMES.replace(' ', ', ')}; keep data in a persistentVolumeClaim",
     ),
 )

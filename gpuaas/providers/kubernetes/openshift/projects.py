@@ -8,7 +8,7 @@ from gpuaas.core.ids import short
 from gpuaas.providers.base import WorkspaceSpec
 from gpuaas.providers.kubernetes import names, namespaces
 from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.ensure import whoami
+from gpuaas.providers.kubernetes.guards import whoami
 
 API = "/apis/project.openshift.io/v1"
 REQUESTS = f"{API}/projectrequests"

@@ -21,9 +21,8 @@ from gpuaas.providers.kubernetes.quantities import quantity
 
 API = "/apis/quota.openshift.io/v1"
 WALLS = f"{API}/clusterresourcequotas"
-# of writing over the version that was read; each waits a little longer, at random, for who was faster
-TRIES = 12
-WAIT_SECONDS = 0.03
+# of writing over the version that was read; who was slower waits at random, longer each time
+TRIES = 8
 PLAIN = ("requests.cpu", "requests.memory", "requests.storage")
 # a label for each workspace that the wall was settled for: a namespace that is gone no longer says whose it was
 _OF = f"{names.DOMAIN}/of-"
@@ -39,13 +38,14 @@ def settle(api: Api, *, project: str, organization: str) -> bool:
     if not is_served(api):
         return False
     for tried in range(1, TRIES + 1):
+        began = time.monotonic()
         try:
             _settle_once(api, project, organization)
             break
         except Unavailable:
             if tried == TRIES:
                 raise
-            time.sleep(random.uniform(0, WAIT_SECONDS * tried))  # noqa: S311  spreads load, hides nothing
+            time.sleep(random.uniform(0, (time.monotonic() - began) * 2 * tried))  # noqa: S311  spreads load, hides nothing
     return True
 
 
