@@ -107,7 +107,7 @@ def test_what_is_not_there_or_the_sites_own_is_refused(rig: Rig) -> None:
 def test_one_that_was_never_taken_over_is_left_alone(rig: Rig) -> None:
     """A workspace that is deleted before it took over has nothing there."""
     spec = taking(rig)
-    never = replace(ref(spec), adopted=True)
+    never = ref(spec)
     assert all(rig.driver.release(never, step.key).done for step in rig.driver.release_steps())
     assert rig.namespaces(spec.external_name) == 1
     assert len(rig.uids(spec.external_name)) == 1
