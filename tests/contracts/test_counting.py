@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from deploy.lab.kubernetes import Lab, LabError
-from gpuaas.providers.base import Connection, GpuAmount, Member, ObservedPool, UsageEvent, WorkspaceSpec
+from gpuaas.providers.base import (
+    Connection,
+    GpuAmount,
+    Member,
+    ObservedPool,
+    UsageEvent,
+    UsageKind,
+    WorkspaceSpec,
+)
 from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
@@ -181,7 +189,7 @@ def ended(spec: WorkspaceSpec, name: str) -> Callable[[UsageEvent], bool]:
         of(spec, name)(event)
         and event.consumer is not None
         and bool(event.consumer.gpus)
-        and event.consumer.ended_at is not None
+        and (event.kind is UsageKind.GONE or event.consumer.ended_at is not None)
     )
 
 
