@@ -4,7 +4,12 @@ They bind to the namespace's name, which cannot change: a policy bound to a labe
 very update that removes the label. Subresources are listed one by one, a rule for `pods` covers none of them.
 """
 
-from gpuaas.providers.kubernetes.guards.install import (
+from gpuaas.providers.kubernetes.guards.kinds import BINDINGS, CLUSTER_ROLES, POLICIES
+from gpuaas.providers.kubernetes.guards.objects import SERVICES
+from gpuaas.providers.kubernetes.guards.pods import PODS
+from gpuaas.providers.kubernetes.guards.probe import Acting, forbidden_pod, probe
+from gpuaas.providers.kubernetes.guards.site import Site
+from gpuaas.providers.kubernetes.guards.writing import (
     can_add,
     ceiling,
     covers,
@@ -14,10 +19,6 @@ from gpuaas.providers.kubernetes.guards.install import (
     site_objects,
     whoami,
 )
-from gpuaas.providers.kubernetes.guards.kinds import BINDINGS, CLUSTER_ROLES, POLICIES
-from gpuaas.providers.kubernetes.guards.objects import SERVICES
-from gpuaas.providers.kubernetes.guards.pods import PODS
-from gpuaas.providers.kubernetes.guards.probe import Acting, forbidden_pod, probe
 
 __all__ = [
     "BINDINGS",
@@ -26,6 +27,7 @@ __all__ = [
     "POLICIES",
     "SERVICES",
     "Acting",
+    "Site",
     "can_add",
     "ceiling",
     "covers",

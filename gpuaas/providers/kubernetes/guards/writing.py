@@ -8,7 +8,7 @@ from gpuaas.providers.kubernetes import names
 from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.kubernetes.guards import claims, kinds, mutations, objects, pods, roles
 from gpuaas.providers.kubernetes.guards.site import Site
-from gpuaas.providers.kubernetes.objects import put
+from gpuaas.providers.kubernetes.objects import extras, put
 
 # what every portal at the site adds itself to, on each policy so that the loss of one loses nothing
 _PORTALS = f"{names.DOMAIN}/portals"
@@ -28,7 +28,7 @@ def install(api: Api) -> Site:
     site = _site(api, found)
     for collection, body in _wanted(site, version):
         present = found.get((collection, body["metadata"]["name"]))
-        if present is None or not _holds(present, body):
+        if present is None or not _stands(present, body):
             _write(api, collection, body, present)
     _seen[api.server] = (time.monotonic(), site.adopted)
     return site
@@ -143,6 +143,11 @@ def _write(api: Api, collection: str, body: Object, present: Object | None) -> N
     if present is not None:
         metadata["resourceVersion"] = present["metadata"]["resourceVersion"]
     put(api, collection, {**body, "metadata": metadata})
+
+
+def _stands(present: Object, body: Object) -> bool:
+    """Every field as wanted, and none more by anybody else: a further selector on a binding would switch it off."""
+    return _holds(present, body) and not extras({"kind": body["kind"], **present})
 
 
 def _holds(found: object, wanted: object) -> bool:
