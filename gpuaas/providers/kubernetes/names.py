@@ -16,7 +16,7 @@ MANAGER = "gpuaas"
 MEMBER = f"{DOMAIN}/member"
 ROLE = f"{DOMAIN}/role"
 # how the service accounts of people and of robots begin: nobody else may make such, or run pods as one
-MEMBER_PREFIXES = ("u-", "r-", "robot-")
+MEMBER_PREFIXES = ("u-", "ci-")
 # on nodes, given by the operator: which nodes are one pool
 POOL_LABEL = f"{DOMAIN}/pool"
 # on nodes, by the operator or by what discovers nodes: where a node stands and how it is tuned. Of several keys for one

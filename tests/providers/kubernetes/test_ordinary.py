@@ -85,10 +85,10 @@ def test_a_deployment_is_updated_and_scaled(bob: Room) -> None:
     until(lambda: pods_of(bob, "app=web"), "it runs")
     template = {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}
     bob.tenant.merge(f"{deployments}/web", {"spec": {"template": template}})
-    until(
-        lambda: bob.tenant.get(f"{deployments}/web")["status"].get("updatedReplicas") == 1, "the new one runs"
-    )
-    assert len(bob.tenant.items(bob.path("replicasets", APPS), labelSelector="app=web")) == 2
+    sets = bob.path("replicasets", APPS)
+    until(lambda: len(bob.tenant.items(sets, labelSelector="app=web")) == 2, "a second set is made")
+    status = f"{deployments}/web"
+    until(lambda: bob.tenant.get(status)["status"].get("updatedReplicas") == 1, "the new one runs")
     bob.tenant.merge(f"{deployments}/web/scale", {"spec": {"replicas": 0}})
     until(lambda: not pods_of(bob, "app=web"), "none runs")
     bob.tenant.delete(f"{deployments}/web", propagationPolicy="Foreground")

@@ -85,6 +85,7 @@ RIGHTS = (
         "get list watch create patch",
         served=f"{ADMISSION}/v1/mutatingadmissionpolicies",
     ),
+    Right("scheduling.k8s.io", "priorityclasses", "list"),
     # metering, the warden, checks of nodes, the health of cards
     Right("", "pods", "get list watch create patch delete deletecollection"),
     Right("", "pods/log pods/proxy", "get"),

@@ -141,7 +141,7 @@ def _rights() -> Iterator[Escape]:
 
 def _accounts() -> Iterator[Escape]:
     yield Escape("a member's account", OURS, f"{CORE}|serviceaccounts", meta("u-12345678"))
-    yield Escape("a robot's account", OURS, f"{CORE}|serviceaccounts", meta("r-12345678"))
+    yield Escape("a robot's account", OURS, f"{CORE}|serviceaccounts", meta("ci-12345678"))
     yield Escape(
         "one's own account changed",
         OURS,
