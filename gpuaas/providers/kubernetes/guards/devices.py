@@ -80,12 +80,13 @@ def variables(site: Site) -> dict[str, str]:
     }
 
 
+BOUGHT = Rule(
+    "variables.asked.all(list, list.all(name, name in variables.bought))",
+    "this workspace did not buy a GPU or device that the pod asks for: "
+    "ask for one that it has, or add it to the workspace in the portal",
+)
 RULES: tuple[Rule, ...] = (
-    Rule(
-        "variables.asked.all(list, list.all(name, name in variables.bought))",
-        "this workspace did not buy a GPU or device that the pod asks for: "
-        "ask for one that it has, or add it to the workspace in the portal",
-    ),
+    BOUGHT,
     Rule(
         f"variables.containers.all(c, c.?env.orValue([]).all(e, !(e.name in {_VARIABLES}) || "
         f"(e.?value.orValue('') in ['none', '{HIDE}'] && !has(e.valueFrom) && !{HAS_DEVICE})))",

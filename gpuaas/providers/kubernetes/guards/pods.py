@@ -69,6 +69,25 @@ _TEMPLATE_SPEC = (
 )
 
 
+_TEMPLATE_RULES: tuple[Rule, ...] = (
+    Rule(
+        "variables.spec.?nodeName.orValue('') == ''",
+        "a pod may not choose its node by spec.nodeName: use nodeSelector or affinity",
+    ),
+    Rule(
+        f"[variables.annotations, variables.template.?metadata.?labels.orValue({{}})].all(found, "
+        f"found.all(key, !key.startsWith('{names.DOMAIN}/')))",
+        f"labels and annotations of {names.DOMAIN} belong to the portal: take them out",
+    ),
+    # what a sleeping workspace bought is not in its pins, and its people may prepare what they start later
+    *(
+        Rule(f"({_SUSPENDED}) || ({rule.expression})", rule.sentence) if rule is devices.BOUGHT else rule
+        for rule in _RULES
+    ),
+    Rule(_PINNED.format(missing="pair.split('=')[1]"), _NEEDS_SELECTOR),
+)
+
+
 def policies(site: Site) -> list[Object]:
     return [_templates(site), _pods(site)]
 
@@ -146,17 +165,5 @@ def _templates(site: Site) -> Object:
             "daemon": "false",
             **devices.variables(site),
         },
-        rules=(
-            Rule(
-                "variables.spec.?nodeName.orValue('') == ''",
-                "a pod may not choose its node by spec.nodeName: use nodeSelector or affinity",
-            ),
-            Rule(
-                f"[variables.annotations, variables.template.?metadata.?labels.orValue({{}})].all(found, "
-                f"found.all(key, !key.startsWith('{names.DOMAIN}/')))",
-                f"labels and annotations of {names.DOMAIN} belong to the portal: take them out",
-            ),
-            *_RULES,
-            Rule(_PINNED.format(missing="pair.split('=')[1]"), _NEEDS_SELECTOR),
-        ),
+        rules=_TEMPLATE_RULES,
     )
