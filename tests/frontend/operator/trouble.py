@@ -3,7 +3,9 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from gpuaas.catalog.models import Node, NodeCheck, Site
+from django.db.models import F
+
+from gpuaas.catalog.models import GpuPool, Node, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.core.conditions import Status, Stored, condition_set
 from gpuaas.metering.models import CrossCheck, SiteMeter
@@ -34,6 +36,7 @@ def trouble_at(site: Site) -> None:
     traits = {"rack": "r-07", "nvlink_domain": "nvl-2", "zone": "hall-b", "hugepages": {"1Gi": 64}}
     sick = node_checks(now, broken="GpuMetrics", message="GPU 6: XID 79, fallen off the bus, since 08:14.")
     Node.objects.filter(site=site, name=name).update(unhealthy=1, checks=sick, **traits)
+    GpuPool.objects.filter(nodes__site=site, nodes__name=name).update(healthy=F("healthy") - 1)
     check_of(site, name, state="passed", output=OUTPUT, at=now - timedelta(minutes=4))
     SiteMeter.objects.update_or_create(
         site=site,
