@@ -6,19 +6,42 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gpuaas.providers.base import Connection, WorkspaceSpec
+from gpuaas.providers.kubernetes.driver import KubernetesDriver
+from gpuaas.providers.kubernetes.openshift.driver import OpenShiftDriver
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.fleet import fleet_seed
 from tests.contracts.rigs import KubernetesRig, Rig, SandboxRig, ensure_step, release_step
+from tests.lab.fixtures import LabSite
+from tests.providers.openshift.site import crds_load
 
 Drive = Callable[[WorkspaceSpec], None]
 
 
-@pytest.fixture(params=["sandbox", pytest.param("kubernetes", marks=pytest.mark.lab)])
+LAB = pytest.mark.lab
+
+
+@pytest.fixture(
+    params=["sandbox", pytest.param("kubernetes", marks=LAB), pytest.param("openshift", marks=LAB)]
+)
 def rig(request: pytest.FixtureRequest, db: None) -> Iterator[Rig]:
-    made = _sandbox() if request.param == "sandbox" else KubernetesRig(request.getfixturevalue("lab"))
+    """openshift: on the same control plane, with its kinds of quota and route loaded and without its projects."""
+    made = _sandbox() if request.param == "sandbox" else _on_lab(request)
     yield made
     made.clean_up()
+
+
+def _on_lab(request: pytest.FixtureRequest) -> KubernetesRig:
+    lab: LabSite = request.getfixturevalue("lab")
+    if request.param == "kubernetes":
+        return KubernetesRig(lab)
+    crds_load(lab.api())
+    return KubernetesRig(OpenShiftLab(lab.kubeconfig_path))
+
+
+class OpenShiftLab(LabSite):
+    def driver(self) -> KubernetesDriver:
+        return OpenShiftDriver(self.connection())
 
 
 def _sandbox() -> SandboxRig:
