@@ -15,6 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, cast
 from urllib.parse import urlencode
 
+import orjson
 import urllib3
 import yaml
 from kubernetes.client import Configuration
@@ -30,7 +31,6 @@ CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
 PAGE = 500
 CONNECTIONS_KEPT = 64
-_DECODER = json.JSONDecoder()
 MANAGED, MANAGED_END = b',"managedFields":[', b']},"spec":'
 # kubeconfig entries that would run programs or read files of the portal's own machine
 UNSAFE_USER_KEYS = ("exec", "auth-provider", "client-certificate", "client-key", "tokenFile")
@@ -169,7 +169,7 @@ class Api:
 
     def watch(self, path: str, *, version: str, seconds: int, **select: str) -> Iterator[Object]:
         """Events after `version`, bookmarks included, until the server ends it. Raises Expired for an old version."""
-        yield from self._watch(path, version, seconds, select, json.loads)
+        yield from self._watch(path, version, seconds, select, orjson.loads)
 
     def watch_lean(self, path: str, *, version: str, seconds: int) -> Iterator[Object]:
         """The same without who owns which field (metadata.managedFields): half of what there is to read."""
@@ -309,7 +309,7 @@ def _short(error: Exception) -> str:
 
 def _decoded(data: bytes) -> Object:
     try:
-        found = json.loads(data)
+        found = orjson.loads(data)
     except ValueError:
         return {"message": data.decode(errors="replace")[:500]}
     return found if isinstance(found, dict) else {"message": str(found)}
@@ -327,7 +327,7 @@ def _events(answer: _Answer, read: Callable[[bytes], Object]) -> Iterator[Object
 
 
 def _read_lean(line: bytes) -> Object:
-    found: Object = _DECODER.raw_decode(_unmanaged(line).decode())[0]
+    found: Object = orjson.loads(_unmanaged(line))
     return found
 
 
