@@ -170,6 +170,9 @@ def _in_our_words() -> Iterator[None]:
         raise Unauthorized("the cloud does not accept our credentials") from error
     except auth_errors.EndpointNotFound as error:
         raise Unavailable(f"the cloud's catalog does not name this service: {error}") from error
+    except auth_errors.NotFound as error:
+        # of signing in, not of a call: an application credential that is gone
+        raise Unauthorized("the cloud does not know these credentials any more") from error
     except auth_errors.HttpError as error:
         raise refusal(int(error.http_status or 500), str(error.message)) from error
     except sdk_errors.HttpException as error:

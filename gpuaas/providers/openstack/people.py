@@ -51,7 +51,8 @@ def role_ids(cloud: Cloud) -> dict[str, str]:
 def issue(cloud: Cloud, ref: WorkspaceRef, project: Object, member: Member, *, lifetime: timedelta) -> Access:
     """A clouds.yaml with an application credential. Raises NotFound where the member has no access there.
 
-    Only a user can make one for itself: so it is given a password for that moment, which nobody ever knows again.
+    Only a user can make one for itself: so it is given a password for that moment, which nobody knows afterwards. It is
+    not changed once more: what is signed in within the second of a change counts as from before it.
     """
     name = names.user_name(project["name"], member.subject)
     user = next((row for row in users_of(cloud, project) if row["name"] == name), None)
@@ -61,7 +62,6 @@ def issue(cloud: Cloud, ref: WorkspaceRef, project: Object, member: Member, *, l
     _password_set(cloud, user["id"], password)
     expires = clock.now().replace(microsecond=0) + min(max(lifetime, SHORTEST), LONGEST)
     credential = _credential_make(cloud, user, project, password, expires)
-    _password_set(cloud, user["id"], secrets.token_urlsafe(32))
     entry = {
         "auth_type": "v3applicationcredential",
         "auth": {
