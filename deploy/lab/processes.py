@@ -28,7 +28,8 @@ class Process:
     def pid(self) -> int | None:
         """None where it does not run."""
         saved = self._saved()
-        if not saved or _identity(saved["pid"]) != saved["identity"]:
+        # without an identity it had ended before it was written down
+        if not saved or not saved["identity"] or _identity(saved["pid"]) != saved["identity"]:
             return None
         return int(saved["pid"])
 
