@@ -129,5 +129,9 @@ def _better(old: Fact, new: Fact) -> Fact:
             else best.ended_at
         )
         best = replace(best, ended_at=last, last_seen_at=last)
-    node = old.node or new.node
-    return best if best.node == node else replace(best, node=node)
+    return replace(best, node=old.node or new.node, owner=_owner(old.owner, new.owner))
+
+
+def _owner(old: str, new: str) -> str:
+    """What made it, known or not yet: a pod is named where no more than the pod is known (usage_upsert.sql does alike)."""
+    return new if new and (not old or old.startswith("Pod/")) else old

@@ -1,7 +1,9 @@
 """Whatever the order, however often, wherever it is killed: the same rows."""
 
 import uuid
+from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -173,3 +175,31 @@ def test_a_batch_is_the_same_as_one_by_one(workspace: Workspace, count: int) -> 
         usage_apply(site_id=workspace.site_id, events=[event])
     usage_apply(site_id=workspace.site_id, events=events[-2:])
     assert rows_of(workspace.site_id) == expected
+
+
+@given(order=st.permutations(range(5)), cuts=st.sets(st.integers(1, 4)))
+@QUICK
+def test_what_made_a_consumer_is_named_whichever_was_told_first(
+    workspace: Workspace, order: list[int], cuts: set[int]
+) -> None:
+    """A claim may be told of, and its end too, before the pod that it was made for is known."""
+    fresh(workspace)
+    running, second = pod("claim:1", start=START), timedelta(seconds=1)
+    ended = replace(running, ended_at=START + 7 * second)
+    told = [
+        seen(workspace, replace(running, owner="Pod/train-x"), START + 2 * second),
+        seen(workspace, replace(running, owner="Job/train"), START + 2 * second),
+        gone(workspace, replace(running, owner="Pod/train-x"), START + 9 * second),
+        gone(workspace, replace(running, owner="Job/train"), START + 9 * second),
+        gone(workspace, replace(ended, owner="Pod/train-x"), START + 9 * second),
+    ]
+    events = [told[number] for number in order]
+    for first, last in pairwise([0, *sorted(cuts), len(events)]):
+        usage_apply(site_id=workspace.site_id, events=events[first:last])
+    row = UsageInterval.objects.get(consumer_uid="claim:1")
+    assert (row.owner, row.ended_at, row.last_seen_at, row.ended_by) == (
+        "Job/train",
+        ended.ended_at,
+        ended.ended_at,
+        "observed",
+    )

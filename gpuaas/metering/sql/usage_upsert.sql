@@ -1,6 +1,6 @@
 -- One row per (site, consumer, meter, resource). What is known only grows: an end that was observed beats a proof of life,
 -- the first proof of life stands, and nothing reopens a row. last_seen_at equals ended_at once a row has ended.
--- What the warden found to be too much is marked, whichever was written first.
+-- What the warden found to be too much is marked, and what made the consumer is named, whichever was written first.
 INSERT INTO metering_usageinterval AS t (
     id, site_id, project_id, workspace_id, flavor_id, consumer_uid, consumer_name, node, owner, meter, resource_name,
     quantity, started_at, ended_at, last_seen_at, ended_by, surplus
@@ -22,14 +22,20 @@ ON CONFLICT (site_id, consumer_uid, meter, resource_name) DO UPDATE SET
     node = CASE WHEN t.node = '' THEN excluded.node ELSE t.node END,
     owner = CASE WHEN t.owner = '' OR (t.owner LIKE 'Pod/%%' AND excluded.owner <> '') THEN excluded.owner ELSE t.owner END,
     ended_at = CASE
+        WHEN t.ended_by = 'observed' OR (t.ended_by <> '' AND excluded.ended_by <> 'observed') THEN t.ended_at
         WHEN excluded.ended_by = 'observed' THEN excluded.ended_at
         WHEN excluded.ended_by = 'proof_of_life' THEN greatest(t.last_seen_at, excluded.ended_at)
     END,
     last_seen_at = CASE
+        WHEN t.ended_by = 'observed' OR (t.ended_by <> '' AND excluded.ended_by <> 'observed') THEN t.last_seen_at
         WHEN excluded.ended_by = 'observed' THEN excluded.ended_at
         ELSE greatest(t.last_seen_at, excluded.last_seen_at)
     END,
-    ended_by = excluded.ended_by,
+    ended_by = CASE
+        WHEN t.ended_by = 'observed' OR (t.ended_by <> '' AND excluded.ended_by <> 'observed') THEN t.ended_by
+        ELSE excluded.ended_by
+    END,
     surplus = t.surplus OR excluded.surplus
 WHERE (t.ended_by = '' AND (excluded.ended_by <> '' OR excluded.last_seen_at > t.last_seen_at))
    OR (t.ended_by = 'proof_of_life' AND excluded.ended_by = 'observed')
+   OR (excluded.owner NOT IN ('', t.owner) AND (t.owner = '' OR t.owner LIKE 'Pod/%%'))

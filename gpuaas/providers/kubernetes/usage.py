@@ -8,22 +8,19 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import TypeVar
+from dataclasses import dataclass, replace
 
 from gpuaas.core.clock import now
 from gpuaas.core.mailbox import Mailbox
-from gpuaas.providers.base import ObservedConsumer, UsageEvent, UsageKind
+from gpuaas.providers.base import UsageEvent, UsageKind
 from gpuaas.providers.kubernetes import claims, names, pods
+from gpuaas.providers.kubernetes.allocations import Allocation, Claimants, ClaimBook, remember
 from gpuaas.providers.kubernetes.client import Api, Expired, Object
 
 PODS = "/api/v1/pods"
 NAMESPACES = "/api/v1/namespaces"
 KINDS = {"ADDED": UsageKind.SEEN, "MODIFIED": UsageKind.SEEN, "DELETED": UsageKind.GONE}
-PODS_REMEMBERED = 10_000
 MAILBOX_SIZE = 5_000
-Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
@@ -46,30 +43,6 @@ class Position:
         return json.dumps({"pods": self.pods, "claims": self.claims}, separators=(",", ":"))
 
 
-@dataclass(frozen=True)
-class Allocation:
-    """A claim's consumer, its namespace, and the pods that last had the right to use it."""
-
-    space: str
-    consumer: ObservedConsumer
-    users: tuple[str, ...]
-
-    def event(self, kind: UsageKind, *, ended_at: datetime | None = None) -> UsageEvent:
-        return UsageEvent(kind, now(), "", self.space, replace(self.consumer, ended_at=ended_at))
-
-
-@dataclass
-class ClaimBook:
-    """The allocations there were at a version: the end of one no longer tells which it was."""
-
-    version: str = ""
-    held: dict[str, Allocation] = field(default_factory=dict)  # by the claim's uid
-
-    def seen(self) -> Iterator[UsageEvent]:
-        for allocation in self.held.values():
-            yield allocation.event(UsageKind.SEEN)
-
-
 class UsageStream:
     """Keeps between two watches what saves asking the site again; a new one finds the same by itself."""
 
@@ -80,9 +53,7 @@ class UsageStream:
         self._spaces: frozenset[str] | None = None
         self._book = ClaimBook()
         self._pods: OrderedDict[str, pods.Fixed] = OrderedDict()
-        # of pods that use claims: what made them, and when they ended
-        self._owners: OrderedDict[str, str] = OrderedDict()
-        self._ends: OrderedDict[str, datetime] = OrderedDict()
+        self._claimants = Claimants()
 
     def watch(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
         position = Position.read(cursor)
@@ -121,11 +92,16 @@ class UsageStream:
             for pod in self._api.items(f"{NAMESPACES}/{space}/pods"):
                 yield from self._pod_event(UsageKind.SEEN, pod)
         if spaces:
-            yield from self._book.seen()
+            yield from self._allocated()
+
+    def _allocated(self) -> Iterator[UsageEvent]:
+        for allocation in self._book.held.values():
+            yield self._claimants.tell(allocation, UsageKind.SEEN)
 
     def _relist(self) -> Generator[UsageEvent, None, Position]:
         """Its value is where the lists end."""
         yield UsageEvent(kind=UsageKind.RELIST, at=now())
+        self._claimants.forget_waiting()
         pods_version = ""
         for page in self._api.pages(PODS):
             pods_version = page["metadata"]["resourceVersion"]
@@ -134,7 +110,7 @@ class UsageStream:
         self._book = ClaimBook()
         if self._classes.served:
             self._book = self._claims_list()
-            yield from self._book.seen()
+            yield from self._allocated()
         position = Position(pods_version, self._book.version)
         yield UsageEvent(kind=UsageKind.RELISTED, at=now(), cursor=position.write())
         return position
@@ -195,17 +171,15 @@ class UsageStream:
         known = self._pods.get(uid)
         if known is None:
             known = pods.fixed(pod, self._aliases)
-            _remember(self._pods, uid, known)
+            remember(self._pods, uid, known)
         at = now()
         if kind is UsageKind.GONE:
             consumer = pods.vanished(pod, seen_at=at, known=known)
         else:
             consumer = pods.consumer(pod, known=known)
-        if known.uses_claims:
-            _remember(self._owners, uid, known.owner)
-            if consumer.ended_at is not None:
-                _remember(self._ends, uid, consumer.ended_at)
         yield UsageEvent(kind, at, "", space, consumer)
+        if known.uses_claims:
+            yield from self._claimants.note(uid, owner=known.owner, ended_at=consumer.ended_at)
 
     def _claim_note(self, book: ClaimBook, claim: Object) -> Allocation | None:
         """What it holds now, if anything; the book says so afterwards."""
@@ -213,17 +187,17 @@ class UsageStream:
         before = book.held.pop(meta["uid"], None)
         if not self._is_ours(meta["namespace"]):
             return None
-        consumer = claims.consumer(claim, self._classes, self._owners)
+        consumer = claims.consumer(claim, self._classes, self._claimants.owners)
         if consumer is None:
             return None
         users = tuple(each["uid"] for each in claims.reserved_for(claim))
         if not users and before is not None:
             users = before.users  # they have let go of it; next it is given back
-        allocation = book.held[meta["uid"]] = Allocation(meta["namespace"], consumer, users)
+        maker = (claims.controller(meta) or {}).get("uid", "")
+        allocation = book.held[meta["uid"]] = Allocation(meta["namespace"], consumer, maker, users)
         return allocation
 
     def _claim_event(self, book: ClaimBook, kind: UsageKind, claim: Object) -> Iterator[UsageEvent]:
-        """The end of an allocation bears no time: that of the last pod that used it, where we saw them all end."""
         before = book.held.get(claim["metadata"]["uid"])
         if kind is UsageKind.GONE:
             after = None
@@ -231,11 +205,9 @@ class UsageStream:
         else:
             after = self._claim_note(book, claim)
         if before is not None and (after is None or after.consumer.uid != before.consumer.uid):
-            ends = [self._ends[user] for user in before.users if user in self._ends]
-            known = bool(ends) and len(ends) == len(before.users)
-            yield before.event(UsageKind.GONE, ended_at=max(ends) if known else None)
+            yield self._claimants.tell(before, UsageKind.GONE)
         if after is not None:
-            yield after.event(UsageKind.SEEN)
+            yield self._claimants.tell(after, UsageKind.SEEN)
 
     def _is_ours(self, space: str) -> bool:
         return names.is_workspace_namespace(space) or space in (self._spaces or ())
@@ -243,12 +215,6 @@ class UsageStream:
 
 def _is_foreign_name(space: str) -> bool:
     return not names.is_workspace_namespace(space)
-
-
-def _remember(kept: OrderedDict[str, Kept], key: str, value: Kept) -> None:
-    kept[key] = value
-    if len(kept) > PODS_REMEMBERED:
-        kept.popitem(last=False)
 
 
 class _Over:

@@ -1,5 +1,6 @@
 """Every way of counting, as the usage stream of the real control plane tells it: each device once, by its own name."""
 
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -8,8 +9,9 @@ import pytest
 
 from gpuaas.providers.base import GpuAmount, ObservedConsumer, UsageEvent, UsageKind
 from gpuaas.providers.kubernetes import names
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
+from gpuaas.providers.kubernetes.usage import UsageStream
 from tests.contracts.rigs import pod
 from tests.lab.fixtures import LabSite, until
 from tests.providers.kubernetes.conftest import Room, forget, make_room, make_spec
@@ -57,11 +59,12 @@ def listed(driver: KubernetesDriver, space: str) -> tuple[dict[str, ObservedCons
 
 
 def told(
-    driver: KubernetesDriver, room: Room, cursor: str, wanted: Callable[[UsageEvent], bool]
+    source: KubernetesDriver | UsageStream, room: Room, cursor: str, wanted: Callable[[UsageEvent], bool]
 ) -> list[UsageEvent]:
     """What is told of devices there from the cursor on, up to what is wanted."""
     found = []
-    for event in driver.watch_usage(cursor, seconds=20):
+    watch = source.watch if isinstance(source, UsageStream) else source.watch_usage
+    for event in watch(cursor, seconds=20):
         if (
             event.consumer is not None
             and event.workspace_name == room.spec.external_name
@@ -130,19 +133,65 @@ def test_a_claim_that_pods_share_counts_once_for_each_of_its_allocations(dra: Ro
     assert kinds.index((UsageKind.GONE, first)) < kinds.index((UsageKind.SEEN, again["shared"].uid))
 
 
-def test_a_claim_of_a_template_is_its_pods_and_ends_with_it(dra: Room) -> None:
+class Held(Api):
+    """Its watch of one collection is not opened before the other's has told what is waited for."""
+
+    def __init__(self, lab: LabSite, *, late: str, until_told: Callable[[Object], bool]) -> None:
+        super().__init__(lab.kubeconfig)
+        self._late = late
+        self._until_told = until_told
+        self._told = threading.Event()
+
+    def watch_lean(self, path: str, *, version: str, seconds: int) -> Iterator[Object]:
+        if path == self._late:
+            assert self._told.wait(timeout=seconds), "the other watch has not told it"
+        for event in super().watch_lean(path, version=version, seconds=seconds):
+            yield event
+            if path != self._late and self._until_told(event):
+                self._told.set()
+
+
+def watching(lab: LabSite, space: str, late: str) -> UsageStream:
+    """The stream as it is read when neither watch is behind, or one of them by all that matters."""
+
+    def of_claims(event: Object) -> bool:
+        return bool(event["type"] == "DELETED" and event["object"]["metadata"]["namespace"] == space)
+
+    def of_pods(event: Object) -> bool:
+        there = event["object"]["metadata"].get("namespace") == space
+        return bool(there and event["object"]["status"].get("phase") == "Succeeded")
+
+    if late == "pods":
+        return UsageStream(Held(lab, late="/api/v1/pods", until_told=of_claims))
+    if late == "claims":
+        return UsageStream(Held(lab, late=f"{DRA}/resourceclaims", until_told=of_pods))
+    return UsageStream(lab.api())
+
+
+@pytest.mark.parametrize("late", ["neither", "pods", "claims"])
+def test_a_claim_of_a_template_is_its_pods_and_ends_with_it(lab: LabSite, dra: Room, late: str) -> None:
+    """Two watches keep no order between them: whichever is behind, the last word on the claim is the same."""
     template = {"metadata": {"name": "one"}, "spec": {"spec": claim_spec()}}
     dra.admin.create(dra.path("resourceclaimtemplates", DRA), template)
     _, cursor = listed(dra.driver, dra.spec.external_name)
     spec = claimer("unnamed", resourceClaimTemplateName="one")["spec"] | {"restartPolicy": "Never"}
     job = {"metadata": {"name": "train"}, "spec": {"template": {"spec": spec}}}
     dra.admin.create(dra.path("jobs", "/apis/batch/v1"), job)
-    last = told(dra.driver, dra, cursor, lambda event: event.kind is UsageKind.GONE)[-1].consumer
+    stream = watching(lab, dra.spec.external_name, late)
+    events = told(stream, dra, cursor, _has_ended)
+    last = events[-1].consumer
     assert last is not None
     (worker,) = dra.admin.items(dra.path("pods"), labelSelector="job-name=train")
     ended = worker["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"]
     assert (last.name, last.owner) == (worker["metadata"]["name"], "Job/train")
     assert last.ended_at == datetime.fromisoformat(ended), "the second in which the pod finished"
+    if late == "pods":
+        assert events[0].consumer is not None
+        assert events[0].consumer.owner == f"Pod/{last.name}", "it was told before its pod was known"
+
+
+def _has_ended(event: UsageEvent) -> bool:
+    return event.kind is UsageKind.GONE and event.consumer is not None and event.consumer.ended_at is not None
 
 
 def test_a_new_process_knows_which_allocation_has_ended(lab: LabSite, dra: Room) -> None:
