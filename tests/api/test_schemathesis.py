@@ -26,12 +26,11 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from gpuaas.catalog.models import Site
-from gpuaas.workspaces.services import robot_create
 from tenants.actors import Actor
-from tenants.models import ApiToken, Project, User
+from tenants.models import Project, User
 from tests.api.caller import token_for
+from tests.api.furnished import furnish
 from tests.factories.quotas import counters_must_match
-from tests.workspaces.stage import ready
 
 SNAPSHOT = Path(settings.BASE_DIR) / "docs" / "openapi.v1.yaml"
 LABELS = [
@@ -78,29 +77,9 @@ def _one_connection() -> Iterator[None]:
 
 @pytest.fixture
 def place(
-    site: Site, project: Project, as_alice: Actor, alice: User, bob: User, olga: User
+    site: Site, project: Project, as_alice: Actor, as_olga: Actor, alice: User, bob: User
 ) -> dict[str, Any]:
-    """Path parameters that lead to something: a ready workspace, a token, a site."""
-    workspace = ready(as_alice, project, site)
-    token_for(bob_made_admin(bob, project), project)
-    return {
-        "project": project.slug,
-        "organization": project.organization.slug,
-        "workspace": str(workspace.pk),
-        "token": str(ApiToken.objects.get(user=bob).pk),
-        "username": "bob",
-        "robot": robot_create(actor=as_alice, workspace=workspace, name="ci", role="edit").name,
-        "site": site.slug,
-        "flavor": "h100.1",
-        "gpu_type": "h100-sxm-80gb",
-        "resource": "gpu:h100-sxm-80gb",
-        "month": "2026-11",
-    }
-
-
-def bob_made_admin(bob: User, project: Project) -> User:
-    project.memberships.filter(user=bob).update(role="admin")
-    return bob
+    return furnish(alice=as_alice, olga=as_olga, bob=bob, project=project, site=site)
 
 
 def credentials(label: str, alice: User, olga: User, project: Project) -> dict[str, dict[str, str]]:

@@ -1,0 +1,73 @@
+"""A project and a site where every address of the API leads to something, made the way users and sites make it."""
+
+from typing import Any
+
+from gpuaas.catalog.models import Site
+from gpuaas.catalog.services import node_check_look, node_check_request, site_probe
+from gpuaas.core import clock
+from gpuaas.providers.sandbox.drift import tamper
+from gpuaas.providers.sandbox.fleet import H100, Rack, fleet_seed
+from gpuaas.providers.sandbox.pods import foreign_namespace, pod_create
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.reconcile import adoption
+from gpuaas.workspaces.services import adoption_plan_request, adoption_scan_request, robot_create
+from tenants.actors import Actor
+from tenants.models import ApiToken, Project, User
+from tests.api.caller import token_for
+from tests.workspaces.stage import ready, run_now
+
+NODE, OLD = "h-01", "old-lab"
+
+
+def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Site) -> dict[str, Any]:
+    """Path parameters by name: a ready workspace that has drifted, a planned adoption, a finished check of a node."""
+    fleet_seed(site.pk, slug=site.slug, racks=(Rack("h", 2, H100, 8),))
+    assert site_probe(site.pk)
+    workspace = ready(alice, project, site)
+    drift = _drift(workspace, site)
+    project.memberships.filter(user=bob).update(role="admin")
+    token_for(bob, project)
+    return {
+        "project": project.slug,
+        "organization": project.organization.slug,
+        "workspace": str(workspace.pk),
+        "token": str(ApiToken.objects.get(user=bob).pk),
+        "username": bob.username,
+        "robot": robot_create(actor=alice, workspace=workspace, name="ci", role="edit").name,
+        "site": site.slug,
+        "flavor": "h100.1",
+        "gpu_type": "h100-sxm-80gb",
+        "resource": "gpu:h100-sxm-80gb",
+        "month": "2026-11",
+        "drift": drift,
+        "adoption": _plan(olga, project, site),
+        "check": _check(olga, site),
+    }
+
+
+def _drift(workspace: Workspace, site: Site) -> str:
+    """Open: the site only observes."""
+    Site.objects.filter(pk=site.pk).update(drift_policy="observe")
+    tamper(site.pk, workspace.external_name, "network", by="kubectl-edit")
+    Workspace.objects.filter(pk=workspace.pk).update(drift_due_at=clock.now())
+    run_now(workspace)
+    return str(workspace.drifts.get(state="open").pk)
+
+
+def _plan(olga: Actor, project: Project, site: Site) -> str:
+    """Of a namespace where a pod holds 2 H100; nothing is in its way."""
+    foreign_namespace(site.pk, OLD)
+    pod_create(site.pk, OLD, "old-train", 2)
+    adoption_scan_request(actor=olga, site=site)
+    assert adoption.scan(site.pk)
+    wishes: dict[str, Any] = {"external_name": OLD, "items": [("h100.1", 2)], "name": "old-train"}
+    plan = adoption_plan_request(actor=olga, site=site, project=project, **wishes)
+    assert adoption.plan(plan.pk)
+    return str(plan.pk)
+
+
+def _check(olga: Actor, site: Site) -> str:
+    check = node_check_request(actor=olga, site=site, node=NODE)
+    while not node_check_look(check.pk):
+        pass
+    return str(check.pk)
