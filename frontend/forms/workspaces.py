@@ -88,12 +88,12 @@ class RequestForm(forms.Form):
 
 
 class ResizeForm(forms.Form):
-    """One count per flavor that the workspace has, and its storage."""
+    """One count per flavor that the workspace has, and its storage. `back`: begins at what was confirmed, not at what was asked."""
 
     storage_gib = forms.IntegerField(label="Shared storage", required=False)
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
-    def __init__(self, *args: Any, workspace: Workspace, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, workspace: Workspace, back: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.items = [item for item in workspace.flavors.all() if item.count or item.confirmed]
         self.fields["storage_gib"].initial = workspace.storage_gib
@@ -101,7 +101,7 @@ class ResizeForm(forms.Form):
         for item in self.items:
             self.fields[self.key(item.flavor.slug)] = forms.IntegerField(
                 label=item.flavor.name,
-                initial=item.count,
+                initial=item.confirmed if back else item.count,
                 error_messages={"required": "Say how many.", "invalid": "A whole number, please."},
             )
 

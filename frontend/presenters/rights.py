@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from frontend.place import ProjectPlace
 from frontend.presenters.access import may_access, may_manage_members
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import resize_waits
 from gpuaas.workspaces.states import MACHINE, WorkspaceState
 from tenants.roles import Permission
 
@@ -14,7 +15,10 @@ OPEN_TO_ACCESS = frozenset({S.READY, S.RESIZING, S.SUSPENDING, S.SUSPENDED, S.RE
 
 @dataclass(frozen=True)
 class Rights:
-    """`change`: their role may change workspaces; the rest: that, and the state allows it."""
+    """`change`: their role may change workspaces; the rest: that, and the state allows it.
+
+    takes_back: the resize that is under way only waits for pods to end, so `resize` replaces it.
+    """
 
     change: bool
     retry: bool
@@ -28,6 +32,7 @@ class Rights:
     drift: bool
     audit: bool
     resize_reason: str = ""
+    takes_back: bool = False
 
 
 def rights_of(workspace: Workspace, here: ProjectPlace) -> Rights:
@@ -36,7 +41,8 @@ def rights_of(workspace: Workspace, here: ProjectPlace) -> Rights:
     change = here.can(Permission.WORKSPACE_CREATE)
     staying = state not in {S.DELETING, S.DELETED}
     made = workspace.ready_at is not None
-    still = state in {S.READY, S.FAILED}
+    takes_back = change and resize_waits(workspace=workspace)
+    still = state in {S.READY, S.FAILED} or takes_back
     return Rights(
         change=change,
         retry=change and state == S.FAILED,
@@ -50,6 +56,7 @@ def rights_of(workspace: Workspace, here: ProjectPlace) -> Rights:
         drift=change and made and staying,
         audit=here.can(Permission.AUDIT_VIEW),
         resize_reason="" if still else _why_no_resize(state),
+        takes_back=takes_back,
     )
 
 

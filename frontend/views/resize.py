@@ -23,6 +23,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import resize_waits
 from gpuaas.workspaces.services import workspace_resize
 from quotas.resources import resource_unit
 from quotas.selectors import admission_preview
@@ -35,7 +36,7 @@ MOST = 1000
 def resize(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
     row = workspace_at(here, workspace, Permission.WORKSPACE_CREATE)
     if request.method != "POST":
-        return draw(request, here, row, ResizeForm(workspace=row))
+        return draw(request, here, row, ResizeForm(workspace=row, back=resize_waits(workspace=row)))
     form = ResizeForm(request.POST, workspace=row)
     if form.is_valid():
         try:
@@ -82,7 +83,7 @@ def draw(
 
 def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str, Any]:
     """What the new size asks of limits and capacity on top of what is held, and what it costs."""
-    items = [(item, _count(form, item.flavor.slug, item.count)) for item in form.items]
+    items = [(item, _count(form, item.flavor.slug)) for item in form.items]
     storage = _value(form, "storage_gib", row.storage_gib)
     if storage is None or any(count is None for _, count in items):
         return {
@@ -91,7 +92,10 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
             )
         }
     wanted = [(item.flavor, count) for item, count in items if count]
-    now_held = amounts_of([(item.flavor, item.count) for item in form.items], storage_gib=row.storage_gib)
+    asked = amounts_of([(item.flavor, item.count) for item in form.items], storage_gib=row.storage_gib)
+    # a shrink that waits still holds what was confirmed: taking it back asks for nothing more
+    most = [(item.flavor, max(item.count, item.confirmed)) for item in form.items]
+    now_held = amounts_of(most, storage_gib=row.storage_gib)
     then_held = amounts_of(wanted, storage_gib=storage)
     if not wanted:
         return {
@@ -99,7 +103,7 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
                 Tone.WARN, "Nothing would be left", "To give everything back, delete the workspace."
             )
         }
-    if then_held == now_held:
+    if then_held == asked:
         return {"notice": Notice(Tone.WAIT, "No change yet", "Change a number to see what it does.")}
     more = {name: amount - now_held.get(name, 0) for name, amount in then_held.items()}
     preview = admission_preview(project=here.project, site=row.site, amounts=more)
@@ -135,8 +139,9 @@ def _money(row: Workspace, wanted: list[tuple[Any, Any]], storage: int) -> tuple
     return ()
 
 
-def _count(form: ResizeForm, slug: str, held: int) -> int | None:
-    return _value(form, form.key(slug), held, most=MOST)
+def _count(form: ResizeForm, slug: str) -> int | None:
+    name = form.key(slug)
+    return _value(form, name, form.fields[name].initial, most=MOST)
 
 
 def _value(form: ResizeForm, name: str, held: int, most: int = 1_000_000) -> int | None:

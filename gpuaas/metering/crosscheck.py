@@ -103,8 +103,12 @@ def _listed(driver: UsageCapability) -> tuple[dict[str, UsageEvent], set[str]]:
 def _facts(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[Key, Fact]:
     owners = owners_find(site_id=site_id, events=events).by_name
     owned = ((fact, owners.get(fact.workspace_name)) for fact in facts_merge(events))
-    counted = (fact.since(owner.since) for fact, owner in owned if owner is not None)
-    return {(fact.uid, fact.resource): fact for fact in counted if fact is not None}
+    counted = [
+        fact.since(owner.since)
+        for fact, owner in owned
+        if owner is not None and not fact.is_before(owner.since)
+    ]
+    return {(fact.uid, fact.resource): fact for fact in counted}
 
 
 def _rows(site_id: uuid.UUID, uids: Sequence[str]) -> dict[Key, UsageInterval]:

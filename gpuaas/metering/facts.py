@@ -27,13 +27,18 @@ class Fact:
     ended_by: str
     owner: str = ""
 
-    def since(self, moment: datetime | None) -> "Fact | None":
-        """What of it is not before `moment`; None where nothing is."""
+    def is_before(self, moment: datetime | None) -> bool:
+        """Nothing of it is after `moment`, in whole seconds."""
+        if moment is None or self.ended_at is None:
+            return False
+        return self.ended_at <= whole_second(moment) and self.started_at < whole_second(moment)
+
+    def since(self, moment: datetime | None) -> "Fact":
+        """What of it is not before `moment`; of one that is wholly before, its end at `moment`."""
         if moment is None or self.started_at >= (start := whole_second(moment)):
             return self
-        if self.ended_at is not None and self.ended_at <= start:
-            return None
-        return replace(self, started_at=start, last_seen_at=max(self.last_seen_at, start))
+        ended_at = self.ended_at and max(self.ended_at, start)
+        return replace(self, started_at=start, ended_at=ended_at, last_seen_at=max(self.last_seen_at, start))
 
 
 def facts_of(event: UsageEvent) -> list[Fact]:

@@ -35,6 +35,8 @@ from tenants.selectors import platform_require, projects_for
 
 HISTORY = timedelta(days=30)
 FINISHED_STEPS = frozenset({StepState.DONE})
+PROGRESSING = "Progressing"  # the condition of a change that does not move
+IN_USE = "InUse"  # its reason: the site has all that was asked, the tenant still uses more
 
 
 class Median(Aggregate):
@@ -125,6 +127,16 @@ def workspace_require(*, actor: Actor, workspace: Workspace, permission: Permiss
 
 def operation_open_of(*, workspace: Workspace) -> Operation | None:
     return workspace.operations.filter(finished_at__isnull=True).first()
+
+
+def resize_waits(*, workspace: Workspace) -> bool:
+    """Every step of its resize is done and all that is missing is that what is too much ends: it can be taken back."""
+    if workspace.state != WorkspaceState.RESIZING:
+        return False
+    if workspace.conditions.get(PROGRESSING, {}).get("reason") != IN_USE:
+        return False
+    open_steps = Step.objects.filter(operation__workspace=workspace, operation__finished_at__isnull=True)
+    return not open_steps.exclude(state=StepState.DONE).exists()
 
 
 def step_durations(*, site_id: uuid.UUID) -> dict[tuple[str, str], float]:

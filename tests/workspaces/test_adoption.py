@@ -144,27 +144,41 @@ def test_the_whole_way_keeps_what_runs(
     counters_must_match()
 
 
+@pytest.mark.parametrize("ahead", [-5, 0, 5])
 def test_it_is_metered_from_the_moment_it_was_taken_over(
-    as_olga: Actor, project: Project, site: Site, old_lab: SandboxPod
+    as_olga: Actor, project: Project, site: Site, old_lab: SandboxPod, ahead: int
 ) -> None:
+    """Also one that ends within the same second, and where our clock is ahead of the site's."""
     SandboxPod.objects.update(scheduled_at=clock.now() - timedelta(days=3))
     driver = driver_of(site)
     cursor = list(driver.watch_usage("", seconds=0))[-1].cursor  # type: ignore[attr-defined]  # the sandbox tells
     workspace = settle(adoption_confirm(actor=as_olga, adoption=planned(as_olga, project, site)))
 
+    adopted = clock.now().replace(microsecond=0) + timedelta(seconds=ahead)
+    Adoption.objects.update(adopted_at=adopted)
+
     events = list(driver.watch_usage(cursor, seconds=0))  # type: ignore[attr-defined]
     usage_apply(site_id=site.pk, events=events)
     row = UsageInterval.objects.get(meter="gpu_allocated")
     assert (row.workspace_id, row.quantity, row.ended_at) == (workspace.pk, 2, None)
-    adopted_at = workspace.adoption.adopted_at
-    assert adopted_at is not None
-    assert row.started_at == adopted_at.replace(microsecond=0)
+    assert row.started_at == adopted
 
     pod_delete(site.pk, OLD, "old-train")
     usage_apply(site_id=site.pk, events=list(driver.watch_usage(cursor, seconds=0)))  # type: ignore[attr-defined]
     row.refresh_from_db()
     assert row.ended_at is not None
     assert row.ended_at >= row.started_at
+
+
+def test_what_ended_before_it_was_taken_over_is_nobodys(
+    as_olga: Actor, project: Project, site: Site, old_lab: SandboxPod
+) -> None:
+    driver = driver_of(site)
+    settle(adoption_confirm(actor=as_olga, adoption=planned(as_olga, project, site)))
+    pod_delete(site.pk, OLD, "old-train")
+    Adoption.objects.update(adopted_at=clock.now() + timedelta(seconds=5))
+    usage_apply(site_id=site.pk, events=list(driver.watch_usage("1", seconds=0)))  # type: ignore[attr-defined]
+    assert not UsageInterval.objects.filter(meter="gpu_allocated").exists()
 
 
 def test_deleting_it_deletes_the_namespace(

@@ -1,11 +1,12 @@
 """kill -9 of the worker at every boundary: the next worker comes to the same end, with one namespace and no orphan."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from gpuaas.catalog.models import Site
+from gpuaas.providers.base import SuspendCapability
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.models import SandboxNamespace
 from gpuaas.providers.sandbox.pods import pod_create
@@ -17,29 +18,45 @@ from gpuaas.workspaces.services import (
     workspace_resume,
     workspace_suspend,
 )
+from gpuaas.workspaces.site import driver_of
 from quotas.models import Limit, SiteCapacity
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.factories.quotas import counters_must_match, limits_give
-from tests.workspaces.crashing_worker import killed_at
+from tests.workspaces.crashing_worker import Life, life_of
 from tests.workspaces.stage import fast, namespaces, ready, settle
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BOUNDARIES_MAX = 200
 GPUS = "gpu:h100-sxm-80gb"
+ENSURE = tuple(f"ensure {key}" for key in ("namespace", "quota", "confirmed", "limits", "network", "access"))
+RELEASE = tuple(f"release {key}" for key in ("access", "pods", "namespace", "gone"))
 
 
-def until_it_survives(prepare: Callable[[int], Workspace], check: Callable[[Workspace], None]) -> int:
-    """`prepare` a workspace, kill its worker at boundary 1, 2, 3 …; `check` what the next worker makes of it."""
-    for number in itertools.count(1):
-        assert number < BOUNDARIES_MAX
-        workspace = prepare(number)
-        killed = killed_at(SandboxDriver, workspace, number)
+def until_it_survives(
+    prepare: Callable[[int], Workspace], check: Callable[[Workspace], None], *, calls: Sequence[str]
+) -> int:
+    """`prepare` a workspace, kill its worker at boundary 1, 2, 3 …; `check` what the next worker makes of it.
+
+    Answers how many workspaces it took; `calls` are those to the site that the change consists of.
+    """
+    lives: list[Life] = []
+    while not lives or lives[-1].killed:
+        assert len(lives) < BOUNDARIES_MAX
+        workspace = prepare(len(lives) + 1)
+        lives.append(life_of(SandboxDriver, workspace, len(lives) + 1))
         check(settle(workspace))
         counters_must_match()
-        if not killed:
-            return number
-    raise AssertionError
+    killed_everywhere(lives, calls=calls)
+    return len(lives)
+
+
+def killed_everywhere(lives: Sequence[Life], *, calls: Sequence[str]) -> None:
+    """Every boundary that the last, undisturbed worker crossed has killed one before it; none of the change is missing."""
+    *killed, survivor = lives
+    assert [life.crossed[-1] for life in killed] == list(survivor.crossed)
+    for verb in ("claim", *calls, "apply"):
+        assert {f"before {verb}", f"after {verb}"} <= set(survivor.crossed)
 
 
 def used(project: Project) -> int:
@@ -75,11 +92,10 @@ def test_creation_survives_a_kill_anywhere(as_alice: Actor, project: Project, si
         assert transitions == ["requested", "provisioning", "ready"]
         assert workspace.holdings.filter(meter="gpu_held").count() == 1
 
-    crossed = until_it_survives(prepare, check)
+    made = until_it_survives(prepare, check, calls=(*ENSURE, "observe"))
 
-    assert crossed > 20
-    assert used(project) == 2 * crossed
-    assert len(namespaces(site)) == crossed
+    assert used(project) == 2 * made
+    assert len(namespaces(site)) == made
 
 
 def test_a_resize_survives_a_kill_anywhere(as_alice: Actor, project: Project, site: Site) -> None:
@@ -98,14 +114,18 @@ def test_a_resize_survives_a_kill_anywhere(as_alice: Actor, project: Project, si
         assert used(project) == asked
         assert row.holdings.filter(meter="gpu_held", ended_at=None).count() == 1
 
-    assert until_it_survives(prepare, check) > 30
+    until_it_survives(prepare, check, calls=(*ENSURE, "observe"))
 
 
 def test_sleep_and_waking_survive_a_kill_anywhere(as_alice: Actor, project: Project, site: Site) -> None:
     """One workspace, killed at each boundary of its suspension and of its resumption in turn."""
     workspace = ready(as_alice, project, site)
     pod_create(site.pk, workspace.external_name, "train", 1, owner="Job/train")
-    turn = itertools.cycle([workspace_suspend, workspace_resume])
+    turns: dict[str, list[Life]] = {"suspend": [], "resume": []}
+    change = {"suspend": workspace_suspend, "resume": workspace_resume}
+    driver = driver_of(site)
+    assert isinstance(driver, SuspendCapability)
+    steps = {"suspend": driver.suspend_steps(), "resume": driver.resume_steps()}
 
     def check(row: Workspace) -> None:
         assert not row.operations.filter(finished_at=None).exists()
@@ -120,16 +140,19 @@ def test_sleep_and_waking_survive_a_kill_anywhere(as_alice: Actor, project: Proj
         assert not row.holdings.filter(ended_at=None).exclude(meter="storage_held").exists()
 
     for number in itertools.count(1):
-        survived = 0
-        for change in (next(turn), next(turn)):
+        for verb, lives in turns.items():
             workspace.refresh_from_db()
-            killed = killed_at(SandboxDriver, change(actor=as_alice, workspace=workspace), number)
+            row = change[verb](actor=as_alice, workspace=workspace)
+            life = life_of(SandboxDriver, row, number)
+            if not lives or lives[-1].killed:
+                lives.append(life)
             check(settle(workspace))
             counters_must_match()
-            survived += not killed
-        if survived == 2:
+        assert number < BOUNDARIES_MAX
+        if not any(lives[-1].killed for lives in turns.values()):
             break
-    assert number > 15
+    for verb, lives in turns.items():
+        killed_everywhere(lives, calls=[*(f"{verb} {step.key}" for step in steps[verb]), "observe"])
 
 
 def test_deletion_survives_a_kill_anywhere(as_alice: Actor, project: Project, site: Site) -> None:
@@ -144,4 +167,4 @@ def test_deletion_survives_a_kill_anywhere(as_alice: Actor, project: Project, si
         assert not workspace.holdings.filter(ended_at=None).exists()
         assert workspace.transitions.filter(new="deleted").count() == 1
 
-    assert until_it_survives(prepare, check) > 12
+    until_it_survives(prepare, check, calls=RELEASE)

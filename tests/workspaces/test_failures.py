@@ -160,7 +160,7 @@ def test_one_operation_at_a_time(as_alice: Actor, project: Project, site: Site) 
     fast(site)
     settle(workspace)
     workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 3)])
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match="another resize is under way"):
         workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 4)])
     assert Limit.objects.get(project=project, resource=H100).used == 3
 

@@ -10,6 +10,7 @@ from django.db import connection
 
 from gpuaas.catalog.models import Site
 from gpuaas.core.errors import GpuaasError
+from gpuaas.providers.sandbox.pods import pod_create
 from gpuaas.workspaces.models import Operation, Workspace
 from gpuaas.workspaces.reconcile import run
 from gpuaas.workspaces.services import workspace_delete, workspace_request, workspace_resize
@@ -69,6 +70,22 @@ def test_one_of_many_resizes_wins(as_alice: Actor, project: Project, site: Site)
     assert answers == {"done": 1, "conflict": 7}
     workspace = settle(workspace)
     assert Limit.objects.get(project=project, resource=H100).used == workspace.flavors.get().confirmed
+    counters_must_match()
+
+
+def test_one_of_many_takes_a_waiting_shrink_back(as_alice: Actor, project: Project, site: Site) -> None:
+    workspace = ready(as_alice, project, site, h100s=4)
+    pod_create(site.pk, workspace.external_name, "all", 4)
+    workspace = workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 1)])
+    run(workspace.pk)
+
+    def again(number: int) -> object:
+        return workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 4 + number)])
+
+    assert at_once(8, again) == {"done": 1, "conflict": 7}
+    workspace = settle(workspace)
+    assert workspace.state == "ready"
+    assert Limit.objects.get(project=project, resource=H100).used == workspace.flavors.get().confirmed >= 4
     counters_must_match()
 
 

@@ -163,7 +163,8 @@ class WorkspaceDetailView(WorkspaceView):
     )
     def patch(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
         """`items` and `storage_gib` are what is wanted from now on; more is reserved at once, less is given back when
-        the site has confirmed it. All of the change happens, or nothing of it.
+        the site has confirmed it. All of the change happens, or nothing of it. One resize at a time: 409 while another
+        runs; one that only waits for pods to end is replaced, so that a shrink can be taken back.
         """
         del project, workspace
         found = self.workspace(Permission.WORKSPACE_CREATE)

@@ -10,6 +10,7 @@ from gpuaas.providers.base import WorkspaceSpec
 from gpuaas.workspaces.models import Operation, Step, Workspace
 from gpuaas.workspaces.reconcile.drifts import NO_DRIFTS, Drifts, drifts_load, is_watched
 from gpuaas.workspaces.reconcile.plan import Desired
+from gpuaas.workspaces.selectors import PROGRESSING
 from gpuaas.workspaces.spec import spec_digest, spec_of
 from gpuaas.workspaces.states import StepState, WorkspaceState
 
@@ -52,7 +53,7 @@ class Job:
     @property
     def waits_since(self) -> datetime | None:
         """Since when something of the tenant's is waited for."""
-        since = self.row.conditions.get("Progressing", {}).get("since")
+        since = self.row.conditions.get(PROGRESSING, {}).get("since")
         return datetime.fromisoformat(since) if since else None
 
     def step(self, key: str) -> Step:

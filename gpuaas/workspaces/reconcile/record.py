@@ -26,12 +26,12 @@ from gpuaas.workspaces.reconcile.plan import (
     LEFTOVERS_AFTER,
     OBSERVE_EVERY,
 )
+from gpuaas.workspaces.selectors import IN_USE, PROGRESSING
 from gpuaas.workspaces.services.rows import ADMISSION_STEP, HOLDER, SUSPENDED, workspace_announce
 from gpuaas.workspaces.states import MACHINE, DriftState, StepState, WorkspaceState
 from quotas.services import reservation_release, reservation_shrink
 
 REACHABLE = "Reachable"
-PROGRESSING = "Progressing"
 QUOTA = "QuotaInSync"
 ACCESS = "AccessGranted"
 PORTAL = "portal"
@@ -79,7 +79,7 @@ def reachable() -> dict[str, Any]:
 
 def waiting(job: Job, reason: str, *, due_at: datetime) -> None:
     """All is set at the site; something of the tenant's has to go before the change is over."""
-    condition = {"type": PROGRESSING, "status": Status.FALSE, "reason": "InUse", "message": reason}
+    condition = {"type": PROGRESSING, "status": Status.FALSE, "reason": IN_USE, "message": reason}
     with guarded(job) as row:
         news = conditions_write(row, condition)
         leases.release(row, due_at=due_at, attempts=0)

@@ -40,6 +40,7 @@ from gpuaas.workspaces.reconcile.plan import (
     drift,
     plan,
 )
+from gpuaas.workspaces.selectors import PROGRESSING
 from gpuaas.workspaces.site import driver_of, outside_transaction
 from gpuaas.workspaces.spec import ref_of
 from gpuaas.workspaces.states import WorkspaceState
@@ -311,7 +312,7 @@ def _unreachable(error: GpuaasError) -> dict[str, object]:
 
 def _refused(error: GpuaasError) -> dict[str, object]:
     return {
-        "type": record.PROGRESSING,
+        "type": PROGRESSING,
         "status": Status.FALSE,
         "reason": "SiteRefused",
         "message": f"{error.message}; the portal tries again",

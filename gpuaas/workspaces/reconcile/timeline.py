@@ -16,11 +16,11 @@ from gpuaas.workspaces.reconcile.job import Job
 from gpuaas.workspaces.reconcile.record import (
     ACCESS,
     PORTAL,
-    PROGRESSING,
     conditions_write,
     guarded,
     reachable,
 )
+from gpuaas.workspaces.selectors import PROGRESSING
 from gpuaas.workspaces.services.rows import ADMISSION_STEP, workspace_announce
 from gpuaas.workspaces.states import MACHINE, StepState, WorkspaceState
 

@@ -10,7 +10,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.workspaces.amounts import amounts_of, words_of
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
-from gpuaas.workspaces.selectors import workspace_require
+from gpuaas.workspaces.selectors import resize_waits, workspace_require
 from gpuaas.workspaces.services.rows import (
     HOLDER,
     operation_begin,
@@ -47,15 +47,12 @@ def workspace_resize(
 ) -> Workspace:
     """Ask for exactly `items` from now on. What grows is reserved now, what shrinks is given back once confirmed.
 
-    Also from a failed resize, where it is the way back, and while one waits for what has to go: it is taken back.
+    Also from a failed resize, where it is the way back, and while a shrink only waits for what has to go: it is taken
+    back. Any other resize under way runs to its end first: of many wishes at once, one wins.
     """
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
     row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
-    state_require(row, WorkspaceState.READY, WorkspaceState.RESIZING, WorkspaceState.FAILED)
-    if row.ready_at is None:
-        raise Conflict("this workspace was never ready: retry or delete it", detail={"state": row.state})
-    if row.suspended_at is not None:
-        raise Conflict("this workspace is asleep: resume it first", detail={"state": row.state})
+    _resizable_require(row)
     old = {item.flavor: item.count for item in row.flavors.select_related("flavor__pool") if item.count}
     storage = row.storage_gib if storage_gib is None else storage_validate(storage_gib)
     wanted = items_resolve(items, held=held_by(row), storage_gib=storage)
@@ -77,6 +74,19 @@ def workspace_resize(
     workspace_wake(row)
     reservation_grow(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts_of(wanted, storage_gib=storage))
     return row
+
+
+def _resizable_require(row: Workspace) -> None:
+    if row.state == WorkspaceState.RESIZING and not resize_waits(workspace=row):
+        raise Conflict(
+            "another resize is under way: ask again when it is done, or when it only waits for what runs to end",
+            detail={"state": row.state},
+        )
+    state_require(row, WorkspaceState.READY, WorkspaceState.RESIZING, WorkspaceState.FAILED)
+    if row.ready_at is None:
+        raise Conflict("this workspace was never ready: retry or delete it", detail={"state": row.state})
+    if row.suspended_at is not None:
+        raise Conflict("this workspace is asleep: resume it first", detail={"state": row.state})
 
 
 def _audit_resize(actor: Actor, row: Workspace, before: dict[str, Any], after: dict[str, Any]) -> None:
