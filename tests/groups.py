@@ -13,6 +13,7 @@ GROUPS = {
     "tests/e2e/": "e2e",
     "tests/providers/kubernetes/test_outage.py": "own-lab",
     "tests/providers/kubernetes/test_chaos.py": "own-lab",
+    "tests/providers/kubernetes/test_changes.py": "own-lab",
     "tests/providers/kubernetes/test_guards.py": "own-lab",
     "tests/providers/kubernetes/test_device_classes.py": "own-lab",
     "tests/contracts/test_counting.py": "own-lab",

@@ -15,6 +15,7 @@ from gpuaas.catalog.tasks import node_check, node_checks
 from gpuaas.core import clock, leases
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.providers.sandbox.dials import ALWAYS, dials_set, failure_plan, fault_set
+from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.fleet import node_set
 from gpuaas.providers.sandbox.models import SandboxPod
 from tenants.actors import Actor
@@ -120,6 +121,26 @@ def test_a_lost_answer_is_found_again(probed: Site, ask: Ask) -> None:
         row = drive(row, travel)
         assert row.state == NodeCheckState.PASSED
         assert not SandboxPod.objects.filter(pk=row.pk).exists()
+
+
+def test_one_that_makes_way_before_it_is_looked_at_begins_again(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant's pod drives it out between the two calls of one look."""
+    start = SandboxDriver.node_check_start
+    driven_out: list[object] = []
+
+    def started(self: SandboxDriver, node: str, check_id: uuid.UUID) -> None:
+        start(self, node, check_id)
+        if not driven_out:
+            driven_out.append(SandboxPod.objects.get(pk=check_id).delete())
+
+    monkeypatch.setattr(SandboxDriver, "node_check_start", started)
+    with time_machine.travel(START, tick=False) as travel:
+        row = drive(ask("h100-01"), travel, looks=1)
+        assert row.state == NodeCheckState.WAITING
+        assert driven_out
+        assert drive(row, travel).state == NodeCheckState.PASSED
 
 
 def test_a_refusal_ends_it_in_words(probed: Site, ask: Ask) -> None:

@@ -15,7 +15,7 @@ from gpuaas.catalog.site import driver_of
 from gpuaas.catalog.states import NodeCheckState
 from gpuaas.core import clock, leases
 from gpuaas.core.backoff import delay
-from gpuaas.core.errors import Conflict, GpuaasError, Invalid, Unavailable
+from gpuaas.core.errors import Conflict, GpuaasError, Invalid, NotFound, Unavailable
 from gpuaas.core.events import OPERATORS_GROUP, publish
 from gpuaas.core.queue import poke
 from gpuaas.providers.base import NodeCheckCapability, NodeCheckOutcome
@@ -69,11 +69,19 @@ def node_check_look(check_id: uuid.UUID) -> bool:
             driver.node_check_end(row.pk)
             return _finished(row)
         driver.node_check_start(row.node, row.pk)
-        return _outcome_write(row, driver.node_check_result(row.pk))
+        return _outcome_write(row, _result(driver, row))
     except Unavailable as error:
         return _again(row, error)
     except Exception as error:  # noqa: BLE001  whatever it is, it is told where the operator looks
         return _failed(row, in_our_words(error, what="check", site=row.site).message)
+
+
+def _result(driver: NodeCheckCapability, row: NodeCheck) -> NodeCheckOutcome:
+    """One that made way for a tenant's pod since it was started is begun again by the next look."""
+    try:
+        return driver.node_check_result(row.pk)
+    except NotFound:
+        return NodeCheckOutcome(done=False, running=False, detail="it made way for a tenant and begins again")
 
 
 def _outcome_write(row: NodeCheck, outcome: NodeCheckOutcome) -> bool:

@@ -161,7 +161,10 @@ class NodeCheckCapability(ABC):
 
     @abstractmethod
     def node_check_result(self, check_id: uuid.UUID) -> NodeCheckOutcome:
-        """What it has found; once done it is cleared away by `node_check_end`. Raises NotFound for an unknown one."""
+        """What it has found; once done it is cleared away by `node_check_end`.
+
+        Raises NotFound for an unknown one, and for one that made way for a tenant: `node_check_start` begins it again.
+        """
 
     @abstractmethod
     def node_check_end(self, check_id: uuid.UUID) -> None:

@@ -1,21 +1,24 @@
-"""The watch tells what others change, within seconds, and is silent about the portal itself and about mere status."""
+"""The watch tells what others change, within seconds, and is silent about the portal itself and about mere status.
 
-import json
+On a control plane of its own: it listens to the nodes and rules of the whole site, changes some, and counts what it hears.
+"""
+
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from deploy.lab.kubernetes import Lab
 from gpuaas.providers.base import SiteChange
-from gpuaas.providers.kubernetes import changes, guards, names
+from gpuaas.providers.kubernetes import guards, names
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from tests.contracts.rigs import pod
 from tests.lab.fixtures import LabSite, until
 from tests.providers.kubernetes.conftest import ALICE, Room, forget, make_room, make_spec
 from tests.providers.kubernetes.test_drift import DELETED, EDITOR, EDITS, edit, path_of, repair
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("own-lab")]
 
 
 class Ear:
@@ -51,6 +54,11 @@ class Ear:
         assert not self._thread.is_alive()
         assert self.error is None, self.error
         return self.cursor
+
+
+@pytest.fixture(scope="module")
+def lab(own_lab: Lab) -> LabSite:
+    return LabSite(own_lab.kubeconfig)
 
 
 @pytest.fixture(scope="module")
@@ -136,14 +144,6 @@ def test_what_happened_while_nobody_watched_is_heard_from_the_cursor(watched: Ro
     until(lambda: second.of(name) > 0, "what was missed is heard", seconds=5)
     second.close()
     assert second.of("") == 0, "nothing made it look at the whole site"
-
-
-def test_a_cursor_that_is_too_old_begins_at_the_present(lab: LabSite, watched: Room) -> None:
-    old = json.dumps({kind.path: "1" for kind in changes.KINDS})
-    ear = Ear(lab.driver(), old, seconds=3)
-    until(lambda: ear.proofs() > 0, "the watch is alive")
-    assert ear.heard[0] == SiteChange()
-    assert json.loads(ear.close()) != json.loads(old)
 
 
 def test_nonsense_for_a_cursor_begins_at_the_present(lab: LabSite) -> None:

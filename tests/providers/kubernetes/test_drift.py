@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from gpuaas.providers.base import Difference
-from gpuaas.providers.kubernetes import guards, kept, names
+from gpuaas.providers.kubernetes import kept, names
 from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from tests.contracts.rigs import ensure_step
@@ -184,23 +184,3 @@ def test_a_look_without_drift_is_a_handful_of_reads(room: Room, lab: LabSite) ->
     assert driver.drift(room.spec) == ()
     assert len(counting.calls) <= 7, counting.calls
     assert all(call.startswith("GET ") for call in counting.calls)
-
-
-def test_guards_that_somebody_weakened_are_set_right_for_the_whole_site(lab: LabSite) -> None:
-    driver, admin = lab.driver(), lab.api()
-    driver.site_repair()
-    assert driver.site_repair() == ()
-    path = f"{guards.POLICIES}/{guards.PODS}"
-    admin.merge(path, {"spec": {"failurePolicy": "Ignore"}}, fieldManager=EDITOR)
-    conditions = admin.get(path)["spec"]["matchConditions"]
-    more = [*conditions, {"name": "nobody", "expression": "false"}]
-    admin.merge(path, {"spec": {"matchConditions": more}}, fieldManager=EDITOR)
-    told = driver.site_repair()
-    assert {one.path for one in told} >= {"spec.failurePolicy", "spec.matchConditions"}
-    assert all(one.changed_by.startswith(EDITOR) for one in told)
-    assert driver.site_repair() == ()
-    assert admin.get(path)["spec"]["matchConditions"] == conditions
-    admin.delete(f"{guards.BINDINGS}/{guards.PODS}")
-    (told_binding,) = driver.site_repair()
-    assert told_binding.found == "missing"
-    assert driver.site_repair() == ()

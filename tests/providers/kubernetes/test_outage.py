@@ -1,10 +1,12 @@
 """The API server goes away and comes back, on a control plane of the test's own."""
 
+import json
+
 import pytest
 
 from deploy.lab.kubernetes import Lab
 from gpuaas.core.errors import Unavailable
-from gpuaas.providers.base import UsageKind
+from gpuaas.providers.base import SiteChange, UsageKind
 from gpuaas.providers.kubernetes import client
 from tests.contracts.rigs import pod
 from tests.lab.fixtures import LabSite
@@ -40,6 +42,20 @@ def test_an_outage_is_unavailable_and_then_everything_goes_on(own_lab: Lab) -> N
     assert again[0].kind is UsageKind.RELIST
     assert "one" in {event.consumer.name for event in again if event.consumer}
     assert again[-1].kind is UsageKind.BOOKMARK
+
+
+def test_a_cursor_of_changes_that_is_too_old_begins_at_the_present(own_lab: Lab) -> None:
+    """A version is too old only for a server that has begun after it."""
+    site = LabSite(own_lab.kubeconfig)
+    old = list(site.driver().watch_changes("", seconds=2))[-1].cursor
+    own_lab.stop_program("kube-apiserver")
+    own_lab.start_program("kube-apiserver")
+    site.driver().site_repair()
+    heard = list(site.driver().watch_changes(old, seconds=3))
+    assert heard[0] == SiteChange()
+    before, after = json.loads(old), json.loads(heard[-1].cursor)
+    assert before.keys() == after.keys()
+    assert all(after[kind] != before[kind] for kind in before)
 
 
 def test_a_server_that_hangs_is_unavailable(own_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
