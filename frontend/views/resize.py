@@ -26,7 +26,7 @@ from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import resize_waits
 from gpuaas.workspaces.services import workspace_resize
 from quotas.resources import resource_unit
-from quotas.selectors import admission_preview
+from quotas.selectors import Preview, admission_preview
 from tenants.roles import Permission
 
 MOST = 1000
@@ -107,21 +107,26 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
         return {"notice": Notice(Tone.WAIT, "No change yet", "Change a number to see what it does.")}
     more = {name: amount - now_held.get(name, 0) for name, amount in then_held.items()}
     preview = admission_preview(project=here.project, site=row.site, amounts=more)
-    if preview.fits:
-        notice = Notice(
-            Tone.OK, "You can have this now", "What shrinks is given back once the site has confirmed it."
-        )
-    else:
-        check = preview.refusals[0]
-        words = resource_unit(check.resource)
-        text = f"{check.used:,} of {check.limit or 0:,} {words} are held; this asks for {check.asked:,} more, {check.left:,} are left."
-        notice = Notice(Tone.BAD, f"Not within the limit of {check.scope_name}", text)
     meters = tuple(
         Meter(0, check.used, check.asked, check.limit, f"{check.scope_name}, {resource_unit(check.resource)}")
         for check in preview.checks
         if check.resource.startswith("gpu:") or not check.fits
     )
+    notice = _verdict(preview)
     return {"notice": notice, "meters": meters, "facts": _money(row, wanted, storage), "fits": preview.fits}
+
+
+def _verdict(preview: Preview) -> Notice:
+    if preview.fits:
+        text = "What shrinks is given back once the site has confirmed it."
+        return Notice(Tone.OK, "You can have this now", text)
+    check = preview.refusals[0]
+    words = resource_unit(check.resource)
+    text = (
+        f"{check.used:,} of {check.limit or 0:,} {words} are held; "
+        f"this asks for {check.asked:,} more, {check.left:,} are left."
+    )
+    return Notice(Tone.BAD, f"Not within the limit of {check.scope_name}", text)
 
 
 def _money(row: Workspace, wanted: list[tuple[Any, Any]], storage: int) -> tuple[Fact, ...]:
