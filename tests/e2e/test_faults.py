@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ SITE = "faults"
 FLAVOR = f"h100-sxm-80gb.1.{SITE}"
 LIMIT = "gpu:h100-sxm-80gb"
 DOWN_SECONDS = 30.0
-WORKSPACES, KILLS = 6, 2  # each strands two leases; a third kill would first wait a minute for them
+WORKSPACES, KILLS = 6, 3
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +108,7 @@ def test_the_worker_and_the_meter_are_killed(alice: Tenant, portal: Pieces, site
     uid = kubectl.pod_in("across", "Running")["metadata"]["uid"]
     wait_until("the pod in the usage", lambda: alice.intervals(first["id"], "gpu_allocated"))
     portal.kill("meter")
-    made = [alice.request(FLAVOR, 1) for _ in range(WORKSPACES)]
-    killed_again_and_again(portal, alice, made)
+    made = requested_under_kills(portal, alice)
     portal.start_piece("meter")
     began = time.monotonic()
     for row in made:
@@ -126,24 +126,24 @@ def test_the_worker_and_the_meter_are_killed(alice: Tenant, portal: Pieces, site
     assert alice.used() == before
 
 
-def killed_again_and_again(portal: Pieces, alice: Tenant, made: list[Any]) -> None:
-    """Each time as soon as some step more is done, so at a different place of a different workspace."""
-    seen = 0
+def requested_under_kills(portal: Pieces, alice: Tenant) -> list[Any]:
+    """Workspaces; for the first ones the worker is killed as soon as some number of steps are done, another number each
+    time, the first at once. Whatever it had not finished is left to the next one."""
+    made: list[Any] = []
+    unfinished = 0
+    for number in range(WORKSPACES):
+        made.append(alice.request(FLAVOR, 1))
+        if number < KILLS:
+            wait_until("some steps", partial(has_steps, alice, made[-1], number), seconds=75)
+            portal.kill("worker")
+            unfinished += alice.workspace(made[-1]["id"])["state"] != "ready"
+            portal.start_piece("worker")
+    assert unfinished, "killed in the middle"
+    return made
 
-    def another() -> int | None:
-        now = steps_done(alice, made)
-        return now if now > seen else None
 
-    for _ in range(KILLS):
-        seen = steps_done(alice, made)
-        wait_until("another step", another, seconds=75)
-        portal.kill("worker")
-        portal.start_piece("worker")
-    assert any(alice.workspace(row["id"])["state"] != "ready" for row in made), "killed in the middle"
-
-
-def steps_done(alice: Tenant, made: list[Any]) -> int:
-    return sum(step["state"] == "done" for row in made for step in creation(alice, row)["steps"])
+def has_steps(alice: Tenant, row: Any, more_than: int) -> bool:
+    return bool(sum(step["state"] == "done" for step in creation(alice, row)["steps"]) > more_than)
 
 
 def creation(alice: Tenant, row: Any) -> Any:
