@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from billing.models import RateCard, RateCardVersion
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.ids import uuid7
 from gpuaas.metering.models import EndedBy, Meter, UsageInterval
@@ -50,3 +51,12 @@ def interval_make(
         last_seen_at=end or start,
         ended_by=EndedBy.OBSERVED if end else "",
     )
+
+
+def version_make(card: RateCard, start: datetime) -> RateCardVersion:
+    """The version of the card that begins then."""
+    number = card.versions.count() + 1
+    made, _ = RateCardVersion.objects.get_or_create(
+        card=card, valid_from=start, defaults={"number": number, "published_by": "olga"}
+    )
+    return made

@@ -16,7 +16,7 @@ from gpuaas.metering.models import Meter
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
 from tenants.selectors import actor_for
-from tests.billing.stage import interval_make, utc, workspace_make
+from tests.billing.stage import interval_make, utc, version_make, workspace_make
 from tests.factories.tenants import UserFactory
 
 NOW = utc("2026-11-21 12:00:00")
@@ -92,6 +92,7 @@ def test_the_database_itself_refuses_an_overlap(h100: Flavor, l40s: Flavor) -> N
         with transaction.atomic():
             Rate.objects.create(
                 card=card,
+                version=version_make(card, NOW + timedelta(days=start)),
                 flavor=flavor,
                 meter=meter,
                 price_micro=1,

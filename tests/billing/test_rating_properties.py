@@ -17,7 +17,7 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.billing.oracle import Priced, Used, lines
-from tests.billing.stage import interval_make, utc, workspace_make
+from tests.billing.stage import interval_make, utc, version_make, workspace_make
 
 # The end of October 2026 in Berlin, an hour after its clock change: the month's bound is inside the window.
 BOUND = month_span(date(2026, 11, 1)).starts_at
@@ -55,6 +55,7 @@ def stage_set(
         rates.append(Priced(origin + timedelta(seconds=start), end, micro))
         Rate.objects.create(
             card=card,
+            version=version_make(card, rates[-1].start),
             flavor=flavor,
             meter=Meter.GPU_HELD,
             price_micro=micro,

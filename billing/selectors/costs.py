@@ -90,15 +90,17 @@ class ProjectRevenue:
 
 
 def rate_card_default() -> RateCard:
-    """The card by which usage is rated. Before the first price: an empty one, unsaved, in the portal's currency."""
-    card = RateCard.objects.filter(is_default=True).first()
-    return card or RateCard(slug="standard", name="Standard", currency=settings.CURRENCY, is_default=True)
+    """The standard card of the portal's currency. Before the first price: an empty one, unsaved."""
+    card = RateCard.objects.filter(organization=None, currency=settings.CURRENCY).first()
+    return card or RateCard(slug="standard", name="Standard", currency=settings.CURRENCY)
 
 
 def rates_for(*, actor: Actor, at: datetime | None = None) -> list[Rate]:
     """All rates of the default card for operators and auditors; `at` = only those in force then."""
     platform_require(actor=actor)
-    rows = Rate.objects.filter(card__is_default=True).select_related("flavor", "card")
+    rows = Rate.objects.filter(card__organization=None, card__currency=settings.CURRENCY).select_related(
+        "flavor", "card"
+    )
     if at is not None:
         rows = rows.filter(valid_from__lte=at).exclude(valid_to__lte=at)
     return list(rows)
@@ -108,7 +110,7 @@ def prices_at(*, at: datetime | None = None) -> dict[tuple[uuid.UUID | None, Met
     """Every price in force, by (flavor id, meter): for lists of flavors in one query. Empty without a rate card."""
     moment = at or clock.now()
     rows = (
-        Rate.objects.filter(card__is_default=True, valid_from__lte=moment)
+        Rate.objects.filter(card__organization=None, card__currency=settings.CURRENCY, valid_from__lte=moment)
         .exclude(valid_to__lte=moment)
         .select_related("flavor")
         .values_list(

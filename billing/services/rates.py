@@ -3,10 +3,11 @@
 from datetime import datetime
 from decimal import Decimal
 
+from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Max, Q, QuerySet
 
-from billing.models import Rate, RateCard
+from billing.models import Rate, RateCard, RateCardVersion
 from billing.money import price_of, price_parse
 from billing.selectors import rate_card_default
 from gpuaas.catalog.models import Flavor
@@ -51,6 +52,7 @@ def rate_set(
         rate = Rate(card=card, flavor=flavor, meter=known, price_class=price_class, price_micro=micro)
         rate.valid_from, rate.valid_to = start, following.valid_from if following else None
         rate.created_by = actor.name
+        rate.version = version_at(card=card, at=start, actor=actor)
         rate.save(force_insert=True)
         after = {"price": str(price_of(micro)), "valid_from": start.isoformat(), "meter": known.value}
         audit_record(
@@ -61,11 +63,19 @@ def rate_set(
 
 def rate_card_ensure() -> RateCard:
     """The default card, made where there is none, locked: prices are set one after the other."""
+    known = {"organization": None, "currency": settings.CURRENCY}
     made = rate_card_default()
-    RateCard.objects.get_or_create(
-        is_default=True, defaults={"slug": made.slug, "name": made.name, "currency": made.currency}
+    RateCard.objects.get_or_create(**known, defaults={"slug": made.slug, "name": made.name})
+    return RateCard.objects.select_for_update().get(**known)
+
+
+def version_at(*, card: RateCard, at: datetime, actor: Actor, note: str = "") -> RateCardVersion:
+    """The version that begins at this very second, made where there is none. The card is locked by the caller."""
+    last = card.versions.aggregate(last=Max("number"))["last"] or 0
+    version, _ = RateCardVersion.objects.get_or_create(
+        card=card, valid_from=at, defaults={"number": last + 1, "note": note, "published_by": actor.name}
     )
-    return RateCard.objects.select_for_update().get(is_default=True)
+    return version
 
 
 def _meter(meter: Meter | str, flavor: Flavor | None) -> Meter:

@@ -1,0 +1,149 @@
+"""Rate cards: what a unit-hour costs, and when. The past is never edited; see rating.md."""
+
+from decimal import Decimal
+
+from django.db import models
+from django.db.models import F, Q
+
+from billing.money import price_of
+from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.states import PriceClass
+from gpuaas.core.ids import uuid7
+from tenants.models import Organization
+
+SHARED_METERS = ["vcpu_held", "memory_held", "storage_held"]  # one price for all flavors
+
+
+class TierMode(models.TextChoices):
+    """How more usage in a month gets another price: each part at its own, or all of it at the one that was reached."""
+
+    NONE = "", "One price"
+    GRADUATED = "graduated", "Graduated"
+    VOLUME = "volume", "Volume"
+
+
+class RateCard(models.Model):
+    """Prices in one currency. The standard one of a currency has no organization; an organization's own card has the
+    prices in which it differs from the standard card of its currency.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    organization = models.ForeignKey(
+        Organization, on_delete=models.PROTECT, null=True, blank=True, related_name="rate_cards"
+    )
+    slug = models.CharField(max_length=64, unique=True)
+    name = models.CharField(max_length=150)
+    currency = models.CharField(max_length=3)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["slug"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["organization", "currency"], name="rate_card_one_per_currency", nulls_distinct=False
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.currency})"
+
+
+class RateCardVersion(models.Model):
+    """A card's price list over [valid_from, valid_from of the next version): no gap and no overlap can be written.
+
+    What a version changes are its `rates`; prices that it leaves alone go on. Numbers count publications.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    card = models.ForeignKey(RateCard, on_delete=models.PROTECT, related_name="versions")
+    number = models.PositiveIntegerField()
+    valid_from = models.DateTimeField()
+    note = models.CharField(max_length=300, blank=True)
+    published_by = models.CharField(max_length=150)
+    published_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-valid_from"]
+        constraints = [
+            models.UniqueConstraint(fields=["card", "number"], name="rate_version_number_once"),
+            models.UniqueConstraint(fields=["card", "valid_from"], name="rate_version_begins_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.card} version {self.number}"
+
+
+class Terms(models.Model):
+    """What a price says beside its number. Sessions are charged for at least minimum_seconds and in whole increments."""
+
+    price_class = models.CharField(max_length=16, choices=PriceClass, default=PriceClass.ON_DEMAND)
+    meter = models.CharField(max_length=32)  # metering.models.Meter; a new meter needs no migration here
+    increment_seconds = models.PositiveIntegerField(default=1)
+    minimum_seconds = models.PositiveIntegerField(default=0)
+    tier_mode = models.CharField(max_length=16, choices=TierMode, default=TierMode.NONE, blank=True)
+    # what was held beyond what was bought until it was removed, in hundredths of the price
+    surplus_percent = models.PositiveIntegerField(default=100)
+
+    class Meta:
+        abstract = True
+
+
+class Rate(Terms):
+    """The price of one unit-hour over [valid_from, valid_to), in millionths of the card's currency.
+
+    flavor is null for vCPU, memory and storage. With tiers, price_micro is the price of the first unit. Migration 0002
+    refuses two that overlap.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    card = models.ForeignKey(RateCard, on_delete=models.PROTECT, related_name="rates")
+    version = models.ForeignKey(RateCardVersion, on_delete=models.PROTECT, related_name="rates")
+    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, null=True, blank=True, related_name="rates")
+    price_micro = models.PositiveBigIntegerField()
+    valid_from = models.DateTimeField()
+    valid_to = models.DateTimeField(null=True, blank=True)
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["flavor__slug", "meter", "valid_from"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")), name="rate_ends_after"
+            ),
+            models.CheckConstraint(
+                condition=Q(flavor__isnull=False) ^ Q(meter__in=SHARED_METERS),
+                name="rate_of_gpus_has_a_flavor",
+            ),
+            models.CheckConstraint(condition=Q(increment_seconds__gte=1), name="rate_increment_is_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.meter} of {self.flavor or 'any flavor'} from {self.valid_from:%Y-%m-%d %H:%M}"
+
+    @property
+    def price(self) -> Decimal:
+        """Per unit-hour, exact."""
+        return price_of(self.price_micro)
+
+
+class RateTier(models.Model):
+    """From so many unit-hours of a month on, a unit-hour costs this. The first tier is the rate's own price, from 0."""
+
+    rate = models.ForeignKey(Rate, on_delete=models.CASCADE, related_name="tiers")
+    from_unit_hours = models.PositiveBigIntegerField()
+    price_micro = models.PositiveBigIntegerField()
+
+    class Meta:
+        ordering = ["from_unit_hours"]
+        constraints = [
+            models.UniqueConstraint(fields=["rate", "from_unit_hours"], name="rate_tier_once"),
+            models.CheckConstraint(condition=Q(from_unit_hours__gt=0), name="rate_tier_begins_above_zero"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{price_of(self.price_micro)} from {self.from_unit_hours} h"
+
+    @property
+    def price(self) -> Decimal:
+        return price_of(self.price_micro)
