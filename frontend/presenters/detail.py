@@ -13,6 +13,7 @@ from frontend.presenters.operator.sites import version_of
 from frontend.presenters.pods import EvictionRow, PodRow
 from frontend.presenters.rights import Rights, is_open, rights_of
 from frontend.presenters.sleep import Sleep, after_lease, sleep_of
+from frontend.presenters.words import Words, words_of
 from gpuaas.core.looks import Tone as StateTone
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import drifts_of, evictions_of, grants_of, robots_of, timeline
@@ -48,6 +49,7 @@ class Page:
     access: access.AccessCard
     setup: tuple[Fact, ...]
     conditions: tuple[workspaces.ConditionRow, ...]
+    words: Words
     command: str
     access_said: str
     delete_said: str
@@ -60,7 +62,7 @@ class Page:
 def urls_of(workspace: Workspace) -> dict[str, str]:
     slug = workspace.project.slug
     names = (
-        "kubeconfig",
+        "credential",
         "resize",
         "suspend",
         "resume",
@@ -83,7 +85,7 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
     may = rights_of(workspace, here)
     retry = reverse("frontend:workspace_retry", args=[here.project.slug, workspace.pk]) if may.retry else ""
     removed = list(evictions_of(workspace=workspace)[:SHOWN])
-    found = pods.pods_of(workspace, removed, now=now)
+    found, words = pods.pods_of(workspace, removed, now=now), words_of(workspace.site)
     return Page(
         tone=tone,
         word=word,
@@ -106,7 +108,8 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         access=_access(workspace, here, may),
         setup=tuning.setup_facts(workspace),
         conditions=workspaces.conditions_of(workspace),
-        command=f"kubectl --kubeconfig {workspace.name}.yaml -n {workspace.external_name} get pods",
+        words=words,
+        command=words.command.format(file=f"{workspace.name}.yaml", space=workspace.external_name),
         access_said=_access_said(workspace, here),
         delete_said=_delete_said(workspace, found),
         extend_said=after_lease(),
@@ -147,23 +150,25 @@ def _cost(workspace: Workspace, here: ProjectPlace, now: datetime) -> cost.CostC
 def _access_said(workspace: Workspace, here: ProjectPlace) -> str:
     if workspace.state in {S.DELETING, S.DELETED}:
         return "Access has ended."
+    document = words_of(workspace.site).access
     if not access.may_access(list(workspace.members.all()), here):
         what = (
             "A member of the workspace"
             if here.can(Permission.WORKSPACE_ACCESS)
             else "A member of the project"
         )
-        return f"{what} can take a kubeconfig; you are not one."
+        return f"{what} can take a {document}; you are not one."
     if not is_open(workspace):
-        return "You can take a kubeconfig as soon as it is ready."
+        return f"You can take a {document} as soon as it is ready."
     return "Yours alone, shown once, and ended at any time by Revoke."
 
 
 def _delete_said(workspace: Workspace, found: tuple[PodRow, ...]) -> str:
     parts = []
+    words = words_of(workspace.site)
     if found:
-        parts.append(f"{len(found)} pod{'s' if len(found) != 1 else ''}")
+        parts.append(words.count(len(found)))
     if workspace.storage_gib:
         parts.append(f"up to {workspace.storage_gib:,} GiB of data")
     inside = f" with {' and '.join(parts)}" if parts else ""
-    return f"Deletes the namespace at {workspace.site.slug}{inside}."
+    return f"Deletes the {words.space} at {workspace.site.slug}{inside}."

@@ -79,6 +79,9 @@ WORDS: dict[str, Say] = {
     "workspace.kubeconfig": lambda _before, after, zone: (
         f"Took a kubeconfig, valid until {_moment(after.get('expires_at'), zone)}"
     ),
+    "workspace.clouds_yaml": lambda _before, after, zone: (
+        f"Took a clouds.yaml, valid until {_moment(after.get('expires_at'), zone)}"
+    ),
     "workspace.member_set": lambda _before, after, _zone: f"Let in {_names(after)}",
     "workspace.member_remove": lambda before, _after, _zone: f"Took access from {_names(before)}",
     "workspace.suspend": lambda _before, _after, _zone: "Asked to suspend it",

@@ -19,6 +19,7 @@ from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters.access import issued_of
 from frontend.presenters.rights import is_open, rights_of
+from frontend.presenters.words import words_of
 from frontend.presenters.workspaces import url_of
 from frontend.views.usage import crumbs
 from frontend.views.workspace_actions import WORDS, done, done_or_reload
@@ -37,10 +38,10 @@ SHOWN = 10
 @never_cache
 @sensitive_variables("access", "context")
 @project_page(Permission.WORKSPACE_ACCESS)
-def kubeconfig(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
+def credential(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
     """The one call to a site in a request (docs/decisions/0004). Shown once: no cache keeps it, no row holds it."""
     row = workspace_at(here, workspace, Permission.WORKSPACE_ACCESS)
-    access = services.kubeconfig_issue(actor=here.actor, workspace=row, lifetime=lifetime_of(request))
+    access = services.credential_issue(actor=here.actor, workspace=row, lifetime=lifetime_of(request))
     return shown_once(request, here, row, access, name=row.name)
 
 
@@ -59,19 +60,20 @@ def lifetime_of(request: HttpRequest) -> timedelta | None:
 def shown_once(
     request: HttpRequest, here: ProjectPlace, row: Workspace, access: Any, *, name: str
 ) -> HttpResponse:
-    encoded = base64.b64encode(access.kubeconfig.encode()).decode()
+    encoded = base64.b64encode(access.document.encode()).decode()
     context: dict[str, Any] = {
         "place": here,
         "workspace": row,
         "name": name,
-        "kubeconfig": access.kubeconfig,
+        "document": access.document,
+        "kind": access.kind,
         "said": f"Valid until {formats.when(access.expires_at, here.zone)}. The portal keeps no copy; take another any time.",
         "download": f"data:application/yaml;base64,{encoded}",
-        "command": f"kubectl --kubeconfig {name}.yaml get pods",
+        "command": words_of(row.site).command.format(file=f"{name}.yaml", space=row.external_name),
     }
     htmx = request.headers.get("HX-Request")
     response = render(
-        request, "workspaces/_kubeconfig.html" if htmx else "workspaces/kubeconfig.html", context
+        request, "workspaces/_credential.html" if htmx else "workspaces/credential.html", context
     )
     response["Cache-Control"] = "no-store"
     return response
@@ -122,6 +124,7 @@ def robot(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID, robot:
         "issued": issued_of(grants),
         "lifetime_form": LifetimeForm(auto_id="robot_%s"),
         "may": may,
+        "words": words_of(row.site),
         "open": is_open(row),
         "urls": {
             name: reverse(f"frontend:workspace_robot_{name}", args=[slug, row.pk, found.pk])

@@ -13,6 +13,7 @@ SECRET_WORDS = (
     "credential",
     "authorization",
     "kubeconfig",
+    "clouds_yaml",
     "cookie",
     "api_key",
 )

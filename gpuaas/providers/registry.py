@@ -8,6 +8,7 @@ from gpuaas.providers.base import Connection, Driver
 DRIVERS = {
     "sandbox": "gpuaas.providers.sandbox.driver:SandboxDriver",
     "kubernetes": "gpuaas.providers.kubernetes.driver:KubernetesDriver",
+    "openstack": "gpuaas.providers.openstack.driver:OpenStackDriver",
     "openshift": "gpuaas.providers.kubernetes.openshift.driver:OpenShiftDriver",
 }
 

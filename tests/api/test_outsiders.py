@@ -45,6 +45,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("workspace-grants-revoke", "POST"): {"username": "alice"},
     ("workspace-robots", "POST"): {"name": "mine", "role": "admin"},
     ("workspace-robot-kubeconfig", "POST"): {},
+    ("workspace-robot-credential", "POST"): {},
+    ("workspace-credential", "POST"): {},
     ("workspace-kubeconfig", "POST"): {},
     ("workspace-drift-check", "POST"): {},
     ("platform-site-drift-check", "POST"): {},

@@ -63,7 +63,7 @@ class Rig(ABC):
         key = (spec.external_name, member.subject)
         if key not in self._kubeconfigs:
             access = self.driver.issue_access(ref(spec), member, lifetime=timedelta(hours=1))
-            self._kubeconfigs[key] = access.kubeconfig
+            self._kubeconfigs[key] = access.document
         return self._kubeconfigs[key]
 
     def forget(self, spec: WorkspaceSpec, member: Member) -> None:

@@ -19,7 +19,7 @@ from gpuaas.workspaces.reconcile.revoke import revoke
 from gpuaas.workspaces.selectors import grants_of, robots_of
 from gpuaas.workspaces.services import (
     access_revoke,
-    kubeconfig_issue,
+    credential_issue,
     member_remove,
     member_set,
     robot_access_issue,
@@ -51,10 +51,10 @@ def workspace(as_alice: Actor, bob: User, project: Project, site: Site) -> Works
 
 
 def test_what_is_issued_is_written_down_but_not_what_it_is(as_bob: Actor, workspace: Workspace) -> None:
-    access = kubeconfig_issue(actor=as_bob, workspace=workspace, lifetime=HOUR)
+    access = credential_issue(actor=as_bob, workspace=workspace, lifetime=HOUR)
     grant = grants_of(workspace=workspace).get()
     assert (grant.user_id, grant.issued_by, grant.expires_at) == (as_bob.user_id, "bob", access.expires_at)
-    token = access.kubeconfig.split("token: ")[1].split()[0]
+    token = access.document.split("token: ")[1].split()[0]
     rows = [AccessGrant.objects.values().get(), *AuditEntry.objects.values()]
     assert token not in str(rows)
     assert standings(workspace) == ["valid"]
@@ -65,11 +65,11 @@ def test_what_is_issued_is_written_down_but_not_what_it_is(as_bob: Actor, worksp
 def test_the_lifetime_is_a_policy(as_bob: Actor, workspace: Workspace, settings: Settings) -> None:
     for wrong in (timedelta(minutes=9), timedelta(hours=25)):
         with pytest.raises(Invalid, match="24 hours"):
-            kubeconfig_issue(actor=as_bob, workspace=workspace, lifetime=wrong)
+            credential_issue(actor=as_bob, workspace=workspace, lifetime=wrong)
     settings.ACCESS_HOURS_MAX = 1
     with pytest.raises(Invalid, match="1 hour"):
-        kubeconfig_issue(actor=as_bob, workspace=workspace, lifetime=2 * HOUR)
-    kubeconfig_issue(actor=as_bob, workspace=workspace)
+        credential_issue(actor=as_bob, workspace=workspace, lifetime=2 * HOUR)
+    credential_issue(actor=as_bob, workspace=workspace)
     grant = grants_of(workspace=workspace).get()
     assert grant.expires_at - grant.issued_at <= HOUR + timedelta(seconds=1)
 
@@ -78,7 +78,7 @@ def test_one_may_end_ones_own_and_the_site_confirms(
     as_bob: Actor, bob: User, as_alice: Actor, workspace: Workspace
 ) -> None:
     for actor in (as_bob, as_bob, as_alice):
-        kubeconfig_issue(actor=actor, workspace=workspace)
+        credential_issue(actor=actor, workspace=workspace)
     assert access_revoke(actor=as_bob, workspace=workspace, user=bob) == 2
     workspace.refresh_from_db()
     assert workspace.conditions["CredentialsRevoked"]["reason"] == "Pending"
@@ -92,14 +92,14 @@ def test_one_may_end_ones_own_and_the_site_confirms(
     assert standings(workspace) == ["valid", "revoked", "revoked"]
     assert SandboxToken.objects.count() == 1
     assert AuditEntry.objects.get(action="workspace.access_revoke").after == {"of": "bob", "credentials": 2}
-    kubeconfig_issue(actor=as_bob, workspace=workspace)
+    credential_issue(actor=as_bob, workspace=workspace)
     assert access_revoke(actor=as_bob, workspace=run_now(workspace), user=bob) == 1
 
 
 def test_only_admins_end_those_of_others(
     as_alice: Actor, alice: User, as_bob: Actor, bob: User, as_charlie: Actor, workspace: Workspace
 ) -> None:
-    kubeconfig_issue(actor=as_bob, workspace=workspace)
+    credential_issue(actor=as_bob, workspace=workspace)
     with pytest.raises(Forbidden):
         access_revoke(actor=as_bob, workspace=workspace, user=alice)
     with pytest.raises(NotFound):
@@ -111,7 +111,7 @@ def test_only_admins_end_those_of_others(
 def test_a_site_that_does_not_answer_is_asked_again(
     as_bob: Actor, bob: User, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kubeconfig_issue(actor=as_bob, workspace=workspace)
+    credential_issue(actor=as_bob, workspace=workspace)
     access_revoke(actor=as_bob, workspace=workspace, user=bob)
     failure_plan(workspace.site_id, verb="access", error="unavailable")
     revoke(workspace.pk)
@@ -119,7 +119,7 @@ def test_a_site_that_does_not_answer_is_asked_again(
     assert workspace.conditions["CredentialsRevoked"]["reason"] == "SiteRefused"
     assert standings(workspace) == ["ending"]
     with pytest.raises(Conflict, match="being ended"):
-        kubeconfig_issue(actor=as_bob, workspace=workspace)
+        credential_issue(actor=as_bob, workspace=workspace)
     revoke(workspace.pk)
     assert standings(workspace) == ["ending"]  # not due yet
 
@@ -147,7 +147,7 @@ def test_one_that_is_issued_while_it_is_revoked_is_not_shown(
 
     monkeypatch.setattr(SandboxDriver, "issue_access", revoked_first)
     with pytest.raises(Conflict, match="revoked"):
-        kubeconfig_issue(actor=as_bob, workspace=workspace)
+        credential_issue(actor=as_bob, workspace=workspace)
     assert SandboxToken.objects.count() == 1
     revoke(workspace.pk)
     assert SandboxToken.objects.count() == 0
@@ -157,17 +157,17 @@ def test_one_that_is_issued_while_it_is_revoked_is_not_shown(
 def test_a_lost_answer_leaves_a_trace_and_a_refusal_none(as_bob: Actor, workspace: Workspace) -> None:
     failure_plan(workspace.site_id, verb="access", error="lost")
     with pytest.raises(Unavailable):
-        kubeconfig_issue(actor=as_bob, workspace=workspace)
+        credential_issue(actor=as_bob, workspace=workspace)
     assert (SandboxToken.objects.count(), standings(workspace)) == (1, ["valid"])
     AccessGrant.objects.all().delete()
     failure_plan(workspace.site_id, verb="access", error="unauthorized")
     with pytest.raises(Exception, match="credentials"):
-        kubeconfig_issue(actor=as_bob, workspace=workspace)
+        credential_issue(actor=as_bob, workspace=workspace)
     assert standings(workspace) == []
 
 
 def test_who_leaves_has_nothing_that_works(as_alice: Actor, as_bob: Actor, workspace: Workspace) -> None:
-    kubeconfig_issue(actor=as_bob, workspace=workspace)
+    credential_issue(actor=as_bob, workspace=workspace)
     member_remove(actor=as_alice, workspace=workspace, username="bob")
     assert standings(workspace) == ["ending"]
     revoke(workspace.pk)
@@ -179,7 +179,7 @@ def test_who_leaves_has_nothing_that_works(as_alice: Actor, as_bob: Actor, works
 def test_who_loses_the_role_in_the_project_has_nothing_that_works(
     as_bob: Actor, bob: User, workspace: Workspace
 ) -> None:
-    kubeconfig_issue(actor=as_bob, workspace=workspace)
+    credential_issue(actor=as_bob, workspace=workspace)
     bob.project_memberships.all().delete()
     run_now(workspace)
     assert standings(workspace) == ["revoked"]
@@ -187,7 +187,7 @@ def test_who_loses_the_role_in_the_project_has_nothing_that_works(
 
 
 def test_with_the_workspace_everything_ends(as_alice: Actor, as_bob: Actor, workspace: Workspace) -> None:
-    kubeconfig_issue(actor=as_bob, workspace=workspace)
+    credential_issue(actor=as_bob, workspace=workspace)
     robot = robot_create(actor=as_alice, workspace=workspace, name="ci", role="edit")
     run_now(workspace)
     robot_access_issue(actor=as_alice, robot=robot)
@@ -204,7 +204,7 @@ def test_a_robot_has_a_role_at_the_site_and_a_credential(as_alice: Actor, worksp
 
     access = robot_access_issue(actor=as_alice, robot=robot, lifetime=HOUR)
 
-    assert access.kubeconfig
+    assert access.document
     grant = grants_of(workspace=workspace).get()
     assert (grant.robot, grant.user, grant.issued_by) == (robot, None, "alice")
     assert access_revoke(actor=as_alice, workspace=workspace, robot=robot) == 1
@@ -262,7 +262,7 @@ def test_nobody_hands_out_more_than_they_have(
     strong = robot_create(actor=as_alice, workspace=workspace, name="strong", role="admin")
     equal = robot_create(actor=as_alice, workspace=workspace, name="equal", role="edit")
     run_now(workspace)
-    assert robot_access_issue(actor=as_bob, robot=equal).kubeconfig
+    assert robot_access_issue(actor=as_bob, robot=equal).document
     with pytest.raises(Forbidden, match="strong"):
         robot_access_issue(actor=as_bob, robot=strong)
     with pytest.raises(NotFound):

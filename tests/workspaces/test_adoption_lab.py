@@ -20,7 +20,7 @@ from gpuaas.workspaces.services import (
     adoption_confirm,
     adoption_plan_request,
     adoption_scan_request,
-    kubeconfig_issue,
+    credential_issue,
     workspace_delete,
 )
 from gpuaas.workspaces.site import driver_of
@@ -123,8 +123,8 @@ def test_a_team_moves_in(
     quota = api.get(f"/api/v1/namespaces/{old}/resourcequotas/gpuaas")["status"]
     assert (quota["hard"]["requests.nvidia.com/gpu"], quota["used"]["requests.nvidia.com/gpu"]) == ("2", "2")
 
-    access = kubeconfig_issue(actor=as_alice, workspace=workspace, lifetime=timedelta(hours=1))
-    tenant, pods = Api(access.kubeconfig), f"/api/v1/namespaces/{old}/pods"
+    access = credential_issue(actor=as_alice, workspace=workspace, lifetime=timedelta(hours=1))
+    tenant, pods = Api(access.document), f"/api/v1/namespaces/{old}/pods"
     with pytest.raises(GpuaasError, match="exceeded quota"):
         tenant.create(pods, pod("third", {"nvidia.com/gpu": "1"}))
     with pytest.raises(GpuaasError, match="nodeName"):

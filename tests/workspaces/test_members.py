@@ -11,7 +11,7 @@ from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.providers.sandbox.models import SandboxMember
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import run
-from gpuaas.workspaces.services import kubeconfig_issue, member_remove, member_set
+from gpuaas.workspaces.services import credential_issue, member_remove, member_set
 from gpuaas.workspaces.tasks import members_sync
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, ProjectMembership, User
@@ -123,14 +123,14 @@ def test_a_kubeconfig_is_personal_short_lived_and_audited(
 ) -> None:
     workspace = ready(as_bob, project, site)
 
-    access = kubeconfig_issue(actor=as_bob, workspace=workspace, lifetime=timedelta(hours=1))
+    access = credential_issue(actor=as_bob, workspace=workspace, lifetime=timedelta(hours=1))
 
-    document = yaml.safe_load(access.kubeconfig)
+    document = yaml.safe_load(access.document)
     assert document["contexts"][0]["context"]["namespace"] == workspace.external_name
     entry = AuditEntry.objects.get(action="workspace.kubeconfig")
     assert entry.after == {"role": "admin", "expires_at": access.expires_at.isoformat()}
     assert "token" not in str(entry.after)
-    assert kubeconfig_issue(actor=as_alice, workspace=workspace).expires_at > access.expires_at
+    assert credential_issue(actor=as_alice, workspace=workspace).expires_at > access.expires_at
 
 
 def test_kubeconfigs_are_refused(
@@ -138,29 +138,29 @@ def test_kubeconfigs_are_refused(
 ) -> None:
     workspace = request(as_alice, project)
     with pytest.raises(Conflict):
-        kubeconfig_issue(actor=as_alice, workspace=workspace)
+        credential_issue(actor=as_alice, workspace=workspace)
     Workspace.objects.filter(pk=workspace.pk).delete()
     workspace = ready(as_alice, project, site, name="other")
     viewer = UserFactory.create()
     ProjectMembershipFactory.create(project=project, user=viewer, role="viewer")
 
     with pytest.raises(NotFound):
-        kubeconfig_issue(actor=as_charlie, workspace=workspace)
+        credential_issue(actor=as_charlie, workspace=workspace)
     for actor in (as_bob, as_olga, actor_for(user=viewer)):
         with pytest.raises(Forbidden):
-            kubeconfig_issue(actor=actor, workspace=workspace)
+            credential_issue(actor=actor, workspace=workspace)
     for lifetime in (timedelta(0), timedelta(minutes=9), timedelta(days=2)):
         with pytest.raises(Invalid):
-            kubeconfig_issue(actor=as_alice, workspace=workspace, lifetime=lifetime)
+            credential_issue(actor=as_alice, workspace=workspace, lifetime=lifetime)
     SandboxMember.objects.all().delete()
     with pytest.raises(Conflict, match="being set up"):
-        kubeconfig_issue(actor=as_alice, workspace=workspace)
+        credential_issue(actor=as_alice, workspace=workspace)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_no_site_is_called_inside_a_transaction(as_alice: Actor, project: Project, site: Site) -> None:
     workspace = ready(as_alice, project, site)
     with transaction.atomic(), pytest.raises(RuntimeError, match="durable"):
-        kubeconfig_issue(actor=as_alice, workspace=workspace)
+        credential_issue(actor=as_alice, workspace=workspace)
     with transaction.atomic(), pytest.raises(RuntimeError, match="durable"):
         run_now(workspace)

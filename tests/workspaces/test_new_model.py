@@ -19,7 +19,7 @@ from gpuaas.metering.models import Meter
 from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import run
-from gpuaas.workspaces.services import kubeconfig_issue, workspace_request
+from gpuaas.workspaces.services import credential_issue, workspace_request
 from gpuaas.workspaces.tasks import site_changed
 from quotas.tasks import capacity_sync
 from tenants.actors import Actor
@@ -107,8 +107,8 @@ def hard(api: Api, workspace: Workspace) -> dict[str, str]:
 
 
 def tenant(actor: Actor, workspace: Workspace) -> Api:
-    issued = kubeconfig_issue(actor=actor, workspace=workspace, lifetime=timedelta(hours=1))
-    return Api(issued.kubeconfig)
+    issued = credential_issue(actor=actor, workspace=workspace, lifetime=timedelta(hours=1))
+    return Api(issued.document)
 
 
 def broker(monkeypatch: pytest.MonkeyPatch) -> list[str]:

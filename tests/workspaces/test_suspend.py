@@ -13,7 +13,7 @@ from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxPod
 from gpuaas.providers.sandbox.pods import pod_create
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import (
-    kubeconfig_issue,
+    credential_issue,
     member_remove,
     member_set,
     workspace_delete,
@@ -66,7 +66,7 @@ def test_asleep_it_holds_its_storage_and_nothing_else(as_alice: Actor, project: 
     assert set(members_at_site(site)) == {"alice"}
     with pytest.raises(QuotaRefused):
         pod_create(site.pk, row.external_name, "sneaky", 0, vcpus=0, memory_gib=0)
-    assert kubeconfig_issue(actor=as_alice, workspace=row).kubeconfig
+    assert credential_issue(actor=as_alice, workspace=row).document
     assert "over the weekend" in row.conditions["Suspended"]["message"]
     operation = row.operations.get(kind="suspend")
     assert operation.succeeded

@@ -69,7 +69,14 @@ workspace_urls = [
         f"{WORKSPACE}/operations", workspaces.WorkspaceOperationsView.as_view(), name="workspace-operations"
     ),
     path(
-        f"{WORKSPACE}/kubeconfig", workspaces.WorkspaceKubeconfigView.as_view(), name="workspace-kubeconfig"
+        f"{WORKSPACE}/kubeconfig",
+        workspace_access.WorkspaceKubeconfigView.as_view(),
+        name="workspace-kubeconfig",
+    ),
+    path(
+        f"{WORKSPACE}/credential",
+        workspace_access.WorkspaceCredentialView.as_view(),
+        name="workspace-credential",
     ),
     path(f"{WORKSPACE}/members", workspaces.WorkspaceMembersView.as_view(), name="workspace-members"),
     path(
@@ -101,6 +108,11 @@ access_urls = [
         f"{WORKSPACE}/service-accounts/<name_slug:robot>/kubeconfig",
         workspace_access.RobotKubeconfigView.as_view(),
         name="workspace-robot-kubeconfig",
+    ),
+    path(
+        f"{WORKSPACE}/service-accounts/<name_slug:robot>/credential",
+        workspace_access.RobotCredentialView.as_view(),
+        name="workspace-robot-credential",
     ),
 ]
 

@@ -9,8 +9,9 @@ from gpuaas.api.fields import PageQuery
 from gpuaas.api.idempotency import idempotent, idempotent_secret
 from gpuaas.api.schema import operation, page_of
 from gpuaas.api.v1.workspace_shapes import (
+    CredentialInput,
+    CredentialOutput,
     GrantOutput,
-    KubeconfigInput,
     KubeconfigOutput,
     RevocationInput,
     RevokedOutput,
@@ -20,11 +21,60 @@ from gpuaas.api.v1.workspace_shapes import (
 )
 from gpuaas.api.v1.workspaces import WorkspaceView, lifetime_of
 from gpuaas.core.errors import Invalid
+from gpuaas.providers.base import AccessKind
 from gpuaas.workspaces import services
 from gpuaas.workspaces.selectors import grantee_get, grants_of, robot_get, robots_of
 from tenants.roles import Permission
 
 TAG = "workspace access"
+
+
+class WorkspaceKubeconfigView(WorkspaceView):
+    @operation(
+        "workspace_kubeconfig",
+        "Take a kubeconfig",
+        tag=TAG,
+        body=CredentialInput,
+        answer=KubeconfigOutput,
+        status=201,
+        also=(502, 503),
+    )
+    @idempotent_secret
+    def post(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
+        """Your own, short-lived, shown once, of a workspace on Kubernetes. A repetition with the same Idempotency-Key
+        answers 409 `idempotency_replayed`; so does a workspace that is entered by a clouds.yaml.
+        """
+        del request, project, workspace
+        found = self.workspace(Permission.WORKSPACE_ACCESS)
+        access = services.credential_issue(
+            actor=self.actor,
+            workspace=found,
+            lifetime=lifetime_of(self.input(CredentialInput)),
+            kind=AccessKind.KUBECONFIG,
+        )
+        return Response(KubeconfigOutput(access).data, status=201, headers={"Cache-Control": "no-store"})
+
+
+class WorkspaceCredentialView(WorkspaceView):
+    @operation(
+        "workspace_credential",
+        "Take a credential",
+        tag=TAG,
+        body=CredentialInput,
+        answer=CredentialOutput,
+        status=201,
+        also=(502, 503),
+    )
+    @idempotent_secret
+    def post(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
+        """Your own, short-lived, shown once, as the file that the site's own tools read: `kind` says which. A repetition
+        with the same Idempotency-Key answers 409 `idempotency_replayed`.
+        """
+        del request, project, workspace
+        found = self.workspace(Permission.WORKSPACE_ACCESS)
+        lifetime = lifetime_of(self.input(CredentialInput))
+        access = services.credential_issue(actor=self.actor, workspace=found, lifetime=lifetime)
+        return Response(CredentialOutput(access).data, status=201, headers={"Cache-Control": "no-store"})
 
 
 class SignInKubeconfigView(WorkspaceView):
@@ -142,8 +192,31 @@ class RobotKubeconfigView(WorkspaceView):
         "workspace_service_account_kubeconfig",
         "Take a service account's kubeconfig",
         tag=TAG,
-        body=KubeconfigInput,
+        body=CredentialInput,
         answer=KubeconfigOutput,
+        status=201,
+        also=(502, 503),
+    )
+    @idempotent_secret
+    def post(self, request: Request, project: str, workspace: uuid.UUID, robot: str) -> Response:
+        """As `credential`, of a workspace on Kubernetes; elsewhere 409."""
+        del request, project, workspace
+        access = services.robot_access_issue(
+            actor=self.actor,
+            robot=robot_get(workspace=self.workspace(Permission.WORKSPACE_ACCESS), name=robot),
+            lifetime=lifetime_of(self.input(CredentialInput)),
+            kind=AccessKind.KUBECONFIG,
+        )
+        return Response(KubeconfigOutput(access).data, status=201, headers={"Cache-Control": "no-store"})
+
+
+class RobotCredentialView(WorkspaceView):
+    @operation(
+        "workspace_service_account_credential",
+        "Take a service account's credential",
+        tag=TAG,
+        body=CredentialInput,
+        answer=CredentialOutput,
         status=201,
         also=(502, 503),
     )
@@ -153,8 +226,7 @@ class RobotKubeconfigView(WorkspaceView):
         `workspace:access`, whose own role in the workspace is not below the account's.
         """
         del request, project, workspace
-        found = self.workspace(Permission.WORKSPACE_ACCESS)
-        account = robot_get(workspace=found, name=robot)
-        asked = self.input(KubeconfigInput)
-        access = services.robot_access_issue(actor=self.actor, robot=account, lifetime=lifetime_of(asked))
-        return Response(KubeconfigOutput(access).data, status=201, headers={"Cache-Control": "no-store"})
+        account = robot_get(workspace=self.workspace(Permission.WORKSPACE_ACCESS), name=robot)
+        lifetime = lifetime_of(self.input(CredentialInput))
+        access = services.robot_access_issue(actor=self.actor, robot=account, lifetime=lifetime)
+        return Response(CredentialOutput(access).data, status=201, headers={"Cache-Control": "no-store"})

@@ -8,6 +8,7 @@ from rest_framework import serializers
 from gpuaas.api.fields import Conditions, Input, Instant, Money, Output, PageQuery, Pick, Text, Whole
 from gpuaas.api.v1.matching import AskInput
 from gpuaas.api.v1.shapes import MemberOutput
+from gpuaas.providers.base import AccessKind
 from gpuaas.workspaces.grants import grant_standing
 from gpuaas.workspaces.models import PLACEMENTS, AccessGrant
 from gpuaas.workspaces.states import AccessRole, GrantStanding, OperationKind, StepState, WorkspaceState
@@ -71,7 +72,7 @@ class PreviewInput(Input):
     lease_ends_at = Instant(required=False)
 
 
-class KubeconfigInput(Input):
+class CredentialInput(Input):
     lifetime_seconds = Whole(
         required=False,
         min_value=600,
@@ -196,7 +197,18 @@ class SignInKubeconfigOutput(Output):
 
 
 class KubeconfigOutput(Output):
-    kubeconfig = serializers.CharField(help_text="A YAML document. Shown once, kept nowhere.")
+    kubeconfig = serializers.CharField(
+        source="document", help_text="A YAML document. Shown once, kept nowhere."
+    )
+    expires_at = serializers.DateTimeField()
+
+
+class CredentialOutput(Output):
+    kind = serializers.ChoiceField(
+        choices=[(kind.value, kind.value) for kind in AccessKind],
+        help_text="The file that it is: of kubectl, or of the openstack command.",
+    )
+    document = serializers.CharField(help_text="A YAML document. Shown once, kept nowhere.")
     expires_at = serializers.DateTimeField()
 
 

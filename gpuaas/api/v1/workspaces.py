@@ -13,14 +13,12 @@ from rest_framework.response import Response
 from billing.quotes import QuoteItem, quote
 from gpuaas.api.etag import answer, etag, wanted_version
 from gpuaas.api.fields import PageQuery
-from gpuaas.api.idempotency import idempotent, idempotent_secret
+from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation, page_of
 from gpuaas.api.v1.matching import items_chosen
 from gpuaas.api.v1.shapes import MemberOutput
 from gpuaas.api.v1.workspace_shapes import (
     REQUEST_EXAMPLE,
-    KubeconfigInput,
-    KubeconfigOutput,
     OperationOutput,
     PreviewInput,
     PreviewOutput,
@@ -279,28 +277,6 @@ class WorkspaceOperationsView(WorkspaceView):
         """Everything asked of the workspace, newest first, with each step, what was seen and how long it usually takes."""
         del request, project, workspace
         return self.page(timeline(workspace=self.workspace()), OperationOutput, key="-operation__pk")
-
-
-class WorkspaceKubeconfigView(WorkspaceView):
-    @operation(
-        "workspace_kubeconfig",
-        "Take a kubeconfig",
-        tag=TAG,
-        body=KubeconfigInput,
-        answer=KubeconfigOutput,
-        status=201,
-        also=(502, 503),
-    )
-    @idempotent_secret
-    def post(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
-        """Your own, short-lived, shown once. A repetition with the same Idempotency-Key answers 409
-        `idempotency_replayed`.
-        """
-        del request, project, workspace
-        found = self.workspace(Permission.WORKSPACE_ACCESS)
-        asked = self.input(KubeconfigInput)
-        access = services.kubeconfig_issue(actor=self.actor, workspace=found, lifetime=lifetime_of(asked))
-        return Response(KubeconfigOutput(access).data, status=201, headers={"Cache-Control": "no-store"})
 
 
 class WorkspaceMembersView(WorkspaceView):

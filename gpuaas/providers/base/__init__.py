@@ -40,6 +40,7 @@ from gpuaas.providers.base.site import (
 from gpuaas.providers.base.usage import UsageEvent, UsageKind
 from gpuaas.providers.base.workspace import (
     Access,
+    AccessKind,
     FlavorAmount,
     GpuAmount,
     Member,
@@ -56,6 +57,7 @@ from gpuaas.providers.base.workspace import (
 __all__ = [
     "Access",
     "AccessCapability",
+    "AccessKind",
     "AdoptionCapability",
     "AdoptionStep",
     "Check",

@@ -16,6 +16,7 @@ from gpuaas.providers.base.site import Check, Connection, Inventory, NodeHealth
 from gpuaas.providers.base.usage import UsageEvent
 from gpuaas.providers.base.workspace import (
     Access,
+    AccessKind,
     Member,
     ObservedConsumer,
     ObservedWorkspace,
@@ -60,7 +61,9 @@ class Driver(ABC):
 
 
 class AccessCapability(ABC):
-    """Drivers that give people short-lived personal credentials."""
+    """Drivers that give people short-lived personal credentials, all of one kind."""
+
+    access_kind: AccessKind
 
     @abstractmethod
     def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:

@@ -152,9 +152,17 @@ class ObservedWorkspace:
     consumers: tuple[ObservedConsumer, ...] = ()
 
 
+class AccessKind(StrEnum):
+    """What the document of a credential is, by the name of the file that the site's own tools read."""
+
+    KUBECONFIG = "kubeconfig"
+    CLOUDS_YAML = "clouds.yaml"
+
+
 @dataclass(frozen=True)
 class Access:
-    """Shown once, never stored. `kubeconfig` is a YAML document."""
+    """Shown once, never stored. `document` is YAML."""
 
-    kubeconfig: str = field(repr=False)
-    expires_at: datetime = field(kw_only=True)
+    document: str = field(repr=False)
+    expires_at: datetime
+    kind: AccessKind

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from gpuaas.core.errors import NotFound
-from gpuaas.providers.base import Access, Member, SignIn, WorkspaceRef
+from gpuaas.providers.base import Access, AccessKind, Member, SignIn, WorkspaceRef
 from gpuaas.providers.kubernetes import manifests, names, namespaces
 from gpuaas.providers.kubernetes.client import Api, Object
 
@@ -39,8 +39,9 @@ def issue(api: Api, ref: WorkspaceRef, member: Member, *, lifetime: timedelta, s
     token = api.create(f"{_accounts(ref.external_name)}/{member.subject}/token", request)["status"]
     kubeconfig = _kubeconfig(api, ref, member, {"token": str(token["token"])}, server)
     return Access(
-        kubeconfig=yaml.safe_dump(kubeconfig, sort_keys=False),
+        document=yaml.safe_dump(kubeconfig, sort_keys=False),
         expires_at=datetime.fromisoformat(token["expirationTimestamp"]),
+        kind=AccessKind.KUBECONFIG,
     )
 
 

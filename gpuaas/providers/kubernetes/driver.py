@@ -9,6 +9,7 @@ from gpuaas.core.errors import Unauthorized
 from gpuaas.providers.base import (
     Access,
     AccessCapability,
+    AccessKind,
     AdoptionCapability,
     AdoptionStep,
     Check,
@@ -80,6 +81,7 @@ class KubernetesDriver(
     """
 
     name = "kubernetes"
+    access_kind = AccessKind.KUBECONFIG
 
     @cached_property
     def _kubeconfig(self) -> str:

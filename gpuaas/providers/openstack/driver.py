@@ -8,6 +8,7 @@ from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import (
     Access,
     AccessCapability,
+    AccessKind,
     Driver,
     Inventory,
     Member,
@@ -29,6 +30,7 @@ class OpenStackDriver(Driver, AccessCapability):
     """
 
     name = "openstack"
+    access_kind = AccessKind.CLOUDS_YAML
 
     @cached_property
     def _cloud(self) -> Cloud:

@@ -11,7 +11,7 @@ import yaml
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound, Unauthorized
-from gpuaas.providers.base import Access, Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import Access, AccessKind, Member, WorkspaceRef, WorkspaceSpec
 from gpuaas.providers.openstack import names
 from gpuaas.providers.openstack.client import Cloud, Object
 
@@ -73,7 +73,7 @@ def issue(cloud: Cloud, ref: WorkspaceRef, project: Object, member: Member, *, l
         "identity_api_version": "3",
     }
     document = yaml.safe_dump({"clouds": {ref.external_name: entry}}, sort_keys=False)
-    return Access(kubeconfig=document, expires_at=expires)
+    return Access(document=document, expires_at=expires, kind=AccessKind.CLOUDS_YAML)
 
 
 def revoke(cloud: Cloud, project: Object, member: Member) -> None:

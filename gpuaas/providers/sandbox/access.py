@@ -8,7 +8,7 @@ import yaml
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
-from gpuaas.providers.base import Access, Connection, Member, WorkspaceRef
+from gpuaas.providers.base import Access, AccessKind, Connection, Member, WorkspaceRef
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.models import SandboxMember, SandboxToken
 
@@ -31,8 +31,9 @@ def issue(connection: Connection, ref: WorkspaceRef, member: Member, *, lifetime
         )
     server = connection.endpoint or f"https://{connection.site_slug}.sandbox.invalid:6443"
     return Access(
-        kubeconfig=_kubeconfig(connection.site_slug, server, ref.external_name, member.name, token),
+        document=_kubeconfig(connection.site_slug, server, ref.external_name, member.name, token),
         expires_at=now + lifetime,
+        kind=AccessKind.KUBECONFIG,
     )
 
 

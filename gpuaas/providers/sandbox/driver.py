@@ -12,6 +12,7 @@ from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import (
     Access,
     AccessCapability,
+    AccessKind,
     Check,
     Difference,
     DriftCapability,
@@ -67,6 +68,7 @@ class SandboxDriver(
     DriftCapability,
 ):
     name = "sandbox"
+    access_kind = AccessKind.KUBECONFIG
 
     def probe(self) -> Inventory:
         with call(self.connection, "probe"):

@@ -1,6 +1,6 @@
 """Writes of workspaces: each is one transaction that also records the audit entry and wakes the reconciler."""
 
-from gpuaas.workspaces.services.access import access_revoke, kubeconfig_issue, sign_in_kubeconfig
+from gpuaas.workspaces.services.access import access_revoke, credential_issue, sign_in_kubeconfig
 from gpuaas.workspaces.services.adoption import (
     adoption_confirm,
     adoption_discard,
@@ -37,11 +37,11 @@ __all__ = [
     "adoption_discard",
     "adoption_plan_request",
     "adoption_scan_request",
+    "credential_issue",
     "drift_check_request",
     "drift_repair",
     "eviction_done",
     "eviction_record",
-    "kubeconfig_issue",
     "member_remove",
     "member_set",
     "robot_access_issue",

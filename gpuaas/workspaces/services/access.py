@@ -10,7 +10,7 @@ from gpuaas.core import clock
 from gpuaas.core.conditions import Status, condition_set
 from gpuaas.core.errors import Conflict, Forbidden, GpuaasError, Invalid, NotFound, Unavailable
 from gpuaas.core.queue import poke
-from gpuaas.providers.base import Access, AccessCapability, Member, SignInCapability
+from gpuaas.providers.base import Access, AccessCapability, AccessKind, Member, SignInCapability
 from gpuaas.workspaces.grants import REVOCATION, grants_open
 from gpuaas.workspaces.models import AccessGrant, Robot, Workspace
 from gpuaas.workspaces.selectors import workspace_require
@@ -26,6 +26,7 @@ from tenants.roles import Permission
 LIFETIME_MIN = timedelta(minutes=10)  # the least that Kubernetes' TokenRequest gives
 LIFETIME_MAX = timedelta(hours=24)  # the most that a policy may allow
 LIFETIME_DEFAULT = timedelta(hours=8)
+ACTIONS = {AccessKind.KUBECONFIG: "kubeconfig", AccessKind.CLOUDS_YAML: "clouds_yaml"}
 # members stay in while nothing runs: their data is there
 ENTERED = (
     WorkspaceState.READY,
@@ -41,16 +42,22 @@ def lifetime_max() -> timedelta:
     return min(timedelta(hours=settings.ACCESS_HOURS_MAX), LIFETIME_MAX)
 
 
-def kubeconfig_issue(*, actor: Actor, workspace: Workspace, lifetime: timedelta | None = None) -> Access:
-    """The actor's own kubeconfig, for 10 minutes to 24 hours (or the policy's less). Calls the site, so never inside a
-    transaction."""
+def credential_issue(
+    *,
+    actor: Actor,
+    workspace: Workspace,
+    lifetime: timedelta | None = None,
+    kind: AccessKind | None = None,
+) -> Access:
+    """The actor's own kubeconfig or clouds.yaml, for 10 minutes to 24 hours (or the policy's less). Calls the site, so
+    never inside a transaction. `kind`: what the caller can read; another is refused before it is made."""
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_ACCESS)
     if lifetime is None:
         lifetime = min(LIFETIME_DEFAULT, lifetime_max())
     member = member_of(actor, workspace)
     grant = AccessGrant(workspace=workspace, user_id=actor.user_id)
-    access = access_issue(actor, grant, member, lifetime)
-    _audit(actor, workspace, "workspace.kubeconfig", member, access)
+    access = access_issue(actor, grant, member, lifetime, kind=kind)
+    _audit(actor, workspace, f"workspace.{ACTIONS[access.kind]}", member, access)
     return access
 
 
@@ -67,16 +74,21 @@ def sign_in_kubeconfig(*, actor: Actor, workspace: Workspace) -> str:
         raise Conflict(error.message) from error
 
 
-def access_issue(actor: Actor, grant: AccessGrant, member: Member, lifetime: timedelta) -> Access:
+def access_issue(
+    actor: Actor,
+    grant: AccessGrant,
+    member: Member,
+    lifetime: timedelta,
+    *,
+    kind: AccessKind | None = None,
+) -> Access:
     """Written down before the site is asked, so that no credential exists that nobody knows of."""
     outside_transaction()
     workspace = grant.workspace
     _lifetime_validate(lifetime)
     workspace.refresh_from_db(fields=["state", "ready_at", "version"])
     state_require(workspace, *ENTERED, *([WorkspaceState.FAILED] if workspace.ready_at else []))
-    driver = driver_of(workspace.site)
-    if not isinstance(driver, AccessCapability):
-        raise Conflict(f"the site {workspace.site.slug} gives no kubeconfigs")
+    driver = _giver(workspace, kind)
     held = grants_open(workspace_id=workspace.pk).filter(user=grant.user_id, robot=grant.robot_id)
     if held.filter(revoke_due_at__isnull=False).exists():
         raise Conflict("earlier credentials are being ended at this moment; try again in a few seconds")
@@ -99,6 +111,17 @@ def access_issue(actor: Actor, grant: AccessGrant, member: Member, lifetime: tim
     return access
 
 
+def _giver(workspace: Workspace, kind: AccessKind | None) -> AccessCapability:
+    driver = driver_of(workspace.site)
+    if not isinstance(driver, AccessCapability):
+        raise Conflict(f"the site {workspace.site.slug} gives no credentials")
+    if kind is not None and kind != driver.access_kind:
+        raise Conflict(
+            f"a workspace at {workspace.site.slug} is entered by a {driver.access_kind}, not by a {kind}"
+        )
+    return driver
+
+
 def _confirm(grant: AccessGrant, access: Access) -> None:
     """Whoever revoked while the site was asked has not ended this one: then it is ended, and not shown."""
     rows = AccessGrant.objects.filter(pk=grant.pk)
@@ -114,7 +137,7 @@ def _lifetime_validate(lifetime: timedelta) -> None:
     if not LIFETIME_MIN <= lifetime <= most:
         hours = most // timedelta(hours=1)
         raise Invalid.field(
-            "lifetime", f"a kubeconfig lives from 10 minutes to {hours} {'hour' if hours == 1 else 'hours'}"
+            "lifetime", f"a credential lives from 10 minutes to {hours} {'hour' if hours == 1 else 'hours'}"
         )
 
 

@@ -7,7 +7,7 @@ from django.db.models import F
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
-from gpuaas.providers.base import Access, Member
+from gpuaas.providers.base import Access, AccessKind, Member
 from gpuaas.workspaces.models import AccessGrant, Robot, Workspace
 from gpuaas.workspaces.selectors import workspace_require
 from gpuaas.workspaces.services.access import access_issue, lifetime_max, member_of, revocation_ask
@@ -62,8 +62,10 @@ def robot_delete(*, actor: Actor, robot: Robot) -> None:
     _changed(actor, row, "workspace.robot_delete", robot)
 
 
-def robot_access_issue(*, actor: Actor, robot: Robot, lifetime: timedelta | None = None) -> Access:
-    """Its kubeconfig, shown once. By anybody, also an API token, whose own role in the workspace is not below its own."""
+def robot_access_issue(
+    *, actor: Actor, robot: Robot, lifetime: timedelta | None = None, kind: AccessKind | None = None
+) -> Access:
+    """Its kubeconfig or clouds.yaml, shown once. By anybody, also an API token, whose own role in the workspace is not below its own."""
     workspace = robot.workspace
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_ACCESS)
     if not Robot.objects.filter(pk=robot.pk, deleted_at__isnull=True).exists():
@@ -73,7 +75,7 @@ def robot_access_issue(*, actor: Actor, robot: Robot, lifetime: timedelta | None
         raise Forbidden(f"your role in this workspace is {own.role}, that of {robot.name} is {robot.role}")
     grant = AccessGrant(workspace=workspace, robot=robot)
     member = Member(robot_subject_of(robot.pk), robot.name, robot.role, robot=True)
-    access = access_issue(actor, grant, member, lifetime or min(LIFETIME_DEFAULT, lifetime_max()))
+    access = access_issue(actor, grant, member, lifetime or min(LIFETIME_DEFAULT, lifetime_max()), kind=kind)
     audit_record(
         actor=actor,
         action="workspace.robot_access",

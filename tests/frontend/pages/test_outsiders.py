@@ -19,7 +19,7 @@ POSTED = frozenset(
         "workspace_extend",
         "workspace_delete",
         "workspace_retry",
-        "workspace_kubeconfig",
+        "workspace_credential",
         "workspace_suspend",
         "workspace_resume",
         "workspace_drift_check",
@@ -126,7 +126,7 @@ def test_a_viewer_may_look_and_nothing_else(dora: User, workspace: Workspace) ->
     assert "Delete" not in text
     assert "Get kubeconfig" not in text
     assert "New workspace" not in text
-    for name in ("workspace_delete", "workspace_extend", "workspace_kubeconfig", "workspace_members"):
+    for name in ("workspace_delete", "workspace_extend", "workspace_credential", "workspace_members"):
         url = reverse(f"frontend:{name}", args=[workspace.project.slug, workspace.pk])
         assert client.post(url, {"confirm_name": workspace.name}).status_code == 403
     workspace.refresh_from_db()

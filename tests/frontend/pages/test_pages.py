@@ -115,7 +115,7 @@ def test_a_removal_can_be_undone(alice_at: Client, project: Project, bob: User) 
 
 
 def test_the_kubeconfig_is_never_cached(alice_at: Client, workspace: Workspace) -> None:
-    url = reverse("frontend:workspace_kubeconfig", args=[workspace.project.slug, workspace.pk])
+    url = reverse("frontend:workspace_credential", args=[workspace.project.slug, workspace.pk])
     refused = alice_at.post(url, headers={"HX-Request": "true"})
     assert refused.status_code == 409
     assert "toast" in refused["HX-Trigger"]

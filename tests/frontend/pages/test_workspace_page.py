@@ -127,7 +127,7 @@ def test_credentials_are_listed_by_holder_and_only_live_ones(
 
 
 def test_a_lifetime_that_is_not_offered_is_refused(alice_at: Client, troubled: Workspace) -> None:
-    answer = alice_at.post(url(troubled, "kubeconfig"), {"lifetime": "9999"}, headers={"HX-Request": "true"})
+    answer = alice_at.post(url(troubled, "credential"), {"lifetime": "9999"}, headers={"HX-Request": "true"})
     assert answer.status_code == 400
     assert "choose one of the lifetimes" in answer["HX-Trigger"]
 

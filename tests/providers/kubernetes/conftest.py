@@ -70,7 +70,7 @@ def provision(driver: KubernetesDriver, spec: WorkspaceSpec) -> None:
 
 def kubeconfig(driver: KubernetesDriver, spec: WorkspaceSpec, member: Member = ALICE) -> str:
     ref = WorkspaceRef(spec.id, spec.external_name)
-    return driver.issue_access(ref, member, lifetime=timedelta(hours=1)).kubeconfig
+    return driver.issue_access(ref, member, lifetime=timedelta(hours=1)).document
 
 
 def make_room(lab: LabSite, spec: WorkspaceSpec) -> Room:

@@ -60,7 +60,7 @@ def test_a_kubeconfig_is_short_lived_and_names_its_namespace(room: Room) -> None
     for asked, given in ((1, 10), (60, 60), (60 * 24 * 365, 60 * 24)):
         access = room.driver.issue_access(room.ref, ALICE, lifetime=timedelta(minutes=asked))
         assert abs(access.expires_at - before - timedelta(minutes=given)) < timedelta(seconds=30)
-        context = yaml.safe_load(access.kubeconfig)["contexts"][0]["context"]
+        context = yaml.safe_load(access.document)["contexts"][0]["context"]
         assert context["namespace"] == room.spec.external_name
 
 

@@ -20,7 +20,7 @@ CHARLIE = Member(subject="u-charlie", name="charlie", role="admin")
 
 def as_member(driver: OpenStackDriver, spec: WorkspaceSpec, member: Member = ALICE) -> Cloud:
     access = driver.issue_access(ref(spec), member, lifetime=timedelta(hours=1))
-    return Cloud({"clouds_yaml": access.kubeconfig})
+    return Cloud({"clouds_yaml": access.document})
 
 
 def boot(cloud: Cloud, name: str = "train") -> str:
@@ -89,7 +89,7 @@ def test_flavors_that_were_not_bought_are_invisible(driver: OpenStackDriver, rea
 def test_who_leaves_is_out_for_good(driver: OpenStackDriver, ready: WorkspaceSpec) -> None:
     """A credential would come back to life with the role, if the user had stayed. A token that a service has seen may be
     answered from its cache for minutes (token_cache_time); nobody signs in anew."""
-    held = driver.issue_access(ref(ready), ALICE, lifetime=timedelta(hours=1)).kubeconfig
+    held = driver.issue_access(ref(ready), ALICE, lifetime=timedelta(hours=1)).document
     assert not _is_dead(held)
     provision(driver, replace(ready, members=(BOB,)))
     with pytest.raises(NotFound):
@@ -111,7 +111,7 @@ def _is_dead(clouds_yaml: str) -> bool:
 def test_a_revoked_credential_is_dead_and_the_next_works(
     driver: OpenStackDriver, ready: WorkspaceSpec
 ) -> None:
-    held = driver.issue_access(ref(ready), ALICE, lifetime=timedelta(hours=1)).kubeconfig
+    held = driver.issue_access(ref(ready), ALICE, lifetime=timedelta(hours=1)).document
     driver.revoke_access(ref(ready), ALICE)
     assert _is_dead(held)
     assert as_member(driver, ready).items("compute", "/servers", "servers") == []

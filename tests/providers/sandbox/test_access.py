@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 
 
 def token_for(driver: SandboxDriver, ref: WorkspaceRef, member: Member) -> str:
-    document = yaml.safe_load(driver.issue_access(ref, member, lifetime=HOUR).kubeconfig)
+    document = yaml.safe_load(driver.issue_access(ref, member, lifetime=HOUR).document)
     assert document["contexts"][0]["context"]["namespace"] == ref.external_name
     token: str = document["users"][0]["user"]["token"]
     return token
