@@ -111,3 +111,33 @@ class Reservation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.amount} {self.resource} for {self.holder_kind} {self.holder_id}"
+
+
+class Hold(models.Model):
+    """Nothing more may be reserved in its scope while it stands, whatever the limits say; what is held stays.
+
+    Scope: all projects of `organization`, or only `project`, or only the holder `holder_id`. `source` names who set it
+    and alone lifts it; `reason` is the whole sentence that is told to whoever is refused.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    source = models.CharField(max_length=80, unique=True)
+    organization = models.ForeignKey(Organization, on_delete=models.CASCADE, related_name="holds")
+    project = models.ForeignKey(
+        Project, on_delete=models.CASCADE, related_name="holds", null=True, blank=True
+    )
+    holder_id = models.UUIDField(null=True, blank=True)
+    reason = models.CharField(max_length=500)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(holder_id__isnull=True) | Q(project__isnull=False),
+                name="hold_of_holder_has_project",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"hold by {self.source}"

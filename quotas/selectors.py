@@ -9,7 +9,9 @@ from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from gpuaas.catalog.models import Site
+from gpuaas.core.errors import OnHold
 from quotas.checks import Check, Scope
+from quotas.holds import holds_on
 from quotas.models import Limit, Reservation, ReservationState, SiteCapacity
 from quotas.resources import resource_order
 from tenants.actors import Actor
@@ -19,13 +21,21 @@ from tenants.selectors import platform_require
 
 @dataclass(frozen=True)
 class Preview:
-    """What admission would say now, without reserving anything."""
+    """What admission would say now, without reserving anything. `hold`: why nothing at all is given now, else ''."""
 
     checks: tuple[Check, ...]
+    hold: str = ""
 
     @property
     def fits(self) -> bool:
-        return all(check.fits for check in self.checks)
+        return not self.hold and all(check.fits for check in self.checks)
+
+    def refuse(self) -> None:
+        """Raises what admission would raise: OnHold, QuotaRefused or NoCapacity; nothing where it fits."""
+        if self.hold:
+            raise OnHold(self.hold, detail={"reason": self.hold})
+        if self.refusals:
+            raise self.refusals[0].refusal()
 
     @property
     def refusals(self) -> tuple[Check, ...]:
@@ -110,8 +120,10 @@ def limits_of(*, project: Project) -> QuerySet[Limit]:
     return Limit.objects.filter(Q(project=project) | Q(organization_id=project.organization_id))
 
 
-def admission_preview(*, project: Project, site: Site, amounts: Mapping[str, int]) -> Preview:
-    """Every check that `reservation_reserve` would make, in its order; 2 queries."""
+def admission_preview(
+    *, project: Project, site: Site, amounts: Mapping[str, int], holder_id: uuid.UUID | None = None
+) -> Preview:
+    """Every check that `reservation_reserve` (or, for a holder, `reservation_grow`) would make, in its order; 3 queries."""
     wanted = [resource for resource, amount in amounts.items() if amount > 0]
     limits = {
         (Scope.PROJECT if row.project_id else Scope.ORGANIZATION, row.resource): (row.hard, row.used)
@@ -125,7 +137,8 @@ def admission_preview(*, project: Project, site: Site, amounts: Mapping[str, int
         for resource in sorted(wanted):
             hard, used = limits.get((scope, resource), (0, 0))
             checks.append(Check(scope, names[scope], resource, hard, used, amounts[resource]))
-    return Preview(tuple(checks))
+    holds = holds_on(project=project, holder_id=holder_id) if wanted else []
+    return Preview(tuple(checks), hold=holds[0].reason if holds else "")
 
 
 def scope_names(*, project: Project, site: Site) -> dict[Scope, str]:

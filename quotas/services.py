@@ -15,6 +15,7 @@ from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, StaleVersion
 from quotas.checks import Check, Scope
 from quotas.counters import counters_lower, counters_raise
+from quotas.holds import holds_refuse
 from quotas.models import Limit, Reservation, ReservationState, SiteCapacity
 from quotas.resources import STORAGE, gpu_type_slug, is_resource
 from quotas.selectors import scope_names
@@ -31,8 +32,9 @@ MAX_HARD = 2**53 - 1  # what JSON readers everywhere hold exactly
 def reservation_reserve(
     *, holder_kind: str, holder_id: uuid.UUID, project: Project, site: Site, amounts: Mapping[str, int]
 ) -> None:
-    """Hold `amounts` for the holder, or nothing at all. Raises QuotaRefused or NoCapacity; zeros are left out."""
+    """Hold `amounts` for the holder, or nothing at all. Raises OnHold, QuotaRefused or NoCapacity; zeros are left out."""
     wanted = _positive(amounts)
+    holds_refuse(project=project, holder_id=holder_id)
     moment = now()
     try:
         with transaction.atomic():
@@ -68,6 +70,8 @@ def reservation_grow(*, holder_kind: str, holder_id: uuid.UUID, amounts: Mapping
         for resource, amount in _positive(amounts).items()
         if resource not in held or amount > held[resource].amount
     }
+    if more:
+        holds_refuse(project=sample.project, holder_id=holder_id)
     for resource, amount in sorted(more.items()):
         row = held.get(resource)
         if row is None:

@@ -75,7 +75,7 @@ def answer_of(asked: Asked, *, now: datetime, take_url: str) -> Answer:
         submit=_submit(preview),
     )
     panel = _priced(panel, price, asked, now)
-    said = "" if preview.fits else _short(preview.refusals[0], flavor, count, most)
+    said = _short(preview.refusals[0], flavor, count, most) if preview.refusals else ""
     return Answer(panel, said, most)
 
 
@@ -111,6 +111,8 @@ def unit_of(check: Check, flavor: Flavor) -> str:
 
 
 def _notice(preview: Preview, flavor: Flavor, count: int, most: int, take_url: str) -> Notice:
+    if preview.hold:
+        return Notice(Tone.BAD, "New requests are blocked here", preview.hold)
     if preview.fits:
         return _granted(flavor, count)
     check = preview.refusals[0]
@@ -239,5 +241,7 @@ def _sentence(text: str) -> str:
 def _submit(preview: Preview) -> Action:
     if preview.fits:
         return Action("Create workspace", key="")
+    if preview.hold:
+        return Action("Create workspace", disabled="new requests are blocked")
     where = "capacity" if preview.refusals[0].scope is Scope.SITE else "limit"
     return Action("Create workspace", disabled=f"not within the {where}")

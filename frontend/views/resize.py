@@ -106,7 +106,7 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
     if then_held == asked:
         return {"notice": Notice(Tone.WAIT, "No change yet", "Change a number to see what it does.")}
     more = {name: amount - now_held.get(name, 0) for name, amount in then_held.items()}
-    preview = admission_preview(project=here.project, site=row.site, amounts=more)
+    preview = admission_preview(project=here.project, site=row.site, amounts=more, holder_id=row.pk)
     meters = tuple(
         Meter(0, check.used, check.asked, check.limit, f"{check.scope_name}, {resource_unit(check.resource)}")
         for check in preview.checks
@@ -120,6 +120,8 @@ def _verdict(preview: Preview) -> Notice:
     if preview.fits:
         text = "What shrinks is given back once the site has confirmed it."
         return Notice(Tone.OK, "You can have this now", text)
+    if preview.hold:
+        return Notice(Tone.BAD, "More is blocked here", preview.hold)
     check = preview.refusals[0]
     words = resource_unit(check.resource)
     text = (

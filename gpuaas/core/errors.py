@@ -71,6 +71,12 @@ class NoCapacity(Conflict):
     code = "no_capacity"
 
 
+class OnHold(Conflict):
+    """Nothing more is given here for now, whatever the limits say. detail: scope, scope_name, reason."""
+
+    code = "on_hold"
+
+
 class StaleVersion(GpuaasError):
     """If-Match named a version that is no longer the current one."""
 

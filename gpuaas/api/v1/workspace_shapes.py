@@ -248,6 +248,9 @@ class ChosenOutput(Output):
 class PreviewOutput(Output):
     items = ChosenOutput(many=True, help_text="With the flavors that were chosen by attributes.")
     fits = serializers.BooleanField()
+    hold = serializers.CharField(
+        help_text="Why nothing at all is given here now (a budget is spent), else empty."
+    )
     checks = CheckOutput(many=True)
     quote = QuoteOutput(allow_null=True, help_text="null for who may not see prices.")
     usual_seconds = serializers.FloatField(

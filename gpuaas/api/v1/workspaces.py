@@ -341,6 +341,7 @@ class WorkspacePreviewView(WorkspaceView):
         said = {
             "items": [{"flavor": flavor.slug, "count": count} for flavor, count in items],
             "fits": preview.fits,
+            "hold": preview.hold,
             "checks": preview.checks,
             "quote": priced,
             "usual_seconds": estimate(site=site),

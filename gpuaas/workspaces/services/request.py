@@ -78,9 +78,7 @@ def workspace_request(
 def refuse_hopeless(workspace: Workspace, flavors: list[FlavorItem]) -> None:
     """What is over a limit already now is refused before anything is written; who races is decided by the reservation."""
     amounts = amounts_of(flavors, storage_gib=workspace.storage_gib)
-    preview = admission_preview(project=workspace.project, site=workspace.site, amounts=amounts)
-    if preview.refusals:
-        raise preview.refusals[0].refusal()
+    admission_preview(project=workspace.project, site=workspace.site, amounts=amounts).refuse()
 
 
 @contextmanager
