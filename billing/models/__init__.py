@@ -1,12 +1,24 @@
-"""Money: prices (`rates`, `drafts`), who pays and how (`accounts`)."""
+"""Money: prices (`rates`, `drafts`), who pays and how (`accounts`), documents (`invoices`), `months` and the `ledger`."""
 
 from billing.models.accounts import BillingAccount, Discount, PoolReservation, ProjectCostCenter
 from billing.models.drafts import RateDraft, RateDraftLine
+from billing.models.invoices import Invoice, InvoiceDocument, InvoiceLine, InvoiceSeries, InvoiceShare
+from billing.models.ledger import Grant, LedgerEntry, LedgerPosting
+from billing.models.months import MonthClose, RatedUsage
 from billing.models.rates import Rate, RateCard, RateCardVersion, RateTier, TierMode
 
 __all__ = [
     "BillingAccount",
     "Discount",
+    "Grant",
+    "Invoice",
+    "InvoiceDocument",
+    "InvoiceLine",
+    "InvoiceSeries",
+    "InvoiceShare",
+    "LedgerEntry",
+    "LedgerPosting",
+    "MonthClose",
     "PoolReservation",
     "ProjectCostCenter",
     "Rate",
@@ -15,5 +27,6 @@ __all__ = [
     "RateDraft",
     "RateDraftLine",
     "RateTier",
+    "RatedUsage",
     "TierMode",
 ]

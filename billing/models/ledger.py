@@ -1,0 +1,89 @@
+"""Append-only double entry, and the promises (grants) that it keeps. Balances are sums of postings, never stored."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from billing.models.invoices import Invoice
+from billing.states import Account, EntryKind
+from gpuaas.catalog.models import GpuType
+from gpuaas.core.ids import uuid7
+from tenants.models import Organization
+
+
+class Grant(models.Model):
+    """A credit that pays for documents until it expires, of chosen GPU types or (none chosen) of everything.
+
+    used_minor and expired_minor only grow; together they never exceed the amount (a check of the database).
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="grants")
+    currency = models.CharField(max_length=3)
+    amount_minor = models.PositiveBigIntegerField()
+    used_minor = models.PositiveBigIntegerField(default=0)
+    expired_minor = models.PositiveBigIntegerField(default=0)
+    gpu_types = models.ManyToManyField(GpuType, blank=True, related_name="+")
+    note = models.CharField(max_length=200, blank=True)
+    expires_at = models.DateTimeField()
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=150)
+
+    class Meta:
+        ordering = ["expires_at", "pk"]
+        constraints = [
+            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="grant_is_positive"),
+            models.CheckConstraint(
+                condition=Q(amount_minor__gte=F("used_minor") + F("expired_minor")),
+                name="grant_not_overdrawn",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.note or f"grant of {self.created_at:%Y-%m-%d}"
+
+    @property
+    def left_minor(self) -> int:
+        return self.amount_minor - self.used_minor - self.expired_minor
+
+
+class LedgerEntry(models.Model):
+    """What happened: its postings add up to zero (checked by the database at commit). Never changed, only followed."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="ledger")
+    kind = models.CharField(max_length=16, choices=EntryKind)
+    currency = models.CharField(max_length=3)
+    at = models.DateTimeField()
+    by = models.CharField(max_length=150)
+    text = models.CharField(max_length=300)
+    invoice = models.ForeignKey(
+        Invoice, on_delete=models.PROTECT, null=True, blank=True, related_name="entries"
+    )
+    grant = models.ForeignKey(Grant, on_delete=models.PROTECT, null=True, blank=True, related_name="entries")
+    posting_count = models.PositiveSmallIntegerField()
+
+    class Meta:
+        ordering = ["-at", "-pk"]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class LedgerPosting(models.Model):
+    """Debit plus, credit minus, in minor units."""
+
+    id = models.BigAutoField(primary_key=True)
+    entry = models.ForeignKey(LedgerEntry, on_delete=models.PROTECT, related_name="postings")
+    account = models.CharField(max_length=16, choices=Account)
+    amount_minor = models.BigIntegerField()
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["entry", "account"], name="ledger_account_once_an_entry"),
+            models.CheckConstraint(condition=~Q(amount_minor=0), name="ledger_posting_is_not_zero"),
+            models.CheckConstraint(condition=Q(account__in=Account.values), name="ledger_account_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.account} {self.amount_minor}"
