@@ -20,7 +20,7 @@ from tenants.audit import audit_record
 from tenants.roles import Permission
 from tenants.selectors import platform_require
 
-GPU_METERS = frozenset({Meter.GPU_HELD, Meter.GPU_ALLOCATED})
+GPU_METERS = frozenset({Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_SHELVED})
 
 
 def rate_set(

@@ -41,7 +41,7 @@ tariff AS (
            CASE
                WHEN price_micro IS NOT NULL THEN 'billed'
                WHEN meter = 'gpu_held' AND NOT gpu_is_priced THEN 'quarantined'
-               WHEN meter = 'gpu_allocated' AND flavor_id IS NULL THEN 'quarantined'
+               WHEN meter IN ('gpu_allocated', 'gpu_stopped', 'gpu_shelved') AND flavor_id IS NULL THEN 'quarantined'
                ELSE 'included'
            END AS status
     FROM priced

@@ -21,10 +21,13 @@ SHOWN = 5
 UNITS = {
     Meter.GPU_HELD: "GPU h",
     Meter.GPU_ALLOCATED: "GPU h in use",
+    Meter.GPU_STOPPED: "GPU h stopped",
+    Meter.GPU_SHELVED: "GPU h shelved",
     Meter.VCPU_HELD: "vCPU h",
     Meter.MEMORY_HELD: "GiB h",
     Meter.STORAGE_HELD: "GiB h",
 }
+HOW = {Meter.GPU_ALLOCATED: "in use", Meter.GPU_STOPPED: "kept while stopped", Meter.GPU_SHELVED: "shelved"}
 Days = dict[str, dict[date, Decimal]]
 SHARED = {Meter.VCPU_HELD: "vCPU", Meter.MEMORY_HELD: "Memory", Meter.STORAGE_HELD: "Storage"}
 
@@ -88,7 +91,7 @@ def line_of(cell: Cell) -> Line:
     name = cell.flavor_name or cell.gpu_type or SHARED.get(meter) or cell.resource or "Unknown"
     if cell.flavor_id is not None or meter not in SHARED:
         note = PriceClass(cell.price_class).label.lower()
-        note = f"{note}, in use" if meter is Meter.GPU_ALLOCATED else note
+        note = f"{note}, {HOW[meter]}" if meter in HOW else note
     else:
         note = "all workspaces"
     if cell.status is LineStatus.INCLUDED:

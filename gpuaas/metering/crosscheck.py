@@ -15,9 +15,10 @@ from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.errors import Permanent
 from gpuaas.core.events import OPERATORS_GROUP, publish
-from gpuaas.metering.facts import Fact, facts_merge
-from gpuaas.metering.models import CrossCheck, EndedBy, Meter, UsageInterval
+from gpuaas.metering.facts import METERS, Fact, facts_merge
+from gpuaas.metering.models import STREAMED_METERS, CrossCheck, EndedBy, UsageInterval
 from gpuaas.metering.owners import owners_find
+from gpuaas.metering.recall import facts_recall
 from gpuaas.metering.selectors import sites_metered
 from gpuaas.metering.services import usage_apply
 from gpuaas.providers.base import ObservedConsumer, UsageCapability, UsageEvent, UsageKind
@@ -101,8 +102,9 @@ def _listed(driver: UsageCapability) -> tuple[dict[str, UsageEvent], set[str]]:
 
 
 def _facts(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[Key, Fact]:
-    owners = owners_find(site_id=site_id, events=events).by_name
-    owned = ((fact, owners.get(fact.workspace_name)) for fact in facts_merge(events))
+    owners = owners_find(site_id=site_id, events=events)
+    told = facts_recall(facts_merge(events), site_id=site_id)
+    owned = ((fact, owners.of(fact.workspace_name, fact.uid)) for fact in told)
     counted = [
         fact.since(owner.since)
         for fact, owner in owned
@@ -114,7 +116,7 @@ def _facts(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[Key, Fact]:
 def _rows(site_id: uuid.UUID, uids: Sequence[str]) -> dict[Key, UsageInterval]:
     """What is open, and all that is written of what was listed."""
     rows = UsageInterval.objects.filter(
-        Q(ended_at__isnull=True) | Q(consumer_uid__in=uids), site_id=site_id, meter=Meter.GPU_ALLOCATED
+        Q(ended_at__isnull=True) | Q(consumer_uid__in=uids), site_id=site_id, meter__in=STREAMED_METERS
     )
     return {(row.consumer_uid, row.resource_name): row for row in rows.select_related("workspace").order_by()}
 
@@ -158,5 +160,6 @@ def _gone(row: UsageInterval) -> UsageEvent:
         started_at=row.started_at,
         ended_at=None,
         owner=row.owner,
+        state=next(state for state, meter in METERS.items() if meter == row.meter),
     )
     return UsageEvent(UsageKind.GONE, row.last_seen_at, "", row.workspace.external_name, last)

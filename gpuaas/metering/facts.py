@@ -5,15 +5,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gpuaas.core.clock import whole_second
-from gpuaas.metering.models import EndedBy
-from gpuaas.providers.base import ObservedConsumer, UsageEvent, UsageKind
+from gpuaas.metering.models import EndedBy, Meter
+from gpuaas.providers.base import ObservedConsumer, UsageEvent, UsageKind, UseState
 
+METERS = {
+    UseState.RUNNING: Meter.GPU_ALLOCATED,
+    UseState.STOPPED: Meter.GPU_STOPPED,
+    UseState.SHELVED: Meter.GPU_SHELVED,
+}
 BARRIERS = frozenset({UsageKind.BOOKMARK, UsageKind.RELIST, UsageKind.RELISTED})
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One resource of one consumer. ended_by "" = still held at last_seen_at."""
+    """One resource of one consumer. ended_by "" = still held at last_seen_at; known=False: resource and quantity are a guess."""
 
     workspace_name: str
     uid: str
@@ -26,6 +31,8 @@ class Fact:
     last_seen_at: datetime
     ended_by: str
     owner: str = ""
+    meter: Meter = Meter.GPU_ALLOCATED
+    known: bool = True
 
     def is_before(self, moment: datetime | None) -> bool:
         """Nothing of it is after `moment`, in whole seconds."""
@@ -61,6 +68,8 @@ def facts_of(event: UsageEvent) -> list[Fact]:
             last_seen_at=ended or max(whole_second(event.at), started),
             ended_by=ended_by,
             owner=consumer.owner,
+            meter=METERS[consumer.state],
+            known=consumer.gpus_known,
         )
         for resource, quantity in sorted(consumer.gpus.items())
         if quantity > 0

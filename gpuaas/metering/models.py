@@ -14,9 +14,16 @@ class Meter(models.TextChoices):
 
     GPU_HELD = "gpu_held", "GPU held"
     GPU_ALLOCATED = "gpu_allocated", "GPU allocated"
+    GPU_STOPPED = "gpu_stopped", "GPU kept by a stopped machine"
+    GPU_SHELVED = "gpu_shelved", "GPU of a shelved machine"
     VCPU_HELD = "vcpu_held", "vCPU held"
     MEMORY_HELD = "memory_held", "Memory held"
     STORAGE_HELD = "storage_held", "Storage held"
+
+
+# what the site's stream tells of consumers; the first two are devices that nobody else can have
+HOLDING_METERS = (Meter.GPU_ALLOCATED, Meter.GPU_STOPPED)
+STREAMED_METERS = (*HOLDING_METERS, Meter.GPU_SHELVED)
 
 
 class EndedBy(models.TextChoices):

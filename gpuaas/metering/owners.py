@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db.models import Case, F, IntegerField, Q, Value, When
 
 from gpuaas.catalog.models import Node
+from gpuaas.metering.models import UsageInterval
 from gpuaas.providers.base import UsageEvent
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
 
@@ -25,11 +26,16 @@ class Owner:
 
 @dataclass(frozen=True)
 class Owners:
-    """Answers for one batch: made with three queries, whatever its size."""
+    """Answers for one batch: made with three queries (five where names are gone), whatever its size."""
 
     by_name: dict[str, Owner] = field(default_factory=dict)
     flavors: dict[tuple[uuid.UUID, str], list[tuple[uuid.UUID, uuid.UUID]]] = field(default_factory=dict)
     pools: dict[str, set[uuid.UUID]] = field(default_factory=dict)
+    by_uid: dict[str, Owner] = field(default_factory=dict)
+
+    def of(self, workspace_name: str, uid: str) -> Owner | None:
+        """None for what is not a workspace's of ours. Where the name is gone from the site, as the first stretch was written."""
+        return self.by_name.get(workspace_name) if workspace_name else self.by_uid.get(first_uid(uid))
 
     def flavor_of(self, workspace_id: uuid.UUID, *, resource: str, node: str) -> uuid.UUID | None:
         """None for a resource that the workspace did not buy. Of several flavors the one whose pool has the node."""
@@ -38,10 +44,16 @@ class Owners:
         return next((flavor for flavor, pool in sold if pool in there), sold[0][0] if sold else None)
 
 
+def first_uid(uid: str) -> str:
+    """Of the consumer's first stretch."""
+    return uid.partition(":")[0]
+
+
 def owners_find(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> Owners:
     """Deleted workspaces too: a pod's end may be told after its workspace is gone."""
     names = {event.workspace_name for event in events if event.workspace_name}
-    if not names:
+    by_uid = _written(site_id, events)
+    if not names and not by_uid:
         return Owners()
     ours = Q(adopted_name="", name__in={name[PREFIX_LENGTH:] for name in names})
     adopted = Q(adopted_name__in=names, adoption__adopted_at__isnull=False)
@@ -52,7 +64,8 @@ def owners_find(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> Owners:
     by_name = {row.external_name: Owner(row.pk, row.project_id, row.since) for row in rows}
     found = {name: owner for name, owner in by_name.items() if name in names}
     flavors: dict[tuple[uuid.UUID, str], list[tuple[uuid.UUID, uuid.UUID]]] = {}
-    sold = WorkspaceFlavor.objects.filter(workspace__in=[owner.workspace_id for owner in found.values()])
+    workspaces = {owner.workspace_id for owner in (*found.values(), *by_uid.values())}
+    sold = WorkspaceFlavor.objects.filter(workspace__in=workspaces)
     # a flavor that was given back is only there for what is told late: what is held comes first
     given_back = Case(
         When(count=0, confirmed=0, then=Value(1)), default=Value(0), output_field=IntegerField()
@@ -61,7 +74,19 @@ def owners_find(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> Owners:
         "workspace_id", "flavor__pool__resource_name", "flavor_id", "flavor__pool_id"
     ):
         flavors.setdefault((workspace_id, resource), []).append((flavor_id, pool_id))
-    return Owners(found, flavors, _pools_of_nodes(site_id, events))
+    return Owners(found, flavors, _pools_of_nodes(site_id, events), by_uid)
+
+
+def _written(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[str, Owner]:
+    """Of consumers whose project is gone from the site: whose they were when they were written."""
+    uids = {first_uid(each.consumer.uid) for each in events if each.consumer and not each.workspace_name}
+    if not uids:
+        return {}
+    rows = UsageInterval.objects.filter(site_id=site_id, consumer_uid__in=uids)
+    since = F("workspace__adoption__adopted_at")
+    columns = ("consumer_uid", "workspace_id", "project_id", "since")
+    found = rows.annotate(since=since).order_by().values_list(*columns)
+    return {uid: Owner(workspace, project, moment) for uid, workspace, project, moment in found}
 
 
 def _pools_of_nodes(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[str, set[uuid.UUID]]:

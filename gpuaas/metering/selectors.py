@@ -13,7 +13,15 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
-from gpuaas.metering.models import CrossCheck, Meter, MeterGap, SiteMeter, UsageInterval
+from gpuaas.metering.models import (
+    HOLDING_METERS,
+    STREAMED_METERS,
+    CrossCheck,
+    Meter,
+    MeterGap,
+    SiteMeter,
+    UsageInterval,
+)
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import LIVE
 from tenants.actors import Actor
@@ -83,7 +91,7 @@ def intervals_for(*, actor: Actor, filters: UsageFilters | None = None) -> Query
 
 def intervals_open(*, site_id: uuid.UUID) -> QuerySet[UsageInterval]:
     """GPUs that consumers hold at this moment, for the meter and the operator."""
-    return UsageInterval.objects.filter(site_id=site_id, meter=Meter.GPU_ALLOCATED, ended_at__isnull=True)
+    return UsageInterval.objects.filter(site_id=site_id, meter__in=HOLDING_METERS, ended_at__isnull=True)
 
 
 def usage_by_project(
@@ -119,7 +127,7 @@ def sites_metered() -> QuerySet[Site]:
     """A site that takes no new work is metered until the last workspace there is gone and all ends are written."""
     lived_in = Exists(Workspace.objects.filter(site=OuterRef("pk"), state__in=LIVE))
     unended = Exists(
-        UsageInterval.objects.filter(site=OuterRef("pk"), meter=Meter.GPU_ALLOCATED, ended_at__isnull=True)
+        UsageInterval.objects.filter(site=OuterRef("pk"), meter__in=STREAMED_METERS, ended_at__isnull=True)
     )
     return Site.objects.filter(Q(enabled=True) | lived_in | unended)
 

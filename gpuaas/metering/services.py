@@ -17,8 +17,9 @@ from gpuaas.core.clock import whole_second
 from gpuaas.core.errors import Conflict
 from gpuaas.core.ids import uuid7
 from gpuaas.metering.facts import Fact, facts_merge, segments
-from gpuaas.metering.models import EndedBy, Meter, MeterGap, SiteMeter, UsageInterval
+from gpuaas.metering.models import STREAMED_METERS, EndedBy, MeterGap, SiteMeter, UsageInterval
 from gpuaas.metering.owners import Owner, Owners, owners_find
+from gpuaas.metering.recall import facts_recall
 from gpuaas.providers.base import UsageEvent, UsageKind
 from gpuaas.workspaces.services import Surplus
 
@@ -135,7 +136,8 @@ def _gaps_write(
 
 
 def _facts_write(site_id: uuid.UUID, facts: Sequence[Fact], owners: Owners) -> None:
-    owned = [(fact, owner) for fact in facts if (owner := owners.by_name.get(fact.workspace_name))]
+    told = facts_recall(facts, site_id=site_id)
+    owned = [(fact, owner) for fact in told if (owner := owners.of(fact.workspace_name, fact.uid))]
     early = {fact.uid for fact, owner in owned if fact.is_before(owner.since)}
     early -= _written(site_id, early)
     rows = [(fact.since(owner.since), owner) for fact, owner in owned if fact.uid not in early]
@@ -152,13 +154,14 @@ def _written(site_id: uuid.UUID, uids: set[str]) -> set[str]:
     """
     if not uids:
         return set()
-    rows = UsageInterval.objects.filter(site_id=site_id, meter=Meter.GPU_ALLOCATED, consumer_uid__in=uids)
+    rows = UsageInterval.objects.filter(site_id=site_id, meter__in=STREAMED_METERS, consumer_uid__in=uids)
     return set(rows.values_list("consumer_uid", flat=True))
 
 
 def _columns(rows: Sequence[tuple[Fact, Owner]], owners: Owners) -> dict[str, list[object]]:
     return {
         "owner": [fact.owner for fact, _ in rows],
+        "meter": [fact.meter.value for fact, _ in rows],
         "id": [uuid7() for _ in rows],
         "project": [owner.project_id for _, owner in rows],
         "workspace": [owner.workspace_id for _, owner in rows],
@@ -181,7 +184,7 @@ def _columns(rows: Sequence[tuple[Fact, Owner]], owners: Owners) -> dict[str, li
 def _barrier_apply(site_id: uuid.UUID, segment: Sequence[UsageEvent]) -> int:
     """How many intervals it closed."""
     last, closed = segment[-1], 0
-    opened = UsageInterval.objects.filter(site_id=site_id, meter=Meter.GPU_ALLOCATED, ended_at__isnull=True)
+    opened = UsageInterval.objects.filter(site_id=site_id, meter__in=STREAMED_METERS, ended_at__isnull=True)
     if last.kind is UsageKind.RELISTED:
         listed = {event.consumer.uid for event in segment if event.consumer and event.kind is UsageKind.SEEN}
         closed = opened.exclude(consumer_uid__in=listed).update(

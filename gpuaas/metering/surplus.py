@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from gpuaas.providers.base import ObservedConsumer
+from gpuaas.providers.base import ObservedConsumer, UseState
 from gpuaas.workspaces.allowances import Allowance
 from gpuaas.workspaces.services import Surplus
 
@@ -42,8 +42,9 @@ def surplus(
 
 
 def holds(consumer: ObservedConsumer) -> bool:
-    """Devices are its own from the moment it is bound until it has ended."""
-    return consumer.started_at is not None and consumer.ended_at is None
+    """Devices are its own from the moment it is bound until it has ended, or was put away."""
+    bound = consumer.started_at is not None and consumer.ended_at is None
+    return bound and consumer.state is not UseState.SHELVED
 
 
 def _is_uncharged(consumer: ObservedConsumer, now: datetime) -> bool:

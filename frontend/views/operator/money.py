@@ -24,7 +24,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 from gpuaas.metering.models import Meter
 
-GPU_METERS = (Meter.GPU_HELD, Meter.GPU_ALLOCATED)
+GPU_METERS = (Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_SHELVED)
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ INSERT INTO metering_usageinterval AS t (
     id, site_id, project_id, workspace_id, flavor_id, consumer_uid, consumer_name, node, owner, meter, resource_name,
     quantity, started_at, ended_at, last_seen_at, ended_by, surplus
 )
-SELECT e.id, %(site)s, e.project, e.workspace, e.flavor, e.uid, e.name, e.node, e.owner, 'gpu_allocated', e.resource,
+SELECT e.id, %(site)s, e.project, e.workspace, e.flavor, e.uid, e.name, e.node, e.owner, e.meter, e.resource,
        e.quantity, e.started_at, e.ended_at, e.last_seen_at, e.ended_by, v.id IS NOT NULL
 FROM unnest(
     %(id)s::uuid[], %(project)s::uuid[], %(workspace)s::uuid[], %(flavor)s::uuid[], %(uid)s::text[], %(name)s::text[],
-    %(node)s::text[], %(owner)s::text[], %(resource)s::text[], %(quantity)s::bigint[], %(started_at)s::timestamptz[],
+    %(node)s::text[], %(owner)s::text[], %(meter)s::text[], %(resource)s::text[], %(quantity)s::bigint[], %(started_at)s::timestamptz[],
     %(ended_at)s::timestamptz[], %(last_seen_at)s::timestamptz[], %(ended_by)s::text[]
 ) AS e (
-    id, project, workspace, flavor, uid, name, node, owner, resource, quantity, started_at, ended_at, last_seen_at,
+    id, project, workspace, flavor, uid, name, node, owner, meter, resource, quantity, started_at, ended_at, last_seen_at,
     ended_by
 )
 LEFT JOIN workspaces_eviction v

@@ -50,6 +50,7 @@ from gpuaas.providers.base.workspace import (
     StepOutcome,
     StepSpec,
     Tuning,
+    UseState,
     WorkspaceRef,
     WorkspaceSpec,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "UsageCapability",
     "UsageEvent",
     "UsageKind",
+    "UseState",
     "WardenCapability",
     "WorkspaceRef",
     "WorkspaceSpec",

@@ -22,5 +22,6 @@ class UsageEvent:
     kind: UsageKind
     at: datetime
     cursor: str = ""
-    workspace_name: str = ""  # external_name, the site's namespace or project
+    # external_name, the site's namespace or project; "" with a consumer: it is gone, whose it was is known by the uid alone
+    workspace_name: str = ""
     consumer: ObservedConsumer | None = None

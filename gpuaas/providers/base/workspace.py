@@ -120,6 +120,14 @@ class StepOutcome:
     detail: str = ""
 
 
+class UseState(StrEnum):
+    """What a consumer does with its devices; each state is metered apart."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"  # stopped, paused or suspended: the devices are still its own
+    SHELVED = "shelved"  # put away: it holds none, `gpus` are those that it will ask for again
+
+
 @dataclass(frozen=True)
 class ObservedConsumer:
     """A pod (or machine) of a workspace, for its page and for metering.
@@ -127,6 +135,10 @@ class ObservedConsumer:
     started_at: from when it holds devices (PodScheduled); ended_at: last container's finish. None = not yet.
     `waiting_for` says in words why it does not run; `owner` is what made it ("Job/train"), "" for the tenant's hand.
     uncharged_at: of one that is being deleted, from when the site's quota no longer counts it, ended or not.
+
+    What can be stopped, put away or made larger and lives on is one consumer for each stretch in one state with the same
+    devices: a uid of its own, `<uid of the first>:<what began it>`, that is the same whenever and however often it is told.
+    gpus_known=False: the site no longer says what a past stretch held; `gpus` is the best guess, what was told first holds.
     """
 
     uid: str
@@ -140,6 +152,8 @@ class ObservedConsumer:
     waiting_for: str = ""
     owner: str = ""
     uncharged_at: datetime | None = None
+    state: UseState = UseState.RUNNING
+    gpus_known: bool = True
 
 
 @dataclass(frozen=True)
