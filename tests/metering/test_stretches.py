@@ -1,0 +1,109 @@
+"""Machines that are stopped, put away, made larger and live on: a consumer for each stretch, each in its own meter."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from gpuaas.metering.models import UsageInterval
+from gpuaas.metering.selectors import intervals_open, sites_metered
+from gpuaas.metering.services import usage_apply
+from gpuaas.metering.surplus import holds
+from gpuaas.providers.base import ObservedConsumer, UsageEvent, UsageKind, UseState
+from gpuaas.workspaces.models import Workspace
+from tests.metering.stage import bookmark, pod, seen, utc
+
+START = utc("2026-11-01 10:00:00")
+OTHER = "CUSTOM_PCI_10DE_20B0"
+
+
+def stretch(
+    number: int, state: UseState, *, minutes: int, ends: int | None, uid: str = "vm", gpus: int = 2
+) -> ObservedConsumer:
+    made = pod(
+        uid if not number else f"{uid}:{number}",
+        start=START + timedelta(minutes=minutes),
+        end=None if ends is None else START + timedelta(minutes=ends),
+        gpus=gpus,
+    )
+    return replace(made, state=state)
+
+
+def day() -> list[ObservedConsumer]:
+    """Ran 10 minutes, was stopped for 5, ran for 15, has been shelved since."""
+    return [
+        stretch(0, UseState.RUNNING, minutes=0, ends=10),
+        stretch(1, UseState.STOPPED, minutes=10, ends=15),
+        stretch(2, UseState.RUNNING, minutes=15, ends=30),
+        stretch(3, UseState.SHELVED, minutes=30, ends=None),
+    ]
+
+
+@pytest.mark.django_db
+def test_each_stretch_is_counted_in_the_meter_of_its_state(workspace: Workspace) -> None:
+    at = START + timedelta(minutes=40)
+    events = [seen(workspace, each, at) for each in day()]
+    for order in (events, events[::-1], events * 2):
+        usage_apply(site_id=workspace.site_id, events=order)
+        usage_apply(site_id=workspace.site_id, events=[bookmark(at)])
+    rows = UsageInterval.objects.order_by("started_at")
+    minutes = [
+        (row.meter, ((row.ended_at or row.last_seen_at) - row.started_at).seconds // 60) for row in rows
+    ]
+    assert minutes == [("gpu_allocated", 10), ("gpu_stopped", 5), ("gpu_allocated", 15), ("gpu_shelved", 10)]
+    assert [row.ended_at is None for row in rows] == [False, False, False, True]
+
+
+@pytest.mark.django_db
+def test_a_shelved_machine_holds_nothing_and_keeps_its_site_metered(workspace: Workspace) -> None:
+    usage_apply(site_id=workspace.site_id, events=[seen(workspace, each, START) for each in day()])
+    assert not intervals_open(site_id=workspace.site_id).exists()
+    assert [holds(each) for each in day()] == [False] * 4
+    assert holds(stretch(1, UseState.STOPPED, minutes=0, ends=None))
+    workspace.site.enabled = False
+    workspace.site.save()
+    Workspace.objects.update(state="deleted")
+    assert list(sites_metered()) == [workspace.site]
+
+
+@pytest.mark.django_db
+def test_what_a_past_stretch_held_is_what_was_written_first(workspace: Workspace) -> None:
+    """After a resize the site tells only what the machine holds now."""
+    first = stretch(0, UseState.RUNNING, minutes=0, ends=None)
+    usage_apply(site_id=workspace.site_id, events=[seen(workspace, first, START)])
+    guess = replace(
+        stretch(0, UseState.RUNNING, minutes=0, ends=10), gpus={OTHER: 4, "VGPU": 1}, gpus_known=False
+    )
+    for _ in range(2):
+        usage_apply(site_id=workspace.site_id, events=[seen(workspace, guess, START + timedelta(minutes=20))])
+    row = UsageInterval.objects.get()
+    assert (row.resource_name, row.quantity, row.ended_at) == (
+        "nvidia.com/gpu",
+        2,
+        START + timedelta(minutes=10),
+    )
+    unseen = replace(guess, uid="another")
+    usage_apply(site_id=workspace.site_id, events=[seen(workspace, unseen, START)])
+    rows = UsageInterval.objects.filter(consumer_uid="another").order_by("resource_name")
+    assert [(row.resource_name, row.quantity) for row in rows] == [(OTHER, 4), ("VGPU", 1)]
+
+
+@pytest.mark.django_db
+def test_the_end_is_told_when_the_project_is_gone_from_the_site(workspace: Workspace) -> None:
+    """Only the uid says then whose it was; stretches that nobody heard of in time too. Of others nothing is known."""
+    usage_apply(
+        site_id=workspace.site_id,
+        events=[seen(workspace, stretch(0, UseState.RUNNING, minutes=0, ends=None), START)],
+    )
+    told = [
+        stretch(0, UseState.RUNNING, minutes=0, ends=10),
+        stretch(1, UseState.STOPPED, minutes=10, ends=12),
+        stretch(0, UseState.RUNNING, minutes=0, ends=10, uid="somebody-elses"),
+    ]
+    late = [UsageEvent(UsageKind.SEEN, START + timedelta(hours=1), consumer=each) for each in told]
+    usage_apply(site_id=workspace.site_id, events=late)
+    rows = UsageInterval.objects.order_by("started_at")
+    assert [(row.consumer_uid, row.meter, row.ended_at, row.workspace_id) for row in rows] == [
+        ("vm", "gpu_allocated", START + timedelta(minutes=10), workspace.pk),
+        ("vm:1", "gpu_stopped", START + timedelta(minutes=12), workspace.pk),
+    ]
