@@ -4,15 +4,24 @@ import contextlib
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import yaml
 
 from gpuaas.core.errors import GpuaasError, Unavailable
 from gpuaas.core.ids import short
-from gpuaas.providers.base import Driver, GpuAmount, Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import (
+    AdoptionCapability,
+    Driver,
+    GpuAmount,
+    Member,
+    StepOutcome,
+    WorkspaceRef,
+    WorkspaceSpec,
+)
 from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from gpuaas.providers.sandbox.dials import dials_set
@@ -45,7 +54,7 @@ class Rig(ABC):
         return WorkspaceSpec(
             id=made,
             external_name=f"gpu-{short(made)}-contract",
-            project_slug="weather-lm",
+            project_slug=f"weather-{short(made)}",  # on OpenShift a wall around each project
             organization_slug="climate",
             gpus=(replace(self.gpu, count=gpus),),
             vcpus=32,
@@ -158,11 +167,22 @@ def ref(spec: WorkspaceSpec) -> WorkspaceRef:
 
 def ensure_step(driver: Driver, spec: WorkspaceSpec, key: str) -> None:
     """Asks until it is done, as the reconciler does."""
-    until(lambda: driver.ensure(spec, key).done, f"step {key} of ensure")
+    until(lambda: _done(driver.ensure, spec, key), f"step {key} of ensure")
 
 
 def release_step(driver: Driver, spec: WorkspaceSpec, key: str) -> None:
-    until(lambda: driver.release(ref(spec), key).done, f"step {key} of release")
+    until(lambda: _done(driver.release, ref(spec), key), f"step {key} of release")
+
+
+def adopt(driver: AdoptionCapability, spec: WorkspaceSpec) -> None:
+    until(lambda: _done(lambda spec, _: driver.adopt(spec), spec, ""), "it is taken over")
+
+
+def _done(verb: Callable[[Any, str], StepOutcome], given: WorkspaceSpec | WorkspaceRef, key: str) -> bool:
+    """A site that is busy with others is asked again."""
+    with contextlib.suppress(Unavailable):
+        return verb(given, key).done
+    return False
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import pytest
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import AdoptionStep, WorkspaceSpec
 from tests.contracts.conftest import Drive
-from tests.contracts.rigs import Refused, Rig, ref
+from tests.contracts.rigs import Refused, Rig, adopt, ref
 
 
 def taking(rig: Rig, *, gpus: int = 2) -> WorkspaceSpec:
@@ -48,8 +48,8 @@ def test_a_plan_touches_nothing_and_is_the_same_again(rig: Rig) -> None:
 def test_it_goes_on_as_it_was_and_is_held(rig: Rig, provision: Drive, release: Drive) -> None:
     spec = taking(rig)
     before = rig.uids(spec.external_name)
-    assert rig.driver.adopt(spec).done
-    assert rig.driver.adopt(spec).done
+    adopt(rig.driver, spec)
+    adopt(rig.driver, spec)
     assert spec.external_name not in {one.external_name for one in rig.driver.adoptable()}
     provision(spec)
     assert rig.uids(spec.external_name) == before
@@ -86,7 +86,7 @@ def test_its_own_quota_is_in_the_way_until_it_is_gone(rig: Rig) -> None:
 
 def test_another_workspaces_is_refused(rig: Rig, provision: Drive) -> None:
     spec = taking(rig)
-    rig.driver.adopt(spec)
+    adopt(rig.driver, spec)
     other = replace(spec, id=rig.spec().id)
     with pytest.raises(Permanent):
         rig.driver.adoption_plan(other)

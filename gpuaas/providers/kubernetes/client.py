@@ -9,7 +9,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, cast
@@ -30,17 +30,11 @@ FIELD_MANAGER = "gpuaas"
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
 PAGE = 500
-APPLY_TRIES = 5
-APPLY_PATCH = "application/apply-patch+yaml"
 CONNECTIONS_KEPT = 64
 MANAGED, MANAGED_END = b',"managedFields":[', b']},"spec":'
 # kubeconfig entries that would run programs or read files of the portal's own machine
 UNSAFE_USER_KEYS = ("exec", "auth-provider", "client-certificate", "client-key", "tokenFile")
 INLINE_KEYS = "inline data only (certificate-authority-data, client-certificate-data, client-key-data, token)"
-
-
-class Raced(Unavailable):
-    """Another write of the same object came between; what does not rest on a version may be sent again."""
 
 
 class Expired(Unavailable):
@@ -143,10 +137,7 @@ class Api:
         """Server-side apply: creates it, or brings back what we own of it; the same again changes nothing."""
         query = {"fieldManager": FIELD_MANAGER, "force": "true", **({"dryRun": "All"} if dry_run else {})}
         path = f"{collection}/{body['metadata']['name']}"
-        for _ in range(APPLY_TRIES - 1):  # the API server's own races with other writers of this object
-            with suppress(Raced):
-                return self._call("PATCH", path, body=body, query=query, content=APPLY_PATCH)
-        return self._call("PATCH", path, body=body, query=query, content=APPLY_PATCH)
+        return self._call("PATCH", path, body=body, query=query, content="application/apply-patch+yaml")
 
     def replace(self, path: str, body: Object) -> Object:
         """As a whole, over the resourceVersion that the body names: Unavailable where it is no longer that."""
@@ -291,7 +282,7 @@ def refusal(status: int, answer: Object, retry_after: str | None = None) -> Exce
     if status == 404:
         return NotFound(message)
     if status == 409:
-        return Raced(f"somebody else changed it at the same time: {message}", retry_after=1)
+        return Unavailable(f"somebody else changed it at the same time: {message}", retry_after=1)
     if status == 410:
         return Expired(message, retry_after=1)
     if status == 429 or status >= 500:
