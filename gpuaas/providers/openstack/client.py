@@ -3,6 +3,10 @@
 Nothing but this module sees an exception of the SDK. What a tenant or a person may not know (tokens, passwords) is in none.
 """
 
+import hashlib
+import json
+import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -21,6 +25,7 @@ Object = dict[str, Any]
 CALL_SECONDS = 30
 MICROVERSIONS = {"compute": "2.96", "placement": "1.39"}
 PAGE = 500
+SHARED_MOST = 64
 # what is taken from a clouds.yaml; anything else could name files and programs of the portal's own machine
 CLOUD_KEYS = frozenset({"auth", "auth_type", "region_name", "interface", "identity_api_version", "verify"})
 
@@ -38,6 +43,11 @@ class Cloud:
             options: Object = {"api_timeout": CALL_SECONDS, **versions, **self._entry}
             return openstack.connect(load_yaml_config=False, load_envvars=False, app_name="gpuaas", **options)
 
+    @cached_property
+    def key(self) -> str:
+        """Tells clouds and credentials apart, and gives none away."""
+        return hashlib.sha256(json.dumps(self._entry, sort_keys=True, default=str).encode()).hexdigest()
+
     @property
     def auth_url(self) -> str:
         return str(self._entry["auth"]["auth_url"])
@@ -46,13 +56,27 @@ class Cloud:
     def region(self) -> str:
         return str(self._entry.get("region_name") or "")
 
-    @cached_property
+    @property
     def services(self) -> frozenset[str]:
         """Kinds of services that the catalog names."""
+        return frozenset(entry["type"] for entry in self._access.service_catalog.catalog)
+
+    @property
+    def user_id(self) -> str:
+        """Of the account that we are."""
+        return str(self._access.user_id)
+
+    @property
+    def own_project_id(self) -> str:
+        """The project for which we have signed in; "" where it is none."""
+        return str(self._access.project_id or "")
+
+    @property
+    def _access(self) -> Any:
+        """What our token says; asked for anew by the session when it runs out."""
         with _in_our_words():
             session: Any = self._connection.session
-            access = session.auth.get_access(session)
-            return frozenset(entry["type"] for entry in access.service_catalog.catalog)
+            return session.auth.get_access(session)
 
     def get(self, service: str, path: str, **query: Any) -> Object:
         return self._call("GET", service, path, params=query)
@@ -114,6 +138,23 @@ class Cloud:
             "volume": "block_storage",
         }
         return getattr(self._connection, adapters[service])
+
+
+_SHARED: dict[tuple[int, str], Cloud] = {}
+_SHARED_LOCK = threading.Lock()
+
+
+def shared(credentials: Mapping[str, Any]) -> Cloud:
+    """One for all of a process that use these credentials: its token and what it knows of the cloud's addresses are kept.
+    Other credentials, or a fork, get another; the one that was used least recently goes."""
+    made = Cloud(credentials)
+    key = (os.getpid(), made.key)
+    with _SHARED_LOCK:
+        cloud = _SHARED.pop(key, made)
+        _SHARED[key] = cloud
+        while len(_SHARED) > SHARED_MOST:
+            del _SHARED[next(iter(_SHARED))]
+    return cloud
 
 
 def cloud_entry(credentials: Mapping[str, Any]) -> Object:

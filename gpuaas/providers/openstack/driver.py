@@ -1,6 +1,6 @@
 """The driver: the contract's verbs, each handed to the module that does it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import cached_property
 
@@ -9,20 +9,33 @@ from gpuaas.providers.base import (
     Access,
     AccessCapability,
     AccessKind,
+    Difference,
+    DriftCapability,
     Driver,
     Inventory,
     Member,
     ObservedWorkspace,
+    SiteChange,
     StepOutcome,
     StepSpec,
     WorkspaceRef,
     WorkspaceSpec,
 )
-from gpuaas.providers.openstack import ensure, inventory, observe, people, projects, release
-from gpuaas.providers.openstack.client import Cloud
+from gpuaas.providers.openstack import (
+    changes,
+    drift,
+    ensure,
+    inventory,
+    observe,
+    people,
+    projects,
+    release,
+)
+from gpuaas.providers.openstack.client import Cloud, shared
+from gpuaas.providers.openstack.rehearsal import Reading
 
 
-class OpenStackDriver(Driver, AccessCapability):
+class OpenStackDriver(Driver, AccessCapability, DriftCapability):
     """Credentials: `clouds_yaml`, a document, and `cloud`, which of its clouds; an account that is admin.
 
     Options: `domain` (id, of projects and users; default), `external_network` (what routers lead to; none), `aliases`
@@ -34,7 +47,7 @@ class OpenStackDriver(Driver, AccessCapability):
 
     @cached_property
     def _cloud(self) -> Cloud:
-        return Cloud(self.connection.credentials)
+        return shared(self.connection.credentials)
 
     @property
     def _domain(self) -> str:
@@ -48,7 +61,8 @@ class OpenStackDriver(Driver, AccessCapability):
     @cached_property
     def _classes(self) -> dict[str, str]:
         """Alias → resource class."""
-        known = inventory.alias_map(self._cloud, self._aliases, inventory.gpu_classes(self._cloud))
+        cloud = Reading(self._cloud)
+        known = inventory.alias_map(cloud, self._aliases, inventory.gpu_classes(cloud))
         return {alias: name for name, alias in known.items()}
 
     def probe(self) -> Inventory:
@@ -58,8 +72,11 @@ class OpenStackDriver(Driver, AccessCapability):
         return ensure.STEPS
 
     def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        return self._ensure(self._cloud, spec).run(step)
+
+    def _ensure(self, cloud: Cloud, spec: WorkspaceSpec, *, rehearsed: bool = False) -> ensure.Ensure:
         external = str(self.connection.options.get("external_network") or "")
-        return ensure.Ensure(self._cloud, spec, domain=self._domain, external=external).run(step)
+        return ensure.Ensure(cloud, spec, domain=self._domain, external=external, rehearsed=rehearsed)
 
     def release_steps(self) -> tuple[StepSpec, ...]:
         return release.STEPS
@@ -69,6 +86,19 @@ class OpenStackDriver(Driver, AccessCapability):
 
     def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
         return observe.observe(self._cloud, ref, self._classes, domain=self._domain)
+
+    def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
+        return drift.differences(
+            self._cloud,
+            ensure.STEPS,
+            lambda cloud, step: self._ensure(cloud, spec, rehearsed=True).run(step),
+        )
+
+    def site_repair(self) -> tuple[Difference, ...]:
+        return drift.site_repair(self._cloud)
+
+    def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
+        return changes.watch_changes(self._cloud, cursor, seconds=seconds)
 
     def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
         project = projects.own_project(self._cloud, ref.external_name, ref.id, domain=self._domain)

@@ -1,8 +1,9 @@
 """Nova flavors made from what is sold: private, and granted to the projects that bought them."""
 
+import contextlib
 from collections.abc import Mapping
 
-from gpuaas.core.errors import Permanent
+from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import FlavorAmount, WorkspaceSpec
 from gpuaas.providers.openstack import names
 from gpuaas.providers.openstack.client import Cloud, Object
@@ -20,10 +21,8 @@ def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> int:
             made = _ensure(cloud, known, flavor)
             wanted[made["id"]] = made
     for row in known.values():
-        if row["os-flavor-access:is_public"] or row["id"] in wanted:
-            continue
-        if is_managed(row) and project_id in granted(cloud, row["id"]):
-            _access(cloud, row["id"], "removeTenantAccess", project_id)
+        if row["id"] not in wanted and is_withheld(row) and project_id in granted(cloud, row["id"]):
+            access_take(cloud, row["id"], project_id)
     for flavor_id in wanted:
         if project_id not in granted(cloud, flavor_id):
             _access(cloud, flavor_id, "addTenantAccess", project_id)
@@ -32,8 +31,8 @@ def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> int:
 
 def withdraw(cloud: Cloud, project_id: str) -> None:
     for row in all_flavors(cloud):
-        if is_managed(row) and project_id in granted(cloud, row["id"]):
-            _access(cloud, row["id"], "removeTenantAccess", project_id)
+        if is_withheld(row) and project_id in granted(cloud, row["id"]):
+            access_take(cloud, row["id"], project_id)
 
 
 def all_flavors(cloud: Cloud) -> list[Object]:
@@ -45,9 +44,17 @@ def is_managed(row: Object) -> bool:
     return names.FLAVOR_MARK in (row.get("extra_specs") or {})
 
 
+def is_withheld(row: Object) -> bool:
+    """Whether nobody has it but who bought it: what the portal made, and every private flavor with GPUs, for a grant by
+    hand would be a way to more of them."""
+    private = not row["os-flavor-access:is_public"]
+    return private and (is_managed(row) or bool(gpus_of(row.get("extra_specs") or {})))
+
+
 def granted(cloud: Cloud, flavor_id: str) -> set[str]:
-    rows = cloud.get("compute", f"/flavors/{flavor_id}/os-flavor-access")["flavor_access"]
-    return {row["tenant_id"] for row in rows}
+    """Ids of projects."""
+    found = cloud.find("compute", f"/flavors/{flavor_id}/os-flavor-access") or {}
+    return {row["tenant_id"] for row in found.get("flavor_access") or []}
 
 
 def gpus_of(extra_specs: Object) -> dict[str, int]:
@@ -94,11 +101,28 @@ def _ensure(cloud: Cloud, known: dict[str, Object], flavor: FlavorAmount) -> Obj
         return made
     if not is_managed(row):
         raise Permanent(f"a flavor {name} is at the site already and is not the portal's")
-    if row["extra_specs"] != specs or row["vcpus"] != flavor.vcpus:
+    sizes = (flavor.vcpus, flavor.memory_gib * MIB_PER_GIB, flavor.disk_gib)
+    if (row["vcpus"], row["ram"], row["disk"]) != sizes or row["os-flavor-access:is_public"]:
         raise Permanent(
             f"the flavor {name} at the site is not what is sold: an operator has to retire one of them"
         )
+    _specs_set(cloud, row, specs)
     return row
+
+
+def _specs_set(cloud: Cloud, row: Object, specs: dict[str, str]) -> None:
+    """Exactly these: one more would be sold to everybody who has the flavor."""
+    path = f"/flavors/{row['id']}/os-extra_specs"
+    for key in sorted(row["extra_specs"].keys() - specs.keys()):
+        cloud.delete("compute", f"{path}/{key}")
+    if any(row["extra_specs"].get(key) != value for key, value in specs.items()):
+        cloud.post("compute", path, {"extra_specs": specs})
+
+
+def access_take(cloud: Cloud, flavor_id: str, project_id: str) -> None:
+    """What somebody else has taken already counts as taken."""
+    with contextlib.suppress(NotFound):
+        _access(cloud, flavor_id, "removeTenantAccess", project_id)
 
 
 def _access(cloud: Cloud, flavor_id: str, verb: str, project_id: str) -> None:

@@ -11,8 +11,8 @@ PLAIN = {"class:VCPU": "cpu", "class:MEMORY_MB": "memory"}
 
 def observe(cloud: Cloud, ref: WorkspaceRef, classes: Mapping[str, str], *, domain: str) -> ObservedWorkspace:
     """`classes`: alias → resource class. The project's use is Placement's own sum, one call however many machines."""
-    project = projects.project_find(cloud, ref.external_name, domain=domain)
-    if project is None or not projects.is_ours(project, ref.id):
+    project = projects.marked_project(cloud, ref.external_name, ref.id, domain=domain)
+    if project is None:
         return ObservedWorkspace(exists=False)
     hard = {name: row["resource_limit"] for name, row in limits.project_limits(cloud, project["id"]).items()}
     usages = cloud.get("placement", "/usages", project_id=project["id"])["usages"]

@@ -15,21 +15,30 @@ from gpuaas.providers.base import Access, AccessKind, Member, WorkspaceRef, Work
 from gpuaas.providers.openstack import names
 from gpuaas.providers.openstack.client import Cloud, Object
 
+Holder = tuple[str, str]  # "users" or "groups", and the id
 TRIES, AGAIN_SECONDS = 8, 0.3
 SHORTEST, LONGEST = timedelta(minutes=10), timedelta(hours=24)
 
 
 def apply_members(cloud: Cloud, spec: WorkspaceSpec, project: Object) -> None:
-    """Who left goes first; then everybody else has exactly their role."""
+    """Who left goes first; then every member has exactly their role, and nobody else any. Our own account may have one."""
     roles = role_ids(cloud)
     there = {user["name"]: user for user in users_of(cloud, project)}
     wanted = {names.user_name(project["name"], member.subject): member for member in spec.members}
     for name, user in there.items():
         if name not in wanted:
             cloud.delete("identity", f"/users/{user['id']}")
+    held = roles_held(cloud, project["id"])
     for name, member in wanted.items():
         user = there.get(name) or _user_make(cloud, name, project)
-        _role_set(cloud, user["id"], project["id"], roles[names.ROLES[member.role]], roles)
+        if not user.get("enabled", True):
+            cloud.patch("identity", f"/users/{user['id']}", {"user": {"enabled": True}})
+        holder = ("users", user["id"])
+        _role_set(cloud, project["id"], holder, held.pop(holder, set()), roles[names.ROLES[member.role]])
+    left = {user["id"] for name, user in there.items() if name not in wanted} | {cloud.user_id}
+    for holder, strange in held.items():
+        if holder[1] not in left:
+            _role_set(cloud, project["id"], holder, strange, "")
 
 
 def remove_members(cloud: Cloud, project: Object) -> None:
@@ -44,6 +53,16 @@ def users_of(cloud: Cloud, project: Object) -> list[Object]:
     return [row for row in rows if row["name"].startswith(prefix)]
 
 
+def roles_held(cloud: Cloud, project_id: str) -> dict[Holder, set[str]]:
+    """Who has which roles in the project, one call however many they are."""
+    query = {"scope.project.id": project_id}
+    held: dict[Holder, set[str]] = {}
+    for row in cloud.items("identity", "/role_assignments", "role_assignments", **query):
+        kind = "user" if "user" in row else "group"
+        held.setdefault((f"{kind}s", row[kind]["id"]), set()).add(row["role"]["id"])
+    return held
+
+
 def role_ids(cloud: Cloud) -> dict[str, str]:
     return {row["name"]: row["id"] for row in cloud.items("identity", "/roles", "roles")}
 
@@ -56,7 +75,7 @@ def issue(cloud: Cloud, ref: WorkspaceRef, project: Object, member: Member, *, l
     """
     name = names.user_name(project["name"], member.subject)
     user = next((row for row in users_of(cloud, project) if row["name"] == name), None)
-    if user is None or not _roles_in(cloud, user["id"], project["id"]):
+    if user is None or ("users", user["id"]) not in roles_held(cloud, project["id"]):
         raise NotFound(f"{member.name} has no access to {ref.external_name}")
     password = secrets.token_urlsafe(32)
     _password_set(cloud, user["id"], password)
@@ -135,17 +154,10 @@ def _password_set(cloud: Cloud, user_id: str, password: str) -> None:
     cloud.patch("identity", f"/users/{user_id}", {"user": {"password": password}})
 
 
-def _role_set(cloud: Cloud, user_id: str, project_id: str, wanted: str, roles: dict[str, str]) -> None:
-    """Exactly one of the roles that members have; implied ones are not assigned."""
-    there, path = _roles_in(cloud, user_id, project_id), f"/projects/{project_id}/users/{user_id}/roles"
-    for name in sorted(set(names.ROLES.values())):
-        if roles[name] in there and roles[name] != wanted:
-            cloud.delete("identity", f"{path}/{roles[name]}")
-    if wanted not in there:
+def _role_set(cloud: Cloud, project_id: str, holder: Holder, there: set[str], wanted: str) -> None:
+    """Exactly this role, "" = none; implied ones are not assigned."""
+    path = f"/projects/{project_id}/{holder[0]}/{holder[1]}/roles"
+    for role in sorted(there - {wanted}):
+        cloud.delete("identity", f"{path}/{role}")
+    if wanted and wanted not in there:
         cloud.put("identity", f"{path}/{wanted}")
-
-
-def _roles_in(cloud: Cloud, user_id: str, project_id: str) -> set[str]:
-    query = {"user.id": user_id, "scope.project.id": project_id}
-    rows = cloud.items("identity", "/role_assignments", "role_assignments", **query)
-    return {row["role"]["id"] for row in rows}

@@ -11,10 +11,18 @@ DOMAIN = "default"
 
 def own_project(cloud: Cloud, name: str, workspace: uuid.UUID, *, domain: str = DOMAIN) -> Object | None:
     """None where there is none. Raises Permanent for one that is not this workspace's: it is not touched."""
-    found = project_find(cloud, name, domain=domain)
-    if found is not None and not is_ours(found, workspace):
+    found = marked_project(cloud, name, workspace, domain=domain)
+    if found is None and project_find(cloud, name, domain=domain) is not None:
         raise Permanent(f"a project {name} is at the site already and is not this workspace's")
     return found
+
+
+def marked_project(cloud: Cloud, name: str, workspace: uuid.UUID, *, domain: str = DOMAIN) -> Object | None:
+    """By its mark, whatever somebody has called it since; under the name that it should have."""
+    tag = names.workspace_tag(workspace)
+    rows = cloud.items("identity", "/projects", "projects", tags=tag, domain_id=domain)
+    found = next((row for row in rows if row["name"] == name), rows[0] if rows else None)
+    return found and {**found, "name": name, "found_name": found["name"]}
 
 
 def project_find(cloud: Cloud, name: str, *, domain: str = DOMAIN) -> Object | None:
@@ -24,6 +32,19 @@ def project_find(cloud: Cloud, name: str, *, domain: str = DOMAIN) -> Object | N
 
 def is_ours(project: Object, workspace: uuid.UUID) -> bool:
     return names.workspace_tag(workspace) in (project.get("tags") or [])
+
+
+def project_set(cloud: Cloud, project: Object) -> None:
+    """Open, under its name and with our mark again, where somebody has changed that."""
+    change: Object = {}
+    if project["found_name"] != project["name"]:
+        change["name"] = project["name"]
+    if not project["enabled"]:
+        change["enabled"] = True
+    if change:
+        cloud.patch("identity", f"/projects/{project['id']}", {"project": change})
+    if names.MANAGED not in project["tags"]:
+        cloud.put("identity", f"/projects/{project['id']}/tags/{names.MANAGED}")
 
 
 def project_make(cloud: Cloud, name: str, workspace: uuid.UUID, *, domain: str = DOMAIN) -> Object:

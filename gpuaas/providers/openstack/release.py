@@ -36,8 +36,8 @@ class Release:
         }
         if step not in steps:
             raise Permanent(f"the OpenStack driver has no step {step!r}")
-        found = projects.project_find(self.cloud, self.ref.external_name, domain=self.domain)
-        if found is None or not projects.is_ours(found, self.ref.id):
+        found = projects.marked_project(self.cloud, self.ref.external_name, self.ref.id, domain=self.domain)
+        if found is None:
             return StepOutcome(done=True, detail="nothing is left of it at the site")
         return steps[step](found)
 
