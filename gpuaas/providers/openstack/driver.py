@@ -32,6 +32,7 @@ from gpuaas.providers.openstack import (
     release,
 )
 from gpuaas.providers.openstack.client import Cloud, shared
+from gpuaas.providers.openstack.ensure import Ensure
 from gpuaas.providers.openstack.rehearsal import Reading
 
 
@@ -74,9 +75,9 @@ class OpenStackDriver(Driver, AccessCapability, DriftCapability):
     def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
         return self._ensure(self._cloud, spec).run(step)
 
-    def _ensure(self, cloud: Cloud, spec: WorkspaceSpec, *, rehearsed: bool = False) -> ensure.Ensure:
+    def _ensure(self, cloud: Cloud, spec: WorkspaceSpec, *, rehearsed: bool = False) -> Ensure:
         external = str(self.connection.options.get("external_network") or "")
-        return ensure.Ensure(cloud, spec, domain=self._domain, external=external, rehearsed=rehearsed)
+        return Ensure(cloud, spec, domain=self._domain, external=external, rehearsed=rehearsed)
 
     def release_steps(self) -> tuple[StepSpec, ...]:
         return release.STEPS

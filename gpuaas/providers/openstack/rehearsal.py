@@ -86,13 +86,14 @@ class Rehearsal(Reading):
         self.told: list[Difference] = []
 
     def _told(self, method: str, service: str, path: str, body: Object) -> Object:
-        if _NEW in path or _NEW in str(body):
+        follows = _NEW in path or _NEW in str(body)
+        if method == "POST" and not _FLAVOR.search(path):
+            return self._made(path, body, told=not follows)
+        if follows:
             return {}
         if method == "DELETE":
             self._surplus(service, path)
             return {}
-        if method == "POST" and not _FLAVOR.search(path):
-            return self._made(path, body)
         for name, field, wanted, found in self._changes(service, path, body):
             self._tell(name, field, wanted, found)
         return body
@@ -100,9 +101,9 @@ class Rehearsal(Reading):
     def _tell(self, name: str, path: str, wanted: object, found: object) -> None:
         self.told.append(Difference(name, path, _text(wanted), _text(found), step=self.step))
 
-    def _made(self, path: str, body: Object) -> Object:
+    def _made(self, path: str, body: Object, *, told: bool) -> Object:
         (key, given), *_ = body.items()
-        for row in given if isinstance(given, list) else [given]:
+        for row in (given if isinstance(given, list) else [given]) if told else ():
             if "resource_limit" in row:
                 self._tell(f"Limit/{row['resource_name']}", "", row["resource_limit"], MISSING)
             else:
