@@ -62,7 +62,11 @@ def month_span(month: date, zone: ZoneInfo | None = None) -> Span:
 def month_days(month: date) -> list[Span]:
     first, following = month.replace(day=1), month_next(month)
     days = [first + timedelta(days=number) for number in range((following - first).days)]
-    return [Span(day, _midnight(day), _midnight(day + timedelta(days=1))) for day in days]
+    return [day_span(day) for day in days]
+
+
+def day_span(day: date) -> Span:
+    return Span(day, _midnight(day), _midnight(day + timedelta(days=1)))
 
 
 def months_between(starts_at: datetime, ends_at: datetime) -> list[date]:

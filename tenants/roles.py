@@ -16,6 +16,7 @@ class Permission(models.TextChoices):
     WORKSPACE_ACCESS = "workspace:access", "take a kubeconfig for workspaces and their service accounts"
     TOKEN_MANAGE = "token:manage", "make and revoke API tokens of the project"
     BILLING_VIEW = "billing:view", "see prices, charges and statements"
+    BILLING_MANAGE = "billing:manage", "set budgets"
     AUDIT_VIEW = "audit:view", "see the audit log"
     ORGANIZATION_VIEW = "organization:view", "see the organization and its projects"
     ORGANIZATION_MANAGE = "organization:manage", "make projects, change members of the organization"
@@ -43,8 +44,8 @@ class PlatformRole(models.TextChoices):
 _P = Permission
 VIEWER = frozenset({_P.PROJECT_VIEW, _P.WORKSPACE_VIEW, _P.BILLING_VIEW, _P.ORGANIZATION_VIEW})
 MEMBER = VIEWER | {_P.WORKSPACE_CREATE, _P.WORKSPACE_ACCESS}
-ADMIN = MEMBER | {_P.PROJECT_MANAGE, _P.TOKEN_MANAGE, _P.AUDIT_VIEW}
-BILLING = frozenset({_P.PROJECT_VIEW, _P.ORGANIZATION_VIEW, _P.BILLING_VIEW})
+ADMIN = MEMBER | {_P.PROJECT_MANAGE, _P.BILLING_MANAGE, _P.TOKEN_MANAGE, _P.AUDIT_VIEW}
+BILLING = frozenset({_P.PROJECT_VIEW, _P.ORGANIZATION_VIEW, _P.BILLING_VIEW, _P.BILLING_MANAGE})
 OWNER = ADMIN | {_P.ORGANIZATION_MANAGE}
 AUDITOR = VIEWER | {_P.PLATFORM_VIEW, _P.AUDIT_VIEW}
 OPERATOR = frozenset(_P)

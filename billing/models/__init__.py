@@ -1,6 +1,15 @@
 """Money: prices (`rates`, `drafts`), who pays and how (`accounts`), documents (`invoices`), `months` and the `ledger`."""
 
 from billing.models.accounts import BillingAccount, Discount, PoolReservation, ProjectCostCenter
+from billing.models.budgets import (
+    Budget,
+    BudgetAction,
+    BudgetAlert,
+    BudgetThreshold,
+    Level,
+    Measure,
+    Period,
+)
 from billing.models.drafts import RateDraft, RateDraftLine
 from billing.models.invoices import Invoice, InvoiceDocument, InvoiceLine, InvoiceSeries, InvoiceShare
 from billing.models.ledger import Grant, LedgerEntry, LedgerPosting
@@ -9,6 +18,10 @@ from billing.models.rates import Rate, RateCard, RateCardVersion, RateTier, Tier
 
 __all__ = [
     "BillingAccount",
+    "Budget",
+    "BudgetAction",
+    "BudgetAlert",
+    "BudgetThreshold",
     "Discount",
     "Grant",
     "Invoice",
@@ -18,7 +31,10 @@ __all__ = [
     "InvoiceShare",
     "LedgerEntry",
     "LedgerPosting",
+    "Level",
+    "Measure",
     "MonthClose",
+    "Period",
     "PoolReservation",
     "ProjectCostCenter",
     "Rate",
