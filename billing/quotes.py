@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from django.conf import settings
+
 from billing.money import HOUR, MICRO, amount_of, charge_divisor, price_of, round_half_up
-from billing.selectors import Price, prices_at, rate_card_default
+from billing.selectors import Price, prices_at
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter
@@ -63,7 +65,7 @@ def quote(
     lines = [_gpu_line(item, prices) for item in items if item.count]
     lines += _shared_lines(items, storage_gib, prices)
     micro = sum(int(line.per_hour * MICRO) for line in lines if line.per_hour is not None)
-    currency = rate_card_default().currency
+    currency = settings.CURRENCY
     lease = (
         max(int((clock.whole_second(lease_ends_at) - moment).total_seconds()), 0) if lease_ends_at else None
     )

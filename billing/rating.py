@@ -3,21 +3,23 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import connection
 
-from billing.models import RateCard
-from billing.money import amount_of, charge_divisor, price_of
-from billing.months import Span
+from billing.money import EXPONENTS, amount_of, charge_divisor, price_of
+from billing.months import Span, month_span
 from gpuaas.core.clock import whole_second
 from gpuaas.metering.models import Meter
 
+# counted by what sites say: only these can miss something
+OBSERVED = [meter for meter in Meter.values if not meter.endswith("_held")]
 SQL = Path(__file__).parent / "sql"
 
 
@@ -29,7 +31,10 @@ class LineStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Cell:
-    """Usage and charge of one line, or of one day or workspace of it. amount is None in quarantine."""
+    """Usage and charge of one line, or of one day or workspace of it. amount is None in quarantine.
+
+    surplus: held beyond what was bought. estimated: some of the line touches a gap of the meter.
+    """
 
     month: date
     slot: date
@@ -42,6 +47,9 @@ class Cell:
     flavor_name: str | None
     gpu_type: str | None
     resource: str
+    currency: str
+    surplus: bool
+    estimated: bool
     meter: Meter
     price_class: str
     status: LineStatus
@@ -69,61 +77,113 @@ def sql_of(*names: str) -> str:
     return "WITH " + "".join(map(sql_text, names))
 
 
-def rate_usage(
+def divisors() -> dict[str, Any]:
+    """Parameters: D of rating.md, by currency where it is not that of two places."""
+    return {
+        "currency": settings.CURRENCY,
+        "divisor": charge_divisor("EUR"),
+        "currencies": list(EXPONENTS),
+        "divisors": [charge_divisor(currency) for currency in EXPONENTS],
+        "organization": None,
+    }
+
+
+def rated_sql(
     *,
-    card: RateCard,
     slots: Slots,
     now: datetime,
     projects: Sequence[uuid.UUID] | None,
     by_workspace: bool = False,
-) -> list[Cell]:
-    """Every cell with usage, priced by its own time. `projects` None = all of the platform."""
+    draft_id: uuid.UUID | None = None,
+) -> tuple[str, dict[str, Any]]:
+    """`WITH …` that ends with the CTE `rated`, and its parameters: for a SELECT, or an INSERT … that text SELECT.
+
+    rated: month, slot (first day of it), project, workspace (null unless by_workspace), flavor (nil UUID = none), resource,
+    meter, price_class, surplus, status, price_micro, unit_seconds, minor (null = quarantined or included), estimated.
+    `payer` has project, organization, currency. Slots have to cover whole months: tiers and rounding are a month's.
+    With draft_id that draft's prices stand in for all those of its card, at all times.
+    """
     parameters: dict[str, Any] = {
-        "card": card.pk,
+        **divisors(),
+        **_time(slots, now),
         "meters": list(Meter.values),
-        "months": list(slots.months),
-        "slots": [span.day for span in slots.spans],
-        "starts": [span.starts_at for span in slots.spans],
-        "ends": [span.ends_at for span in slots.spans],
-        "now": whole_second(now),
+        "observed": OBSERVED,
         "projects": None if projects is None else list(projects),
         "by_workspace": by_workspace,
-        "divisor": charge_divisor(card.currency),
+        "draft": draft_id,
     }
+    prices = "published" if draft_id is None else "drafted"
+    return sql_of("payer", prices, "tariff", "portal_usage", "lines"), parameters
+
+
+def rate_usage(
+    *,
+    slots: Slots,
+    now: datetime,
+    projects: Sequence[uuid.UUID] | None,
+    by_workspace: bool = False,
+    draft_id: uuid.UUID | None = None,
+) -> list[Cell]:
+    """Every cell with usage, priced by its own time. `projects` None = all of the platform."""
+    sql, parameters = rated_sql(
+        slots=slots, now=now, projects=projects, by_workspace=by_workspace, draft_id=draft_id
+    )
     with connection.cursor() as cursor:
-        cursor.execute(sql_of("tariff", "portal_usage", "lines", "portal_rated"), parameters)
-        return [_cell(row, card.currency) for row in cursor.fetchall()]
+        cursor.execute(sql + sql_text("portal_rated"), parameters)
+        return [_cell(row) for row in cursor.fetchall()]
+
+
+def price_list(*, at: datetime, organization_id: uuid.UUID) -> dict[tuple[uuid.UUID | None, Meter], int]:
+    """Millionths of a unit-hour by (flavor, meter), as one organization pays them at `at`."""
+    parameters = {**divisors(), **_instant(at), "projects": [], "organization": organization_id}
+    with connection.cursor() as cursor:
+        cursor.execute(sql_of("payer", "published", "tariff", "price_list"), parameters)
+        return {(flavor, Meter(meter)): int(micro) for flavor, meter, micro in cursor.fetchall()}
 
 
 def burn_micro(
-    *,
-    card: RateCard,
-    now: datetime,
-    projects: Sequence[uuid.UUID] | None,
-    workspace_id: uuid.UUID | None = None,
+    *, now: datetime, projects: Sequence[uuid.UUID] | None, workspace_id: uuid.UUID | None = None
 ) -> dict[uuid.UUID, int]:
-    """Millionths per hour of all open usage, by project."""
+    """Millionths per hour of all open usage, by project, each in the currency of its organization."""
     parameters: dict[str, Any] = {
-        "card": card.pk,
-        "meters": list(Meter.values),
-        "now": now,
+        **divisors(),
+        **_instant(now),
         "projects": None if projects is None else list(projects),
         "workspace": workspace_id,
     }
     with connection.cursor() as cursor:
-        cursor.execute(sql_of("tariff", "burn"), parameters)
+        cursor.execute(sql_of("payer", "published", "tariff", "burn"), parameters)
         return {project: int(micro) for project, micro in cursor.fetchall()}
 
 
-def _cell(row: tuple[Any, ...], currency: str) -> Cell:
-    meter, price_class, status, price_micro, unit_seconds, minor = row[11:]
+def _instant(at: datetime) -> dict[str, Any]:
+    return {"meters": list(Meter.values), "now": at, "first": at, "last": at + timedelta(seconds=1)}
+
+
+def _time(slots: Slots, now: datetime) -> dict[str, Any]:
+    months = {month: month_span(month).starts_at for month in slots.months}
+    return {
+        "months": list(slots.months),
+        "slots": [span.day for span in slots.spans],
+        "starts": [span.starts_at for span in slots.spans],
+        "ends": [span.ends_at for span in slots.spans],
+        "month_starts": [months[month] for month in slots.months],
+        "first": min(span.starts_at for span in slots.spans),
+        "last": max(span.ends_at for span in slots.spans),
+        "now": whole_second(now),
+    }
+
+
+def _cell(row: tuple[Any, ...]) -> Cell:
+    meter, price_class, status, price_micro, unit_seconds, minor = row[14:]
+    currency = row[11]
     amount = None if minor is None else amount_of(minor, currency)
     values: list[Any] = [
-        *row[:11],
+        *row[:14],
         Meter(meter),
         price_class,
         LineStatus(status),
-        None if price_micro is None else price_of(price_micro),
+        None if price_micro is None else price_of(int(price_micro)),
         unit_seconds,
         amount_of(0, currency) if status == LineStatus.INCLUDED else amount,
     ]

@@ -11,10 +11,10 @@ from decimal import Decimal
 
 from django.conf import settings
 
-from billing.models import Rate, RateCard
+from billing.models import BillingAccount, Rate, RateCard
 from billing.money import amount_of, price_of
 from billing.months import Span, month_days, month_of, month_span, months_between
-from billing.rating import Cell, LineStatus, Slots, burn_micro, rate_usage
+from billing.rating import Cell, LineStatus, Slots, burn_micro, price_list, rate_usage
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.core.errors import Forbidden, NotFound
@@ -38,7 +38,8 @@ class Price:
 class Statement:
     """The lines of one month; total = the sum of their amounts. `running`: counted up to as_of, more will come.
 
-    quarantined lines have no amount: their price is not known yet.
+    quarantined lines have no amount: their price is not known yet. Of lines in several currencies (all of the platform)
+    `total` counts those in `currency`; `totals` has every one.
     """
 
     currency: str
@@ -52,6 +53,14 @@ class Statement:
     @property
     def quarantined(self) -> tuple[Cell, ...]:
         return tuple(line for line in self.lines if line.status is LineStatus.QUARANTINED)
+
+    @property
+    def totals(self) -> dict[str, Decimal]:
+        """By currency, the statement's own one first."""
+        found = {self.currency: self.total}
+        for name in sorted({line.currency for line in self.lines} - {self.currency}):
+            found[name] = _total(self.lines, name)
+        return found
 
     @property
     def gpu_seconds(self) -> int:
@@ -87,12 +96,23 @@ class ProjectRevenue:
     gpu_seconds: int
     quarantined_seconds: int
     per_hour: Decimal
+    currency: str
 
 
 def rate_card_default() -> RateCard:
     """The standard card of the portal's currency. Before the first price: an empty one, unsaved."""
     card = RateCard.objects.filter(organization=None, currency=settings.CURRENCY).first()
     return card or RateCard(slug="standard", name="Standard", currency=settings.CURRENCY)
+
+
+def currency_of(organization_id: uuid.UUID) -> str:
+    """In which an organization is charged: its account's, or the portal's where it has none."""
+    found = (
+        BillingAccount.objects.filter(organization_id=organization_id)
+        .values_list("currency", flat=True)
+        .first()
+    )
+    return found or settings.CURRENCY
 
 
 def rates_for(*, actor: Actor, at: datetime | None = None) -> list[Rate]:
@@ -106,9 +126,17 @@ def rates_for(*, actor: Actor, at: datetime | None = None) -> list[Rate]:
     return list(rows)
 
 
-def prices_at(*, at: datetime | None = None) -> dict[tuple[uuid.UUID | None, Meter], Price]:
-    """Every price in force, by (flavor id, meter): for lists of flavors in one query. Empty without a rate card."""
+def prices_at(
+    *, at: datetime | None = None, organization: Organization | None = None
+) -> dict[tuple[uuid.UUID | None, Meter], Price]:
+    """Every price in force, by (flavor id, meter), in two queries at most: those of the standard card in the portal's
+    currency, or what an organization pays (its currency, its own prices, less its discounts). Of tiers the first price.
+    """
     moment = at or clock.now()
+    if organization is not None:
+        currency = currency_of(organization.pk)
+        found = price_list(at=moment, organization_id=organization.pk)
+        return {key: Price(currency, price_of(micro)) for key, micro in found.items()}
     rows = (
         Rate.objects.filter(card__organization=None, card__currency=settings.CURRENCY, valid_from__lte=moment)
         .exclude(valid_to__lte=moment)
@@ -125,10 +153,14 @@ def prices_at(*, at: datetime | None = None) -> dict[tuple[uuid.UUID | None, Met
 
 
 def price_for(
-    *, flavor: Flavor | None, meter: Meter = Meter.GPU_HELD, at: datetime | None = None
+    *,
+    flavor: Flavor | None,
+    meter: Meter = Meter.GPU_HELD,
+    at: datetime | None = None,
+    organization: Organization | None = None,
 ) -> Price | None:
     """The price of one unit-hour in force at `at`; None where nobody has set one."""
-    return prices_at(at=at).get((flavor.pk if flavor else None, meter))
+    return prices_at(at=at, organization=organization).get((flavor.pk if flavor else None, meter))
 
 
 def statement(
@@ -145,17 +177,17 @@ def statement(
     """
     moment = clock.whole_second(now or clock.now())
     span = month_span(month or month_of(moment))
-    card = rate_card_default()
     scope = _scope(actor, project, organization)
-    lines = rate_usage(card=card, slots=Slots([span.day], [span]), now=moment, projects=scope)
+    lines = rate_usage(slots=Slots([span.day], [span]), now=moment, projects=scope)
+    currency = _currency(lines, project, organization)
     return Statement(
-        currency=card.currency,
+        currency=currency,
         month=span.day,
         span=span,
         as_of=min(moment, span.ends_at),
         running=moment < span.ends_at,
         lines=tuple(lines),
-        total=_total(lines, card.currency),
+        total=_total(lines, currency),
     )
 
 
@@ -181,7 +213,6 @@ def burn_per_hour(
     """What all that is held and used at this moment costs per hour, exact."""
     scope = _scope(actor, workspace.project if workspace else project, organization)
     burn = burn_micro(
-        card=rate_card_default(),
         now=now or clock.now(),
         projects=scope,
         workspace_id=workspace.pk if workspace else None,
@@ -201,14 +232,13 @@ def cost_by_day(
     moment = now or clock.now()
     first = (month or month_of(moment)).replace(day=1)
     days = month_days(first)
-    card = rate_card_default()
     scope = _scope(actor, project, organization)
-    cells = rate_usage(card=card, slots=Slots([first] * len(days), days), now=moment, projects=scope)
+    cells = rate_usage(slots=Slots([first] * len(days), days), now=moment, projects=scope)
     rows: dict[tuple[date, uuid.UUID], list[Cell]] = {}
     for cell in cells:
         rows.setdefault((cell.slot, cell.project_id), []).append(cell)
     return [
-        DayCost(day, key, found[0].project, _total(found, card.currency), _gpu_seconds(found))
+        DayCost(day, key, found[0].project, _total(found, found[0].currency), _gpu_seconds(found))
         for (day, key), found in rows.items()
     ]
 
@@ -234,7 +264,7 @@ def workspace_cost(*, actor: Actor, workspace: Workspace, now: datetime | None =
     last = min(moment, workspace.deleted_at or moment)
     months = months_between(workspace.created_at, max(last, workspace.created_at))
     rows = _by_workspace(months, moment, [workspace.project_id])
-    nothing = amount_of(0, rate_card_default().currency)
+    nothing = amount_of(0, currency_of(workspace.project.organization_id))
     return next((row.amount for row in rows if row.workspace_id == workspace.pk), nothing)
 
 
@@ -244,10 +274,9 @@ def revenue_by_project(
     """For operators and auditors: every project with usage in the month, greatest first."""
     platform_require(actor=actor)
     moment = now or clock.now()
-    card = rate_card_default()
     span = month_span(month or month_of(moment))
-    cells = rate_usage(card=card, slots=Slots([span.day], [span]), now=moment, projects=None)
-    burn = burn_micro(card=card, now=moment, projects=None) if moment < span.ends_at else {}
+    cells = rate_usage(slots=Slots([span.day], [span]), now=moment, projects=None)
+    burn = burn_micro(now=moment, projects=None) if moment < span.ends_at else {}
     rows: dict[uuid.UUID, list[Cell]] = {}
     for cell in cells:
         rows.setdefault(cell.project_id, []).append(cell)
@@ -259,12 +288,13 @@ def revenue_by_project(
             project_id=key,
             project=found[0].project,
             organization=organizations[key],
-            amount=_total(found, card.currency),
+            amount=_total(found, found[0].currency),
             gpu_seconds=_gpu_seconds(found),
             quarantined_seconds=sum(
                 cell.unit_seconds for cell in found if cell.status is LineStatus.QUARANTINED
             ),
             per_hour=price_of(burn.get(key, 0)),
+            currency=found[0].currency,
         )
         for key, found in rows.items()
     ]
@@ -274,10 +304,9 @@ def revenue_by_project(
 def _by_workspace(
     months: Sequence[date], now: datetime, scope: Sequence[uuid.UUID] | None
 ) -> list[WorkspaceCost]:
-    card = rate_card_default()
     spans = [month_span(month) for month in months]
     slots = Slots([span.day for span in spans], spans)
-    cells = rate_usage(card=card, slots=slots, now=now, projects=scope, by_workspace=True)
+    cells = rate_usage(slots=slots, now=now, projects=scope, by_workspace=True)
     rows: dict[uuid.UUID, list[Cell]] = {}
     for cell in cells:
         if cell.workspace_id is not None:
@@ -288,7 +317,7 @@ def _by_workspace(
             workspace=found[0].workspace or "",
             project_id=found[0].project_id,
             project=found[0].project,
-            amount=_total(found, card.currency),
+            amount=_total(found, found[0].currency),
             gpu_seconds=_gpu_seconds(found),
         )
         for key, found in rows.items()
@@ -316,8 +345,17 @@ def _scope(
     return list(rows.order_by().values_list("pk", flat=True))
 
 
+def _currency(lines: Sequence[Cell], project: Project | None, organization: Organization | None) -> str:
+    """Of one project or organization its own, which its lines name; of everything the portal's."""
+    asked = project.organization_id if project else organization.pk if organization else None
+    if asked is None:
+        return settings.CURRENCY
+    return lines[0].currency if lines else currency_of(asked)
+
+
 def _total(cells: Iterable[Cell], currency: str) -> Decimal:
-    return sum((cell.amount for cell in cells if cell.amount is not None), amount_of(0, currency))
+    amounts = (cell.amount for cell in cells if cell.amount is not None and cell.currency == currency)
+    return sum(amounts, amount_of(0, currency))
 
 
 def _gpu_seconds(cells: Iterable[Cell]) -> int:

@@ -1,48 +1,85 @@
--- The tariff: for every flavor (and for none) and meter, all of time cut into stretches with one price, or with none.
--- Because it covers all of time, joining usage with it loses no second and counts none twice.
--- Parameters: card.
+-- The tariff: for every payer's key, every flavor (and none) and meter, [first, last) cut into stretches with one price,
+-- or with none. Because it covers all of that time, joining usage with it loses no second and counts none twice.
+-- payer.sql and published.sql (or drafted.sql) come before it. Parameters: meters, first, last.
 flavor_key AS (
     SELECT f.id, f.id AS flavor_id, f.price_class FROM catalog_flavor f
     UNION ALL
     SELECT '00000000-0000-0000-0000-000000000000', NULL, 'on_demand'
 ),
-card_rate AS (
-    SELECT coalesce(r.flavor_id, '00000000-0000-0000-0000-000000000000') AS flavor_key, r.meter, r.price_class,
-           r.price_micro, r.valid_from, coalesce(r.valid_to, 'infinity'::timestamptz) AS valid_to
-    FROM billing_rate r
-    WHERE r.card_id = %(card)s
+tariff_key AS (
+    SELECT DISTINCT key, card, CASE WHEN key = organization THEN own_card END AS own_card,
+           CASE WHEN card IS NULL AND own_card IS NULL THEN 1 ELSE divisor END AS divisor
+    FROM account
+),
+key_rate AS (
+    SELECT k.key, c.own, coalesce(r.flavor_id, '00000000-0000-0000-0000-000000000000') AS flavor_key, r.*
+    FROM tariff_key k
+    CROSS JOIN LATERAL (VALUES (k.card, false), (k.own_card, true)) AS c (card, own)
+    JOIN rate_row r ON r.card_id = c.card
+),
+key_discount AS (
+    SELECT d.organization_id AS key, d.flavor_id, d.basis_points, d.valid_from,
+           coalesce(d.valid_to, 'infinity'::timestamptz) AS valid_to
+    FROM billing_discount d
 ),
 price_change AS (
-    SELECT k.id AS flavor_key, '-infinity'::timestamptz AS at FROM flavor_key k
+    SELECT k.key, f.id AS flavor_key, %(first)s::timestamptz AS at FROM tariff_key k CROSS JOIN flavor_key f
     UNION
-    SELECT flavor_key, valid_from FROM card_rate
+    SELECT r.key, r.flavor_key, b.at FROM key_rate r CROSS JOIN LATERAL (VALUES (r.valid_from), (r.valid_to)) AS b (at)
+    WHERE b.at > %(first)s AND b.at < %(last)s
     UNION
-    SELECT flavor_key, valid_to FROM card_rate
+    SELECT d.key, f.id, b.at
+    FROM key_discount d
+    JOIN tariff_key k ON k.key = d.key
+    JOIN flavor_key f ON d.flavor_id IS NULL OR d.flavor_id = f.flavor_id
+    CROSS JOIN LATERAL (VALUES (d.valid_from), (d.valid_to)) AS b (at)
+    WHERE b.at > %(first)s AND b.at < %(last)s
 ),
 stretch AS (
-    SELECT flavor_key, at AS starts_at,
-           lead(at, 1, 'infinity'::timestamptz) OVER (PARTITION BY flavor_key ORDER BY at) AS ends_at
+    SELECT key, flavor_key, at AS starts_at,
+           lead(at, 1, %(last)s::timestamptz) OVER (PARTITION BY key, flavor_key ORDER BY at) AS ends_at
     FROM price_change
-    WHERE at < 'infinity'
 ),
 priced AS (
-    SELECT s.flavor_key, k.flavor_id, m.meter, k.price_class, s.starts_at, s.ends_at, r.price_micro,
-           bool_or(r.price_micro IS NOT NULL AND m.meter IN ('gpu_held', 'gpu_allocated'))
-               OVER (PARTITION BY s.flavor_key, s.starts_at) AS gpu_is_priced
+    SELECT s.key, s.flavor_key, f.flavor_id, m.meter, f.price_class, s.starts_at, s.ends_at,
+           CASE WHEN o.id IS NULL THEN r.id ELSE o.id END AS rate,
+           CASE WHEN o.id IS NULL THEN r.price_micro ELSE o.price_micro END AS price_micro,
+           coalesce(o.tier_mode, r.tier_mode, '') AS tier_mode,
+           coalesce(o.surplus_percent, r.surplus_percent, 100) AS surplus_percent,
+           coalesce(d.basis_points, e.basis_points, 0) AS discount
     FROM stretch s
-    JOIN flavor_key k ON k.id = s.flavor_key
+    JOIN flavor_key f ON f.id = s.flavor_key
     CROSS JOIN unnest(%(meters)s::text[]) AS m (meter)
-    LEFT JOIN card_rate r
-        ON r.flavor_key = s.flavor_key AND r.meter = m.meter AND r.price_class = k.price_class
+    LEFT JOIN key_rate o
+        ON o.own AND o.key = s.key AND o.flavor_key = s.flavor_key AND o.meter = m.meter AND o.price_class = f.price_class
+        AND o.valid_from <= s.starts_at AND o.valid_to >= s.ends_at
+    LEFT JOIN key_rate r
+        ON NOT r.own AND r.key = s.key AND r.flavor_key = s.flavor_key AND r.meter = m.meter AND r.price_class = f.price_class
         AND r.valid_from <= s.starts_at AND r.valid_to >= s.ends_at
+    LEFT JOIN key_discount d
+        ON d.key = s.key AND d.flavor_id = f.flavor_id AND d.valid_from <= s.starts_at AND d.valid_to >= s.ends_at
+    LEFT JOIN key_discount e
+        ON e.key = s.key AND e.flavor_id IS NULL AND e.valid_from <= s.starts_at AND e.valid_to >= s.ends_at
 ),
-tariff AS (
-    SELECT flavor_key AS flavor, meter, price_class, starts_at, ends_at, price_micro,
+tariff AS MATERIALIZED (
+    SELECT row_number() OVER () AS id, p.key, p.flavor_key AS ware, p.flavor_key AS flavor, p.meter, p.price_class,
+           p.starts_at, p.ends_at, p.rate, p.tier_mode, p.price_micro, p.surplus_percent, p.discount, k.divisor,
            CASE
-               WHEN price_micro IS NOT NULL THEN 'billed'
-               WHEN meter = 'gpu_held' AND NOT gpu_is_priced THEN 'quarantined'
-               WHEN meter IN ('gpu_allocated', 'gpu_stopped', 'gpu_shelved') AND flavor_id IS NULL THEN 'quarantined'
+               WHEN p.price_micro IS NOT NULL THEN 'billed'
+               WHEN p.meter = 'gpu_held' AND NOT bool_or(p.price_micro IS NOT NULL AND p.meter IN ('gpu_held', 'gpu_allocated'))
+                   OVER (PARTITION BY p.key, p.flavor_key, p.starts_at) THEN 'quarantined'
+               WHEN p.meter IN ('gpu_allocated', 'gpu_stopped', 'gpu_shelved') AND p.flavor_id IS NULL THEN 'quarantined'
                ELSE 'included'
            END AS status
-    FROM priced
+    FROM priced p
+    JOIN tariff_key k ON k.key = p.key
+),
+rate_tier AS (
+    SELECT rate, from_units, lead(from_units, 1, 'Infinity'::numeric) OVER (PARTITION BY rate ORDER BY from_units) AS to_units,
+           price_micro
+    FROM (
+        SELECT id AS rate, 0::numeric AS from_units, price_micro FROM rate_row WHERE tier_mode <> ''
+        UNION ALL
+        SELECT rate, from_unit_hours::numeric * 3600, price_micro FROM tier_row
+    ) t
 )

@@ -7,7 +7,6 @@ from decimal import Decimal
 from billing.months import month_span, months_between
 from billing.quotes import Quote, QuoteItem, QuoteLine, quote
 from billing.rating import Cell, Slots, rate_usage
-from billing.selectors import rate_card_default
 from frontend import formats
 from frontend.components import Fact
 from frontend.presenters.money import SHARED
@@ -92,7 +91,6 @@ def _cells(workspace: Workspace, now: datetime) -> list[Cell]:
     months = months_between(workspace.created_at, max(end, workspace.created_at))
     spans = [month_span(month) for month in months]
     cells = rate_usage(
-        card=rate_card_default(),
         slots=Slots([span.day for span in spans], spans),
         now=now,
         projects=[workspace.project_id],

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from billing.months import billing_zone, month_days, month_next, month_of, month_previous, month_span
 from billing.rating import Cell, LineStatus, Slots, rate_usage
-from billing.selectors import DayCost, Statement, rate_card_default
+from billing.selectors import DayCost, Statement
 from frontend.charts import Chart, Series
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core.errors import Forbidden, NotFound
@@ -182,9 +182,7 @@ def days_by_workspace(*, project: Project, month: date, now: datetime) -> Days:
     """Day × workspace of one project. The page has asked for billing:view before."""
     spans = month_days(month)
     slots = Slots([month] * len(spans), spans)
-    cells = rate_usage(
-        card=rate_card_default(), slots=slots, now=now, projects=[project.pk], by_workspace=True
-    )
+    cells = rate_usage(slots=slots, now=now, projects=[project.pk], by_workspace=True)
     found: Days = {}
     for cell in cells:
         days = found.setdefault(cell.workspace or "", {})

@@ -1,8 +1,10 @@
 """Workspaces, holdings and intervals for tests of money, made directly: no site is needed to count."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
-from billing.models import RateCard, RateCardVersion
+from billing.models import Rate, RateCard, RateCardVersion
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.ids import uuid7
 from gpuaas.metering.models import EndedBy, Meter, UsageInterval
@@ -60,3 +62,32 @@ def version_make(card: RateCard, start: datetime) -> RateCardVersion:
         card=card, valid_from=start, defaults={"number": number, "published_by": "olga"}
     )
     return made
+
+
+def rate_make(
+    card: RateCard,
+    flavor: Flavor | None,
+    price_micro: int,
+    start: datetime,
+    end: datetime | None = None,
+    *,
+    meter: Meter = Meter.GPU_HELD,
+    tiers: Sequence[tuple[int, int]] = (),
+    **terms: Any,
+) -> Rate:
+    """A price as it is after publication. tiers: (from unit-hours, millionths)."""
+    rate = Rate.objects.create(
+        card=card,
+        version=version_make(card, start),
+        flavor=flavor,
+        meter=meter,
+        price_class=flavor.price_class if flavor else "on_demand",
+        price_micro=price_micro,
+        valid_from=start,
+        valid_to=end,
+        created_by="olga",
+        **terms,
+    )
+    for hours, micro in tiers:
+        rate.tiers.create(from_unit_hours=hours, price_micro=micro)
+    return rate
