@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+# one process at a time deals with the few GPUs of the shared cloud
+ON_CLOUD = "[openstack"
 GROUPS = {
     "tests/e2e/": "e2e",
     "tests/providers/kubernetes/test_outage.py": "own-lab",
@@ -24,6 +26,8 @@ GROUPS = {
 
 class ByGroup(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
+        if ON_CLOUD in nodeid:
+            return "openstack-contracts"
         return next((group for place, group in GROUPS.items() if nodeid.startswith(place)), nodeid)
 
 

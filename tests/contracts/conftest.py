@@ -1,17 +1,18 @@
-"""Each test of this folder runs once for every driver: on the simulated site, and on the real control plane."""
+"""Each test of this folder runs once for every driver: on the simulated site, and on the real control planes."""
 
 import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpuaas.providers.base import Connection, WorkspaceSpec
+from gpuaas.providers.base import Connection, Driver, WorkspaceSpec
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from gpuaas.providers.kubernetes.openshift.driver import OpenShiftDriver
+from gpuaas.providers.openstack.driver import OpenStackDriver
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.fleet import fleet_seed
-from tests.contracts.rigs import KubernetesRig, Rig, SandboxRig, ensure_step, release_step
+from tests.contracts.rigs import KubernetesRig, OpenStackRig, Rig, SandboxRig, ensure_step, release_step
 from tests.lab.fixtures import LabSite
 from tests.providers.openshift.site import crds_load
 
@@ -21,9 +22,27 @@ Drive = Callable[[WorkspaceSpec], None]
 LAB = pytest.mark.lab
 
 
-@pytest.fixture(
-    params=["sandbox", pytest.param("kubernetes", marks=LAB), pytest.param("openshift", marks=LAB)]
-)
+DRIVERS: dict[str, tuple[type[Driver], tuple[pytest.MarkDecorator, ...]]] = {
+    "sandbox": (SandboxDriver, ()),
+    "kubernetes": (KubernetesDriver, (LAB,)),
+    "openshift": (OpenShiftDriver, (LAB,)),
+    "openstack": (OpenStackDriver, (pytest.mark.openstack,)),
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A file that NEEDS a capability runs for every driver that has it."""
+    if "rig" in metafunc.fixturenames:
+        needs = getattr(metafunc.module, "NEEDS", Driver)
+        able = [
+            pytest.param(name, marks=marks)
+            for name, (driver, marks) in DRIVERS.items()
+            if issubclass(driver, needs)
+        ]
+        metafunc.parametrize("rig", able, indirect=True)
+
+
+@pytest.fixture
 def rig(request: pytest.FixtureRequest, db: None) -> Iterator[Rig]:
     """openshift: on the same control plane, with its kinds of quota and route loaded and without its projects."""
     made = _sandbox() if request.param == "sandbox" else _on_lab(request)
@@ -31,7 +50,9 @@ def rig(request: pytest.FixtureRequest, db: None) -> Iterator[Rig]:
     made.clean_up()
 
 
-def _on_lab(request: pytest.FixtureRequest) -> KubernetesRig:
+def _on_lab(request: pytest.FixtureRequest) -> Rig:
+    if request.param == "openstack":
+        return OpenStackRig(request.getfixturevalue("openstack_lab"))
     lab: LabSite = request.getfixturevalue("lab")
     if request.param == "kubernetes":
         return KubernetesRig(lab)

@@ -9,10 +9,12 @@ import pytest
 
 from gpuaas.core.clock import now
 from gpuaas.core.errors import NotFound
-from gpuaas.providers.base import Member, WorkspaceSpec
+from gpuaas.providers.base import AccessCapability, Member, WorkspaceSpec
 from tests.contracts.conftest import Drive
 from tests.contracts.rigs import ALICE, BOB, Refused, Rig, ref
 from tests.lab.fixtures import until
+
+NEEDS = AccessCapability
 
 CI = Member(subject="ci-0a1b2c3d", name="ci", role="edit", robot=True)
 # an API server believes for 10 s that a token is good
@@ -56,7 +58,7 @@ def test_another_role_counts_for_what_was_issued_before(
 
 def test_a_robot_is_a_member_like_any_other(rig: Rig, ready: WorkspaceSpec, provision: Drive) -> None:
     with pytest.raises(NotFound):
-        rig.kubeconfig(ready, CI)
+        rig.credential(ready, CI)
     provision(replace(ready, members=(ALICE, BOB, CI)))
     start_and_stop(rig, ready, CI)
     rig.driver.revoke_access(ref(ready), CI)

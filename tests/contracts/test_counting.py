@@ -59,14 +59,14 @@ class OnLab(KubernetesRig):
         self,
         spec: WorkspaceSpec,
         name: str,
-        kubeconfig: str,
+        credential: str,
         resource: str,
         gpus: int,
         run_seconds: int | None,
     ) -> None:
         if not self.way.by_claim or resource != self.gpu.resource_name:
-            return super()._start(spec, name, kubeconfig, resource, gpus, run_seconds)
-        api, space = Api(kubeconfig), spec.external_name
+            return super()._start(spec, name, credential, resource, gpus, run_seconds)
+        api, space = Api(credential), spec.external_name
         path = f"/apis/resource.k8s.io/v1/namespaces/{space}/resourceclaims"
         api.create(path, claim(name, self.way.device_class, gpus))
         body = pod(name, {}, run_seconds=run_seconds)

@@ -1,6 +1,9 @@
 """What nodes say of their cards; the sandbox by its dials, Kubernetes in tests/providers/kubernetes/test_dcgm.py."""
 
+from gpuaas.providers.base import HealthCapability
 from tests.contracts.rigs import Rig
+
+NEEDS = HealthCapability
 
 
 def test_each_node_is_told_once_and_only_nodes_with_gpus(rig: Rig) -> None:

@@ -7,12 +7,14 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from gpuaas.core.errors import NotFound, Permanent
-from gpuaas.providers.base import NodeCheckOutcome, UsageKind
+from gpuaas.providers.base import NodeCheckCapability, NodeCheckOutcome, UsageKind
 from gpuaas.providers.kubernetes import nodechecks
 from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxNode, SandboxPod
 from gpuaas.providers.sandbox.pods import pod_create, pod_delete
 from tests.contracts.rigs import KubernetesRig, Rig, SandboxRig, pod
 from tests.lab.fixtures import until
+
+NEEDS = NodeCheckCapability
 
 
 @pytest.fixture

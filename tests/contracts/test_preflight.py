@@ -4,8 +4,10 @@ import pytest
 
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import Unavailable
-from gpuaas.providers.base import UsageKind
+from gpuaas.providers.base import PreflightCapability, UsageKind
 from tests.contracts.rigs import Rig
+
+NEEDS = PreflightCapability
 
 NEEDED = {"ApiVersion", "Permissions", "QuotaController", "Guards"}
 

@@ -1,5 +1,6 @@
 """Every verb may be repeated, interrupted anywhere and begun again, by anybody."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -31,12 +32,12 @@ def test_access_is_the_last_step_and_waits_for_the_quota(rig: Rig) -> None:
     ensure_step(rig.driver, spec, keys[0])
     assert not rig.driver.ensure(spec, "access").done
     with pytest.raises(NotFound):
-        rig.kubeconfig(spec)
+        rig.credential(spec)
 
 
 def test_a_step_before_the_namespace_says_what_is_missing(rig: Rig) -> None:
     with pytest.raises(NotFound):
-        rig.driver.ensure(rig.spec(), "quota")
+        rig.driver.ensure(rig.spec(), rig.limits_step)
 
 
 def test_who_leaves_is_out_and_who_comes_is_in(rig: Rig, ready: WorkspaceSpec, provision: Drive) -> None:
@@ -48,7 +49,7 @@ def test_who_leaves_is_out_and_who_comes_is_in(rig: Rig, ready: WorkspaceSpec, p
         try:
             rig.start(ready, "bobs-too", member=BOB)
         except Refused as refusal:
-            return "quota" not in str(refusal)
+            return not re.search(rig.over, str(refusal))
         rig.stop(ready, "bobs-too")
         return False
 
@@ -60,7 +61,7 @@ def test_who_leaves_is_out_and_who_comes_is_in(rig: Rig, ready: WorkspaceSpec, p
 
 def test_nobody_gets_access_who_is_no_member(rig: Rig, ready: WorkspaceSpec) -> None:
     with pytest.raises(NotFound):
-        rig.kubeconfig(ready, CHARLIE)
+        rig.credential(ready, CHARLIE)
 
 
 def test_release_takes_everything_and_may_be_repeated(rig: Rig, ready: WorkspaceSpec, release: Drive) -> None:

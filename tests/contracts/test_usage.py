@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
-from gpuaas.providers.base import UsageEvent, UsageKind, WorkspaceSpec
+from gpuaas.providers.base import UsageCapability, UsageEvent, UsageKind, WorkspaceSpec
 from tests.contracts.rigs import Rig, release_step
+
+NEEDS = UsageCapability
 
 Wanted = Callable[[UsageEvent], bool]
 
@@ -97,8 +99,8 @@ def test_nothing_is_told_of_other_namespaces(rig: Rig, ready: WorkspaceSpec) -> 
 def test_the_release_ends_every_run(rig: Rig, ready: WorkspaceSpec) -> None:
     rig.start(ready, "one")
     cursor = listed(rig)
-    for key in ("access", "pods"):
-        release_step(rig.driver, ready, key)
+    for step in rig.driver.release_steps()[:2]:
+        release_step(rig.driver, ready, step.key)
     event = collect(rig, cursor, lambda e: e.kind is UsageKind.GONE and of(ready, "one")(e))[-1]
     assert event.consumer is not None
     assert event.consumer.ended_at is not None

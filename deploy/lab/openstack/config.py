@@ -111,7 +111,7 @@ class Config:
             values[f"auth_{user}"] = self._auth(user)
             values[f"authtoken_{user}"] = (
                 f"{self._auth(user)}\nwww_authenticate_uri = {settings.url('identity')}\nregion_name = RegionOne\n"
-                f"service_type = {kind}\nservice_token_roles_required = true"
+                f"service_type = {kind}\nservice_token_roles_required = true\ntoken_cache_time = 10"
             )
         return values
 

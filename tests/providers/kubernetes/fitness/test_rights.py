@@ -9,7 +9,6 @@ import pytest
 
 from gpuaas.core.conditions import Status
 from gpuaas.providers.base import WorkspaceSpec
-from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from gpuaas.providers.kubernetes.preflight.rights import RIGHTS
 from tests.contracts import conftest
 from tests.contracts.rigs import ALICE, KubernetesRig, ref
@@ -99,7 +98,6 @@ def test_the_check_finds_them_enough(portal: PortalSite) -> None:
 
 def test_drift_the_warden_and_a_revocation(rig: KubernetesRig, ready: WorkspaceSpec) -> None:
     driver = rig.driver
-    assert isinstance(driver, KubernetesDriver)
     assert driver.drift(ready) == ()
     driver.site_repair()
     list(driver.watch_changes("", seconds=3))

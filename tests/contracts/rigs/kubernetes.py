@@ -1,0 +1,134 @@
+"""A real control plane with simulated nodes."""
+
+import re
+from dataclasses import replace
+
+from gpuaas.providers.base import Driver, GpuAmount, Member, WorkspaceSpec
+from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.driver import KubernetesDriver
+from tests.contracts.rigs.base import ALICE, BOB, Rig, refusals
+from tests.lab.fixtures import LabSite, until
+
+
+class KubernetesRig(Rig):
+    def __init__(self, lab: LabSite) -> None:
+        gpu = GpuAmount("nvidia.com/gpu", 2, {"gpuaas.io/pool": "h100-sxm-80gb"})
+        super().__init__(lab.driver(), gpu=gpu, unsold="nvidia.com/mig-1g.5gb")
+        self._lab = lab
+        self._api = lab.api()
+        self._made: set[str] = set()
+
+    def spec(self, *, gpus: int = 2, members: tuple[Member, ...] = (ALICE, BOB)) -> WorkspaceSpec:
+        made = super().spec(gpus=gpus, members=members)
+        self._made.add(made.external_name)
+        return made
+
+    def _start(
+        self,
+        spec: WorkspaceSpec,
+        name: str,
+        credential: str,
+        resource: str,
+        gpus: int,
+        run_seconds: int | None,
+    ) -> None:
+        body = pod(name, {resource: str(gpus)}, run_seconds=run_seconds)
+        Api(credential).create(f"/api/v1/namespaces/{spec.external_name}/pods", body)
+
+    def own(self, spec: WorkspaceSpec, kind: str, name: str, *, gpus: int = 1) -> None:
+        api = Api(self.credential(spec))
+        with refusals():
+            api.create(*workload(spec.external_name, kind, name, {self.gpu.resource_name: str(gpus)}))
+
+    def keep(self, spec: WorkspaceSpec) -> None:
+        api, space = Api(self.credential(spec)), f"/api/v1/namespaces/{spec.external_name}"
+        api.create(f"{space}/configmaps", {"metadata": {"name": "notes"}, "data": {"epoch": "7"}})
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        api.create(f"{space}/persistentvolumeclaims", {"metadata": {"name": "disk"}, "spec": claim})
+
+    def kept(self, spec: WorkspaceSpec) -> bool:
+        api, space = Api(self.credential(spec)), f"/api/v1/namespaces/{spec.external_name}"
+        disk = api.get(f"{space}/persistentvolumeclaims/disk")
+        notes = api.get(f"{space}/configmaps/notes")
+        return "deletionTimestamp" not in disk["metadata"] and bool(notes["data"] == {"epoch": "7"})
+
+    def stop(self, spec: WorkspaceSpec, name: str) -> None:
+        self._api.delete(f"/api/v1/namespaces/{spec.external_name}/pods/{name}")
+
+    def loosen(self, spec: WorkspaceSpec, gpus: int) -> None:
+        change = {"spec": {"hard": {f"requests.{self.gpu.resource_name}": str(gpus)}}}
+        path = f"/api/v1/namespaces/{spec.external_name}/resourcequotas/gpuaas"
+        self._api.merge(path, change, fieldManager="kubectl-edit")
+
+    def foreign(self, name: str) -> None:
+        self._made.add(name)
+        self._api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def foreign_start(self, namespace: str, name: str, *, gpus: int) -> None:
+        tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+        body = pod(
+            name,
+            {self.gpu.resource_name: str(gpus), "cpu": "1"},
+            tolerations=tolerations,
+            nodeSelector=dict(self.gpu.selector),
+        )
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._api.create(pods, body)
+        until(lambda: self._api.get(f"{pods}/{name}")["status"].get("phase") == "Running", f"{name} runs")
+
+    def foreign_quota(self, namespace: str, *, gpus: int) -> None:
+        hard = {f"requests.{self.gpu.resource_name}": str(gpus)}
+        body = {"metadata": {"name": "team"}, "spec": {"hard": hard}}
+        self._api.create(f"/api/v1/namespaces/{namespace}/resourcequotas", body)
+
+    def sites_own(self) -> None:
+        assert self._api.find(f"/api/v1/namespaces/{self.sites_own_name}")
+
+    def uids(self, namespace: str) -> list[str]:
+        return sorted(
+            one["metadata"]["uid"] for one in self._api.items(f"/api/v1/namespaces/{namespace}/pods")
+        )
+
+    def namespaces(self, name: str) -> int:
+        found = self._api.find(f"/api/v1/namespaces/{name}")
+        return int(found is not None and "deletionTimestamp" not in found["metadata"])
+
+    def unreachable(self) -> Driver:
+        connection = self._lab.connection()
+        nobody = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:9", self._lab.kubeconfig)
+        return KubernetesDriver(replace(connection, credentials={"kubeconfig": nobody}))
+
+    def clean_up(self) -> None:
+        for name in self._made:
+            self._api.delete(f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds="0")
+            self._api.delete(f"/api/v1/namespaces/{name}")
+
+
+def pod(name: str, limits: dict[str, str], *, run_seconds: int | None = None, **spec: object) -> Object:
+    run = {"lab.gpuaas.io/run": f"{run_seconds}s"} if run_seconds is not None else {}
+    container = {"name": "main", "image": "cuda", "resources": {"limits": limits}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": run},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def workload(
+    namespace: str, kind: str, name: str, limits: dict[str, str], *, replicas: int = 1
+) -> tuple[str, Object]:
+    """Where to create it, and what."""
+    labels = {"app": name}
+    made = pod(name, limits)
+    made["metadata"] = {"labels": labels}
+    if kind == "Job":
+        made["metadata"]["annotations"] = {"lab.gpuaas.io/run": "3600s"}
+        made["spec"]["restartPolicy"] = "Never"
+        spec = {"template": made, "backoffLimit": 0, "parallelism": replicas, "completions": replicas}
+        group = "batch/v1"
+    else:
+        spec = {"template": made, "replicas": replicas, "selector": {"matchLabels": labels}}
+        group = "apps/v1"
+    path = f"/apis/{group}/namespaces/{namespace}/{kind.lower()}s"
+    return path, {"apiVersion": group, "kind": kind, "metadata": {"name": name}, "spec": spec}
