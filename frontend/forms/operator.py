@@ -1,86 +1,15 @@
-"""Sites, flavors, organizations, people and prices, as operators type them."""
+"""Flavors, organizations, people and prices, as operators type them."""
 
 from datetime import datetime
-from typing import Any
 
 from django import forms
 
 from frontend.forms.workspaces import moment_field
 from gpuaas.catalog.states import DriftPolicy, HugepagesSize, PriceClass
 from gpuaas.metering.models import Meter
-from gpuaas.providers.registry import driver_names
 from tenants.roles import OrganizationRole, PlatformRole
 
-FILE_MAX = 256 * 1024
-TEXT_MAX = FILE_MAX
 WHOLE = {"invalid": "A whole number, please.", "required": "Say how many."}
-
-
-class Sealed(forms.Textarea):
-    """Takes a secret and never gives it back, not even in the same form refused."""
-
-    def format_value(self, value: object) -> str | None:
-        del value
-        return None
-
-
-class CredentialsForm(forms.Form):
-    """What opens a site, pasted or as a file; it is sealed when it is saved and never shown again."""
-
-    kubeconfig = forms.CharField(
-        required=False,
-        max_length=TEXT_MAX,
-        strip=True,
-        widget=Sealed(attrs={"rows": 6, "spellcheck": "false", "autocomplete": "off"}),
-    )
-    kubeconfig_file = forms.FileField(required=False, label="Or as a file")
-
-    def clean_kubeconfig_file(self) -> str:
-        upload = self.cleaned_data.get("kubeconfig_file")
-        if not upload:
-            return ""
-        if upload.size > FILE_MAX:
-            raise forms.ValidationError("A kubeconfig is smaller than 256 KiB; this is another file.")
-        try:
-            return str(upload.read().decode("utf-8")).strip()
-        except UnicodeDecodeError as error:
-            raise forms.ValidationError("This file is not text.") from error
-
-    def clean(self) -> dict[str, Any]:
-        found = super().clean() or {}
-        if found.get("kubeconfig") and found.get("kubeconfig_file"):
-            self.add_error("kubeconfig_file", "Paste it or choose a file, not both.")
-        return found
-
-    def credentials(self) -> dict[str, str]:
-        text = self.cleaned_data.get("kubeconfig") or self.cleaned_data.get("kubeconfig_file") or ""
-        return {"kubeconfig": text} if text else {}
-
-
-class RotateForm(CredentialsForm):
-    def clean(self) -> dict[str, Any]:
-        found = super().clean()
-        if not self.errors and not self.credentials():
-            self.add_error("kubeconfig", "Paste the new kubeconfig or choose its file.")
-        return found
-
-
-class SiteForm(CredentialsForm):
-    slug = forms.CharField(
-        label="Short name",
-        max_length=40,
-        error_messages={"required": "Give it a short name, for example ber-2."},
-    )
-    name = forms.CharField(max_length=100, error_messages={"required": "Give it a name."})
-    driver = forms.ChoiceField(label="Driver", choices=lambda: [(name, name) for name in driver_names()])
-    endpoint = forms.CharField(label="API address", max_length=300, required=False)
-    oversubscription_percent = forms.IntegerField(label="Oversubscription", initial=100, error_messages=WHOLE)
-
-    def clean(self) -> dict[str, Any]:
-        found = super().clean()
-        if found.get("driver") == "kubernetes" and not self.credentials() and not self.errors:
-            self.add_error("kubeconfig", "A Kubernetes site needs a kubeconfig.")
-        return found
 
 
 class FactorForm(forms.Form):

@@ -1,6 +1,8 @@
 """Drivers by name; a driver's module is imported when a site of it is first used."""
 
+from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 from gpuaas.core.errors import Invalid
 from gpuaas.providers.base import Connection, Driver
@@ -19,9 +21,23 @@ def driver_names() -> list[str]:
 
 def driver_for(name: str, connection: Connection) -> Driver:
     """Raises Invalid for a name that no driver has."""
+    return _driver_class(name)(connection)
+
+
+def credentials_check(name: str, credentials: Mapping[str, Any]) -> None:
+    """Raises Invalid beside `credentials`."""
+    _driver_class(name).credentials_check(credentials)
+
+
+def options_check(name: str, options: Mapping[str, Any]) -> None:
+    """Raises Invalid beside `options` for what the driver cannot work with."""
+    _driver_class(name).options_check(options)
+
+
+def _driver_class(name: str) -> type[Driver]:
     path = DRIVERS.get(name)
     if path is None:
         raise Invalid.field("driver", f"there is no driver {name!r}; known: {', '.join(driver_names())}")
     module, _, attribute = path.partition(":")
-    made: Driver = getattr(import_module(module), attribute)(connection)
-    return made
+    found: type[Driver] = getattr(import_module(module), attribute)
+    return found

@@ -8,7 +8,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from frontend.forms import refuse
-from frontend.forms.operator import FactorForm, RotateForm, SiteForm
+from frontend.forms.operator import FactorForm
+from frontend.forms.sites import CLOUD, CloudRotateForm, CloudSiteForm, RotateForm, SiteForm
 from frontend.presenters.operator.capacity import PoolShown, pools_shown, sums_of
 from frontend.presenters.operator.sites import conditions_shown, readiness_of, site_shown, sites_shown
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
@@ -42,7 +43,9 @@ def site_new(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """An auditor finds the page empty-handed: the list says it all, so they are sent there."""
     if not here.may_manage:
         return redirect("frontend:operator_sites")
-    form = SiteForm(request.POST or None, request.FILES or None, initial={"driver": "kubernetes"})
+    asked = (request.POST or request.GET).get("driver", "kubernetes")
+    kind = CloudSiteForm if asked == CLOUD else SiteForm
+    form = kind(request.POST or None, request.FILES or None, initial={"driver": asked})
     status = 200
     if request.method == "POST":
         status = 422
@@ -50,21 +53,27 @@ def site_new(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
             try:
                 site = site_create(actor=here.actor, **_site_values(form))
             except Invalid as error:
-                refuse(form, error, fields={"credentials": "kubeconfig"})
+                refuse(form, error, fields={"credentials": form.document, "options": "aliases"})
             else:
                 messages.success(request, f"{site.slug} is attached. It is being looked at now.")
                 return redirect("frontend:operator_site", site.slug)
     context = {
         "place": here,
         "form": form,
+        "is_cloud": kind is CloudSiteForm,
         "crumbs": crumbs("Supply", ("Sites", "operator_sites"), ("Add a site", "")),
     }
     return render(request, "operator/site_new.html", context, status=status)
 
 
-def _site_values(form: SiteForm) -> dict[str, Any]:
+def _site_values(form: SiteForm | CloudSiteForm) -> dict[str, Any]:
     names = ("slug", "name", "driver", "endpoint", PERCENT)
-    return {**{name: form.cleaned_data[name] for name in names}, "credentials": form.credentials()}
+    given = {name: form.cleaned_data[name] for name in names if name in form.cleaned_data}
+    return {**given, "credentials": form.credentials(), "options": form.options()}
+
+
+def _rotate_form(row: Site, *given: Any) -> RotateForm | CloudRotateForm:
+    return (CloudRotateForm if row.driver == CLOUD else RotateForm)(*given)
 
 
 @operator_page
@@ -89,7 +98,7 @@ def _draw(
         "workspaces": workspaces_for(actor=here.actor, site=row, states=LIVE).count(),
         "factor_form": FactorForm(initial={PERCENT: row.oversubscription_percent}),
         "effect": factor_effect(pools, row.oversubscription_percent),
-        "rotate_form": RotateForm(),
+        "rotate_form": _rotate_form(row),
         "disable_title": f"Disable {row.slug}?",
         **forms,
     }
@@ -137,12 +146,12 @@ def site_factor(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpRes
 def site_credentials(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
     """The page never holds what was typed: a refused form comes back with an empty box."""
     row = site_get_for(actor=here.actor, slug=slug)
-    form = RotateForm(request.POST, request.FILES)
+    form = _rotate_form(row, request.POST, request.FILES)
     if form.is_valid():
         try:
             site_update(actor=here.actor, site=row, credentials=form.credentials())
         except Invalid as error:
-            refuse(form, error, fields={"credentials": "kubeconfig"})
+            refuse(form, error, fields={"credentials": form.document})
         else:
             messages.success(request, f"{slug} has new credentials. It is being looked at with them now.")
             return redirect("frontend:operator_site", slug)

@@ -16,8 +16,7 @@ from gpuaas.core.crypto import decrypt_json, encrypt_json, needs_rotation
 from gpuaas.core.errors import Invalid
 from gpuaas.core.events import OPERATORS_GROUP, publish
 from gpuaas.core.queue import poke
-from gpuaas.providers.base import sign_in_of
-from gpuaas.providers.registry import driver_names
+from gpuaas.providers.registry import credentials_check, driver_names, options_check
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
@@ -62,7 +61,8 @@ def site_create(
         due_at=clock.now(),
     )
     row_check(site)
-    sign_in_of(site.options)
+    options_check(site.driver, site.options)
+    credentials_check(site.driver, credentials or {})
     try:
         with transaction.atomic():
             site.save(force_insert=True)
@@ -90,7 +90,9 @@ def site_update(
     for key, value in changed.items():
         setattr(row, key, value)
     row_check(row)
-    sign_in_of(row.options)
+    options_check(row.driver, row.options)
+    if credentials is not None:
+        credentials_check(row.driver, credentials)
     sealed = {"credentials": _sealed(credentials)} if credentials is not None else {}
     if not changed and not sealed:
         return row

@@ -2,8 +2,9 @@
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from typing import Any
 
 from gpuaas.providers.base.changes import (
     AdoptionStep,
@@ -12,6 +13,7 @@ from gpuaas.providers.base.changes import (
     NodeCheckOutcome,
     SiteChange,
 )
+from gpuaas.providers.base.signin import sign_in_of
 from gpuaas.providers.base.site import Check, Connection, Inventory, NodeHealth
 from gpuaas.providers.base.usage import UsageEvent
 from gpuaas.providers.base.workspace import (
@@ -34,6 +36,16 @@ class Driver(ABC):
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+
+    @classmethod
+    def options_check(cls, options: Mapping[str, Any]) -> None:
+        """What an operator says of a site beside its credentials. Raises Invalid beside `options`."""
+        sign_in_of(options)
+
+    @classmethod
+    def credentials_check(cls, credentials: Mapping[str, Any]) -> None:
+        """Before they are saved, without calling the site. Raises Invalid beside `credentials`."""
+        del credentials
 
     @abstractmethod
     def probe(self) -> Inventory:

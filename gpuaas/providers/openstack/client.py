@@ -158,7 +158,29 @@ def shared(credentials: Mapping[str, Any]) -> Cloud:
 
 
 def cloud_entry(credentials: Mapping[str, Any]) -> Object:
-    """One cloud of a clouds.yaml, with only what is harmless. Raises Unauthorized for what is none."""
+    """One cloud, by a clouds.yaml or by an application credential. Raises Unauthorized for what is none."""
+    if any(key.startswith("application_credential") for key in credentials):
+        entry = _typed_entry(credentials)
+    else:
+        entry = _written_entry(credentials)
+    if not str(entry["auth"].get("auth_url") or "").startswith(("http://", "https://")):
+        raise Unauthorized("the cloud's auth_url is no address")
+    if region := credentials.get("region_name"):
+        entry["region_name"] = str(region)
+    return entry
+
+
+def _typed_entry(credentials: Mapping[str, Any]) -> Object:
+    names = ("application_credential_id", "application_credential_secret")
+    if not all(credentials.get(name) and isinstance(credentials[name], str) for name in names):
+        raise Unauthorized("an application credential is an id and a secret")
+    own = {name: credentials[name] for name in names}
+    auth = {"auth_url": str(credentials.get("auth_url") or ""), **own}
+    return {"auth_type": "v3applicationcredential", "auth": auth, "identity_api_version": "3"}
+
+
+def _written_entry(credentials: Mapping[str, Any]) -> Object:
+    """With only what is harmless: other keys, and a path to a certificate, name files of the portal's own machine."""
     text, wanted = credentials.get("clouds_yaml"), str(credentials.get("cloud") or "")
     try:
         given = yaml.safe_load(text) if isinstance(text, str) else None
@@ -174,8 +196,10 @@ def cloud_entry(credentials: Mapping[str, Any]) -> Object:
     entry = clouds.get(wanted) if wanted else next(iter(clouds.values()))
     if not isinstance(entry, dict) or not isinstance(entry.get("auth"), dict):
         raise Unauthorized(f"the clouds.yaml has no cloud {wanted!r} with a part auth")
-    if not str(entry["auth"].get("auth_url") or "").startswith(("http://", "https://")):
-        raise Unauthorized("the cloud's auth_url is no address")
+    if not isinstance(entry.get("verify", True), bool):
+        raise Unauthorized(
+            "verify is true or false: the portal's machine has to know the authority by itself"
+        )
     foreign = sorted(set(entry) - CLOUD_KEYS)
     if foreign:
         raise Unauthorized(f"the cloud has {', '.join(foreign)}: give {', '.join(sorted(CLOUD_KEYS))} only")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import cached_property
+from typing import Any
 
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import (
@@ -30,6 +31,7 @@ from gpuaas.providers.openstack import (
     people,
     projects,
     release,
+    settings,
 )
 from gpuaas.providers.openstack.client import Cloud, shared
 from gpuaas.providers.openstack.ensure import Ensure
@@ -37,7 +39,8 @@ from gpuaas.providers.openstack.rehearsal import Reading
 
 
 class OpenStackDriver(Driver, AccessCapability, DriftCapability):
-    """Credentials: `clouds_yaml`, a document, and `cloud`, which of its clouds; an account that is admin.
+    """Credentials of an account that is admin: `clouds_yaml`, a document, and `cloud`, which of its clouds; or `auth_url`,
+    `application_credential_id` and `application_credential_secret`. `region_name` where there are several.
 
     Options: `domain` (id, of projects and users; default), `external_network` (what routers lead to; none), `aliases`
     (resource class → alias of Nova's [pci] configuration; guessed from the site's flavors).
@@ -45,6 +48,15 @@ class OpenStackDriver(Driver, AccessCapability, DriftCapability):
 
     name = "openstack"
     access_kind = AccessKind.CLOUDS_YAML
+
+    @classmethod
+    def options_check(cls, options: Mapping[str, Any]) -> None:
+        super().options_check(options)
+        settings.options_check(options)
+
+    @classmethod
+    def credentials_check(cls, credentials: Mapping[str, Any]) -> None:
+        settings.credentials_check(credentials)
 
     @cached_property
     def _cloud(self) -> Cloud:

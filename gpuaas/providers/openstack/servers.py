@@ -29,7 +29,7 @@ def consumer(server: Object, classes: Mapping[str, str]) -> ObservedConsumer:
         created_at=_instant(server["created"]),
         started_at=_instant(launched) if launched else None,
         ended_at=_instant(ended) if ended else None,
-        waiting_for=_waiting_for(server),
+        waiting_for=_waiting_for(server, gpus_of(server, classes)),
     )
 
 
@@ -53,9 +53,9 @@ def _phase(server: Object) -> str:
     return f"{server['status']} ({task})" if task else str(server["status"])
 
 
-def _waiting_for(server: Object) -> str:
+def _waiting_for(server: Object, gpus: Mapping[str, int]) -> str:
     if server["status"] == "ERROR":
-        return reason_in_words(str((server.get("fault") or {}).get("message") or ""))
+        return reason_in_words(str((server.get("fault") or {}).get("message") or ""), gpus)
     if server["status"] == "BUILD":
         return (
             "Nova looks for a host" if not server.get("OS-EXT-SRV-ATTR:host") else "the host is starting it"
@@ -63,10 +63,13 @@ def _waiting_for(server: Object) -> str:
     return ""
 
 
-def reason_in_words(message: str) -> str:
-    """Why a machine could not be made."""
+def reason_in_words(message: str, gpus: Mapping[str, int] | None = None) -> str:
+    """Why a machine could not be made; `gpus` are those that it asked for."""
     if "No valid host" in message or "NoValidHost" in message:
-        return "no host has that many free GPUs of this kind, with the vCPUs and memory beside them: delete it and try again later"
+        asked = " and ".join(f"{count} free {name}" for name, count in sorted((gpus or {}).items()))
+        return (
+            f"no host has {asked or 'room'}, with the vCPUs and memory beside: delete it and try again later"
+        )
     return message[:300] or "Nova does not say why"
 
 

@@ -23,6 +23,8 @@ class Command(BaseCommand):
         parser.add_argument("--name", default="")
         parser.add_argument("--driver", default="kubernetes", choices=driver_names())
         parser.add_argument("--kubeconfig", type=Path, help="a file whose credentials the portal shall use")
+        parser.add_argument("--clouds-yaml", type=Path, help="the same for an OpenStack cloud")
+        parser.add_argument("--cloud", default="", help="which of its clouds")
         parser.add_argument("--endpoint", default="")
         parser.add_argument("--publish", action="store_true")
 
@@ -61,11 +63,14 @@ class Command(BaseCommand):
 
     def _attached(self, options: dict[str, Any]) -> Site:
         credentials: dict[str, Any] = {}
-        if options["kubeconfig"]:
-            try:
-                credentials["kubeconfig"] = options["kubeconfig"].read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise CommandError(f"{options['kubeconfig']} cannot be read") from error
+        for name in ("kubeconfig", "clouds_yaml"):
+            if options[name]:
+                try:
+                    credentials[name] = options[name].read_text(encoding="utf-8")
+                except (OSError, UnicodeDecodeError) as error:
+                    raise CommandError(f"{options[name]} cannot be read") from error
+        if options["cloud"]:
+            credentials["cloud"] = options["cloud"]
         site = Site.objects.filter(slug=options["slug"]).first()
         if site is None:
             return site_create(

@@ -1,0 +1,37 @@
+"""What an operator says of a cloud: judged before it is saved, without calling it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuaas.core.errors import Invalid, Unauthorized
+from gpuaas.providers.openstack import names
+from gpuaas.providers.openstack.client import cloud_entry
+
+TEXTS = ("domain", "external_network")
+
+
+def credentials_check(credentials: Mapping[str, Any]) -> None:
+    if not credentials:
+        raise Invalid.field(
+            "credentials", "an OpenStack site needs a clouds.yaml or an application credential"
+        )
+    try:
+        cloud_entry(credentials)
+    except Unauthorized as error:
+        raise Invalid.field("credentials", error.message) from error
+
+
+def options_check(options: Mapping[str, Any]) -> None:
+    for name in TEXTS:
+        if not isinstance(options.get(name, ""), str):
+            raise Invalid.field("options", f"{name} is a text")
+    aliases = options.get("aliases", {})
+    if not isinstance(aliases, Mapping) or not all(isinstance(alias, str) for alias in aliases.values()):
+        raise Invalid.field("options", "aliases is an object: resource class to alias")
+    for name, alias in aliases.items():
+        if not names.is_gpu_class(name):
+            raise Invalid.field(
+                "options", f"{name!r} is no resource class of GPUs: they begin with {names.PCI_CLASS}"
+            )
+        if not alias or any(sign in alias for sign in ":, "):
+            raise Invalid.field("options", f"{alias!r} is no alias of Nova's [pci] configuration")

@@ -1,0 +1,90 @@
+"""An OpenStack cloud is attached in the browser: by a clouds.yaml or an application credential, refused beside the field."""
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from gpuaas.catalog.models import Site
+from gpuaas.core.crypto import decrypt_json
+from tenants.models import AuditEntry
+
+NEW = "/operator/sites/new/"
+CLOUDS = "clouds:\n  mine:\n    auth: {auth_url: 'https://keystone.invalid:5000/v3', username: gpuaas, password: very-secret}\n"
+FORM = {"slug": "cloud-1", "name": "Cloud", "driver": "openstack", "oversubscription_percent": "100"}
+TYPED = {
+    "auth_url": "https://keystone.invalid:5000/v3",
+    "application_credential_id": "21dced0fd20347869b93710d2b98aae0",
+    "application_credential_secret": "very-secret",
+}
+
+
+def test_a_clouds_yaml_is_sealed_with_what_is_said_of_the_cloud(olga_at: Client) -> None:
+    assert "clouds.yaml" in olga_at.get(f"{NEW}?driver=openstack").content.decode()
+    more = {
+        "domain": "gpu",
+        "external_network": "public",
+        "aliases": "CUSTOM_PCI_10DE_2330 = h100\n\nCUSTOM_PCI_10DE_20B0=a100",
+    }
+    answer = olga_at.post(NEW, {**FORM, **more, "clouds_yaml": CLOUDS})
+    assert answer["Location"] == "/operator/sites/at/cloud-1/"
+    site = Site.objects.get(slug="cloud-1")
+    assert decrypt_json(site.credentials) == {"clouds_yaml": CLOUDS.strip()}
+    assert site.options == {
+        "domain": "gpu",
+        "external_network": "public",
+        "aliases": {"CUSTOM_PCI_10DE_2330": "h100", "CUSTOM_PCI_10DE_20B0": "a100"},
+    }
+    assert "very-secret" not in site.credentials + olga_at.get(answer["Location"]).content.decode()
+    assert "very-secret" not in str(AuditEntry.objects.get(action="site.create").after)
+
+
+def test_a_file_and_which_of_its_clouds(olga_at: Client) -> None:
+    text = CLOUDS + CLOUDS.split("\n", 1)[1].replace("mine", "other")
+    file = SimpleUploadedFile("clouds.yaml", text.encode())
+    olga_at.post(NEW, {**FORM, "clouds_yaml_file": file, "cloud": "other"})
+    assert decrypt_json(Site.objects.get().credentials) == {"clouds_yaml": text.strip(), "cloud": "other"}
+
+
+def test_an_application_credential_is_enough(olga_at: Client) -> None:
+    olga_at.post(NEW, {**FORM, **TYPED, "region_name": "RegionTwo"})
+    assert decrypt_json(Site.objects.get().credentials) == {**TYPED, "region_name": "RegionTwo"}
+
+
+@pytest.mark.parametrize(
+    ("given", "beside", "said"),
+    [
+        ({}, "clouds_yaml", "needs a clouds.yaml or an application credential"),
+        ({"clouds_yaml": "{"}, "clouds_yaml", "not valid YAML"),
+        ({"clouds_yaml": "clouds: {}"}, "clouds_yaml", "names no cloud"),
+        ({"clouds_yaml": CLOUDS, "cloud": "other"}, "clouds_yaml", "no cloud 'other'"),
+        ({"clouds_yaml": CLOUDS + "    cacert: /etc/ssl/x\n"}, "clouds_yaml", "cacert"),
+        ({"clouds_yaml": CLOUDS + "    verify: /etc/ssl/x\n"}, "clouds_yaml", "true or false"),
+        ({"clouds_yaml": CLOUDS, **TYPED}, "auth_url", "not both"),
+        ({"auth_url": TYPED["auth_url"]}, "application_credential_id", "needs this too"),
+        ({**TYPED, "auth_url": "/etc/passwd"}, "clouds_yaml", "no address"),
+        ({"clouds_yaml": CLOUDS, "aliases": "h100"}, "aliases", "One a line"),
+        ({"clouds_yaml": CLOUDS, "aliases": "H100 = h100"}, "aliases", "no resource class of GPUs"),
+        ({"clouds_yaml": CLOUDS, "aliases": "VGPU = h100:2"}, "aliases", "no alias"),
+    ],
+)
+def test_what_is_no_cloud_is_refused_beside_the_field(
+    olga_at: Client, given: dict[str, str], beside: str, said: str
+) -> None:
+    answer = olga_at.post(NEW, {**FORM, **given})
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert any(said in error for error in answer.context["form"].errors[beside]), answer.context[
+        "form"
+    ].errors
+    assert "very-secret" not in page
+    assert not Site.objects.exists()
+
+
+def test_new_credentials_are_of_the_same_kind(olga_at: Client) -> None:
+    olga_at.post(NEW, {**FORM, "clouds_yaml": CLOUDS})
+    address = "/operator/sites/at/cloud-1/credentials/"
+    refused = olga_at.post(address, {"kubeconfig": "apiVersion: v1"})
+    assert refused.status_code == 422
+    assert "Paste the new clouds.yaml" in refused.content.decode()
+    assert olga_at.post(address, TYPED).status_code == 302
+    assert decrypt_json(Site.objects.get().credentials) == TYPED
