@@ -74,3 +74,9 @@ def largest_remainder(numerators: Sequence[int], divisor: int, total: int) -> li
     for index in order[: total - sum(shares)]:
         shares[index] += 1
     return shares
+
+
+def tax_of(subtotal: int, rate_bp: int) -> int:
+    """Of a whole document, rounded once, half up (of a negative one: half down, so that a credit mirrors its debit)."""
+    tax = round_half_up(abs(subtotal) * rate_bp, 10_000)
+    return tax if subtotal >= 0 else -tax

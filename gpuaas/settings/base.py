@@ -28,6 +28,11 @@ LEASE_GRACE_DAYS = env.integer("GPUAAS_LEASE_GRACE_DAYS", default=7, minimum=0)
 # the most that a kubeconfig lives; sites give 24 hours at most
 ACCESS_HOURS_MAX = min(env.integer("GPUAAS_ACCESS_HOURS_MAX", default=24, minimum=1), 24)
 BILLING_TIME_ZONE = env.text("GPUAAS_BILLING_TIME_ZONE", "Europe/Berlin")
+# from a month's end to the first moment at which it may be closed, and from there to the day by which it is paid
+BILLING_GRACE_HOURS = env.integer("GPUAAS_BILLING_GRACE_HOURS", default=48, minimum=0)
+BILLING_DUE_DAYS = env.integer("GPUAAS_BILLING_DUE_DAYS", default=30, minimum=0)
+# who writes the invoices: address lines as on an envelope, "\\n" between them
+BILLING_PROVIDER_ADDRESS = env.text("GPUAAS_BILLING_PROVIDER_ADDRESS", "").replace("\\n", "\n")
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -188,6 +193,9 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
         "schedule": 3600.0,
         "options": {"expires": 3600},
     },
+    "billing-closes": {"task": "billing.closes_due", "schedule": 30.0, "options": {"expires": 30}},
+    "billing-pdfs": {"task": "billing.pdfs_due", "schedule": 30.0, "options": {"expires": 30}},
+    "billing-grants": {"task": "billing.grants_expire", "schedule": 3600.0, "options": {"expires": 3600}},
     "quotas-check": {"task": "quotas.counters_check", "schedule": 86_400.0},
 }
 

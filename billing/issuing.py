@@ -1,0 +1,141 @@
+"""The SQL that writes documents: what was used becomes lines and shares, these become documents. Runs in a transaction of its caller.
+
+Nothing here decides: services say what is closed or corrected, the database checks that it adds up.
+"""
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from time import monotonic
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+from billing.models import InvoiceSeries
+from billing.months import billing_zone, month_days, month_span
+from billing.rating import Slots, rated_sql, sql_text
+from billing.states import PREFIXES, InvoiceKind
+from gpuaas.core.clock import whole_second
+
+
+@dataclass
+class Steps:
+    """What was done, for the operator: a name, how many rows, how long."""
+
+    done: list[dict[str, Any]] = field(default_factory=list)
+    began: float = field(default_factory=monotonic)
+
+    def add(self, name: str, rows: int) -> None:
+        now = monotonic()
+        self.done.append({"name": name, "rows": rows, "seconds": round(now - self.began, 2)})
+        self.began = now
+
+
+@dataclass(frozen=True)
+class Party:
+    """To whom a document is written, as it is frozen on it."""
+
+    organization_id: uuid.UUID
+    slug: str
+    currency: str
+    tax_rate_bp: int
+    tax_label: str
+    name: str
+    address: str
+    reference: str
+
+
+def sql_run(name: str, parameters: dict[str, Any] | None = None) -> int:
+    """How many rows the statement wrote."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql_text(name), parameters)
+        rows: int = cursor.rowcount
+    return rows
+
+
+def tables_make() -> None:
+    sql_run("close_tables")
+
+
+def parties_write(parties: Iterable[Party]) -> None:
+    columns = (
+        "organization_id",
+        "slug",
+        "currency",
+        "tax_rate_bp",
+        "tax_label",
+        "name",
+        "address",
+        "reference",
+    )
+    rows = [tuple(getattr(party, column) for column in columns) for party in parties]
+    with connection.cursor() as cursor:
+        cursor.executemany("INSERT INTO close_account VALUES (%s, %s, %s, %s, %s, %s, %s, %s)", rows)
+
+
+def changed_find(*, month: date, earlier: Sequence[date]) -> dict[date, list[uuid.UUID]]:
+    """Whose usage is rated: of the month all, of `earlier` closed months those that changed since they were rated.
+
+    Read before the usage itself is: what comes in between is found changed by the next close, so nothing is lost.
+    """
+    months = [*earlier, month]
+    spans = [month_span(each) for each in months]
+    parameters = {
+        "month": month,
+        "months": months,
+        "starts": [span.starts_at for span in spans],
+        "ends": [span.ends_at for span in spans],
+    }
+    sql_run("close_prints", parameters)
+    sql_run("close_changed", parameters)
+    found: dict[date, list[uuid.UUID]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT month, project FROM close_changed ORDER BY month, project")
+        for changed, project in cursor.fetchall():
+            found.setdefault(changed, []).append(project)
+    return found
+
+
+def cells_write(*, month: date, projects: Sequence[uuid.UUID], now: datetime) -> int:
+    """Rate the month by workspace and day; all that is open counts to the month's end."""
+    days = month_days(month)
+    moment = max(whole_second(now), month_span(month).ends_at)
+    sql, parameters = rated_sql(
+        slots=Slots([month] * len(days), days), now=moment, projects=projects, by_workspace=True
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO close_cell {sql} {sql_text('close_cells')}", parameters)
+        rows: int = cursor.rowcount
+    return rows
+
+
+def numbers_take(*, kind: InvoiceKind, now: datetime, count: int) -> tuple[str, int]:
+    """The series of the year and the first of `count` numbers. The series stays locked until the transaction ends."""
+    name = f"{PREFIXES[kind]}-{now.astimezone(billing_zone()).year}"
+    InvoiceSeries.objects.bulk_create([InvoiceSeries(name=name)], ignore_conflicts=True)
+    series = InvoiceSeries.objects.select_for_update().get(name=name)
+    first = series.next_number
+    InvoiceSeries.objects.filter(pk=name).update(next_number=first + count)
+    return name, first
+
+
+def documents_write(*, now: datetime, by: str, steps: Steps) -> list[uuid.UUID]:
+    """Heads, lines, shares, fingerprints and ledger entries of what stands in the tables of the close; their ids."""
+    due_on = (now.astimezone(billing_zone()) + timedelta(days=settings.BILLING_DUE_DAYS)).date()
+    parameters = {"now": now, "by": by, "due_on": due_on}
+    steps.add("invoices", sql_run("issue_invoices", parameters))
+    steps.add("lines", sql_run("issue_lines"))
+    steps.add("shares", sql_run("issue_shares"))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT id FROM close_invoice ORDER BY number")
+        made = [pk for (pk,) in cursor.fetchall()]
+        cursor.execute(
+            f"UPDATE billing_invoice b SET content_hash = h.hash FROM ({sql_text('invoice_hash')}) h "  # noqa: S608  a file of ours
+            "WHERE b.id = h.id",
+            {"invoices": made},
+        )
+    steps.add("fingerprints", len(made))
+    steps.add("ledger", sql_run("issue_ledger", parameters))
+    return made

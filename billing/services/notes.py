@@ -1,0 +1,179 @@
+"""Credit and debit notes: the only way to change what was invoiced. Each line of a note points at the line it corrects."""
+
+import uuid
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Sum
+
+from billing import issuing
+from billing.issuing import Party
+from billing.models import Invoice, InvoiceLine
+from billing.money import amount_of, tax_of
+from billing.services.accounts import account_ensure
+from billing.services.payments import amount_parse
+from billing.services.settling import accounts_lock, documents_settle, overpaid_return
+from billing.states import InvoiceKind
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.roles import Permission
+from tenants.selectors import platform_require
+
+LINE_COLUMNS = (
+    *(
+        "id",
+        "organization",
+        "position",
+        "charge_month",
+        "project",
+        "cost_center",
+        "flavor",
+        "resource",
+        "meter",
+    ),
+    *("price_class", "status", "price_micro", "surplus", "estimated", "unit_seconds", "minor", "share_count"),
+    *("text", "corrects"),
+)
+
+
+def note_issue(
+    *,
+    actor: Actor,
+    invoice: Invoice,
+    kind: InvoiceKind,
+    amounts: Mapping[int, Decimal | str | int],
+    reason: str,
+) -> Invoice:
+    """A note on an invoice. `amounts`: by the position of the line they correct, always above 0.
+
+    Raises Invalid on `lines.<position>` (no such line, bad amount, a credit above what is left of the line), `lines`, `kind`
+    or `reason`. The tax is what the tax on the whole changes by, so that an invoice credited wholly is exactly nothing.
+    """
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    said = reason.strip()
+    if kind not in {InvoiceKind.CREDIT_NOTE, InvoiceKind.DEBIT_NOTE}:
+        raise Invalid.field("kind", "a correction is a credit note or a debit note")
+    if not 0 < len(said) <= 500:
+        raise Invalid.field("reason", "say why in 1 to 500 characters; it stands on the note")
+    if invoice.kind != InvoiceKind.INVOICE:
+        raise Conflict(f"{invoice.number} is a note; correct the invoice {invoice.corrects}")
+    if not amounts:
+        raise Invalid.field("lines", "choose at least one line and write the amount")
+    now = clock.now()
+    with transaction.atomic():
+        account_ensure(organization=invoice.organization)
+        accounts_lock([invoice.organization_id])
+        minors = _amounts(invoice, kind, amounts)
+        made = _write(actor, invoice, kind, minors, said, now)
+        if kind == InvoiceKind.CREDIT_NOTE:
+            overpaid_return(invoice=invoice, now=now, by=actor.name)
+        after = {
+            "corrects": invoice.number,
+            "total": str(amount_of(made.total_minor, made.currency)),
+            "reason": said,
+        }
+        audit_record(
+            actor=actor,
+            action=f"{kind.value}.issue",
+            target=made,
+            organization=invoice.organization,
+            after=after,
+        )
+    return made
+
+
+def lines_left(*, invoice: Invoice) -> dict[int, int]:
+    """What may still be credited of each line, by position: its amount and all that corrects it. Two queries."""
+    corrected = dict(
+        InvoiceLine.objects.filter(corrects__invoice=invoice, amount_minor__isnull=False)
+        .order_by()
+        .values_list("corrects__position")
+        .annotate(sum=Sum("amount_minor"))
+    )
+    rows = InvoiceLine.objects.filter(invoice=invoice).order_by("position")
+    return {
+        position: (amount or 0) + corrected.get(position, 0)
+        for position, amount in rows.values_list("position", "amount_minor")
+    }
+
+
+def _amounts(
+    invoice: Invoice, kind: InvoiceKind, amounts: Mapping[int, Decimal | str | int]
+) -> dict[int, int]:
+    left, found, wrong = lines_left(invoice=invoice), {}, {}
+    for position, amount in sorted(amounts.items()):
+        field = f"lines.{position}"
+        if position not in left:
+            wrong[field] = [f"{invoice.number} has no line {position}"]
+            continue
+        try:
+            minor = amount_parse(amount, invoice.currency, field=field)
+        except Invalid as error:
+            wrong |= error.fields
+            continue
+        if kind == InvoiceKind.CREDIT_NOTE and minor > left[position]:
+            rest = amount_of(max(left[position], 0), invoice.currency)
+            wrong[field] = [f"{rest} {invoice.currency} are left of this line; a credit cannot be above it"]
+        found[position] = -minor if kind == InvoiceKind.CREDIT_NOTE else minor
+    if wrong:
+        raise Invalid("some amounts cannot be corrected like this", fields=wrong)
+    return found
+
+
+def _write(
+    actor: Actor, invoice: Invoice, kind: InvoiceKind, minors: Mapping[int, int], reason: str, now: Any
+) -> Invoice:
+    issuing.tables_make()
+    party = Party(
+        organization_id=invoice.organization_id,
+        slug=invoice.organization.slug,
+        currency=invoice.currency,
+        tax_rate_bp=invoice.tax_rate_bp,
+        tax_label=invoice.tax_label,
+        name=invoice.account_name,
+        address=invoice.account_address,
+        reference=invoice.account_reference,
+    )
+    issuing.parties_write([party])
+    series, number = issuing.numbers_take(kind=kind, now=now, count=1)
+    before = invoice.subtotal_minor + sum(invoice.corrections.values_list("subtotal_minor", flat=True))
+    subtotal = sum(minors.values())
+    tax = tax_of(before + subtotal, invoice.tax_rate_bp) - tax_of(before, invoice.tax_rate_bp)
+    pk = uuid.uuid4()
+    head = (
+        *(pk, invoice.organization_id, kind.value, f"{series}-{number:04d}", invoice.month, reason),
+        *(invoice.pk, subtotal, tax),
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO close_invoice VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)", head)
+        cursor.executemany(
+            f"INSERT INTO close_line ({', '.join(LINE_COLUMNS)}) VALUES ({', '.join(['%s'] * len(LINE_COLUMNS))})",  # noqa: S608  names of ours
+            _lines(invoice, minors),
+        )
+    issuing.documents_write(now=now, by=actor.name, steps=issuing.Steps())
+    documents_settle(invoices=[pk], now=now, by=actor.name)
+    return Invoice.objects.get(pk=pk)
+
+
+def _lines(invoice: Invoice, minors: Mapping[int, int]) -> list[tuple[Any, ...]]:
+    """Money only: the seconds stay what they were."""
+    rows = InvoiceLine.objects.filter(invoice=invoice, position__in=minors).order_by("position")
+    return [
+        (
+            *(
+                uuid.uuid4(),
+                invoice.organization_id,
+                number,
+                row.charge_month,
+                row.project_id,
+                row.cost_center,
+            ),
+            *(row.flavor_id, row.resource, row.meter, row.price_class, "billed", row.unit_price_micro),
+            *(row.surplus, False, 0, minors[row.position], 0, "", row.pk),
+        )
+        for number, row in enumerate(rows, start=1)
+    ]

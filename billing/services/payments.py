@@ -1,0 +1,168 @@
+"""Grants, money received and money given up: what operators record, each an entry of the ledger."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+
+from django.db import transaction
+from django.db.models import F
+
+from billing.booking import Booking, bookings_write
+from billing.models import Grant, Invoice
+from billing.money import amount_of, minor_places
+from billing.selectors.balances import invoices_open
+from billing.services.accounts import account_ensure
+from billing.services.settling import accounts_lock, prepaid_use
+from billing.states import Account, EntryKind, InvoiceKind
+from gpuaas.catalog.models import GpuType
+from gpuaas.core import clock
+from gpuaas.core.errors import Invalid
+from tenants.actors import SYSTEM, Actor
+from tenants.audit import audit_record
+from tenants.models import Organization
+from tenants.roles import Permission
+from tenants.selectors import platform_require
+
+AMOUNT_MAX = Decimal(1_000_000_000)
+
+
+def amount_parse(value: Decimal | str | int, currency: str, *, field: str = "amount") -> int:
+    """Minor units of a positive amount that a person typed. Raises Invalid on `field`."""
+    try:
+        amount = Decimal(value)
+    except (InvalidOperation, ValueError, TypeError) as error:
+        raise Invalid.field(field, "an amount is a decimal number such as 207.60") from error
+    if not amount.is_finite() or not 0 < amount <= AMOUNT_MAX:
+        raise Invalid.field(field, f"an amount lies above 0 and not above {AMOUNT_MAX:,}")
+    minor = amount.scaleb(minor_places(currency))
+    if minor != minor.to_integral_value():
+        raise Invalid.field(field, f"{currency} has {minor_places(currency)} decimal places at most")
+    return int(minor)
+
+
+def grant_give(
+    *,
+    actor: Actor,
+    organization: Organization,
+    amount: Decimal | str | int,
+    expires_at: datetime,
+    gpu_types: Sequence[str] = (),
+    note: str = "",
+) -> Grant:
+    """A credit in the organization's currency. `gpu_types`: slugs it may pay for; none = everything.
+
+    Raises Invalid on `amount`, `expires_at`, `gpu_types` or `note`.
+    """
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    now, said = clock.now(), note.strip()
+    if expires_at <= now:
+        raise Invalid.field("expires_at", "a grant that has expired pays for nothing; choose a time to come")
+    if len(said) > 200:
+        raise Invalid.field("note", "say it in at most 200 characters")
+    types = list(GpuType.objects.filter(slug__in=gpu_types))
+    unknown = sorted(set(gpu_types) - {row.slug for row in types})
+    if unknown:
+        raise Invalid.field("gpu_types", f"there is no GPU type {', '.join(unknown)}")
+    with transaction.atomic():
+        account = account_ensure(organization=organization)
+        accounts_lock([organization.pk])
+        minor = amount_parse(amount, account.currency)
+        grant = Grant.objects.create(
+            organization=organization,
+            currency=account.currency,
+            amount_minor=minor,
+            note=said,
+            expires_at=expires_at,
+            created_at=now,
+            created_by=actor.name,
+        )
+        grant.gpu_types.set(types)
+        amounts = {Account.GRANTS_GIVEN: minor, Account.GRANTS: -minor}
+        kind = EntryKind.GRANT
+        _book(
+            actor, Booking(organization.pk, kind, account.currency, str(grant), amounts, None, grant.pk), now
+        )
+        after = {"amount": str(amount_of(minor, account.currency)), "expires_at": expires_at.isoformat()}
+        after["gpu_types"] = ", ".join(sorted(gpu_types))
+        audit_record(actor=actor, action="grant.give", target=grant, organization=organization, after=after)
+    return grant
+
+
+def grants_expire(*, now: datetime | None = None) -> int:
+    """Take back what expired grants have left; how many."""
+    moment, done = now or clock.now(), 0
+    left = F("used_minor") + F("expired_minor")
+    due = Grant.objects.filter(expires_at__lte=moment, amount_minor__gt=left)
+    for pk in due.order_by("pk").values_list("pk", flat=True):
+        with transaction.atomic():
+            grant = due.select_for_update(skip_locked=True).filter(pk=pk).first()
+            if grant is None:
+                continue
+            rest = grant.left_minor
+            Grant.objects.filter(pk=pk).update(expired_minor=F("expired_minor") + rest)
+            amounts = {Account.GRANTS: rest, Account.GRANTS_GIVEN: -rest}
+            kind, text = EntryKind.GRANT_EXPIRY, f"{grant} expired"
+            booking = Booking(grant.organization_id, kind, grant.currency, text, amounts, None, grant.pk)
+            _book(SYSTEM, booking, moment)
+            done += 1
+    return done
+
+
+def payment_record(
+    *, actor: Actor, organization: Organization, amount: Decimal | str | int, note: str = ""
+) -> None:
+    """Money received. It pays open invoices, the oldest first; the rest pays those to come. Raises Invalid on `amount`."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    now, said = clock.now(), note.strip()[:200]
+    with transaction.atomic():
+        account = account_ensure(organization=organization)
+        accounts_lock([organization.pk])
+        minor = amount_parse(amount, account.currency)
+        amounts = {Account.CASH: minor, Account.PREPAID: -minor}
+        text = said or "payment received"
+        _book(actor, Booking(organization.pk, EntryKind.PREPAID, account.currency, text, amounts), now)
+        rows = Invoice.objects.filter(
+            organization=organization, kind=InvoiceKind.INVOICE, currency=account.currency
+        )
+        prepaid_use(invoices=list(rows.order_by("month")), now=now, by=actor.name)
+        audit_record(
+            actor=actor,
+            action="payment.record",
+            target=organization,
+            organization=organization,
+            after={"amount": str(amount_of(minor, account.currency)), "note": said},
+        )
+
+
+def write_off(*, actor: Actor, invoice: Invoice, reason: str, amount: Decimal | str | int = "") -> None:
+    """Give up what is open of an invoice, or a part of it. Raises Invalid on `amount` (above what is open) or `reason`."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    said = reason.strip()
+    if not 0 < len(said) <= 300:
+        raise Invalid.field("reason", "say why in 1 to 300 characters")
+    with transaction.atomic():
+        account_ensure(organization=invoice.organization)
+        accounts_lock([invoice.organization_id])
+        still_open = invoices_open(invoices=[invoice.pk]).get(invoice.pk, 0)
+        minor = amount_parse(amount, invoice.currency) if amount != "" else still_open
+        if minor > still_open or minor <= 0:
+            left = amount_of(max(still_open, 0), invoice.currency)
+            raise Invalid.field(
+                "amount", f"{left} {invoice.currency} of {invoice.number} are open; not more can be given up"
+            )
+        amounts = {Account.WRITE_OFF: minor, Account.RECEIVABLE: -minor}
+        text = f"{invoice.number}: {said}"
+        kind = EntryKind.WRITE_OFF
+        booking = Booking(invoice.organization_id, kind, invoice.currency, text, amounts, invoice.pk)
+        _book(actor, booking, clock.now())
+        audit_record(
+            actor=actor,
+            action="invoice.write_off",
+            target=invoice,
+            organization=invoice.organization,
+            after={"amount": str(amount_of(minor, invoice.currency)), "reason": said},
+        )
+
+
+def _book(actor: Actor, booking: Booking, now: datetime) -> None:
+    bookings_write([booking], now=now, by=actor.name)

@@ -1,0 +1,25 @@
+"""Closing a month in tests: meters that have reported, a request and a run."""
+
+from datetime import date, datetime, timedelta
+
+from billing.models import MonthClose
+from billing.months import month_span
+from billing.services.closing import month_close_request, month_close_run
+from gpuaas.catalog.models import Site
+from gpuaas.metering.models import SiteMeter
+from tenants.actors import Actor
+
+
+def meters_prove(until: datetime) -> None:
+    """Every site's meter has reported up to `until`."""
+    for site in Site.objects.all():
+        SiteMeter.objects.update_or_create(site=site, defaults={"last_proof_at": until})
+
+
+def month_close(actor: Actor, month: date, *, accept: str = "", now: datetime | None = None) -> MonthClose:
+    """Asked for and done, three days after the month's end unless told otherwise."""
+    end = month_span(month).ends_at
+    meters_prove(end)
+    moment = now or end + timedelta(days=3)
+    month_close_request(actor=actor, month=month, accept=accept, now=moment)
+    return month_close_run(month=month, now=moment)

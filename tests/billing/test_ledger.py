@@ -1,0 +1,289 @@
+"""Notes, grants, money and the ledger: every entry balances, nothing is used twice, refusals stand beside their field."""
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+import time_machine
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Sum
+from hypothesis import given
+from hypothesis import strategies as st
+
+from billing.booking import Booking, bookings_write
+from billing.covering import Offer, cover, pools_of
+from billing.models import BillingAccount, Grant, Invoice, LedgerEntry, LedgerPosting
+from billing.money import tax_of
+from billing.selectors.balances import balance_of, entries_for, grants_for, invoices_open
+from billing.services import rate_set
+from billing.services.notes import lines_left, note_issue
+from billing.services.payments import grant_give, grants_expire, payment_record, write_off
+from billing.states import Account, EntryKind, InvoiceKind
+from gpuaas.catalog.models import Flavor
+from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
+from gpuaas.core.ids import uuid7
+from gpuaas.metering.models import Meter
+from tenants.actors import Actor
+from tenants.models import Organization, Project, User
+from tests.billing.closed import month_close
+from tests.billing.stage import interval_make, utc, workspace_make
+
+OCTOBER, NOVEMBER = date(2026, 10, 1), date(2026, 11, 1)
+CREDIT, DEBIT = InvoiceKind.CREDIT_NOTE, InvoiceKind.DEBIT_NOTE
+LATER = utc("2030-01-01")
+
+
+@pytest.fixture
+def used(
+    project: Project, organization: Organization, h100: Flavor, l40s: Flavor, alice: User, as_olga: Actor
+) -> None:
+    """100 h of H100 at 2.40 and 100 h of L40S at 0.90 in October: 330.00, with 19 % tax 392.70."""
+    BillingAccount.objects.create(
+        organization=organization, currency="EUR", tax_rate_bp=1900, tax_label="VAT"
+    )
+    for flavor, price in ((h100, "2.40"), (l40s, "0.90")):
+        rate_set(
+            actor=as_olga, flavor=flavor, meter=Meter.GPU_HELD, price=price, valid_from=utc("2026-01-01")
+        )
+        row = workspace_make(project, flavor, alice, name=f"train-{flavor.slug.partition('.')[0]}")
+        interval_make(row, flavor, utc("2026-10-02 00:00:00"), utc("2026-10-06 04:00:00"))
+
+
+@pytest.fixture
+def invoice(used: None, as_olga: Actor) -> Invoice:
+    month_close(as_olga, OCTOBER)
+    return Invoice.objects.get()
+
+
+def open_of(invoice: Invoice) -> int:
+    return invoices_open(invoices=[invoice.pk]).get(invoice.pk, 0)
+
+
+def balanced() -> None:
+    sums = LedgerEntry.objects.annotate(sum=Sum("postings__amount_minor"))
+    assert {row.sum for row in sums} <= {0}
+
+
+def test_a_credit_note_points_at_its_line_and_mirrors_its_tax(invoice: Invoice, as_olga: Actor) -> None:
+    note = note_issue(
+        actor=as_olga, invoice=invoice, kind=CREDIT, amounts={1: "86.40"}, reason="ber-1 was down"
+    )
+    assert (note.number, note.corrects, note.month) == ("CN-2026-0001", invoice, OCTOBER)
+    assert (note.subtotal_minor, note.tax_minor, note.total_minor) == (-8640, -1642, -10_282)
+    line = note.lines.get()
+    assert (line.corrects, line.unit_seconds, line.amount_minor) == (invoice.lines.get(position=1), 0, -8640)
+    assert lines_left(invoice=invoice) == {1: 24_000 - 8640, 2: 9000}
+    assert open_of(invoice) == invoice.total_minor - 10_282
+    balanced()
+
+
+def test_a_credit_above_what_is_left_is_refused_beside_its_line(invoice: Invoice, as_olga: Actor) -> None:
+    note_issue(actor=as_olga, invoice=invoice, kind=CREDIT, amounts={1: "200"}, reason="down")
+    with pytest.raises(Invalid) as refused:
+        note_issue(
+            actor=as_olga, invoice=invoice, kind=CREDIT, amounts={1: "40.01", 2: "90", 9: "1"}, reason="down"
+        )
+    assert refused.value.fields == {
+        "lines.1": ["40.00 EUR are left of this line; a credit cannot be above it"],
+        "lines.9": ["INV-2026-0001 has no line 9"],
+    }
+    assert Invoice.objects.count() == 2
+    # refused documents take no number
+    note = note_issue(actor=as_olga, invoice=invoice, kind=CREDIT, amounts={1: "40", 2: "90"}, reason="down")
+    assert note.number == "CN-2026-0002"
+    assert (open_of(invoice), invoice.subtotal_minor) == (0, 33_000)
+    debit = note_issue(
+        actor=as_olga, invoice=invoice, kind=DEBIT, amounts={2: "17.40"}, reason="metered late"
+    )
+    assert (debit.number, debit.total_minor, open_of(invoice)) == ("DN-2026-0001", 2071, 2071)
+
+
+@pytest.mark.parametrize("amount", ["0", "-1", "1.001", "NaN", "a lot", "1e30"])
+def test_bad_amounts_of_a_note(invoice: Invoice, as_olga: Actor, amount: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        note_issue(actor=as_olga, invoice=invoice, kind=DEBIT, amounts={1: amount}, reason="x")
+    assert set(refused.value.fields) == {"lines.1"}
+
+
+def test_notes_are_for_invoices_and_have_a_reason(invoice: Invoice, as_olga: Actor, as_alice: Actor) -> None:
+    note = note_issue(actor=as_olga, invoice=invoice, kind=CREDIT, amounts={1: "1"}, reason="x")
+    with pytest.raises(Conflict):
+        note_issue(actor=as_olga, invoice=note, kind=CREDIT, amounts={1: "1"}, reason="x")
+    with pytest.raises(Invalid) as refused:
+        note_issue(actor=as_olga, invoice=invoice, kind=CREDIT, amounts={1: "1"}, reason=" ")
+    assert set(refused.value.fields) == {"reason"}
+    with pytest.raises(Invalid):
+        note_issue(actor=as_olga, invoice=invoice, kind=CREDIT, amounts={}, reason="x")
+    with pytest.raises(NotFound):
+        note_issue(actor=as_alice, invoice=invoice, kind=CREDIT, amounts={1: "1"}, reason="x")
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=6), st.integers(0, 10_000))
+def test_the_tax_of_notes_that_credit_all_is_the_tax_of_the_invoice(parts: list[int], rate: int) -> None:
+    before = sum(parts)
+    taken = 0
+    for part in parts:
+        taken += tax_of(before - part, rate) - tax_of(before, rate)
+        before -= part
+    assert (before, taken) == (0, -tax_of(sum(parts), rate))
+
+
+def test_grants_pay_at_the_close_those_that_expire_first_and_only_what_they_may(
+    used: None, organization: Organization, as_olga: Actor, as_alice: Actor
+) -> None:
+    with time_machine.travel(utc("2026-09-01"), tick=False):
+        late = grant_give(actor=as_olga, organization=organization, amount="500", expires_at=LATER)
+        soon = grant_give(
+            actor=as_olga,
+            organization=organization,
+            amount="300",
+            expires_at=utc("2026-12-31"),
+            gpu_types=["l40s-48gb"],
+            note="inference pilot",
+        )
+        grant_give(actor=as_olga, organization=organization, amount="9", expires_at=utc("2026-09-02"))
+    month_close(as_olga, OCTOBER)
+    invoice = Invoice.objects.get()
+    late.refresh_from_db()
+    soon.refresh_from_db()
+    # the L40S part with its tax: 90.00 + 17.10; the rest from the other; the third has expired
+    assert (soon.used_minor, late.used_minor, invoice.total_minor) == (10_710, 39_270 - 10_710, 39_270)
+    assert open_of(invoice) == 0
+    now = utc("2026-11-05")
+    assert balance_of(actor=as_alice, organization=organization, currency="EUR", now=now).granted == Decimal(
+        "407.30"
+    )
+    assert grants_expire(now=utc("2027-01-01")) == 2
+    assert grants_expire(now=utc("2027-01-01")) == 0
+    soon.refresh_from_db()
+    assert (soon.expired_minor, soon.left_minor) == (30_000 - 10_710, 0)
+    assert (
+        -(LedgerPosting.objects.filter(account=Account.GRANTS).aggregate(s=Sum("amount_minor"))["s"])
+        == late.left_minor
+    )
+    balanced()
+
+
+def test_money_pays_open_invoices_and_those_to_come(
+    used: None, invoice: Invoice, organization: Organization, as_olga: Actor, as_alice: Actor
+) -> None:
+    payment_record(actor=as_olga, organization=organization, amount="400.00", note="bank, 5 Nov")
+    assert open_of(invoice) == 0
+    found = balance_of(actor=as_alice, organization=organization, currency="EUR")
+    assert (found.owed, found.prepaid) == (Decimal("0.00"), Decimal("7.30"))
+    # what was paid and is credited then is money again
+    note_issue(actor=as_olga, invoice=invoice, kind=CREDIT, amounts={2: "90"}, reason="down")
+    found = balance_of(actor=as_alice, organization=organization, currency="EUR")
+    assert (found.owed, found.prepaid) == (Decimal("0.00"), Decimal("114.40"))
+    balanced()
+
+
+def test_money_in_advance_pays_at_the_close(
+    used: None, organization: Organization, as_olga: Actor, as_alice: Actor
+) -> None:
+    payment_record(actor=as_olga, organization=organization, amount="100")
+    month_close(as_olga, OCTOBER)
+    assert open_of(Invoice.objects.get()) == 39_270 - 10_000
+
+
+def test_writing_off(invoice: Invoice, as_olga: Actor) -> None:
+    with pytest.raises(Invalid) as refused:
+        write_off(actor=as_olga, invoice=invoice, amount="392.71", reason="insolvent")
+    assert set(refused.value.fields) == {"amount"}
+    write_off(actor=as_olga, invoice=invoice, amount="92.70", reason="goodwill")
+    assert open_of(invoice) == 30_000
+    write_off(actor=as_olga, invoice=invoice, reason="insolvent")
+    assert open_of(invoice) == 0
+    with pytest.raises(Invalid):
+        write_off(actor=as_olga, invoice=invoice, reason="again")
+    balanced()
+
+
+def test_bad_grants_are_refused_beside_the_field(organization: Organization, as_olga: Actor) -> None:
+    for given_, field in (
+        ({"amount": "-5"}, "amount"),
+        ({"amount": "1.234"}, "amount"),
+        ({"expires_at": utc("2020-01-01")}, "expires_at"),
+        ({"gpu_types": ["no-such"]}, "gpu_types"),
+        ({"note": "x" * 201}, "note"),
+    ):
+        wish: dict[str, object] = {"amount": "5", "expires_at": LATER, **given_}
+        with pytest.raises(Invalid) as refused:
+            grant_give(actor=as_olga, organization=organization, **wish)  # type: ignore[arg-type]  # wrong on purpose
+        assert set(refused.value.fields) == {field}
+    assert not Grant.objects.exists()
+    assert not LedgerEntry.objects.exists()
+
+
+def test_tenants_see_their_own_and_change_nothing(
+    invoice: Invoice, organization: Organization, as_alice: Actor, as_bob: Actor, as_charlie: Actor
+) -> None:
+    assert entries_for(actor=as_alice, organization=organization).count() == 1
+    for reading in (entries_for, grants_for):
+        with pytest.raises(NotFound):
+            reading(actor=as_charlie, organization=organization)
+        with pytest.raises((NotFound, Forbidden)):
+            reading(actor=as_bob, organization=organization)
+    for actor in (as_alice, as_charlie):
+        with pytest.raises(NotFound):
+            grant_give(actor=actor, organization=organization, amount="5", expires_at=LATER)
+        with pytest.raises(NotFound):
+            payment_record(actor=actor, organization=organization, amount="5")
+        with pytest.raises(NotFound):
+            write_off(actor=actor, invoice=invoice, reason="please")
+
+
+def test_what_does_not_balance_cannot_be_written(organization: Organization) -> None:
+    booking = Booking(organization.pk, EntryKind.GRANT, "EUR", "odd", {Account.CASH: 5, Account.PREPAID: -4})
+    with pytest.raises(ValueError, match="odd"):
+        bookings_write([booking], now=LATER, by="olga")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        _write_raw(organization, [("cash", 5), ("prepaid", -4)])
+    with pytest.raises(IntegrityError), transaction.atomic():
+        _write_raw(organization, [])
+
+
+def _write_raw(organization: Organization, rows: list[tuple[str, int]]) -> None:
+    entry = LedgerEntry(
+        organization=organization, kind="grant", currency="EUR", at=LATER, by="olga", text="odd"
+    )
+    entry.posting_count = 2
+    entry.save(force_insert=True)
+    LedgerPosting.objects.bulk_create(
+        [LedgerPosting(entry=entry, account=account, amount_minor=amount) for account, amount in rows]
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+TYPES = st.sampled_from(["", "a100", "h100", "l40s"])
+
+
+@given(
+    st.dictionaries(TYPES, st.integers(-500, 5000), max_size=4),
+    st.lists(st.tuples(st.integers(0, 5000), st.frozensets(TYPES, max_size=2)), max_size=5),
+    st.integers(0, 3000),
+)
+def test_grants_never_pay_more_than_they_have_or_for_what_they_may_not(
+    net: dict[str, int], grants: list[tuple[int, frozenset[str]]], rate: int
+) -> None:
+    subtotal = sum(net.values())
+    total = subtotal + tax_of(subtotal, rate)
+    pools = pools_of(net, total)
+    assert sum(pools.values()) in {0, total}
+    offers = [Offer(uuid7(), left, types) for left, types in grants]
+    paid = cover(pools, offers)
+    assert sum(paid.values()) <= max(total, 0)
+    for offer in offers:
+        eligible = sum(amount for name, amount in pools.items() if offer.pays(name))
+        assert 0 <= paid.get(offer.grant_id, 0) <= min(offer.left, eligible)
+    # nothing is left open that a grant with something left may pay
+    for offer in offers:
+        if paid.get(offer.grant_id, 0) < offer.left and not offer.gpu_types:
+            assert sum(paid.values()) == sum(pools.values())
+
+
+def test_expiry_comes_first_and_the_narrow_grant_keeps_its_place() -> None:
+    wide, narrow = Offer(uuid7(), 100, frozenset()), Offer(uuid7(), 100, frozenset({"h100"}))
+    assert cover({"h100": 100, "l40s": 100}, [wide, narrow]) == {wide.grant_id: 100, narrow.grant_id: 100}
+    assert cover({"h100": 50}, [narrow, wide]) == {narrow.grant_id: 50}
