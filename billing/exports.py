@@ -1,10 +1,12 @@
-"""Statements as CSV, row by row: amounts as exact decimals, quarantined lines with an empty amount."""
+"""Statements and other tables as CSV, row by row: amounts as exact decimals, quarantined lines with an empty amount."""
 
 import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from billing.selectors import Statement
 
+NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 COLUMNS = (
     "month",
     "project",
@@ -47,3 +49,16 @@ def statement_csv(*, statement: Statement) -> Iterator[str]:
                 statement.currency,
             )
         )
+
+
+def rows_csv(rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Any table as CSV, row by row. A spreadsheet must not run what somebody named a project."""
+    writer = csv.writer(_Echo())
+    for row in rows:
+        yield writer.writerow([_harmless(cell) for cell in row])
+
+
+def _harmless(cell: object) -> object:
+    if not isinstance(cell, str) or cell[:1] not in {"=", "+", "-", "@", "\t", "\r"}:
+        return cell
+    return cell if NUMBER.fullmatch(cell) else f"'{cell}"

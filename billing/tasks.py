@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from billing.months import month_parse
-from billing.services import closing, payments
+from billing.services import closing, payments, pdfs
 from gpuaas.core.queue import poke
 
 
@@ -25,3 +25,11 @@ def month_close(month: str) -> int:
 @shared_task(name="billing.grants_expire")
 def grants_expire() -> int:
     return payments.grants_expire()
+
+
+@shared_task(name="billing.pdfs_due")
+def pdfs_due() -> int:
+    made = pdfs.pdfs_make()
+    if made == pdfs.BATCH:
+        poke("billing.pdfs_due")
+    return made

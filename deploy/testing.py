@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PANGO = ("libpango-1.0-0", "libpangoft2-1.0-0", "libharfbuzz-subset0", "fonts-dejavu-core")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -24,7 +25,7 @@ def main() -> int:
 
 
 def prepare() -> int:
-    found = (browser_missing(), lab_missing("kubernetes"), lab_missing("openstack"))
+    found = (browser_missing(), pango_missing(), lab_missing("kubernetes"), lab_missing("openstack"))
     missing = [sentence for sentence in found if sentence]
     for sentence in missing:
         print(f"make test: {sentence}", file=sys.stderr)
@@ -37,13 +38,29 @@ def browser() -> str | None:
     )
 
 
-def browser_missing() -> str | None:
-    """Install the system's Chromium where we may (root on a Debian-like machine), else say what to install."""
-    if browser() is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        print("Installing Chromium", flush=True)
+def apt_install(what: str, *packages: str) -> None:
+    """Where we may: root on a Debian-like machine."""
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        print(f"Installing {what}", flush=True)
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for words in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", "chromium"]):
+        for words in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *packages]):
             subprocess.run(["apt-get", *words], env=environment, check=False, stdout=subprocess.DEVNULL)
+
+
+def pango_missing() -> str | None:
+    """What WeasyPrint draws PDF files with; asked in a process of its own, since a failed import stays failed."""
+    asked = [sys.executable, "-c", "import weasyprint"]
+    if subprocess.run(asked, check=False, capture_output=True).returncode:
+        apt_install("Pango", *PANGO)
+    if subprocess.run(asked, check=False, capture_output=True).returncode:
+        return f"the tests of PDF files need Pango (Debian: apt install {' '.join(PANGO)})"
+    return None
+
+
+def browser_missing() -> str | None:
+    """Install the system's Chromium where we may, else say what to install."""
+    if browser() is None:
+        apt_install("Chromium", "chromium")
     if browser() is None:
         return (
             "the browser tests need Chromium (Debian: apt install chromium), or GPUAAS_CHROMIUM=/path/to/it"

@@ -106,6 +106,7 @@ def _close(row: MonthClose, now: datetime) -> None:
     steps.add("grants and prepaid", len(made))
     row.state, row.closed_at, row.invoices, row.steps = CloseState.CLOSED, now, len(made), steps.done
     row.save()
+    poke("billing.pdfs_due")
     audit_record(actor=SYSTEM, action="month.closed", target=row, after={"invoices": len(made)})
 
 

@@ -55,14 +55,7 @@ def note_issue(
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     said = reason.strip()
-    if kind not in {InvoiceKind.CREDIT_NOTE, InvoiceKind.DEBIT_NOTE}:
-        raise Invalid.field("kind", "a correction is a credit note or a debit note")
-    if not 0 < len(said) <= 500:
-        raise Invalid.field("reason", "say why in 1 to 500 characters; it stands on the note")
-    if invoice.kind != InvoiceKind.INVOICE:
-        raise Conflict(f"{invoice.number} is a note; correct the invoice {invoice.corrects}")
-    if not amounts:
-        raise Invalid.field("lines", "choose at least one line and write the amount")
+    _require(invoice, kind, amounts, said)
     now = clock.now()
     with transaction.atomic():
         account_ensure(organization=invoice.organization)
@@ -84,6 +77,17 @@ def note_issue(
             after=after,
         )
     return made
+
+
+def _require(invoice: Invoice, kind: InvoiceKind, amounts: Mapping[int, Any], reason: str) -> None:
+    if kind not in {InvoiceKind.CREDIT_NOTE, InvoiceKind.DEBIT_NOTE}:
+        raise Invalid.field("kind", "a correction is a credit note or a debit note")
+    if not 0 < len(reason) <= 500:
+        raise Invalid.field("reason", "say why in 1 to 500 characters; it stands on the note")
+    if invoice.kind != InvoiceKind.INVOICE:
+        raise Conflict(f"{invoice.number} is a note; correct the invoice {invoice.corrects}")
+    if not amounts:
+        raise Invalid.field("lines", "choose at least one line and write the amount")
 
 
 def lines_left(*, invoice: Invoice) -> dict[int, int]:

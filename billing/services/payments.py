@@ -55,14 +55,7 @@ def grant_give(
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     now, said = clock.now(), note.strip()
-    if expires_at <= now:
-        raise Invalid.field("expires_at", "a grant that has expired pays for nothing; choose a time to come")
-    if len(said) > 200:
-        raise Invalid.field("note", "say it in at most 200 characters")
-    types = list(GpuType.objects.filter(slug__in=gpu_types))
-    unknown = sorted(set(gpu_types) - {row.slug for row in types})
-    if unknown:
-        raise Invalid.field("gpu_types", f"there is no GPU type {', '.join(unknown)}")
+    types = _grant_require(expires_at, now, said, gpu_types)
     with transaction.atomic():
         account = account_ensure(organization=organization)
         accounts_lock([organization.pk])
@@ -86,6 +79,18 @@ def grant_give(
         after["gpu_types"] = ", ".join(sorted(gpu_types))
         audit_record(actor=actor, action="grant.give", target=grant, organization=organization, after=after)
     return grant
+
+
+def _grant_require(expires_at: datetime, now: datetime, note: str, gpu_types: Sequence[str]) -> list[GpuType]:
+    if expires_at <= now:
+        raise Invalid.field("expires_at", "a grant that has expired pays for nothing; choose a time to come")
+    if len(note) > 200:
+        raise Invalid.field("note", "say it in at most 200 characters")
+    types = list(GpuType.objects.filter(slug__in=gpu_types))
+    unknown = sorted(set(gpu_types) - {row.slug for row in types})
+    if unknown:
+        raise Invalid.field("gpu_types", f"there is no GPU type {', '.join(unknown)}")
+    return types
 
 
 def grants_expire(*, now: datetime | None = None) -> int:

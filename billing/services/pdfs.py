@@ -1,0 +1,47 @@
+"""PDF files of documents: made once, by a worker, and kept."""
+
+import structlog
+
+from billing.models import Invoice, InvoiceDocument
+from billing.pdf import invoice_pdf, pdf_trouble
+from billing.selectors.documents import pdf_of, pdfs_missing
+from gpuaas.core import clock
+from gpuaas.core.errors import Unavailable
+from gpuaas.core.queue import poke
+
+log = structlog.get_logger(__name__)
+BATCH = 20
+
+
+def pdfs_make() -> int:
+    """Those that are missing, the oldest first, a batch at a time; how many. What fails is logged and leaves the others alone."""
+    if pdf_trouble():
+        log.warning("pdf_not_available", reason=pdf_trouble())
+        return 0
+    done = 0
+    for invoice in pdfs_missing().select_related("organization")[:BATCH]:
+        try:
+            pdf_make(invoice=invoice)
+            done += 1
+        except Exception:
+            log.exception("pdf_failed", invoice=invoice.number)
+    return done
+
+
+def pdf_make(*, invoice: Invoice) -> bytes:
+    """Made twice at once, the first is kept; both are the same."""
+    pdf = invoice_pdf(invoice=invoice)
+    made = InvoiceDocument(invoice=invoice, pdf=pdf, made_at=clock.now())
+    InvoiceDocument.objects.bulk_create([made], ignore_conflicts=True)
+    return pdf
+
+
+def pdf_ready(*, invoice: Invoice) -> bytes:
+    """The file; where it is not made yet, Unavailable with when to come back, and the workers are asked for it."""
+    found = pdf_of(invoice=invoice)
+    if found is not None:
+        return found
+    if pdf_trouble():
+        raise Unavailable(pdf_trouble(), retry_after=3600)
+    poke("billing.pdfs_due")
+    raise Unavailable(f"the PDF of {invoice.number} is being made; try again in a few seconds", retry_after=5)
