@@ -135,7 +135,11 @@ def test_what_is_in_the_way_is_said_beside_the_field(
 def test_a_gap_refuses_or_is_marked_estimated(
     workspace: Workspace, h100: Flavor, l40s: Flavor, as_olga: Actor, priced: None
 ) -> None:
-    interval_make(workspace, h100, utc("2026-10-02 10:00:00"), utc("2026-10-02 11:00:00"))
+    """What meters count around it; what is held is the portal's own book."""
+    rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_ALLOCATED, price="1", valid_from=utc("2026-01-01"))
+    interval_make(
+        workspace, h100, utc("2026-10-02 09:10:00"), utc("2026-10-02 11:00:00"), meter=Meter.GPU_ALLOCATED
+    )
     interval_make(workspace, l40s, utc("2026-10-07 10:00:00"), utc("2026-10-07 11:00:00"))
     MeterGap.objects.create(
         site=workspace.site, starts_at=utc("2026-10-02 09:00:00"), ends_at=utc("2026-10-02 09:30:00")
@@ -151,6 +155,23 @@ def test_a_gap_refuses_or_is_marked_estimated(
         ("h100.1", True),
         ("l40s.1", False),
     }
+
+
+def test_a_meter_that_is_silent_is_accepted_as_estimated(
+    workspace: Workspace, h100: Flavor, as_olga: Actor
+) -> None:
+    """And what it says later comes as a correction."""
+    rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_ALLOCATED, price="1", valid_from=utc("2026-01-01"))
+    for day in (2, 20):
+        interval_make(
+            *(workspace, h100, utc(f"2026-10-{day:02} 10:00:00"), utc(f"2026-10-{day:02} 11:00:00")),
+            meter=Meter.GPU_ALLOCATED,
+        )
+    meters_prove(utc("2026-10-20 10:30:00"))
+    moment = utc("2026-11-04")
+    month_close_request(actor=as_olga, month=OCTOBER, accept="it burned down", now=moment)
+    assert month_close_run(month=OCTOBER, now=moment).state == CloseState.CLOSED
+    assert Invoice.objects.get().lines.get().estimated
 
 
 def test_a_short_gap_is_none(workspace: Workspace, h100: Flavor, as_olga: Actor, priced: None) -> None:

@@ -20,7 +20,8 @@ from gpuaas.core.errors import Unavailable
 from gpuaas.metering.models import Meter
 from tenants.actors import Actor
 from tenants.models import Project, User
-from tests.billing.stage import interval_make, month_close, utc, workspace_make
+from tests.billing.closed import month_close
+from tests.billing.stage import interval_make, utc, workspace_make
 
 OCTOBER = date(2026, 10, 1)
 
