@@ -16,14 +16,13 @@ MOST = 100  # differences told of one workspace
 
 
 def differences(
-    cloud: Cloud, steps: tuple[StepSpec, ...], perform: Callable[[Cloud, str], object]
+    rehearsal: Rehearsal, steps: tuple[StepSpec, ...], perform: Callable[[str], object]
 ) -> tuple[Difference, ...]:
-    """`perform` does one of the steps at the cloud that it is given. Raises Permanent where the project is another's."""
-    rehearsal = Rehearsal(cloud)
+    """`perform` does one of the steps at the rehearsal. Raises Permanent where the project is another's."""
     for number, step in enumerate(steps):
         rehearsal.step = step.key
         try:
-            perform(rehearsal, step.key)
+            perform(step.key)
         except NotFound:
             break  # without its project there is nothing more to say
         except Permanent as error:

@@ -10,9 +10,12 @@ from gpuaas.providers.base import (
     Access,
     AccessCapability,
     AccessKind,
+    AdoptionCapability,
+    AdoptionStep,
     Difference,
     DriftCapability,
     Driver,
+    ForeignWorkspace,
     Inventory,
     Member,
     ObservedWorkspace,
@@ -23,6 +26,7 @@ from gpuaas.providers.base import (
     WorkspaceSpec,
 )
 from gpuaas.providers.openstack import (
+    adoption,
     changes,
     drift,
     ensure,
@@ -35,15 +39,16 @@ from gpuaas.providers.openstack import (
 )
 from gpuaas.providers.openstack.client import Cloud, shared
 from gpuaas.providers.openstack.ensure import Ensure
-from gpuaas.providers.openstack.rehearsal import Reading
+from gpuaas.providers.openstack.rehearsal import Reading, Rehearsal
 
 
-class OpenStackDriver(Driver, AccessCapability, DriftCapability):
+class OpenStackDriver(Driver, AccessCapability, DriftCapability, AdoptionCapability):
     """Credentials of an account that is admin: `clouds_yaml`, a document, and `cloud`, which of its clouds; or `auth_url`,
     `application_credential_id` and `application_credential_secret`. `region_name` where there are several.
 
     Options: `domain` (id, of projects and users; default), `external_network` (what routers lead to; none), `aliases`
-    (resource class → alias of Nova's [pci] configuration; guessed from the site's flavors).
+    (resource class → alias of Nova's [pci] configuration; guessed from the site's flavors), `sites_projects` (patterns of
+    names that nobody may take over, beside the usual ones).
     """
 
     name = "openstack"
@@ -101,17 +106,41 @@ class OpenStackDriver(Driver, AccessCapability, DriftCapability):
         return observe.observe(self._cloud, ref, self._classes, domain=self._domain)
 
     def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
-        return drift.differences(
-            self._cloud,
-            ensure.STEPS,
-            lambda cloud, step: self._ensure(cloud, spec, rehearsed=True).run(step),
-        )
+        return self._rehearse(Rehearsal(self._cloud), spec)
+
+    def _rehearse(self, rehearsal: Rehearsal, spec: WorkspaceSpec) -> tuple[Difference, ...]:
+        ours = self._ensure(rehearsal, spec, rehearsed=True)
+        return drift.differences(rehearsal, ensure.STEPS, ours.run)
 
     def site_repair(self) -> tuple[Difference, ...]:
         return drift.site_repair(self._cloud)
 
     def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
         return changes.watch_changes(self._cloud, cursor, seconds=seconds)
+
+    def adoptable(self) -> tuple[ForeignWorkspace, ...]:
+        return adoption.adoptable(
+            Reading(self._cloud), self._classes, domain=self._domain, sites_own=self._sites_own
+        )
+
+    def adoption_plan(self, spec: WorkspaceSpec) -> tuple[AdoptionStep, ...]:
+        return self._adoption(spec).steps()
+
+    def adopt(self, spec: WorkspaceSpec) -> StepOutcome:
+        return adoption.adopt(self._adoption(spec))
+
+    def _adoption(self, spec: WorkspaceSpec) -> adoption.Plan:
+        return adoption.Plan(
+            self._cloud,
+            spec,
+            lambda rehearsal: self._rehearse(rehearsal, spec),
+            domain=self._domain,
+            sites_own=self._sites_own,
+        )
+
+    @property
+    def _sites_own(self) -> tuple[str, ...]:
+        return tuple(map(str, self.connection.options.get("sites_projects") or ()))
 
     def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
         project = projects.own_project(self._cloud, ref.external_name, ref.id, domain=self._domain)

@@ -52,6 +52,17 @@ def project_limits(cloud: Cloud, project_id: str) -> dict[str, Object]:
     return {row["resource_name"]: row for row in rows if row["project_id"] == project_id}
 
 
+def used(cloud: Cloud, project_id: str) -> dict[str, int]:
+    """By the names of limits: Placement's own sums, one call however many machines."""
+    found: dict[str, int] = {}
+    for part in cloud.get("placement", "/usages", project_id=project_id)["usages"].values():
+        for name, amount in part.items():
+            if name != "consumer_count":
+                key = names.limit_name(name)
+                found[key] = found.get(key, 0) + amount
+    return found
+
+
 def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> None:
     """Each limit is changed in place or made; a resource without a registered limit cannot have one, and says so."""
     registered, there = registered_limits(cloud), project_limits(cloud, project_id)

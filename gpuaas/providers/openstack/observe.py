@@ -15,13 +15,7 @@ def observe(cloud: Cloud, ref: WorkspaceRef, classes: Mapping[str, str], *, doma
     if project is None:
         return ObservedWorkspace(exists=False)
     hard = {name: row["resource_limit"] for name, row in limits.project_limits(cloud, project["id"]).items()}
-    usages = cloud.get("placement", "/usages", project_id=project["id"])["usages"]
-    used = {
-        f"class:{name}": amount
-        for part in usages.values()
-        for name, amount in part.items()
-        if name != "consumer_count"
-    }
+    used = limits.used(cloud, project["id"])
     machines = servers.of_project(cloud, project["id"])
     return ObservedWorkspace(
         exists=True,

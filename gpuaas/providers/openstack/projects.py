@@ -34,6 +34,12 @@ def is_ours(project: Object, workspace: uuid.UUID) -> bool:
     return names.workspace_tag(workspace) in (project.get("tags") or [])
 
 
+def marks(project: Object) -> set[str]:
+    """Of the workspaces whose it is: one, or none."""
+    prefix = names.WORKSPACE_TAG.format(id="")
+    return {tag for tag in project.get("tags") or [] if tag.startswith(prefix)}
+
+
 def project_set(cloud: Cloud, project: Object) -> None:
     """Open, under its name and with our mark again, where somebody has changed that."""
     change: Object = {}

@@ -57,7 +57,7 @@ class Reading(Cloud):
         if _NEW in path:
             raise NotFound("it is not made yet")
         query: Mapping[str, Any] = options.get("params") or {}
-        key = " ".join([service, path, *(f"{name}={value}" for name, value in sorted(query.items()))])
+        key = _key(service, path, query)
         if key not in self._seen:
             read = self._read_common if _COMMON.match(f"{key} ") else self._read
             self._seen[key] = read(key, service, path, query)
@@ -72,6 +72,10 @@ class Reading(Cloud):
             kept = (time.monotonic(), self._real.get(service, path, **query))
             _common[self._real.key, key] = kept
         return kept[1]
+
+    def assume(self, service: str, path: str, answer: Object, **query: Any) -> None:
+        """As if the cloud had answered so."""
+        self._seen[_key(service, path, query)] = answer
 
     def _told(self, method: str, service: str, path: str, body: Object) -> Object:
         raise AssertionError(f"a reading does not write: {method} {service} {path} {sorted(body)}")
@@ -165,6 +169,10 @@ class Rehearsal(Reading):
         """Its id where it is gone."""
         found = self.find(service, f"{collection}/{wanted}") or {}
         return next((str(row["name"]) for row in found.values() if row.get("name")), wanted)
+
+
+def _key(service: str, path: str, query: Mapping[str, Any]) -> str:
+    return " ".join([service, path, *(f"{name}={value}" for name, value in sorted(query.items()))])
 
 
 def _leaves(path: str, wanted: object, found: object) -> Iterator[tuple[str, object, object]]:

@@ -1,0 +1,224 @@
+"""Taking over projects that were there before the portal: which, what it would mean, and the mark that does it.
+
+What `ensure` would change there is rehearsed, so a plan cannot promise anything else. Machines, disks, networks and flavors of the
+project stay as they are; users and groups stay too, only their roles in the project go.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+
+from gpuaas.core import clock
+from gpuaas.core.errors import NotFound, Permanent
+from gpuaas.providers.base import (
+    AdoptionStep,
+    Difference,
+    ForeignWorkspace,
+    StepOutcome,
+    WorkspaceSpec,
+)
+from gpuaas.providers.openstack import limits, names, people, projects, servers
+from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.rehearsal import Rehearsal
+
+# by name; the project that the portal signs in for, and those that are domains, are left out besides
+SITES_OWN = ("admin", "service", "services", "invisible_to_admin")
+NAME_MOST = 63  # what the portal keeps of a name
+RULES_THE_CLOUD = "admin"
+MIB_PER_GIB = 1024
+
+
+def adoptable(
+    cloud: Cloud, classes: Mapping[str, str], *, domain: str, sites_own: Iterable[str] = ()
+) -> tuple[ForeignWorkspace, ...]:
+    """A handful of lists, however many projects there are. `sites_own`: more patterns of names that are the site's."""
+    rows = cloud.items("identity", "/projects", "projects", domain_id=domain, enabled="true")
+    free = [row for row in rows if not _is_out(cloud, row, sites_own)]
+    machines: dict[str, list[Object]] = {}
+    for server in cloud.items("compute", "/servers/detail", "servers", all_tenants="1"):
+        machines.setdefault(server["tenant_id"], []).append(server)
+    allowed: dict[str, dict[str, int]] = {}
+    for row in cloud.items("identity", "/limits", "limits"):
+        name = row["resource_name"].removeprefix("class:")
+        if names.is_gpu_class(name) and row["project_id"]:
+            allowed.setdefault(row["project_id"], {})[name] = row["resource_limit"]
+    disks, since, now = _disks(cloud), _first_seen(cloud, machines), clock.now()
+    return tuple(
+        _foreign(
+            row,
+            machines.get(row["id"], []),
+            classes,
+            allowed.get(row["id"], {}),
+            disks[row["id"]],
+            since.get(row["id"], now),
+        )
+        for row in sorted(free, key=lambda row: str(row["name"]))
+    )
+
+
+def _is_out(cloud: Cloud, row: Object, sites_own: Iterable[str]) -> bool:
+    marked = any(tag.startswith(names.MANAGED) for tag in row["tags"])
+    return marked or len(row["name"]) > NAME_MOST or is_sites_own(cloud, row, sites_own)
+
+
+def is_sites_own(cloud: Cloud, row: Object, sites_own: Iterable[str] = ()) -> bool:
+    named = any(fnmatchcase(row["name"], pattern) for pattern in (*SITES_OWN, *sites_own))
+    return named or row["id"] == cloud.own_project_id or bool(row.get("is_domain"))
+
+
+def _disks(cloud: Cloud) -> Counter[str]:
+    """GiB of volumes by project; none where the site has no Cinder."""
+    found: Counter[str] = Counter()
+    if cloud.services & {"volumev3", "block-storage"}:
+        for row in cloud.items("volume", "/volumes/detail", "volumes", all_tenants="1"):
+            found[row["os-vol-tenant-attr:tenant_id"]] += row["size"]
+    return found
+
+
+def _foreign(
+    project: Object,
+    machines: list[Object],
+    classes: Mapping[str, str],
+    allowed: Mapping[str, int],
+    disk_gib: int,
+    since: datetime,
+) -> ForeignWorkspace:
+    gpus: Counter[str] = Counter()
+    placed: dict[str, Counter[str]] = {}
+    for server in filter(servers.holds_devices, machines):
+        held = servers.gpus_of(server, classes)
+        gpus.update(held)
+        if held:
+            placed.setdefault(server["OS-EXT-SRV-ATTR:host"], Counter()).update(held)
+    return ForeignWorkspace(
+        external_name=project["name"],
+        created_at=since,
+        gpus=dict(gpus),
+        vcpus=sum(server["flavor"]["vcpus"] for server in machines),
+        memory_gib=-(-sum(server["flavor"]["ram"] for server in machines) // MIB_PER_GIB),
+        storage_gib=disk_gib,
+        consumers=len(machines),
+        placed={host: dict(counts) for host, counts in placed.items()},
+        hard=dict(allowed),
+    )
+
+
+def _first_seen(cloud: Cloud, machines: Mapping[str, list[Object]]) -> dict[str, datetime]:
+    """Keystone does not say when a project was made: its oldest machine does, or the security group that Neutron makes
+    when the project first uses it."""
+    groups = cloud.items("network", "/security-groups", "security_groups", name="default")
+    seen = [(row["project_id"], row["created_at"]) for row in groups]
+    seen += [(project, server["created"]) for project, rows in machines.items() for server in rows]
+    found: dict[str, datetime] = {}
+    for project, text in seen:
+        moment = datetime.fromisoformat(text)
+        found[project] = min(found.get(project, moment), moment)
+    return found
+
+
+@dataclass(frozen=True)
+class Plan:
+    """rehearse: what `ensure` would change if the project were ours already."""
+
+    cloud: Cloud
+    spec: WorkspaceSpec
+    rehearse: Callable[[Rehearsal], tuple[Difference, ...]]
+    domain: str = projects.DOMAIN
+    sites_own: tuple[str, ...] = ()
+
+    def steps(self) -> tuple[AdoptionStep, ...]:
+        found = self.project()
+        machines = servers.of_project(self.cloud, found["id"])
+        return (
+            *self._project(found),
+            *map(_step, self._differences(found)),
+            *self._beyond(found, machines),
+            *self._rulers(found),
+            *_kept(machines),
+        )
+
+    def project(self) -> Object:
+        """Raises NotFound, or Permanent for one that may never be taken over."""
+        name = self.spec.external_name
+        found = projects.project_find(self.cloud, name, domain=self.domain)
+        if found is None:
+            raise NotFound(f"there is no project {name} at the site")
+        if is_sites_own(self.cloud, found, self.sites_own):
+            raise Permanent(f"the project {name} is a part of the site or of the portal")
+        others = projects.marks(found) - {names.workspace_tag(self.spec.id)}
+        if others:
+            raise Permanent(f"the project {name} is another workspace's ({', '.join(sorted(others))})")
+        if not found["enabled"]:
+            raise Permanent(f"the project {name} is disabled: enable it first")
+        return found
+
+    def _project(self, found: Object) -> Iterator[AdoptionStep]:
+        name = f"Project/{found['name']}"
+        yield AdoptionStep(name, "change", f"becomes this workspace's (id {found['id']})")
+        words = "deleting the workspace later deletes this project and everything in it"
+        yield AdoptionStep(name, "keep", words)
+        if not self.spec.members:
+            words = "nobody may enter: the project has no admin and no member is named"
+            yield AdoptionStep("Role", "keep", words)
+
+    def _differences(self, found: Object) -> tuple[Difference, ...]:
+        """As if it carried our mark."""
+        tag = names.workspace_tag(self.spec.id)
+        marked = {**found, "tags": [*found["tags"], names.MANAGED, tag]}
+        rehearsal = Rehearsal(self.cloud)
+        rehearsal.assume("identity", "/projects", {"projects": [marked]}, tags=tag, domain_id=self.domain)
+        return self.rehearse(rehearsal)
+
+    def _beyond(self, found: Object, machines: list[Object]) -> Iterator[AdoptionStep]:
+        """The site refuses nobody late: what is there has to fit into what would be bought."""
+        registered = limits.registered_limits(self.cloud)
+        wanted = limits.wanted_limits(self.spec, registered)
+        used_now = {**limits.used(self.cloud, found["id"]), "servers": len(machines)}
+        for name, used in sorted(used_now.items()):
+            if used > wanted.get(name, used):
+                words = f"{used} of {name.removeprefix('class:')} are in use, {wanted[name]} would be allowed"
+                yield AdoptionStep(f"Limit/{name}", "change", words, blocking=True)
+
+    def _rulers(self, found: Object) -> Iterator[AdoptionStep]:
+        """A role that rules the cloud is not ours to take, nor could a workspace hold whoever has it."""
+        roles = {key: name for name, key in people.role_ids(self.cloud).items()}
+        for (kind, holder), held in sorted(people.roles_held(self.cloud, found["id"]).items()):
+            if RULES_THE_CLOUD in {roles.get(role) for role in held} and holder != self.cloud.user_id:
+                words = f"{kind[:-1]} {holder} has the role {RULES_THE_CLOUD} there, which rules the cloud: take it away"
+                yield AdoptionStep(f"Role/{RULES_THE_CLOUD}", "remove", words, blocking=True)
+
+
+def _kept(machines: list[Object]) -> Iterator[AdoptionStep]:
+    for server in machines:
+        words = f"goes on as it is, as {server['flavor']['original_name']}"
+        yield AdoptionStep(f"Server/{server['name']}", "keep", words)
+
+
+def adopt(plan: Plan) -> StepOutcome:
+    """The mark of the workspace comes last: with it the project is ours."""
+    found = plan.project()
+    tag, path = names.workspace_tag(plan.spec.id), f"/projects/{found['id']}/tags"
+    if tag not in found["tags"]:
+        in_the_way = [step for step in plan.steps() if step.blocking]
+        if in_the_way:
+            raise Permanent(f"{in_the_way[0].object}: {in_the_way[0].detail}")
+        plan.cloud.put("identity", f"{path}/{names.MANAGED}")
+        plan.cloud.put("identity", f"{path}/{tag}")
+        now = plan.cloud.get("identity", f"/projects/{found['id']}")["project"]
+        if projects.marks(now) - {tag}:
+            plan.cloud.delete("identity", f"{path}/{tag}")
+            raise Permanent(
+                f"the project {found['name']} was taken over by another workspace at the same time"
+            )
+    return StepOutcome(done=True, detail=found["name"])
+
+
+def _step(told: Difference) -> AdoptionStep:
+    what = f"{told.object} {told.path}".strip()
+    if told.found == "missing":
+        return AdoptionStep(what, "create", told.wanted if told.wanted != "present" else "")
+    if not told.wanted or told.wanted == "not granted":
+        return AdoptionStep(what, "remove", told.found)
+    return AdoptionStep(what, "change", f"{told.wanted} instead of {told.found or 'nothing'}")
