@@ -20,6 +20,7 @@ from gpuaas.providers.openstack.client import Cloud, Object
 COMMON_SECONDS = 2.0
 MISSING = "missing"
 MOST_TEXT = 200
+HOW = {"force"}  # how it shall be written, not what
 _NEW = "not-made-yet"  # the id of what would be made
 _COMMON = re.compile(
     r"identity /(services|registered_limits|roles)\b"
@@ -179,7 +180,7 @@ def _leaves(path: str, wanted: object, found: object) -> Iterator[tuple[str, obj
     """What is wanted, field by field, where it is not there; what else is there is nobody's business."""
     if isinstance(wanted, Mapping):
         there = found if isinstance(found, Mapping) else {}
-        for key, wish in sorted(wanted.items()):
+        for key, wish in sorted((key, wish) for key, wish in wanted.items() if key not in HOW):
             yield from _leaves(f"{path}.{key}" if path else str(key), wish, there.get(key))
     elif wanted != found:
         yield path, wanted, found
