@@ -75,15 +75,22 @@ def test_more_in_use_than_bought_is_in_the_way(rig: Rig) -> None:
     assert not rig.driver.observe(ref(spec)).exists
 
 
-def test_its_own_quota_is_in_the_way_until_it_is_gone(rig: Rig) -> None:
+def test_its_own_quota_is_in_the_way_or_becomes_ours(rig: Rig, provision: Drive) -> None:
+    """Never do two stand beside each other: a second object has to go first, a limit that a site has but once is changed."""
     spec = taking(rig)
     rig.foreign_quota(spec.external_name, gpus=4)
     assert next(one for one in rig.driver.adoptable() if one.external_name == spec.external_name).hard == {
         rig.gpu.resource_name: 4
     }
-    assert in_the_way(rig.driver.adoption_plan(spec))
-    with pytest.raises(Permanent):
+    blocked = bool(in_the_way(rig.driver.adoption_plan(spec)))
+    assert blocked is not rig.one_limit_each
+    if blocked:
+        with pytest.raises(Permanent):
+            rig.driver.adopt(spec)
+    else:
         rig.driver.adopt(spec)
+        provision(spec)
+        assert rig.driver.observe(ref(spec)).hard[rig.gpu.resource_name] == 2
 
 
 def test_another_workspaces_is_refused(rig: Rig, provision: Drive) -> None:

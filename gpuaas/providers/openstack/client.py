@@ -105,8 +105,10 @@ class Cloud:
     def put(self, service: str, path: str, body: Object | None = None) -> Object:
         return self._call("PUT", service, path, json=body)
 
-    def patch(self, service: str, path: str, body: Object) -> Object:
-        return self._call("PATCH", service, path, json=body)
+    def patch(self, service: str, path: str, body: Object | list[Object], *, kind: str = "") -> Object:
+        """kind: the body's content type, where it is not plain JSON."""
+        headers = {"headers": {"Content-Type": kind}} if kind else {}
+        return self._call("PATCH", service, path, json=body, **headers)
 
     def delete(self, service: str, path: str) -> bool:
         """False where it was gone already."""

@@ -48,7 +48,8 @@ class OpenStackDriver(Driver, AccessCapability, DriftCapability, AdoptionCapabil
 
     Options: `domain` (id, of projects and users; default), `external_network` (what routers lead to; none), `aliases`
     (resource class → alias of Nova's [pci] configuration; guessed from the site's flavors), `sites_projects` (patterns of
-    names that nobody may take over, beside the usual ones).
+    names that nobody may take over, beside the usual ones), `token_cache_seconds` (for how long services believe a token
+    that they have seen, their token_cache_time; a project goes no sooner after its last member. 0).
     """
 
     name = "openstack"
@@ -100,7 +101,8 @@ class OpenStackDriver(Driver, AccessCapability, DriftCapability, AdoptionCapabil
         return release.STEPS
 
     def release(self, ref: WorkspaceRef, step: str) -> StepOutcome:
-        return release.Release(self._cloud, ref, domain=self._domain).run(step)
+        believed = timedelta(seconds=int(self.connection.options.get("token_cache_seconds") or 0))
+        return release.Release(self._cloud, ref, domain=self._domain, believed=believed).run(step)
 
     def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
         return observe.observe(self._cloud, ref, self._classes, domain=self._domain)

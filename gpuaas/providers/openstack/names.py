@@ -4,6 +4,8 @@ import uuid
 
 MANAGED = "gpuaas"
 WORKSPACE_TAG = "gpuaas-workspace-{id}"
+# of a project that is being taken away: since when nobody may enter, in Unix seconds
+CLOSED = "gpuaas-closed-{at}"
 NETWORK = "workspace"
 SECURITY_GROUP = "workspace"
 # of Nova flavors that the portal made from flavors that are sold

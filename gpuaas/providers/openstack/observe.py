@@ -19,10 +19,15 @@ def observe(cloud: Cloud, ref: WorkspaceRef, classes: Mapping[str, str], *, doma
     machines = servers.of_project(cloud, project["id"])
     return ObservedWorkspace(
         exists=True,
-        hard=_amounts(hard),
+        hard={**_storage(cloud), **_amounts(hard)},
         used={**dict.fromkeys(_amounts(hard), 0), **_amounts(used)},
         consumers=tuple(servers.consumer(each, classes) for each in machines),
     )
+
+
+def _storage(cloud: Cloud) -> dict[str, int]:
+    """A site without Cinder has no disks for anybody."""
+    return {} if cloud.services & {"volumev3", "block-storage"} else {"storage": 0}
 
 
 def _amounts(given: Mapping[str, int]) -> dict[str, int]:

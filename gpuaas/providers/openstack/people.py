@@ -6,6 +6,7 @@ An application credential comes back to life with a role that is given again, so
 import secrets
 import time
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 import yaml
 
@@ -27,7 +28,7 @@ def apply_members(cloud: Cloud, spec: WorkspaceSpec, project: Object) -> None:
     wanted = {names.user_name(project["name"], member.subject): member for member in spec.members}
     for name, user in there.items():
         if name not in wanted:
-            cloud.delete("identity", f"/users/{user['id']}")
+            _user_remove(cloud, user["id"])
     held = roles_held(cloud, project["id"])
     for name, member in wanted.items():
         user = there.get(name) or _user_make(cloud, name, project)
@@ -43,7 +44,7 @@ def apply_members(cloud: Cloud, spec: WorkspaceSpec, project: Object) -> None:
 
 def remove_members(cloud: Cloud, project: Object) -> None:
     for user in users_of(cloud, project):
-        cloud.delete("identity", f"/users/{user['id']}")
+        _user_remove(cloud, user["id"])
 
 
 def users_of(cloud: Cloud, project: Object) -> list[Object]:
@@ -148,6 +149,14 @@ def _user_make(cloud: Cloud, name: str, project: Object) -> Object:
     }
     made: Object = cloud.post("identity", "/users", {"user": body})["user"]
     return made
+
+
+def _user_remove(cloud: Cloud, user_id: str) -> None:
+    """Nova would keep the key pairs of a user that is gone, for nobody."""
+    for row in cloud.items("compute", "/os-keypairs", "keypairs", user_id=user_id):
+        name = quote(row["keypair"]["name"], safe="")
+        cloud.delete("compute", f"/os-keypairs/{name}?user_id={user_id}")
+    cloud.delete("identity", f"/users/{user_id}")
 
 
 def _password_set(cloud: Cloud, user_id: str, password: str) -> None:

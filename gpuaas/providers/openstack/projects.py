@@ -1,6 +1,7 @@
 """The Keystone project behind a workspace: ours, somebody else's, or not there."""
 
 import uuid
+from datetime import UTC, datetime
 
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.openstack import names
@@ -38,6 +39,19 @@ def marks(project: Object) -> set[str]:
     """Of the workspaces whose it is: one, or none."""
     prefix = names.WORKSPACE_TAG.format(id="")
     return {tag for tag in project.get("tags") or [] if tag.startswith(prefix)}
+
+
+def close_note(cloud: Cloud, project: Object, moment: datetime) -> None:
+    """Written at the site, for no process may live until it is read."""
+    tag = names.CLOSED.format(at=int(moment.timestamp()))
+    cloud.put("identity", f"/projects/{project['id']}/tags/{tag}")
+
+
+def closed_at(project: Object) -> datetime | None:
+    """When everybody was put out; the last of several."""
+    prefix = names.CLOSED.format(at="")
+    found = [tag.removeprefix(prefix) for tag in project["tags"] if tag.startswith(prefix)]
+    return datetime.fromtimestamp(max(map(int, found)), UTC) if found else None
 
 
 def project_set(cloud: Cloud, project: Object) -> None:

@@ -1,11 +1,13 @@
 """The steps that take a project away: people, then machines (that is when the meter stops), then the rest, then the proof."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from gpuaas.core import clock
 from gpuaas.core.errors import NotFound, Permanent, Unavailable
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef
-from gpuaas.providers.openstack import flavors, limits, networks, people, projects, servers
+from gpuaas.providers.openstack import flavors, leftovers, limits, networks, people, projects
 from gpuaas.providers.openstack.client import Cloud, Object
 
 STEPS = (
@@ -16,14 +18,16 @@ STEPS = (
     StepSpec("project", "Delete the project"),
     StepSpec("gone", "Prove that nothing is left"),
 )
-SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Release:
+    """believed: for how long the site's services go on believing a token that they have seen (their token_cache_time)."""
+
     cloud: Cloud
     ref: WorkspaceRef
     domain: str = projects.DOMAIN
+    believed: timedelta = timedelta()
 
     def run(self, step: str) -> StepOutcome:
         steps: Mapping[str, Callable[[Object], StepOutcome]] = {
@@ -44,23 +48,30 @@ class Release:
     def _access(self, project: Object) -> StepOutcome:
         people.remove_members(self.cloud, project)
         flavors.withdraw(self.cloud, project["id"])
+        if self.believed and not projects.closed_at(project):
+            projects.close_note(self.cloud, project, clock.now())
         return StepOutcome(done=True)
+
+    def _believed_until(self, project: Object) -> datetime:
+        """Of the newest token that a service can have seen before everybody was put out."""
+        return (projects.closed_at(project) or clock.now()) + self.believed
 
     def _servers(self, project: Object) -> StepOutcome:
         """Also those in ERROR, whose devices stay taken until they are deleted."""
-        left = servers.of_project(self.cloud, project["id"])
+        left = leftovers.servers_of(self.cloud, project["id"])
         for server in left:
-            if server.get("OS-EXT-STS:task_state") != "deleting":
+            if server["status"] == "SOFT_DELETED":
+                self.cloud.post("compute", f"/servers/{server['id']}/action", {"forceDelete": None})
+            elif server.get("OS-EXT-STS:task_state") != "deleting":
                 self.cloud.delete("compute", f"/servers/{server['id']}")
         if left:
-            return StepOutcome(done=False, detail=f"{len(left)} machines are being deleted")
-        return StepOutcome(done=True, detail="no machine is left")
+            return leftovers.waiting(leftovers.machines(self.cloud, left))
+        return leftovers.waiting(list(leftovers.held(self.cloud, project["id"])), "no machine is left")
 
     def _volumes(self, project: Object) -> StepOutcome:
-        left = list(_data(self.cloud, project["id"]))
-        for service, path, _ in left:
-            self.cloud.delete(service, path)
-        return _waiting([words for _, _, words in left])
+        for thing in leftovers.data(self.cloud, project["id"]):
+            leftovers.remove(self.cloud, thing)
+        return leftovers.waiting(list(leftovers.data(self.cloud, project["id"])))
 
     def _network(self, project: Object) -> StepOutcome:
         networks.routers_detach(self.cloud, project["id"])
@@ -70,12 +81,16 @@ class Release:
                 self.cloud.delete("network", path)
             except Unavailable:
                 continue  # something of it is still in use: the next look
-        return _waiting([words for _, words in networks.leftovers(self.cloud, project["id"])])
+        left_now = networks.leftovers(self.cloud, project["id"])
+        return leftovers.waiting([leftovers.Thing("network", path, words) for path, words in left_now])
 
     def _project(self, project: Object) -> StepOutcome:
         """Not before the inventory is empty: what a project left behind would be nobody's."""
-        if left := list(inventory(self.cloud, project)):
-            raise NotFound(f"something has come back, so the steps are done again: {', '.join(left[:SHOWN])}")
+        if left := list(leftovers.inventory(self.cloud, project)):
+            raise leftovers.in_the_way(left)
+        if (wait := self._believed_until(project)) > clock.now():
+            words = f"nothing is left in it; until {wait:%H:%M:%S} UTC the site may believe a token of before"
+            return StepOutcome(done=False, detail=f"{words}, and every limit is 0")
         limits.delete(self.cloud, project["id"])
         for group in self.cloud.items(
             "network", "/security-groups", "security_groups", project_id=project["id"]
@@ -87,34 +102,3 @@ class Release:
 
     def _gone(self, project: Object) -> StepOutcome:
         raise NotFound(f"the project {project['name']} is there still: do that step again")
-
-
-def inventory(cloud: Cloud, project: Object) -> Iterator[str]:
-    """Everything of a project, in words; empty before we say that it is gone."""
-    for server in servers.of_project(cloud, project["id"]):
-        yield f"machine {server['name']}"
-    for _, _, words in _data(cloud, project["id"]):
-        yield words
-    for _, words in networks.leftovers(cloud, project["id"]):
-        yield words
-    for user in people.users_of(cloud, project):
-        yield f"user {user['name']}"
-
-
-def _data(cloud: Cloud, project_id: str) -> Iterator[tuple[str, str, str]]:
-    """(service, path, words) of images that the tenant made, and of snapshots and volumes where the site has Cinder."""
-    for image in cloud.items("image", "/images", "images", owner=project_id, visibility="all"):
-        if image["owner"] == project_id:
-            yield "image", f"/images/{image['id']}", f"image {image['name']}"
-    if not cloud.services & {"volumev3", "block-storage"}:
-        return
-    for kind, key in (("snapshots", "snapshots"), ("volumes", "volumes")):
-        for row in cloud.items("volume", f"/{kind}/detail", key, all_tenants="1", project_id=project_id):
-            yield "volume", f"/{kind}/{row['id']}", f"{key[:-1]} {row.get('name') or row['id']}"
-
-
-def _waiting(left: list[str]) -> StepOutcome:
-    if left:
-        more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
-        return StepOutcome(done=False, detail=f"{', '.join(left[:SHOWN])}{more} are being deleted")
-    return StepOutcome(done=True)

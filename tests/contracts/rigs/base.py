@@ -63,6 +63,7 @@ class Rig(ABC):
     sites_own_name = "kube-system"
     # as whom the site's administrator is told to have changed something; "" where the site does not know
     changed_by = "kubectl-edit"
+    one_limit_each = False  # a quota is one row that is changed, not one object of several
     storage = True
 
     def __init__(self, driver: Driver, *, gpu: GpuAmount, unsold: str) -> None:

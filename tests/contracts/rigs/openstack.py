@@ -32,6 +32,7 @@ class OpenStackRig(Rig):
     limits_step = "limits"
     sites_own_name = "service"
     changed_by = ""
+    one_limit_each = True
     storage = False  # there is no Cinder in the lab
 
     def __init__(self, lab: Lab) -> None:

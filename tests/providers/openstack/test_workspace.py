@@ -10,7 +10,7 @@ from gpuaas.providers.base import Member, WorkspaceSpec
 from gpuaas.providers.openstack import flavors, people, projects
 from gpuaas.providers.openstack.client import Cloud
 from gpuaas.providers.openstack.driver import OpenStackDriver
-from gpuaas.providers.openstack.release import inventory
+from gpuaas.providers.openstack.leftovers import inventory
 from tests.lab.openstack.fixtures import Cloud as LabCloud
 from tests.providers.openstack.conftest import ALICE, BOB, H100, provision, ref, resized, spec_of, take_away
 
