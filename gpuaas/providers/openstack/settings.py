@@ -8,6 +8,7 @@ from gpuaas.providers.openstack import names
 from gpuaas.providers.openstack.client import cloud_entry
 
 TEXTS = ("domain", "external_network")
+TOKEN_CACHE_MOST = 3600
 
 
 def credentials_check(credentials: Mapping[str, Any]) -> None:
@@ -25,6 +26,13 @@ def options_check(options: Mapping[str, Any]) -> None:
     for name in TEXTS:
         if not isinstance(options.get(name, ""), str):
             raise Invalid.field("options", f"{name} is a text")
+    projects, seconds = options.get("sites_projects", []), options.get("token_cache_seconds", 0)
+    if not isinstance(projects, list) or not all(isinstance(each, str) for each in projects):
+        raise Invalid.field("options", "sites_projects is a list of names of projects; * stands for anything")
+    if not isinstance(seconds, int) or isinstance(seconds, bool) or not 0 <= seconds <= TOKEN_CACHE_MOST:
+        raise Invalid.field(
+            "options", f"token_cache_seconds is a number of seconds, {TOKEN_CACHE_MOST} at most"
+        )
     aliases = options.get("aliases", {})
     if not isinstance(aliases, Mapping) or not all(isinstance(alias, str) for alias in aliases.values()):
         raise Invalid.field("options", "aliases is an object: resource class to alias")
