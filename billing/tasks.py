@@ -2,8 +2,10 @@
 
 from celery import shared_task
 
+from billing.mails import alert_mails_send
 from billing.months import month_parse
-from billing.services import closing, payments, pdfs
+from billing.services import budget_alerts, closing, payments, pdfs
+from gpuaas.core import clock
 from gpuaas.core.queue import poke
 
 
@@ -33,3 +35,20 @@ def pdfs_due() -> int:
     if made == pdfs.BATCH:
         poke("billing.pdfs_due")
     return made
+
+
+@shared_task(name="billing.budgets_evaluate")
+def budgets_evaluate() -> int:
+    """Every few minutes: all budgets in one pass, then what they ask for."""
+    changed = budget_alerts.budgets_evaluate(now=clock.now())
+    budget_alerts.budgets_enforce()
+    alert_mails_send()
+    return changed
+
+
+@shared_task(name="billing.budgets_enforce")
+def budgets_enforce(budget_id: str) -> None:
+    """Poked when a budget was set: what it stops at once."""
+    del budget_id
+    budget_alerts.budgets_enforce()
+    alert_mails_send()

@@ -72,3 +72,12 @@ def database(name: str, default: str | None = None) -> dict[str, Any]:
         )
     config["HOST"] = unquote(config.get("HOST", ""))  # a socket's folder travels percent-encoded
     return config
+
+
+def mail(name: str) -> dict[str, Any]:
+    """Django's EMAIL_* settings from an smtp://, smtp+tls:// or smtp+ssl:// URL."""
+    url = text(name)
+    if not url.startswith(("smtp://", "smtp+tls://", "smtp+ssl://")):
+        raise ImproperlyConfigured(f"{name} is not an smtp://, smtp+tls:// or smtp+ssl:// URL")
+    found: dict[str, Any] = dict(_env.email_url_config(url))
+    return {key: value for key, value in found.items() if key.startswith("EMAIL_")}

@@ -196,6 +196,11 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "billing-closes": {"task": "billing.closes_due", "schedule": 30.0, "options": {"expires": 30}},
     "billing-pdfs": {"task": "billing.pdfs_due", "schedule": 30.0, "options": {"expires": 30}},
     "billing-grants": {"task": "billing.grants_expire", "schedule": 3600.0, "options": {"expires": 3600}},
+    "billing-budgets": {
+        "task": "billing.budgets_evaluate",
+        "schedule": 300.0,
+        "options": {"expires": 300},
+    },
     "quotas-check": {"task": "quotas.counters_check", "schedule": 86_400.0},
 }
 
@@ -225,6 +230,13 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
 }
+
+# smtp://, smtp+tls:// or smtp+ssl:// with user and password; without one nothing is mailed
+MAIL_URL = env.text("GPUAAS_MAIL_URL", "")
+MAILS_ENABLED = bool(MAIL_URL)
+DEFAULT_FROM_EMAIL = env.text("GPUAAS_MAIL_FROM", "gpuaas@localhost")
+if MAIL_URL:
+    vars().update(env.mail("GPUAAS_MAIL_URL"))
 
 DJANGO_TABLES2_TEMPLATE = "components/table.html"
 

@@ -30,3 +30,4 @@ PROVIDER_NAME = env.text("GPUAAS_PROVIDER_NAME", "Meridian Cloud")
 # The demo's passwords are one short word on purpose; it listens on loopback alone.
 AUTH_PASSWORD_VALIDATORS = []
 EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+MAILS_ENABLED = True

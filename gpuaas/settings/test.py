@@ -32,6 +32,7 @@ QUEUE_ENABLED = env.boolean("GPUAAS_TEST_QUEUE", default=False)
 WHITENOISE_AUTOREFRESH = True  # no collected static files in tests
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+MAILS_ENABLED = True
 LOGGING["root"]["level"] = "WARNING"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},

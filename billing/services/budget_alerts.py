@@ -1,0 +1,211 @@
+"""What budgets do when a threshold is reached, and what is undone when it no longer is.
+
+One pass reads all budgets; each that has changed is then acted upon in a transaction of its own, under the lock of its
+row. A reading of an older version, or older than the last one that was acted upon, does nothing.
+"""
+
+import contextlib
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from billing.models import Budget, BudgetAction, BudgetAlert
+from billing.readings import Reading, budgets_read
+from billing.selectors.budgets import amount_shown, scope_words, units_of
+from gpuaas.core.errors import Conflict, NotFound, StaleVersion
+from gpuaas.core.events import OPERATORS_GROUP, project_group, publish
+from gpuaas.workspaces.lease import AWAKE
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import workspace_suspend
+from quotas.holds import HoldScope, hold_lift, hold_set
+from tenants.actors import SYSTEM
+from tenants.audit import audit_record
+from tenants.models import Project
+
+BATCH = 500
+STOPS = (BudgetAction.BLOCK, BudgetAction.SUSPEND)
+Key = tuple[date, int, str]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A threshold that the reading has reached, or (percent 0) an unusual day."""
+
+    first: date
+    percent: int
+    action: str
+    message: str
+
+    @property
+    def key(self) -> Key:
+        return self.first, self.percent, self.action
+
+
+def budgets_evaluate(*, now: datetime) -> int:
+    """All budgets in force against what was used until `now`; how many changed. A bounded number of queries, and some for each change."""
+    rows = list(
+        Budget.objects.filter(ended_at__isnull=True)
+        .select_related("organization", "project", "workspace")
+        .prefetch_related("thresholds", "alerts")
+    )
+    readings, units = budgets_read(rows, now=now), units_of(rows)
+    changed = 0
+    for row in rows:
+        reading = readings.get(row.pk)
+        wanted = {one.key for one in reached(row, reading, units[row.pk])}
+        if wanted != {_key(alert) for alert in row.alerts.all() if alert.lifted_at is None}:
+            changed += alerts_apply(budget=row, reading=reading, now=now)
+    return changed
+
+
+@transaction.atomic
+def alerts_apply(*, budget: Budget, reading: Reading | None, now: datetime) -> bool:
+    """Fire what is newly reached, lift what no longer is, and hold or free the scope. False where it came too late."""
+    row = (
+        Budget.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("organization", "project", "workspace")
+        .filter(pk=budget.pk, version=budget.version, ended_at__isnull=True)
+        .first()
+    )
+    if row is None or (row.checked_at is not None and row.checked_at >= now):
+        return False
+    Budget.objects.filter(pk=row.pk).update(checked_at=now)
+    wanted = {one.key: one for one in reached(row, reading, units_of([row])[row.pk])}
+    standing = {_key(alert): alert for alert in row.alerts.filter(lifted_at__isnull=True)}
+    _lift([alert for key, alert in standing.items() if key not in wanted], now)
+    for key, one in wanted.items():
+        if key not in standing:
+            _fire(row, reading, one, now)
+        elif standing[key].amount != row.amount:
+            row.alerts.filter(pk=standing[key].pk).update(amount=row.amount, message=one.message)
+    _announce(row)
+    _hold(row, list(wanted.values()))
+    return True
+
+
+def alerts_lift(*, budget: Budget, now: datetime) -> None:
+    """All of them: the budget ends."""
+    _lift(list(budget.alerts.filter(lifted_at__isnull=True)), now)
+    _hold(budget, [])
+    _announce(budget)
+
+
+def budgets_enforce() -> int:
+    """Put to sleep what is awake in the scope of budgets that say so; how many. What cannot sleep now is asked next time."""
+    asked = 0
+    alerts = BudgetAlert.objects.filter(
+        action=BudgetAction.SUSPEND, lifted_at__isnull=True, budget__ended_at__isnull=True
+    )
+    for alert in alerts.select_related("budget"):
+        reason = f"the budget {alert.budget.name} is spent"
+        for workspace in _awake(alert.budget)[:BATCH]:
+            with contextlib.suppress(Conflict, StaleVersion, NotFound):
+                workspace_suspend(
+                    actor=SYSTEM, workspace=workspace, expected_version=workspace.version, reason=reason
+                )
+                asked += 1
+    return asked
+
+
+def _awake(budget: Budget) -> QuerySet[Workspace]:
+    scope = Q(project__organization_id=budget.organization_id)
+    if budget.project_id is not None:
+        scope = Q(project_id=budget.project_id)
+    if budget.workspace_id is not None:
+        scope = Q(pk=budget.workspace_id)
+    return Workspace.objects.filter(scope, AWAKE).select_related("project").order_by("pk")
+
+
+def reached(budget: Budget, reading: Reading | None, unit: str) -> list[Reached]:
+    """In the order of the percentages; the unusual day last."""
+    if reading is None:
+        return []
+    found = [
+        Reached(reading.period.first, one.percent, one.action, _words(reading, one.percent, one.action, unit))
+        for one in budget.thresholds.all()
+        if reading.reached(one.percent)
+    ]
+    if reading.anomaly is not None:
+        odd = reading.anomaly
+        spent = f"{amount_shown(budget, odd.spent, unit):,} {unit}"
+        usual = f"{amount_shown(budget, odd.usual, unit):,}"
+        message = (
+            f"{odd.times}× the usual day in {scope_words(budget)}: {spent} on {odd.day:%Y-%m-%d}, usually {usual}. "
+            "Look at what runs there."
+        )
+        found.append(Reached(odd.day, 0, BudgetAction.NOTIFY, message))
+    return found
+
+
+def _words(reading: Reading, percent: int, action: str, unit: str) -> str:
+    budget = reading.budget
+    again = reading.period.last + timedelta(days=1)
+    spent = f"{amount_shown(budget, reading.spent, unit):,} of {amount_shown(budget, budget.amount, unit):,} {unit}"
+    said = f"The budget {budget.name} of {scope_words(budget)} has reached {percent} % in {reading.period.words}: {spent} are spent."
+    if action == BudgetAction.NOTIFY:
+        return f"{said} Nothing is stopped by this."
+    what = (
+        "New requests are refused"
+        if action == BudgetAction.BLOCK
+        else "Workspaces sleep and new requests are refused"
+    )
+    return (
+        f"{said} {what} until {again:%Y-%m-%d}. Ask whoever set the budget to raise it, or wait until then."
+    )
+
+
+def _key(alert: BudgetAlert) -> Key:
+    return alert.period_start, alert.percent, alert.action
+
+
+def _fire(budget: Budget, reading: Reading | None, one: Reached, now: datetime) -> None:
+    alert = BudgetAlert.objects.create(
+        budget=budget,
+        period_start=one.first,
+        percent=one.percent,
+        action=one.action,
+        message=one.message,
+        spent=reading.spent if reading else 0,
+        amount=budget.amount,
+        created_at=now,
+    )
+    _audit(alert, "budget.unusual_day" if one.percent == 0 else "budget.reached")
+
+
+def _lift(alerts: list[BudgetAlert], now: datetime) -> None:
+    BudgetAlert.objects.filter(pk__in=[alert.pk for alert in alerts]).update(lifted_at=now)
+    for alert in alerts:
+        _audit(alert, "budget.lifted")
+
+
+def _audit(alert: BudgetAlert, action: str) -> None:
+    audit_record(
+        actor=SYSTEM,
+        action=action,
+        target=alert.budget,
+        project=alert.budget.project,
+        organization=alert.budget.organization,
+        after={"percent": alert.percent, "action": alert.action, "message": alert.message},
+    )
+
+
+def _hold(budget: Budget, wanted: list[Reached]) -> None:
+    """Last in its transaction: it waits for the reservations that are under way in the organization."""
+    source = f"budget:{budget.pk}"
+    stop = next((one for one in wanted if one.action in STOPS), None)
+    if stop is None:
+        hold_lift(source=source)
+        return
+    scope = HoldScope(budget.organization_id, budget.project_id, budget.workspace_id)
+    hold_set(source=source, scope=scope, reason=stop.message)
+
+
+def _announce(budget: Budget) -> None:
+    projects = [budget.project_id]
+    if budget.project_id is None:
+        rows = Project.objects.filter(organization_id=budget.organization_id).order_by()
+        projects = list(rows.values_list("pk", flat=True))
+    groups = tuple(project_group(pk) for pk in projects)
+    publish(kind="budget", id=budget.pk, version=budget.version, groups=(*groups, OPERATORS_GROUP))
