@@ -137,7 +137,8 @@ def _rated(
     }
     with connection.cursor() as cursor:
         cursor.execute(sql + sql_text("budget_days"), parameters)
-        return cursor.fetchall()
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def _projects(budgets: Sequence[Budget]) -> list[uuid.UUID]:

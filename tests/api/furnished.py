@@ -14,6 +14,7 @@ from gpuaas.workspaces.services import adoption_plan_request, adoption_scan_requ
 from tenants.actors import Actor
 from tenants.models import ApiToken, Project, User
 from tests.api.caller import token_for
+from tests.billing.stage import budget_stage
 from tests.workspaces.stage import ready, run_now
 
 NODE, OLD = "h-01", "old-lab"
@@ -40,6 +41,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "resource": "gpu:h100-sxm-80gb",
         "month": "2026-11",
         "drift": drift,
+        "budget": str(budget_stage(project).pk),
         "adoption": _plan(olga, project, site),
         "check": _check(olga, site),
     }

@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from billing.models import Budget
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageInterval
@@ -22,6 +23,7 @@ from tenants.actors import Actor
 from tenants.models import Organization, Project, User
 from tests.api.addresses import addresses
 from tests.api.caller import Caller, token_for
+from tests.billing.stage import budget_stage
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
 from tests.factories.tenants import (
     OrganizationFactory,
@@ -85,6 +87,7 @@ class World:
         self._adoption(n)
         Drift.objects.create(workspace=first, found_at=clock.now(), digest=f"{n}", state="repaired")
         self._meter(n)
+        budget_stage(self.project, name=f"budget {n:03}")
         now = clock.whole_second(clock.now())
         UsageInterval.objects.create(
             site=self.site,
@@ -155,6 +158,7 @@ def path_of(name: str) -> str:
         "workspace": first.pk,
         "site": "ber-1",
         "robot": "ci-001",
+        "budget": Budget.objects.order_by("pk")[0].pk,
         "adoption": Adoption.objects.order_by("pk")[0].pk,
         "check": NodeCheck.objects.order_by("pk")[0].pk,
     }
@@ -200,6 +204,8 @@ UNPAGED = {
     "platform-node-check",
     "platform-site-checks",
     "platform-site-meter",
+    "project-budget",
+    "organization-budget",
 }
 PAGED = sorted(set(lists()) - UNPAGED)
 

@@ -12,6 +12,7 @@ from gpuaas.workspaces.models import Adoption, AdoptionScan, Drift, Workspace
 from tenants.models import ApiToken, AuditEntry, Organization, Project, User
 from tests.api.addresses import Address, addresses
 from tests.api.caller import Caller, token_for
+from tests.billing.stage import budget_stage
 
 pytestmark = pytest.mark.django_db
 
@@ -25,6 +26,13 @@ OPEN = {
     ("sites", "GET"),
 }
 ITEMS = [{"flavor": "h100.1", "count": 1}]
+BUDGET = {
+    "name": "mine",
+    "measure": "gpu_hours",
+    "amount": "1",
+    "period": "month",
+    "thresholds": [{"percent": 100, "effect": "block"}],
+}
 BODIES: dict[tuple[str, str], Any] = {
     ("organization", "PATCH"): {"name": "Mine"},
     ("organization-projects", "POST"): {"slug": "mine", "name": "Mine"},
@@ -77,6 +85,10 @@ BODIES: dict[tuple[str, str], Any] = {
         "items": ITEMS,
     },
     ("platform-adoption-confirm", "POST"): {},
+    ("project-budgets", "POST"): BUDGET,
+    ("project-budget", "PUT"): BUDGET,
+    ("organization-budgets", "POST"): BUDGET,
+    ("organization-budget", "PUT"): BUDGET,
     ("platform-rates", "POST"): {"meter": "vcpu_held", "price": "0"},
 }
 QUERIES = {"usage-totals": "?starts_at=2026-11-01T00:00:00Z&ends_at=2026-12-01T00:00:00Z"}
@@ -111,6 +123,7 @@ def stage(
         "gpu_type": "h100-sxm-80gb",
         "resource": "gpu:h100-sxm-80gb",
         "month": "2026-11",
+        "budget": budget_stage(project).pk,
     }
 
 

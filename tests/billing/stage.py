@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from billing.models import Rate, RateCard, RateCardVersion
+from billing.models import Budget, Rate, RateCard, RateCardVersion
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.ids import uuid7
 from gpuaas.metering.models import EndedBy, Meter, UsageInterval
@@ -91,3 +91,19 @@ def rate_make(
     for hours, micro in tiers:
         rate.tiers.create(from_unit_hours=hours, price_micro=micro)
     return rate
+
+
+def budget_stage(project: Project, *, name: str = "stage") -> Budget:
+    """Of the project, far from spent."""
+    row = Budget.objects.create(
+        organization=project.organization,
+        project=project,
+        name=name,
+        measure="gpu_hours",
+        amount=3_600_000,
+        period="month",
+        level="project",
+        created_by="alice",
+    )
+    row.thresholds.create(percent=100, action="block")
+    return row

@@ -303,7 +303,8 @@ def test_a_project_cannot_raise_what_its_organization_has_set(
 
 def test_the_billing_role_sets_budgets_of_the_organization(organization: Organization, bob: User) -> None:
     OrganizationMembershipFactory.create(organization=organization, user=bob, role="billing")
-    assert budget_create(actor=actor_for(user=bob), terms=terms(), organization=organization).pk
+    row = budget_create(actor=actor_for(user=bob), terms=terms(), organization=organization)
+    assert row.level == "organization"
 
 
 def test_an_unusual_day_is_told_once_with_how_unusual(

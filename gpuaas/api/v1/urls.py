@@ -7,6 +7,7 @@ from gpuaas.api.v1 import (
     adoptions,
     audit,
     billing,
+    budgets,
     catalog,
     drifts,
     fitness,
@@ -129,6 +130,14 @@ money_urls = [
         f"{PROJECT}/statements/<month:month>.csv",
         billing.ProjectStatementCsvView.as_view(),
         name="project-statement-csv",
+    ),
+    path(f"{PROJECT}/budgets", budgets.ProjectBudgetsView.as_view(), name="project-budgets"),
+    path(f"{PROJECT}/budgets/<uuid:budget>", budgets.ProjectBudgetView.as_view(), name="project-budget"),
+    path(f"{ORGANIZATION}/budgets", budgets.OrganizationBudgetsView.as_view(), name="organization-budgets"),
+    path(
+        f"{ORGANIZATION}/budgets/<uuid:budget>",
+        budgets.OrganizationBudgetView.as_view(),
+        name="organization-budget",
     ),
     path(f"{ORGANIZATION}/costs", billing.OrganizationCostsView.as_view(), name="organization-costs"),
     path(
