@@ -9,6 +9,7 @@ from gpuaas.providers.base import Connection, Driver
 
 DRIVERS = {
     "sandbox": "gpuaas.providers.sandbox.driver:SandboxDriver",
+    "sandbox-cloud": "gpuaas.providers.sandbox.machines:SandboxCloudDriver",
     "kubernetes": "gpuaas.providers.kubernetes.driver:KubernetesDriver",
     "openstack": "gpuaas.providers.openstack.driver:OpenStackDriver",
     "openshift": "gpuaas.providers.kubernetes.openshift.driver:OpenShiftDriver",

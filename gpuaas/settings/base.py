@@ -182,6 +182,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 600}
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1}
 CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "workspaces-sweep": {"task": "workspaces.sweep", "schedule": 3.0, "options": {"expires": 3}},
+    "workspaces-machines": {"task": "workspaces.machines_sweep", "schedule": 2.0, "options": {"expires": 2}},
     "workspaces-adoptions": {"task": "workspaces.adoptions", "schedule": 15.0, "options": {"expires": 15}},
     "workspaces-leases": {"task": "workspaces.leases", "schedule": 60.0, "options": {"expires": 60}},
     "catalog-probe": {"task": "catalog.probe_due", "schedule": 5.0, "options": {"expires": 5}},

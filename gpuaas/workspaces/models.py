@@ -8,6 +8,7 @@ from gpuaas.core.ids import short, uuid7
 from gpuaas.core.leases import Claimable
 from gpuaas.core.statemachine import TransitionRow
 from gpuaas.providers.base import Placement
+from gpuaas.workspaces.machines.models import Machine, MachineLook, MachineTransition, PublicKey
 from gpuaas.workspaces.states import (
     AccessRole,
     AdoptionState,
@@ -17,6 +18,8 @@ from gpuaas.workspaces.states import (
     WorkspaceState,
 )
 from tenants.models import Project, User
+
+__all__ = ["Machine", "MachineLook", "MachineTransition", "PublicKey"]  # found by Django here
 
 PLACEMENTS = [(place.value, place.name) for place in Placement if place]
 

@@ -9,6 +9,7 @@ from gpuaas.catalog.models import Site
 from gpuaas.core import clock, leases
 from gpuaas.core.queue import poke
 from gpuaas.workspaces.lease import leases_enforce
+from gpuaas.workspaces.machines.tasks import machines, machines_sweep
 from gpuaas.workspaces.models import AccessGrant, Adoption, AdoptionScan, Workspace
 from gpuaas.workspaces.reconcile import adoption, run
 from gpuaas.workspaces.reconcile.revoke import revoke
@@ -16,6 +17,8 @@ from gpuaas.workspaces.services.drift import watches_lost
 from gpuaas.workspaces.site import driver_of
 from gpuaas.workspaces.states import WorkspaceState
 from gpuaas.workspaces.watch import site_repair
+
+__all__ = ["machines", "machines_sweep"]  # found by Celery here
 
 SWEEP_LIMIT = 200
 KEPT = (WorkspaceState.READY, WorkspaceState.SUSPENDED)

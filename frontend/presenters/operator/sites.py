@@ -16,7 +16,12 @@ from gpuaas.catalog.selectors import site_checks
 from gpuaas.core.conditions import Condition, Status, conditions_read
 
 WORST_FIRST = (Tone.BAD, Tone.WARN, Tone.WAIT, Tone.OFF, Tone.OK)
-DRIVERS = {"sandbox": "Sandbox", "kubernetes": "Kubernetes", "openstack": "OpenStack"}
+DRIVERS = {
+    "sandbox": "Sandbox",
+    "sandbox-cloud": "Sandbox cloud",
+    "kubernetes": "Kubernetes",
+    "openstack": "OpenStack",
+}
 
 
 @dataclass(frozen=True)

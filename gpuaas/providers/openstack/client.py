@@ -4,6 +4,7 @@ Nothing but this module sees an exception of the SDK. What a tenant or a person 
 """
 
 import hashlib
+import hmac
 import json
 import os
 import threading
@@ -55,6 +56,16 @@ class Cloud:
     @property
     def region(self) -> str:
         return str(self._entry.get("region_name") or "")
+
+    @property
+    def transport(self) -> Object:
+        """How the cloud is reached, whoever signs in."""
+        return {key: self._entry[key] for key in ("region_name", "interface", "verify") if key in self._entry}
+
+    def derived(self, purpose: str) -> str:
+        """A password that only who has this credential can work out, and that nobody has to store."""
+        key = json.dumps(self._entry["auth"], sort_keys=True).encode()
+        return hmac.new(key, purpose.encode(), hashlib.sha256).hexdigest()
 
     @property
     def services(self) -> frozenset[str]:
@@ -221,6 +232,8 @@ def refusal(status: int, message: str, retry_after: str | None = None) -> Except
         return Unauthorized(f"our credentials lack a right at the cloud: {message}")
     if status == 404:
         return NotFound(message)
+    if status == 409 and ("vm_state" in lowered or "is locked" in lowered):
+        return Permanent(f"the cloud refuses: {message}", detail={"status": status})
     if status == 409:
         return Unavailable(f"the cloud is at work on it: {message}", retry_after=2)
     if status == 429 or status >= 500:

@@ -39,10 +39,11 @@ from gpuaas.providers.openstack import (
 )
 from gpuaas.providers.openstack.client import Cloud, shared
 from gpuaas.providers.openstack.ensure import Ensure
+from gpuaas.providers.openstack.machine_verbs import OpenStackMachines
 from gpuaas.providers.openstack.rehearsal import Reading, Rehearsal
 
 
-class OpenStackDriver(Driver, AccessCapability, DriftCapability, AdoptionCapability):
+class OpenStackDriver(Driver, AccessCapability, DriftCapability, AdoptionCapability, OpenStackMachines):
     """Credentials of an account that is admin: `clouds_yaml`, a document, and `cloud`, which of its clouds; or `auth_url`,
     `application_credential_id` and `application_credential_secret`. `region_name` where there are several.
 

@@ -34,7 +34,7 @@ def inventory(cloud: Cloud, project: Object) -> Iterator[str]:
         yield thing.words
     for _, words in networks.leftovers(cloud, project["id"]):
         yield words
-    for user in people.users_of(cloud, project):
+    for user in people.all_users_of(cloud, project):
         yield f"user {user['name']}"
     for thing in held(cloud, project["id"]):
         yield thing.words

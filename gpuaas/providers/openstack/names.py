@@ -13,6 +13,11 @@ FLAVOR = "gpuaas-{slug}"
 FLAVOR_MARK = "gpuaas:managed"
 VGPU = "VGPU"
 PCI_CLASS = "CUSTOM_PCI_"
+# the subject of the portal's own user in a project; members' begin with u- and robots' with ci-
+PORTAL = "portal"
+# in a machine's metadata: our id of what was ordered, and of the last rebuild
+MACHINE = "gpuaas-machine"
+ACTION = "gpuaas-action"
 # our role of a member → Keystone's
 ROLES = {"admin": "member", "edit": "member", "view": "reader"}
 

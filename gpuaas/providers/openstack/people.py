@@ -43,12 +43,18 @@ def apply_members(cloud: Cloud, spec: WorkspaceSpec, project: Object) -> None:
 
 
 def remove_members(cloud: Cloud, project: Object) -> None:
-    for user in users_of(cloud, project):
+    for user in all_users_of(cloud, project):
         _user_remove(cloud, user["id"])
 
 
 def users_of(cloud: Cloud, project: Object) -> list[Object]:
-    """Ours of this project, by their names."""
+    """Members of this project, by the names that we gave them."""
+    own = names.user_name(project["name"], names.PORTAL)
+    return [row for row in all_users_of(cloud, project) if row["name"] != own]
+
+
+def all_users_of(cloud: Cloud, project: Object) -> list[Object]:
+    """With the portal's own there."""
     prefix = names.user_name(project["name"], "")
     rows = cloud.items("identity", "/users", "users", domain_id=project["domain_id"], name__startswith=prefix)
     return [row for row in rows if row["name"].startswith(prefix)]
@@ -107,6 +113,18 @@ def revoke(cloud: Cloud, project: Object, member: Member) -> None:
             _password_set(cloud, user["id"], secrets.token_urlsafe(32))
 
 
+def portal_user(cloud: Cloud, project: Object, password: str) -> None:
+    """A user of the portal's own with a member's role in the project, nothing more; repeatable."""
+    name = names.user_name(project["name"], names.PORTAL)
+    roles = role_ids(cloud)
+    user = next((row for row in all_users_of(cloud, project) if row["name"] == name), None)
+    if user is None:
+        user = _user_make(cloud, name, project, password)
+    else:
+        _password_set(cloud, user["id"], password)
+    _role_set(cloud, user["id"], project["id"], roles[names.ROLES["admin"]], roles)
+
+
 def _credential_make(cloud: Cloud, user: Object, project: Object, password: str, expires: datetime) -> Object:
     auth = {
         "auth_url": cloud.auth_url,
@@ -139,12 +157,12 @@ def _credential_make(cloud: Cloud, user: Object, project: Object, password: str,
     raise AssertionError("the last try raises")
 
 
-def _user_make(cloud: Cloud, name: str, project: Object) -> Object:
+def _user_make(cloud: Cloud, name: str, project: Object, password: str = "") -> Object:
     body = {
         "name": name,
         "domain_id": project["domain_id"],
         "default_project_id": project["id"],
-        "password": secrets.token_urlsafe(32),
+        "password": password or secrets.token_urlsafe(32),
         "description": "made by gpuaas",
     }
     made: Object = cloud.post("identity", "/users", {"user": body})["user"]

@@ -26,9 +26,9 @@ def consumer(server: Object, classes: Mapping[str, str]) -> ObservedConsumer:
         phase=_phase(server),
         node=server.get("OS-EXT-SRV-ATTR:host") or "",
         gpus=gpus_of(server, classes),
-        created_at=_instant(server["created"]),
-        started_at=_instant(launched) if launched else None,
-        ended_at=_instant(ended) if ended else None,
+        created_at=instant(server["created"]),
+        started_at=instant(launched) if launched else None,
+        ended_at=instant(ended) if ended else None,
         waiting_for=_waiting_for(server, gpus_of(server, classes)),
     )
 
@@ -73,5 +73,5 @@ def reason_in_words(message: str, gpus: Mapping[str, int] | None = None) -> str:
     return message[:300] or "Nova does not say why"
 
 
-def _instant(text: str) -> datetime:
+def instant(text: str) -> datetime:
     return datetime.fromisoformat(text if text.endswith("Z") or "+" in text else f"{text}+00:00")

@@ -21,6 +21,7 @@ class SandboxSite(models.Model):
     confirm_ms = models.PositiveIntegerField(default=150)
     grace_ms = models.PositiveIntegerField(default=200)
     namespace_ms = models.PositiveIntegerField(default=200)
+    machine_ms = models.PositiveIntegerField(default=2000)
     down = models.BooleanField(default=False)
     retry_after = models.PositiveIntegerField(default=5)
     failures = models.JSONField(default=dict, blank=True)
@@ -176,6 +177,42 @@ class SandboxPod(models.Model):
         """What it takes of its namespace's quota, from creation until it has finished or is gone."""
         asked: dict[str, Any] = {"cpu": self.vcpus, "memory": self.memory_gib, self.resource_name: self.gpus}
         return {resource: amount for resource, amount in sorted(asked.items()) if amount}
+
+
+class SandboxMachine(models.Model):
+    """A machine of a simulated cloud: it holds its devices as the pod `pod_name`, which it has unless it is shelved.
+
+    wanted: "running", "stopped" or "shelved"; it moves there until `moves_until`. last_action: the id of the last rebuild.
+    """
+
+    uid = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    namespace = models.ForeignKey(SandboxNamespace, on_delete=models.CASCADE, related_name="machines")
+    order = models.UUIDField(null=True)
+    name = models.CharField(max_length=255)
+    pod_name = models.CharField(max_length=63)
+    flavor = models.CharField(max_length=255)
+    image = models.CharField(max_length=64)
+    key = models.CharField(max_length=255, blank=True)
+    resource_name = models.CharField(max_length=150)
+    gpus = models.PositiveIntegerField(default=0)
+    vcpus = models.PositiveIntegerField(default=1)
+    memory_gib = models.PositiveIntegerField(default=1)
+    address = models.GenericIPAddressField()
+    wanted = models.CharField(max_length=16, default="running")
+    last_action = models.UUIDField(null=True)
+    created_at = models.DateTimeField()
+    moves_until = models.DateTimeField()
+    launched_at = models.DateTimeField(null=True)
+    fault = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["created_at", "pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["namespace", "pod_name"], name="sandbox_machine_pod_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class SandboxEvent(models.Model):

@@ -14,7 +14,8 @@ from gpuaas.core.backoff import CAP_SECONDS, delay
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
 from gpuaas.core.queue import poke
-from gpuaas.providers.base import DriftCapability, Driver, StepOutcome, SuspendCapability
+from gpuaas.providers.base import DriftCapability, Driver, MachineCapability, StepOutcome, SuspendCapability
+from gpuaas.workspaces.machines.services import machines_look
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import adoption, compared, record, timeline
 from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost, is_due, job_load
@@ -202,6 +203,8 @@ class Visit:
         )
         if job.row.state != WorkspaceState.DELETED:
             record.observation(job, seen, in_sync=drift(job.desired, self.observed))
+        if isinstance(self._driver(job), MachineCapability):
+            machines_look(workspace=job.row)
 
     def _again(self, job: Job, reason: str) -> None:
         last = job.steps[-1]

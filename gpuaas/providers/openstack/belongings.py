@@ -1,0 +1,50 @@
+"""What a project has beside machines, for its page."""
+
+from collections.abc import Iterator
+
+from gpuaas.providers.base import Belonging, Belongings
+from gpuaas.providers.openstack import people
+from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.machines import CINDER
+
+NETWORK = (
+    ("networks", "network"),
+    ("routers", "router"),
+    ("floatingips", "floating IP"),
+    ("security-groups", "security group"),
+)
+
+
+def belongings(cloud: Cloud, project: Object | None) -> Belongings:
+    sold = bool(cloud.services & CINDER)
+    items = tuple(_items(cloud, project, volumes=sold)) if project is not None else ()
+    return Belongings(items=items, volumes_sold=sold)
+
+
+def _items(cloud: Cloud, project: Object, *, volumes: bool) -> Iterator[Belonging]:
+    query = {"project_id": project["id"]}
+    for row in (
+        cloud.items("volume", "/volumes/detail", "volumes", all_tenants="1", **query) if volumes else ()
+    ):
+        detail = f"{row['size']} GiB, {row['status']}"
+        yield Belonging("volume", row["id"], row.get("name") or row["id"], detail)
+    for row in cloud.items("image", "/images", "images", owner=project["id"], visibility="all"):
+        if row["owner"] == project["id"]:
+            yield Belonging("image", row["id"], row["name"] or row["id"], row["status"])
+    for path, kind in NETWORK:
+        for row in cloud.items("network", f"/{path}", path.replace("-", "_"), **query):
+            yield Belonging(
+                kind, row["id"], row.get("name") or row.get("floating_ip_address") or row["id"], _detail(row)
+            )
+    for user in people.users_of(cloud, project):
+        for row in cloud.items("compute", "/os-keypairs", "keypairs", user_id=user["id"]):
+            name = row["keypair"]["name"]
+            yield Belonging("key pair", name, name, user["name"].partition(".")[2])
+
+
+def _detail(row: Object) -> str:
+    if "floating_ip_address" in row:
+        return f"leads to {row['fixed_ip_address']}" if row.get("fixed_ip_address") else "not in use"
+    if "security_group_rules" in row:
+        return f"{len(row['security_group_rules'])} rules"
+    return str(row.get("status") or "").lower()

@@ -1,0 +1,236 @@
+"""Machines of a project: read with the site's account in calls that do not grow with them, made and changed by a member."""
+
+import base64
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, NotFound, Permanent, QuotaRefused, Unavailable
+from gpuaas.core.ids import short
+from gpuaas.providers.base import (
+    Console,
+    MachineImage,
+    MachineOrder,
+    MachineStatus,
+    MachineVerb,
+    ObservedMachine,
+    WorkspaceRef,
+)
+from gpuaas.providers.openstack import inside, names, projects, servers
+from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.machine import machine_of, order_of, status_of
+
+GIB = 1 << 30
+CONSOLE_LIVES = timedelta(minutes=10)  # Nova's [consoleauth] token_ttl, by default
+CINDER = frozenset({"volumev3", "block-storage"})
+OVER = re.compile(r"Resource (\S+) is over limit of (\d+) due to current usage (\d+) and delta (\d+)")
+
+# what Nova is asked for, the status in which it is done, and how its own task for it begins
+ACTIONS: dict[MachineVerb, tuple[Object, MachineStatus | None, tuple[str, ...]]] = {
+    MachineVerb.START: ({"os-start": None}, MachineStatus.RUNNING, ("powering-on",)),
+    MachineVerb.STOP: ({"os-stop": None}, MachineStatus.STOPPED, ("powering-off",)),
+    MachineVerb.RESTART: ({"reboot": {"type": "HARD"}}, None, ("reboot",)),
+    MachineVerb.SHELVE: ({"shelve": None}, MachineStatus.SHELVED, ("shelving",)),
+    MachineVerb.UNSHELVE: ({"unshelve": None}, MachineStatus.RUNNING, ("unshelving", "spawning")),
+    MachineVerb.REBUILD: ({}, None, ("rebuild",)),
+}
+
+
+@dataclass(frozen=True)
+class Machines:
+    """classes: alias → resource class, as the site counts."""
+
+    cloud: Cloud
+    classes: Mapping[str, str]
+    domain: str = projects.DOMAIN
+
+    def images(self, ref: WorkspaceRef) -> tuple[MachineImage, ...]:
+        with self._inside(self._project(ref)) as own:
+            rows = own.items("image", "/images", "images", status="active")
+        found = [
+            MachineImage(
+                id=row["id"],
+                name=row["name"] or row["id"],
+                disk_gib=max(int(row.get("min_disk") or 0), -(-int(row.get("virtual_size") or 0) // GIB)),
+                memory_gib=-(-int(row.get("min_ram") or 0) // 1024),
+            )
+            for row in rows
+            if row.get("status") == "active"
+            and row.get("image_type") != "snapshot"
+            and not row.get("os_hidden")
+        ]
+        return tuple(sorted(found, key=lambda image: (image.name, image.id)))
+
+    def launch(self, ref: WorkspaceRef, order: MachineOrder) -> ObservedMachine:
+        project = self._project(ref)
+        if not self._marked(project, order.id):
+            with self._inside(project) as own:
+                self._create(own, project, order)
+        there = self._marked(project, order.id)
+        if not there:
+            raise Unavailable(
+                "the cloud has taken the order and does not show the machine yet", retry_after=2
+            )
+        for other in there[1:]:  # an answer was lost and both came through
+            self.cloud.delete("compute", f"/servers/{other['id']}")
+        return machine_of(there[0], self.classes, {})
+
+    def machines(self, ref: WorkspaceRef) -> tuple[ObservedMachine, ...]:
+        project = projects.project_find(self.cloud, ref.external_name, domain=self.domain)
+        if project is None or not projects.is_ours(project, ref.id):
+            return ()
+        rows = servers.of_project(self.cloud, project["id"])
+        images = self._image_names(project) if rows else {}
+        return tuple(machine_of(row, self.classes, images) for row in rows)
+
+    def act(
+        self, ref: WorkspaceRef, uid: str, verb: MachineVerb, *, action: uuid.UUID, image: str = ""
+    ) -> None:
+        project = self._project(ref)
+        server = self._server(project, uid)
+        if verb is MachineVerb.DELETE:
+            self.cloud.delete("compute", f"/servers/{uid}")
+            return
+        body, goal, tasks = ACTIONS[verb]
+        task = str(server.get("OS-EXT-STS:task_state") or "")
+        if task.startswith(tasks):
+            return
+        if task:
+            raise Unavailable(f"the cloud is at work on it ({task})", retry_after=2)
+        if goal is not None and status_of(server) is goal:
+            return
+        if verb is MachineVerb.REBUILD:
+            if (server.get("metadata") or {}).get(names.ACTION) == str(action):
+                return
+            body = _rebuild(server, action, image)
+        with self._inside(project) as own, _quota_in_words():
+            own.post("compute", f"/servers/{uid}/action", body)
+
+    def console(self, ref: WorkspaceRef, uid: str) -> Console:
+        project = self._project(ref)
+        self._server(project, uid)
+        body = {"remote_console": {"protocol": "vnc", "type": "novnc"}}
+        expires = clock.now() + CONSOLE_LIVES
+        with self._inside(project) as own:
+            try:
+                made = own.post("compute", f"/servers/{uid}/remote-consoles", body)
+            except Permanent as error:
+                raise Conflict("the site shows no screens of machines: use ssh") from error
+        return Console(url=str(made["remote_console"]["url"]), expires_at=expires)
+
+    # -- within ------------------------------------------------------------------------------------------------------
+
+    def _project(self, ref: WorkspaceRef) -> Object:
+        project = projects.own_project(self.cloud, ref.external_name, ref.id, domain=self.domain)
+        if project is None:
+            raise NotFound(f"{ref.external_name} is not at the site")
+        return project
+
+    @contextmanager
+    def _inside(self, project: Object) -> Iterator[Cloud]:
+        own = inside.enter(self.cloud, project)
+        try:
+            yield own
+        finally:
+            own.close()
+
+    def _server(self, project: Object, uid: str) -> Object:
+        found = self.cloud.find("compute", f"/servers/{uid}")
+        if found is None or found["server"]["tenant_id"] != project["id"]:
+            raise NotFound("this machine is not at the site any more")
+        server: Object = found["server"]
+        return server
+
+    def _marked(self, project: Object, order: uuid.UUID) -> list[Object]:
+        """Oldest first."""
+        rows = [row for row in servers.of_project(self.cloud, project["id"]) if order_of(row) == order]
+        return sorted(rows, key=lambda row: (row["created"], row["id"]))
+
+    def _image_names(self, project: Object) -> dict[str, str]:
+        rows = self.cloud.items("image", "/images", "images", visibility="all")
+        shown = [row for row in rows if row["visibility"] != "private" or row["owner"] == project["id"]]
+        return {row["id"]: row["name"] or row["id"] for row in shown}
+
+    def _create(self, own: Cloud, project: Object, order: MachineOrder) -> None:
+        body: Object = {
+            "name": order.name,
+            "flavorRef": _flavor(own, order),
+            "imageRef": order.image,
+            "metadata": {names.MACHINE: str(order.id)},
+            **self._nets(project),
+        }
+        if order.cloud_init:
+            body["user_data"] = base64.b64encode(order.cloud_init.encode()).decode()
+        if order.volume_gib:
+            body["block_device_mapping_v2"] = self._disks(order)
+        key = f"gpuaas-{short(order.id)}"
+        if order.public_key:
+            _key_pair(own, key, order.public_key)
+            body["key_name"] = key
+        with _quota_in_words():
+            own.post("compute", "/servers", {"server": body})
+        own.delete("compute", f"/os-keypairs/{key}")  # the machine has taken the key over
+
+    def _nets(self, project: Object) -> Object:
+        """The workspace's own network and security group, where the tenant has left them."""
+        query = {"project_id": project["id"], "name": names.NETWORK}
+        nets = self.cloud.items("network", "/networks", "networks", **query)
+        query = {"project_id": project["id"], "name": names.SECURITY_GROUP}
+        groups = self.cloud.items("network", "/security-groups", "security_groups", **query)
+        found: Object = {"networks": [{"uuid": nets[0]["id"]}] if nets else "none"}
+        return {**found, "security_groups": [{"name": groups[0]["id"]}]} if groups and nets else found
+
+    def _disks(self, order: MachineOrder) -> list[Object]:
+        if not self.cloud.services & CINDER:
+            raise Permanent("this site has no volumes: order the machine without one")
+        root = {"uuid": order.image, "source_type": "image", "destination_type": "local", "boot_index": 0}
+        extra = {
+            "source_type": "blank",
+            "destination_type": "volume",
+            "volume_size": order.volume_gib,
+            "boot_index": -1,
+        }
+        return [{**disk, "delete_on_termination": True} for disk in (root, extra)]
+
+
+def _flavor(own: Cloud, order: MachineOrder) -> str:
+    wanted = names.FLAVOR.format(slug=order.flavor.slug)
+    for row in own.items("compute", "/flavors/detail", "flavors"):
+        if row["name"] == wanted:
+            return str(row["id"])
+    raise Permanent(f"the flavor {order.flavor.slug} is not granted to the workspace at the site")
+
+
+def _key_pair(own: Cloud, name: str, public_key: str) -> None:
+    if own.find("compute", f"/os-keypairs/{name}") is None:
+        own.post(
+            "compute", "/os-keypairs", {"keypair": {"name": name, "type": "ssh", "public_key": public_key}}
+        )
+
+
+def _rebuild(server: Object, action: uuid.UUID, image: str) -> Object:
+    made_of = image or (server.get("image") or {}).get("id")
+    if not made_of:
+        raise Permanent("it was made of a volume: say of which image it is to be made anew")
+    marked = {**(server.get("metadata") or {}), names.ACTION: str(action)}
+    return {"rebuild": {"imageRef": made_of, "metadata": marked}}
+
+
+@contextmanager
+def _quota_in_words() -> Iterator[None]:
+    try:
+        yield
+    except QuotaRefused as error:
+        over = OVER.search(error.message)
+        if over is None:
+            raise
+        resource, limit, used, asked = over[1].removeprefix("class:"), *map(int, over.groups()[1:])
+        raise QuotaRefused(
+            f"the workspace may hold {limit} of {resource}, {used} are held and {asked} more were asked: delete a machine "
+            "or let the workspace grow",
+            detail={"resource": resource, "limit": limit, "used": used, "asked": asked},
+        ) from error

@@ -1,0 +1,209 @@
+"""Writing down what a visit did and saw, each in one transaction that holds only while the lease is ours."""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from gpuaas.core import clock, leases
+from gpuaas.core.errors import GpuaasError
+from gpuaas.providers.base import Belongings, MachineImage, MachineStatus, MachineVerb, ObservedMachine
+from gpuaas.workspaces.machines.models import Machine, MachineLook
+from gpuaas.workspaces.machines.rows import machine_end, machine_move, machines_announce
+from gpuaas.workspaces.machines.states import GOALS, LIVE, STATE_OF, MachineState
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import SYSTEM
+
+S = MachineState
+BY_SITE = "site"
+NO_WISH: dict[str, Any] = {"verb": "", "verb_id": None, "verb_image": "", "told_at": None}
+KEPT_APART = frozenset({"uid", "order", "name"})
+
+
+class LeaseLost(Exception):
+    """Somebody else visits: what was seen is dropped."""
+
+
+@contextmanager
+def guarded(look: MachineLook) -> Iterator[None]:
+    with transaction.atomic():
+        held = MachineLook.objects.select_for_update().filter(pk=look.pk, claim_token=look.claim_token)
+        if not held.exists():
+            raise LeaseLost
+        yield
+
+
+def launched(look: MachineLook, machine: Machine, seen: ObservedMachine) -> None:
+    """The site has it: what was secret in the order is forgotten. Wishes made meanwhile stay."""
+    with guarded(look):
+        row = Machine.objects.select_for_update(no_key=True).get(pk=machine.pk)
+        state = row.state if row.state == S.DELETING else STATE_OF.get(seen.status, S.BUILDING)
+        changes = {"uid": seen.uid, "observed": facts_of(seen), "cloud_init": ""}
+        machine_move(row, S(state), actor=SYSTEM.name, reason="the site has it", **changes)
+        machines_announce(look.workspace)
+
+
+def told(look: MachineLook, machine: Machine) -> None:
+    with guarded(look):
+        rows = Machine.objects.filter(pk=machine.pk, verb_id=machine.verb_id)
+        rows.update(told_at=clock.now())
+
+
+def refused(look: MachineLook, machine: Machine, error: GpuaasError) -> None:
+    """An order becomes a failed machine; a wish is dropped, and the look that follows says in which state it is."""
+    with guarded(look):
+        row = Machine.objects.select_for_update(no_key=True).get(pk=machine.pk)
+        failure = error.message[:500]
+        if row.verb_id != machine.verb_id or row.state == S.DELETED:
+            return  # somebody wished otherwise meanwhile
+        if row.state == S.DELETING:
+            return  # deleting never gives up
+        state = S.FAILED if row.state == S.ORDERED else S(row.state)
+        machine_move(row, state, actor=BY_SITE, reason=failure, failure=failure, cloud_init="", **NO_WISH)
+        machines_announce(look.workspace)
+
+
+def observed(look: MachineLook, workspace: Workspace, seen: Sequence[ObservedMachine]) -> None:
+    """All machines of the workspace at once: new ones, changed ones, and those that are gone."""
+    moment = clock.now()
+    with guarded(look):
+        rows = list(
+            Machine.objects.select_for_update(no_key=True).filter(workspace=workspace, state__in=list(LIVE))
+        )
+        by_uid = {row.uid: row for row in rows if row.uid}
+        waiting = {row.pk: row for row in rows if not row.uid}
+        news = False
+        for each in seen:
+            row = by_uid.pop(each.uid, None) or (waiting.pop(each.order, None) if each.order else None)
+            news = (_found(row, each) if row is not None else _appeared(workspace, each)) or news
+        for row in by_uid.values():
+            reason = "" if row.state == S.DELETING else "deleted with another client"
+            machine_end(row, actor=BY_SITE, reason=reason, at=moment)
+        ended = [row for row in waiting.values() if row.state == S.DELETING]
+        for row in ended:
+            machine_end(row, actor=SYSTEM.name, reason="it was never made", at=moment)
+        MachineLook.objects.filter(pk=look.pk).update(observed_at=moment)
+        if news or by_uid or ended:
+            machines_announce(workspace)
+
+
+def slow(look: MachineLook, workspace: Workspace, images: Sequence[MachineImage], has: Belongings) -> None:
+    changes: dict[str, Any] = {
+        "images": [asdict(image) for image in images],
+        "belongings": [asdict(item) for item in has.items],
+        "volumes_sold": has.volumes_sold,
+    }
+    with guarded(look):
+        news = any(getattr(look, name) != value for name, value in changes.items()) or look.slow_at is None
+        MachineLook.objects.filter(pk=look.pk).update(slow_at=clock.now(), **changes)
+        if news:
+            machines_announce(workspace)
+
+
+def left(look: MachineLook, workspace: Workspace, trouble: GpuaasError | None, *, due_at: datetime) -> None:
+    """The lease goes back; why the site could not be asked is told, and taken back when it could."""
+    failure = trouble.message[:500] if trouble is not None else ""
+    attempts = look.attempts + 1 if trouble is not None else 0
+    with transaction.atomic():
+        if (
+            leases.release(look, due_at=due_at, attempts=attempts, failure=failure)
+            and failure != look.failure
+        ):
+            machines_announce(workspace)
+
+
+def closed(look: MachineLook, workspace: Workspace) -> None:
+    """The workspace is gone, and every machine with it."""
+    moment = clock.now()
+    with transaction.atomic():
+        for row in Machine.objects.select_for_update().filter(workspace=workspace, state__in=list(LIVE)):
+            machine_end(row, actor=SYSTEM.name, reason="the workspace was deleted", at=moment)
+        if leases.release(look, due_at=None, attempts=0, belongings=[], images=[], failure=""):
+            machines_announce(workspace)
+
+
+# -- one machine -----------------------------------------------------------------------------------------------------
+
+
+def facts_of(seen: ObservedMachine) -> dict[str, Any]:
+    """JSON of what is shown; the order of things is the site's."""
+    found = {key: value for key, value in asdict(seen).items() if key not in KEPT_APART}
+    return {key: _plain(value) for key, value in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _appeared(workspace: Workspace, seen: ObservedMachine) -> bool:
+    """Made with another client; or ours, whose order was taken back before its answer came: that one goes again."""
+    orphan = seen.order is not None and _given_up(workspace, seen.order)
+    state = S.DELETING if orphan or seen.status is MachineStatus.DELETING else STATE_OF[seen.status]
+    wish = (
+        {"verb": MachineVerb.DELETE.value, "verb_id": uuid.uuid4(), "verb_at": clock.now()} if orphan else {}
+    )
+    Machine.objects.create(
+        workspace=workspace,
+        name=seen.name[:255],
+        state=state,
+        uid=seen.uid,
+        flavor_slug=seen.flavor[:255],
+        image_name=seen.image[:255],
+        key_name=seen.key[:255],
+        behind=not orphan,
+        created_at=seen.created_at,
+        observed=facts_of(seen),
+        failure=seen.fault[:500],
+        **wish,
+    )
+    return True
+
+
+def _given_up(workspace: Workspace, order: uuid.UUID) -> bool:
+    rows = Machine.objects.filter(workspace=workspace, pk=order, state=S.DELETED, uid="")
+    return bool(rows.exists())
+
+
+def _found(row: Machine, seen: ObservedMachine) -> bool:
+    """True where there is news."""
+    facts = facts_of(seen)
+    changes: dict[str, Any] = {}
+    if row.observed != facts:
+        changes["observed"] = facts
+    if row.uid != seen.uid:
+        changes |= {"uid": seen.uid, "cloud_init": ""}
+    if row.name != seen.name[:255]:
+        changes["name"] = seen.name[:255]
+    state, more = _follows(row, seen)
+    changes |= {key: value for key, value in more.items() if getattr(row, key) != value}
+    if not changes and state == row.state:
+        return False
+    machine_move(row, state, actor=BY_SITE, reason=str(changes.get("failure", "")), **changes)
+    return True
+
+
+def _follows(row: Machine, seen: ObservedMachine) -> tuple[MachineState, dict[str, Any]]:
+    """The state that the site's word leads to, and what becomes of the open wish."""
+    if row.state == S.DELETING or seen.status is MachineStatus.DELETING:
+        stuck = seen.status is MachineStatus.FAILED and row.told_at is not None
+        return S.DELETING, {"told_at": None} if stuck else {}
+    state = STATE_OF[seen.status]
+    if state == S.FAILED:
+        failure = seen.fault[:500] or row.failure
+    else:
+        failure = "" if row.state == S.FAILED else row.failure
+    if not row.verb:
+        return state, {"failure": failure}
+    if row.told_at is None or state in {S.CHANGING, S.BUILDING}:
+        return S.CHANGING, {}
+    if state not in GOALS[MachineVerb(row.verb)] and state != S.FAILED:
+        failure = f"the site did not {row.verb} it: it says {seen.said}"
+    return state, {"failure": failure, **NO_WISH}

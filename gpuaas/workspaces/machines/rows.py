@@ -1,0 +1,58 @@
+"""What every write of machines does: wake the visit and tell the pages; and how they are kept at rest."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F
+
+from gpuaas.core import clock, events
+from gpuaas.core.queue import poke
+from gpuaas.workspaces.machines.models import Machine, MachineLook, MachineTransition
+from gpuaas.workspaces.machines.states import LIFE, MachineState
+from gpuaas.workspaces.models import Workspace
+
+TASK = "workspaces.machines"
+
+
+def look_wake(workspace: Workspace) -> None:
+    """The site is to be visited now, whether anybody ever was there or not."""
+    moment = clock.now()
+    MachineLook.objects.get_or_create(workspace=workspace, defaults={"due_at": moment})
+    MachineLook.objects.filter(workspace=workspace).update(due_at=moment)
+    poke(TASK, str(workspace.pk))
+
+
+def machines_announce(workspace: Workspace) -> None:
+    """Tell the pages of the project and the operators, on commit; the version of the look grows with it."""
+    MachineLook.objects.get_or_create(workspace=workspace)
+    rows = MachineLook.objects.filter(workspace=workspace)
+    rows.update(version=F("version") + 1)
+    events.publish(
+        kind="machines",
+        id=workspace.pk,
+        version=rows.values_list("version", flat=True).get(),
+        groups=(events.project_group(workspace.project_id), events.OPERATORS_GROUP),
+    )
+
+
+def machine_move(row: Machine, to: MachineState, *, actor: str, reason: str = "", **changes: Any) -> None:
+    """Also where the state stays: then only the columns and the version change."""
+    if row.state != to:
+        LIFE.transition(row, to=to, history=MachineTransition, actor=actor, reason=reason, **changes)
+        return
+    Machine.objects.filter(pk=row.pk).update(version=F("version") + 1, **changes)
+    row.refresh_from_db()
+
+
+def machine_end(row: Machine, *, actor: str, reason: str, at: datetime) -> None:
+    machine_move(
+        row,
+        MachineState.DELETED,
+        actor=actor,
+        reason=reason,
+        deleted_at=at,
+        cloud_init="",
+        verb="",
+        verb_id=None,
+        told_at=None,
+    )

@@ -1,0 +1,62 @@
+"""Two of everything at once, on a real database."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from django.db import connection
+
+from gpuaas.core.errors import Conflict, GpuaasError
+from gpuaas.providers.base import MachineVerb
+from gpuaas.providers.sandbox.models import SandboxMachine
+from gpuaas.workspaces.machines.models import Machine
+from gpuaas.workspaces.machines.services import Wish, machine_act, machine_order
+from gpuaas.workspaces.machines.visit import visit
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WISH = Wish(name="train", flavor="h100.1", image="img-debian-12")
+
+
+def together(*calls: object) -> list[object]:
+    def one(call: object) -> object:
+        try:
+            return call()  # type: ignore[operator]
+        except GpuaasError as error:
+            return error
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(one, calls))
+
+
+def test_of_two_orders_with_room_for_one_one_is_taken(
+    as_alice: Actor, as_bob: Actor, workspace: Workspace
+) -> None:
+    machine_order(actor=as_bob, workspace=workspace, wish=replace(WISH, name="first"))
+    answers = together(
+        lambda: machine_order(actor=as_alice, workspace=workspace, wish=replace(WISH, name="hers")),
+        lambda: machine_order(actor=as_bob, workspace=workspace, wish=replace(WISH, name="his")),
+    )
+    assert sorted(type(answer).__name__ for answer in answers) == ["Machine", "QuotaRefused"]
+    assert Machine.objects.count() == 2
+
+
+def test_two_visits_at_once_make_one_machine(as_bob: Actor, workspace: Workspace) -> None:
+    machine_order(actor=as_bob, workspace=workspace, wish=WISH)
+    together(lambda: visit(workspace.pk), lambda: visit(workspace.pk))
+    assert SandboxMachine.objects.count() == 1
+    assert Machine.objects.get().state == "running"
+
+
+def test_of_two_wishes_at_once_one_wins(as_alice: Actor, as_bob: Actor, workspace: Workspace) -> None:
+    machine_order(actor=as_bob, workspace=workspace, wish=WISH)
+    assert visit(workspace.pk)
+    row = Machine.objects.select_related("workspace__project__organization", "workspace__site").get()
+    answers = together(
+        lambda: machine_act(actor=as_alice, machine=row, verb=MachineVerb.STOP),
+        lambda: machine_act(actor=as_bob, machine=row, verb=MachineVerb.RESTART),
+    )
+    assert sum(isinstance(answer, Conflict) for answer in answers) == 1
