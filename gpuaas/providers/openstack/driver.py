@@ -85,6 +85,9 @@ class OpenStackDriver(Driver, AccessCapability, DriftCapability, AdoptionCapabil
         known = inventory.alias_map(cloud, self._aliases, inventory.gpu_classes(cloud))
         return {alias: name for name, alias in known.items()}
 
+    def _parts(self) -> tuple[Cloud, Mapping[str, str], str]:
+        return self._cloud, self._classes, self._domain
+
     def probe(self) -> Inventory:
         return inventory.take(self._cloud, self.connection.site_id, self._aliases)
 

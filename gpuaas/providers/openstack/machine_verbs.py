@@ -1,6 +1,7 @@
 """The driver's machine verbs, each handed to the module that does it."""
 
 import uuid
+from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -22,13 +23,14 @@ from gpuaas.providers.openstack.machines import Machines
 class OpenStackMachines(MachineCapability):
     """A part of the driver, which knows the cloud, its domain and its classes of GPUs."""
 
-    _cloud: Cloud
-    _classes: Mapping[str, str]
-    _domain: str
+    @abstractmethod
+    def _parts(self) -> tuple[Cloud, Mapping[str, str], str]:
+        """The cloud, alias → resource class, and the domain of its projects."""
 
     @cached_property
     def _machines(self) -> Machines:
-        return Machines(self._cloud, self._classes, domain=self._domain)
+        cloud, classes, domain = self._parts()
+        return Machines(cloud, classes, domain=domain)
 
     def images(self, ref: WorkspaceRef) -> tuple[MachineImage, ...]:
         return self._machines.images(ref)
@@ -48,6 +50,7 @@ class OpenStackMachines(MachineCapability):
         return self._machines.console(ref, uid)
 
     def belongings(self, ref: WorkspaceRef) -> Belongings:
-        project = projects.project_find(self._cloud, ref.external_name, domain=self._domain)
+        cloud, _, domain = self._parts()
+        project = projects.project_find(cloud, ref.external_name, domain=domain)
         own = project if project is not None and projects.is_ours(project, ref.id) else None
-        return belongings.belongings(self._cloud, own)
+        return belongings.belongings(cloud, own)

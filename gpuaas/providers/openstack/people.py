@@ -24,8 +24,11 @@ SHORTEST, LONGEST = timedelta(minutes=10), timedelta(hours=24)
 def apply_members(cloud: Cloud, spec: WorkspaceSpec, project: Object) -> None:
     """Who left goes first; then every member has exactly their role, and nobody else any. Our own account may have one."""
     roles = role_ids(cloud)
-    there = {user["name"]: user for user in users_of(cloud, project)}
+    there = {user["name"]: user for user in all_users_of(cloud, project)}
     wanted = {names.user_name(project["name"], member.subject): member for member in spec.members}
+    own = names.user_name(project["name"], names.PORTAL)
+    if own in there:
+        wanted[own] = Member(names.PORTAL, names.PORTAL, "admin")
     for name, user in there.items():
         if name not in wanted:
             _user_remove(cloud, user["id"])
@@ -121,8 +124,10 @@ def portal_user(cloud: Cloud, project: Object, password: str) -> None:
     if user is None:
         user = _user_make(cloud, name, project, password)
     else:
-        _password_set(cloud, user["id"], password)
-    _role_set(cloud, user["id"], project["id"], roles[names.ROLES["admin"]], roles)
+        cloud.patch("identity", f"/users/{user['id']}", {"user": {"password": password, "enabled": True}})
+    holder = ("users", user["id"])
+    held = roles_held(cloud, project["id"]).get(holder, set())
+    _role_set(cloud, project["id"], holder, held, roles[names.ROLES["admin"]])
 
 
 def _credential_make(cloud: Cloud, user: Object, project: Object, password: str, expires: datetime) -> Object:
