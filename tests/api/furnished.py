@@ -8,6 +8,8 @@ from gpuaas.core import clock
 from gpuaas.providers.sandbox.drift import tamper
 from gpuaas.providers.sandbox.fleet import H100, Rack, fleet_seed
 from gpuaas.providers.sandbox.pods import foreign_namespace, pod_create
+from gpuaas.workspaces.machines.keys import keypair_add
+from gpuaas.workspaces.machines.models import Machine
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import adoption
 from gpuaas.workspaces.services import adoption_plan_request, adoption_scan_request, robot_create
@@ -17,6 +19,7 @@ from tests.api.caller import token_for
 from tests.billing.stage import budget_stage
 from tests.workspaces.stage import ready, run_now
 
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 NODE, OLD = "h-01", "old-lab"
 
 
@@ -35,6 +38,8 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "token": str(ApiToken.objects.get(user=bob).pk),
         "username": bob.username,
         "robot": robot_create(actor=alice, workspace=workspace, name="ci", role="edit").name,
+        "machine": str(Machine.objects.create(workspace=workspace, name="old", created_at=clock.now()).pk),
+        "key": keypair_add(actor=alice, name="laptop", public_key=KEY).name,
         "site": site.slug,
         "flavor": "h100.1",
         "gpu_type": "h100-sxm-80gb",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,17 @@ from billing.models import Budget
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageInterval
-from gpuaas.providers.base import ForeignWorkspace
-from gpuaas.workspaces.models import AccessGrant, Adoption, AdoptionScan, Drift, Robot, Workspace
+from gpuaas.providers.base import Belonging, ForeignWorkspace, MachineImage
+from gpuaas.workspaces.machines.models import Machine, MachineLook, PublicKey
+from gpuaas.workspaces.models import (
+    AccessGrant,
+    Adoption,
+    AdoptionScan,
+    Drift,
+    Robot,
+    Workspace,
+    WorkspaceFlavor,
+)
 from gpuaas.workspaces.services import member_set, workspace_request
 from gpuaas.workspaces.takeover import found_stored
 from quotas.models import Limit
@@ -84,6 +94,7 @@ class World:
         if row != first:
             member_set(actor=self.actor, workspace=first, username=f"person-{n:03}", role="edit")
         self._access(first, n)
+        self._machine(first, n)
         self._adoption(n)
         Drift.objects.create(workspace=first, found_at=clock.now(), digest=f"{n}", state="repaired")
         self._meter(n)
@@ -116,6 +127,23 @@ class World:
             issued_at=now,
             expires_at=now + timedelta(hours=1),
         )
+
+    def _machine(self, first: Workspace, n: int) -> None:
+        now = clock.now()
+        Machine.objects.create(workspace=first, name=f"m-{n:03}", created_at=now)
+        PublicKey.objects.create(
+            user=self.owner,
+            name=f"key-{n:03}",
+            public_key="ssh-ed25519 A",
+            fingerprint=f"{n}",
+            created_at=now,
+        )
+        flavor = Flavor.objects.get(slug=f"flavor-{n:03}")
+        WorkspaceFlavor.objects.create(workspace=first, flavor=flavor, count=1, confirmed=1)
+        look, _ = MachineLook.objects.get_or_create(workspace=first)
+        look.images = [*look.images, asdict(MachineImage(f"i-{n:03}", "Debian"))]
+        look.belongings = [*look.belongings, asdict(Belonging("network", f"b-{n:03}", "workspace"))]
+        look.save()
 
     def _meter(self, n: int) -> None:
         now = clock.whole_second(clock.now()) - timedelta(hours=n)
@@ -159,6 +187,7 @@ def path_of(name: str) -> str:
         "site": "ber-1",
         "robot": "ci-001",
         "budget": Budget.objects.order_by("pk")[0].pk,
+        "machine": Machine.objects.order_by("pk")[0].pk,
         "adoption": Adoption.objects.order_by("pk")[0].pk,
         "check": NodeCheck.objects.order_by("pk")[0].pk,
     }
@@ -197,6 +226,7 @@ UNPAGED = {
     "project",
     "workspace",
     "workspace-robot",
+    "machine",
     "platform-site",
     "platform-limits",
     "platform-adoption",

@@ -8,6 +8,7 @@ import pytest
 from gpuaas.catalog.models import Flavor, GpuType, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
+from gpuaas.workspaces.machines.models import Machine, PublicKey
 from gpuaas.workspaces.models import Adoption, AdoptionScan, Drift, Workspace
 from tenants.models import ApiToken, AuditEntry, Organization, Project, User
 from tests.api.addresses import Address, addresses
@@ -21,10 +22,16 @@ OPEN = {
     ("me", "GET"),
     ("organizations", "GET"),
     ("projects", "GET"),
+    ("keys", "GET"),
     ("flavors", "GET"),
     ("gpu-types", "GET"),
     ("sites", "GET"),
 }
+# What is the asker's own, so that everybody may: a person; a token may not.
+PERSONAL = {("keys", "POST"): (201, 403)}
+# What is of the token's maker, whom it may not act for beyond its project.
+MAKERS = {("key", "DELETE"): (404, 403)}
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 ITEMS = [{"flavor": "h100.1", "count": 1}]
 BUDGET = {
     "name": "mine",
@@ -60,6 +67,10 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-site-drift-check", "POST"): {},
     ("platform-drift-repair", "POST"): {},
     ("workspace-member", "PUT"): {"role": "admin"},
+    ("machines", "POST"): {"name": "mine", "flavor": "h100.1", "image": "img-debian-12"},
+    ("machine-actions", "POST"): {"verb": "stop"},
+    ("machine-console", "POST"): {},
+    ("keys", "POST"): {"name": "mine", "public_key": KEY},
     ("platform-sites", "POST"): {"slug": "mine", "name": "Mine", "driver": "sandbox"},
     ("platform-site", "PATCH"): {"enabled": False},
     ("platform-site-preflight", "POST"): {},
@@ -106,7 +117,13 @@ def stage(
         site=site, project=project, external_name="old-lab", requested_by=alice, requested_at=clock.now()
     )
     drift = Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="one")
+    machine = Machine.objects.create(workspace=workspace, name="train-7b", created_at=clock.now())
+    PublicKey.objects.create(
+        user=alice, name="laptop", public_key=KEY, fingerprint="f", created_at=clock.now()
+    )
     return {
+        "machine": machine.pk,
+        "key": "laptop",
         "adoption": plan.pk,
         "check": NodeCheck.objects.create(
             site=site, node="h100-01", requested_by="olga", requested_at=clock.now()
@@ -156,6 +173,9 @@ def test_every_address_with_a_body_has_a_case() -> None:
 def test_an_outsider(charlies: Caller, stage: dict[str, Any], address: Address, method: str) -> None:
     before = world()
     answer = ask(charlies, address, method, stage)
+    if (address.name, method) in PERSONAL:
+        assert answer.status == PERSONAL[address.name, method][0], answer.json
+        return
     assert answer.status == (200 if (address.name, method) in OPEN else 404), answer.json
     for secret in ("weather-lm", "train-7b", "climate", "alice"):
         assert secret not in answer.content.decode()
@@ -171,6 +191,10 @@ def test_a_token_of_another_project_of_the_same_person(
     program = Caller(token=token_for(alice, other_project))
     before = world()
     answer = ask(program, address, method, stage)
+    if (address.name, method) in PERSONAL | MAKERS:
+        assert answer.status == (PERSONAL | MAKERS)[address.name, method][1], answer.json
+        assert world() == before
+        return
     assert answer.status == (200 if (address.name, method) in OPEN else 404), answer.json
     assert "weather-lm" not in answer.content.decode()
     assert world() == before
@@ -184,7 +208,10 @@ def test_nobody(nobody: Caller, stage: dict[str, Any], address: Address, method:
     assert world() == before
 
 
-@pytest.mark.parametrize(("address", "method"), CASES, ids=IDS)
+OTHERS = [(address, method) for address, method in CASES if (address.name, method) not in PERSONAL]
+
+
+@pytest.mark.parametrize(("address", "method"), OTHERS, ids=[f"{m} {a.name}" for a, m in OTHERS])
 def test_a_stranger_learns_as_much_from_what_is_not_there(
     charlies: Caller, stage: dict[str, Any], address: Address, method: str
 ) -> None:
@@ -196,6 +223,8 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "workspace": uuid7(),
         "token": uuid7(),
         "site": "no-such",
+        "machine": uuid7(),
+        "key": "no-such",
         "adoption": uuid7(),
         "check": uuid7(),
     }

@@ -11,7 +11,9 @@ from gpuaas.api.v1 import (
     catalog,
     drifts,
     fitness,
+    keys,
     limits,
+    machines,
     me,
     members,
     meters,
@@ -85,6 +87,19 @@ workspace_urls = [
         workspaces.WorkspaceMemberView.as_view(),
         name="workspace-member",
     ),
+]
+
+MACHINES = f"{WORKSPACE}/machines"
+machine_urls = [
+    path("me/keys", keys.KeysView.as_view(), name="keys"),
+    path("me/keys/<name_slug:key>", keys.KeyView.as_view(), name="key"),
+    path(MACHINES, machines.MachinesView.as_view(), name="machines"),
+    path(f"{MACHINES}/flavors", machines.MachineFlavorsView.as_view(), name="machine-flavors"),
+    path(f"{MACHINES}/images", machines.MachineImagesView.as_view(), name="machine-images"),
+    path(f"{MACHINES}/belongings", machines.BelongingsView.as_view(), name="machine-belongings"),
+    path(f"{MACHINES}/<uuid:machine>", machines.MachineView.as_view(), name="machine"),
+    path(f"{MACHINES}/<uuid:machine>/actions", machines.MachineActionsView.as_view(), name="machine-actions"),
+    path(f"{MACHINES}/<uuid:machine>/console", machines.MachineConsoleView.as_view(), name="machine-console"),
 ]
 
 access_urls = [
@@ -213,6 +228,7 @@ urlpatterns = [
     *catalog_urls,
     *workspace_urls,
     *access_urls,
+    *machine_urls,
     *money_urls,
     *platform_urls,
 ]

@@ -1,7 +1,6 @@
 """Machines of a project: read with the site's account in calls that do not grow with them, made and changed by a member."""
 
 import base64
-import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,12 +21,11 @@ from gpuaas.providers.base import (
 )
 from gpuaas.providers.openstack import inside, names, projects, servers
 from gpuaas.providers.openstack.client import Cloud, Object
-from gpuaas.providers.openstack.machine import machine_of, order_of, status_of
+from gpuaas.providers.openstack.machine import machine_of, order_of, over_limit, status_of
 
 GIB = 1 << 30
 CONSOLE_LIVES = timedelta(minutes=10)  # Nova's [consoleauth] token_ttl, by default
 CINDER = frozenset({"volumev3", "block-storage"})
-OVER = re.compile(r"Resource (\S+) is over limit of (\d+) due to current usage (\d+) and delta (\d+)")
 
 # what Nova is asked for, the status in which it is done, and how its own task for it begins
 ACTIONS: dict[MachineVerb, tuple[Object, MachineStatus | None, tuple[str, ...]]] = {
@@ -225,12 +223,7 @@ def _quota_in_words() -> Iterator[None]:
     try:
         yield
     except QuotaRefused as error:
-        over = OVER.search(error.message)
+        over = over_limit(error.message)
         if over is None:
             raise
-        resource, limit, used, asked = over[1].removeprefix("class:"), *map(int, over.groups()[1:])
-        raise QuotaRefused(
-            f"the workspace may hold {limit} of {resource}, {used} are held and {asked} more were asked: delete a machine "
-            "or let the workspace grow",
-            detail={"resource": resource, "limit": limit, "used": used, "asked": asked},
-        ) from error
+        raise QuotaRefused(over[0], detail=over[1]) from error

@@ -10,9 +10,9 @@ from django.db.models import QuerySet
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.site import driver_of
 from gpuaas.core.errors import NotFound
-from gpuaas.providers.base import MachineCapability
+from gpuaas.providers.base import Belonging, MachineCapability, MachineImage, MachineVerb
 from gpuaas.workspaces.machines.models import Machine, MachineLook
-from gpuaas.workspaces.machines.states import LIVE, MachineState
+from gpuaas.workspaces.machines.states import ALLOWED, LIVE, MachineState
 from gpuaas.workspaces.models import Workspace
 
 
@@ -68,3 +68,19 @@ def flavors_left(*, workspace: Workspace) -> list[FlavorRoom]:
     return [
         FlavorRoom(row.flavor, row.confirmed, held[row.flavor.slug]) for row in rows.order_by("flavor__slug")
     ]
+
+
+def images_of(look: MachineLook | None) -> list[MachineImage]:
+    """By name; none where nobody has looked yet."""
+    return [MachineImage(**row) for row in look.images] if look is not None else []
+
+
+def belongings_of(look: MachineLook | None) -> list[Belonging]:
+    """What the workspace has beside machines, in the order of kinds."""
+    return [Belonging(**row) for row in look.belongings] if look is not None else []
+
+
+def verbs_now(machine: Machine) -> list[MachineVerb]:
+    """What its state allows; the services decide who may."""
+    free = [verb for verb in MachineVerb if machine.state in ALLOWED[verb]]
+    return [verb for verb in free if verb is MachineVerb.DELETE or not machine.verb]

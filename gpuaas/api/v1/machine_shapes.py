@@ -1,0 +1,160 @@
+"""What requests about machines and keys may carry, and how they are answered."""
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from gpuaas.api.fields import Input, Output, PageQuery, Pick, Text, Whole
+from gpuaas.providers.base import MachineVerb
+from gpuaas.workspaces.machines.models import Machine
+from gpuaas.workspaces.machines.selectors import verbs_now
+from gpuaas.workspaces.machines.states import MachineState
+
+VERBS = [(verb.value, verb.value) for verb in MachineVerb if verb is not MachineVerb.DELETE]
+
+
+class MachineQuery(PageQuery):
+    state = serializers.ChoiceField(choices=MachineState.choices, required=False)
+    search = Text(required=False, max_length=40, help_text="Part of the name.")
+
+
+class MachineInput(Input):
+    name = Text(max_length=40, help_text="Lower-case letters, digits and hyphens; unique in the workspace.")
+    flavor = Text(max_length=64, help_text="One that the workspace has bought.")
+    image = Text(max_length=255, help_text="An image's id, or its name where only one has it.")
+    key = Text(
+        required=False, default="", allow_blank=True, max_length=40, help_text="One of your keys, by name."
+    )
+    public_key = Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=16_384,
+        help_text="Instead of `key`: one line as in a .pub file.",
+    )
+    cloud_init = Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=49_000,
+        trim_whitespace=False,
+        help_text="Begins with #cloud-config or #!. Kept encrypted until the site has it, then forgotten.",
+    )
+    volume_gib = Whole(
+        required=False, default=0, max_value=1_000_000, help_text="A volume beside the disk; 0 for none."
+    )
+
+
+class MachineActionInput(Input):
+    verb = Pick(choices=VERBS)
+    image = Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=255,
+        help_text="For a rebuild: of what; default: the image that it has.",
+    )
+
+
+class ConsoleInput(Input):
+    pass
+
+
+class ConsoleOutput(Output):
+    url = serializers.CharField()
+    expires_at = serializers.DateTimeField()
+
+
+class MachineOutput(Output):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    state = serializers.ChoiceField(choices=MachineState.choices)
+    said = serializers.SerializerMethodField(help_text="The site's own words for its state.")
+    failure = serializers.CharField(
+        allow_blank=True, help_text="Why the order or the last action did not come about."
+    )
+    verb = serializers.ChoiceField(
+        choices=[(verb.value, verb.value) for verb in MachineVerb],
+        allow_blank=True,
+        help_text="The action under way.",
+    )
+    actions = serializers.SerializerMethodField(help_text="What its state allows now.")
+    flavor = serializers.CharField(source="flavor_slug", allow_blank=True)
+    gpus = serializers.SerializerMethodField(help_text="By the site's name for them.")
+    image = serializers.SerializerMethodField(help_text="By name.")
+    key = serializers.CharField(source="key_name", allow_blank=True)
+    addresses = serializers.SerializerMethodField()
+    power = serializers.SerializerMethodField()
+    volume_gib = serializers.IntegerField()
+    made_elsewhere = serializers.BooleanField(source="behind", help_text="With a client of the tenant's own.")
+    external_id = serializers.CharField(source="uid", allow_blank=True, help_text="At the site.")
+    ordered_by = serializers.CharField(allow_blank=True)
+    created_at = serializers.DateTimeField()
+    launched_at = serializers.SerializerMethodField()
+    deleted_at = serializers.DateTimeField(allow_null=True)
+    version = serializers.IntegerField()
+
+    def get_said(self, row: Machine) -> str:
+        return str(row.observed.get("said", ""))
+
+    def get_actions(self, row: Machine) -> list[str]:
+        return [verb.value for verb in verbs_now(row)]
+
+    def get_gpus(self, row: Machine) -> dict[str, int]:
+        found: dict[str, int] = row.observed.get("gpus", {})
+        return found
+
+    def get_image(self, row: Machine) -> str:
+        return str(row.observed.get("image") or row.image_name)
+
+    def get_addresses(self, row: Machine) -> list[str]:
+        found: list[str] = row.observed.get("addresses", [])
+        return found
+
+    def get_power(self, row: Machine) -> str:
+        return str(row.observed.get("power", ""))
+
+    @extend_schema_field(serializers.DateTimeField(allow_null=True))
+    def get_launched_at(self, row: Machine) -> str | None:
+        found = row.observed.get("launched_at")
+        return str(found).replace("+00:00", "Z") if found else None
+
+
+class MachineFlavorOutput(Output):
+    flavor = serializers.CharField(source="flavor.slug")
+    name = serializers.CharField(source="flavor.name")
+    gpu_type = serializers.CharField(source="flavor.pool.gpu_type.slug")
+    gpus = serializers.IntegerField(source="flavor.gpus", help_text="Of one machine.")
+    vcpus = serializers.IntegerField(source="flavor.vcpus")
+    memory_gib = serializers.IntegerField(source="flavor.memory_gib")
+    disk_gib = serializers.IntegerField(source="flavor.disk_gib")
+    bought = serializers.IntegerField(help_text="Machines of it that the workspace may have.")
+    held = serializers.IntegerField(help_text="That it has, stopped and shelved ones counted.")
+    left = serializers.IntegerField(help_text="That fit now.")
+
+
+class MachineImageOutput(Output):
+    id = serializers.CharField()
+    name = serializers.CharField()
+    disk_gib = serializers.IntegerField(
+        help_text="The least disk that it needs; 0 where the site does not say."
+    )
+    memory_gib = serializers.IntegerField()
+
+
+class BelongingOutput(Output):
+    kind = serializers.CharField()
+    id = serializers.CharField(source="uid")
+    name = serializers.CharField()
+    detail = serializers.CharField(allow_blank=True)
+
+
+class KeyInput(Input):
+    name = Text(max_length=40, help_text="Lower-case letters, digits and hyphens.")
+    public_key = Text(max_length=16_384, help_text="One line as in a .pub file; never a private key.")
+
+
+class KeyOutput(Output):
+    name = serializers.CharField()
+    public_key = serializers.CharField()
+    fingerprint = serializers.CharField()
+    created_at = serializers.DateTimeField()
