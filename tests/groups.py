@@ -18,6 +18,7 @@ GROUPS = {
     "tests/providers/kubernetes/test_changes.py": "own-lab",
     "tests/providers/kubernetes/test_guards.py": "own-lab",
     "tests/providers/kubernetes/test_device_classes.py": "own-lab",
+    "tests/providers/openstack/": "openstack-contracts",
     "tests/contracts/test_counting.py": "own-lab",
     "tests/workspaces/test_new_model.py": "own-lab",
     "tests/providers/kubernetes/fitness/": "own-lab",

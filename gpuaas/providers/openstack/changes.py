@@ -66,12 +66,12 @@ class Facts:
         return Snapshot(_digest(sorted(json.dumps(each, default=str) for each in self.site)), projects)
 
 
-def watch_changes(cloud: Cloud, cursor: str, *, seconds: float) -> Iterator[SiteChange]:
+def watch_changes(cloud: Cloud, cursor: str, *, domain: str, seconds: float) -> Iterator[SiteChange]:
     """A look at once, and one every EVERY_SECONDS; a proof of life after each."""
     deadline = time.monotonic() + seconds
     before = Snapshot.at(cursor)
     while True:
-        now = look(cloud)
+        now = look(cloud, domain=domain)
         news = [SiteChange()] if before is None else now.changed(before)
         if news and before is not None:
             time.sleep(COMMON_SECONDS)  # who compares now must not see what was read before the change
@@ -84,25 +84,25 @@ def watch_changes(cloud: Cloud, cursor: str, *, seconds: float) -> Iterator[Site
             return
 
 
-def look(cloud: Cloud) -> Snapshot:
-    rows = cloud.items("identity", "/projects", "projects", tags=names.MANAGED)
+def look(cloud: Cloud, *, domain: str) -> Snapshot:
+    rows = cloud.items("identity", "/projects", "projects", tags=names.MANAGED, domain_id=domain)
     facts = Facts({row["id"]: row["name"] for row in rows})
     for row in rows:
         facts.add(row["id"], "project", row["enabled"], sorted(row["tags"]))
-    _identity(cloud, facts)
+    _identity(cloud, facts, domain)
     _compute(cloud, facts)
     _network(cloud, facts)
     return facts.snapshot()
 
 
-def _identity(cloud: Cloud, facts: Facts) -> None:
+def _identity(cloud: Cloud, facts: Facts, domain: str) -> None:
     for row in cloud.items("identity", "/limits", "limits"):
         facts.add(row["project_id"], "limit", row["resource_name"], row["resource_limit"])
     for row in cloud.items("identity", "/role_assignments", "role_assignments"):
         holder = row.get("user") or row.get("group") or {}
         facts.add((row["scope"].get("project") or {}).get("id"), "role", holder.get("id"), row["role"]["id"])
     by_name = {name: key for key, name in facts.names.items()}
-    for row in cloud.items("identity", "/users", "users"):
+    for row in cloud.items("identity", "/users", "users", domain_id=domain, name__contains="."):
         # `<project>.<subject>`; a project's own name may have dots
         facts.add(by_name.get(row["name"].rpartition(".")[0]), "user", row["id"], row["enabled"])
     registered = cloud.items("identity", "/registered_limits", "registered_limits")

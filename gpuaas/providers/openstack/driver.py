@@ -122,7 +122,7 @@ class OpenStackDriver(Driver, AccessCapability, DriftCapability, AdoptionCapabil
         return drift.site_repair(self._cloud)
 
     def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
-        return changes.watch_changes(self._cloud, cursor, seconds=seconds)
+        return changes.watch_changes(self._cloud, cursor, domain=self._domain, seconds=seconds)
 
     def adoptable(self) -> tuple[ForeignWorkspace, ...]:
         return adoption.adoptable(

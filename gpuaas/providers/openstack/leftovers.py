@@ -96,13 +96,12 @@ def remove(cloud: Cloud, thing: Thing) -> None:
 
 
 def waiting(left: list[Thing], nothing: str = "") -> StepOutcome:
-    """`machine train (its host gpu-1 does not answer), port own and 3 more are being deleted`"""
+    """`still there: machine train (its host gpu-1 does not answer), port own and 3 more`"""
     if not left:
         return StepOutcome(done=True, detail=nothing)
     first = ", ".join(f"{each.words} ({each.why})" if each.why else each.words for each in left[:SHOWN])
     more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
-    verb = "is" if len(left) == 1 else "are"
-    return StepOutcome(done=False, detail=f"{first}{more} {verb} being deleted")
+    return StepOutcome(done=False, detail=f"still there: {first}{more}")
 
 
 def in_the_way(left: list[str]) -> NotFound:

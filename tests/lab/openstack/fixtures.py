@@ -172,6 +172,19 @@ def openstack_lab() -> Lab:
     return lab
 
 
+@pytest.fixture(scope="session")
+def own_openstack_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One whose services a test may stop and start without harm to others."""
+    lab = Lab(state_dir=tmp_path_factory.mktemp("own-openstack"))
+    try:
+        lab.up()
+        yield lab
+    except LabError as error:
+        pytest.fail(str(error), pytrace=False)
+    finally:
+        lab.down(purge=True)
+
+
 @pytest.fixture
 def cloud(openstack_lab: Lab) -> Iterator[Cloud]:
     made = Cloud(openstack_lab)

@@ -1,14 +1,14 @@
-"""Projects that were there before the portal: found, planned without a touch, taken over, and held like any other."""
+"""Projects that were there before the portal, where a cloud is not a cluster: limits, roles and flavors of their own. The rest
+is in `tests/contracts/test_adoption.py`."""
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pytest
 
-from gpuaas.core.errors import NotFound, Permanent
+from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import AdoptionStep, WorkspaceSpec
-from gpuaas.providers.openstack import flavors, names, people, projects
+from gpuaas.providers.openstack import flavors, people, projects
 from gpuaas.providers.openstack.client import Cloud
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from tests.lab.fixtures import until
@@ -48,17 +48,6 @@ def taking(old: Old, *, gpus: int = 2) -> WorkspaceSpec:
 
 def in_the_way(plan: tuple[AdoptionStep, ...]) -> list[str]:
     return [f"{step.object}: {step.detail}" for step in plan if step.blocking]
-
-
-def test_what_is_nobodys_is_found_with_what_it_holds(
-    driver: OpenStackDriver, old: Old, ready: WorkspaceSpec
-) -> None:
-    found = {one.external_name: one for one in driver.adoptable()}
-    one = found[old.name]
-    assert (one.gpus, one.hard, one.consumers) == ({H100: 1}, {H100: 4}, 1)
-    assert (one.vcpus, one.memory_gib) == (4, 4)
-    assert [sum(held.values()) for held in one.placed.values()] == [1]
-    assert not found.keys() & {ready.external_name, "admin", "service"}
 
 
 def test_a_plan_says_what_would_change_and_touches_nothing(driver: OpenStackDriver, old: Old) -> None:
@@ -124,36 +113,9 @@ def test_who_rules_the_cloud_there_is_in_the_way(driver: OpenStackDriver, cloud:
         driver.adopt(taking(old))
 
 
-def test_another_workspaces_is_refused(driver: OpenStackDriver, old: Old) -> None:
-    spec = taking(old)
-    driver.adopt(spec)
-    try:
-        for verb in (driver.adoption_plan, driver.adopt):
-            with pytest.raises(Permanent, match="another workspace"):
-                verb(replace(spec, id=uuid.uuid4()))
-    finally:
-        take_away(driver, spec)
-
-
 @pytest.mark.parametrize("name", ["admin", "service"])
 def test_the_clouds_own_are_refused(driver: OpenStackDriver, name: str) -> None:
     spec = replace(spec_of(), external_name=name)
     for verb in (driver.adoption_plan, driver.adopt):
         with pytest.raises(Permanent, match="part of the site"):
             verb(spec)
-
-
-def test_what_is_not_there_is_not_found(driver: OpenStackDriver) -> None:
-    with pytest.raises(NotFound):
-        driver.adopt(replace(spec_of(), external_name="old-and-gone"))
-
-
-def test_one_that_was_never_taken_over_is_left_alone(
-    driver: OpenStackDriver, cloud: LabCloud, old: Old
-) -> None:
-    take_away(driver, taking(old))
-    assert cloud.server_status(old.project, old.server) == "ACTIVE"
-    with pytest.raises(Permanent):
-        driver.ensure(taking(old), "limits")
-    project = cloud.call("GET", "identity", f"/projects/{old.project.id}").json()["project"]
-    assert names.MANAGED not in project["tags"]
