@@ -18,7 +18,7 @@ BARRIERS = frozenset({UsageKind.BOOKMARK, UsageKind.RELIST, UsageKind.RELISTED})
 
 @dataclass(frozen=True)
 class Fact:
-    """One resource of one consumer. ended_by "" = still held at last_seen_at; known=False: resource and quantity are a guess."""
+    """One resource of one consumer. ended_by "" = still held at last_seen_at. like: resource and quantity are a guess (see gpus_like)."""
 
     workspace_name: str
     uid: str
@@ -32,7 +32,7 @@ class Fact:
     ended_by: str
     owner: str = ""
     meter: Meter = Meter.GPU_ALLOCATED
-    known: bool = True
+    like: str = ""
 
     def is_before(self, moment: datetime | None) -> bool:
         """Nothing of it is after `moment`, in whole seconds."""
@@ -69,11 +69,17 @@ def facts_of(event: UsageEvent) -> list[Fact]:
             ended_by=ended_by,
             owner=consumer.owner,
             meter=METERS[consumer.state],
-            known=consumer.gpus_known,
+            like=consumer.gpus_like,
         )
-        for resource, quantity in sorted(consumer.gpus.items())
-        if quantity > 0
+        for resource, quantity in _devices(consumer)
     ]
+
+
+def _devices(consumer: ObservedConsumer) -> list[tuple[str, int]]:
+    """What is not known and not even guessed goes without a name, until it is looked up in what was written."""
+    if not consumer.gpus and consumer.gpus_like:
+        return [("", 0)]
+    return [(resource, quantity) for resource, quantity in sorted(consumer.gpus.items()) if quantity > 0]
 
 
 def facts_merge(events: Iterable[UsageEvent]) -> list[Fact]:
@@ -82,7 +88,7 @@ def facts_merge(events: Iterable[UsageEvent]) -> list[Fact]:
     for event in _telling(events):
         for fact in facts_of(event):
             key = (fact.uid, fact.resource)
-            merged[key] = _better(merged[key], fact) if key in merged else fact
+            merged[key] = better(merged[key], fact) if key in merged else fact
     return list(merged.values())
 
 
@@ -91,7 +97,9 @@ def _telling(events: Iterable[UsageEvent]) -> Iterator[UsageEvent]:
     running: dict[str, UsageEvent] = {}
     for event in events:
         consumer = event.consumer
-        if consumer is None or consumer.started_at is None or not consumer.gpus:
+        if consumer is None or consumer.started_at is None:
+            continue
+        if not consumer.gpus and not consumer.gpus_like:
             continue
         if event.kind is UsageKind.GONE or consumer.ended_at is not None:
             yield event
@@ -130,7 +138,7 @@ def _end(event: UsageEvent, consumer: ObservedConsumer, started: datetime) -> tu
 RANK = {"": 0, EndedBy.PROOF_OF_LIFE.value: 1, EndedBy.OBSERVED.value: 2}
 
 
-def _better(old: Fact, new: Fact) -> Fact:
+def better(old: Fact, new: Fact) -> Fact:
     """An observed end beats a proof of life, that beats none; of two that are open the later sight holds."""
     if RANK[old.ended_by] != RANK[new.ended_by]:
         best = max(old, new, key=lambda fact: RANK[fact.ended_by])

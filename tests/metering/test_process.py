@@ -1,47 +1,22 @@
 """`manage.py meter` as a process: killed without a word, succeeded by another, stopped by SIGTERM."""
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from urllib.parse import quote
 
 import pytest
-from django.db import connection
 
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.metering.models import SiteMeter
+from tests.metering.meters import Started, end, start
 from tests.metering.test_meter import wait_for
-
-ROOT = Path(__file__).parent.parent.parent
-Started = list[subprocess.Popen[bytes]]
-
-
-def start(processes: Started) -> subprocess.Popen[bytes]:
-    given = connection.settings_dict
-    host, port = quote(str(given["HOST"] or ""), safe=""), f":{given['PORT']}" if given["PORT"] else ""
-    login = quote(str(given["USER"])) + (f":{quote(str(given['PASSWORD']))}" if given["PASSWORD"] else "")
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "gpuaas.settings.test",
-        "GPUAAS_TEST_DATABASE_URL": f"postgres://{login}@{host}{port}/{given['NAME']}",
-    }
-    process = subprocess.Popen([sys.executable, "manage.py", "meter"], cwd=ROOT, env=environment)
-    processes.append(process)
-    return process
 
 
 @pytest.fixture
 def processes() -> Iterator[Started]:
     started: Started = []
     yield started
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+    end(started)
 
 
 @pytest.mark.django_db(transaction=True)

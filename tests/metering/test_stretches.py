@@ -68,11 +68,13 @@ def test_a_shelved_machine_holds_nothing_and_keeps_its_site_metered(workspace: W
 
 @pytest.mark.django_db
 def test_what_a_past_stretch_held_is_what_was_written_first(workspace: Workspace) -> None:
-    """After a resize the site tells only what the machine holds now."""
+    """After a resize the site tells only what the machine holds now. A stretch that was not seen in time held what another
+    of the same size did.
+    """
     first = stretch(0, UseState.RUNNING, minutes=0, ends=None)
     usage_apply(site_id=workspace.site_id, events=[seen(workspace, first, START)])
     guess = replace(
-        stretch(0, UseState.RUNNING, minutes=0, ends=10), gpus={OTHER: 4, "VGPU": 1}, gpus_known=False
+        stretch(0, UseState.RUNNING, minutes=0, ends=10), gpus={OTHER: 4, "VGPU": 1}, gpus_like="vm"
     )
     for _ in range(2):
         usage_apply(site_id=workspace.site_id, events=[seen(workspace, guess, START + timedelta(minutes=20))])
@@ -82,7 +84,14 @@ def test_what_a_past_stretch_held_is_what_was_written_first(workspace: Workspace
         2,
         START + timedelta(minutes=10),
     )
-    unseen = replace(guess, uid="another")
+    later = replace(guess, uid="vm:1", state=UseState.STOPPED)
+    usage_apply(site_id=workspace.site_id, events=[seen(workspace, later, START)])
+    row = UsageInterval.objects.get(consumer_uid="vm:1")
+    assert (row.resource_name, row.quantity, row.meter) == ("nvidia.com/gpu", 2, "gpu_stopped")
+    nothing = replace(guess, uid="neither", gpus={}, gpus_like="neither")
+    usage_apply(site_id=workspace.site_id, events=[seen(workspace, nothing, START)])
+    assert not UsageInterval.objects.filter(consumer_uid="neither").exists()
+    unseen = replace(guess, uid="another", gpus_like="another")
     usage_apply(site_id=workspace.site_id, events=[seen(workspace, unseen, START)])
     rows = UsageInterval.objects.filter(consumer_uid="another").order_by("resource_name")
     assert [(row.resource_name, row.quantity) for row in rows] == [(OTHER, 4), ("VGPU", 1)]

@@ -138,7 +138,8 @@ class ObservedConsumer:
 
     What can be stopped, put away or made larger and lives on is one consumer for each stretch in one state with the same
     devices: a uid of its own, `<uid of the first>:<what began it>`, that is the same whenever and however often it is told.
-    gpus_known=False: the site no longer says what a past stretch held; `gpus` is the best guess, what was told first holds.
+    gpus_like: set where the site no longer says what a past stretch held: the uid of the first stretch with the same devices
+    (it may be itself). What was told of that holds; `gpus` is the best guess where nothing was, empty for "then nothing".
     """
 
     uid: str
@@ -153,7 +154,7 @@ class ObservedConsumer:
     owner: str = ""
     uncharged_at: datetime | None = None
     state: UseState = UseState.RUNNING
-    gpus_known: bool = True
+    gpus_like: str = ""
 
 
 @dataclass(frozen=True)

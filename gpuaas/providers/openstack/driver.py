@@ -18,10 +18,14 @@ from gpuaas.providers.base import (
     ForeignWorkspace,
     Inventory,
     Member,
+    ObservedConsumer,
     ObservedWorkspace,
     SiteChange,
     StepOutcome,
     StepSpec,
+    UsageCapability,
+    UsageEvent,
+    WardenCapability,
     WorkspaceRef,
     WorkspaceSpec,
 )
@@ -36,21 +40,34 @@ from gpuaas.providers.openstack import (
     projects,
     release,
     settings,
+    usage,
+    warden,
 )
+from gpuaas.providers.openstack.book import book_of
 from gpuaas.providers.openstack.client import Cloud, shared
 from gpuaas.providers.openstack.ensure import Ensure
 from gpuaas.providers.openstack.machine_verbs import OpenStackMachines
 from gpuaas.providers.openstack.rehearsal import Reading, Rehearsal
 
 
-class OpenStackDriver(Driver, AccessCapability, DriftCapability, AdoptionCapability, OpenStackMachines):
+class OpenStackDriver(
+    Driver,
+    AccessCapability,
+    UsageCapability,
+    DriftCapability,
+    WardenCapability,
+    AdoptionCapability,
+    OpenStackMachines,
+):
     """Credentials of an account that is admin: `clouds_yaml`, a document, and `cloud`, which of its clouds; or `auth_url`,
     `application_credential_id` and `application_credential_secret`. `region_name` where there are several.
 
     Options: `domain` (id, of projects and users; default), `external_network` (what routers lead to; none), `aliases`
     (resource class → alias of Nova's [pci] configuration; guessed from the site's flavors), `sites_projects` (patterns of
     names that nobody may take over, beside the usual ones), `token_cache_seconds` (for how long services believe a token
-    that they have seen, their token_cache_time; a project goes no sooner after its last member. 0).
+    that they have seen, their token_cache_time; a project goes no sooner after its last member. 0), `surplus_machines` (what becomes of a machine
+    beyond what was bought: shelve, which keeps its disk, or delete; shelve), `history_days` (for how long Nova's database keeps
+    machines that were deleted; 30).
     """
 
     name = "openstack"
@@ -68,6 +85,11 @@ class OpenStackDriver(Driver, AccessCapability, DriftCapability, AdoptionCapabil
     @cached_property
     def _cloud(self) -> Cloud:
         return shared(self.connection.credentials)
+
+    @cached_property
+    def _usage(self) -> usage.UsageStream:
+        history = timedelta(days=settings.history_days(self.connection.options))
+        return usage.UsageStream(self._cloud, book_of(self.connection.site_id), history=history)
 
     @property
     def _domain(self) -> str:
@@ -109,7 +131,18 @@ class OpenStackDriver(Driver, AccessCapability, DriftCapability, AdoptionCapabil
         return release.Release(self._cloud, ref, domain=self._domain, believed=believed).run(step)
 
     def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
-        return observe.observe(self._cloud, ref, self._classes, domain=self._domain)
+        book = book_of(self.connection.site_id)
+        return observe.observe(self._cloud, ref, self._classes, book, domain=self._domain)
+
+    def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
+        """Use one driver for window after window: it remembers what it has read. Types of GPUs may come between two."""
+        self.__dict__.pop("_classes", None)
+        return self._usage.watch(cursor, classes=self._classes, seconds=seconds)
+
+    def evict(self, workspace_name: str, consumer: ObservedConsumer, *, reason: str) -> bool:
+        del workspace_name  # a machine's id is unique at the site
+        policy = settings.surplus_policy(self.connection.options)
+        return warden.evict(self._cloud, consumer.uid.partition(":")[0], reason=reason, policy=policy)
 
     def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
         return self._rehearse(Rehearsal(self._cloud), spec)

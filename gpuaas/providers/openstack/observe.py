@@ -1,33 +1,53 @@
 """What the cloud enforces and counts in one project, and the machines in it."""
 
+from collections import Counter
 from collections.abc import Mapping
 
-from gpuaas.providers.base import ObservedWorkspace, WorkspaceRef
+from gpuaas.providers.base import ObservedConsumer, ObservedWorkspace, UseState, WorkspaceRef
 from gpuaas.providers.openstack import limits, names, projects, servers
+from gpuaas.providers.openstack.book import Book
 from gpuaas.providers.openstack.client import Cloud
 
 PLAIN = {"class:VCPU": "cpu", "class:MEMORY_MB": "memory"}
 
 
-def observe(cloud: Cloud, ref: WorkspaceRef, classes: Mapping[str, str], *, domain: str) -> ObservedWorkspace:
-    """`classes`: alias → resource class. The project's use is Placement's own sum, one call however many machines."""
+def observe(
+    cloud: Cloud, ref: WorkspaceRef, classes: Mapping[str, str], book: Book, *, domain: str
+) -> ObservedWorkspace:
+    """`classes`: alias → resource class. The project's use is Placement's own sum, one call however many machines; `book`
+    has what is known of them, so that only those that changed are asked."""
     project = projects.marked_project(cloud, ref.external_name, ref.id, domain=domain)
     if project is None:
         return ObservedWorkspace(exists=False)
     hard = {name: row["resource_limit"] for name, row in limits.project_limits(cloud, project["id"]).items()}
-    used = limits.used(cloud, project["id"])
-    machines = servers.of_project(cloud, project["id"])
+    used = {**dict.fromkeys(_amounts(hard), 0), **_amounts(limits.used(cloud, project["id"]))}
     return ObservedWorkspace(
         exists=True,
         hard={**_storage(cloud), **_amounts(hard)},
-        used={**dict.fromkeys(_amounts(hard), 0), **_amounts(used)},
-        consumers=tuple(servers.consumer(each, classes) for each in machines),
+        used=used,
+        consumers=_consumers(cloud, project["id"], classes, book, used),
     )
 
 
 def _storage(cloud: Cloud) -> dict[str, int]:
     """A site without Cinder has no disks for anybody."""
     return {} if cloud.services & {"volumev3", "block-storage"} else {"storage": 0}
+
+
+def _consumers(
+    cloud: Cloud, project_id: str, classes: Mapping[str, str], book: Book, used: Mapping[str, int]
+) -> tuple[ObservedConsumer, ...]:
+    """Where Placement counts more than the machines are known to hold, it is asked about each: a port may have brought it."""
+    machines = servers.of_project(cloud, project_id)
+    looks = book.looks(cloud, machines, classes)
+    known: Counter[str] = Counter()
+    for look in looks:
+        known.update(look.now.gpus if look.now.state is not UseState.SHELVED else {})
+    if any(count > known[name] for name, count in used.items() if names.is_gpu_class(name)):
+        for machine in machines:
+            book.forget(machine["id"])
+        looks = book.looks(cloud, machines, classes)
+    return tuple(look.now for look in looks)
 
 
 def _amounts(given: Mapping[str, int]) -> dict[str, int]:

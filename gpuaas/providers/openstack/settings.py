@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuaas.core.errors import Invalid, Unauthorized
-from gpuaas.providers.openstack import names
+from gpuaas.providers.openstack import names, warden
 from gpuaas.providers.openstack.client import cloud_entry
 
 TEXTS = ("domain", "external_network")
 TOKEN_CACHE_MOST = 3600
+SURPLUS, HISTORY = "surplus_machines", "history_days"
+HISTORY_DAYS, MOST_DAYS = 30, 3650
 
 
 def credentials_check(credentials: Mapping[str, Any]) -> None:
@@ -22,7 +24,26 @@ def credentials_check(credentials: Mapping[str, Any]) -> None:
         raise Invalid.field("credentials", error.message) from error
 
 
+def surplus_policy(options: Mapping[str, Any]) -> warden.Policy:
+    """What becomes of a machine beyond what was bought. Raises Invalid beside `options`."""
+    wanted = options.get(SURPLUS, warden.Policy.SHELVE)
+    try:
+        return warden.Policy(wanted)
+    except ValueError as error:
+        raise Invalid.field("options", f"{SURPLUS} is one of {', '.join(warden.Policy)}") from error
+
+
+def history_days(options: Mapping[str, Any]) -> int:
+    """For how long Nova's database keeps what was deleted. Raises Invalid beside `options`."""
+    days = options.get(HISTORY, HISTORY_DAYS)
+    if not isinstance(days, int) or isinstance(days, bool) or not 1 <= days <= MOST_DAYS:
+        raise Invalid.field("options", f"{HISTORY} is a whole number of days from 1 to {MOST_DAYS}")
+    return days
+
+
 def options_check(options: Mapping[str, Any]) -> None:
+    surplus_policy(options)
+    history_days(options)
     for name in TEXTS:
         if not isinstance(options.get(name, ""), str):
             raise Invalid.field("options", f"{name} is a text")

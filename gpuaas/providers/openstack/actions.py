@@ -1,0 +1,243 @@
+"""A machine's life in stretches, as Nova's instance actions tell it: pure, the same whenever and however often it is read.
+
+The times are those of the actions' events. Devices are a machine's from the moment at which a host begins to build (or to
+unshelve) it until the host has put it away or deleted it; it is stopped, or has other devices, from when that is done.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+
+from gpuaas.providers.base import UseState
+from gpuaas.providers.openstack.client import Object
+
+CREATE, DELETE, RESIZE, MIGRATE = "create", "delete", "resize", "migrate"
+REVERT = "revertResize"
+BUILD = "compute__do_build_and_run_instance"
+SHELVE, OFFLOAD = "compute_shelve_instance", "compute_shelve_offload_instance"
+UNSHELVE = "compute_unshelve_instance"
+TERMINATE = "compute_terminate_instance"
+SOFT_DELETE = "compute_soft_delete_instance"
+STARTS = "compute_start_instance"
+RESIZES = {
+    "compute_finish_resize",
+    "compute_finish_snapshot_based_resize_at_dest",
+    "compute_finish_revert_resize",
+    "compute_finish_revert_snapshot_based_resize_at_source",
+}
+RUNS = {
+    STARTS,
+    "compute_unpause_instance",
+    "compute_resume_instance",
+    "compute_reboot_instance",  # a hard one also starts what was stopped
+    "compute_restore_instance",
+    "compute_rescue_instance",
+    "compute_unrescue_instance",
+}
+STOPS = {
+    "compute_stop_instance",
+    "compute_pause_instance",
+    "compute_suspend_instance",
+    SOFT_DELETE,  # kept until it is reclaimed
+}
+TELLING = {BUILD, SHELVE, OFFLOAD, UNSHELVE, TERMINATE, *RESIZES, *RUNS, *STOPS}
+
+
+@dataclass(frozen=True)
+class Happening:
+    """One event of an action; finished_at None = the host is at work on it."""
+
+    action: str
+    request: str
+    name: str
+    started_at: datetime
+    finished_at: datetime | None
+    succeeded: bool
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """uid: the machine's own for the first, then `<machine>:<request>`. epoch: how often it was resized before.
+
+    sure=False: after a failure Placement decided whether it held anything, and can no longer say.
+    """
+
+    uid: str
+    state: UseState
+    epoch: int
+    started_at: datetime
+    ended_at: datetime | None
+    sure: bool = True
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What the machine itself says now. allocated: Placement has something for it; ended_at: of one that is deleted.
+
+    waits: it was deleted just now, and its host may yet say when it was done with it.
+    """
+
+    id: str
+    status: str
+    allocated: bool
+    ended_at: datetime | None = None
+    waits: bool = False
+
+    @property
+    def is_gone(self) -> bool:
+        return self.status == "DELETED"
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Devices that a failure left with it."""
+        return self.is_gone or self.allocated
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """state None = nothing is held from then on."""
+
+    at: datetime
+    request: str
+    state: UseState | None
+    resized: bool = False
+    sure: bool = True
+
+
+def happenings(action: Object) -> list[Happening]:
+    """Of one action with its events, as `/os-instance-actions/{request}` gives it."""
+    return [
+        Happening(
+            action=action["action"],
+            request=action["request_id"],
+            name=event["event"],
+            started_at=instant(event["start_time"]),
+            finished_at=instant(event["finish_time"]) if event.get("finish_time") else None,
+            succeeded=event.get("result") == "Success",
+        )
+        for event in action.get("events") or ()
+    ]
+
+
+def stretches(fate: Fate, actions: Sequence[Object]) -> list[Stretch]:
+    """`actions`: all of the machine, with events, in any order. Empty for one that no host ever had."""
+    found = [each for action in actions for each in happenings(action) if each.name in TELLING]
+    found.sort(key=_moment)
+    edges = [*_unhosted(fate, found, actions), *_edges(fate, found), *_end(fate, found, actions)]
+    return list(_stretched(fate.id, edges))
+
+
+def in_progress(actions: Sequence[Object]) -> bool:
+    return any(
+        each.finished_at is None and each.name in TELLING for action in actions for each in happenings(action)
+    )
+
+
+def resizing(actions: Sequence[Object]) -> bool:
+    """Its flavor and its actions may not belong together for now."""
+    changing = [each for each in actions if each["action"] in (RESIZE, MIGRATE, REVERT)]
+    return any(not each.get("events") or in_progress([each]) for each in changing)
+
+
+def instant(text: str) -> datetime:
+    return datetime.fromisoformat(text if text.endswith("Z") or "+" in text else f"{text}+00:00")
+
+
+def _moment(each: Happening) -> tuple[datetime, datetime]:
+    """Where it counts from its start, that; else when it was done. What runs still comes last."""
+    done = each.finished_at or datetime.max.replace(tzinfo=each.started_at.tzinfo)
+    return (each.started_at if each.name in (BUILD, UNSHELVE) else done), each.started_at
+
+
+def _unhosted(fate: Fate, found: Sequence[Happening], actions: Sequence[Object]) -> Iterator[_Edge]:
+    """Nova gave up before a host began, and may have left allocations that nobody else can have."""
+    made = next((each for each in actions if each["action"] == CREATE), None)
+    is_failed = fate.is_gone or fate.status == "ERROR"
+    if made is not None and not found and is_failed and fate.may_be_kept:
+        at = instant(made["start_time"])
+        yield _Edge(at, made["request_id"], UseState.STOPPED, sure=not fate.is_gone)
+
+
+def _edges(fate: Fate, found: Sequence[Happening]) -> Iterator[_Edge]:
+    state: UseState | None = None
+    moved = False  # a migration by the cloud's operator ends in the same events as a resize
+    for number, each in enumerate(found):
+        after = found[number + 1 :]
+        edges: list[_Edge] = []
+        if each.name in (BUILD, UNSHELVE):
+            edges = list(_on_host(fate, each, state, after))
+        elif each.finished_at is None or not each.succeeded:
+            continue
+        elif each.name in RESIZES:
+            moved = each.action == MIGRATE if each.action in (RESIZE, MIGRATE) else moved
+            edges = [] if moved else [_Edge(each.finished_at, each.request, state, resized=True)]
+        else:
+            edges = [_Edge(each.finished_at, each.request, _state(fate, each, after))]
+        for edge in edges:
+            if edge.resized or edge.state is not state:
+                state = edge.state
+                yield edge
+
+
+def _on_host(
+    fate: Fate, each: Happening, before: UseState | None, after: Sequence[Happening]
+) -> Iterator[_Edge]:
+    """A host begins with it. If it fails there the devices were held until then, and on where another host tries."""
+    yield _Edge(each.started_at, each.request, UseState.RUNNING)
+    if each.finished_at is None or each.succeeded:
+        return
+    if any(other.name == each.name and other.request == each.request for other in after):
+        return
+    if each.name == UNSHELVE:
+        yield _Edge(each.finished_at, each.request, before)
+    elif fate.may_be_kept:
+        yield _Edge(each.finished_at, each.request, UseState.STOPPED, sure=not fate.is_gone)
+    else:
+        yield _Edge(each.finished_at, each.request, None)
+
+
+def _state(fate: Fate, each: Happening, after: Sequence[Happening]) -> UseState | None:
+    if each.name in RUNS:
+        return UseState.RUNNING
+    if each.name in STOPS:
+        return UseState.STOPPED
+    if each.name == TERMINATE:
+        return None
+    return UseState.STOPPED if each.name == SHELVE and _has_host(fate, after) else UseState.SHELVED
+
+
+def _has_host(fate: Fate, after: Sequence[Happening]) -> bool:
+    """Most clouds offload a machine as they shelve it, within the same event; elsewhere it keeps its host for a while."""
+    return after[0].name in (OFFLOAD, STARTS, TERMINATE) if after else fate.status == "SHELVED"
+
+
+def _end(fate: Fate, found: Sequence[Happening], actions: Sequence[Object]) -> Iterator[_Edge]:
+    """Of a machine without a host Nova deletes only the rows: there is an action, but no event of a host."""
+    told = [each for each in found if each.name == TERMINATE]
+    is_due = any(each.succeeded or (each.finished_at is None and fate.waits) for each in told)
+    if not fate.is_gone or is_due:
+        return
+    reclaimed = {each.request for each in found if each.name == SOFT_DELETE}
+    asked = [each for each in actions if each["action"] == DELETE and each["request_id"] not in reclaimed]
+    at = max((instant(each["start_time"]) for each in asked), default=fate.ended_at)
+    if at is not None:
+        yield _Edge(at, "", None)
+
+
+def _stretched(machine: str, edges: Sequence[_Edge]) -> Iterator[Stretch]:
+    epoch, is_first = 0, True
+    seen: Counter[str] = Counter()
+    moments = list(accumulate((edge.at for edge in edges), max))  # clocks of two hosts may differ
+    for number, edge in enumerate(edges):
+        epoch += edge.resized
+        if edge.state is None:
+            continue
+        request = edge.request.removeprefix("req-")
+        again = f".{seen[request]}" if seen[request] else ""
+        seen[request] += 1
+        uid = machine if is_first else f"{machine}:{request}{again}"
+        is_first = False
+        ended_at = moments[number + 1] if number + 1 < len(edges) else None
+        yield Stretch(uid, edge.state, epoch, moments[number], ended_at, edge.sure)

@@ -1,0 +1,33 @@
+"""`manage.py meter` as a process on the tests' database."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+from django.db import connection
+
+ROOT = Path(__file__).parent.parent.parent
+Started = list[subprocess.Popen[bytes]]
+
+
+def start(processes: Started) -> subprocess.Popen[bytes]:
+    given = connection.settings_dict
+    host, port = quote(str(given["HOST"] or ""), safe=""), f":{given['PORT']}" if given["PORT"] else ""
+    login = quote(str(given["USER"])) + (f":{quote(str(given['PASSWORD']))}" if given["PASSWORD"] else "")
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "gpuaas.settings.test",
+        "GPUAAS_TEST_DATABASE_URL": f"postgres://{login}@{host}{port}/{given['NAME']}",
+    }
+    process = subprocess.Popen([sys.executable, "manage.py", "meter"], cwd=ROOT, env=environment)
+    processes.append(process)
+    return process
+
+
+def end(processes: Started) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
