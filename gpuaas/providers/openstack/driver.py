@@ -65,9 +65,9 @@ class OpenStackDriver(
     Options: `domain` (id, of projects and users; default), `external_network` (what routers lead to; none), `aliases`
     (resource class → alias of Nova's [pci] configuration; guessed from the site's flavors), `sites_projects` (patterns of
     names that nobody may take over, beside the usual ones), `token_cache_seconds` (for how long services believe a token
-    that they have seen, their token_cache_time; a project goes no sooner after its last member. 0), `surplus_machines` (what becomes of a machine
-    beyond what was bought: shelve, which keeps its disk, or delete; shelve), `history_days` (for how long Nova's database keeps
-    machines that were deleted; 30).
+    that they have seen, their token_cache_time; a project goes no sooner after its last member. 0), `surplus_machines`
+    (what becomes of a machine beyond what was bought: shelve, which keeps its disk, or delete; shelve), `history_days` (for
+    how long Nova's database keeps machines that were deleted; 30).
     """
 
     name = "openstack"

@@ -65,6 +65,8 @@ class Rig(ABC):
     changed_by = "kubectl-edit"
     one_limit_each = False  # a quota is one row that is changed, not one object of several
     storage = True
+    # for how long at most a consumer holds its devices before it runs and after it was ended
+    build_seconds = 0
 
     def __init__(self, driver: Driver, *, gpu: GpuAmount, unsold: str) -> None:
         self.driver = cast("Complete", driver)

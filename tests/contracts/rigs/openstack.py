@@ -33,6 +33,7 @@ class OpenStackRig(Rig):
     sites_own_name = "service"
     changed_by = ""
     one_limit_each = True
+    build_seconds = 120
     storage = False  # there is no Cinder in the lab
 
     def __init__(self, lab: Lab) -> None:
