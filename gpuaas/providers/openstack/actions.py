@@ -12,6 +12,7 @@ from itertools import accumulate
 
 from gpuaas.providers.base import UseState
 from gpuaas.providers.openstack.client import Object
+from gpuaas.providers.openstack.servers import instant
 
 CREATE, DELETE, RESIZE, MIGRATE = "create", "delete", "resize", "migrate"
 REVERT = "revertResize"
@@ -139,10 +140,6 @@ def resizing(actions: Sequence[Object]) -> bool:
     """Its flavor and its actions may not belong together for now."""
     changing = [each for each in actions if each["action"] in (RESIZE, MIGRATE, REVERT)]
     return any(not each.get("events") or in_progress([each]) for each in changing)
-
-
-def instant(text: str) -> datetime:
-    return datetime.fromisoformat(text if text.endswith("Z") or "+" in text else f"{text}+00:00")
 
 
 def _moment(each: Happening) -> tuple[datetime, datetime]:

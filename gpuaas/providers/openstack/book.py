@@ -164,7 +164,7 @@ def _consumers(
 ) -> Iterator[ObservedConsumer]:
     base = replace(servers.consumer(machine, classes), started_at=None, ended_at=None)
     terminated = machine.get("OS-SRV-USG:terminated_at")
-    ended_at = actions.instant(terminated) if terminated else None
+    ended_at = servers.instant(terminated) if terminated else None
     fate = actions.Fate(
         id=machine["id"],
         status=machine["status"],

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from gpuaas.core.clock import now
 from gpuaas.providers.base import ObservedConsumer, UsageEvent, UsageKind
-from gpuaas.providers.openstack import actions, names
+from gpuaas.providers.openstack import names, servers
 from gpuaas.providers.openstack.book import Book, Look, Signature, signature
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.devices import DeviceWatch
@@ -120,9 +120,9 @@ class UsageStream:
             run.told[machine["id"]] = signature(machine)
             run.waiting.pop(machine["id"], None)
             if not look.settled:
-                run.waiting[machine["id"]] = actions.instant(machine["updated"])
+                run.waiting[machine["id"]] = servers.instant(machine["updated"])
             yield from self._events(machine, look)
-        updated = [actions.instant(machine["updated"]) for machine in machines]
+        updated = [servers.instant(machine["updated"]) for machine in machines]
         run.position = _position(run, updated)
 
     def _is_news(self, run: Pass, machine: Object) -> bool:
