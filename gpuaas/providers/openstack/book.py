@@ -48,6 +48,7 @@ class Book:
     """Of one site, for all drivers of this process. Two threads that read the same machine at once find the same."""
 
     def __init__(self) -> None:
+        self.is_metered = False  # by this process
         self._looks: OrderedDict[str, Look] = OrderedDict()
 
     def looks(self, cloud: Cloud, machines: Sequence[Object], classes: Mapping[str, str]) -> list[Look]:

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gpuaas.providers.base import ObservedConsumer, ObservedWorkspace, UseState, WorkspaceRef
 from gpuaas.providers.openstack import limits, names, projects, servers
 from gpuaas.providers.openstack.book import Book
-from gpuaas.providers.openstack.client import Cloud
+from gpuaas.providers.openstack.client import Cloud, Object
 
 PLAIN = {"class:VCPU": "cpu", "class:MEMORY_MB": "memory"}
 
@@ -14,8 +15,8 @@ PLAIN = {"class:VCPU": "cpu", "class:MEMORY_MB": "memory"}
 def observe(
     cloud: Cloud, ref: WorkspaceRef, classes: Mapping[str, str], book: Book, *, domain: str
 ) -> ObservedWorkspace:
-    """`classes`: alias → resource class. The project's use is Placement's own sum, one call however many machines; `book`
-    has what is known of them, so that only those that changed are asked."""
+    """`classes`: alias → resource class. The project's use is Placement's own sum, and machines cost no call; only where the
+    site is metered (and its warden judges), those that changed are asked for their actions."""
     project = projects.marked_project(cloud, ref.external_name, ref.id, domain=domain)
     if project is None:
         return ObservedWorkspace(exists=False)
@@ -39,6 +40,8 @@ def _consumers(
 ) -> tuple[ObservedConsumer, ...]:
     """Where Placement counts more than the machines are known to hold, it is asked about each: a port may have brought it."""
     machines = servers.of_project(cloud, project_id)
+    if not book.is_metered:
+        return tuple(_plain(machine, classes) for machine in machines)
     looks = book.looks(cloud, machines, classes)
     known: Counter[str] = Counter()
     for look in looks:
@@ -48,6 +51,12 @@ def _consumers(
             book.forget(machine["id"])
         looks = book.looks(cloud, machines, classes)
     return tuple(look.now for look in looks)
+
+
+def _plain(machine: Object, classes: Mapping[str, str]) -> ObservedConsumer:
+    is_shelved = machine["status"] in servers.DEVICELESS
+    found = servers.consumer(machine, classes)
+    return replace(found, state=UseState.SHELVED) if is_shelved else found
 
 
 def _amounts(given: Mapping[str, int]) -> dict[str, int]:

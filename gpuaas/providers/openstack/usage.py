@@ -54,6 +54,7 @@ class UsageStream:
     def watch(self, cursor: str, *, classes: Mapping[str, str], seconds: int) -> Iterator[UsageEvent]:
         """`classes`: alias → the resource class by which the site counts its devices."""
         self._classes = classes
+        self._book.is_metered = True
         end = time.monotonic() + seconds
         newcomers = self._projects_read()
         position = datetime.fromisoformat(cursor) if cursor else None
