@@ -80,6 +80,7 @@ TENANT_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
         (
             Place("Projects", "frontend:projects", "building", "p"),
             Place("Statements", "frontend:invoices", "receipt-2", "i"),
+            Place("Invoices", "frontend:organization_invoices", "file-invoice", "b"),
         ),
     ),
 )
@@ -116,7 +117,8 @@ OPERATOR_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
         (
             Place("Usage", "frontend:operator_usage", "chart-bar", "u"),
             Place("Rate cards", "frontend:operator_rate_cards", "tags", "y"),
-            Place("Invoices", "frontend:operator_invoices", "receipt-2", "i"),
+            Place("Invoices", "frontend:operator_invoices", "file-invoice", "i"),
+            Place("Month close", "frontend:operator_closes", "checklist", "m"),
         ),
     ),
     ("Record", (Place("Audit log", "frontend:operator_audit", "history", "e"),)),

@@ -6,6 +6,7 @@ from django.urls.converters import SlugConverter, StringConverter
 from frontend.views.operator import (
     adoption,
     audit,
+    invoices,
     limits,
     money,
     offers,
@@ -102,5 +103,14 @@ urlpatterns: list[URLPattern] = [
     path("people/<uuid:user>/switch/", tenants.person_switch, name="operator_person_switch"),
     path("usage/", money.usage, name="operator_usage"),
     path("rates/", money.rates, name="operator_rate_cards"),
+    path("invoices/", invoices.index, name="operator_invoices"),
+    path("invoices/at/<slug:number>/", invoices.show, name="operator_invoice"),
+    path("invoices/at/<slug:number>/note/", invoices.note, name="operator_invoice_note"),
+    path("invoices/at/<slug:number>/write-off/", invoices.give_up, name="operator_invoice_write_off"),
+    path("organizations/<slug:slug>/credits/", invoices.money_of, name="operator_credits"),
+    path("organizations/<slug:slug>/credits/grant/", invoices.grant, name="operator_grant_give"),
+    path("organizations/<slug:slug>/credits/payment/", invoices.payment, name="operator_payment_record"),
+    path("closes/", invoices.closes, name="operator_closes"),
+    path("closes/at/<slug:month>/", invoices.close, name="operator_month_close"),
     path("audit/", audit.audit, name="operator_audit"),
 ]

@@ -28,7 +28,11 @@ NEEDS = {
     "usage": Permission.BILLING_VIEW,
     "audit": Permission.AUDIT_VIEW,
 }
-NEEDS_ABOVE = {"projects": Permission.ORGANIZATION_VIEW, "invoices": Permission.BILLING_VIEW}
+NEEDS_ABOVE = {
+    "projects": Permission.ORGANIZATION_VIEW,
+    "invoices": Permission.BILLING_VIEW,
+    "organization_invoices": Permission.BILLING_VIEW,
+}
 
 
 @dataclass(frozen=True)

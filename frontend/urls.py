@@ -8,6 +8,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from frontend.views import (
     account,
     home,
+    invoices,
     organizations,
     projects,
     requests,
@@ -69,6 +70,11 @@ organization_patterns: list[URLPattern | URLResolver] = [
     path("members/", organizations.member_set, name="organization_member_set"),
     path("members/<uuid:user>/remove/", organizations.member_remove, name="organization_member_remove"),
     path("statements/", organizations.statements, name="invoices"),
+    path("invoices/", invoices.index, name="organization_invoices"),
+    path("invoices/<slug:number>/", invoices.show, name="invoice"),
+    path("invoices/<slug:number>.csv", invoices.csv, name="invoice_csv"),
+    path("invoices/<slug:number>.pdf", invoices.pdf, name="invoice_pdf"),
+    path("ledger/", invoices.ledger, name="organization_ledger"),
     path("statements/<str:month>/", organizations.organization_statement, name="organization_statement"),
 ]
 

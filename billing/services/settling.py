@@ -98,7 +98,6 @@ def _grants_of(organizations: set[uuid.UUID], now: datetime) -> dict[uuid.UUID, 
     rows = Grant.objects.select_for_update().filter(
         organization__in=organizations,
         expires_at__gt=now,
-        created_at__lte=now,
         amount_minor__gt=F("used_minor") + F("expired_minor"),
     )
     for grant in rows.order_by("expires_at", "pk").prefetch_related("gpu_types"):

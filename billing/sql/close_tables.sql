@@ -1,5 +1,8 @@
 -- What a close works with, gone at its end. A cell is a workspace's day of a line; of a month that was closed before it is
 -- what usage says now, and, negated, what was invoiced so far.
+-- Sorts and hashes of a large month stay in memory, in this transaction only.
+SET LOCAL work_mem = '128MB';
+SET LOCAL jit = off;
 DROP TABLE IF EXISTS pg_temp.close_cell, pg_temp.close_line, pg_temp.close_invoice, pg_temp.close_account,
     pg_temp.close_changed, pg_temp.close_print, pg_temp.close_share;
 CREATE TEMPORARY TABLE close_account (

@@ -90,6 +90,7 @@ def operation(
     also: tuple[int, ...] = (),
     versioned: bool = False,
     csv: bool = False,
+    pdf: bool = False,
     examples: tuple[OpenApiExample, ...] = (),
 ) -> Callable[[Handler], Handler]:
     """`answer` is a serializer class (or an OpenApiResponse), `also` more statuses than every operation has.
@@ -105,7 +106,7 @@ def operation(
             description=(handler.__doc__ or "").strip(),
             tags=[tag],
             request=body,
-            responses=_responses(status, OpenApiTypes.STR if csv else answer, refusals | set(also), csv=csv),
+            responses=_responses(status, _file(csv=csv, pdf=pdf), answer, refusals | set(also)),
             parameters=parameters,
             examples=[*examples, *((QUOTA_EXAMPLE,) if body else ())],
         )(handler)
@@ -130,10 +131,17 @@ def _terms(handler: Callable[..., Any], *, query: type[Input], versioned: bool) 
     return parameters, refusals
 
 
-def _responses(status: int, answer: Any, refusals: set[int], *, csv: bool) -> dict[Any, Any]:
+def _file(*, csv: bool, pdf: bool) -> tuple[str, Any] | None:
+    """Of answers that are no JSON: the media type, and what it is."""
+    if csv:
+        return "text/csv", OpenApiTypes.STR
+    return ("application/pdf", OpenApiTypes.BINARY) if pdf else None
+
+
+def _responses(status: int, file: tuple[str, Any] | None, answer: Any, refusals: set[int]) -> dict[Any, Any]:
     """By status; refusals are always JSON."""
-    good: Any = (status, "text/csv") if csv else status
-    responses: dict[Any, Any] = {good: answer or OpenApiResponse(description="Done.")}
+    good: Any = (status, file[0]) if file else status
+    responses: dict[Any, Any] = {good: file[1] if file else answer or OpenApiResponse(description="Done.")}
     for number in sorted(refusals):
         responses[number, "application/json"] = OpenApiResponse(Error, description=SAYS[number])
     return responses

@@ -17,6 +17,7 @@ from tenants.actors import Actor
 from tenants.models import ApiToken, Project, User
 from tests.api.caller import token_for
 from tests.billing.stage import budget_stage
+from tests.factories.billing import invoice_make
 from tests.workspaces.stage import ready, run_now
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
@@ -45,6 +46,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "gpu_type": "h100-sxm-80gb",
         "resource": "gpu:h100-sxm-80gb",
         "month": "2026-11",
+        "number": invoice_make(project).number,
         "drift": drift,
         "budget": str(budget_stage(project).pk),
         "adoption": _plan(olga, project, site),

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from billing.models import Budget
+from billing.models import Budget, Grant, Invoice, MonthClose
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageInterval
@@ -34,6 +34,7 @@ from tenants.models import Organization, Project, User
 from tests.api.addresses import addresses
 from tests.api.caller import Caller, token_for
 from tests.billing.stage import budget_stage
+from tests.factories.billing import invoice_make
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
 from tests.factories.tenants import (
     OrganizationFactory,
@@ -47,7 +48,8 @@ pytestmark = pytest.mark.django_db
 
 BASELINE = Path(__file__).with_name("query_counts.json")
 SINGLE = {"me", "usage-totals", "workspace-sign-in-kubeconfig"}  # lists inside, but computed ones; no page
-MONEY = {name for name in (each.name for each in addresses()) if "statement" in name or "costs" in name}
+FILES = ("statement", "costs", "invoice-csv", "invoice-pdf")
+MONEY = {name for name in (each.name for each in addresses()) if any(word in name for word in FILES)}
 
 
 class World:
@@ -64,6 +66,20 @@ class World:
             self._catalog(self.number)
             self._workspace(self.number)
             token_for(self.owner, self.project)
+            self._money(self.number)
+
+    def _money(self, n: int) -> None:
+        month = date(2020 + n // 12, n % 12 + 1, 1)
+        invoice_make(self.project, number=f"INV-2026-{n:04}", month=month, lines=n)
+        MonthClose.objects.create(month=month, state="refused", requested_at=clock.now(), requested_by="olga")
+        Grant.objects.create(
+            organization=self.project.organization,
+            currency="EUR",
+            amount_minor=n,
+            expires_at=clock.now(),
+            created_at=clock.now(),
+            created_by="olga",
+        )
 
     def _tenants(self, n: int) -> None:
         organization: Organization = OrganizationFactory.create(slug=f"org-{n:03}")
@@ -190,6 +206,8 @@ def path_of(name: str) -> str:
         "machine": Machine.objects.order_by("pk")[0].pk,
         "adoption": Adoption.objects.order_by("pk")[0].pk,
         "check": NodeCheck.objects.order_by("pk")[0].pk,
+        "number": Invoice.objects.order_by("-number")[0].number,
+        "month": "2026-10",
     }
     return address.path(**values)
 
@@ -236,6 +254,9 @@ UNPAGED = {
     "platform-site-meter",
     "project-budget",
     "organization-budget",
+    "organization-invoice",
+    "organization-balance",
+    "platform-close",
 }
 PAGED = sorted(set(lists()) - UNPAGED)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from billing.models import Invoice, LedgerEntry, MonthClose
 from gpuaas.catalog.models import Flavor, GpuType, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
@@ -14,6 +15,7 @@ from tenants.models import ApiToken, AuditEntry, Organization, Project, User
 from tests.api.addresses import Address, addresses
 from tests.api.caller import Caller, token_for
 from tests.billing.stage import budget_stage
+from tests.factories.billing import invoice_make
 
 pytestmark = pytest.mark.django_db
 
@@ -100,6 +102,15 @@ BODIES: dict[tuple[str, str], Any] = {
     ("project-budget", "PUT"): BUDGET,
     ("organization-budgets", "POST"): BUDGET,
     ("organization-budget", "PUT"): BUDGET,
+    ("platform-invoice-notes", "POST"): {
+        "note": "credit_note",
+        "reason": "mine",
+        "lines": [{"line": 1, "amount": "1"}],
+    },
+    ("platform-invoice-write-off", "POST"): {"reason": "mine"},
+    ("platform-organization-grants", "POST"): {"amount": "500", "expires_at": "2030-01-01T00:00:00Z"},
+    ("platform-organization-payments", "POST"): {"amount": "500"},
+    ("platform-closes", "POST"): {"month": "2026-09"},
     ("platform-rates", "POST"): {"meter": "vcpu_held", "price": "0"},
 }
 QUERIES = {"usage-totals": "?starts_at=2026-11-01T00:00:00Z&ends_at=2026-12-01T00:00:00Z"}
@@ -124,6 +135,7 @@ def stage(
     return {
         "machine": machine.pk,
         "key": "laptop",
+        "number": invoice_make(project).number,
         "adoption": plan.pk,
         "check": NodeCheck.objects.create(
             site=site, node="h100-01", requested_by="olga", requested_at=clock.now()
@@ -161,6 +173,9 @@ def world() -> tuple[int, ...]:
         GpuType.objects.filter(state="active").count(),
         Site.objects.filter(enabled=True).count(),
         Adoption.objects.filter(state="planning").count(),
+        LedgerEntry.objects.count(),
+        Invoice.objects.count(),
+        MonthClose.objects.count(),
     )
 
 
@@ -227,6 +242,7 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "key": "no-such",
         "adoption": uuid7(),
         "check": uuid7(),
+        "number": "INV-2026-9999",
     }
     real, missing = ask(charlies, address, method, stage), ask(charlies, address, method, nothing)
     assert real.status == missing.status

@@ -11,6 +11,7 @@ from gpuaas.api.v1 import (
     catalog,
     drifts,
     fitness,
+    invoices,
     keys,
     limits,
     machines,
@@ -173,6 +174,45 @@ catalog_urls = [
     path("sites", catalog.SitesView.as_view(), name="sites"),
 ]
 
+INVOICE = f"{ORGANIZATION}/invoices/<name:number>"
+
+invoice_urls = [
+    path(
+        f"{ORGANIZATION}/invoices", invoices.OrganizationInvoicesView.as_view(), name="organization-invoices"
+    ),
+    path(INVOICE, invoices.OrganizationInvoiceView.as_view(), name="organization-invoice"),
+    path(
+        f"{INVOICE}/lines", invoices.OrganizationInvoiceLinesView.as_view(), name="organization-invoice-lines"
+    ),
+    path(f"{INVOICE}/csv", invoices.OrganizationInvoiceCsvView.as_view(), name="organization-invoice-csv"),
+    path(f"{INVOICE}/pdf", invoices.OrganizationInvoicePdfView.as_view(), name="organization-invoice-pdf"),
+    path(f"{ORGANIZATION}/balance", invoices.OrganizationBalanceView.as_view(), name="organization-balance"),
+    path(f"{ORGANIZATION}/grants", invoices.OrganizationGrantsView.as_view(), name="organization-grants"),
+    path("platform/invoices", invoices.InvoicesView.as_view(), name="platform-invoices"),
+    path(
+        "platform/invoices/<name:number>/notes",
+        invoices.InvoiceNotesView.as_view(),
+        name="platform-invoice-notes",
+    ),
+    path(
+        "platform/invoices/<name:number>/write-off",
+        invoices.InvoiceWriteOffView.as_view(),
+        name="platform-invoice-write-off",
+    ),
+    path(
+        "platform/organizations/<name_slug:organization>/grants",
+        invoices.OrganizationGrantsGiveView.as_view(),
+        name="platform-organization-grants",
+    ),
+    path(
+        "platform/organizations/<name_slug:organization>/payments",
+        invoices.OrganizationPaymentsView.as_view(),
+        name="platform-organization-payments",
+    ),
+    path("platform/closes", invoices.ClosesView.as_view(), name="platform-closes"),
+    path("platform/closes/<month:month>", invoices.CloseView.as_view(), name="platform-close"),
+]
+
 platform_urls = [
     path(f"{SITE}/drifts", drifts.SiteDriftsView.as_view(), name="platform-site-drifts"),
     path(f"{SITE}/drift-check", drifts.SiteDriftCheckView.as_view(), name="platform-site-drift-check"),
@@ -230,5 +270,6 @@ urlpatterns = [
     *access_urls,
     *machine_urls,
     *money_urls,
+    *invoice_urls,
     *platform_urls,
 ]

@@ -9,6 +9,7 @@ from django.urls import reverse
 from frontend.operator_urls import urlpatterns
 from gpuaas.workspaces.models import Workspace
 from tenants.models import AuditEntry, User
+from tests.factories.billing import invoice_make
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.conftest import signed_in
 from tests.frontend.operator.trouble import drift_of
@@ -38,6 +39,11 @@ ACTIONS = frozenset(
         "operator_member_remove",
         "operator_person_role",
         "operator_person_switch",
+        "operator_invoice_note",
+        "operator_invoice_write_off",
+        "operator_grant_give",
+        "operator_payment_record",
+        "operator_month_close",
     }
 )
 FORMS = frozenset({"operator_site_new", "operator_flavor_new", "operator_adoption_new"})
@@ -58,6 +64,9 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     plan = plan_at(workspace.site, workspace.project, user)
     known = {"slug": slug, "verb": "retire", "pool": pool.pk, "user": user.pk, "node": "h100-01"}
     known |= {"name": plan.external_name, "adoption": plan.pk, "drift": drift_of(workspace).pk}
+    known |= {"month": "2026-10"}
+    if "number" in pattern.pattern.converters:
+        known["number"] = invoice_make(workspace.project).number
     return reverse(f"frontend:{name}", kwargs={key: known[key] for key in pattern.pattern.converters})
 
 
@@ -102,11 +111,12 @@ def test_operators_see_every_page(name: str, workspace: Workspace, olga_at: Clie
     assert olga_at.get(url, QUERY).status_code == (405 if name in ACTIONS else 200)
 
 
-@pytest.mark.parametrize("name", sorted(ACTIONS - {"operator_limit_save"}))
+@pytest.mark.parametrize("name", sorted(ACTIONS - {"operator_limit_save", "operator_month_close"}))
 def test_things_that_are_not_there_are_not_found(name: str, workspace: Workspace, olga_at: Client) -> None:
     pattern = next(pattern for pattern in urlpatterns if pattern.name == name)
     nobody = {
         "slug": "nothing-here",
+        "number": "INV-2026-9999",
         "verb": "retire",
         "pool": uuid.uuid4(),
         "user": uuid.uuid4(),

@@ -10,6 +10,7 @@ from frontend import urls
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
 from tenants.roles import Permission
+from tests.factories.billing import invoice_make
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.scene import robot_of
 
@@ -61,7 +62,10 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         "robot": robot_of(workspace).pk,
         "token": uuid.uuid4(),
         "month": "2026-11",
+        "number": "INV-2026-0001",
     }
+    if name in {"invoice", "invoice_csv", "invoice_pdf"}:
+        invoice_make(workspace.project)
     for wanted in (
         ("project",),
         ("project", "workspace"),
@@ -73,6 +77,7 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         ("organization",),
         ("organization", "user"),
         ("organization", "month"),
+        ("organization", "number"),
     ):
         try:
             return reverse(f"frontend:{name}", kwargs={key: known[key] for key in wanted})

@@ -1,0 +1,2 @@
+-- Tables of a transaction have no statistics until somebody looks.
+ANALYZE close_cell, close_line

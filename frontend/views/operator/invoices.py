@@ -1,0 +1,259 @@
+"""Documents of all organizations, their corrections, what pays for them, and the close of a month."""
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from billing.models import Invoice
+from billing.money import amount_of
+from billing.months import month_parse
+from billing.selectors import balances, checklist, documents, statement
+from billing.selectors.parties import parties_of
+from billing.services.closing import month_close_request
+from billing.services.notes import lines_left, note_issue
+from billing.services.payments import grant_give, payment_record, write_off
+from billing.states import CloseState, InvoiceKind
+from frontend.forms import refuse
+from frontend.forms.invoices import LINE, CloseForm, GrantForm, NoteForm, PaymentForm, WriteOffForm
+from frontend.presenters import invoices as shown
+from frontend.views.invoices import KINDS, entry_shown, grant_shown, invoice_context, kind_asked
+from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid
+from tenants.models import Organization
+from tenants.selectors import organization_get_for
+
+INVOICES = ("Invoices", "operator_invoices")
+
+
+@operator_page
+def index(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+    kind = kind_asked(request)
+    found = documents.invoices_all(actor=here.actor, filters=documents.InvoiceFilters(kind=kind))
+    page = paged(request, found)
+    context = {
+        "place": here,
+        "page": page,
+        "rows": shown.rows_of(page),
+        "kinds": KINDS,
+        "kind": kind.value if kind else "",
+        "crumbs": crumbs("Money", ("Invoices", "")),
+    }
+    return render(request, "operator/invoices.html", context)
+
+
+@operator_page
+def show(request: HttpRequest, here: OperatorPlace, number: str) -> HttpResponse:
+    return _document(request, here, documents.invoice_get(actor=here.actor, number=number))
+
+
+def _document(
+    request: HttpRequest,
+    here: OperatorPlace,
+    invoice: Invoice,
+    *,
+    note: NoteForm | None = None,
+    give_up: WriteOffForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    base = invoice.kind == InvoiceKind.INVOICE
+    left = lines_left(invoice=invoice) if base else {}
+    note = note or NoteForm(positions=list(left))
+    context = {
+        "place": here,
+        "crumbs": crumbs("Money", INVOICES, (invoice.number, "")),
+        **invoice_context(invoice, here.actor),
+        "correctable": base and here.may_manage,
+        "note_form": note,
+        "left": [
+            (note[f"{LINE}{position}"], position, amount_of(minor, invoice.currency))
+            for position, minor in left.items()
+        ],
+        "write_off_form": give_up or WriteOffForm(auto_id="off_%s"),
+        "operator": True,
+    }
+    return render(request, "billing/invoice.html", context, status=status)
+
+
+@operator_action
+def note(request: HttpRequest, here: OperatorPlace, number: str) -> HttpResponse:
+    invoice = documents.invoice_get(actor=here.actor, number=number)
+    positions = list(invoice.lines.order_by("position").values_list("position", flat=True))
+    form = NoteForm(request.POST, positions=positions)
+    if form.is_valid():
+        try:
+            made = note_issue(
+                actor=here.actor,
+                invoice=invoice,
+                kind=InvoiceKind(form.cleaned_data["note"]),
+                amounts=form.amounts(),
+                reason=form.cleaned_data["reason"],
+            )
+        except (Invalid, Conflict) as error:
+            refuse(form, error, fields={f"lines.{at}": f"{LINE}{at}" for at in positions})
+        else:
+            messages.success(request, f"{made.number} is written; it corrects {invoice.number}.")
+            return redirect("frontend:operator_invoice", made.number)
+    return _document(request, here, invoice, note=form, status=422)
+
+
+@operator_action
+def give_up(request: HttpRequest, here: OperatorPlace, number: str) -> HttpResponse:
+    invoice = documents.invoice_get(actor=here.actor, number=number)
+    form = WriteOffForm(request.POST, auto_id="off_%s")
+    if form.is_valid():
+        asked = form.cleaned_data
+        try:
+            write_off(
+                actor=here.actor, invoice=invoice, reason=asked["reason"], amount=asked["amount"].strip()
+            )
+        except Invalid as error:
+            refuse(form, error)
+        else:
+            messages.success(request, f"What was open of {invoice.number} is written off.")
+            return redirect("frontend:operator_invoice", number)
+    return _document(request, here, invoice, give_up=form, status=422)
+
+
+@operator_page
+def money_of(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+    return _credits(request, here, organization_get_for(actor=here.actor, slug=slug))
+
+
+def _credits(
+    request: HttpRequest, here: OperatorPlace, row: Organization, *, status: int = 200, **forms: Any
+) -> HttpResponse:
+    (party,) = parties_of(organizations=[row.pk])
+    given = {"actor": here.actor, "organization": row}
+    entries = paged(request, balances.entries_for(**given))
+    context = {
+        "place": here,
+        "organization": row,
+        "balance": balances.balance_of(currency=party.currency, **given),
+        "grants": [grant_shown(grant) for grant in balances.grants_for(**given)[:50]],
+        "page": entries,
+        "rows": [entry_shown(entry) for entry in entries],
+        "grant_form": GrantForm(auto_id="grant_%s"),
+        "payment_form": PaymentForm(auto_id="payment_%s"),
+        "crumbs": crumbs(
+            "Tenants", ("Organizations", "operator_organizations"), (f"{row.name}: credits", "")
+        ),
+        **forms,
+    }
+    return render(request, "operator/credits.html", context, status=status)
+
+
+@operator_action
+def grant(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+    row = organization_get_for(actor=here.actor, slug=slug)
+    form = GrantForm(request.POST, auto_id="grant_%s")
+    if form.is_valid():
+        asked = form.cleaned_data
+        try:
+            grant_give(
+                actor=here.actor,
+                organization=row,
+                amount=asked["amount"].strip(),
+                expires_at=asked["expires_at"],
+                gpu_types=form.types(),
+                note=asked["note"],
+            )
+        except Invalid as error:
+            refuse(form, error)
+        else:
+            messages.success(request, f"{row.name} has a new grant.")
+            return redirect("frontend:operator_credits", slug)
+    return _credits(request, here, row, status=422, grant_form=form)
+
+
+@operator_action
+def payment(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+    row = organization_get_for(actor=here.actor, slug=slug)
+    form = PaymentForm(request.POST, auto_id="payment_%s")
+    if form.is_valid():
+        asked = form.cleaned_data
+        try:
+            payment_record(
+                actor=here.actor, organization=row, amount=asked["amount"].strip(), note=asked["note"]
+            )
+        except Invalid as error:
+            refuse(form, error)
+        else:
+            messages.success(request, f"The payment of {row.name} is recorded.")
+            return redirect("frontend:operator_credits", slug)
+    return _credits(request, here, row, status=422, payment_form=form)
+
+
+@operator_page
+def closes(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+    return _closes(request, here, _month(request))
+
+
+def _month(request: HttpRequest) -> date:
+    """The month of the query, the oldest that is not closed where it says nothing or nonsense."""
+    try:
+        return month_parse(request.GET.get("month", ""))
+    except Invalid:
+        return checklist.month_due()
+
+
+def _closes(
+    request: HttpRequest,
+    here: OperatorPlace,
+    month: date,
+    *,
+    form: CloseForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    now = clock.now()
+    row = checklist.close_for(actor=here.actor, month=month)
+    closed = row is not None and row.state == CloseState.CLOSED
+    checks, totals = ([], {}) if closed else _judged(here, month)
+    context = {
+        "place": here,
+        "month": month,
+        "close": row,
+        "closed": closed,
+        "running": row is not None and row.state == CloseState.REQUESTED,
+        "look": shown.look_of(row) if row else None,
+        "checks": checks,
+        "waits": any(not check.ok and not check.may_accept for check in checks),
+        "doubtful": any(not check.ok and check.may_accept for check in checks),
+        "totals": totals,
+        "months": [(each, shown.look_of(each)) for each in documents.closes_for(actor=here.actor)[:24]],
+        "form": form or CloseForm(),
+        "now": now,
+        "crumbs": crumbs("Money", ("Month close", "")),
+    }
+    return render(request, "operator/closes.html", context, status=status)
+
+
+def _judged(here: OperatorPlace, month: date) -> tuple[list[checklist.Check], dict[str, Decimal]]:
+    """The checks, quarantine with them, and the drafts' total by currency."""
+    checks = checklist.month_checks(month=month, now=clock.now())
+    sheet = statement(actor=here.actor, month=month)
+    unpriced = sheet.quarantined
+    names = sorted({line.project for line in unpriced})
+    totals: dict[str, Decimal] = {}
+    for line in sheet.lines:
+        if line.amount:
+            totals[line.currency] = totals.get(line.currency, Decimal(0)) + line.amount
+    return [*checks, checklist.quarantine_check(lines=len(unpriced), names=names)], totals
+
+
+@operator_action
+def close(request: HttpRequest, here: OperatorPlace, month: str) -> HttpResponse:
+    first, form = month_parse(month), CloseForm(request.POST)
+    if form.is_valid():
+        try:
+            month_close_request(actor=here.actor, month=first, accept=form.cleaned_data["accept"])
+        except (Invalid, Conflict) as error:
+            refuse(form, error, fields={"month": ""}, default="accept")
+        else:
+            messages.success(request, f"{first:%B %Y} is being closed.")
+            return redirect(f"{request.path.rpartition('/at/')[0]}/?month={first:%Y-%m}")
+    return _closes(request, here, first, form=form, status=422)

@@ -1,0 +1,180 @@
+"""The shapes of documents, balances and closes."""
+
+from decimal import Decimal
+from typing import Any
+
+from rest_framework import serializers
+
+from billing.models import Grant, Invoice, InvoiceLine
+from billing.money import amount_of, price_of
+from billing.states import InvoiceKind
+from gpuaas.api.fields import Input, Instant, Money, Month, Output, PageQuery, Pick, Text, Whole
+
+NOTE_KINDS = [(kind.value, kind.label) for kind in InvoiceKind if kind != InvoiceKind.INVOICE]
+
+
+class InMinor(Money):
+    """Minor units of the row's currency as an exact decimal."""
+
+    def get_attribute(self, instance: Any) -> Any:
+        minor = super().get_attribute(instance)
+        currency = self.context.get("currency") or instance.currency
+        return None if minor is None else amount_of(minor, currency)
+
+
+class UnitPrice(Money):
+    def to_representation(self, value: Decimal | int) -> str:
+        return super().to_representation(price_of(int(value)))
+
+
+class InvoiceQuery(PageQuery):
+    month = Text(required=False, max_length=7, help_text="YYYY-MM.")
+    kind = Pick(required=False, choices=InvoiceKind.choices)
+
+
+class InvoiceOutput(Output):
+    id = serializers.UUIDField()
+    number = serializers.CharField()
+    kind = serializers.CharField(help_text="invoice, credit_note or debit_note.")
+    organization = serializers.CharField(source="organization.slug")
+    month = Month()
+    currency = serializers.CharField()
+    subtotal = InMinor(source="subtotal_minor", help_text="The sum of the lines; below zero on credit notes.")
+    tax_rate_percent = serializers.SerializerMethodField()
+    tax_label = serializers.CharField()
+    tax = InMinor(source="tax_minor")
+    total = InMinor(source="total_minor")
+    estimated = serializers.BooleanField()
+    corrects = serializers.CharField(
+        source="corrects.number", default=None, allow_null=True, help_text="The invoice that a note corrects."
+    )
+    reason = serializers.CharField()
+    closed_at = serializers.DateTimeField()
+    due_on = serializers.DateField()
+    content_hash = serializers.CharField(help_text="SHA-256 of the content, frozen at the close.")
+
+    def get_tax_rate_percent(self, row: Invoice) -> str:
+        return f"{amount_of(row.tax_rate_bp, 'EUR'):f}"
+
+
+class InvoiceDetailOutput(InvoiceOutput):
+    open = serializers.SerializerMethodField(help_text="Still to pay, of the invoice with all its notes.")
+    documents = serializers.SerializerMethodField(help_text="Numbers of the invoice and its notes.")
+
+    def get_open(self, row: Invoice) -> str:
+        del row
+        return f"{self.context['settled'].open:f}"
+
+    def get_documents(self, row: Invoice) -> list[str]:
+        del row
+        return [each.number for each in self.context["settled"].documents]
+
+
+class InvoiceLineOutput(Output):
+    position = serializers.IntegerField()
+    charge_month = Month()
+    project = serializers.CharField(source="project_slug")
+    cost_center = serializers.CharField()
+    flavor = serializers.CharField(source="flavor_slug")
+    gpu_type = serializers.CharField()
+    resource = serializers.CharField()
+    meter = serializers.CharField()
+    price_class = serializers.CharField()
+    status = serializers.CharField()
+    unit_price = UnitPrice(source="unit_price_micro", allow_null=True, help_text="Per unit and hour.")
+    unit_seconds = serializers.IntegerField()
+    amount = InMinor(source="amount_minor", allow_null=True, help_text="null while nobody has set a price.")
+    estimated = serializers.BooleanField()
+    surplus = serializers.BooleanField()
+    corrects = serializers.SerializerMethodField(help_text="The line it corrects: number#position, or empty.")
+
+    def get_corrects(self, row: InvoiceLine) -> str:
+        return f"{row.corrects.invoice.number}#{row.corrects.position}" if row.corrects else ""
+
+
+class BalanceOutput(Output):
+    currency = serializers.CharField()
+    owed = Money(help_text="Open documents together; below zero: in the organization's favor.")
+    prepaid = Money()
+    granted = Money(help_text="What grants in force have left.")
+
+
+class CreditGrantOutput(Output):
+    id = serializers.UUIDField()
+    currency = serializers.CharField()
+    amount = InMinor(source="amount_minor")
+    used = InMinor(source="used_minor")
+    expired = InMinor(source="expired_minor")
+    left = InMinor(source="left_minor")
+    gpu_types = serializers.SerializerMethodField(help_text="What it may pay for; none: everything.")
+    note = serializers.CharField()
+    expires_at = serializers.DateTimeField()
+    created_at = serializers.DateTimeField()
+
+    def get_gpu_types(self, row: Grant) -> list[str]:
+        return sorted(kind.slug for kind in row.gpu_types.all())
+
+
+class CreditGrantInput(Input):
+    amount = Text(max_length=20, help_text="A decimal number as text, such as 500.00.")
+    expires_at = Instant()
+    gpu_types = serializers.ListField(child=Text(max_length=64), required=False, default=list, max_length=50)
+    note = Text(max_length=200, required=False, default="", allow_blank=True)
+
+
+class PaymentInput(Input):
+    amount = Text(max_length=20, help_text="A decimal number as text, such as 500.00.")
+    note = Text(max_length=200, required=False, default="", allow_blank=True)
+
+
+class WriteOffInput(Input):
+    reason = Text(max_length=300)
+    amount = Text(max_length=20, required=False, help_text="Default: all that is open.")
+
+
+class NoteLine(Input):
+    line = Whole(min_value=1, help_text="The position of the line that is corrected.")
+    amount = Text(max_length=20, help_text="Always above 0, also for a credit.")
+
+
+class NoteInput(Input):
+    note = Pick(choices=NOTE_KINDS)
+    reason = Text(max_length=500)
+    lines = NoteLine(many=True)
+
+
+class CloseInput(Input):
+    month = Text(max_length=7, help_text="YYYY-MM.")
+    accept = Text(
+        max_length=500,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Why it may be closed in spite of gaps, silent meters or quarantine.",
+    )
+
+
+class CloseOutput(Output):
+    month = Month()
+    state = serializers.CharField(help_text="requested, refused or closed.")
+    requested_at = serializers.DateTimeField()
+    requested_by = serializers.CharField()
+    accepted = serializers.CharField()
+    refusal = serializers.CharField()
+    closed_at = serializers.DateTimeField(allow_null=True)
+    invoices = serializers.IntegerField()
+
+
+class CloseCheckOutput(Output):
+    name = serializers.CharField()
+    title = serializers.CharField()
+    ok = serializers.BooleanField()
+    message = serializers.CharField()
+    remedy = serializers.CharField()
+    may_accept = serializers.BooleanField(help_text="An operator may close in spite of it.")
+
+
+class CloseChecksOutput(Output):
+    month = Month()
+    close = CloseOutput(allow_null=True)
+    checks = CloseCheckOutput(many=True)

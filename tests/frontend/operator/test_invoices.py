@@ -1,0 +1,111 @@
+"""From usage to a closed, corrected and paid invoice, in the pages alone."""
+
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.test import Client
+from django.urls import reverse
+
+from billing.models import Grant, Invoice, MonthClose
+from billing.months import month_span
+from billing.services import rate_set
+from billing.services.closing import month_close_run
+from billing.services.pdfs import pdfs_make
+from gpuaas.catalog.models import Flavor
+from gpuaas.metering.models import Meter, UsageInterval
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+from tenants.models import User
+from tests.billing.closed import meters_prove
+from tests.billing.stage import interval_make, utc
+from tests.factories.billing import MONTH
+from tests.frontend.operator.conftest import signed_in
+
+END = month_span(MONTH).ends_at
+
+
+@pytest.fixture
+def used(workspace: Workspace, h100: Flavor, as_olga: Actor) -> None:
+    UsageInterval.objects.all().delete()
+    rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_HELD, price="2.40", valid_from=utc("2026-01-01"))
+    interval_make(workspace, h100, utc("2026-10-02 00:00:00"), utc("2026-10-02 10:00:00"))
+
+
+def words(page: object) -> str:
+    return page.content.decode()  # type: ignore[attr-defined]  # a response of the test client
+
+
+def test_from_the_checklist_to_a_paid_invoice(
+    used: None, olga_at: Client, alice: User, workspace: Workspace
+) -> None:
+    closes = reverse("frontend:operator_closes") + "?month=2026-10"
+    close = reverse("frontend:operator_month_close", args=["2026-10"])
+    with time_machine.travel(END + timedelta(hours=1), tick=False):
+        olga_at.get("/operator/")
+        early = olga_at.post(close)
+        assert early.status_code == 422
+        assert "Wait until then" in words(early)
+    with time_machine.travel(END + timedelta(days=3), tick=False):
+        silent = olga_at.post(close)
+        assert silent.status_code == 422
+        assert "have not reported" in words(silent)
+        meters_prove(END)
+        assert "Drafts come to <b>€24.00</b>" in words(olga_at.get(closes))
+        assert olga_at.post(close).status_code == 302
+        assert "Being closed" in words(olga_at.get(closes))
+        month_close_run(month=MONTH)
+        assert MonthClose.objects.get().state == "closed"
+        assert "1 invoice" in words(olga_at.get(closes))
+    invoice = Invoice.objects.get()
+    page = reverse("frontend:operator_invoice", args=[invoice.number])
+    assert "€24.00" in words(olga_at.get(page))
+    note = reverse("frontend:operator_invoice_note", args=[invoice.number])
+    above = olga_at.post(note, {"note": "credit_note", "reason": "down", "line_1": "24.01"})
+    assert above.status_code == 422
+    assert "24.00 EUR are left of this line" in words(above)
+    assert olga_at.post(note, {"note": "credit_note", "reason": "down", "line_1": "4"}).status_code == 302
+    assert "CN-2026-0001" in words(olga_at.get(page))
+    off = reverse("frontend:operator_invoice_write_off", args=[invoice.number])
+    assert "20.00 EUR" in words(olga_at.post(off, {"amount": "21", "reason": "goodwill"}))
+    assert olga_at.post(off, {"amount": "1", "reason": "goodwill"}).status_code == 302
+    slug = workspace.project.organization.slug
+    paid = olga_at.post(reverse("frontend:operator_payment_record", args=[slug]), {"amount": "25"})
+    assert paid.status_code == 302
+    _as_tenant(signed_in(alice), slug, invoice)
+
+
+def _as_tenant(alice_at: Client, slug: str, invoice: Invoice) -> None:
+    listed = words(alice_at.get(reverse("frontend:organization_invoices", args=[slug])))
+    for said in ("INV-2026-0001", "CN-2026-0001", "€24.00", "€6.00"):
+        assert said in listed, said
+    page = words(alice_at.get(reverse("frontend:invoice", args=[slug, invoice.number])))
+    assert "€0.00" in page
+    assert "Write the note" not in page
+    pdf = reverse("frontend:invoice_pdf", args=[slug, invoice.number])
+    waits = alice_at.get(pdf)
+    assert (waits.status_code, waits["Retry-After"]) == (503, "5")
+    assert pdfs_make() == 2
+    made = alice_at.get(pdf)
+    assert (made.status_code, made["Content-Type"]) == (200, "application/pdf")
+    rows = b"".join(
+        alice_at.get(reverse("frontend:invoice_csv", args=[slug, invoice.number])).streaming_content
+    )  # type: ignore[attr-defined]  # a streamed one
+    assert b"24.00" in rows
+    ledger = words(alice_at.get(reverse("frontend:organization_ledger", args=[slug])))
+    assert "Payment received" in ledger
+    assert "Receivable" in ledger
+
+
+def test_grants_are_given_and_refused_beside_the_field(olga_at: Client, workspace: Workspace) -> None:
+    slug = workspace.project.organization.slug
+    give = reverse("frontend:operator_grant_give", args=[slug])
+    wish = {"amount": "500", "expires_at": "2030-01-01T00:00", "gpu_types": "l40s-48gb", "note": "pilot"}
+    for name, wrong in (("amount", "-1"), ("expires_at", "2020-01-01T00:00"), ("gpu_types", "no-such")):
+        refused = olga_at.post(give, {**wish, name: wrong})
+        assert refused.status_code == 422
+        assert f'id="grant_{name}" ' in words(refused)
+        assert 'aria-invalid="true"' in words(refused)
+    assert not Grant.objects.exists()
+    assert olga_at.post(give, wish).status_code == 302
+    assert "pilot" in words(olga_at.get(reverse("frontend:operator_credits", args=[slug])))
