@@ -53,7 +53,7 @@ def index(request: HttpRequest, organization: str) -> HttpResponse:
     )
     page = Paginator(found, ROWS).get_page(request.GET.get("page"))
     (party,) = parties_of(organizations=[here.organization.pk])
-    given = {"actor": here.actor, "organization": here.organization}
+    given: dict[str, Any] = {"actor": here.actor, "organization": here.organization}
     context = {
         "place": here,
         "organization": here.organization,
@@ -140,8 +140,9 @@ def pdf(request: HttpRequest, organization: str, number: str) -> HttpResponse:
             "error": error,
             "crumbs": crumbs(here, up, Crumb(invoice.number)),
         }
-        headers = {"Retry-After": str(error.retry_after)}
-        return render(request, "billing/pdf_waits.html", context, status=503, headers=headers)
+        waits = render(request, "billing/pdf_waits.html", context, status=503)
+        waits["Retry-After"] = str(error.retry_after)
+        return waits
     return HttpResponse(
         made,
         content_type="application/pdf",

@@ -8,7 +8,7 @@ import pytest
 
 from billing import selectors
 from billing.models import BillingAccount, Discount, RateCard
-from billing.months import month_days
+from billing.months import month_days, month_span
 from billing.rating import Cell, LineStatus, Slots, rate_usage
 from billing.services import rate_card_ensure
 from gpuaas.catalog.models import Flavor
@@ -35,7 +35,7 @@ def card(db: None) -> RateCard:
 
 
 def lines(project: Project, month: date = NOVEMBER, **asked: Any) -> list[Cell]:
-    span = selectors.costs.month_span(month)
+    span = month_span(month)
     return rate_usage(slots=Slots([month], [span]), now=NOW, projects=[project.pk], **asked)
 
 

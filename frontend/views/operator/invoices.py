@@ -128,7 +128,7 @@ def _credits(
     request: HttpRequest, here: OperatorPlace, row: Organization, *, status: int = 200, **forms: Any
 ) -> HttpResponse:
     (party,) = parties_of(organizations=[row.pk])
-    given = {"actor": here.actor, "organization": row}
+    given: dict[str, Any] = {"actor": here.actor, "organization": row}
     entries = paged(request, balances.entries_for(**given))
     context = {
         "place": here,

@@ -80,7 +80,7 @@ class OrganizationInvoicesView(OrganizationView):
         rows = documents.invoices_of(
             actor=self.actor, organization=self.organization(), filters=self.filters()
         )
-        return self.page(rows, InvoiceOutput, key="pk")
+        return self.page(rows, InvoiceOutput, key="-number")
 
 
 class OrganizationInvoiceView(OrganizationView):
@@ -157,7 +157,7 @@ class OrganizationGrantsView(OrganizationView):
         """Credits that pay for invoices until they expire; those that expire first pay first."""
         del request, organization
         rows = balances.grants_for(actor=self.actor, organization=self.organization())
-        return self.page(rows, CreditGrantOutput, key="pk")
+        return self.page(rows, CreditGrantOutput, key="-pk")
 
 
 class PlatformView(ApiView):
@@ -185,7 +185,9 @@ class InvoicesView(ApiView):
         """Documents of all organizations."""
         del request
         filters = OrganizationView.filters(self)  # type: ignore[arg-type]  # it reads nothing but params
-        return self.page(documents.invoices_all(actor=self.actor, filters=filters), InvoiceOutput, key="pk")
+        return self.page(
+            documents.invoices_all(actor=self.actor, filters=filters), InvoiceOutput, key="-number"
+        )
 
 
 class InvoiceNotesView(PlatformView):
@@ -272,7 +274,7 @@ class ClosesView(ApiView):
     def get(self, request: Request) -> Response:
         """Months that are closed, are being closed, or were refused."""
         del request
-        return self.page(documents.closes_for(actor=self.actor), CloseOutput, key="pk")
+        return self.page(documents.closes_for(actor=self.actor), CloseOutput, key="-month")
 
     @operation(
         "platform_close_request",
