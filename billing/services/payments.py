@@ -10,6 +10,7 @@ from django.db.models import F
 from billing.booking import Booking, bookings_write
 from billing.models import Grant, Invoice
 from billing.money import amount_of, minor_places
+from billing.months import LAST_YEAR
 from billing.selectors.balances import invoices_open
 from billing.services.accounts import account_ensure
 from billing.services.settling import accounts_lock, prepaid_use
@@ -84,6 +85,8 @@ def grant_give(
 def _grant_require(expires_at: datetime, now: datetime, note: str, gpu_types: Sequence[str]) -> list[GpuType]:
     if expires_at <= now:
         raise Invalid.field("expires_at", "a grant that has expired pays for nothing; choose a time to come")
+    if expires_at.year > LAST_YEAR:
+        raise Invalid.field("expires_at", f"choose a time not after {LAST_YEAR}")
     if len(note) > 200:
         raise Invalid.field("note", "say it in at most 200 characters")
     types = list(GpuType.objects.filter(slug__in=gpu_types))
