@@ -1,7 +1,7 @@
 """The demo's data: people, two organizations, a sandbox site with prices, limits. Every part is skipped where it is there.
 
 `--lab KUBECONFIG` attaches a Kubernetes cluster as site `lab`, publishes what was discovered, prices it, and gives
-the demo's projects limits for it.
+the demo's projects limits for it. `--cloud` adds a simulated cloud.
 """
 
 import argparse
@@ -34,6 +34,9 @@ ANSWER_SECONDS = 30.0
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m deploy.embedded.seed")
     parser.add_argument("--lab", type=Path, help="the kubeconfig of a cluster to attach as site `lab`")
+    parser.add_argument(
+        "--cloud", action="store_true", help="add a simulated cloud, whose workspaces hold machines"
+    )
     options = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuaas.settings.demo")
     django.setup()
@@ -44,6 +47,8 @@ def main() -> None:
             driver="kubernetes",
             credentials={"kubeconfig": options.lab.read_text(encoding="utf-8")},
         )
+    elif options.cloud:
+        cloud()
     else:
         people()
         sandbox()
@@ -110,6 +115,19 @@ def sandbox() -> None:
     foreign_namespace(site_id, "old-lab")
     pod_create(site_id, "old-lab", "jupyter-old", 1)
     dials_set(site_id, latency_ms=150, confirm_ms=800)
+
+
+def cloud() -> None:
+    """A simulated cloud beside it, whose workspaces hold machines."""
+    from gpuaas.providers.sandbox.fleet import H100, Rack, fleet_seed
+
+    attach(
+        "ham-1",
+        "Hamburg 1",
+        driver="sandbox-cloud",
+        credentials={},
+        before_probe=lambda site_id: fleet_seed(site_id, slug="ham-1", racks=(Rack("gpu", 2, H100, 8),)),
+    )
 
 
 def attach(

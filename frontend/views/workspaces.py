@@ -17,6 +17,7 @@ from frontend.presenters import detail, money, workspaces
 from frontend.views.usage import crumbs
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
+from gpuaas.workspaces.machines.selectors import machines_sold
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspace_get_for, workspaces_for
 from gpuaas.workspaces.states import LIVE, WorkspaceState
@@ -89,6 +90,10 @@ def workspace_at(here: ProjectPlace, workspace: uuid.UUID, permission: Permissio
     return row
 
 
+def machines_url(row: Workspace) -> str:
+    return reverse("frontend:machines", args=[row.project.slug, row.pk])
+
+
 @project_page(Permission.WORKSPACE_VIEW)
 def show(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
     row = workspace_at(here, workspace, Permission.WORKSPACE_VIEW)
@@ -110,6 +115,7 @@ def draw(
         "workspace": row,
         "page": page,
         "urls": detail.urls_of(row),
+        "machines_url": machines_url(row) if machines_sold(site=row.site) else "",
         "extend_form": ExtendForm(initial={"until": row.lease_ends_at}),
         "member_form": MemberForm(auto_id="member_%s"),
         "lifetime_form": LifetimeForm(),

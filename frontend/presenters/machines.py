@@ -1,0 +1,216 @@
+"""Machines of a workspace as pages show them: live state, what they have, what can be done, and what still fits."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.urls import reverse
+
+from frontend import formats
+from frontend.components import Action, Fact, Notice, Tone
+from frontend.place import ProjectPlace
+from frontend.presenters.pods import gpu_names
+from gpuaas.core.looks import Tone as StateTone
+from gpuaas.providers.base import Belonging, MachineVerb
+from gpuaas.workspaces.machines.models import Machine, MachineLook
+from gpuaas.workspaces.machines.selectors import (
+    FlavorRoom,
+    belongings_of,
+    flavors_left,
+    machines_of,
+    verbs_now,
+)
+from gpuaas.workspaces.machines.states import LIFE, MOVING, MachineState
+from gpuaas.workspaces.models import Workspace, WorkspaceMember
+from gpuaas.workspaces.states import AccessRole, WorkspaceState
+from tenants.roles import Permission
+
+BEHIND = "made with your own client"
+BUTTONS = {
+    MachineVerb.START: ("Start", "player-play"),
+    MachineVerb.STOP: ("Stop", "player-pause"),
+    MachineVerb.RESTART: ("Restart", "refresh"),
+    MachineVerb.SHELVE: ("Shelve", "folder"),
+    MachineVerb.UNSHELVE: ("Unshelve", "player-play"),
+}
+DOING = {
+    "start": "Starting",
+    "stop": "Stopping",
+    "restart": "Restarting",
+    "rebuild": "Rebuilding",
+    "shelve": "Shelving",
+    "unshelve": "Unshelving",
+    "delete": "Deleting",
+}
+
+
+@dataclass(frozen=True)
+class MachineRow:
+    id: str
+    name: str
+    url: str
+    tone: StateTone
+    word: str
+    said: str
+    flavor: str
+    gpus: str
+    addresses: tuple[str, ...]
+    image: str
+    behind: bool
+    why: str
+    age: str
+
+
+@dataclass(frozen=True)
+class RoomRow:
+    """What one machine of a flavor gives, and how many fit now."""
+
+    slug: str
+    name: str
+    gives: str
+    bought: int
+    held: int
+    left: int
+
+
+@dataclass(frozen=True)
+class MachinesPage:
+    rows: tuple[MachineRow, ...]
+    rooms: tuple[RoomRow, ...]
+    belongings: tuple[Belonging, ...]
+    notice: Notice | None
+    looked_at: datetime | None
+    moving: bool
+    ending: bool
+    may_run: bool
+    may_order: bool
+
+
+@dataclass(frozen=True)
+class MachinePage:
+    row: MachineRow
+    facts: tuple[Fact, ...]
+    buttons: tuple[tuple[str, str, str], ...]  # verb, label, icon
+    may_rebuild: bool
+    may_delete: bool
+    may_see: bool
+    moving: bool
+    history: tuple[tuple[datetime, str, str], ...]
+
+
+def may_run(workspace: Workspace, here: ProjectPlace) -> bool:
+    """As the services decide; it only shows or hides buttons."""
+    members: list[WorkspaceMember] = list(workspace.members.all())
+    edits = any(
+        row.user_id == here.user.pk and row.role in {AccessRole.ADMIN, AccessRole.EDIT} for row in members
+    )
+    return here.can(Permission.WORKSPACE_ACCESS) and (edits or here.can(Permission.PROJECT_MANAGE))
+
+
+def machines_page(
+    workspace: Workspace, look: MachineLook | None, here: ProjectPlace, *, now: datetime
+) -> MachinesPage:
+    names = gpu_names(workspace)
+    found = list(machines_of(workspace=workspace))
+    rooms = flavors_left(workspace=workspace)
+    runs = may_run(workspace, here)
+    return MachinesPage(
+        rows=tuple(row_of(row, workspace, names, now) for row in found),
+        rooms=tuple(_room(room) for room in rooms),
+        belongings=tuple(belongings_of(look)),
+        notice=_notice(look),
+        looked_at=look.observed_at if look is not None else None,
+        moving=look is None or look.slow_at is None or any(row.state in MOVING for row in found),
+        ending=workspace.state == WorkspaceState.DELETING,
+        may_run=runs,
+        may_order=runs and workspace.state == WorkspaceState.READY and any(room.left for room in rooms),
+    )
+
+
+def row_of(row: Machine, workspace: Workspace, names: dict[str, str], now: datetime) -> MachineRow:
+    look = LIFE.looks[MachineState(row.state)]
+    seen = row.observed
+    doing = DOING.get(row.verb, "") if row.state in {MachineState.CHANGING, MachineState.DELETING} else ""
+    gpus = ", ".join(f"{n} × {names.get(key, key)}" for key, n in (seen.get("gpus") or {}).items() if n)
+    return MachineRow(
+        id=str(row.pk),
+        name=row.name,
+        url=url_of(workspace, "machine", row),
+        tone=look.tone,
+        word=doing or look.label,
+        said=str(seen.get("said", "")),
+        flavor=row.flavor_slug,
+        gpus=gpus,
+        addresses=tuple(seen.get("addresses") or ()),
+        image=str(seen.get("image") or row.image_name),
+        behind=row.behind,
+        why=row.failure,
+        age=formats.duration(now - row.created_at),
+    )
+
+
+def machine_page(row: Machine, here: ProjectPlace, *, now: datetime) -> MachinePage:
+    workspace = row.workspace
+    runs = may_run(workspace, here)
+    verbs = verbs_now(row) if runs else []
+    shown = row_of(row, workspace, gpu_names(workspace), now)
+    return MachinePage(
+        row=shown,
+        facts=_facts(row, shown),
+        buttons=tuple((verb.value, *BUTTONS[verb]) for verb in verbs if verb in BUTTONS),
+        may_rebuild=MachineVerb.REBUILD in verbs,
+        may_delete=MachineVerb.DELETE in verbs,
+        may_see=runs and row.state == MachineState.RUNNING,
+        moving=row.state in MOVING,
+        history=tuple(
+            (step.at, step.actor, _told(step.new, step.reason))
+            for step in row.transitions.order_by("-pk")[:20]
+        ),
+    )
+
+
+def url_of(workspace: Workspace, name: str, machine: Machine | None = None, *more: str) -> str:
+    args = [workspace.project.slug, workspace.pk, *([machine.pk] if machine is not None else []), *more]
+    return reverse(f"frontend:{name}", args=args)
+
+
+def gives(room: FlavorRoom) -> str:
+    flavor = room.flavor
+    disk = f", {flavor.disk_gib} GiB disk" if flavor.disk_gib else ""
+    gpu = flavor.pool.gpu_type.name
+    return f"{flavor.gpus} × {gpu}, {flavor.vcpus} vCPU, {flavor.memory_gib} GiB{disk}"
+
+
+def new_action(workspace: Workspace) -> Action:
+    return Action("New machine", url=url_of(workspace, "machine_new"), icon="plus", kind="primary", key="C")
+
+
+def _room(room: FlavorRoom) -> RoomRow:
+    return RoomRow(room.flavor.slug, room.flavor.name, gives(room), room.bought, room.held, room.left)
+
+
+def _notice(look: MachineLook | None) -> Notice | None:
+    if look is None or not look.failure:
+        return None
+    return Notice(Tone.WARN, "The site could not be asked", f"{look.failure}. The portal keeps trying.")
+
+
+def _facts(row: Machine, shown: MachineRow) -> tuple[Fact, ...]:
+    seen = row.observed
+    volumes = ", ".join(seen.get("volumes") or ()) or (f"{row.volume_gib} GiB" if row.volume_gib else "none")
+    pairs = (
+        ("Flavor", shown.flavor or "not known"),
+        ("GPUs", shown.gpus or "none yet"),
+        ("Addresses", ", ".join(shown.addresses) or "none yet"),
+        ("Image", shown.image or "none: it was made of a volume"),
+        ("Key", row.key_name or "none"),
+        ("Power", str(seen.get("power") or "not known")),
+        ("Volumes", volumes),
+        ("Ordered by", row.ordered_by or BEHIND),
+        ("At the site", shown.said or "not yet"),
+    )
+    return tuple(Fact(term, value) for term, value in pairs)
+
+
+def _told(state: str, reason: str) -> str:
+    word = LIFE.looks[MachineState(state)].label
+    return f"{word}: {reason}" if reason else word

@@ -1,0 +1,136 @@
+"""Pages of machines and keys: what is there, what is refused beside its field, and what a viewer does not see."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.providers.sandbox.dials import dials_set
+from gpuaas.providers.sandbox.fleet import H100, Rack, fleet_seed
+from gpuaas.providers.sandbox.machines import machine_behind
+from gpuaas.workspaces.machines.models import Machine, PublicKey
+from gpuaas.workspaces.machines.visit import visit
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+from tenants.models import Project
+from tests.workspaces.stage import ready
+
+pytestmark = pytest.mark.django_db
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+ORDER = {"name": "train-vm", "flavor": "h100.1", "image": "img-debian-12", "key": "", "cloud_init": ""}
+
+
+@pytest.fixture
+def room(as_alice: Actor, project: Project, site: Site) -> Workspace:
+    """Of 2 machines at a simulated cloud."""
+    Site.objects.filter(pk=site.pk).update(driver="sandbox-cloud")
+    Flavor.objects.filter(pool__site=site).update(disk_gib=14)
+    site.refresh_from_db()
+    fleet_seed(site.pk, slug=site.slug, racks=(Rack("h", 2, H100, 8),))
+    dials_set(site.pk, machine_ms=0)
+    made = ready(as_alice, project, site)
+    assert visit(made.pk)
+    return made
+
+
+def url(name: str, room: Workspace, *more: object) -> str:
+    return reverse(f"frontend:{name}", args=[room.project.slug, room.pk, *more])
+
+
+def test_a_machine_is_ordered_seen_stopped_and_deleted(alice_at: Client, room: Workspace) -> None:
+    overview = alice_at.get(url("workspace", room)).content.decode()
+    assert url("machines", room) in overview
+    empty = alice_at.get(url("machines", room)).content.decode()
+    assert "No machines yet" in empty
+    assert "0 of 2" in empty
+    assert "Debian 12" in alice_at.get(url("machine_new", room)).content.decode()
+    assert alice_at.post(url("machine_new", room), ORDER).status_code == 302
+    assert visit(room.pk)
+    listed = alice_at.get(url("machines", room)).content.decode()
+    assert "train-vm" in listed
+    assert "Running" in listed
+    assert "1 of 2" in listed
+    assert "h-01" not in listed  # which host it runs on is no tenant's business
+    row = Machine.objects.get()
+    page = alice_at.get(url("machine", room, row.pk)).content.decode()
+    assert "Console" in page
+    assert 'value="start"' not in page
+    assert alice_at.post(url("machine_act", room, row.pk), {"verb": "stop"}).status_code == 302
+    assert visit(room.pk)
+    assert "Stopped" in alice_at.get(url("machine", room, row.pk)).content.decode()
+    assert alice_at.post(url("machine_delete", room, row.pk), {"confirm_name": "wrong"}).status_code == 409
+    assert alice_at.post(url("machine_delete", room, row.pk), {"confirm_name": "train-vm"}).status_code == 302
+    assert visit(room.pk)
+    assert "train-vm" not in alice_at.get(url("machines", room)).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"name": "Not A Name"}, "use 1 to 40 lower-case"),
+        ({"image": "img-ubuntu-2404"}, "needs 16 GiB of disk"),
+        ({"flavor": "l40s.1"}, "Choose one of the flavors"),
+        ({"cloud_init": "packages: []"}, "begins with #cloud-config"),
+        ({"volume_gib": "10"}, "has no volumes"),
+    ],
+)
+def test_a_refusal_is_beside_its_field(
+    alice_at: Client, room: Workspace, change: dict[str, str], said: str
+) -> None:
+    answer = alice_at.post(url("machine_new", room), {**ORDER, **change})
+    assert answer.status_code == 422
+    assert said.lower() in answer.content.decode().lower()
+    assert not Machine.objects.exists()
+
+
+def test_one_of_the_tenants_own_client_is_marked(alice_at: Client, room: Workspace) -> None:
+    machine_behind(room.site_id, room.external_name, "by-cli")
+    assert visit(room.pk)
+    listed = alice_at.get(url("machines", room)).content.decode()
+    assert "by-cli" in listed
+    assert "made with your own client" in listed
+
+
+def test_a_viewer_sees_and_runs_nothing(alice_at: Client, dora_at: Client, room: Workspace) -> None:
+    alice_at.post(url("machine_new", room), ORDER)
+    assert visit(room.pk)
+    row = Machine.objects.get()
+    listed = dora_at.get(url("machines", room)).content.decode()
+    assert "train-vm" in listed
+    assert "New machine" not in listed
+    page = dora_at.get(url("machine", room, row.pk)).content.decode()
+    assert 'name="verb" value="stop"' not in page
+    assert "Console" not in page
+    for name in ("machine_act", "machine_delete", "machine_console"):
+        assert dora_at.post(url(name, room, row.pk), {"verb": "stop"}).status_code == 403
+    assert dora_at.get(url("machine_new", room)).status_code == 403
+
+
+def test_the_console_is_shown_once(alice_at: Client, room: Workspace) -> None:
+    alice_at.post(url("machine_new", room), ORDER)
+    assert visit(room.pk)
+    answer = alice_at.post(url("machine_console", room, Machine.objects.get().pk))
+    assert "console.ber-1.example" in answer.content.decode()
+    assert answer["Cache-Control"] == "no-store"
+
+
+def test_a_site_without_machines_has_no_such_page(alice_at: Client, room: Workspace) -> None:
+    Site.objects.filter(pk=room.site_id).update(driver="sandbox")
+    assert alice_at.get(url("machines", room)).status_code == 404
+    assert url("machines", room) not in alice_at.get(url("workspace", room)).content.decode()
+
+
+def test_keys_are_ones_own(alice_at: Client, charlie_at: Client, room: Workspace) -> None:
+    page = reverse("frontend:keys")
+    assert "No keys yet" in alice_at.get(page).content.decode()
+    refused = alice_at.post(page, {"name": "laptop", "public_key": "-----BEGIN OPENSSH PRIVATE KEY-----"})
+    assert refused.status_code == 422
+    assert "never give it to anybody" in refused.content.decode()
+    assert alice_at.post(page, {"name": "laptop", "public_key": KEY}).status_code == 302
+    key = PublicKey.objects.get()
+    assert key.fingerprint in alice_at.get(page).content.decode()
+    assert "laptop" in alice_at.get(url("machine_new", room)).content.decode()
+    assert key.fingerprint not in charlie_at.get(page).content.decode()
+    assert charlie_at.post(reverse("frontend:key_remove", args=[key.pk])).status_code == 404
+    assert alice_at.post(reverse("frontend:key_remove", args=[key.pk])).status_code == 302
+    assert not PublicKey.objects.exists()
