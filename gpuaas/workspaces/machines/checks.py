@@ -105,8 +105,8 @@ def _flavor(workspace: Workspace, slug: str) -> Flavor:
     if room is None:
         has = ", ".join(each.flavor.slug for each in rooms) or "none"
         raise Invalid.field("flavor", f"the workspace has not bought this flavor; it has {has}")
-    everything = machines_counted(workspace=workspace).count()
-    if not room.left or everything >= sum(each.bought for each in rooms):
+    if not room.left:
+        everything = machines_counted(workspace=workspace).count()
         raise QuotaRefused(
             f"the workspace has bought {room.bought} × {slug} and has {max(room.held, everything)} "
             "machines, stopped and shelved ones counted: delete one, or resize the workspace",

@@ -18,15 +18,19 @@ from gpuaas.workspaces.models import Workspace
 
 @dataclass(frozen=True)
 class FlavorRoom:
-    """How many machines of a flavor the workspace has bought, how many there are, and so how many fit now."""
+    """How many machines of a flavor the workspace has bought, how many there are, and so how many fit now.
+
+    spare: what is left of all that was bought together; machines of other flavors take of it too.
+    """
 
     flavor: Flavor
     bought: int
     held: int
+    spare: int
 
     @property
     def left(self) -> int:
-        return max(self.bought - self.held, 0)
+        return max(min(self.bought - self.held, self.spare), 0)
 
 
 def machines_sold(*, site: Site) -> bool:
@@ -64,10 +68,10 @@ def machines_counted(*, workspace: Workspace) -> QuerySet[Machine]:
 def flavors_left(*, workspace: Workspace) -> list[FlavorRoom]:
     """Of every flavor that the site has confirmed; a machine counts until it is deleted, shelved or not; 2 queries."""
     rows = workspace.flavors.select_related("flavor__pool__gpu_type").filter(confirmed__gt=0)
+    found = list(rows.order_by("flavor__slug"))
     held = Counter(machines_counted(workspace=workspace).values_list("flavor_slug", flat=True))
-    return [
-        FlavorRoom(row.flavor, row.confirmed, held[row.flavor.slug]) for row in rows.order_by("flavor__slug")
-    ]
+    spare = sum(row.confirmed for row in found) - held.total()
+    return [FlavorRoom(row.flavor, row.confirmed, held[row.flavor.slug], spare) for row in found]
 
 
 def images_of(look: MachineLook | None) -> list[MachineImage]:

@@ -304,3 +304,12 @@ def test_a_site_without_machines_says_so(as_alice: Actor, workspace: Workspace) 
     with pytest.raises(Conflict, match="has no machines"):
         order(as_alice, pods)
     assert visit(pods.pk)
+
+
+def test_one_of_another_flavor_takes_of_what_fits(as_bob: Actor, workspace: Workspace) -> None:
+    machine_behind(workspace.site_id, workspace.external_name, "by-cli", flavor="their-own")
+    assert visit(workspace.pk)
+    assert [(room.held, room.left) for room in flavors_left(workspace=workspace)] == [(0, 1)]
+    order(as_bob, workspace)
+    with pytest.raises(QuotaRefused):
+        order(as_bob, workspace, name="second")
