@@ -62,7 +62,7 @@ def test_a_machine_is_ordered_seen_stopped_and_deleted(alice_at: Client, room: W
     assert Machine.objects.get().state == "stopped"
     assert alice_at.post(url("machine_delete", room, row.pk), {"confirm_name": "train-vm"}).status_code == 302
     assert visit(room.pk)
-    assert "train-vm" not in alice_at.get(url("machines", room)).content.decode()
+    assert url("machine", room, row.pk) not in alice_at.get(url("machines", room)).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_the_console_is_shown_once(alice_at: Client, room: Workspace) -> None:
     assert visit(room.pk)
     answer = alice_at.post(url("machine_console", room, Machine.objects.get().pk))
     assert "console.ber-1.example" in answer.content.decode()
-    assert answer["Cache-Control"] == "no-store"
+    assert "no-store" in answer["Cache-Control"]
 
 
 def test_a_site_without_machines_has_no_such_page(alice_at: Client, room: Workspace) -> None:
