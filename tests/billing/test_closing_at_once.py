@@ -107,6 +107,14 @@ def test_two_operators_four_workers_and_a_meter_in_the_middle(
     assert Counter(Invoice.objects.values_list("number", flat=True)).most_common(1)[0][1] == 1
 
 
+def nothing_was_written(entries: int) -> None:
+    assert MonthClose.objects.get().state == CloseState.REQUESTED
+    assert not Invoice.objects.exists()
+    assert not InvoiceSeries.objects.exists()
+    assert LedgerEntry.objects.count() == entries
+    assert Grant.objects.get().used_minor == 0
+
+
 def test_a_worker_that_dies_between_any_two_steps_leaves_nothing(
     workspace: Workspace,
     h100: Flavor,
@@ -138,11 +146,7 @@ def test_a_worker_that_dies_between_any_two_steps_leaves_nothing(
         except OperationalError:
             connection.close()
             deaths += 1
-            assert MonthClose.objects.get().state == CloseState.REQUESTED
-            assert not Invoice.objects.exists()
-            assert not InvoiceSeries.objects.exists()
-            assert LedgerEntry.objects.count() == before
-            assert Grant.objects.get().used_minor == 0
+            nothing_was_written(before)
         else:
             break
     assert deaths >= 12
