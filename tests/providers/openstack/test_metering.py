@@ -19,7 +19,7 @@ from tenants.models import Project, User
 from tests.lab.fixtures import until
 from tests.metering.meters import Started, end, start
 from tests.providers.openstack.conftest import provision, take_away
-from tests.providers.openstack.metered import SLOW, Tenant, stage, two_sizes
+from tests.providers.openstack.metered import SLOW, Tenant, meter_running, stage, two_sizes
 
 pytestmark = [pytest.mark.openstack, pytest.mark.django_db(transaction=True), pytest.mark.timeout(1500)]
 OUTAGE = timedelta(minutes=10)
@@ -142,6 +142,23 @@ def _told_again_it_is_the_same(workspace: Workspace, rows: list[UsageInterval]) 
         lambda: SiteMeter.objects.filter(last_proof_at__gt=proof).exists(), "it has read again", seconds=SLOW
     )
     assert list(workspace.intervals.order_by("pk").values()) == before
+
+
+def test_a_machine_that_went_with_its_project_while_nobody_looked_ends_to_the_second(
+    tenant: Tenant, workspace: Workspace, driver: OpenStackDriver
+) -> None:
+    with meter_running(workspace.site):
+        machine = tenant.boot("train")
+        tenant.to(machine, "ACTIVE")
+        wait_for_rows(workspace, "gpu_allocated")
+    tenant.run(machine, "os-stop", "SHUTOFF")
+    take_away(driver, tenant.spec)
+    said = tenant.moments(machine)
+    with meter_running(workspace.site, "heir"):
+        running, stopped = wait_for_rows(workspace, "gpu_allocated", "gpu_stopped", all_ended=True)
+    stop = said["stop", "compute_stop_instance"][1]
+    assert (running.started_at, running.ended_at) == (said["create", BUILD][0], stop)
+    assert (stopped.started_at, stopped.ended_at) == (stop, said["delete", "compute_terminate_instance"][1])
 
 
 def test_the_daily_comparison_agrees_and_finds_what_was_not_written(
