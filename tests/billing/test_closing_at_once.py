@@ -128,7 +128,7 @@ def test_a_worker_that_dies_between_any_two_steps_leaves_nothing(
     meters_prove(END)
     closing.month_close_request(actor=as_olga, month=OCTOBER, now=AFTER)
     before = LedgerEntry.objects.count()
-    run, left = issuing.sql_run, [0]
+    run, left, deaths = issuing.sql_run, [0], 0
 
     def deadly(name: str, parameters: dict[str, Any] | None = None) -> int:
         left[0] -= 1
@@ -138,7 +138,6 @@ def test_a_worker_that_dies_between_any_two_steps_leaves_nothing(
         return run(name, parameters)
 
     monkeypatch.setattr(issuing, "sql_run", deadly)
-    deaths = 0
     while True:
         left[0] = deaths + 1
         try:
@@ -151,11 +150,8 @@ def test_a_worker_that_dies_between_any_two_steps_leaves_nothing(
             break
     assert deaths >= 12
     invoice = Invoice.objects.get()
-    assert (invoice.number, invoice.total_minor, Grant.objects.get().used_minor) == (
-        "INV-2026-0001",
-        240,
-        100,
-    )
+    assert (invoice.number, invoice.total_minor) == ("INV-2026-0001", 240)
+    assert Grant.objects.get().used_minor == 100
 
 
 def test_a_grant_is_never_used_twice(organization: Organization, as_olga: Actor) -> None:
