@@ -91,6 +91,7 @@ def operation(
     versioned: bool = False,
     csv: bool = False,
     pdf: bool = False,
+    parquet: bool = False,
     examples: tuple[OpenApiExample, ...] = (),
 ) -> Callable[[Handler], Handler]:
     """`answer` is a serializer class (or an OpenApiResponse), `also` more statuses than every operation has.
@@ -106,7 +107,9 @@ def operation(
             description=(handler.__doc__ or "").strip(),
             tags=[tag],
             request=body,
-            responses=_responses(status, _file(csv=csv, pdf=pdf), answer, refusals | set(also)),
+            responses=_responses(
+                status, _file(csv=csv, pdf=pdf, parquet=parquet), answer, refusals | set(also)
+            ),
             parameters=parameters,
             examples=[*examples, *((QUOTA_EXAMPLE,) if body else ())],
         )(handler)
@@ -131,10 +134,12 @@ def _terms(handler: Callable[..., Any], *, query: type[Input], versioned: bool) 
     return parameters, refusals
 
 
-def _file(*, csv: bool, pdf: bool) -> tuple[str, Any] | None:
+def _file(*, csv: bool, pdf: bool, parquet: bool) -> tuple[str, Any] | None:
     """Of answers that are no JSON: the media type, and what it is."""
     if csv:
         return "text/csv", OpenApiTypes.STR
+    if parquet:
+        return "application/vnd.apache.parquet", OpenApiTypes.BINARY
     return ("application/pdf", OpenApiTypes.BINARY) if pdf else None
 
 

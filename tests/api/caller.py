@@ -24,7 +24,7 @@ class Answer:
     def __init__(self, response: Any) -> None:
         self.status: int = response.status_code
         self.headers = response.headers
-        self.content: bytes = response.content
+        self.content: bytes = response.getvalue()
         self.is_json = response.headers.get("Content-Type", "").startswith("application/json")
         self.json: Any = json.loads(response.content) if self.content and self.is_json else None
         if self.status >= 400:

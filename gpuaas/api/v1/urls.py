@@ -10,6 +10,7 @@ from gpuaas.api.v1 import (
     budgets,
     catalog,
     drifts,
+    exports,
     fitness,
     invoices,
     keys,
@@ -155,6 +156,16 @@ money_urls = [
         budgets.OrganizationBudgetView.as_view(),
         name="organization-budget",
     ),
+    path(
+        f"{ORGANIZATION}/focus/<month:month>.csv",
+        exports.OrganizationFocusCsvView.as_view(),
+        name="organization-focus-csv",
+    ),
+    path(
+        f"{ORGANIZATION}/focus/<month:month>.parquet",
+        exports.OrganizationFocusParquetView.as_view(),
+        name="organization-focus-parquet",
+    ),
     path(f"{ORGANIZATION}/costs", billing.OrganizationCostsView.as_view(), name="organization-costs"),
     path(
         f"{ORGANIZATION}/statements/<month:month>",
@@ -258,6 +269,14 @@ platform_urls = [
         f"platform/{ORGANIZATION}/limits/<resource:resource>",
         limits.PlatformOrganizationLimitView.as_view(),
         name="platform-organization-limit",
+    ),
+    path(
+        "platform/focus/<month:month>.csv", exports.PlatformFocusCsvView.as_view(), name="platform-focus-csv"
+    ),
+    path(
+        "platform/focus/<month:month>.parquet",
+        exports.PlatformFocusParquetView.as_view(),
+        name="platform-focus-parquet",
     ),
     path("platform/rates", billing.RatesView.as_view(), name="platform-rates"),
 ]

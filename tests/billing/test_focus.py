@@ -1,0 +1,189 @@
+"""FOCUS: every cent of every document once, exact, in CSV and in Parquet; nothing of anybody else's."""
+
+import io
+import re
+import tracemalloc
+from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from django.conf import settings
+from django.db import connection
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from billing.focus import COLUMNS, charges_of, focus_csv, focus_parquet, focus_rows
+from billing.focus.charges import Charge
+from billing.models import Invoice, InvoiceLine, Rate
+from billing.money import amount_of
+from billing.selectors import statement
+from billing.services import rate_set
+from gpuaas.catalog.models import Flavor
+from gpuaas.core import clock
+from gpuaas.core.errors import Forbidden, NotFound
+from gpuaas.metering.models import Meter, UsageInterval
+from tenants.actors import Actor
+from tenants.models import Project, User
+from tests.billing.focus import DECEMBER, NOVEMBER, OCTOBER, arithmetic, exported, months_stage
+from tests.billing.stage import interval_make, utc, workspace_make
+
+pytestmark = pytest.mark.django_db
+NOW = utc("2026-12-20 12:00:00")
+MONTHS = (OCTOBER, NOVEMBER, DECEMBER)
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "now", lambda: NOW)
+
+
+@pytest.fixture
+def staged(now: None, project: Project, h100: Flavor, l40s: Flavor, alice: User, as_olga: Actor) -> Project:
+    months_stage(project, h100, l40s, alice, as_olga)
+    return project
+
+
+def test_every_document_is_exported_to_the_cent(staged: Project, as_alice: Actor) -> None:
+    records = [row for month in MONTHS for row in exported(as_alice, month, staged.organization)]
+    documents = list(Invoice.objects.all())
+    assert {row.kind for row in documents} == {"invoice", "credit_note", "debit_note"}
+    for invoice in documents:
+        rows = [row for row in records if row["InvoiceId"] == invoice.number]
+        billed = {True: Decimal(0), False: Decimal(0)}
+        for row in rows:
+            billed[row["ChargeCategory"] == "Tax"] += Decimal(row["BilledCost"])
+        assert billed[False] == amount_of(invoice.subtotal_minor, "EUR")
+        assert billed[True] == amount_of(invoice.tax_minor, "EUR")
+    for line in InvoiceLine.objects.exclude(status="quarantined"):
+        shares = [row for row in records if row["x_InvoiceLineId"] == str(line.pk)]
+        assert sum(Decimal(row["BilledCost"]) for row in shares) == amount_of(line.amount_minor or 0, "EUR")
+        assert sum(Decimal(row["x_UnitSeconds"] or 0) for row in shares) == line.unit_seconds
+
+
+def test_the_reconciliation_of_the_guide_finds_nothing(staged: Project) -> None:
+    guide = (Path(settings.BASE_DIR) / "docs" / "operator-guide.md").read_text("utf-8")
+    sql = re.findall(r"```sql\n(SELECT i\.number.*?);\n```", guide, re.DOTALL)[0]
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        assert cursor.fetchall() == []
+        cursor.execute(sql.split("HAVING")[0])
+        assert len(cursor.fetchall()) == Invoice.objects.count()
+
+
+def test_the_arithmetic_holds(staged: Project, as_alice: Actor) -> None:
+    for month in MONTHS:
+        records = exported(as_alice, month, staged.organization)
+        assert records
+        assert arithmetic(records) == []
+
+
+def test_late_usage_and_notes_are_corrections(staged: Project, as_alice: Actor) -> None:
+    late = [row for row in exported(as_alice, NOVEMBER, staged.organization) if row["ChargeClass"]]
+    assert {(row["ChargeClass"], row["ChargeCategory"], row["SkuId"]) for row in late} == {
+        ("Correction", "Usage", "l40s.1/gpu_held")
+    }
+    notes = [row for row in exported(as_alice, DECEMBER, staged.organization) if row["ChargeClass"]]
+    amounts = {(row["ChargeCategory"], row["BilledCost"]) for row in notes if row["ChargeCategory"] != "Tax"}
+    assert amounts == {("Credit", "-1.50"), ("Adjustment", "0.07")}
+    october = Invoice.objects.get(month=OCTOBER, kind="invoice").number
+    assert {row["x_CorrectsInvoiceId"] for row in notes} == {october}
+
+
+def test_the_running_month_is_what_its_statement_says(staged: Project, as_alice: Actor) -> None:
+    records = exported(as_alice, DECEMBER, staged.organization)
+    running = [row for row in records if not row["InvoiceId"]]
+    found = statement(actor=as_alice, organization=staged.organization, month=DECEMBER, now=NOW)
+    assert sum(Decimal(row["BilledCost"]) for row in running) == found.total > 0
+    assert {row["RegionId"] for row in running} == {"ber-1"}
+    assert {row["Tags"] for row in running} == {'{"gpuaas/cost_center": "4711"}'}
+
+
+def test_parquet_says_what_csv_says(staged: Project, as_alice: Actor) -> None:
+    def rows() -> Iterator[Any]:
+        return focus_rows(charges_of(actor=as_alice, month=NOVEMBER, organization=staged.organization))
+
+    table = pq.read_table(io.BytesIO(b"".join(focus_parquet(rows()))))
+    assert table.column_names == [column.name for column in COLUMNS]
+    assert str(table.schema.field("BilledCost").type) == "decimal128(38, 18)"
+    assert str(table.schema.field("ChargePeriodStart").type) == "timestamp[ms, tz=UTC]"
+    exact = [dict(zip(table.column_names, row, strict=True)) for row in rows()]
+    assert table.to_pylist() == exact
+
+
+def test_who_may_export(
+    staged: Project, other_project: Project, as_charlie: Actor, as_bob: Actor, as_olga: Actor
+) -> None:
+    with pytest.raises(NotFound):
+        exported(as_charlie, OCTOBER, staged.organization)
+    with pytest.raises(NotFound):
+        exported(as_charlie, OCTOBER, None)
+    with pytest.raises((Forbidden, NotFound)):
+        exported(as_bob, OCTOBER, staged.organization)
+    assert exported(as_olga, OCTOBER, None) == exported(as_olga, OCTOBER, staged.organization)
+    assert exported(as_olga, OCTOBER, other_project.organization) == []
+
+
+def test_memory_does_not_grow_with_the_rows() -> None:
+    """Three times the rows through both writers; what is held at once stays about the same."""
+    charge = Charge(
+        *("running", None, OCTOBER, "climate", "Climate", "EUR", OCTOBER, OCTOBER, "p", "P", "", None, None),
+        *(None, None, "h100.1", "H100", "h100", "", "gpu_held", "on_demand", "billed", False, False),
+        *(2_400_000, 3600, 240, None, None, "", None),
+    )
+
+    def peak(count: int, write: object) -> int:
+        tracemalloc.start()
+        for _ in write(focus_rows(charge for _ in range(count))):  # type: ignore[operator]
+            pass
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    for write in (focus_csv, focus_parquet):
+        assert peak(40_000, write) < 1.7 * peak(12_000, write)
+
+
+used = st.lists(
+    st.tuples(st.integers(0, 40 * 24 * 3600), st.integers(1, 90_000), st.integers(1, 9), st.integers(0, 1)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(usage=used, micro=st.integers(0, 9_999_999))
+@hypothesis_settings(
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_rows_add_up_to_lines_whatever_was_used(
+    project: Project,
+    h100: Flavor,
+    alice: User,
+    as_alice: Actor,
+    as_olga: Actor,
+    usage: list[tuple[int, int, int, int]],
+    micro: int,
+) -> None:
+    """FOCUS sum = lines = subtotal, in months of a live rating with random intervals and prices."""
+    UsageInterval.objects.all().delete()
+    Rate.objects.all().delete()
+    price = Decimal(micro).scaleb(-6)
+    rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_HELD, price=price, valid_from=utc("2025-01-01"))
+    names = ("one", "two")
+    rows = [
+        project.workspaces.filter(name=name).first() or workspace_make(project, h100, alice, name=name)
+        for name in names
+    ]
+    for start, lasts, quantity, who in usage:
+        begins = utc("2026-05-10") + timedelta(seconds=start)
+        interval_make(rows[who], h100, begins, begins + timedelta(seconds=lasts), quantity=quantity)
+    for month in (OCTOBER.replace(month=5), OCTOBER.replace(month=6)):
+        records = exported(as_alice, month, project.organization)
+        assert arithmetic(records) == []
+        found = statement(actor=as_alice, organization=project.organization, month=month)
+        assert sum((Decimal(row["BilledCost"]) for row in records), Decimal(0)) == found.total
+        assert sum(int(row["x_UnitSeconds"]) for row in records) == found.gpu_seconds
