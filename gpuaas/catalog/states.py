@@ -34,6 +34,7 @@ class NodeCheckState(models.TextChoices):
 class RoundKind(models.TextChoices):
     PREFLIGHT = "preflight", "Preflight"
     HEALTH = "health", "Health of the GPUs"
+    OFFERS = "offers", "What is sold, made there"
 
 
 class HugepagesSize(models.TextChoices):

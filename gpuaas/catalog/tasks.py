@@ -5,7 +5,14 @@ import uuid
 from celery import shared_task
 
 from gpuaas.catalog.models import NodeCheck, Site, SiteRound
-from gpuaas.catalog.services import node_check_look, rounds_fill, site_health, site_preflight, site_probe
+from gpuaas.catalog.services import (
+    node_check_look,
+    rounds_fill,
+    site_health,
+    site_offers,
+    site_preflight,
+    site_probe,
+)
 from gpuaas.catalog.services.rounds import TASKS
 from gpuaas.catalog.states import RoundKind
 from gpuaas.core import clock, leases
@@ -45,6 +52,11 @@ def preflight(site_id: str) -> bool:
 @shared_task(name="catalog.health", time_limit=110, soft_time_limit=100)
 def health(site_id: str) -> bool:
     return site_health(uuid.UUID(site_id))
+
+
+@shared_task(name="catalog.offers", time_limit=110, soft_time_limit=100)
+def offers(site_id: str) -> bool:
+    return site_offers(uuid.UUID(site_id))
 
 
 @shared_task(name="catalog.node_checks")

@@ -25,6 +25,10 @@ def driver_for(name: str, connection: Connection) -> Driver:
     return _driver_class(name)(connection)
 
 
+def default_disk_gib(name: str) -> int:
+    return _driver_class(name).disk_gib
+
+
 def credentials_check(name: str, credentials: Mapping[str, Any]) -> None:
     """Raises Invalid beside `credentials`."""
     _driver_class(name).credentials_check(credentials)

@@ -122,6 +122,7 @@ def flavor_new(request: HttpRequest, here: OperatorPlace, pool: uuid.UUID) -> Ht
         "name": proposal.name,
         "vcpus": proposal.vcpus,
         "memory_gib": proposal.memory_gib,
+        "disk_gib": proposal.disk_gib,
     }
     form = FlavorForm(request.POST or None, initial=initial)
     status = 200

@@ -12,6 +12,7 @@ from gpuaas.catalog.services.flavors import (
 )
 from gpuaas.catalog.services.health import site_health
 from gpuaas.catalog.services.node_checks import node_check_look, node_check_request
+from gpuaas.catalog.services.offers import site_offers
 from gpuaas.catalog.services.preflight import site_preflight, site_preflight_look, site_preflight_request
 from gpuaas.catalog.services.probe import site_look, site_probe
 from gpuaas.catalog.services.rounds import rounds_fill
@@ -33,6 +34,7 @@ __all__ = [
     "site_create",
     "site_health",
     "site_look",
+    "site_offers",
     "site_preflight",
     "site_preflight_look",
     "site_preflight_request",

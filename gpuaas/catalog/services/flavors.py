@@ -8,9 +8,11 @@ from django.db import IntegrityError, transaction
 
 from gpuaas.catalog.models import Flavor, GpuPool, GpuType
 from gpuaas.catalog.services.checks import row_check
+from gpuaas.catalog.services.rounds import rounds_wake
 from gpuaas.catalog.services.tuning import pool_require, tuning_require, words_require
-from gpuaas.catalog.states import OfferState, PriceClass
+from gpuaas.catalog.states import OfferState, PriceClass, RoundKind
 from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.providers.registry import default_disk_gib
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
@@ -27,6 +29,7 @@ class FlavorDefaults:
     name: str
     vcpus: int
     memory_gib: int
+    disk_gib: int
 
 
 def flavor_defaults(pool: GpuPool) -> FlavorDefaults:
@@ -40,6 +43,7 @@ def flavor_defaults(pool: GpuPool) -> FlavorDefaults:
         name=pool.gpu_type.name,
         vcpus=max(min((row.vcpus * SHARE // OF // row.capacity for row in nodes), default=1), 1),
         memory_gib=max(min((row.memory_gib * SHARE // OF // row.capacity for row in nodes), default=1), 1),
+        disk_gib=default_disk_gib(pool.site.driver),
     )
 
 
@@ -146,6 +150,7 @@ def pool_publish(*, actor: Actor, pool: GpuPool) -> Flavor:
             name=default.name,
             vcpus=default.vcpus,
             memory_gib=default.memory_gib,
+            disk_gib=default.disk_gib,
         )
     return flavor_publish(actor=actor, flavor=flavor)
 
@@ -161,6 +166,8 @@ def _state_set(actor: Actor, row: Flavor | GpuType, state: OfferState) -> None:
     model._default_manager.filter(pk=row.pk).update(state=state)
     kind = "flavor" if isinstance(row, Flavor) else "gpu_type"
     verb = {OfferState.ACTIVE: "publish", OfferState.RETIRED: "retire", OfferState.DRAFT: "draft"}[state]
+    if isinstance(row, Flavor):
+        rounds_wake(row.pool.site, RoundKind.OFFERS)
     audit_record(
         actor=actor, action=f"{kind}.{verb}", target=row, before={"state": before}, after={"state": state}
     )

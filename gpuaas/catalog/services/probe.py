@@ -73,7 +73,7 @@ def site_look(site_id: uuid.UUID, *, seconds: float = 30.0) -> bool:
 def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
     inventory = inventory_with_health(site, inventory)
     now, digest = clock.now(), inventory_digest(inventory)
-    conditions = _answered(site.conditions, now)
+    conditions = _answered(_conditions(site), now)
     changed = digest != site.observed_digest or conditions != site.conditions
     kept = leases.release(
         site,
@@ -101,7 +101,7 @@ def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
 @transaction.atomic
 def _failure_write(site: Site, error: GpuaasError) -> None:
     now, attempts = clock.now(), site.attempts + 1
-    conditions = _unanswered(site.conditions, error, now)
+    conditions = _unanswered(_conditions(site), error, now)
     changed = _statuses(conditions) != _statuses(site.conditions)
     wait = min(delay(attempts), PROBE_SECONDS)
     if leases.release(
@@ -120,6 +120,12 @@ def _told(site: Site, *, changed: bool) -> None:
     poke("quotas.capacity_sync", str(site.pk))
     if changed:
         publish(kind="site", id=site.pk, version=site.version + 1, groups=(OPERATORS_GROUP,))
+
+
+def _conditions(site: Site) -> Stored:
+    """As they are now: a round may have written one of its own since the look began."""
+    stored: Stored = Site.objects.select_for_update().values_list("conditions", flat=True).get(pk=site.pk)
+    return stored
 
 
 def _statuses(conditions: Stored) -> dict[str, tuple[str, str]]:

@@ -18,8 +18,12 @@ from gpuaas.core.queue import poke
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 120
-EVERY_SECONDS = {RoundKind.PREFLIGHT: 600, RoundKind.HEALTH: 60}
-TASKS = {RoundKind.PREFLIGHT: "catalog.preflight", RoundKind.HEALTH: "catalog.health"}
+EVERY_SECONDS = {RoundKind.PREFLIGHT: 600, RoundKind.HEALTH: 60, RoundKind.OFFERS: 60}
+TASKS = {
+    RoundKind.PREFLIGHT: "catalog.preflight",
+    RoundKind.HEALTH: "catalog.health",
+    RoundKind.OFFERS: "catalog.offers",
+}
 CapabilityT = TypeVar("CapabilityT")
 
 

@@ -19,6 +19,7 @@ from gpuaas.providers.base.usage import UsageEvent
 from gpuaas.providers.base.workspace import (
     Access,
     AccessKind,
+    FlavorAmount,
     Member,
     ObservedConsumer,
     ObservedWorkspace,
@@ -33,6 +34,9 @@ class Driver(ABC):
     """One object per call or per process, bound to one site; cheap to make, safe to drop."""
 
     name: str
+
+    # what a flavor that the portal proposes has as its disk; 0 where consumers share their node's
+    disk_gib = 0
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -92,6 +96,14 @@ class SignInCapability(ABC):
     @abstractmethod
     def sign_in_kubeconfig(self, ref: WorkspaceRef, member: Member) -> str:
         """Without any credential in it. Raises NotFound where the site has no sign-in or does not know the member."""
+
+
+class OfferCapability(ABC):
+    """Drivers at whose sites what is sold has to be made before anybody can ask for it."""
+
+    @abstractmethod
+    def offers_set(self, sold: tuple[FlavorAmount, ...], retired: tuple[str, ...]) -> None:
+        """Everything that is sold is there, for nobody yet; what is retired (slugs) goes once nobody holds it."""
 
 
 class UsageCapability(ABC):

@@ -15,7 +15,7 @@ from gpuaas.core.errors import GpuaasError, Unauthorized
 from gpuaas.providers.base import Check, NodeHealth
 from gpuaas.providers.kubernetes import health
 from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.preflight.verdicts import Kind, some
+from gpuaas.providers.verdicts import Kind, some
 
 CARDS = Kind("CardsHealthy")
 

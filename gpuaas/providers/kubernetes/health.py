@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpuaas.providers.base import Check
 from gpuaas.providers.kubernetes.client import Object
-from gpuaas.providers.kubernetes.preflight.verdicts import Kind, some
+from gpuaas.providers.verdicts import Kind, some
 
 NVIDIA = "nvidia.com"
 NVIDIA_PCI = "10de"

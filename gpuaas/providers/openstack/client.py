@@ -10,6 +10,8 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import Any
 
@@ -76,6 +78,31 @@ class Cloud:
     def user_id(self) -> str:
         """Of the account that we are."""
         return str(self._access.user_id)
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """Of the account that we are, where we have signed in."""
+        return frozenset(self._access.role_names)
+
+    def own_credential(self) -> Object | None:
+        """The application credential that we are; None for a password."""
+        key = self._entry["auth"].get("application_credential_id")
+        path = f"/users/{self.user_id}/application_credentials/{key}"
+        return self.get("identity", path)["application_credential"] if key else None
+
+    def newest(self, service: str) -> str:
+        """The newest microversion that a service has; "" where it has none."""
+        with _in_our_words():
+            found = self._adapter(service).get_endpoint_data()
+        newest = found.max_microversion if found is not None else None
+        return ".".join(map(str, newest)) if newest else ""
+
+    def server_time(self) -> datetime | None:
+        """Keystone's clock, to the second."""
+        with _in_our_words():
+            answer = self._adapter("identity").request("/", "GET", raise_exc=False)
+        told = answer.headers.get("Date")
+        return parsedate_to_datetime(told) if told else None
 
     @property
     def own_project_id(self) -> str:

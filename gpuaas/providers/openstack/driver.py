@@ -12,17 +12,22 @@ from gpuaas.providers.base import (
     AccessKind,
     AdoptionCapability,
     AdoptionStep,
+    Check,
     Difference,
     DriftCapability,
     Driver,
+    FlavorAmount,
     ForeignWorkspace,
     Inventory,
     Member,
     ObservedConsumer,
     ObservedWorkspace,
+    OfferCapability,
+    PreflightCapability,
     SiteChange,
     StepOutcome,
     StepSpec,
+    SuspendCapability,
     UsageCapability,
     UsageEvent,
     WardenCapability,
@@ -34,12 +39,15 @@ from gpuaas.providers.openstack import (
     changes,
     drift,
     ensure,
+    flavors,
     inventory,
     observe,
     people,
+    preflight,
     projects,
     release,
     settings,
+    suspend,
     usage,
     warden,
 )
@@ -54,9 +62,12 @@ class OpenStackDriver(
     Driver,
     AccessCapability,
     UsageCapability,
+    SuspendCapability,
     DriftCapability,
     WardenCapability,
+    PreflightCapability,
     AdoptionCapability,
+    OfferCapability,
     OpenStackMachines,
 ):
     """Credentials of an account that is admin: `clouds_yaml`, a document, and `cloud`, which of its clouds; or `auth_url`,
@@ -72,6 +83,7 @@ class OpenStackDriver(
 
     name = "openstack"
     access_kind = AccessKind.CLOUDS_YAML
+    disk_gib = 40  # a machine without one may not be made by a tenant
 
     @classmethod
     def options_check(cls, options: Mapping[str, Any]) -> None:
@@ -119,9 +131,32 @@ class OpenStackDriver(
     def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
         return self._ensure(self._cloud, spec).run(step)
 
+    def offers_set(self, sold: tuple[FlavorAmount, ...], retired: tuple[str, ...]) -> None:
+        flavors.offers_set(self._cloud, sold, retired)
+
+    def suspend_steps(self) -> tuple[StepSpec, ...]:
+        return suspend.SUSPEND_STEPS
+
+    def suspend(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        return suspend.Suspend(self._cloud, spec, self._ensure(self._cloud, spec)).run(step)
+
+    def resume_steps(self) -> tuple[StepSpec, ...]:
+        return suspend.RESUME_STEPS
+
+    def resume(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        return suspend.Resume(self._cloud, spec, self._ensure(self._cloud, spec)).run(step)
+
+    def preflight(self) -> tuple[Check, ...]:
+        site_id = self.connection.site_id
+        site = preflight.Site(site_id, self._cloud, self._domain, self._external, self.probe)
+        return preflight.run(site)
+
+    @property
+    def _external(self) -> str:
+        return str(self.connection.options.get("external_network") or "")
+
     def _ensure(self, cloud: Cloud, spec: WorkspaceSpec, *, rehearsed: bool = False) -> Ensure:
-        external = str(self.connection.options.get("external_network") or "")
-        return Ensure(cloud, spec, domain=self._domain, external=external, rehearsed=rehearsed)
+        return Ensure(cloud, spec, domain=self._domain, external=self._external, rehearsed=rehearsed)
 
     def release_steps(self) -> tuple[StepSpec, ...]:
         return release.STEPS

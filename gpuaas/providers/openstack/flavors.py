@@ -29,6 +29,23 @@ def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> int:
     return len(wanted)
 
 
+def offers_set(cloud: Cloud, sold: tuple[FlavorAmount, ...], retired: tuple[str, ...]) -> None:
+    """Private until it is bought. A retired one stays as long as a project has it: its machines may be resized to it."""
+    known = {row["name"]: row for row in all_flavors(cloud)}
+    wrong = []
+    for flavor in sold:
+        try:
+            _ensure(cloud, known, flavor)
+        except Permanent as error:
+            wrong.append(f"{flavor.slug}: {error.message}")
+    for slug in retired:
+        row = known.get(names.FLAVOR.format(slug=slug))
+        if row is not None and is_managed(row) and not granted(cloud, row["id"]):
+            cloud.delete("compute", f"/flavors/{row['id']}")
+    if wrong:
+        raise Permanent("; ".join(wrong))
+
+
 def withdraw(cloud: Cloud, project_id: str) -> None:
     for row in all_flavors(cloud):
         if is_withheld(row) and project_id in granted(cloud, row["id"]):

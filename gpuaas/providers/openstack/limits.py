@@ -71,20 +71,31 @@ def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> None:
         if name not in registered:
             missing.append(name)
             continue
-        row = there.get(name)
-        if row is None:
-            body = {
-                "service_id": registered[name]["service_id"],
-                "region_id": registered[name]["region_id"],
-                "resource_name": name,
-                "resource_limit": amount,
-                "project_id": project_id,
-            }
-            cloud.post("identity", "/limits", {"limits": [body]})
-        elif row["resource_limit"] != amount:
-            cloud.patch("identity", f"/limits/{row['id']}", {"limit": {"resource_limit": amount}})
+        limit_write(cloud, registered[name], project_id, amount, there.get(name))
     _require_registered(missing, spec)
     cloud.put("network", f"/quotas/{project_id}", {"quota": NETWORK})
+
+
+def limit_write(
+    cloud: Cloud, registered: Object, project_id: str, amount: int, there: Object | None = None
+) -> None:
+    """`there`: what the project has. Keystone takes a change to 0 for none and answers 200, so that one is made anew: in
+    between the registered default holds, which is 0 for GPUs."""
+    if there is not None:
+        if there["resource_limit"] == amount:
+            return
+        if amount:
+            cloud.patch("identity", f"/limits/{there['id']}", {"limit": {"resource_limit": amount}})
+            return
+        cloud.delete("identity", f"/limits/{there['id']}")
+    body = {
+        "service_id": registered["service_id"],
+        "region_id": registered["region_id"],
+        "resource_name": registered["resource_name"],
+        "resource_limit": amount,
+        "project_id": project_id,
+    }
+    cloud.post("identity", "/limits", {"limits": [body]})
 
 
 def confirmed(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> StepOutcome:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from gpuaas.core.errors import GpuaasError, Unavailable
 from gpuaas.core.ids import short
@@ -67,6 +67,9 @@ class Rig(ABC):
     storage = True
     # for how long at most a consumer holds its devices before it runs and after it was ended
     build_seconds = 0
+    # of preflight: what keeps the limits, and what tells of storage
+    checks: ClassVar[set[str]] = {"ApiVersion", "Permissions", "QuotaController", "Guards"}
+    storage_check = "DefaultStorageClass"
 
     def __init__(self, driver: Driver, *, gpu: GpuAmount, unsold: str) -> None:
         self.driver = cast("Complete", driver)

@@ -4,7 +4,7 @@ import time
 import uuid
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -35,6 +35,8 @@ class OpenStackRig(Rig):
     one_limit_each = True
     build_seconds = 120
     storage = False  # there is no Cinder in the lab
+    checks: ClassVar[set[str]] = {"Services", "Microversions", "Permissions", "RegisteredLimits", "GpuLimits"}
+    storage_check = "BlockStorage"
 
     def __init__(self, lab: Lab) -> None:
         gpu = GpuAmount(A100, 2, {ALIAS: ALIASES[A100]}, exclusive=True)

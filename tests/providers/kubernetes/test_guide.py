@@ -6,8 +6,8 @@ from pathlib import Path
 
 from gpuaas.catalog.services.preflight import CHECKED, SELLABLE
 from gpuaas.providers.kubernetes import dcgm, health, preflight
-from gpuaas.providers.kubernetes.preflight.verdicts import Kind
 from gpuaas.providers.sandbox import fitness
+from gpuaas.providers.verdicts import Kind
 
 ROOT = Path(__file__).resolve().parents[3]
 ROW = re.compile(r"^\| `(\w+)` \| (.*)$", re.MULTILINE)

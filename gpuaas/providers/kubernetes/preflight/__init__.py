@@ -7,7 +7,7 @@ from gpuaas.core.errors import NotFound, Permanent, Unauthorized
 from gpuaas.providers.base import Check
 from gpuaas.providers.kubernetes.client import Api
 from gpuaas.providers.kubernetes.preflight import canary, platform, rights, server
-from gpuaas.providers.kubernetes.preflight.verdicts import Kind
+from gpuaas.providers.verdicts import Kind
 
 KINDS: tuple[Kind, ...] = (
     server.VERSION,

@@ -11,7 +11,7 @@ from gpuaas.core.errors import Permanent, Unauthorized
 from gpuaas.providers.base import Check, GpuAmount, WorkspaceSpec
 from gpuaas.providers.kubernetes import guards, manifests, names, namespaces
 from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.preflight.verdicts import Kind
+from gpuaas.providers.verdicts import Kind
 
 QUOTA = Kind("QuotaController", blocking=True)
 GUARDS = Kind("Guards", blocking=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from gpuaas.providers.base import Check
 from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.preflight.verdicts import Kind, some
+from gpuaas.providers.verdicts import Kind, some
 
 NETWORK = Kind("NetworkPolicy")
 DEVICES = Kind("VisibleDevices")

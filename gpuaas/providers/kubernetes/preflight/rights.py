@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gpuaas.providers.base import Check
 from gpuaas.providers.kubernetes import names
 from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.preflight.verdicts import Kind, some
+from gpuaas.providers.verdicts import Kind, some
 
 PERMISSIONS = Kind("Permissions", blocking=True)
 ROLE = "gpuaas-portal"

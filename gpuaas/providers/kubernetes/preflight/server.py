@@ -10,7 +10,7 @@ from cryptography import x509
 from gpuaas.core import clock
 from gpuaas.providers.base import Check
 from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.preflight.verdicts import Kind, some
+from gpuaas.providers.verdicts import Kind, some
 
 VERSION = Kind("ApiVersion", blocking=True)
 FEATURES = Kind("ApiFeatures", blocking=True)

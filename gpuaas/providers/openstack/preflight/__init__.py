@@ -1,0 +1,102 @@
+"""Is the cloud fit to be sold? Each check with its reason, and a remedy where it is not as it should be."""
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from gpuaas.core.errors import GpuaasError
+from gpuaas.providers.base import Check, Inventory
+from gpuaas.providers.openstack import limits
+from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.preflight import canary, devices, platform, server
+from gpuaas.providers.verdicts import Kind
+
+KINDS: tuple[Kind, ...] = (
+    server.SERVICES,
+    server.VERSIONS,
+    server.CREDENTIALS,
+    server.PERMISSIONS,
+    server.CLOCK,
+    devices.PLACEMENT,
+    devices.REGISTERED,
+    devices.DEFAULTS,
+    devices.ALIASES,
+    devices.MODELS,
+    canary.LIMITS,
+    platform.IMAGES,
+    platform.NETWORK,
+    platform.VOLUMES,
+)
+
+
+@dataclass(frozen=True)
+class Site:
+    """What is known of it beside what it answers; `probe` takes its inventory."""
+
+    id: uuid.UUID
+    cloud: Cloud
+    domain: str
+    external: str
+    probe: Callable[[], Inventory]
+
+
+def run(site: Site) -> tuple[Check, ...]:
+    """In the order of KINDS. Raises Unavailable where Keystone does not answer, Unauthorized where we are not let in."""
+    found = {check.type: check for check in _checks(site)}
+    return tuple(found[kind.type] for kind in KINDS)
+
+
+def _checks(site: Site) -> Iterator[Check]:
+    cloud = site.cloud
+    yield server.services(cloud)
+    yield _looked(server.VERSIONS, partial(server.versions, cloud))
+    yield _looked(server.CREDENTIALS, partial(server.credentials, cloud))
+    yield _looked(server.PERMISSIONS, partial(server.permissions, cloud))
+    yield _looked(server.CLOCK, partial(server.skew, cloud))
+    yield _looked(platform.IMAGES, partial(platform.images, cloud))
+    yield _looked(platform.NETWORK, partial(platform.network, cloud, site.external))
+    yield _looked(platform.VOLUMES, partial(platform.volumes, cloud))
+    yield from _of_devices(site)
+
+
+def _of_devices(site: Site) -> Iterator[Check]:
+    try:
+        inventory = site.probe()
+        registered = limits.registered_limits(site.cloud)
+    except GpuaasError as error:
+        for kind in (
+            devices.PLACEMENT,
+            devices.REGISTERED,
+            devices.DEFAULTS,
+            devices.ALIASES,
+            devices.MODELS,
+            canary.LIMITS,
+        ):
+            yield _untried(kind, error)
+        return
+    yield devices.in_placement(inventory)
+    yield devices.registered(inventory, registered)
+    yield devices.defaults(inventory, registered)
+    yield devices.aliases(inventory)
+    yield devices.models(inventory)
+    yield _looked(canary.LIMITS, partial(_canary, site, inventory, registered))
+
+
+def _canary(site: Site, inventory: Inventory, registered: Mapping[str, Object]) -> Check:
+    return canary.Canary(site.cloud, site.id, site.domain).run(inventory, registered)
+
+
+def _looked(kind: Kind, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except GpuaasError as error:
+        return _untried(kind, error)
+
+
+def _untried(kind: Kind, error: GpuaasError) -> Check:
+    return kind.unknown(
+        "NotTried",
+        f"This could not be looked at: {error.message.rstrip('.')}.",
+        "Set right what Services and Permissions name, then run the checks again.",
+    )

@@ -1,0 +1,134 @@
+"""The limit on GPUs, tried out: a project of our own whose limits are 0 asks for one machine of every GPU class.
+
+It has the site's own mark and no workspace's, and goes when it was tried; what a killed check left is found by its name the
+next time. A limit that acts refuses before Nova looks for a host, so nothing is ever started where all is well.
+"""
+
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+
+from gpuaas.core.errors import GpuaasError, QuotaRefused, Unavailable
+from gpuaas.core.ids import short
+from gpuaas.providers.base import Check, Inventory, ObservedPool
+from gpuaas.providers.openstack import flavors, inside, limits, names, people, projects, servers
+from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.verdicts import Kind, some
+
+LIMITS = Kind("GpuLimits", blocking=True)
+NAME = "gpuaas-canary-{site}"
+NO_ALIAS = "PCI alias"
+GONE_SECONDS = 30.0
+REMEDY = (
+    "Run Nova 2026.2 or newer with [quota] driver = nova.quota.UnifiedLimitsDriver, [oslo_limit] for the service's own "
+    "endpoint, [pci] report_in_placement and [filter_scheduler] pci_in_placement; then run the checks again."
+)
+
+
+@dataclass(frozen=True)
+class Canary:
+    cloud: Cloud
+    site: uuid.UUID
+    domain: str
+
+    @property
+    def name(self) -> str:
+        return NAME.format(site=short(self.site))
+
+    def run(self, inventory: Inventory, registered: Mapping[str, Object]) -> Check:
+        pools = [
+            pool
+            for pool in inventory.pools
+            if pool.selector and names.limit_name(pool.resource_name) in registered
+        ]
+        images = self.cloud.get("image", "/images", visibility="public", status="active", limit=1)["images"]
+        if not pools or not images:
+            lacks = "a public image" if pools else "a GPU type that can be asked for and limited"
+            return LIMITS.unknown(
+                "NotTried",
+                f"This could not be tried without {lacks}.",
+                "Set right what the other checks name first.",
+            )
+        self._clean_up()  # what a killed check left
+        try:
+            project = self._project(registered)
+            with closing(inside.enter(self.cloud, project)) as own:
+                said = {pool.resource_name: self._try(own, project, pool, images[0]["id"]) for pool in pools}
+        finally:
+            self._clean_up()
+        return _verdict(said)
+
+    def _project(self, registered: Mapping[str, Object]) -> Object:
+        """Room for a machine in all but devices, so that it is the devices which are refused."""
+        body = {
+            "name": self.name,
+            "domain_id": self.domain,
+            "description": "made by gpuaas to try its limits",
+        }
+        project: Object = self.cloud.post("identity", "/projects", {"project": body})["project"]
+        room = {"servers": 1, "class:VCPU": 1, "class:MEMORY_MB": 64, "class:DISK_GB": 1}
+        for name, row in registered.items():
+            is_gpu = names.is_gpu_class(name.removeprefix("class:"))
+            if name in room or is_gpu:
+                limits.limit_write(self.cloud, row, project["id"], room.get(name, 0))
+        return project
+
+    def _try(self, own: Cloud, project: Object, pool: ObservedPool, image: str) -> str:
+        """ "" where it was refused for the limit; else what was seen."""
+        name = f"{self.name}-{pool.resource_name}"
+        body = {"name": name, "vcpus": 1, "ram": 64, "disk": 1, "os-flavor-access:is_public": False}
+        flavor = self.cloud.post("compute", "/flavors", {"flavor": body})["flavor"]["id"]
+        specs = {"extra_specs": flavors.specs_of(pool.selector, 1)}
+        self.cloud.post("compute", f"/flavors/{flavor}/os-extra_specs", specs)
+        access = {"addTenantAccess": {"tenant": project["id"]}}
+        self.cloud.post("compute", f"/flavors/{flavor}/action", access)
+        server = {"name": self.name, "flavorRef": flavor, "imageRef": image, "networks": "none"}
+        try:
+            own.post("compute", "/servers", {"server": server})
+        except QuotaRefused as refused:
+            if pool.resource_name in refused.message:
+                return ""
+            return f"it was refused for something else: {refused.message}"
+        except GpuaasError as refused:
+            return refused.message
+        return "Nova took it on"
+
+    def _clean_up(self) -> None:
+        project = projects.project_find(self.cloud, self.name, domain=self.domain)
+        if project is not None:
+            self._machines_delete(project["id"])
+            people.remove_members(self.cloud, project)
+            self.cloud.delete("identity", f"/projects/{project['id']}")
+        for row in flavors.all_flavors(self.cloud):
+            if row["name"].startswith(self.name):
+                self.cloud.delete("compute", f"/flavors/{row['id']}")
+
+    def _machines_delete(self, project_id: str) -> None:
+        """Only where the limits do not act. The project stays until they are gone: another check takes it away."""
+        deadline = time.monotonic() + GONE_SECONDS
+        while left := servers.of_project(self.cloud, project_id):
+            for server in left:
+                self.cloud.delete("compute", f"/servers/{server['id']}")
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    "machines of an earlier try of the limits are being deleted", retry_after=30
+                )
+            time.sleep(0.5)
+
+
+def _verdict(said: Mapping[str, str]) -> Check:
+    given = [name for name, words in said.items() if words == "Nova took it on"]
+    if given:
+        return LIMITS.bad(
+            "DoNotAct", f"A project whose limit is 0 was given {some(given)}: GPUs have no end there.", REMEDY
+        )
+    wrong = {name: words for name, words in said.items() if words}
+    if wrong:
+        name, words = next(iter(wrong.items()))
+        remedy = "Look at what Nova says, then run the checks again."
+        if NO_ALIAS in words:
+            remedy = "Name the alias that [pci] alias of nova.conf has, on its API hosts too, in the site's option aliases."
+        return LIMITS.bad("NotRefused", f"A machine with {name} was tried: {words.rstrip('.')}.", remedy)
+    return LIMITS.good("Act", f"Nova refuses GPUs beyond a project's limit: tried with {some(list(said))}.")
