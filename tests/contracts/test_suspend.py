@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from gpuaas.core.errors import Permanent
-from gpuaas.providers.base import ObservedConsumer, StepOutcome, SuspendCapability, WorkspaceSpec
+from gpuaas.providers.base import ObservedConsumer, StepOutcome, SuspendCapability, UseState, WorkspaceSpec
 from tests.contracts.conftest import Drive
 from tests.contracts.rigs import BOB, Refused, Rig, ref
 from tests.lab.fixtures import until
@@ -55,9 +55,10 @@ def test_asleep_nothing_runs_and_the_site_enforces_it(rig: Rig, ready: Workspace
     suspend(rig, ready)
     seen = rig.driver.observe(ref(ready))
     assert seen.exists
-    assert not [each for each in seen.consumers if each.started_at and not each.ended_at]
+    awake = [each for each in seen.consumers if each.state is not UseState.SHELVED]
+    assert not [each for each in awake if each.started_at and not each.ended_at]
     assert seen.hard[rig.gpu.resource_name] == seen.hard["cpu"] == seen.hard["memory"] == 0
-    assert seen.hard.get("storage") == (ready.storage_gib if rig.storage else None)
+    assert seen.hard.get("storage") == (ready.storage_gib if rig.storage else 0)
     until(lambda: rig.driver.observe(ref(ready)).used[rig.gpu.resource_name] == 0, "nothing is counted")
 
 

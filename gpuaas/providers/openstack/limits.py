@@ -79,13 +79,14 @@ def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> None:
 def limit_write(
     cloud: Cloud, registered: Object, project_id: str, amount: int, there: Object | None = None
 ) -> None:
-    """`there`: what the project has. Keystone takes a change to 0 for none and answers 200, so that one is made anew: in
-    between the registered default holds, which is 0 for GPUs."""
+    """`there`: what the project has. Keystone takes a change to 0 for no change and answers 200 with what it has still, so
+    that one is made anew; in between the registered default holds, which is 0 for GPUs."""
     if there is not None:
         if there["resource_limit"] == amount:
             return
-        if amount:
-            cloud.patch("identity", f"/limits/{there['id']}", {"limit": {"resource_limit": amount}})
+        change = {"limit": {"resource_limit": amount}}
+        answer = cloud.patch("identity", f"/limits/{there['id']}", change)
+        if answer["limit"]["resource_limit"] == amount:
             return
         cloud.delete("identity", f"/limits/{there['id']}")
     body = {

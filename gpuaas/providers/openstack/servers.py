@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from gpuaas.providers.base import ObservedConsumer
+from gpuaas.providers.base import ObservedConsumer, UseState
 from gpuaas.providers.openstack import flavors
 from gpuaas.providers.openstack.client import Cloud, Object
 
@@ -29,6 +29,7 @@ def consumer(server: Object, classes: Mapping[str, str]) -> ObservedConsumer:
         created_at=instant(server["created"]),
         started_at=instant(launched) if launched else None,
         ended_at=instant(ended) if ended else None,
+        state=UseState.SHELVED if server["status"] in DEVICELESS else UseState.RUNNING,
         waiting_for=_waiting_for(server, gpus_of(server, classes)),
     )
 
