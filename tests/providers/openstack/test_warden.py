@@ -71,11 +71,11 @@ def holds_two(tenant: Tenant) -> None:
 
 
 @pytest.mark.openstack
+@pytest.mark.timeout(1500)
 def test_a_machine_is_put_away_with_its_disk_or_deleted_by_the_sites_policy(tenant: Tenant) -> None:
     machine = tenant.boot("train")
     tenant.to(machine, "ACTIVE")
     assert evict(tenant.admin, machine, reason="one too many", policy=Policy.SHELVE)
-    assert evict(tenant.admin, machine, reason="one too many", policy=Policy.SHELVE) in (True, False)
     tenant.to(machine, "SHELVED_OFFLOADED")
     assert tenant.machine(machine)["metadata"][METADATA] == "one too many"
     assert not evict(tenant.admin, machine, reason="one too many", policy=Policy.SHELVE)
