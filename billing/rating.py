@@ -1,7 +1,8 @@
 """Runs the SQL of rating.md; typed rows out, no ORM object per row."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 
 from billing.money import EXPONENTS, amount_of, charge_divisor, price_of
 from billing.months import Span, month_span
@@ -104,16 +105,48 @@ def rated_sql(
     With draft_id that draft's prices stand in for all those of its card, at all times.
     """
     parameters: dict[str, Any] = {
-        **divisors(),
         **_time(slots, now),
-        "meters": list(Meter.values),
         "observed": OBSERVED,
-        "projects": None if projects is None else list(projects),
+        "projects_asked": None if projects is None else list(projects),
         "by_workspace": by_workspace,
+    }
+    tariff = _tariff(parameters, draft_id)
+    usage = "portal_sessions" if tariff["most_added"] else "portal_usage"
+    tiers = "graduated" if tariff["is_graduated"] else "not_graduated"
+    return sql_of("portal_tariff", usage, "counted", tiers, "lines"), {**parameters, **tariff}
+
+
+def _tariff(parameters: dict[str, Any], draft_id: uuid.UUID | None) -> dict[str, Any]:
+    """Prices and payers as arrays of SQL, for the statement that reads usage."""
+    prices = "published" if draft_id is None else "drafted"
+    asked = {
+        **divisors(),
+        "meters": list(Meter.values),
+        "first": parameters["first"],
+        "last": parameters["last"],
+        "projects": parameters["projects_asked"],
         "draft": draft_id,
     }
-    prices = "published" if draft_id is None else "drafted"
-    return sql_of("payer", prices, "tariff", "portal_usage", "lines"), parameters
+    with connection.cursor() as cursor:
+        cursor.execute(sql_of("payer", prices, "tariff", "tariff_read"), asked)
+        (row,) = cursor.fetchall()
+        return dict(zip([column.name for column in cursor.description or ()], row, strict=True))
+
+
+@contextmanager
+def hashed() -> Iterator[None]:
+    """A transaction in which all of the platform is rated: joined and grouped by hashes whatever the planner expects.
+
+    It knows nothing about what a tariff matches, and would sort a million rows that it takes for one.
+    """
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SET LOCAL enable_sort = off; SET LOCAL enable_nestloop = off; SET LOCAL jit = off"
+            )
+        yield
+        with connection.cursor() as cursor:
+            cursor.execute("RESET enable_sort; RESET enable_nestloop; RESET jit")
 
 
 def rate_usage(
@@ -128,7 +161,7 @@ def rate_usage(
     sql, parameters = rated_sql(
         slots=slots, now=now, projects=projects, by_workspace=by_workspace, draft_id=draft_id
     )
-    with connection.cursor() as cursor:
+    with hashed() if projects is None else nullcontext(), connection.cursor() as cursor:
         cursor.execute(sql + sql_text("portal_rated"), parameters)
         return [_cell(row) for row in cursor.fetchall()]
 

@@ -81,7 +81,9 @@ def _lines(cursor: Any, span: Span, currency: str) -> list[tuple[Any, ...]]:
         "by_workspace": False,
         "divisor": charge_divisor(currency),
     }
-    cursor.execute(sql_of("files_source", "lines") + sql_text("files_rated"), parameters)
+    cursor.execute(
+        sql_of("files_source", "counted", "not_graduated", "lines") + sql_text("files_rated"), parameters
+    )
     return [
         (*names, price_of(int(micro)), int(seconds), amount_of(int(minor), currency))
         for *names, micro, seconds, minor in cursor.fetchall()

@@ -1,7 +1,7 @@
 -- The rows of two files in temporary tables, as lines.sql wants them. A row that comes twice counts once; all that is wrong
 -- was found before (files_checks.sql), so that rates cover the usage without overlap.
 -- Parameters: month, starts_at, ends_at, divisor.
-slot AS (
+slot AS NOT MATERIALIZED (
     SELECT %(month)s::date AS month, %(month)s::date AS slot, %(starts_at)s::timestamptz AS starts_at,
            %(ends_at)s::timestamptz AS ends_at, %(starts_at)s::timestamptz AS month_starts_at
 ),

@@ -1,21 +1,6 @@
--- The heart of rating.md: usage × tariff over slots of months (a slot is the month itself or a day of it), tiers, rounded
--- once per line and shared out to the finer cells by largest remainder. The same for the portal's tables and for files:
--- who comes before it defines the CTEs slot, usage, tariff and rate_tier, whatever their keys are.
--- Parameters: by_workspace.
-, counted AS (
-    SELECT s.month, s.slot, u.project, CASE WHEN %(by_workspace)s THEN u.workspace END AS workspace, u.resource, u.surplus,
-           t.id AS stretch, bool_or(u.estimated) AS estimated,
-           sum(u.quantity * extract(EPOCH FROM
-               least(u.ended_at, s.ends_at, t.ends_at) - greatest(u.started_at, s.starts_at, t.starts_at)
-           )::bigint) AS unit_seconds
-    FROM usage u
-    JOIN slot s ON u.started_at < s.ends_at AND u.ended_at > s.starts_at
-    JOIN tariff t
-        ON t.key = u.key AND t.ware = u.ware AND t.meter = u.meter AND t.tier_mode <> 'graduated'
-        AND t.starts_at < least(u.ended_at, s.ends_at) AND t.ends_at > greatest(u.started_at, s.starts_at)
-    GROUP BY 1, 2, 3, 4, 5, 6, 7
-),
-volume AS (
+-- Tiers by volume, then rounding once per line and sharing out to the finer cells by largest remainder. Before it:
+-- counted.sql, and graduated.sql or not_graduated.sql.
+, volume AS (
     SELECT v.month, v.project, v.rate, r.price_micro
     FROM (
         SELECT c.month, c.project, t.rate, sum(c.unit_seconds) AS units
@@ -24,32 +9,6 @@ volume AS (
         GROUP BY 1, 2, 3
     ) v
     JOIN rate_tier r ON r.rate = v.rate AND r.from_units <= v.units AND r.to_units > v.units
-),
-in_order AS (
-    SELECT s.month, s.slot, u.project, CASE WHEN %(by_workspace)s THEN u.workspace END AS workspace, u.resource, u.surplus,
-           t.id AS stretch, t.rate, u.estimated, n.units,
-           sum(n.units) OVER (
-               PARTITION BY s.month, u.project, t.rate
-               ORDER BY greatest(u.started_at, s.month_starts_at, t.starts_at), u.workspace, u.id, s.starts_at
-               ROWS UNBOUNDED PRECEDING
-           ) AS reached
-    FROM tariff t
-    JOIN usage u ON t.key = u.key AND t.ware = u.ware AND t.meter = u.meter
-    JOIN slot s
-        ON t.starts_at < least(u.ended_at, s.ends_at) AND t.ends_at > greatest(u.started_at, s.starts_at)
-        AND u.started_at < s.ends_at AND u.ended_at > s.starts_at
-    CROSS JOIN LATERAL (
-        SELECT u.quantity * extract(EPOCH FROM
-            least(u.ended_at, s.ends_at, t.ends_at) - greatest(u.started_at, s.starts_at, t.starts_at)
-        )::bigint AS units
-    ) n
-    WHERE t.tier_mode = 'graduated'
-),
-tiered AS (
-    SELECT o.month, o.slot, o.project, o.workspace, o.resource, o.surplus, o.stretch, r.price_micro, o.estimated,
-           least(o.reached, r.to_units) - greatest(o.reached - o.units, r.from_units) AS unit_seconds
-    FROM in_order o
-    JOIN rate_tier r ON r.rate = o.rate AND r.from_units < o.reached AND r.to_units > o.reached - o.units
 ),
 cell AS (
     SELECT m.month, m.slot, m.project, m.workspace, t.flavor, m.resource, t.meter, t.price_class, m.surplus, t.status, t.divisor,

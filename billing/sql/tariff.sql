@@ -1,5 +1,6 @@
 -- The tariff: for every payer's key, every flavor (and none) and meter, [first, last) cut into stretches with one price,
 -- or with none. Because it covers all of that time, joining usage with it loses no second and counts none twice.
+-- Sessions keep the rates of all of time: their own began before.
 -- payer.sql and published.sql (or drafted.sql) come before it. Parameters: meters, first, last.
 flavor_key AS (
     SELECT f.id, f.id AS flavor_id, f.price_class FROM catalog_flavor f
@@ -61,8 +62,8 @@ priced AS (
     LEFT JOIN key_discount e
         ON e.key = s.key AND e.flavor_id IS NULL AND e.valid_from <= s.starts_at AND e.valid_to >= s.ends_at
 ),
-tariff AS MATERIALIZED (
-    SELECT row_number() OVER () AS id, p.key, p.flavor_key AS ware, p.flavor_key AS flavor, p.meter, p.price_class,
+tariff AS (
+    SELECT row_number() OVER () AS id, p.key, p.flavor_key AS ware, p.meter, p.price_class,
            p.starts_at, p.ends_at, p.rate, p.tier_mode, p.price_micro, p.surplus_percent, p.discount, k.divisor,
            CASE
                WHEN p.price_micro IS NOT NULL THEN 'billed'
@@ -82,4 +83,13 @@ rate_tier AS (
         UNION ALL
         SELECT rate, from_unit_hours::numeric * 3600, price_micro FROM tier_row
     ) t
+),
+padded_key AS (
+    SELECT DISTINCT key, flavor_key, meter FROM key_rate WHERE increment_seconds > 1 OR minimum_seconds > 0
+),
+session_rate AS (
+    SELECT r.key, r.flavor_key AS ware, r.meter, r.own, r.valid_from, r.valid_to, r.increment_seconds, r.minimum_seconds
+    FROM key_rate r
+    JOIN padded_key p ON p.key = r.key AND p.flavor_key = r.flavor_key AND p.meter = r.meter
+    JOIN flavor_key f ON f.id = r.flavor_key AND f.price_class = r.price_class
 )
