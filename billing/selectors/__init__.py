@@ -1,4 +1,4 @@
-"""Reads of money: what things cost (`costs`)."""
+"""Reads of money: what things cost (`costs`), and what a draft of prices would have made of a month (`previews`)."""
 
 from billing.selectors.costs import (
     DayCost,
@@ -18,9 +18,11 @@ from billing.selectors.costs import (
     statement,
     workspace_cost,
 )
+from billing.selectors.previews import Preview, draft_preview
 
 __all__ = [
     "DayCost",
+    "Preview",
     "Price",
     "ProjectRevenue",
     "Statement",
@@ -28,6 +30,7 @@ __all__ = [
     "burn_per_hour",
     "cost_by_day",
     "cost_by_workspace",
+    "draft_preview",
     "month_to_date",
     "price_for",
     "prices_at",

@@ -36,7 +36,7 @@ def rate_set(
     Raises Invalid on `flavor`, `meter`, `price`, or on `valid_from` where usage was already rated at another price.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    known = _meter(meter, flavor)
+    known = meter_require(meter, flavor)
     micro = price_parse(price)
     now = clock.whole_second(clock.now())
     start = clock.whole_second(valid_from) if valid_from else now
@@ -78,7 +78,7 @@ def version_at(*, card: RateCard, at: datetime, actor: Actor, note: str = "") ->
     return version
 
 
-def _meter(meter: Meter | str, flavor: Flavor | None) -> Meter:
+def meter_require(meter: Meter | str, flavor: Flavor | None) -> Meter:
     if meter not in Meter.values:
         raise Invalid.field("meter", f"there is no meter {meter!r}; known: {', '.join(Meter.values)}")
     known = Meter(meter)

@@ -84,7 +84,8 @@ def _seconds(call: Callable[[], object]) -> float:
 def _by_hand(starts: datetime, ends: datetime) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(BY_HAND, {"starts": starts, "ends": ends})
-        return cursor.fetchall()
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def _stage() -> None:

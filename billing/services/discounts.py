@@ -1,0 +1,107 @@
+"""Discounts. What they have already lowered stays: one begins and ends now or later."""
+
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+
+from django.db import transaction
+from django.db.models import Q
+
+from billing.models import Discount
+from gpuaas.catalog.models import Flavor
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import Organization
+from tenants.roles import Permission
+from tenants.selectors import platform_require
+
+
+@transaction.atomic
+def discount_give(
+    *,
+    actor: Actor,
+    organization: Organization,
+    percent: Decimal | str,
+    flavor: Flavor | None = None,
+    valid_from: datetime | None = None,
+    valid_to: datetime | None = None,
+    note: str = "",
+) -> Discount:
+    """`percent` off every price of an organization, or off those of one flavor, from now or later.
+
+    Raises Invalid on `percent`, on `valid_from` (in the past, or another discount of the same reach is in force then) and on
+    `valid_to` (not after the start).
+    """
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    basis_points = percent_parse(percent)
+    now = clock.whole_second(clock.now())
+    start = clock.whole_second(valid_from) if valid_from else now
+    end = clock.whole_second(valid_to) if valid_to else None
+    if start < now:
+        raise Invalid.field(
+            "valid_from", "what was used was already rated; a discount can begin now or later"
+        )
+    if end is not None and end <= start:
+        raise Invalid.field("valid_to", "a discount ends after it begins")
+    Organization.objects.select_for_update().get(pk=organization.pk)
+    rows = Discount.objects.filter(organization=organization, flavor=flavor)
+    before_end = Q() if end is None else Q(valid_from__lt=end)
+    other = rows.filter(before_end).filter(Q(valid_to__isnull=True) | Q(valid_to__gt=start)).first()
+    if other is not None:
+        raise Invalid.field(
+            "valid_from",
+            f"{other.basis_points / 100:g} % are given from {other.valid_from:%Y-%m-%d %H:%M} UTC"
+            f"{f' to {other.valid_to:%Y-%m-%d %H:%M} UTC' if other.valid_to else ' on'}; end that one first",
+        )
+    made = Discount.objects.create(
+        organization=organization,
+        flavor=flavor,
+        basis_points=basis_points,
+        valid_from=start,
+        valid_to=end,
+        note=note.strip()[:300],
+        created_by=actor.name,
+    )
+    after = {
+        "basis_points": basis_points,
+        "flavor": flavor.slug if flavor else None,
+        "valid_from": start.isoformat(),
+    }
+    audit_record(actor=actor, action="discount.give", target=organization, before=None, after=after)
+    return made
+
+
+@transaction.atomic
+def discount_end(*, actor: Actor, discount: Discount) -> None:
+    """From now on it is not given; one that has not begun goes. Raises Conflict where it is over."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    now = clock.whole_second(clock.now())
+    row = Discount.objects.select_for_update().select_related("organization").get(pk=discount.pk)
+    if row.valid_to is not None and row.valid_to <= now:
+        raise Conflict("this discount is over already")
+    before = {
+        "basis_points": row.basis_points,
+        "valid_to": row.valid_to.isoformat() if row.valid_to else None,
+    }
+    if row.valid_from >= now:
+        row.delete()
+    else:
+        row.valid_to = now
+        row.save(update_fields=["valid_to"])
+    after = {"valid_to": now.isoformat()}
+    audit_record(actor=actor, action="discount.end", target=row.organization, before=before, after=after)
+
+
+def percent_parse(value: Decimal | str) -> int:
+    """Hundredths of a percent. Raises Invalid on `percent`."""
+    try:
+        percent = Decimal(value)
+    except (InvalidOperation, ValueError, TypeError) as error:
+        raise Invalid.field("percent", "a discount is a number of percent such as 7.5") from error
+    if not percent.is_finite() or not 0 < percent <= 100:
+        raise Invalid.field("percent", "a discount lies above 0 and up to 100 percent")
+    basis_points = percent * 100
+    if basis_points != basis_points.to_integral_value():
+        raise Invalid.field("percent", "a discount has at most 2 decimal places")
+    return int(basis_points)

@@ -1,0 +1,232 @@
+"""Price lists that operators work on, and their publication: one version and all its rates in one transaction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from django.db import transaction
+from django.db.models import Q
+
+from billing.models import Rate, RateCard, RateCardVersion, RateDraft, RateDraftLine, RateTier, TierMode
+from billing.money import currency_parse, price_of, price_parse
+from billing.services.rates import meter_require, rate_card_ensure, version_at
+from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.states import PriceClass
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import Organization
+from tenants.roles import Permission
+from tenants.selectors import platform_require
+
+DAY = 86_400
+SURPLUS_MAX = 1000
+TERMS = ("price_micro", "increment_seconds", "minimum_seconds", "tier_mode", "surplus_percent")
+Key = tuple[object, str, str]
+
+
+@dataclass(frozen=True)
+class LineTerms:
+    """tiers: (from unit-hours, price of a unit-hour), without the first, whose price is `price`."""
+
+    price: Decimal | str
+    increment_seconds: int = 1
+    minimum_seconds: int = 0
+    tier_mode: str = ""
+    tiers: Sequence[tuple[int, Decimal | str]] = field(default_factory=tuple)
+    surplus_percent: int = 100
+
+
+@transaction.atomic
+def rate_card_make(*, actor: Actor, currency: str, organization: Organization | None = None) -> RateCard:
+    """The standard card of a currency, or an organization's own in it; the one there is where there is one."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    code = currency_parse(currency)
+    name = f"Prices of {organization.name}" if organization else f"Standard, {code}"
+    slug = f"own-{organization.slug}-{code.lower()}" if organization else f"standard-{code.lower()}"
+    card, made = RateCard.objects.get_or_create(
+        organization=organization, currency=code, defaults={"slug": slug, "name": name}
+    )
+    if made:
+        after = {"currency": code, "organization": organization.slug if organization else None}
+        audit_record(actor=actor, action="rate_card.make", target=card, before=None, after=after)
+    return card
+
+
+@transaction.atomic
+def rate_draft_open(*, actor: Actor, card: RateCard | None = None) -> RateDraft:
+    """The open draft of a card (default: the standard one), begun with all prices in force where there is none."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    held = rate_card_ensure() if card is None else RateCard.objects.select_for_update().get(pk=card.pk)
+    known = RateDraft.objects.filter(card=held, published=None).first()
+    if known is not None:
+        return known
+    draft = RateDraft.objects.create(card=held, created_by=actor.name)
+    for rate in _in_force(held, clock.now()):
+        terms = {name: getattr(rate, name) for name in TERMS}
+        RateDraftLine.objects.create(
+            draft=draft,
+            flavor=rate.flavor,
+            meter=rate.meter,
+            price_class=rate.price_class,
+            tiers=[[tier.from_unit_hours, tier.price_micro] for tier in rate.tiers.all()],
+            **terms,
+        )
+    audit_record(
+        actor=actor, action="rate_draft.open", target=held, before=None, after={"draft": str(draft.pk)}
+    )
+    return draft
+
+
+@transaction.atomic
+def rate_draft_line_set(
+    *, actor: Actor, draft: RateDraft, flavor: Flavor | None, meter: str, terms: LineTerms
+) -> RateDraftLine:
+    """Put a price into the draft, or change it. Raises Invalid on the field that is wrong."""
+    held = _open(actor, draft)
+    known = meter_require(meter, flavor)
+    micro, tiers = price_parse(terms.price), _tiers(terms)
+    if not 1 <= terms.increment_seconds <= DAY:
+        raise Invalid.field("increment_seconds", f"an increment lies between 1 and {DAY:,} seconds")
+    if not 0 <= terms.minimum_seconds <= DAY:
+        raise Invalid.field("minimum_seconds", f"a minimum lies between 0 and {DAY:,} seconds")
+    if not 0 <= terms.surplus_percent <= SURPLUS_MAX:
+        raise Invalid.field(
+            "surplus_percent", f"a surplus costs between 0 and {SURPLUS_MAX:,} percent of the price"
+        )
+    line, _ = RateDraftLine.objects.update_or_create(
+        draft=held,
+        flavor=flavor,
+        meter=known.value,
+        price_class=flavor.price_class if flavor else PriceClass.ON_DEMAND,
+        defaults={
+            "price_micro": micro,
+            "increment_seconds": terms.increment_seconds,
+            "minimum_seconds": terms.minimum_seconds,
+            "tier_mode": terms.tier_mode,
+            "tiers": tiers,
+            "surplus_percent": terms.surplus_percent,
+        },
+    )
+    after = {"flavor": flavor.slug if flavor else None, "meter": known.value, "price": str(price_of(micro))}
+    audit_record(actor=actor, action="rate_draft.set", target=held.card, before=None, after=after)
+    return line
+
+
+@transaction.atomic
+def rate_draft_line_remove(*, actor: Actor, draft: RateDraft, line: RateDraftLine) -> None:
+    """From the version's start on this has no price of the card."""
+    held = _open(actor, draft)
+    held.lines.filter(pk=line.pk).delete()
+    before = {"meter": line.meter, "price": str(line.price)}
+    audit_record(actor=actor, action="rate_draft.remove", target=held.card, before=before, after=None)
+
+
+@transaction.atomic
+def rate_draft_discard(*, actor: Actor, draft: RateDraft) -> None:
+    held = _open(actor, draft)
+    audit_record(
+        actor=actor, action="rate_draft.discard", target=held.card, before={"draft": str(held.pk)}, after=None
+    )
+    held.delete()
+
+
+@transaction.atomic
+def rate_draft_publish(
+    *, actor: Actor, draft: RateDraft, valid_from: datetime | None = None, note: str = ""
+) -> RateCardVersion:
+    """Make the draft its card's list from `valid_from` (default now) on. What is the same goes on; the rest ends and begins.
+
+    Raises Invalid on `valid_from`: in the past, or not after the newest version of the card.
+    """
+    held = _open(actor, draft)
+    card = RateCard.objects.select_for_update().get(pk=held.card_id)
+    now = clock.whole_second(clock.now())
+    start = clock.whole_second(valid_from) if valid_from else now
+    newest = card.versions.order_by("-valid_from").first()
+    if start < now:
+        raise Invalid.field(
+            "valid_from", "what was used was already rated; new prices can begin now or later"
+        )
+    if newest is not None and start <= newest.valid_from:
+        raise Invalid.field(
+            "valid_from",
+            f"version {newest.number} begins at {newest.valid_from:%Y-%m-%d %H:%M:%S} UTC; begin after it",
+        )
+    version = version_at(card=card, at=start, actor=actor, note=note.strip()[:300])
+    _replace(held, version, _in_force(card, start))
+    held.published, held.valid_from, held.note = version, start, version.note
+    held.save(update_fields=["published", "valid_from", "note"])
+    after = {"number": version.number, "valid_from": start.isoformat()}
+    audit_record(actor=actor, action="rate_card.publish", target=card, before=None, after=after)
+    return version
+
+
+def _replace(draft: RateDraft, version: RateCardVersion, in_force: Sequence[Rate]) -> None:
+    wanted = {_key(line): line for line in draft.lines.select_related("flavor")}
+    for rate in in_force:
+        line = wanted.get(_key(rate))
+        if line is not None and _terms(rate) == _terms(line):
+            del wanted[_key(rate)]
+        else:
+            rate.valid_to = version.valid_from
+            rate.save(update_fields=["valid_to"])
+    for line in wanted.values():
+        rate = Rate(
+            card=draft.card,
+            version=version,
+            flavor=line.flavor,
+            meter=line.meter,
+            price_class=line.price_class,
+        )
+        for name in TERMS:
+            setattr(rate, name, getattr(line, name))
+        rate.valid_from, rate.created_by = version.valid_from, version.published_by
+        rate.save(force_insert=True)
+        RateTier.objects.bulk_create(
+            [RateTier(rate=rate, from_unit_hours=hours, price_micro=micro) for hours, micro in line.tiers]
+        )
+
+
+def _in_force(card: RateCard, at: datetime) -> list[Rate]:
+    rows = Rate.objects.filter(card=card, valid_from__lte=at).filter(
+        Q(valid_to__isnull=True) | Q(valid_to__gt=at)
+    )
+    return list(rows.select_related("flavor").prefetch_related("tiers"))
+
+
+def _open(actor: Actor, draft: RateDraft) -> RateDraft:
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    held = (
+        RateDraft.objects.select_for_update(of=("self",)).select_related("card").filter(pk=draft.pk).first()
+    )
+    if held is None or held.published_id is not None:
+        raise Conflict("this draft is published or discarded; a version is never edited, open a new draft")
+    return held
+
+
+def _tiers(terms: LineTerms) -> list[list[int]]:
+    if terms.tier_mode not in TierMode.values:
+        raise Invalid.field("tier_mode", "tiers are graduated, volume, or none")
+    if bool(terms.tier_mode) != bool(terms.tiers):
+        raise Invalid.field("tiers", "say from how many hours on another price holds, or choose one price")
+    found = [[hours, price_parse(price, field="tiers")] for hours, price in terms.tiers]
+    steps = [hours for hours, _ in found]
+    if any(hours <= 0 for hours in steps) or steps != sorted(set(steps)):
+        raise Invalid.field("tiers", "tiers begin above 0 hours, each above the one before it")
+    return found
+
+
+def _key(row: Rate | RateDraftLine) -> Key:
+    return row.flavor_id, row.meter, row.price_class
+
+
+def _terms(row: Rate | RateDraftLine) -> tuple[object, ...]:
+    tiers = (
+        [[tier.from_unit_hours, tier.price_micro] for tier in row.tiers.all()]
+        if isinstance(row, Rate)
+        else row.tiers
+    )
+    return (*(getattr(row, name) for name in TERMS), tiers)
