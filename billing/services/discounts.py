@@ -44,16 +44,7 @@ def discount_give(
         )
     if end is not None and end <= start:
         raise Invalid.field("valid_to", "a discount ends after it begins")
-    Organization.objects.select_for_update().get(pk=organization.pk)
-    rows = Discount.objects.filter(organization=organization, flavor=flavor)
-    before_end = Q() if end is None else Q(valid_from__lt=end)
-    other = rows.filter(before_end).filter(Q(valid_to__isnull=True) | Q(valid_to__gt=start)).first()
-    if other is not None:
-        raise Invalid.field(
-            "valid_from",
-            f"{other.basis_points / 100:g} % are given from {other.valid_from:%Y-%m-%d %H:%M} UTC"
-            f"{f' to {other.valid_to:%Y-%m-%d %H:%M} UTC' if other.valid_to else ' on'}; end that one first",
-        )
+    _reach_require_free(organization, flavor, start, end)
     made = Discount.objects.create(
         organization=organization,
         flavor=flavor,
@@ -70,6 +61,23 @@ def discount_give(
     }
     audit_record(actor=actor, action="discount.give", target=organization, before=None, after=after)
     return made
+
+
+def _reach_require_free(
+    organization: Organization, flavor: Flavor | None, start: datetime, end: datetime | None
+) -> None:
+    """One after the other for an organization; the database refuses an overlap all the same."""
+    Organization.objects.select_for_update().get(pk=organization.pk)
+    rows = Discount.objects.filter(organization=organization, flavor=flavor)
+    before_end = Q() if end is None else Q(valid_from__lt=end)
+    other = rows.filter(before_end).filter(Q(valid_to__isnull=True) | Q(valid_to__gt=start)).first()
+    if other is not None:
+        until = f"to {other.valid_to:%Y-%m-%d %H:%M} UTC" if other.valid_to else "on"
+        raise Invalid.field(
+            "valid_from",
+            f"{other.basis_points / 100:g} % are given from {other.valid_from:%Y-%m-%d %H:%M} UTC {until}; "
+            "end that one first",
+        )
 
 
 @transaction.atomic

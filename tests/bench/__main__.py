@@ -1,6 +1,6 @@
 """`make bench`: every figure beside a floor measured in the same run, on a database of its own.
 
-`python -m tests.bench reserve lists ready events sweep rating` runs some of them.
+`python -m tests.bench reserve lists ready events sweep closing rating` runs some of them.
 """
 
 import importlib
