@@ -35,15 +35,7 @@ def discount_give(
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     basis_points = percent_parse(percent)
-    now = clock.whole_second(clock.now())
-    start = clock.whole_second(valid_from) if valid_from else now
-    end = clock.whole_second(valid_to) if valid_to else None
-    if start < now:
-        raise Invalid.field(
-            "valid_from", "what was used was already rated; a discount can begin now or later"
-        )
-    if end is not None and end <= start:
-        raise Invalid.field("valid_to", "a discount ends after it begins")
+    start, end = _span(valid_from, valid_to)
     _reach_require_free(organization, flavor, start, end)
     made = Discount.objects.create(
         organization=organization,
@@ -61,6 +53,19 @@ def discount_give(
     }
     audit_record(actor=actor, action="discount.give", target=organization, before=None, after=after)
     return made
+
+
+def _span(valid_from: datetime | None, valid_to: datetime | None) -> tuple[datetime, datetime | None]:
+    now = clock.whole_second(clock.now())
+    start = clock.whole_second(valid_from) if valid_from else now
+    end = clock.whole_second(valid_to) if valid_to else None
+    if start < now:
+        raise Invalid.field(
+            "valid_from", "what was used was already rated; a discount can begin now or later"
+        )
+    if end is not None and end <= start:
+        raise Invalid.field("valid_to", "a discount ends after it begins")
+    return start, end
 
 
 def _reach_require_free(
