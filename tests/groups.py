@@ -22,6 +22,8 @@ GROUPS = {
     "tests/contracts/test_counting.py": "own-lab",
     "tests/workspaces/test_new_model.py": "own-lab",
     "tests/providers/kubernetes/fitness/": "own-lab",
+    "tests/providers/openstack/test_escapes.py": "openstack-contracts",
+    "tests/providers/openstack/test_ways_out.py": "openstack-contracts",
 }
 
 
