@@ -173,25 +173,6 @@ def test_a_resize_beyond_the_limit_is_seen_within_ten_seconds(driver: OpenStackD
         mine.clear()
 
 
-def test_in_flavors_of_one_measure_no_resize_goes_beyond_the_limit(driver: OpenStackDriver) -> None:
-    """Where all flavors have the same vCPUs and memory for a GPU, these limits hold the GPUs as well."""
-    with room(driver, spec_of(Size(2, 1, vcpus=2, memory_gib=2), Size(1, 2, vcpus=4, memory_gib=4))) as mine:
-        flavors = mine.flavors
-        first, _ = mine.boot(flavors["0"]), mine.boot(flavors["0"])
-        assert mine.act(first, "resize", {"flavorRef": flavors["1"]}).status_code == 202
-        mine.becomes(first, "VERIFY_RESIZE")
-        assert mine.held() == 4
-        second = next(row["id"] for row in mine.servers() if row["id"] != first)
-        refused = mine.act(second, "resize", {"flavorRef": flavors["1"]})
-        assert refused.status_code == 403
-        assert "over a limit" in refused.text
-        assert mine.act(first, "confirmResize").status_code == 204
-        mine.becomes(first, "ACTIVE")
-        assert mine.act(second, "resize", {"flavorRef": flavors["1"]}).status_code == 403
-        assert mine.held() <= 4
-        mine.clear()
-
-
 def _over(mine: Room, kind: str) -> bool:
     seen = mine.driver.observe(ref(mine.spec))
     return seen.used[kind] > seen.hard[kind]
