@@ -18,12 +18,12 @@ GROUPS = {
     "tests/providers/kubernetes/test_changes.py": "own-lab",
     "tests/providers/kubernetes/test_guards.py": "own-lab",
     "tests/providers/kubernetes/test_device_classes.py": "own-lab",
-    "tests/providers/openstack/": "openstack-contracts",
     "tests/contracts/test_counting.py": "own-lab",
     "tests/workspaces/test_new_model.py": "own-lab",
     "tests/providers/kubernetes/fitness/": "own-lab",
-    "tests/providers/openstack/test_escapes.py": "openstack-contracts",
-    "tests/providers/openstack/test_ways_out.py": "openstack-contracts",
+    "tests/providers/openstack/": "openstack-contracts",
+    "tests/workspaces/test_openstack_lab.py": "openstack-contracts",
+    "tests/lab/openstack/": "openstack-contracts",
 }
 
 
