@@ -47,7 +47,7 @@ class Check:
         unit = resource_unit(self.resource)
         if self.scope is Scope.SITE:
             return (
-                f"{self.scope_name} cannot hold {self.asked} more {unit} now: {self.left} of {self.limit} are free. "
+                f"The site {self.scope_name} cannot hold {self.asked} more {unit} now: {self.left} of {self.limit} are free. "
                 "Ask for fewer, try again later, or choose another site or GPU type."
             )
         return (

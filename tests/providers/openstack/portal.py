@@ -17,33 +17,41 @@ from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactor
 
 A100 = "CUSTOM_PCI_10DE_20B0"
 H100 = "CUSTOM_PCI_10DE_2330"
-ALIASES = {A100: "a100", H100: "h100"}
+A16 = "CUSTOM_PCI_10DE_25B7"
+ALIASES = {A100: "a100", H100: "h100", A16: "a16vf"}
 OPTIONS = {"external_network": "public", "aliases": ALIASES}
 
 
-def site_make(lab: Lab, *, slug: str = "cloud", **options: object) -> Site:
-    """Sells one H100 with 4 vCPUs and 8 GiB as `<slug>.h100`; capacity is not counted."""
+def site_make(
+    lab: Lab,
+    *,
+    slug: str = "cloud",
+    kind: str = "h100-sxm-80gb",
+    resource: str = H100,
+    alias: str = "h100",
+    **options: object,
+) -> Site:
+    """Sells one GPU with 4 vCPUs and 8 GiB as `<slug>.<alias>`; capacity is not counted."""
     credentials = {"clouds_yaml": lab.clouds.read_text(), "cloud": "lab"}
     site: Site = SiteFactory.create(
         slug=slug,
         driver="openstack",
         credentials=encrypt_json(credentials),
         options={**OPTIONS, **options},
-        gpu_names=["VGPU", A100, H100],
+        gpu_names=["VGPU", *ALIASES],
     )
-    kind = GpuTypeFactory.create(slug="h100-sxm-80gb")
     pool = GpuPoolFactory.create(
         site=site,
-        gpu_type=kind,
-        resource_name=H100,
+        gpu_type=GpuTypeFactory.create(slug=kind),
+        resource_name=resource,
         capacity=8,
         healthy=8,
         largest_block=8,
-        selector={"pci_passthrough:alias": "h100"},
+        selector={"pci_passthrough:alias": alias},
     )
-    FlavorFactory.create(pool=pool, slug=f"{slug}.h100", gpus=1, vcpus=4, memory_gib=8, disk_gib=1)
-    for resource in ("gpu:h100-sxm-80gb", "vcpu", "memory", "storage"):
-        SiteCapacity.objects.create(site=site, resource=resource, hard=None)
+    FlavorFactory.create(pool=pool, slug=f"{slug}.{alias}", gpus=1, vcpus=4, memory_gib=8, disk_gib=1)
+    for counted in (f"gpu:{kind}", "vcpu", "memory", "storage"):
+        SiteCapacity.objects.create(site=site, resource=counted, hard=None)
     return site
 
 
