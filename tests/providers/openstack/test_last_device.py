@@ -122,7 +122,7 @@ def test_one_of_two_tenants_has_it_and_the_other_reads_why(
     for row, each in zip(workspaces, tenants, strict=True):
         wish = Wish(name="last", flavor=row.flavors.get().flavor.slug, image="tiny")
         machine_order(actor=each.actor, workspace=row, wish=wish)
-    together(*(lambda row=row: visit(row.pk) for row in workspaces))  # type: ignore[misc]
+    together(*(lambda row=row: visit(row.pk) for row in workspaces))
 
     def settled() -> bool:
         for row in workspaces:
