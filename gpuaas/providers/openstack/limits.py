@@ -11,7 +11,8 @@ from gpuaas.providers.base import StepOutcome, WorkspaceSpec
 from gpuaas.providers.openstack import names
 from gpuaas.providers.openstack.client import Cloud, Object
 
-# per machine, so that one tenant cannot fill the site's tables
+# so that one tenant cannot fill the site's tables; no shares with other tenants, whose ports on our network would hold it
+# when the workspace goes, and no pools of addresses
 NETWORK = {
     "network": 5,
     "subnet": 10,
@@ -20,6 +21,8 @@ NETWORK = {
     "security_group": 20,
     "security_group_rule": 200,
     "floatingip": 5,
+    "rbac_policy": 0,
+    "subnetpool": 0,
 }
 MIB_PER_GIB = 1024
 
@@ -73,7 +76,8 @@ def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> None:
             continue
         limit_write(cloud, registered[name], project_id, amount, there.get(name))
     _require_registered(missing, spec)
-    cloud.put("network", f"/quotas/{project_id}", {"quota": NETWORK})
+    # by force: who has more already keeps it and gets no more, as everywhere
+    cloud.put("network", f"/quotas/{project_id}", {"quota": {**NETWORK, "force": True}})
 
 
 def limit_write(

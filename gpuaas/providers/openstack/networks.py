@@ -66,9 +66,12 @@ def leftovers(cloud: Cloud, project_id: str) -> Iterator[tuple[str, str]]:
     kinds = (
         ("floatingips", "floating IP"),
         ("ports", "port"),
+        ("rbac-policies", "share with others"),
         ("routers", "router"),
         ("subnets", "subnet"),
         ("networks", "network"),
+        ("subnetpools", "subnet pool"),
+        ("address-scopes", "address scope"),
         ("security-groups", "security group"),
     )
     for path, words in kinds:

@@ -1,5 +1,6 @@
 """What a project leaves behind: nothing. What is somebody else's stays, whatever the tenant did with it."""
 
+import uuid
 from dataclasses import replace
 
 import pytest
@@ -59,13 +60,16 @@ def test_all_that_a_tenant_can_make_is_told_and_goes(
     alice.put("network", f"/routers/{router}/add_router_interface", {"subnet_id": subnet_id})
     alice.post("network", "/ports", {"port": {"network_id": network, "name": "own"}})
     alice.post("network", "/security-groups", {"security_group": {"name": "own"}})
+    alice.post("network", "/address-scopes", {"address_scope": {"name": "own", "ip_version": 4}})
+    _made_before_the_portal(admin, project["id"], network)
 
     until(
         lambda: "1 CUSTOM_PCI_10DE_2330 that Placement counts" in inventory(admin, project),
         "it holds its GPU",
     )
     told = set(inventory(admin, project))
-    kinds = ("network", "subnet", "router", "port", "security group")
+    kinds = ("network", "subnet", "router", "port", "security group", "subnet pool", "address scope")
+    assert any(words.startswith("share with others") for words in told), told
     made = {"machine train", "server group apart", "image mine", f"floating IP {address['id']}"}
     assert told >= made | {f"{kind} own" for kind in kinds}, told
     take_away(driver, ready)
@@ -73,6 +77,20 @@ def test_all_that_a_tenant_can_make_is_told_and_goes(
     assert admin.find("image", f"/images/{image}") is None
     assert (admin.find("compute", "/os-keypairs", user_id=user["id"]) or {}).get("keypairs", []) == []
     assert admin.find("identity", f"/projects/{project['id']}") is None
+
+
+def _made_before_the_portal(admin: Cloud, project_id: str, network: str) -> None:
+    """What a project that was taken over may have, though its quota of today is 0."""
+    share = {
+        "object_type": "network",
+        "object_id": network,
+        "action": "access_as_shared",
+        "target_tenant": uuid.uuid4().hex,
+    }
+    pool = {"name": "own", "prefixes": ["10.77.0.0/16"]}
+    admin.put("network", f"/quotas/{project_id}", {"quota": {"rbac_policy": -1, "subnetpool": -1}})
+    admin.post("network", "/rbac-policies", {"rbac_policy": {**share, "project_id": project_id}})
+    admin.post("network", "/subnetpools", {"subnetpool": {**pool, "project_id": project_id}})
 
 
 def test_what_is_a_neighbors_stays(
