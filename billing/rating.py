@@ -174,6 +174,37 @@ def price_list(*, at: datetime, organization_id: uuid.UUID) -> dict[tuple[uuid.U
         return {(flavor, Meter(meter)): int(micro) for flavor, meter, micro in cursor.fetchall()}
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """One price over [starts_at, ends_at). per_hour: ten-thousandths of a millionth, exact with the discount."""
+
+    flavor_id: uuid.UUID | None
+    meter: Meter
+    starts_at: datetime
+    ends_at: datetime
+    per_hour: int
+    tiers: bool
+
+
+def price_stretches(*, first: datetime, last: datetime, organization_id: uuid.UUID) -> list[Stretch]:
+    """Every price that one organization pays in [first, last), in the order of time."""
+    parameters = {
+        **divisors(),
+        "meters": list(Meter.values),
+        "first": first,
+        "last": last,
+        "projects": [],
+        "organization": organization_id,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(sql_of("payer", "published", "tariff", "price_stretches"), parameters)
+        rows = cursor.fetchall()
+    return [
+        Stretch(flavor, Meter(meter), starts_at, ends_at, int(each), tiers)
+        for flavor, meter, starts_at, ends_at, each, tiers in rows
+    ]
+
+
 def burn_micro(
     *, now: datetime, projects: Sequence[uuid.UUID] | None, workspace_id: uuid.UUID | None = None
 ) -> dict[uuid.UUID, int]:

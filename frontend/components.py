@@ -58,6 +58,7 @@ class Meter:
     text: str = ""
     unit: str = ""
     budget: Number | None = None
+    marks: tuple[Number, ...] = ()
 
     @property
     def total(self) -> float:
@@ -67,7 +68,7 @@ class Meter:
     def scale(self) -> float:
         """The width of the whole meter in units; never zero."""
         top = self.total if self.limit is None else max(float(self.limit), self.total)
-        return max(top, float(self.budget or 0)) or 1.0
+        return max(top, *map(float, (self.budget or 0, *self.marks))) or 1.0
 
     @property
     def in_cells(self) -> bool:
@@ -106,6 +107,10 @@ class Meter:
     @property
     def budget_at(self) -> float | None:
         return None if self.budget is None else round(float(self.budget) / self.scale * 100, 2)
+
+    @property
+    def marks_at(self) -> tuple[float, ...]:
+        return tuple(round(float(mark) / self.scale * 100, 2) for mark in self.marks)
 
     @property
     def words(self) -> str:
@@ -317,7 +322,7 @@ class AnswerPanel:
     facts: tuple[Fact, ...] = ()
     lines: tuple[PriceLine, ...] = ()
     total: PriceLine | None = None
-    later_label: str = "30 days"
+    later_label: str = "Per month"
     whole_label: str = ""
     whole_note: str = ""
     whole: str = ""

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from decimal import Decimal
 
 from billing.quotes import Quote, QuoteItem, QuoteLine, quote
 from frontend import formats
@@ -20,7 +19,6 @@ from quotas.resources import MEMORY, STORAGE, VCPU, gpu_resource
 from quotas.selectors import Preview, admission_preview
 from tenants.models import Project
 
-HOURS_30 = 720
 SHARED_WORDS = {
     Metered.VCPU_HELD: "vCPU",
     Metered.MEMORY_HELD: "GiB memory",
@@ -187,7 +185,13 @@ def _quote(asked: Asked, now: datetime) -> Quote | None:
         return None
     items = [QuoteItem(asked.flavor, asked.count)]
     with money.Unpriced():
-        return quote(items=items, storage_gib=asked.storage_gib, lease_ends_at=asked.lease_ends_at, now=now)
+        return quote(
+            organization=asked.project.organization,
+            items=items,
+            storage_gib=asked.storage_gib,
+            lease_ends_at=asked.lease_ends_at,
+            now=now,
+        )
     return None
 
 
@@ -197,11 +201,17 @@ def _priced(panel: AnswerPanel, price: Quote | None, asked: Asked, now: datetime
     total = PriceLine(
         "Together",
         formats.money(price.per_hour, price.currency),
-        formats.money(price.days_30, price.currency),
+        formats.money(price.per_month, price.currency),
     )
     lines = tuple(price_line(line, price.currency) for line in price.lines)
-    missing = "" if price.complete else "Something here has no price yet; the sums leave it out."
-    panel = replace(panel, lines=lines, total=total, warning=missing)
+    missing = () if price.complete else ("Something here has no price yet; the sums leave it out.",)
+    panel = replace(
+        panel,
+        lines=lines,
+        total=total,
+        later_label=f"{price.month.day:%B} ({price.hours} h)",
+        warning=" ".join((*missing, *price.notes)),
+    )
     if price.to_lease_end is None or asked.lease_ends_at is None:
         return panel
     hours = round((asked.lease_ends_at - now).total_seconds() / 3600)
@@ -214,8 +224,7 @@ def price_line(line: QuoteLine, currency: str) -> PriceLine:
     name = f"{line.quantity:,} × {line.label}" if gpus else f"{line.quantity:,} {SHARED_WORDS[line.meter]}"
     if line.per_hour is None:
         return PriceLine(name, "no price", "no price")
-    later: Decimal = line.per_hour * HOURS_30
-    return PriceLine(name, formats.money(line.per_hour, currency), formats.money(later, currency))
+    return PriceLine(name, formats.money(line.per_hour, currency), formats.money(line.per_month, currency))
 
 
 def _creates(asked: Asked, flavor: Flavor, count: int) -> tuple[Creation, ...]:

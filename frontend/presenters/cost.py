@@ -5,7 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from billing.months import month_span, months_between
-from billing.quotes import Quote, QuoteItem, QuoteLine, quote
+from billing.quotes import Quote, QuoteItem, QuoteLine, WhatIf, quote
 from billing.rating import Cell, Slots, rate_usage
 from frontend import formats
 from frontend.components import Fact
@@ -34,10 +34,50 @@ class CostCard:
     facts: tuple[Fact, ...]
 
 
+@dataclass(frozen=True)
+class ChangeLine:
+    """now, then and the difference, as written."""
+
+    name: str
+    now: str
+    then: str
+    more: str
+
+
+@dataclass(frozen=True)
+class PriceChange:
+    """What a resize does to the price."""
+
+    found: WhatIf
+    lines: tuple[ChangeLine, ...]
+
+
+def change_lines(found: WhatIf) -> tuple[ChangeLine, ...]:
+    now, then = found.now, found.then
+    named = (
+        ("Per hour", now.per_hour, then.per_hour, found.per_hour),
+        (f"{then.month.day:%B} ({then.hours} h)", now.per_month, then.per_month, found.per_month),
+        ("To end of lease", now.to_lease_end, then.to_lease_end, found.to_lease_end),
+    )
+    return tuple(
+        ChangeLine(
+            name,
+            formats.money(before, now.currency),
+            formats.money(after, now.currency),
+            f"{'+' if more and more > 0 else ''}{formats.money(more, now.currency)}",
+        )
+        for name, before, after, more in named
+    )
+
+
 def quote_of(workspace: Workspace, *, now: datetime) -> Quote:
     items = [QuoteItem(item.flavor, item.count) for item in workspace.flavors.all()]
     return quote(
-        items=items, storage_gib=workspace.storage_gib, lease_ends_at=workspace.lease_ends_at, now=now
+        organization=workspace.project.organization,
+        items=items,
+        storage_gib=workspace.storage_gib,
+        lease_ends_at=workspace.lease_ends_at,
+        now=now,
     )
 
 

@@ -87,7 +87,7 @@ class Offers:
 def offers_of(*, actor: Actor, project: Project, wanted: Mapping[str, str]) -> Offers:
     """Five queries at any length. What fits is the catalog's rule, the same as in the API."""
     lines = {line.resource: line for line in limits_for_project(project=project)}
-    prices = prices_at()
+    prices = prices_at(organization=project.organization)
     every = [_offer(flavor, lines, prices) for flavor in flavors_for(actor=actor)]
     asked = asked_of(wanted)
     fits = set(flavors_for(actor=actor, **asked).values_list("slug", flat=True)) if asked else None

@@ -7,19 +7,16 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from billing.quotes import QuoteItem, quote
-from frontend import formats
-from frontend.components import Fact, Meter, Notice, Tone
+from billing.quotes import QuoteItem, what_if
+from frontend.components import Meter, Notice, Tone
 from frontend.forms import refuse
 from frontend.forms.workspaces import ResizeForm
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
-from frontend.presenters import money
-from frontend.presenters.cost import quote_of
+from frontend.presenters.cost import PriceChange, change_lines
 from frontend.presenters.workspaces import url_of
 from frontend.views.usage import crumbs
 from frontend.views.workspaces import workspace_at
-from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.models import Workspace
@@ -113,7 +110,8 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
         if check.resource.startswith("gpu:") or not check.fits
     )
     notice = _verdict(preview)
-    return {"notice": notice, "meters": meters, "facts": _money(row, wanted, storage), "fits": preview.fits}
+    change = _money(row, wanted, storage) if here.can(Permission.BILLING_VIEW) else None
+    return {"notice": notice, "meters": meters, "change": change, "fits": preview.fits}
 
 
 def _verdict(preview: Preview) -> Notice:
@@ -131,19 +129,10 @@ def _verdict(preview: Preview) -> Notice:
     return Notice(Tone.BAD, f"Not within the limit of {check.scope_name}", text)
 
 
-def _money(row: Workspace, wanted: list[tuple[Any, Any]], storage: int) -> tuple[Fact, ...]:
-    now = clock.now()
-    with money.Unpriced():
-        before = quote_of(row, now=now)
-        items = [QuoteItem(flavor, count) for flavor, count in wanted]
-        after = quote(items=items, storage_gib=storage, lease_ends_at=row.lease_ends_at, now=now)
-        return (
-            Fact("Per hour now", formats.money(before.per_hour, before.currency)),
-            Fact("Per hour after", formats.money(after.per_hour, after.currency)),
-            Fact("30 days after", formats.money(after.days_30, after.currency)),
-            Fact("To end of lease", formats.money(after.to_lease_end, after.currency)),
-        )
-    return ()
+def _money(row: Workspace, wanted: list[tuple[Any, Any]], storage: int) -> PriceChange:
+    items = [QuoteItem(flavor, count) for flavor, count in wanted]
+    found = what_if(workspace=row, items=items, storage_gib=storage)
+    return PriceChange(found, change_lines(found))
 
 
 def _count(form: ResizeForm, slug: str) -> int | None:

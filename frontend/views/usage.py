@@ -70,7 +70,7 @@ def chart_of(here: ProjectPlace, month: money.Month, now: datetime, currency: st
     coming: dict[str, money.Coming] = {}
     if month.running and here.can(Permission.WORKSPACE_VIEW):
         held = workspaces_for(actor=here.actor, project=here.project, states=LIVE)
-        coming = coming_of(list(held), prices_at(at=now))
+        coming = coming_of(list(held), prices_at(at=now, organization=here.project.organization))
     sign = SIGNS.get(currency, f"{currency} ")
     return money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
 

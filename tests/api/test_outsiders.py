@@ -56,6 +56,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("workspaces", "POST"): {"name": "mine", "items": ITEMS},
     ("workspace-preview", "POST"): {"items": ITEMS},
     ("workspace", "PATCH"): {"items": ITEMS},
+    ("workspace-quote", "POST"): {"items": ITEMS},
     ("workspace-retry", "POST"): {},
     ("workspace-suspend", "POST"): {"reason": "for fun"},
     ("workspace-resume", "POST"): {},

@@ -1,11 +1,17 @@
 """The main job by REST: ask, watch, resize, extend, delete; and be refused with numbers."""
 
+from decimal import Decimal
+
 import pytest
 
+from billing.services import rate_set
 from gpuaas.catalog.models import Site
+from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
+from gpuaas.metering.models import Meter
 from gpuaas.workspaces.models import Workspace, WorkspaceMember
 from quotas.models import Limit, Reservation
+from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.api.caller import Caller
 from tests.factories.quotas import counters_must_match, limits_give
@@ -165,3 +171,26 @@ def test_filters(program: Caller, workspace: Workspace) -> None:
 def test_an_unknown_workspace_is_404(program: Caller) -> None:
     assert program.get(f"{HOME}/{uuid7()}").status == 404
     assert program.get(f"{HOME}/not-a-uuid").status == 404
+
+
+def test_a_change_is_priced_before_it_is_made(
+    program: Caller, bob: User, workspace: Workspace, as_olga: Actor
+) -> None:
+    flavor = workspace.flavors.get().flavor
+    rate_set(actor=as_olga, flavor=flavor, meter=Meter.GPU_HELD, price="2.40", valid_from=clock.now())
+    address = f"{HOME}/{workspace.pk}/quote"
+    said = program.post(address, {"items": [{"flavor": "h100.1", "count": 5}]})
+    assert said.status == 200, said.json
+    assert (said.json["now"]["per_hour"], said.json["then"]["per_hour"]) == ("4.80", "12.00")
+    assert said.json["difference"]["per_hour"] == "7.20"
+    then, now = said.json["then"], said.json["now"]
+    assert Decimal(said.json["difference"]["to_lease_end"]) == Decimal(then["to_lease_end"]) - Decimal(
+        now["to_lease_end"]
+    )
+    assert Decimal(then["per_month"]) == 12 * then["month_hours"]
+    assert workspace.flavors.get().count == 2
+    refused = program.post(address, {"items": [{"flavor": "no-such", "count": 5}]})
+    assert refused.status == 400
+    assert "no-such" in str(refused.error)
+    assert program.post(address, {}).status == 400
+    assert program.post(address, {"lease_ends_at": "2020-01-01T00:00:00Z"}).status == 400

@@ -97,7 +97,7 @@ def _best(actor: Actor, project: Project, wanted: Mapping[str, Any], gpus: int, 
         raise Invalid.field(
             "items", f"nothing on offer gives {gpus} GPUs with {_in_words(wanted)}: see /flavors"
         )
-    prices = prices_at()
+    prices = prices_at(organization=project.organization)
 
     def order(offer: Offer) -> tuple[bool, Decimal, int, str]:
         price = prices.get((offer[0].pk, Meter.GPU_HELD))

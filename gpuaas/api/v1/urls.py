@@ -22,6 +22,7 @@ from gpuaas.api.v1 import (
     offers,
     organizations,
     projects,
+    quotes,
     sites,
     tokens,
     usage,
@@ -65,6 +66,7 @@ workspace_urls = [
         f"{PROJECT}/workspaces/preview", workspaces.WorkspacePreviewView.as_view(), name="workspace-preview"
     ),
     path(WORKSPACE, workspaces.WorkspaceDetailView.as_view(), name="workspace"),
+    path(f"{WORKSPACE}/quote", quotes.WorkspaceQuoteView.as_view(), name="workspace-quote"),
     path(f"{WORKSPACE}/drifts", drifts.WorkspaceDriftsView.as_view(), name="workspace-drifts"),
     path(f"{WORKSPACE}/drift-check", drifts.WorkspaceDriftCheckView.as_view(), name="workspace-drift-check"),
     path(f"{WORKSPACE}/retry", workspaces.WorkspaceRetryView.as_view(), name="workspace-retry"),

@@ -223,21 +223,46 @@ class CheckOutput(Output):
     fits = serializers.BooleanField()
 
 
+class QuoteInput(WorkspacePatchInput):
+    """What would be changed, to be priced."""
+
+
 class QuoteLineOutput(Output):
     label = serializers.CharField()  # type: ignore[assignment]  # the shape's own word hides the class's
     meter = serializers.CharField()
     quantity = serializers.IntegerField()
     unit_price = Money(allow_null=True)
     per_hour = Money(allow_null=True)
+    per_month = Money(allow_null=True)
 
 
 class QuoteOutput(Output):
     currency = serializers.CharField()
     lines = QuoteLineOutput(many=True)
     per_hour = Money()
-    days_30 = Money()
-    to_lease_end = Money(allow_null=True)
+    month = serializers.DateField(
+        source="month.day", help_text="First day of the running month of the billing time zone."
+    )
+    month_hours = serializers.IntegerField(source="hours", help_text="Of that month; 743 or 745 with DST.")
+    per_month = Money(help_text="All hours of that month by the prices of now.")
+    to_lease_end = Money(
+        allow_null=True, help_text="From now on, with the changes of prices that are published."
+    )
     complete = serializers.BooleanField(help_text="false where a price is missing.")
+    estimate = serializers.BooleanField(help_text="true where tiers or use decide what it costs in the end.")
+    notes = serializers.ListField(child=serializers.CharField(), help_text="Why, and when prices change.")
+
+
+class PriceDifferenceOutput(Output):
+    per_hour = Money(help_text="Negative where it becomes cheaper.")
+    per_month = Money()
+    to_lease_end = Money(allow_null=True)
+
+
+class WhatIfOutput(Output):
+    now = QuoteOutput(help_text="What it costs as it is; asleep it holds no GPUs.")
+    then = QuoteOutput(help_text="What it would cost.")
+    difference = PriceDifferenceOutput(source="*")
 
 
 class ChosenOutput(Output):

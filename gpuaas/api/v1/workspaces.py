@@ -337,7 +337,9 @@ class WorkspacePreviewView(WorkspaceView):
         priced = None
         if Permission.BILLING_VIEW in self.actor.on_project(found.pk, found.organization_id):
             wanted = [QuoteItem(flavor=flavor, count=count) for flavor, count in items]
-            priced = quote(items=wanted, storage_gib=storage, lease_ends_at=lease)
+            priced = quote(
+                organization=found.organization, items=wanted, storage_gib=storage, lease_ends_at=lease
+            )
         said = {
             "items": [{"flavor": flavor.slug, "count": count} for flavor, count in items],
             "fits": preview.fits,

@@ -1,11 +1,16 @@
 """The request form: it answers while it is typed, keeps what was typed when it refuses, and asks only once."""
 
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from billing.models import Discount
+from billing.months import month_of, month_span
+from frontend.formats import money
 from gpuaas.catalog.models import Flavor, GpuType, Node
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
@@ -119,9 +124,11 @@ def test_the_answer_grants_with_price_and_capacity(alice_at: Client, limited: Pr
     assert "You can have this now" in text
     assert "2 × H100 SXM" in text
     assert "€4.80" in text  # 2 × 2.40 per hour
-    assert "€3,456.00" in text  # 30 days of it
-    assert "€43.20" in text  # 500 GiB × 0.00012 × 720 h
-    assert "€3,499.20" in text  # together
+    hours = month_span(month_of(clock.now())).seconds // 3600
+    assert f"({hours} h)" in text
+    assert money(Decimal("4.80") * hours) in text
+    assert money(Decimal("0.06") * hours) in text  # 500 GiB × 0.00012
+    assert money(Decimal("4.86") * hours) in text  # together
     assert "672 h" in text  # four weeks
     assert "0 + 2 of 8" in text
     assert "every other GPU 0" in text
@@ -251,3 +258,27 @@ def test_a_count_that_is_no_number_is_said_at_the_count(alice_at: Client, limite
     text = answer(alice_at, limited, count="1.5")
     beside = text.partition('id="count-said"')[2].partition("</p>")[0]
     assert "The count is a whole number from 1 to 1,000." in beside
+
+
+def test_the_answer_counts_what_the_organization_pays(alice_at: Client, limited: Project) -> None:
+    Discount.objects.create(
+        organization=limited.organization,
+        basis_points=5000,
+        valid_from=clock.now() - timedelta(hours=1),
+        created_by="olga",
+    )
+    text = answer(alice_at, limited)
+    assert "€2.40" in text  # half of 2 × 2.40
+    assert "€4.80" not in text
+
+
+def test_a_resize_says_now_then_and_the_difference(
+    alice_at: Client, limited: Project, workspace: Workspace
+) -> None:
+    url = reverse("frontend:workspace_effect", args=[limited.slug, workspace.pk])
+    asked = {"count-h100.1": "5", "storage_gib": str(workspace.storage_gib)}
+    text = alice_at.post(url, asked).content.decode()
+    assert "Difference" in text
+    assert "+€7.20" in text  # 3 × 2.40 per hour
+    hours = month_span(month_of(clock.now())).seconds // 3600
+    assert f"+{money(Decimal('7.20') * hours)}" in text
