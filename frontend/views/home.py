@@ -87,7 +87,7 @@ def money_of(here: ProjectPlace, found: list[Workspace], now: datetime) -> dict[
         month = money.month_shown(sheet.month, now=now)
         sign = formats.SIGNS.get(sheet.currency, f"{sheet.currency} ")
         values = money.days_by_workspace(project=here.project, month=sheet.month, now=now)
-        coming = coming_of(found, prices_at(at=now))
+        coming = coming_of(found, prices_at(at=now, organization=here.project.organization))
         chart = money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
         return {
             "statement": sheet,
