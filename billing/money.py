@@ -42,8 +42,8 @@ def round_half_up(numerator: int, divisor: int) -> int:
 
 
 def amount_of(minor: int, currency: str) -> Decimal:
-    """Minor units as an amount: 1234 is 12.34 EUR."""
-    return Decimal(minor).scaleb(-minor_places(currency))
+    """Minor units as an amount: 1234 is 12.34 EUR. From text: arithmetic of Decimals rounds to 28 digits."""
+    return Decimal(f"{minor}e-{minor_places(currency)}")
 
 
 def price_of(price_micro: int) -> Decimal:

@@ -1,7 +1,7 @@
 """Rates two files by the SQL that rates the portal: they are copied into temporary tables, which end with the transaction."""
 
 import csv
-import os
+import secrets
 from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from django.db import connection, transaction
 
-from billing.files.rows import BadRow, Key, Row, rates_read, usage_read
+from billing.files.rows import BadRow, Doubts, Row, rates_read, usage_read
 from billing.money import amount_of, charge_divisor, price_of
 from billing.months import Span, month_span
 from billing.rating import sql_of, sql_text
@@ -39,12 +39,12 @@ def files_rate(*, usage: Path, rates: Path, zone: ZoneInfo, currency: str, month
     """
     span = month_span(month, zone)
     bad: list[BadRow] = []
-    doubtful: set[Key] = set()
+    doubts = Doubts()
     with connection.cursor() as cursor:
         cursor.execute(sql_text("files_tables"))
-        _copy(cursor, "file_rate", rates_read(rates, bad, doubtful))
+        _copy(cursor, "file_rate", rates_read(rates, bad, doubts))
         _copy(cursor, "file_usage", usage_read(usage, bad))
-        bad += _checked(cursor, span, doubtful, {"usage": usage.name, "rates": rates.name})
+        bad += _checked(cursor, span, doubts, {"usage": usage.name, "rates": rates.name})
         if bad:
             raise Refused(sorted(bad))
         lines = _lines(cursor, span, currency)
@@ -59,11 +59,12 @@ def _copy(cursor: Any, table: str, rows: Iterator[Row]) -> None:
     cursor.execute(f"ANALYZE {table}")
 
 
-def _checked(cursor: Any, span: Span, doubtful: set[Key], names: dict[str, str]) -> Iterator[BadRow]:
-    keys = sorted(doubtful)
+def _checked(cursor: Any, span: Span, doubts: Doubts, names: dict[str, str]) -> Iterator[BadRow]:
+    keys = sorted(doubts.keys)
     parameters = {
         "starts_at": span.starts_at,
         "ends_at": span.ends_at,
+        "doubt_all": doubts.all,
         "flavors": [flavor for flavor, _, _ in keys],
         "meters": [meter for _, meter, _ in keys],
         "classes": [price_class for _, _, price_class in keys],
@@ -92,7 +93,7 @@ def _lines(cursor: Any, span: Span, currency: str) -> list[tuple[Any, ...]]:
 
 def _write(out: Path, lines: Sequence[tuple[Any, ...]]) -> None:
     """Beside it first: who reads `out` meanwhile sees the old file or the new one, never half of it."""
-    half = out.with_name(f".{out.name}.{os.getpid()}")
+    half = out.parent / f".rate-{secrets.token_hex(8)}"
     try:
         with half.open("x", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -101,5 +102,7 @@ def _write(out: Path, lines: Sequence[tuple[Any, ...]]) -> None:
                 (*names, price, seconds, f"{amount:f}") for *names, price, seconds, amount in lines
             )
         half.replace(out)
+    except OSError as error:
+        raise OSError(f"{out} cannot be written: {error.strerror}") from error
     finally:
         half.unlink(missing_ok=True)

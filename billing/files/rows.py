@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,10 +12,13 @@ RATES = ("flavor", "meter", "price_class", "from", "to", "price")
 # without these a row says nothing; storage has no flavor, and what a project holds need not be in a workspace
 NEEDED = frozenset({"id", "project", "meter", "price_class"})
 
-# RFC 3339, section 5.6, in whole seconds
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-_WHOLE = re.compile(r"\d{1,18}", re.ASCII)
-_PRICE = re.compile(r"(\d{1,12})(?:\.(\d{1,6}))?", re.ASCII)
+# RFC 3339, section 5.6, in whole seconds. Later Pythons take 24:00:00 for midnight and minutes of an offset above 59.
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)", re.ASCII
+)
+_WHOLE = re.compile(r"\d{1,30}", re.ASCII)
+_PRICE = re.compile(r"(\d{1,30})(?:\.(\d{1,6}))?", re.ASCII)
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 Value = str | int | datetime | None
 Row = tuple[Value, ...]
@@ -31,25 +34,37 @@ class BadRow:
     problem: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.problem}"
+        return f"{self.file}:{self.line}: {' '.join(self.problem.split())}"
+
+
+@dataclass
+class Doubts:
+    """What rates.csv may have meant by rows that were refused: usage of these keys, or all of it, may well have a rate."""
+
+    keys: set[Key] = field(default_factory=set)
+    all: bool = False
+
+    def about(self, cells: Sequence[str]) -> None:
+        if len(cells) >= 3:
+            self.keys.add((cells[0], cells[1], cells[2]))
 
 
 def usage_read(path: Path, bad: list[BadRow]) -> Iterator[Row]:
     """(line, id, project, workspace, flavor, meter, price_class, quantity, start, end); what is wrong goes to `bad`."""
-    for line, cells in _cells(path, USAGE, bad):
+    for line, cells in _cells(path, USAGE, bad, Doubts()):
         try:
             yield (line, *_usage(cells))
         except ValueError as error:
             bad.append(BadRow(path.name, line, str(error)))
 
 
-def rates_read(path: Path, bad: list[BadRow], doubtful: set[Key]) -> Iterator[Row]:
-    """(line, flavor, meter, price_class, from, to, price in millionths). `doubtful`: keys of which a row was refused."""
-    for line, cells in _cells(path, RATES, bad):
+def rates_read(path: Path, bad: list[BadRow], doubts: Doubts) -> Iterator[Row]:
+    """(line, flavor, meter, price_class, from, to, price in millionths); what is wrong goes to `bad` and `doubts`."""
+    for line, cells in _cells(path, RATES, bad, doubts):
         try:
             yield (line, *_rate(cells))
         except ValueError as error:
-            doubtful.add((cells[0], cells[1], cells[2]))
+            doubts.about(cells)
             bad.append(BadRow(path.name, line, str(error)))
 
 
@@ -67,37 +82,54 @@ def _rate(cells: Sequence[str]) -> Row:
     return (*_names(RATES[:3], cells), start, end, _price(cells[5]))
 
 
-def _cells(path: Path, columns: Sequence[str], bad: list[BadRow]) -> Iterator[tuple[int, list[str]]]:
+def _cells(
+    path: Path, columns: Sequence[str], bad: list[BadRow], doubts: Doubts
+) -> Iterator[tuple[int, list[str]]]:
     """Rows with as many cells as there are columns. A file with another header has no rows that could be understood."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    rows = _rows(path)
+    _, header = next(rows, (1, []))
+    if header != list(columns):
+        doubts.all = True
+        bad.append(BadRow(path.name, 1, f"the header has to be {','.join(columns)}, in UTF-8"))
+        return
+    for line, cells in rows:
+        if isinstance(cells, str):
+            problem = cells
+        elif len(cells) != len(columns):
+            problem = f"{len(cells)} cells where there are {len(columns)} columns"
+        else:
+            yield line, cells
+            continue
+        doubts.about(cells if isinstance(cells, list) else [])
+        bad.append(BadRow(path.name, line, problem))
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str] | str]]:
+    """(where it begins, its cells, or why they cannot be read). Blank lines are none.
+
+    Bytes that are no UTF-8 come as surrogates: the decoder reads ahead, so its own error would not know the line.
+    """
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(file, strict=True)
-        begins = 1
         while True:
+            begins = reader.line_num + 1
             try:
                 cells = next(reader, None)
-            except (csv.Error, UnicodeDecodeError) as error:
-                bad.append(BadRow(path.name, begins, f"this is no CSV in UTF-8: {error}"))
+            except csv.Error as error:
+                yield begins, f"this is no CSV: {error}"
+                continue
+            if cells is None:
                 return
-            if cells is None and begins > 1:
-                return
-            if begins == 1 and tuple(cells or ()) != tuple(columns):
-                bad.append(BadRow(path.name, 1, f"the header has to be {','.join(columns)}"))
-                return
-            if begins > 1 and cells:
-                if len(cells) == len(columns):
-                    yield begins, cells
-                else:
-                    problem = f"{len(cells)} cells where there are {len(columns)} columns"
-                    bad.append(BadRow(path.name, begins, problem))
-            begins = reader.line_num + 1
+            if any(map(_NO_TEXT.search, cells)):
+                yield begins, "this is no text in UTF-8, or holds a NUL character"
+            elif cells or begins == 1:
+                yield begins, cells
 
 
 def _names(columns: Sequence[str], cells: Sequence[str]) -> tuple[str, ...]:
     for column, cell in zip(columns, cells, strict=False):
         if not cell and column in NEEDED:
             raise ValueError(f"{column} is empty")
-        if "\x00" in cell:
-            raise ValueError(f"{column} holds a NUL character")
     return tuple(cells[: len(columns)])
 
 

@@ -1,7 +1,7 @@
 -- What is wrong with rows that can be read, by file and line: an id with two meanings, rates of one key that overlap or
 -- leave a gap, and seconds of the month that are used and have no rate. Keys of which a row of rates.csv could not be read
 -- are not asked for the last: that row may have been the rate.
--- Parameters: starts_at, ends_at, doubtful.
+-- Parameters: starts_at, ends_at; doubt_all, or flavors, meters, classes: the keys in doubt.
 WITH meaning AS (
     SELECT line, id, first_value(line) OVER same AS first_line,
            (project, workspace, flavor, meter, price_class, quantity, started_at, ended_at)
@@ -17,23 +17,31 @@ ordered AS (
         PARTITION BY flavor, meter, price_class ORDER BY valid_from, line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 ),
+priced AS (
+    SELECT flavor, meter, price_class, lower(range) AS starts_at, coalesce(upper(range), 'infinity'::timestamptz) AS ends_at
+    FROM (
+        SELECT flavor, meter, price_class, unnest(range_agg(tstzrange(valid_from, valid_to))) AS range
+        FROM file_rate
+        GROUP BY 1, 2, 3
+    ) r
+),
 asked AS (
     SELECT line, flavor, meter, price_class, greatest(started_at, %(starts_at)s) AS starts_at,
            least(ended_at, %(ends_at)s) AS ends_at
     FROM file_usage
     WHERE started_at < %(ends_at)s AND ended_at > %(starts_at)s AND ended_at > started_at AND quantity > 0
-      AND NOT ((flavor, meter, price_class) IN (
+      AND NOT %(doubt_all)s AND NOT ((flavor, meter, price_class) IN (
           SELECT * FROM unnest(%(flavors)s::text[], %(meters)s::text[], %(classes)s::text[])
       ))
 ),
 covered AS (
     SELECT a.line, a.flavor, a.meter, a.price_class, a.ends_at - a.starts_at AS wanted,
-           coalesce(sum(least(a.ends_at, coalesce(r.valid_to, 'infinity'::timestamptz)) - greatest(a.starts_at, r.valid_from))
-                        FILTER (WHERE r.line IS NOT NULL), interval '0') AS found
+           coalesce(sum(least(a.ends_at, p.ends_at) - greatest(a.starts_at, p.starts_at))
+                        FILTER (WHERE p.flavor IS NOT NULL), interval '0') AS found
     FROM asked a
-    LEFT JOIN file_rate r
-        ON r.flavor = a.flavor AND r.meter = a.meter AND r.price_class = a.price_class
-        AND r.valid_from < a.ends_at AND coalesce(r.valid_to, 'infinity'::timestamptz) > a.starts_at
+    LEFT JOIN priced p
+        ON p.flavor = a.flavor AND p.meter = a.meter AND p.price_class = a.price_class
+        AND p.starts_at < a.ends_at AND p.ends_at > a.starts_at
     GROUP BY a.line, a.flavor, a.meter, a.price_class, a.starts_at, a.ends_at
 )
 SELECT 'usage' AS file, line, 'the id ' || id || ' has another meaning in line ' || first_line AS problem
