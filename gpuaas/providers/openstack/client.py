@@ -29,6 +29,8 @@ CALL_SECONDS = 30
 MICROVERSIONS = {"compute": "2.96", "placement": "1.39"}
 PAGE = 500
 SHARED_MOST = 64
+# how services say that a limit is reached
+OVER = ("quota", "over a limit", "over the limit", "exceeded")
 # what is taken from a clouds.yaml; anything else could name files and programs of the portal's own machine
 CLOUD_KEYS = frozenset({"auth", "auth_type", "region_name", "interface", "identity_api_version", "verify"})
 
@@ -251,9 +253,7 @@ def refusal(status: int, message: str, retry_after: str | None = None) -> Except
     lowered = message.lower()
     if status == 401:
         return Unauthorized("the cloud does not accept our credentials (401)")
-    if status in (403, 409, 413) and (
-        "quota" in lowered or "over a limit" in lowered or "exceeded" in lowered
-    ):
+    if status in (403, 409, 413) and any(words in lowered for words in OVER):
         return QuotaRefused(message)
     if status == 403:
         return Unauthorized(f"our credentials lack a right at the cloud: {message}")

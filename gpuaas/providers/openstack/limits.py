@@ -76,8 +76,12 @@ def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> None:
             continue
         limit_write(cloud, registered[name], project_id, amount, there.get(name))
     _require_registered(missing, spec)
-    # by force: who has more already keeps it and gets no more, as everywhere
-    cloud.put("network", f"/quotas/{project_id}", {"quota": {**NETWORK, "force": True}})
+    network_write(cloud, project_id, NETWORK)
+
+
+def network_write(cloud: Cloud, project_id: str, quota: Mapping[str, int]) -> None:
+    """By force: who has more already keeps it and gets no more, as everywhere."""
+    cloud.put("network", f"/quotas/{project_id}", {"quota": {**quota, "force": True}})
 
 
 def limit_write(
@@ -116,6 +120,14 @@ def confirmed(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> StepOutcome
             done=False, detail=f"the site does not have these limits yet: {', '.join(sorted(wrong))}"
         )
     return StepOutcome(done=True, detail=f"{len(wanted)} limits in force")
+
+
+def close(cloud: Cloud, project_id: str) -> None:
+    """Nothing can be made in it any more, not even by who has left and is still believed. Repeatable."""
+    there = project_limits(cloud, project_id)
+    for name, registered in registered_limits(cloud).items():
+        limit_write(cloud, registered, project_id, 0, there.get(name))
+    network_write(cloud, project_id, dict.fromkeys(NETWORK, 0))
 
 
 def delete(cloud: Cloud, project_id: str) -> None:

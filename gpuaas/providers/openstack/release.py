@@ -49,6 +49,7 @@ class Release:
     def _access(self, project: Object) -> StepOutcome:
         people.remove_members(self.cloud, project)
         flavors.withdraw(self.cloud, project["id"])
+        limits.close(self.cloud, project["id"])
         if self.believed and not projects.closed_at(project):
             projects.close_note(self.cloud, project, clock.now())
         return StepOutcome(done=True)

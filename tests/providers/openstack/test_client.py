@@ -37,6 +37,7 @@ def test_one_cloud_needs_no_name() -> None:
         (401, "", Unauthorized),
         (403, "Policy doesn't allow it", Unauthorized),
         (403, "Project x is over a limit for [class:VGPU]", QuotaRefused),
+        (403, "The number of defined ports: 1 is over the limit: 0", QuotaRefused),
         (409, "Quota exceeded for resources: ['port']", QuotaRefused),
         (404, "", NotFound),
         (409, "Conflict", Unavailable),

@@ -4,11 +4,13 @@ import uuid
 from dataclasses import replace
 
 import pytest
+import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from gpuaas.core.errors import QuotaRefused
 from gpuaas.providers.base import WorkspaceSpec
-from gpuaas.providers.openstack import people, projects
+from gpuaas.providers.openstack import limits, people, projects
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from gpuaas.providers.openstack.leftovers import inventory
@@ -141,6 +143,45 @@ def test_the_project_waits_until_no_token_of_before_is_believed(
     assert people.roles_held(admin, project["id"]) == {}
     assert driver.release(ref(ready), "project").done, "an operator may decide not to wait"
     assert admin.find("identity", f"/projects/{project['id']}") is None
+
+
+def test_from_the_first_step_on_nothing_can_be_made(
+    driver: OpenStackDriver, ready: WorkspaceSpec, admin: Cloud, cloud: LabCloud
+) -> None:
+    """Whoever comes in all the same, as one does whose token is believed for a while yet, is over every limit."""
+    project = project_of(admin, ready)
+    alice = as_member(driver, ready)
+    (flavor,) = alice.items("compute", "/flavors/detail", "flavors")
+    for _ in range(2):
+        assert driver.release(ref(ready), "access").done
+        there = limits.project_limits(admin, project["id"])
+        assert {name: row["resource_limit"] for name, row in there.items()} == dict.fromkeys(
+            limits.registered_limits(admin), 0
+        )
+        quota = admin.get("network", f"/quotas/{project['id']}")["quota"]
+        assert {name: quota[name] for name in limits.NETWORK} == dict.fromkeys(limits.NETWORK, 0)
+    visitor = enter(admin, cloud, project)
+    admin.post("compute", f"/flavors/{flavor['id']}/action", {"addTenantAccess": {"tenant": project["id"]}})
+    image = visitor.items("image", "/images", "images", name="tiny")[0]["id"]
+    body = {"name": "train", "flavorRef": flavor["id"], "imageRef": image, "networks": "none"}
+    with pytest.raises(QuotaRefused, match="over limit of 0"):
+        visitor.post("compute", "/servers", {"server": body})
+    for path, key in (("networks", "network"), ("routers", "router"), ("security-groups", "security_group")):
+        with pytest.raises(QuotaRefused):
+            visitor.post("network", f"/{path}", {key: {"name": "more"}})
+
+
+def enter(admin: Cloud, cloud: LabCloud, project: Object) -> Cloud:
+    """A user that the portal does not know, let in by hand."""
+    name, password = f"t-{uuid.uuid4().hex[:8]}", uuid.uuid4().hex
+    user = cloud.made(
+        "identity", "/users", "user", {"name": name, "domain_id": "default", "password": password}
+    )
+    role = next(row for row in admin.items("identity", "/roles", "roles") if row["name"] == "member")
+    admin.put("identity", f"/projects/{project['id']}/users/{user['id']}/roles/{role['id']}")
+    auth = {"auth_url": admin.auth_url, "username": name, "password": password, "project_id": project["id"]}
+    entry = {**admin.transport, "auth": {**auth, "user_domain_id": "default"}}
+    return Cloud({"clouds_yaml": yaml.safe_dump({"clouds": {"visitor": entry}})})
 
 
 def test_the_keys_of_who_leaves_go_too(driver: OpenStackDriver, ready: WorkspaceSpec, admin: Cloud) -> None:
