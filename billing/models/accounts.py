@@ -88,6 +88,7 @@ class PoolReservation(models.Model):
     """A pool that one organization has for itself over [valid_from, valid_to): its idle GPUs are charged to `project`.
 
     price_micro: of one idle GPU-hour, in millionths of the organization's currency. No two of a pool overlap (migration 0003).
+    Nothing writes or charges it yet: rating.md, section 10.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
