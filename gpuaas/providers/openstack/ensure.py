@@ -66,8 +66,9 @@ class Ensure:
         return StepOutcome(done=True, detail=gpus)
 
     def _network(self, project: Object) -> StepOutcome:
-        networks.apply(self.cloud, project["id"], external=self.external)
-        return StepOutcome(done=True)
+        twice = networks.apply(self.cloud, project["id"], external=self.external)
+        told = f"there twice; in use or not ours, so it stays: {', '.join(twice)}" if twice else ""
+        return StepOutcome(done=True, detail=told)
 
     def _confirm(self, project: Object) -> StepOutcome:
         if self.rehearsed:

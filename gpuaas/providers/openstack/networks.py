@@ -1,42 +1,91 @@
 """A network of its own for every project, a router to the outside where the site's operator names one, and a closed door."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from gpuaas.core.errors import Permanent
-from gpuaas.providers.openstack import names
+from gpuaas.core.errors import Permanent, Unavailable
+from gpuaas.providers.openstack import names, twins
 from gpuaas.providers.openstack.client import Cloud, Object
 
 CIDR = "10.0.0.0/24"
 
 
-def apply(cloud: Cloud, project_id: str, *, external: str) -> None:
-    """Repeatable: what is there is found by project and name."""
-    network = _one(cloud, project_id, "networks", "network", {"name": names.NETWORK})
+def apply(cloud: Cloud, project_id: str, *, external: str) -> list[str]:
+    """Repeatable: what is there is found by project and name. Returns what is there twice and must stay, in words."""
+    own = _Own(cloud, project_id)
+    network = own.one("networks", "network", {"name": names.NETWORK})
     body = {"name": names.NETWORK, "network_id": network["id"], "ip_version": 4, "cidr": CIDR}
-    subnet = _one(cloud, project_id, "subnets", "subnet", body)
+    subnet = own.one("subnets", "subnet", body, network_id=network["id"])
     if external:
-        _router(cloud, project_id, subnet["id"], external)
-    _security_group(cloud, project_id)
+        _router(own, subnet["id"], external)
+    _security_group(own)
+    return own.twice
 
 
-def _router(cloud: Cloud, project_id: str, subnet_id: str, external: str) -> None:
-    outside = cloud.items("network", "/networks", "networks", name=external)
+@dataclass(frozen=True)
+class _Own:
+    """The things of one project, each found or made. twice: what has our name too and must stay."""
+
+    cloud: Cloud
+    project_id: str
+    twice: list[str] = field(default_factory=list)
+
+    def one(self, collection: str, key: str, body: Object, *, subnet: str = "", **where: str) -> Object:
+        rows = self.found(collection, body["name"], where) or self._made(collection, key, body, where)
+        ours, twice = twins.keep_one(self.cloud, collection, rows, subnet=subnet)
+        self.twice.extend(twice)
+        return ours
+
+    def found(self, collection: str, name: str, where: Mapping[str, str]) -> list[Object]:
+        query = {"project_id": self.project_id, "name": name, **where}
+        return self.cloud.items("network", f"/{collection}", collection.replace("-", "_"), **query)
+
+    def _made(self, collection: str, key: str, body: Object, where: Mapping[str, str]) -> list[Object]:
+        """Refused where it was made since we looked: then that is ours."""
+        given = {**body, "project_id": self.project_id, "description": twins.MADE}
+        try:
+            return [self.cloud.post("network", f"/{collection}", {key: given})[key]]
+        except Permanent:
+            if rows := self.found(collection, body["name"], where):
+                return rows
+            raise
+
+
+def _router(own: _Own, subnet_id: str, external: str) -> None:
+    outside = own.cloud.items("network", "/networks", "networks", name=external)
     if not outside:
         raise Permanent(
             f"the site has no network {external!r}: an operator has to set the option external_network"
         )
-    router = _one(cloud, project_id, "routers", "router", {"name": names.NETWORK})
+    router = own.one("routers", "router", {"name": names.NETWORK}, subnet=subnet_id)
     if not router.get("external_gateway_info"):
         gateway = {"external_gateway_info": {"network_id": outside[0]["id"]}}
-        cloud.put("network", f"/routers/{router['id']}", {"router": gateway})
+        own.cloud.put("network", f"/routers/{router['id']}", {"router": gateway})
+    if not _leads_to(own.cloud, router, subnet_id):
+        _link(own, router, subnet_id)
+
+
+def _link(own: _Own, router: Object, subnet_id: str) -> None:
+    """Refused where it was done since we looked, or where somebody else at the same work linked a twin: the next look settles which."""
+    path = f"/routers/{router['id']}/add_router_interface"
+    try:
+        own.cloud.put("network", path, {"subnet_id": subnet_id})
+    except Permanent as error:
+        if _leads_to(own.cloud, router, subnet_id):
+            return
+        if len(own.found("networks", names.NETWORK, {})) > 1:
+            raise Unavailable("its network is there twice for the moment", retry_after=2) from error
+        raise
+
+
+def _leads_to(cloud: Cloud, router: Object, subnet_id: str) -> bool:
     ports = cloud.items("network", "/ports", "ports", device_id=router["id"])
-    if not any(ip["subnet_id"] == subnet_id for port in ports for ip in port["fixed_ips"]):
-        cloud.put("network", f"/routers/{router['id']}/add_router_interface", {"subnet_id": subnet_id})
+    return any(ip["subnet_id"] == subnet_id for port in ports for ip in port["fixed_ips"])
 
 
-def _security_group(cloud: Cloud, project_id: str) -> None:
+def _security_group(own: _Own) -> None:
     """Neutron's own default group lets members of it in; ours adds ssh, and is the tenant's to change."""
-    group = _one(cloud, project_id, "security-groups", "security_group", {"name": names.SECURITY_GROUP})
+    group = own.one("security-groups", "security_group", {"name": names.SECURITY_GROUP})
     if any(rule["direction"] == "ingress" for rule in group.get("security_group_rules") or []):
         return
     rule = {
@@ -46,18 +95,10 @@ def _security_group(cloud: Cloud, project_id: str) -> None:
         "protocol": "tcp",
         "port_range_min": 22,
         "port_range_max": 22,
-        "project_id": project_id,
+        "project_id": own.project_id,
+        "description": twins.MADE,
     }
-    cloud.post("network", "/security-group-rules", {"security_group_rule": rule})
-
-
-def _one(cloud: Cloud, project_id: str, path: str, key: str, body: Object) -> Object:
-    plural = path.replace("-", "_")
-    rows = cloud.items("network", f"/{path}", plural, project_id=project_id, name=body["name"])
-    if rows:
-        return rows[0]
-    made: Object = cloud.post("network", f"/{path}", {key: {**body, "project_id": project_id}})[key]
-    return made
+    own.cloud.post("network", "/security-group-rules", {"security_group_rule": rule})
 
 
 def leftovers(cloud: Cloud, project_id: str) -> Iterator[tuple[str, str]]:
