@@ -9,6 +9,16 @@ from gpuaas.providers.registry import driver_names
 
 FILE_MAX = 256 * 1024
 CLOUD = "openstack"
+OPTIONS = (
+    "domain",
+    "external_network",
+    "aliases",
+    "surplus_machines",
+    "history_days",
+    "token_cache_seconds",
+    "sites_projects",
+)
+SURPLUS = (("", "Shelve the newest, with its disk"), ("delete", "Delete the newest"))
 
 
 class Sealed(forms.Textarea):
@@ -160,6 +170,25 @@ class CloudSiteForm(CloudForm):
         label="Aliases", max_length=4000, required=False, widget=forms.Textarea({"rows": 2})
     )
 
+    surplus_machines = forms.ChoiceField(
+        label="Machines beyond what was bought", choices=SURPLUS, required=False
+    )
+    history_days = forms.IntegerField(
+        label="Nova keeps what was deleted",
+        min_value=1,
+        max_value=3650,
+        required=False,
+        error_messages=WHOLE,
+    )
+    token_cache_seconds = forms.IntegerField(
+        label="Services believe a token",
+        min_value=0,
+        max_value=3600,
+        required=False,
+        error_messages=WHOLE,
+    )
+    sites_projects = forms.CharField(label="The site's own projects", max_length=2000, required=False)
+
     def clean(self) -> dict[str, Any]:
         found = super().clean()
         if not self.errors and not self.credentials():
@@ -178,6 +207,9 @@ class CloudSiteForm(CloudForm):
             found[name] = alias
         return found
 
+    def clean_sites_projects(self) -> list[str]:
+        return str(self.cleaned_data["sites_projects"]).replace(",", " ").split()
+
     def options(self) -> dict[str, Any]:
-        names = ("domain", "external_network", "aliases")
-        return {name: self.cleaned_data[name] for name in names if self.cleaned_data.get(name)}
+        """What was left empty is the driver's to decide."""
+        return {name: self.cleaned_data[name] for name in OPTIONS if self.cleaned_data.get(name)}

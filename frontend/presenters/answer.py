@@ -9,6 +9,7 @@ from frontend import formats
 from frontend.components import Action, AnswerPanel, Creation, Fact, Meter, Notice, PriceLine, Tone
 from frontend.presenters import money
 from frontend.presenters.tuning import placement_words
+from frontend.presenters.words import words_of
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.offers import gives
 from gpuaas.metering.models import Meter as Metered
@@ -231,13 +232,13 @@ def _creates(asked: Asked, flavor: Flavor, count: int) -> tuple[Creation, ...]:
     amounts = f"{count * flavor.gpus} {flavor.pool.gpu_type.name}, {count * flavor.vcpus} vCPU"
     memory = f"{count * flavor.memory_gib:,} GiB"
     made = [
-        Creation("folder", "Namespace", f"gpu-…-{asked.name or 'name'}"),
+        Creation("folder", words_of(flavor.pool.site).space.capitalize(), f"gpu-…-{asked.name or 'name'}"),
         Creation("gauge", f"Quota {amounts}, {memory}; every other GPU 0"),
     ]
     if asked.storage_gib:
         made.append(Creation("database", f"Room for {asked.storage_gib:,} GiB of volumes"))
-    if asked.placement:
-        made.append(Creation("grid-dots", _sentence(placement_words(asked.placement)[1])))
+    if asked.placement and not words_of(flavor.pool.site).machines:
+        made.append(Creation("grid-dots", _sentence(placement_words(asked.placement, flavor.pool.site)[1])))
     made.append(Creation("users", f"Access for {', '.join(asked.people)}"))
     made.append(Creation("shield-check", "Network closed to other tenants"))
     return tuple(made)

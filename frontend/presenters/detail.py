@@ -58,6 +58,10 @@ class Page:
     )
     extend_said: str = ""
 
+    @property
+    def takes_back_said(self) -> str:
+        return f"It waits for {self.words.consumers} to end: go back to the old size, or choose another"
+
 
 def urls_of(workspace: Workspace) -> dict[str, str]:
     slug = workspace.project.slug

@@ -1,4 +1,4 @@
-"""Pods of a workspace: what they hold, why they wait, which are more than was bought, and which were removed for it."""
+"""Pods or machines of a workspace: what they hold, why they wait, which are more than was bought or were removed for it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +16,15 @@ PHASES = {
     "Succeeded": (Tone.OFF, "Done", False),
     "Failed": (Tone.BAD, "Failed", False),
     "Refused": (Tone.WARN, "Refused", False),
+    # Nova's
+    "ACTIVE": (Tone.OK, "Running", False),
+    "BUILD": (Tone.WAIT, "Building", True),
+    "SHUTOFF": (Tone.OFF, "Stopped", False),
+    "PAUSED": (Tone.OFF, "Paused", False),
+    "SUSPENDED": (Tone.OFF, "Suspended", False),
+    "SHELVED": (Tone.OFF, "Shelved", False),
+    "SHELVED_OFFLOADED": (Tone.OFF, "Shelved", False),
+    "ERROR": (Tone.BAD, "Failed", False),
 }
 SURPLUS = "This is more than the workspace holds: it slipped past the quota and is being removed."
 

@@ -9,6 +9,7 @@ from frontend import formats
 from frontend.components import Notice, Tone
 from frontend.place import ProjectPlace
 from frontend.presenters.pods import PodRow
+from frontend.presenters.words import words_of
 from frontend.presenters.workspaces import holds_of
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import WorkspaceState
@@ -49,6 +50,9 @@ def _gpus(workspace: Workspace) -> str:
 
 
 def _stops(workspace: Workspace, pods: Sequence[PodRow]) -> tuple[str, ...]:
+    given = f"Its GPUs are given back to everybody: {_gpus(workspace)}."
+    if words_of(workspace.site).machines:
+        return ("Machines are shelved: they end, and their disks are kept.", given)
     running = [pod for pod in pods if pod.word not in ENDED]
     bare = [pod.name for pod in running if not pod.owner]
     count = f"All {len(running)} pods that run or wait end" if len(running) > 1 else "What runs ends"
@@ -58,23 +62,24 @@ def _stops(workspace: Workspace, pods: Sequence[PodRow]) -> tuple[str, ...]:
         said.append(f"Pods made by hand do not come back: {named}.")
     else:
         said.append("Pods made by hand, if there are any, do not come back.")
-    said.append(f"Its GPUs are given back to everybody: {_gpus(workspace)}.")
-    return tuple(said)
+    return (*said, given)
 
 
 def _stays(workspace: Workspace) -> tuple[str, ...]:
+    consumer = words_of(workspace.site).consumer
     data = f"Volumes, up to {workspace.storage_gib:,} GiB; they" if workspace.storage_gib else "Volumes; they"
     return (
-        f"{data} cost what they cost now. GPUs, vCPU and memory cost nothing once the last pod is gone.",
+        f"{data} cost what they cost now. GPUs, vCPU and memory cost nothing once the last {consumer} is gone.",
         "Members, credentials, secrets, configuration. The lease goes on.",
     )
 
 
 def _wakes(workspace: Workspace) -> tuple[str, ...]:
     needed = f"It needs {_gpus(workspace)} again, within the limits and free at {workspace.site.slug}."
+    back = "shelved" if words_of(workspace.site).machines else "scaled to zero"
     return (
         f"{needed} If they are not, it stays suspended and says what is missing.",
-        "What was scaled to zero comes back as it was. It is paid for again from when the site confirms it.",
+        f"What was {back} comes back as it was. It is paid for again from when the site confirms it.",
     )
 
 

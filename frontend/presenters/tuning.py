@@ -1,18 +1,19 @@
-"""What a flavor requires of its nodes and how pods are placed, in words."""
+"""What a flavor requires of its nodes and how what runs is placed, in words."""
 
 from frontend.components import Fact
-from gpuaas.catalog.models import Flavor, GpuPool
+from frontend.presenters.words import words_of
+from gpuaas.catalog.models import Flavor, GpuPool, Site
 from gpuaas.catalog.states import HugepagesSize
 from gpuaas.providers.base import Placement
 from gpuaas.workspaces.models import Workspace
 
 PLACEMENTS = {
-    Placement.ANYWHERE: ("Anywhere", "pods go wherever GPUs are free"),
-    Placement.NODE: ("One node", "pods are put on one node, as far as there is room"),
-    Placement.RACK: ("One rack", "pods are put into one rack, as far as there is room"),
+    Placement.ANYWHERE: ("Anywhere", "{what} go wherever GPUs are free"),
+    Placement.NODE: ("One node", "{what} are put on one node, as far as there is room"),
+    Placement.RACK: ("One rack", "{what} are put into one rack, as far as there is room"),
     Placement.NVLINK_DOMAIN: (
         "One NVLink domain",
-        "pods are put on nodes that NVLink joins, as far as there is room",
+        "{what} are put on nodes that NVLink joins, as far as there is room",
     ),
 }
 
@@ -40,13 +41,14 @@ def nodes_words(flavor: Flavor) -> tuple[str, ...]:
     return tuple(words for name, words in known if getattr(flavor, name, False))
 
 
-def placement_words(placement: str) -> tuple[str, str]:
-    return PLACEMENTS[Placement(placement)]
+def placement_words(placement: str, site: Site) -> tuple[str, str]:
+    name, note = PLACEMENTS[Placement(placement)]
+    return name, note.format(what=words_of(site).consumers)
 
 
 def setup_facts(workspace: Workspace) -> tuple[Fact, ...]:
-    """How its pods are placed, and what each tuned flavor asks of its nodes."""
-    name, note = placement_words(workspace.placement)
+    """How what runs in it is placed, and what each tuned flavor asks of its nodes."""
+    name, note = placement_words(workspace.placement, workspace.site)
     flavors = [item.flavor for item in workspace.flavors.all()]
     tuned = [(flavor.name, "; ".join(tuning_words(flavor))) for flavor in flavors]
     return (

@@ -16,6 +16,7 @@ from frontend.presenters.operator.metering import cross_checked, meter_facts
 from frontend.presenters.operator.nodes import check_run, gpu_names_at, nodes_shown
 from frontend.presenters.operator.sites import conditions_shown
 from frontend.presenters.pods import eviction_rows
+from frontend.presenters.words import words_of
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
 from gpuaas.catalog import services as catalog_services
 from gpuaas.catalog.models import Site
@@ -44,6 +45,7 @@ def tab(row: Site, here: OperatorPlace, name: str, **more: Any) -> dict[str, Any
         "place": here,
         "site": row,
         "tab": name,
+        "words": words_of(row),
         "open_drifts": drifts_at(site=row, state=DriftState.OPEN).count(),
         "crumbs": crumbs("Supply", ("Sites", "operator_sites"), (row.slug, "")),
         **more,

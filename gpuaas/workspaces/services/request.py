@@ -46,7 +46,8 @@ def workspace_request(
 ) -> Workspace:
     """Accept and reserve, or change nothing. `items` = (flavor slug, count); `members` = (username, role).
 
-    `placement`: how near to each other its pods are put, as far as there is room (`Placement`). Without `members` the
+    `placement`: how near to each other its pods are put, as far as there is room (`Placement`); machines are
+    placed by their cloud. Without `members` the
     requester is its admin. Raises Invalid, QuotaRefused, NoCapacity, Conflict (name taken).
     """
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_CREATE)
@@ -58,13 +59,13 @@ def workspace_request(
         name=name_validate(name),
         storage_gib=storage_validate(storage_gib),
         lease_ends_at=lease_validate(lease_ends_at, now=moment),
-        placement=placement_validate(placement),
         created_by=requester,
         created_at=moment,
         due_at=moment,
     )
     flavors = items_resolve(items)
     workspace.site = flavors[0][0].pool.site
+    workspace.placement = placement_validate(placement, site=workspace.site)
     refuse_hopeless(workspace, flavors)
     people = [(requester, AccessRole.ADMIN)]
     if members is not None:

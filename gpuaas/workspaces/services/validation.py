@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.states import OfferState
 from gpuaas.core.errors import Invalid
-from gpuaas.providers.base import Placement
+from gpuaas.providers.base import MachineCapability, Placement
 from gpuaas.workspaces.holdings import storage_held
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.site import driver_of
 from gpuaas.workspaces.spec import permissions_in
 from gpuaas.workspaces.states import AccessRole
 from tenants.models import Project, User
@@ -55,12 +56,17 @@ def lease_validate(ends_at: datetime | None, *, now: datetime) -> datetime:
     return ends_at
 
 
-def placement_validate(placement: str) -> Placement:
+def placement_validate(placement: str, *, site: Site) -> Placement:
     try:
-        return Placement(placement)
+        wanted = Placement(placement)
     except ValueError as error:
         known = ", ".join(place.value for place in Placement if place)
         raise Invalid.field("placement", f"a placement is one of {known}, or empty for anywhere") from error
+    if wanted and isinstance(driver_of(site), MachineCapability):
+        raise Invalid.field(
+            "placement", f"{site.slug} places machines by itself: leave the placement at anywhere"
+        )
+    return wanted
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,10 @@ def test_a_clouds_yaml_is_sealed_with_what_is_said_of_the_cloud(olga_at: Client)
         "domain": "gpu",
         "external_network": "public",
         "aliases": "CUSTOM_PCI_10DE_2330 = h100\n\nCUSTOM_PCI_10DE_20B0=a100",
+        "surplus_machines": "delete",
+        "history_days": "90",
+        "token_cache_seconds": "300",
+        "sites_projects": "octavia, heat-*",
     }
     answer = olga_at.post(NEW, {**FORM, **more, "clouds_yaml": CLOUDS})
     assert answer["Location"] == "/operator/sites/at/cloud-1/"
@@ -33,6 +37,10 @@ def test_a_clouds_yaml_is_sealed_with_what_is_said_of_the_cloud(olga_at: Client)
         "domain": "gpu",
         "external_network": "public",
         "aliases": {"CUSTOM_PCI_10DE_2330": "h100", "CUSTOM_PCI_10DE_20B0": "a100"},
+        "surplus_machines": "delete",
+        "history_days": 90,
+        "token_cache_seconds": 300,
+        "sites_projects": ["octavia", "heat-*"],
     }
     assert "very-secret" not in site.credentials + olga_at.get(answer["Location"]).content.decode()
     assert "very-secret" not in str(AuditEntry.objects.get(action="site.create").after)
@@ -65,6 +73,13 @@ def test_an_application_credential_is_enough(olga_at: Client) -> None:
         ({"clouds_yaml": CLOUDS, "aliases": "h100"}, "aliases", "One a line"),
         ({"clouds_yaml": CLOUDS, "aliases": "H100 = h100"}, "aliases", "no resource class of GPUs"),
         ({"clouds_yaml": CLOUDS, "aliases": "VGPU = h100:2"}, "aliases", "no alias"),
+        ({"clouds_yaml": CLOUDS, "surplus_machines": "keep"}, "surplus_machines", "valid choice"),
+        ({"clouds_yaml": CLOUDS, "history_days": "0"}, "history_days", "greater than or equal to 1"),
+        (
+            {"clouds_yaml": CLOUDS, "token_cache_seconds": "3601"},
+            "token_cache_seconds",
+            "less than or equal to 3600",
+        ),
     ],
 )
 def test_what_is_no_cloud_is_refused_beside_the_field(

@@ -12,7 +12,9 @@ from gpuaas.workspaces.machines.models import Machine, PublicKey
 from gpuaas.workspaces.machines.visit import visit
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
-from tenants.models import Project
+from tenants.models import Project, User
+from tests.frontend.pages.conftest import signed_in
+from tests.frontend.pages.test_request import FORM, post
 from tests.workspaces.stage import ready
 
 pytestmark = pytest.mark.django_db
@@ -135,3 +137,25 @@ def test_keys_are_ones_own(alice_at: Client, charlie_at: Client, room: Workspace
     assert charlie_at.post(reverse("frontend:key_remove", args=[key.pk])).status_code == 404
     assert alice_at.post(reverse("frontend:key_remove", args=[key.pk])).status_code == 302
     assert not PublicKey.objects.exists()
+
+
+def test_pages_speak_of_machines_where_there_are_no_pods(
+    alice_at: Client, olga: User, room: Workspace
+) -> None:
+    olga_at = signed_in(olga)
+    overview = alice_at.get(url("workspace", room)).content.decode()
+    assert "No machines yet" in overview
+    assert "Machines go wherever GPUs are free" in overview
+    assert "Machines are shelved" in overview
+    assert " pods" not in overview.lower().replace("get pods", "")  # the first command with a kubeconfig
+    form = {**FORM, "name": "second", "count": "1", "placement": "rack"}
+    asked = reverse("frontend:workspace_answer", args=[room.project.slug])
+    answer = alice_at.post(asked, form, headers={"HX-Request": "true"}).content.decode()
+    assert "Project <" in answer.replace("</b>", "<")
+    refused = post(alice_at, room.project, name="second", count="1", placement="rack")
+    assert refused.status_code == 422
+    assert "places machines by itself" in str(refused.context["form"].errors["placement"])
+    for tab, said in (("adoption", "Projects that tenants used before"), ("metering", "Removed machines")):
+        shown = olga_at.get(f"/operator/sites/at/{room.site.slug}/{tab}/").content.decode()
+        assert said in shown
+        assert " pods" not in shown.lower()
