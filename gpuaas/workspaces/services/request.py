@@ -46,8 +46,7 @@ def workspace_request(
 ) -> Workspace:
     """Accept and reserve, or change nothing. `items` = (flavor slug, count); `members` = (username, role).
 
-    `placement`: how near to each other its pods are put, as far as there is room (`Placement`); machines are
-    placed by their cloud. Without `members` the
+    `placement`: how near to each other its pods are put, as far as there is room (`Placement`). Without `members` the
     requester is its admin. Raises Invalid, QuotaRefused, NoCapacity, Conflict (name taken).
     """
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_CREATE)
