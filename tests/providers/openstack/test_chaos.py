@@ -1,0 +1,161 @@
+"""Services of a cloud are killed and come back while workspaces are made, resized and deleted: the conditions tell, everything
+converges, and nothing is there twice.
+
+GPUAAS_CHAOS=all takes every service in turn, some minutes; GPUAAS_CHAOS=keystone,glance those. By default two: one that the portal speaks
+to, and the one behind all others that loses answers.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+
+from deploy.lab.openstack import Lab
+from gpuaas.catalog.models import Site
+from gpuaas.core.errors import GpuaasError
+from gpuaas.providers.openstack import client, names
+from gpuaas.providers.openstack.client import Cloud
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.reconcile.compared import IN_SYNC
+from gpuaas.workspaces.reconcile.record import REACHABLE
+from gpuaas.workspaces.services import (
+    credential_issue,
+    workspace_delete,
+    workspace_request,
+    workspace_resize,
+)
+from tenants.actors import Actor
+from tenants.models import Project
+from tests.factories.quotas import limits_give
+from tests.lab.fixtures import until
+from tests.providers.openstack.portal import flavor_of, reach, site_make, visit
+from tests.providers.openstack.test_workspace import boot
+
+# what the portal itself speaks to, or what stands behind all of that; the others only make and end machines
+SPOKEN_TO = ("keystone", "placement", "nova", "neutron", "glance", "mariadb")
+BEHIND = ("conductor", "scheduler", "compute-gpu-h100-1", "rabbitmq")
+CHOSEN = os.environ.get("GPUAAS_CHAOS", "placement,rabbitmq")
+PROGRAMS = (*SPOKEN_TO, *BEHIND) if CHOSEN == "all" else tuple(CHOSEN.split(","))
+BACK_SECONDS = 480.0
+
+pytestmark = [
+    pytest.mark.openstack,
+    pytest.mark.xdist_group("own-lab"),
+    pytest.mark.django_db(transaction=True),
+    # a cloud of its own begins, and each wait in it has its own bound
+    pytest.mark.timeout(600 + 450 * len(PROGRAMS)),
+]
+
+
+@dataclass
+class Load:
+    """One workspace stays and is resized to and fro; with every service one more is requested, and the one before it goes,
+    a machine in it."""
+
+    actor: Actor
+    project: Project
+    site: Site
+    kept: Workspace = field(init=False)
+    going: Workspace = field(init=False)
+    made: int = 0
+
+    def __post_init__(self) -> None:
+        limits_give(self.project)
+        self.kept, self.going = self.request("kept"), self.request("first")
+        for each in (self.kept, self.going):
+            reach(each, "ready")
+
+    def request(self, name: str) -> Workspace:
+        items = [(flavor_of(self.site).slug, 1)]
+        return workspace_request(actor=self.actor, project=self.project, name=name, items=items)
+
+    def begin(self) -> list[Workspace]:
+        """What is under way at the same time: one comes, one changes, one goes."""
+        self.made += 1
+        coming = self.request(f"load-{self.made}")
+        row = Workspace.objects.get(pk=self.kept.pk)
+        items = [(flavor_of(self.site).slug, 1 + self.made % 2)]
+        changing = workspace_resize(actor=self.actor, workspace=row, items=items)
+        going = workspace_delete(actor=self.actor, workspace=Workspace.objects.get(pk=self.going.pk))
+        self.going = coming
+        return [coming, changing, going]
+
+
+@pytest.fixture
+def admin(own_openstack_lab: Lab) -> Iterator[Cloud]:
+    made = Cloud({"clouds_yaml": own_openstack_lab.clouds.read_text(), "cloud": "lab"})
+    yield made
+    made.close()
+
+
+def test_services_go_and_come_back_under_load(
+    own_openstack_lab: Lab, admin: Cloud, as_alice: Actor, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "CALL_SECONDS", 10)
+    site = site_make(own_openstack_lab)
+    load = Load(as_alice, project, site)
+    for program in PROGRAMS:
+        if program in BEHIND:
+            machine_in(load.going, as_alice)
+        own_openstack_lab.stop_program(program, kill=True)
+        try:
+            under_way = load.begin()
+            told = [visit(each) for each in under_way]
+            if program in SPOKEN_TO:
+                assert any(says_unreachable(row) for row in told), f"nobody misses {program}"
+        finally:
+            own_openstack_lab.start_program(program)
+        for workspace, state in zip(under_way, ("ready", "ready", "deleted"), strict=True):
+            row = reach(workspace, state, seconds=BACK_SECONDS)
+            assert state == "deleted" or row.conditions[REACHABLE]["status"] == "True", program
+    live = list(Workspace.objects.exclude(state="deleted"))
+    # what came too late goes when the portal compares next
+    until(lambda: all(in_sync(visit(each)) for each in live), "nothing differs", seconds=BACK_SECONDS)
+    assert_nothing_is_twice(admin)
+
+
+def machine_in(workspace: Workspace, actor: Actor) -> None:
+    issued = credential_issue(actor=actor, workspace=workspace, lifetime=timedelta(hours=1))
+    tenant = Cloud({"clouds_yaml": issued.document})
+    made: list[str] = []
+
+    def booted() -> bool:
+        """A cloud that has just come back may refuse for a moment."""
+        try:
+            made[:] = made or [boot(tenant)]
+        except GpuaasError:
+            return False
+        return bool(tenant.get("compute", f"/servers/{made[0]}")["server"]["status"] != "BUILD")
+
+    until(booted, "a machine is made", seconds=BACK_SECONDS)
+    tenant.close()
+
+
+def in_sync(row: Workspace) -> bool:
+    return bool(row.conditions[IN_SYNC]["status"] == "True")
+
+
+def says_unreachable(row: Workspace) -> bool:
+    return bool(row.conditions.get(REACHABLE, {}).get("status") == "False") and row.state != "failed"
+
+
+def assert_nothing_is_twice(admin: Cloud) -> None:
+    live = list(Workspace.objects.exclude(state="deleted"))
+    rows = admin.items("identity", "/projects", "projects", tags=names.MANAGED)
+    assert sorted(row["name"] for row in rows) == sorted(each.external_name for each in live)
+    for row in rows:
+        for path in ("networks", "subnets", "routers", "security-groups"):
+            found = admin.items("network", f"/{path}", path.replace("-", "_"), project_id=row["id"])
+            counted = Counter(each["name"] for each in found)
+            counted.pop("default", None)
+            assert counted == {names.NETWORK: 1}, f"{path} of {row['name']}"
+        limits = admin.items("identity", "/limits", "limits", project_id=row["id"])
+        assert max(Counter(each["resource_name"] for each in limits).values()) == 1
+        users = admin.items("identity", "/users", "users", name__startswith=f"{row['name']}.")
+        assert len(users) == 1, [each["name"] for each in users]
+    assert admin.items("compute", "/servers", "servers", all_tenants="1") == []
+    flavors = admin.items("compute", "/flavors", "flavors", is_public="None")
+    assert max(Counter(each["name"] for each in flavors).values()) == 1
