@@ -4,7 +4,7 @@ second, whatever the order in which usage was told, and no view loses or makes a
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from billing.models import Discount, Rate, RateCard
@@ -119,6 +119,11 @@ def shown(cells: list[Cell]) -> dict[int | None, tuple[int, int | None]]:
 
 
 @given(usage=used, terms=terms_of(sessions, any_mode), lowered=discounts)
+@example(
+    usage=[(0, 400, 20, 0), (200, 400, 30, 1)],
+    terms=[(0, 5_000_001, "graduated", [(1, 3_333_333), (3, 1_111_111)], (60, 90))],
+    lowered=[(100, 400, 3333)],
+)
 @BOUNDED
 def test_lines_are_what_is_counted_second_by_second(
     project: Project, h100: Flavor, alice: User, usage: list[Any], terms: list[Any], lowered: list[Any]
