@@ -68,6 +68,7 @@ TENANT_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
         "Project",
         (
             Place("Usage and cost", "frontend:usage", "chart-bar", "u"),
+            Place("Budgets", "frontend:budgets", "credit-card", "g"),
             Place("Limits", "frontend:limits", "gauge", "l"),
             Place("Requests", "frontend:requests", "checklist", "r"),
             Place("Members", "frontend:members", "users", "m"),
@@ -81,6 +82,7 @@ TENANT_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place("Projects", "frontend:projects", "building", "p"),
             Place("Statements", "frontend:invoices", "receipt-2", "i"),
             Place("Invoices", "frontend:organization_invoices", "file-invoice", "b"),
+            Place("Budgets", "frontend:organization_budgets", "credit-card"),
         ),
     ),
 )
@@ -118,6 +120,7 @@ OPERATOR_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place("Usage", "frontend:operator_usage", "chart-bar", "u"),
             Place("Rate cards", "frontend:operator_rate_cards", "tags", "y"),
             Place("Invoices", "frontend:operator_invoices", "file-invoice", "i"),
+            Place("Budgets", "frontend:operator_budgets", "credit-card", "b"),
             Place("Month close", "frontend:operator_closes", "checklist", "m"),
         ),
     ),

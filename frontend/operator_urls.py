@@ -103,6 +103,7 @@ urlpatterns: list[URLPattern] = [
     path("people/<uuid:user>/switch/", tenants.person_switch, name="operator_person_switch"),
     path("usage/", money.usage, name="operator_usage"),
     path("rates/", money.rates, name="operator_rate_cards"),
+    path("budgets/", money.budgets, name="operator_budgets"),
     path("invoices/", invoices.index, name="operator_invoices"),
     path("invoices/at/<slug:number>/", invoices.show, name="operator_invoice"),
     path("invoices/at/<slug:number>/note/", invoices.note, name="operator_invoice_note"),

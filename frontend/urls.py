@@ -7,6 +7,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from frontend.views import (
     account,
+    budgets,
     home,
     invoices,
     keys,
@@ -63,6 +64,10 @@ project_patterns: list[URLPattern | URLResolver] = [
     path("usage/<uuid:workspace>/", usage.intervals, name="intervals"),
     path("statements/<str:month>/", usage.project_statement, name="statement"),
     path("statements/<str:month>.csv", usage.statement_csv, name="statement_csv"),
+    path("budgets/", budgets.project_index, name="budgets"),
+    path("budgets/new/", budgets.project_new, name="budget_new"),
+    path("budgets/<uuid:budget>/", budgets.project_budget, name="budget"),
+    path("budgets/<uuid:budget>/remove/", budgets.project_remove, name="budget_remove"),
     path("limits/", projects.limits, name="limits"),
     path("members/", projects.members, name="members"),
     path("members/<uuid:user>/role/", projects.member_role, name="member_role"),
@@ -82,6 +87,10 @@ organization_patterns: list[URLPattern | URLResolver] = [
     path("invoices/<slug:number>/", invoices.show, name="invoice"),
     path("invoices/<slug:number>.csv", invoices.csv, name="invoice_csv"),
     path("invoices/<slug:number>.pdf", invoices.pdf, name="invoice_pdf"),
+    path("budgets/", budgets.organization_index, name="organization_budgets"),
+    path("budgets/new/", budgets.organization_new, name="organization_budget_new"),
+    path("budgets/<uuid:budget>/", budgets.organization_budget, name="organization_budget"),
+    path("budgets/<uuid:budget>/remove/", budgets.organization_remove, name="organization_budget_remove"),
     path("ledger/", invoices.ledger, name="organization_ledger"),
     path("statements/<str:month>/", organizations.organization_statement, name="organization_statement"),
 ]

@@ -131,6 +131,16 @@ def _locked(actor: Actor, budget: Budget, expected_version: int | None) -> Budge
     return row
 
 
+def budget_changeable(*, actor: Actor, budget: Budget) -> bool:
+    """May the actor change or remove it? A budget set higher up is changed there."""
+    try:
+        level = _level(actor, budget.organization, budget.project)
+    except Forbidden:
+        return False
+    levels = list(Level.values)
+    return levels.index(level) >= levels.index(budget.level)
+
+
 def _level(actor: Actor, organization: Organization, project: Project | None) -> Level:
     """The highest level at which the actor may set budgets here. Raises Forbidden; outsiders were sent away before."""
     if Permission.PLATFORM_MANAGE in actor.on_platform():

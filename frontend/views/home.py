@@ -8,7 +8,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
 
+from billing.models import BudgetAction
 from billing.selectors import burn_per_hour, prices_at, statement
+from billing.selectors.budgets import budget_alerts_on
 from frontend import formats
 from frontend.components import Stat, Tone
 from frontend.nav import Crumb
@@ -67,7 +69,7 @@ def project_home(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
         "place": here,
         "more": len(found) > SHOWN,
         "limit_rows": [row for row in rows if row.line.limit != 0 or row.line.used],
-        "needs": needs_of(found, here, now),
+        "needs": [*budget_needs(here), *needs_of(found, here, now)][:NEEDS],
         "events": recent(here) if may_look else [],
         "crumbs": (Crumb("Home"),),
         **list_urls(here),
@@ -124,6 +126,23 @@ def stats_of(rows: Any, in_use: dict[str, int], context: dict[str, Any]) -> tupl
             f"{name} expected", formats.money(context["expected"], sheet.currency), note="if nothing changes"
         ),
     )
+
+
+def budget_needs(here: ProjectPlace) -> list[dict[str, str]]:
+    """What budgets of the project and of its organization have to say."""
+    if not here.can(Permission.BILLING_VIEW):
+        return []
+    url = reverse("frontend:budgets", args=[here.project.slug])
+    return [
+        {
+            "tone": "warn" if alert.action == BudgetAction.NOTIFY else "bad",
+            "title": f"Budget {alert.budget.name}",
+            "text": alert.message,
+            "url": url,
+            "label": "Budgets",
+        }
+        for alert in budget_alerts_on(actor=here.actor, project=here.project)
+    ]
 
 
 def needs_of(found: list[Workspace], here: ProjectPlace, now: datetime) -> list[dict[str, str]]:

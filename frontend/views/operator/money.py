@@ -9,15 +9,18 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 
 from billing.models import Rate
 from billing.rating import Cell, LineStatus
 from billing.selectors import rate_card_default, rates_for, revenue_by_project, statement
+from billing.selectors.budgets import budget_states, budgets_for
 from billing.services import rate_set
 from frontend.forms import refuse
 from frontend.forms.operator import RateForm
+from frontend.presenters.budgets import rows_of
 from frontend.presenters.money import SHARED, UNITS, hours_of, month_shown
-from frontend.views.operator.common import OperatorPlace, crumbs, month_asked, operator_page
+from frontend.views.operator.common import OperatorPlace, crumbs, month_asked, operator_page, paged
 from gpuaas.catalog.models import Flavor, GpuType
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core import clock
@@ -56,6 +59,23 @@ def usage(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         "crumbs": crumbs("Money", ("Usage", "")),
     }
     return render(request, "operator/usage.html", context)
+
+
+@operator_page
+def budgets(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+    """All that are in force, each led to where its organization sees it."""
+    page = paged(request, budgets_for(actor=here.actor).order_by("organization__slug", "name", "pk"))
+    urls: dict[object, str] = {
+        row.pk: reverse("frontend:organization_budget", args=[row.organization.slug, row.pk]) for row in page
+    }
+    context = {
+        "place": here,
+        "page": page,
+        "rows": rows_of(budget_states(budgets=list(page)), urls),
+        "organizations": True,
+        "crumbs": crumbs("Money", ("Budgets", "")),
+    }
+    return render(request, "operator/budgets.html", context)
 
 
 def _by_type(lines: Iterable[Cell]) -> list[TypeSum]:

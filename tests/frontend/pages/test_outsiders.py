@@ -13,6 +13,7 @@ from gpuaas.workspaces.machines.models import Machine
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
 from tenants.roles import Permission
+from tests.billing.stage import budget_stage
 from tests.factories.billing import invoice_make
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.scene import robot_of
@@ -44,6 +45,8 @@ POSTED = frozenset(
         "project_new",
         "organization_member_set",
         "organization_member_remove",
+        "budget_remove",
+        "organization_budget_remove",
     }
 )
 
@@ -56,6 +59,25 @@ def names(patterns: list[URLPattern | URLResolver]) -> list[str]:
 
 
 SCOPED = sorted(names(urls.project_patterns) + names(urls.organization_patterns))
+
+
+# what addresses name, in the order of trying
+SHAPES = (
+    ("project",),
+    ("project", "workspace"),
+    ("project", "workspace", "user"),
+    ("project", "workspace", "robot"),
+    ("project", "workspace", "machine"),
+    ("project", "user"),
+    ("project", "token"),
+    ("project", "month"),
+    ("project", "budget"),
+    ("organization",),
+    ("organization", "user"),
+    ("organization", "month"),
+    ("organization", "number"),
+    ("organization", "budget"),
+)
 
 
 def address(name: str, workspace: Workspace, user: User) -> str:
@@ -75,23 +97,11 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         "token": uuid.uuid4(),
         "month": "2026-11",
         "number": "INV-2026-0001",
+        "budget": budget_stage(workspace.project).pk,
     }
     if name in {"invoice", "invoice_csv", "invoice_pdf"}:
         invoice_make(workspace.project)
-    for wanted in (
-        ("project",),
-        ("project", "workspace"),
-        ("project", "workspace", "user"),
-        ("project", "workspace", "robot"),
-        ("project", "workspace", "machine"),
-        ("project", "user"),
-        ("project", "token"),
-        ("project", "month"),
-        ("organization",),
-        ("organization", "user"),
-        ("organization", "month"),
-        ("organization", "number"),
-    ):
+    for wanted in SHAPES:
         try:
             return reverse(f"frontend:{name}", kwargs={key: known[key] for key in wanted})
         except Exception:  # noqa: BLE001  Django says NoReverseMatch for each shape that is not this one
