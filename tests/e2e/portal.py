@@ -74,7 +74,7 @@ class Portal:
                 start_new_session=True,
             )
         portal = cls(folder, process, "", 0.0)
-        portal.url = wait_until("the portal's address", portal._address, seconds=120)
+        portal.url = wait_until("the portal's address", portal._address, seconds=300)
         wait_until("the sign-in page", portal._answers, seconds=60)
         portal.seconds_to_answer = time.monotonic() - began
         return portal
