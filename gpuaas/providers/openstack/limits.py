@@ -24,6 +24,8 @@ NETWORK = {
     "rbac_policy": 0,
     "subnetpool": 0,
 }
+# Neutron makes a project's default security group anew whenever it lists them; without room for it, it lists nothing
+DEFAULT_GROUP = {"security_group": 1, "security_group_rule": 4}
 MIB_PER_GIB = 1024
 
 
@@ -127,7 +129,7 @@ def close(cloud: Cloud, project_id: str) -> None:
     there = project_limits(cloud, project_id)
     for name, registered in registered_limits(cloud).items():
         limit_write(cloud, registered, project_id, 0, there.get(name))
-    network_write(cloud, project_id, dict.fromkeys(NETWORK, 0))
+    network_write(cloud, project_id, {**dict.fromkeys(NETWORK, 0), **DEFAULT_GROUP})
 
 
 def delete(cloud: Cloud, project_id: str) -> None:

@@ -71,6 +71,8 @@ def reason_in_words(message: str, gpus: Mapping[str, int] | None = None) -> str:
         return (
             f"no host has {asked or 'room'}, with the vCPUs and memory beside: delete it and try again later"
         )
+    if "Exceeded maximum number of retries" in message:
+        return "no host that had room could make it, as when somebody else was faster: delete it and try again later"
     return message[:300] or "Nova does not say why"
 
 

@@ -68,8 +68,9 @@ class Cloud:
 
     def clean_up(self) -> None:
         for project in self._projects:
-            for server in self.call("GET", "compute", "/servers", token=project.token).json()["servers"]:
-                self.call("DELETE", "compute", f"/servers/{server['id']}", token=project.token)
+            query = f"/servers?all_tenants=1&project_id={project.id}"  # whoever has taken its member out meanwhile
+            for server in self.call("GET", "compute", query).json()["servers"]:
+                self.call("DELETE", "compute", f"/servers/{server['id']}")
         for kind, path, token in reversed(self._undo):
             self.call("DELETE", kind, path, token=token)
 

@@ -1,6 +1,5 @@
 """The last free device of a kind goes to exactly one of two tenants whose limits both allow it; the other reads why."""
 
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 
 from deploy.lab.openstack import Lab
 from gpuaas.catalog.models import Site
@@ -29,6 +29,9 @@ from tests.providers.openstack.portal import A16, driver_at, flavor_of, reach, s
 
 pytestmark = [pytest.mark.openstack, pytest.mark.django_db(transaction=True)]
 WHY = f"no host has 1 free {A16}, with the vCPUs and memory beside: delete it and try again later"
+WHY_ON_THE_HOST = (
+    "no host that had room could make it, as when somebody else was faster: delete it and try again later"
+)
 
 
 @dataclass(frozen=True)
@@ -72,26 +75,19 @@ def workspaces(site: Site, tenants: list[Tenant], openstack_lab: Lab) -> Iterato
 
 @pytest.fixture
 def all_but_one_taken(cloud: Cloud) -> Iterator[None]:
-    """Claimed in Placement, as machines of others would."""
-    free = {name: left for name, left in free_of(cloud, A16).items() if left}
-    last = next(iter(free))
-    free[last] -= 1
-    claims = {name: {"resources": {A16: left}} for name, left in free.items() if left}
-    holder = f"/allocations/{uuid.uuid4()}"
-    body = {
-        "allocations": claims,
-        "project_id": uuid.uuid4().hex,
-        "user_id": uuid.uuid4().hex,
-        "consumer_generation": None,
-        "consumer_type": "OTHERS",
-    }
-    answer = cloud.call("PUT", "placement", holder, json=body)
+    """By a machine of somebody else. A bare claim in Placement would not do: Nova counts the devices of its hosts anew."""
+    free, holder = free_of(cloud, A16).total(), cloud.project()
+    cloud.limit(holder, f"class:{A16}", free - 1)
+    flavor = cloud.gpu_flavor("a16vf", free - 1)
+    cloud.grant(flavor, holder)
+    answer = cloud.boot(holder, flavor)
     assert answer.ok, answer.text
-    try:
-        assert free_of(cloud, A16).total() == 1
-        yield
-    finally:
-        cloud.call("DELETE", "placement", holder)
+    server = answer.json()["server"]["id"]
+    until(lambda: cloud.server_status(holder, server) == "ACTIVE", "the others' machine runs", seconds=180)
+    assert free_of(cloud, A16).total() == 1
+    yield
+    cloud.call("DELETE", "compute", f"/servers/{server}")
+    until(lambda: cloud.server_status(holder, server) == "", "the others' machine is gone", seconds=180)
 
 
 def free_of(cloud: Cloud, resource: str) -> Counter[str]:
@@ -132,14 +128,14 @@ def test_one_of_two_tenants_has_it_and_the_other_reads_why(
     until(settled, "nobody is being built any more", seconds=180)
     assert sorted(Machine.objects.values_list("state", flat=True)) == ["failed", "running"]
     lost = Machine.objects.select_related("workspace").get(state="failed")
-    assert lost.failure == WHY
+    assert lost.failure in {WHY, WHY_ON_THE_HOST}, "whether Placement or the host decided"
     loser = next(each for each in tenants if each.project.pk == lost.workspace.project_id)
     page = Client()
     page.force_login(loser.user)
     slug = loser.project.slug
     for name, more in (("machines", []), ("machine", [lost.pk])):
         shown = page.get(reverse(f"frontend:{name}", args=[slug, lost.workspace_id, *more]))
-        assert WHY in shown.content.decode(), name
+        assert escape(lost.failure) in shown.content.decode(), name
     token = token_for(loser.user, loser.project)
     found = Caller(token=token).get(f"/projects/{slug}/workspaces/{lost.workspace_id}/machines/{lost.pk}")
-    assert (found.json["state"], found.json["failure"]) == ("failed", WHY)
+    assert (found.json["state"], found.json["failure"]) == ("failed", lost.failure)
