@@ -177,7 +177,8 @@ class OpenStackDriver(
     def evict(self, workspace_name: str, consumer: ObservedConsumer, *, reason: str) -> bool:
         del workspace_name  # a machine's id is unique at the site
         policy = settings.surplus_policy(self.connection.options)
-        return warden.evict(self._cloud, consumer.uid.partition(":")[0], reason=reason, policy=policy)
+        machine, seen = consumer.uid.partition(":")[0], consumer.gpus
+        return warden.evict(self._cloud, machine, reason=reason, policy=policy, devices=seen)
 
     def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
         return self._rehearse(Rehearsal(self._cloud), spec)

@@ -1,5 +1,7 @@
 """Taking devices away from a machine that its workspace may not have, and saying why where its people look."""
 
+from collections import Counter
+from collections.abc import Mapping
 from enum import StrEnum
 
 from gpuaas.core.errors import GpuaasError
@@ -26,8 +28,11 @@ class Policy(StrEnum):
     DELETE = "delete"
 
 
-def evict(cloud: Cloud, machine_id: str, *, reason: str, policy: Policy) -> bool:
-    """Ask Nova for it, once; it holds its devices until that is done. False where it holds none any more.
+def evict(
+    cloud: Cloud, machine_id: str, *, reason: str, policy: Policy, devices: Mapping[str, int] | None = None
+) -> bool:
+    """Ask Nova for it, once; it holds its devices until that is done. False where it holds none any more, or fewer than
+    `devices`, by class: what it was judged by is over, as after a resize that was taken back.
 
     A resize that has not been confirmed is taken back, whatever the policy. What never ran has nothing to keep.
     """
@@ -37,6 +42,8 @@ def evict(cloud: Cloud, machine_id: str, *, reason: str, policy: Policy) -> bool
         return False
     if machine.get("OS-EXT-STS:task_state") in UNDER_WAY:
         return True
+    if machine["status"] != "VERIFY_RESIZE" and _holds_fewer(cloud, machine_id, devices or {}):
+        return False
     _tell(cloud, machine, reason)
     path, status = f"/servers/{machine_id}", machine["status"]
     if status == "VERIFY_RESIZE":
@@ -47,6 +54,13 @@ def evict(cloud: Cloud, machine_id: str, *, reason: str, policy: Policy) -> bool
         verb = {"SHELVED": "shelveOffload", "ERROR": "os-stop"}.get(status, "shelve")
         cloud.post("compute", f"{path}/action", {verb: None})
     return True
+
+
+def _holds_fewer(cloud: Cloud, machine_id: str, devices: Mapping[str, int]) -> bool:
+    held: Counter[str] = Counter()
+    for part in cloud.get("placement", f"/allocations/{machine_id}")["allocations"].values():
+        held.update(part["resources"])
+    return any(held[name] < count for name, count in devices.items())
 
 
 def _tell(cloud: Cloud, machine: Object, reason: str) -> None:
