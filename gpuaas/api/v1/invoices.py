@@ -1,5 +1,7 @@
 """Invoices, notes and what pays for them: read by tenants, written by operators; months closed by operators."""
 
+from collections.abc import Mapping
+
 from django.http import HttpResponse, StreamingHttpResponse
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -63,11 +65,12 @@ class OrganizationView(ApiView):
             actor=self.actor, organization=self.organization(), number=self.kwargs["number"]
         )
 
-    def filters(self) -> documents.InvoiceFilters:
-        month, kind = self.params.get("month"), self.params.get("kind")
-        return documents.InvoiceFilters(
-            month=month_parse(month) if month else None, kind=InvoiceKind(kind) if kind else None
-        )
+
+def filters_of(params: Mapping[str, str]) -> documents.InvoiceFilters:
+    month, kind = params.get("month"), params.get("kind")
+    return documents.InvoiceFilters(
+        month=month_parse(month) if month else None, kind=InvoiceKind(kind) if kind else None
+    )
 
 
 class OrganizationInvoicesView(OrganizationView):
@@ -78,7 +81,7 @@ class OrganizationInvoicesView(OrganizationView):
         """Invoices and their credit and debit notes. They never change; the month that runs is the statement."""
         del request, organization
         rows = documents.invoices_of(
-            actor=self.actor, organization=self.organization(), filters=self.filters()
+            actor=self.actor, organization=self.organization(), filters=filters_of(self.params)
         )
         return self.page(rows, InvoiceOutput, key="-number")
 
@@ -184,10 +187,8 @@ class InvoicesView(ApiView):
     def get(self, request: Request) -> Response:
         """Documents of all organizations."""
         del request
-        filters = OrganizationView.filters(self)  # type: ignore[arg-type]  # it reads nothing but params
-        return self.page(
-            documents.invoices_all(actor=self.actor, filters=filters), InvoiceOutput, key="-number"
-        )
+        rows = documents.invoices_all(actor=self.actor, filters=filters_of(self.params))
+        return self.page(rows, InvoiceOutput, key="-number")
 
 
 class InvoiceNotesView(PlatformView):
