@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import expect
 
 from gpuaas.catalog.models import Flavor, Site
 from tenants.actors import Actor
@@ -16,6 +17,9 @@ from tests.factories.tenants import (
     ProjectMembershipFactory,
     UserFactory,
 )
+
+# when to give up on a page, not how fast it is
+expect.set_options(timeout=30_000)
 
 pytest_plugins = ["tests.groups", "tests.lab.fixtures", "tests.lab.openstack.fixtures"]
 

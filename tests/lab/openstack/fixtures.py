@@ -19,6 +19,7 @@ from deploy.lab.files import CACHE
 from deploy.lab.openstack import Lab
 
 STATE_DIR = CACHE / f"gpuaas-openstack-tests{os.environ.get('GPUAAS_LAB_SUFFIX', '')}"
+CALL_SECONDS = 120
 MICROVERSIONS = {"OpenStack-API-Version": "placement 1.39, compute 2.96"}
 
 
@@ -57,7 +58,9 @@ class Cloud:
             headers["OpenStack-API-Version"] = "placement 1.39"
         if kind == "compute":
             headers["OpenStack-API-Version"] = "compute 2.96"
-        return requests.request(method, self.url(kind) + path, headers=headers, timeout=30, **options)
+        return requests.request(
+            method, self.url(kind) + path, headers=headers, timeout=CALL_SECONDS, **options
+        )
 
     def made(self, kind: str, path: str, key: str, body: Any, *, token: str = "") -> Any:
         answer = self.call("POST", kind, path, token=token, json={key: body})
@@ -152,7 +155,7 @@ class Cloud:
         }
         identity = {"methods": ["password"], "password": {"user": user}}
         body = {"auth": {"identity": identity, "scope": scope}}
-        answer = requests.post(f"{auth['auth_url']}/auth/tokens", json=body, timeout=30)
+        answer = requests.post(f"{auth['auth_url']}/auth/tokens", json=body, timeout=CALL_SECONDS)
         answer.raise_for_status()
         catalog = {
             service["type"]: endpoint["url"].rstrip("/")

@@ -26,7 +26,7 @@ from tests.providers.openstack.conftest import ALICE, ref, spec_of
 
 A100 = "CUSTOM_PCI_10DE_20B0"
 ALIAS = {"pci_passthrough:alias": "a100"}
-SLOW = 180.0  # seconds; Nova on a machine that does much else
+SLOW = 90.0  # seconds; Nova on a machine that does much else
 
 
 def two_sizes() -> WorkspaceSpec:

@@ -14,6 +14,7 @@ from gpuaas.workspaces.models import Step, Workspace
 from gpuaas.workspaces.reconcile import run
 from quotas.models import SiteCapacity
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
+from tests.lab.fixtures import PATIENCE
 
 A100 = "CUSTOM_PCI_10DE_20B0"
 H100 = "CUSTOM_PCI_10DE_2330"
@@ -72,9 +73,9 @@ def visit(workspace: Workspace) -> Workspace:
     return Workspace.objects.get(pk=workspace.pk)
 
 
-def reach(workspace: Workspace, state: str, *, seconds: float = 120) -> Workspace:
+def reach(workspace: Workspace, state: str, *, seconds: float = 60) -> Workspace:
     """Visits until it is in that state."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE * seconds
     while (row := visit(workspace)).state != state:
         steps = list(
             Step.objects.filter(operation__workspace=workspace).values_list("key", "state", "detail")

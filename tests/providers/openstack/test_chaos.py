@@ -39,14 +39,14 @@ SPOKEN_TO = ("keystone", "placement", "nova", "neutron", "glance", "mariadb")
 BEHIND = ("conductor", "scheduler", "compute-gpu-h100-1", "rabbitmq")
 CHOSEN = os.environ.get("GPUAAS_CHAOS", "placement,rabbitmq")
 PROGRAMS = (*SPOKEN_TO, *BEHIND) if CHOSEN == "all" else tuple(CHOSEN.split(","))
-BACK_SECONDS = 480.0
+BACK_SECONDS = 120.0
 
 pytestmark = [
     pytest.mark.openstack,
     pytest.mark.xdist_group("own-lab"),
     pytest.mark.django_db(transaction=True),
     # a cloud of its own begins, and each wait in it has its own bound
-    pytest.mark.timeout(600 + 450 * len(PROGRAMS)),
+    pytest.mark.timeout(900 + 900 * len(PROGRAMS)),
 ]
 
 
@@ -112,9 +112,13 @@ def test_services_go_and_come_back_under_load(
             row = reach(workspace, state, seconds=BACK_SECONDS)
             assert state == "deleted" or row.conditions[REACHABLE]["status"] == "True", program
     live = list(Workspace.objects.exclude(state="deleted"))
-    # what came too late goes when the portal compares next
-    until(lambda: all(in_sync(visit(each)) for each in live), "nothing differs", seconds=BACK_SECONDS)
-    assert_nothing_is_twice(admin)
+
+    def settled() -> bool:
+        """A call whose answer was lost may make its thing much later: that goes when the portal compares next."""
+        return all(in_sync(visit(each)) for each in live) and not twins(admin)
+
+    until(settled, "nothing differs and nothing is there twice", seconds=BACK_SECONDS)
+    assert_as_wanted(admin)
 
 
 def machine_in(workspace: Workspace, actor: Actor) -> None:
@@ -142,15 +146,34 @@ def says_unreachable(row: Workspace) -> bool:
     return bool(row.conditions.get(REACHABLE, {}).get("status") == "False") and row.state != "failed"
 
 
-def assert_nothing_is_twice(admin: Cloud) -> None:
+def twins(admin: Cloud) -> list[str]:
+    """What is there more than once."""
+    found = []
+    for row in admin.items("identity", "/projects", "projects", tags=names.MANAGED):
+        counted = in_network(admin, row["id"])
+        found += [
+            f"{path} of {row['name']}"
+            for path, named in counted.items()
+            if max(named.values(), default=0) > 1
+        ]
+    return found
+
+
+def in_network(admin: Cloud, project_id: str) -> dict[str, Counter[str]]:
+    """Names of what is in Neutron, without the default security group."""
+    found = {}
+    for path in ("networks", "subnets", "routers", "security-groups"):
+        rows = admin.items("network", f"/{path}", path.replace("-", "_"), project_id=project_id)
+        found[path] = Counter(each["name"] for each in rows if each["name"] != "default")
+    return found
+
+
+def assert_as_wanted(admin: Cloud) -> None:
     live = list(Workspace.objects.exclude(state="deleted"))
     rows = admin.items("identity", "/projects", "projects", tags=names.MANAGED)
     assert sorted(row["name"] for row in rows) == sorted(each.external_name for each in live)
     for row in rows:
-        for path in ("networks", "subnets", "routers", "security-groups"):
-            found = admin.items("network", f"/{path}", path.replace("-", "_"), project_id=row["id"])
-            counted = Counter(each["name"] for each in found)
-            counted.pop("default", None)
+        for path, counted in in_network(admin, row["id"]).items():
             assert counted == {names.NETWORK: 1}, f"{path} of {row['name']}"
         limits = admin.items("identity", "/limits", "limits", project_id=row["id"])
         assert max(Counter(each["resource_name"] for each in limits).values()) == 1

@@ -1,6 +1,5 @@
 """Workspaces for those who try to get out, and a look at them with the administrator's eyes."""
 
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -113,15 +112,14 @@ class Room:
             lambda: not any(self.driver.observe(ref(self.spec)).used.values()), "nothing is held", seconds=60
         )
 
-    def seen_within(self, kind: str, seconds: float) -> bool:
-        """Whether the driver sees a surplus by then."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+    def surplus_is_seen(self, kind: str) -> None:
+        """By the driver."""
+
+        def over() -> bool:
             seen = self.driver.observe(ref(self.spec))
-            if seen.used[kind] > seen.hard[kind]:
-                return True
-            time.sleep(0.2)
-        return False
+            return seen.used[kind] > seen.hard[kind]
+
+        until(over, f"a surplus of {kind} is seen")
 
 
 def driver_of(lab: Lab) -> OpenStackDriver:
