@@ -6,7 +6,7 @@ A resource is a key: `gpu:<GPU type slug>` (devices), `vcpu` (cores), `memory` (
 from django.db import models
 from django.db.models import F, Q
 
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import GpuType, Site
 from gpuaas.core.ids import uuid7
 from tenants.models import Organization, Project
 
@@ -63,6 +63,53 @@ class SiteCapacity(models.Model):
 
     def __str__(self) -> str:
         return f"{self.resource} at {self.site}"
+
+
+class CapacityWatch(models.Model):
+    """Up to when a site's capacity is known: the last look that stands in its history."""
+
+    site = models.OneToOneField(
+        Site, on_delete=models.CASCADE, primary_key=True, related_name="capacity_watch"
+    )
+    seen_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"capacity of {self.site}, seen {self.seen_at}"
+
+
+class CapacityStretch(models.Model):
+    """So many healthy devices of a GPU type were at a site over [starts_at, ends_at), whole seconds, UTC.
+
+    Of a type the stretches touch, in order; the last is open. known=False: nobody looked, `devices` is what was there
+    before. Append-only: the database refuses all but the end of an open one (migration 0004). One without length says
+    that the site went silent right after the look.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="capacity_stretches")
+    gpu_type = models.ForeignKey(GpuType, on_delete=models.PROTECT, related_name="+")
+    devices = models.PositiveIntegerField()
+    known = models.BooleanField(default=True)
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["site", "gpu_type", "starts_at", "pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["site", "gpu_type"], condition=Q(ends_at__isnull=True), name="capacity_one_open"
+            ),
+            models.CheckConstraint(
+                condition=Q(ends_at__isnull=True) | Q(ends_at__gte=F("starts_at")), name="capacity_ends_after"
+            ),
+            models.CheckConstraint(
+                condition=Q(known=True) | Q(ends_at__isnull=False), name="capacity_open_is_known"
+            ),
+        ]
+        indexes = [models.Index(fields=["site", "starts_at"], name="capacity_stretch_idx")]
+
+    def __str__(self) -> str:
+        return f"{self.devices} {self.gpu_type} at {self.site} from {self.starts_at:%Y-%m-%d %H:%M:%S}"
 
 
 class ReservationState(models.TextChoices):

@@ -7,6 +7,7 @@ from celery import shared_task
 
 from gpuaas.catalog.models import Site
 from quotas import services
+from quotas.history import capacity_history_write
 from quotas.observed import capacity_observed
 from quotas.selectors import counters_mismatches
 
@@ -23,6 +24,7 @@ def capacity_sync(site_id: str) -> None:
             healthy=capacity_observed(site=site),
             oversubscription_percent=site.oversubscription_percent,
         )
+        capacity_history_write(site=site)
 
 
 @shared_task(name="quotas.counters_check")
