@@ -82,3 +82,5 @@ openapi: $(STAMPS)/test ## write the API's document anew
 lock: $(STAMPS)/venv ## newest versions into the locks
 	@for name in bootstrap base demo test; do $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-emit-index-url requirements/$$name.in -o requirements/$$name.txt; done
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.12 --generate-hashes \
+		--no-header --no-emit-index-url requirements/focus.in -o requirements/focus.txt

@@ -1,6 +1,7 @@
 """`make test`: see that everything the suite needs is here, run it, and say in the closing lines what was skipped and why.
 
-Python packages and the front end are installed by make; here come the browser and the lab's programs.
+Python packages and the front end are installed by make; here come the browser, the FOCUS validator and the
+lab's programs.
 """
 
 import argparse
@@ -9,6 +10,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from deploy import focus_validator
 
 ROOT = Path(__file__).resolve().parents[1]
 PANGO = ("libpango-1.0-0", "libpangoft2-1.0-0", "libharfbuzz-subset0", "fonts-dejavu-core")
@@ -25,7 +28,13 @@ def main() -> int:
 
 
 def prepare() -> int:
-    found = (browser_missing(), pango_missing(), lab_missing("kubernetes"), lab_missing("openstack"))
+    found = (
+        browser_missing(),
+        pango_missing(),
+        focus_validator.missing(),
+        lab_missing("kubernetes"),
+        lab_missing("openstack"),
+    )
     missing = [sentence for sentence in found if sentence]
     for sentence in missing:
         print(f"make test: {sentence}", file=sys.stderr)

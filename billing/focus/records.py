@@ -157,6 +157,16 @@ def _text(value: str | None) -> str | None:
     return value or None
 
 
+def _invoice(facts: Facts) -> str:
+    """A month that is not closed has a provisional invoice, as FOCUS names it: rows with and without one do not go together."""
+    charge = facts.charge
+    return charge.number or f"DRAFT-{charge.month:%Y-%m}-{charge.organization}"
+
+
+def _never(_: Facts) -> None:
+    """There are no commitments; other columns are read by whether this one says Unused."""
+
+
 def _provider(_: Facts) -> str:
     return str(settings.PROVIDER_NAME)
 
@@ -176,12 +186,13 @@ COLUMNS = (
     Column("ChargeFrequency", T, lambda f: FREQUENCIES.get(f.category, "Usage-Based")),
     Column("ChargePeriodEnd", D, lambda f: f.period[1]),
     Column("ChargePeriodStart", D, lambda f: f.period[0]),
+    Column("CommitmentDiscountStatus", T, _never),
     Column("ConsumedQuantity", N, lambda f: f.quantity),
     Column("ConsumedUnit", T, _usage(lambda f: f.unit)),
     Column("ContractedCost", N, lambda f: f.cost),
     Column("ContractedUnitPrice", N, lambda f: f.price),
     Column("EffectiveCost", N, lambda f: f.billed),
-    Column("InvoiceId", T, lambda f: f.charge.number),
+    Column("InvoiceId", T, _invoice),
     Column("InvoiceIssuerName", T, _provider),
     Column("ListCost", N, lambda f: f.cost),
     Column("ListUnitPrice", N, lambda f: f.price),
@@ -189,6 +200,9 @@ COLUMNS = (
         "PricingCategory", T, _usage(lambda f: "Dynamic" if f.charge.price_class == "spot" else "Standard")
     ),
     Column("PricingCurrency", T, lambda f: f.charge.currency),
+    Column("PricingCurrencyContractedUnitPrice", N, lambda f: f.price),
+    Column("PricingCurrencyEffectiveCost", N, lambda f: f.billed),
+    Column("PricingCurrencyListUnitPrice", N, lambda f: f.price),
     Column("PricingQuantity", N, lambda f: f.quantity),
     Column("PricingUnit", T, _usage(lambda f: f.unit)),
     Column("ProviderName", T, _provider),
