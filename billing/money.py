@@ -1,8 +1,9 @@
 """Numbers of money: integers inside, exact Decimals at the edge. No float, ever."""
 
-import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
+
+from iso4217 import Currency
 
 from gpuaas.core.errors import Invalid
 
@@ -10,13 +11,9 @@ MICRO = 1_000_000
 HOUR = 3600
 PRICE_PLACES = 6
 PRICE_MAX = Decimal(1_000_000)
-# ISO 4217, list one: whoever is not named here has two places
-_PLACES = {
-    0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
-    3: "BHD IQD JOD KWD LYD OMR TND",
-    4: "CLF UYW",
-}
-EXPONENTS = {currency: places for places, names in _PLACES.items() for currency in names.split()}
+# Decimal places of the money there is (ISO 4217, list one). Metals, funds of banks and codes for tests have none.
+CURRENCIES: dict[str, int] = {row.code: row.exponent for row in Currency if row.exponent is not None}
+EXPONENTS = {code: places for code, places in CURRENCIES.items() if places != 2}
 
 
 def minor_places(currency: str) -> int:
@@ -25,9 +22,11 @@ def minor_places(currency: str) -> int:
 
 
 def currency_parse(text: str) -> str:
-    """Raises Invalid on `currency` for what does not look like an ISO 4217 code."""
-    if not re.fullmatch(r"[A-Z]{3}", text):
-        raise Invalid.field("currency", "write a currency by its three letters, for example EUR")
+    """Raises Invalid on `currency` for what is no ISO 4217 code of money that is in use."""
+    if text not in CURRENCIES:
+        raise Invalid.field(
+            "currency", "there is no such currency; write its three letters of ISO 4217, for example EUR"
+        )
     return text
 
 

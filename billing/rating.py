@@ -176,7 +176,10 @@ def price_list(*, at: datetime, organization_id: uuid.UUID) -> dict[tuple[uuid.U
 
 @dataclass(frozen=True)
 class Stretch:
-    """One price over [starts_at, ends_at). per_hour: ten-thousandths of a millionth, exact with the discount."""
+    """One price over [starts_at, ends_at). per_hour: ten-thousandths of a millionth, exact with the discount.
+
+    discount: the basis points by which the prices of the rate are lowered.
+    """
 
     flavor_id: uuid.UUID | None
     meter: Meter
@@ -184,6 +187,8 @@ class Stretch:
     ends_at: datetime
     per_hour: int
     tiers: bool
+    rate_id: uuid.UUID
+    discount: int
 
 
 def price_stretches(*, first: datetime, last: datetime, organization_id: uuid.UUID) -> list[Stretch]:
@@ -200,8 +205,8 @@ def price_stretches(*, first: datetime, last: datetime, organization_id: uuid.UU
         cursor.execute(sql_of("payer", "published", "tariff", "price_stretches"), parameters)
         rows = cursor.fetchall()
     return [
-        Stretch(flavor, Meter(meter), starts_at, ends_at, int(each), tiers)
-        for flavor, meter, starts_at, ends_at, each, tiers in rows
+        Stretch(flavor, Meter(meter), starts_at, ends_at, int(each), tiers, rate, int(discount))
+        for flavor, meter, starts_at, ends_at, each, tiers, rate, discount in rows
     ]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 from playwright.sync_api import expect
 
 from gpuaas.catalog.models import Flavor, Site
@@ -18,6 +19,9 @@ from tests.factories.tenants import (
     UserFactory,
 )
 
+# a busy machine is no fault of what is tested
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 # when to give up on a page, not how fast it is
 expect.set_options(timeout=30_000)
 

@@ -1,56 +1,155 @@
 """What a draft would have made of a month: rated twice by the same SQL, by the prices that count and by the draft's."""
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from typing import Any
 
-from billing.models import RateDraft
+from django.conf import settings
+from django.db.models import Q
+
+from billing.models import RateCard, RateDraft
 from billing.months import month_of, month_previous, month_span
-from billing.rating import Cell, Slots, rate_usage
+from billing.rating import Cell, LineStatus, Slots, rate_usage
 from gpuaas.core import clock
 from tenants.actors import Actor
 from tenants.models import Project
 from tenants.selectors import platform_require
 
+NOTHING = Decimal(0)
+
 
 @dataclass(frozen=True)
-class Preview:
-    """An organization's month by the prices in force at its time, and by the draft's."""
+class Sides:
+    """A month by the prices in force at its time, and by the draft's. unpriced: unit-seconds that had no price (not zero)."""
 
-    organization: str
-    name: str
-    currency: str
-    before: Decimal
-    after: Decimal
+    before: Decimal = NOTHING
+    after: Decimal = NOTHING
+    unpriced_before: int = 0
+    unpriced_after: int = 0
 
     @property
     def difference(self) -> Decimal:
         return self.after - self.before
 
+    def __add__(self, other: "Sides") -> "Sides":
+        return Sides(
+            self.before + other.before,
+            self.after + other.after,
+            self.unpriced_before + other.unpriced_before,
+            self.unpriced_after + other.unpriced_after,
+        )
+
+
+@dataclass(frozen=True)
+class ProjectPreview:
+    project: str
+    sides: Sides
+
+
+@dataclass(frozen=True)
+class Preview:
+    """An organization's month, the sum of its projects'."""
+
+    organization: str
+    name: str
+    currency: str
+    projects: tuple[ProjectPreview, ...]
+
+    @property
+    def sides(self) -> Sides:
+        return sum((row.sides for row in self.projects), Sides())
+
+    @property
+    def before(self) -> Decimal:
+        return self.sides.before
+
+    @property
+    def after(self) -> Decimal:
+        return self.sides.after
+
+    @property
+    def difference(self) -> Decimal:
+        return self.sides.difference
+
+
+@dataclass(frozen=True)
+class Owner:
+    organization: str
+    name: str
+    project: str
+
+
+def preview_month(*, now: datetime | None = None) -> date:
+    """The last whole one."""
+    return month_previous(month_of(now or clock.now()))
+
 
 def draft_preview(
     *, actor: Actor, draft: RateDraft, month: date | None = None, now: datetime | None = None
 ) -> list[Preview]:
-    """For operators and auditors: every organization with usage in `month` (default: the last whole one), by name."""
+    """For operators and auditors: every organization that the card may charge and that had usage in `month` (default: the
+    last whole one), by its short name. 5 queries.
+    """
     platform_require(actor=actor)
     moment = now or clock.now()
-    span = month_span(month or month_previous(month_of(moment)))
-    slots = Slots([span.day], [span])
-    rows = Project.objects.order_by().values_list("pk", "organization__slug", "organization__name")
-    owners = {pk: (slug, name) for pk, slug, name in rows}
-    before = _sums(rate_usage(slots=slots, now=moment, projects=None), owners)
-    after = _sums(rate_usage(slots=slots, now=moment, projects=None, draft_id=draft.pk), owners)
-    nothing = Decimal(0)
+    span = month_span(month or preview_month(now=moment))
+    owners = _owners(draft.card)
+    everybody = draft.card.organization_id is None
+    asked: dict[str, Any] = {
+        "slots": Slots([span.day], [span]),
+        "now": moment,
+        "projects": None if everybody else list(owners),
+    }
+    sides: dict[uuid.UUID, Sides] = {}
+    for cell in rate_usage(**asked):
+        sides[cell.project_id] = sides.get(cell.project_id, Sides()) + _before(cell)
+    for cell in rate_usage(**asked, draft_id=draft.pk):
+        sides[cell.project_id] = sides.get(cell.project_id, Sides()) + _after(cell)
+    return _by_organization(draft.card.currency, owners, sides)
+
+
+def preview_total(*, previews: Iterable[Preview]) -> Sides:
+    """All of them together: they are in the card's currency."""
+    return sum((row.sides for row in previews), Sides())
+
+
+def _owners(card: RateCard) -> dict[uuid.UUID, Owner]:
+    """The projects of the organizations that pay in the card's currency, or of the one whose card it is."""
+    rows = Project.objects.order_by()
+    if card.organization_id is not None:
+        rows = rows.filter(organization=card.organization_id)
+    account = Q(organization__billing_account__currency=card.currency)
+    if card.currency == settings.CURRENCY:
+        account |= Q(organization__billing_account=None)
+    found = rows.filter(account).values_list("pk", "organization__slug", "organization__name", "slug")
+    return {pk: Owner(slug, name, project) for pk, slug, name, project in found}
+
+
+def _before(cell: Cell) -> Sides:
+    if cell.status is LineStatus.QUARANTINED:
+        return Sides(unpriced_before=cell.unit_seconds)
+    return Sides(before=cell.amount or NOTHING)
+
+
+def _after(cell: Cell) -> Sides:
+    if cell.status is LineStatus.QUARANTINED:
+        return Sides(unpriced_after=cell.unit_seconds)
+    return Sides(after=cell.amount or NOTHING)
+
+
+def _by_organization(
+    currency: str, owners: dict[uuid.UUID, Owner], sides: dict[uuid.UUID, Sides]
+) -> list[Preview]:
+    found: dict[tuple[str, str], list[ProjectPreview]] = {}
+    for pk, each in sides.items():
+        owner = owners.get(pk)
+        if owner is not None:
+            rows = found.setdefault((owner.organization, owner.name), [])
+            rows.append(ProjectPreview(owner.project, each))
     return [
-        Preview(slug, name, currency, before.get((slug, name, currency), nothing), amount)
-        for (slug, name, currency), amount in sorted(after.items())
+        Preview(slug, name, currency, tuple(sorted(rows, key=lambda row: row.project)))
+        for (slug, name), rows in sorted(found.items())
     ]
-
-
-def _sums(cells: list[Cell], owners: dict[uuid.UUID, tuple[str, str]]) -> dict[tuple[str, str, str], Decimal]:
-    found: dict[tuple[str, str, str], Decimal] = {}
-    for cell in cells:
-        key = (*owners[cell.project_id], cell.currency)
-        found[key] = found.get(key, Decimal(0)) + (cell.amount or Decimal(0))
-    return found

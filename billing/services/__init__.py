@@ -1,6 +1,12 @@
 """Writes of money, by what they write: `rates`, `drafts`, `discounts`, `accounts`."""
 
-from billing.services.accounts import AccountTerms, account_ensure, account_update, cost_center_set
+from billing.services.accounts import (
+    AccountTerms,
+    account_ensure,
+    account_update,
+    cost_center_set,
+    tax_rate_parse,
+)
 from billing.services.discounts import discount_end, discount_give
 from billing.services.drafts import (
     LineTerms,
@@ -29,4 +35,5 @@ __all__ = [
     "rate_draft_open",
     "rate_draft_publish",
     "rate_set",
+    "tax_rate_parse",
 ]

@@ -1,12 +1,14 @@
 """Who pays and how. The currency is chosen before the first invoice and stays."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from django.conf import settings
 from django.db import transaction
 
 from billing.models import BillingAccount, ProjectCostCenter
 from billing.money import currency_parse
+from billing.services.discounts import basis_points_parse
 from gpuaas.core.errors import Invalid
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -15,6 +17,9 @@ from tenants.roles import Permission
 from tenants.selectors import platform_require
 
 TAX_MAX_BP = 10_000
+# letters of each field, as its column holds
+CODE_LONGEST = 60
+LONGEST = {"tax_label": 60, "address": 1000, "invoice_reference": 100}
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,9 @@ def account_update(*, actor: Actor, organization: Organization, terms: AccountTe
     currency = currency_parse(terms.currency)
     if not 0 <= terms.tax_rate_bp <= TAX_MAX_BP:
         raise Invalid.field("tax_rate", "a tax rate lies between 0 and 100 percent")
+    for name, most in LONGEST.items():
+        if len(getattr(terms, name).strip()) > most:
+            raise Invalid.field(name, f"say it in at most {most} characters")
     account_ensure(organization=organization)
     account = BillingAccount.objects.select_for_update().get(organization=organization)
     if account.currency != currency and account.currency_fixed_at is not None:
@@ -57,9 +65,19 @@ def account_update(*, actor: Actor, organization: Organization, terms: AccountTe
     account.invoice_reference = terms.invoice_reference.strip()
     account.save()
     audit_record(
-        actor=actor, action="account.update", target=organization, before=before, after=_shown(account)
+        actor=actor,
+        action="account.update",
+        target=organization,
+        organization=organization,
+        before=before,
+        after=_shown(account),
     )
     return account
+
+
+def tax_rate_parse(value: Decimal | str) -> int:
+    """Hundredths of a percent, 0 included. Raises Invalid on `tax_rate`."""
+    return basis_points_parse(value, field="tax_rate", what="a tax rate", zero=True)
 
 
 @transaction.atomic
@@ -68,6 +86,8 @@ def cost_center_set(*, actor: Actor, project: Project, code: str) -> None:
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     known = ProjectCostCenter.objects.select_for_update().filter(project=project).first()
     wanted, old = code.strip(), known.code if known else ""
+    if len(wanted) > CODE_LONGEST:
+        raise Invalid.field("cost_center", f"say it in at most {CODE_LONGEST} characters")
     if wanted:
         ProjectCostCenter.objects.update_or_create(project=project, defaults={"code": wanted})
     elif known:
@@ -76,6 +96,7 @@ def cost_center_set(*, actor: Actor, project: Project, code: str) -> None:
         actor=actor,
         action="project.cost_center",
         target=project,
+        project=project,
         before={"cost_center": old},
         after={"cost_center": wanted},
     )

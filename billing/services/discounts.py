@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
@@ -51,7 +52,8 @@ def discount_give(
         "flavor": flavor.slug if flavor else None,
         "valid_from": start.isoformat(),
     }
-    audit_record(actor=actor, action="discount.give", target=organization, before=None, after=after)
+    said: dict[str, Any] = {"organization": organization, "after": after}
+    audit_record(actor=actor, action="discount.give", target=organization, **said)
     return made
 
 
@@ -103,18 +105,31 @@ def discount_end(*, actor: Actor, discount: Discount) -> None:
         row.valid_to = now
         row.save(update_fields=["valid_to"])
     after = {"valid_to": now.isoformat()}
-    audit_record(actor=actor, action="discount.end", target=row.organization, before=before, after=after)
+    audit_record(
+        actor=actor,
+        action="discount.end",
+        target=row.organization,
+        organization=row.organization,
+        before=before,
+        after=after,
+    )
 
 
 def percent_parse(value: Decimal | str) -> int:
     """Hundredths of a percent. Raises Invalid on `percent`."""
+    return basis_points_parse(value, field="percent", what="a discount", zero=False)
+
+
+def basis_points_parse(value: Decimal | str, *, field: str, what: str, zero: bool) -> int:
+    """Hundredths of a percent that a person typed, up to 100 percent. Raises Invalid on `field`."""
     try:
         percent = Decimal(value)
     except (InvalidOperation, ValueError, TypeError) as error:
-        raise Invalid.field("percent", "a discount is a number of percent such as 7.5") from error
-    if not percent.is_finite() or not 0 < percent <= 100:
-        raise Invalid.field("percent", "a discount lies above 0 and up to 100 percent")
+        raise Invalid.field(field, f"{what} is a number of percent such as 7.5") from error
+    if not percent.is_finite() or not 0 <= percent <= 100 or not (percent or zero):
+        lowest = "between 0 and" if zero else "above 0 and up to"
+        raise Invalid.field(field, f"{what} lies {lowest} 100 percent")
     basis_points = percent * 100
     if basis_points != basis_points.to_integral_value():
-        raise Invalid.field("percent", "a discount has at most 2 decimal places")
+        raise Invalid.field(field, f"{what} has at most 2 decimal places")
     return int(basis_points)

@@ -6,15 +6,15 @@ from datetime import datetime
 from decimal import Decimal
 
 from django.db import transaction
-from django.db.models import Q
 
 from billing.models import Rate, RateCard, RateCardVersion, RateDraft, RateDraftLine, RateTier, TierMode
 from billing.money import currency_parse, price_of, price_parse
+from billing.selectors.cards import TERMS, draft_fingerprint, key_of, prices_of, terms_of
 from billing.services.rates import meter_require, rate_card_ensure, version_at
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import Organization
@@ -23,8 +23,8 @@ from tenants.selectors import platform_require
 
 DAY = 86_400
 SURPLUS_MAX = 1000
-TERMS = ("price_micro", "increment_seconds", "minimum_seconds", "tier_mode", "surplus_percent")
-Key = tuple[object, str, str]
+TIERS_MOST = 20
+HOURS_MOST = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def rate_draft_open(*, actor: Actor, card: RateCard | None = None) -> RateDraft:
     if known is not None:
         return known
     draft = RateDraft.objects.create(card=held, created_by=actor.name)
-    for rate in _in_force(held, clock.now()):
+    for rate in prices_of(card=held, at=clock.now()):
         terms = {name: getattr(rate, name) for name in TERMS}
         RateDraftLine.objects.create(
             draft=draft,
@@ -135,14 +135,21 @@ def rate_draft_discard(*, actor: Actor, draft: RateDraft) -> None:
 
 @transaction.atomic
 def rate_draft_publish(
-    *, actor: Actor, draft: RateDraft, valid_from: datetime | None = None, note: str = ""
+    *,
+    actor: Actor,
+    draft: RateDraft,
+    valid_from: datetime | None = None,
+    note: str = "",
+    fingerprint: str = "",
 ) -> RateCardVersion:
     """Make the draft its card's list from `valid_from` (default now) on. What is the same goes on; the rest ends and begins.
 
-    Raises Invalid on `valid_from`: in the past, or not after the newest version of the card.
+    Raises Invalid on `valid_from`: in the past, or not after the newest version of the card; StaleVersion where the draft no
+    longer is what `fingerprint` names; Conflict where it is published already, or prices were set beside it.
     """
     held = _open(actor, draft)
     card = RateCard.objects.select_for_update().get(pk=held.card_id)
+    _require_current(held, fingerprint)
     now = clock.whole_second(clock.now())
     start = clock.whole_second(valid_from) if valid_from else now
     newest = card.versions.order_by("-valid_from").first()
@@ -156,7 +163,7 @@ def rate_draft_publish(
             f"version {newest.number} begins at {newest.valid_from:%Y-%m-%d %H:%M:%S} UTC; begin after it",
         )
     version = version_at(card=card, at=start, actor=actor, note=note.strip()[:300])
-    _replace(held, version, _in_force(card, start))
+    _replace(held, version, list(prices_of(card=card, at=start)))
     held.published, held.valid_from, held.note = version, start, version.note
     held.save(update_fields=["published", "valid_from", "note"])
     after = {"number": version.number, "valid_from": start.isoformat()}
@@ -164,12 +171,25 @@ def rate_draft_publish(
     return version
 
 
+def _require_current(draft: RateDraft, fingerprint: str) -> None:
+    """What is published is what was looked at, on top of the prices with which the draft was begun."""
+    if fingerprint and fingerprint != draft_fingerprint(lines=draft.lines.all()):
+        raise StaleVersion("somebody has changed this draft since you looked at it; look at it again")
+    beside = Rate.objects.filter(card=draft.card_id, created_at__gt=draft.created_at).order_by("-created_at")
+    later = beside.first()
+    if later is not None:
+        raise Conflict(
+            f"{later.created_by} has set the price of {later.flavor or later.meter} since this draft was begun, "
+            "which publishing would undo; discard the draft and begin a new one"
+        )
+
+
 def _replace(draft: RateDraft, version: RateCardVersion, in_force: Sequence[Rate]) -> None:
-    wanted = {_key(line): line for line in draft.lines.select_related("flavor")}
+    wanted = {key_of(line): line for line in draft.lines.select_related("flavor")}
     for rate in in_force:
-        line = wanted.get(_key(rate))
-        if line is not None and _terms(rate) == _terms(line):
-            del wanted[_key(rate)]
+        line = wanted.get(key_of(rate))
+        if line is not None and terms_of(rate) == terms_of(line):
+            del wanted[key_of(rate)]
         else:
             rate.valid_to = version.valid_from
             rate.save(update_fields=["valid_to"])
@@ -190,20 +210,15 @@ def _replace(draft: RateDraft, version: RateCardVersion, in_force: Sequence[Rate
         )
 
 
-def _in_force(card: RateCard, at: datetime) -> list[Rate]:
-    rows = Rate.objects.filter(card=card, valid_from__lte=at).filter(
-        Q(valid_to__isnull=True) | Q(valid_to__gt=at)
-    )
-    return list(rows.select_related("flavor").prefetch_related("tiers"))
-
-
 def _open(actor: Actor, draft: RateDraft) -> RateDraft:
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     held = (
         RateDraft.objects.select_for_update(of=("self",)).select_related("card").filter(pk=draft.pk).first()
     )
     if held is None or held.published_id is not None:
-        raise Conflict("this draft is published or discarded; a version is never edited, open a new draft")
+        raise Conflict(
+            "this draft is published or discarded already; a version is never edited, begin a new draft"
+        )
     return held
 
 
@@ -214,19 +229,8 @@ def _tiers(terms: LineTerms) -> list[list[int]]:
         raise Invalid.field("tiers", "say from how many hours on another price holds, or choose one price")
     found = [[hours, price_parse(price, field="tiers")] for hours, price in terms.tiers]
     steps = [hours for hours, _ in found]
+    if len(steps) > TIERS_MOST or any(hours > HOURS_MOST for hours in steps):
+        raise Invalid.field("tiers", f"{TIERS_MOST} tiers at most, none from above {HOURS_MOST:,} hours")
     if any(hours <= 0 for hours in steps) or steps != sorted(set(steps)):
         raise Invalid.field("tiers", "tiers begin above 0 hours, each above the one before it")
     return found
-
-
-def _key(row: Rate | RateDraftLine) -> Key:
-    return row.flavor_id, row.meter, row.price_class
-
-
-def _terms(row: Rate | RateDraftLine) -> tuple[object, ...]:
-    tiers = (
-        [[tier.from_unit_hours, tier.price_micro] for tier in row.tiers.all()]
-        if isinstance(row, Rate)
-        else row.tiers
-    )
-    return (*(getattr(row, name) for name in TERMS), tiers)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.services import node_check_look, node_check_request, site_probe
 from gpuaas.core import clock
 from gpuaas.providers.sandbox.drift import tamper
@@ -16,7 +16,7 @@ from gpuaas.workspaces.services import adoption_plan_request, adoption_scan_requ
 from tenants.actors import Actor
 from tenants.models import ApiToken, Project, User
 from tests.api.caller import token_for
-from tests.billing.stage import budget_stage
+from tests.billing.stage import budget_stage, card_stage
 from tests.factories.billing import invoice_make
 from tests.workspaces.stage import ready, run_now
 
@@ -49,6 +49,9 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "number": invoice_make(project).number,
         "drift": drift,
         "budget": str(budget_stage(project).pk),
+        **{
+            name: str(value) for name, value in card_stage(project, Flavor.objects.get(slug="h100.1")).items()
+        },
         "adoption": _plan(olga, project, site),
         "check": _check(olga, site),
     }

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from billing.models import Budget, Grant, Invoice, MonthClose
+from billing.models import Budget, Discount, Grant, Invoice, MonthClose, RateCard, RateCardVersion, RateDraft
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageInterval
@@ -33,7 +33,7 @@ from tenants.actors import Actor
 from tenants.models import Organization, Project, User
 from tests.api.addresses import addresses
 from tests.api.caller import Caller, token_for
-from tests.billing.stage import budget_stage
+from tests.billing.stage import budget_stage, card_stage, rate_make, utc
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
 from tests.factories.tenants import (
@@ -58,6 +58,7 @@ class World:
     def __init__(self, owner: User, actor: Actor, project: Project, site: Site) -> None:
         self.owner, self.actor, self.project, self.site = owner, actor, project, site
         self.number = 0
+        self.card: dict[str, object] = {}
 
     def grow(self, count: int) -> None:
         for _ in range(count):
@@ -67,6 +68,7 @@ class World:
             self._workspace(self.number)
             token_for(self.owner, self.project)
             self._money(self.number)
+            self._cards(self.number)
 
     def _money(self, n: int) -> None:
         month = date(2020 + n // 12, n % 12 + 1, 1)
@@ -78,6 +80,27 @@ class World:
             amount_minor=n,
             expires_at=clock.now(),
             created_at=clock.now(),
+            created_by="olga",
+        )
+
+    def _cards(self, n: int) -> None:
+        """A version with a price and a tier, a line of the draft, a discount that is over; and a card of its own."""
+        flavor = Flavor.objects.get(slug=f"flavor-{n:03}")
+        path = card_stage(self.project, flavor) if n == 1 else self.card
+        self.card = path
+        card = RateCard.objects.get(slug=str(path["card"]))
+        rate_make(card, flavor, n, utc("2026-01-02") + timedelta(days=n), tier_mode="volume", tiers=[(n, n)])
+        card.drafts.get().lines.create(flavor=flavor, meter="gpu_held", price_micro=n)
+        RateCard.objects.create(
+            organization=Organization.objects.get(slug=f"org-{n:03}"), slug=f"own-{n:03}", currency="EUR"
+        )
+        start = utc("2020-01-01") + timedelta(days=n)
+        Discount.objects.create(
+            organization=self.project.organization,
+            flavor=flavor,
+            basis_points=n,
+            valid_from=start,
+            valid_to=start + timedelta(days=1),
             created_by="olga",
         )
 
@@ -208,6 +231,9 @@ def path_of(name: str) -> str:
         "check": NodeCheck.objects.order_by("pk")[0].pk,
         "number": Invoice.objects.order_by("-number")[0].number,
         "month": "2026-10",
+        "card": "standard",
+        "version": RateCardVersion.objects.order_by("-valid_from")[0].number,
+        "draft": RateDraft.objects.get().pk,
     }
     return address.path(**values)
 
@@ -257,6 +283,12 @@ UNPAGED = {
     "organization-invoice",
     "organization-balance",
     "platform-close",
+    "platform-rate-card",
+    "platform-rate-version",
+    "platform-rate-draft",
+    "platform-rate-draft-preview",
+    "organization-billing-account",
+    "organization-prices",
 }
 PAGED = sorted(set(lists()) - UNPAGED)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from billing.models import Budget, Rate, RateCard, RateCardVersion
+from billing.models import Budget, Discount, Rate, RateCard, RateCardVersion, RateDraft
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.ids import uuid7
 from gpuaas.metering.models import EndedBy, Meter, UsageInterval
@@ -107,3 +107,23 @@ def budget_stage(project: Project, *, name: str = "stage") -> Budget:
     )
     row.thresholds.create(percent=100, action="block")
     return row
+
+
+def card_stage(project: Project, flavor: Flavor) -> dict[str, object]:
+    """The standard card with a version, a price and an open draft of one line, and a discount to come: path parameters."""
+    card, _ = RateCard.objects.get_or_create(
+        organization=None, currency="EUR", defaults={"slug": "standard", "name": "Standard"}
+    )
+    rate = rate_make(card, flavor, 100_000, utc("2026-01-01"), meter=Meter.GPU_STOPPED)
+    draft, _ = RateDraft.objects.get_or_create(card=card, published=None, defaults={"created_by": "olga"})
+    line = draft.lines.create(flavor=flavor, meter="gpu_stopped", price_class="on_demand", price_micro=90_000)
+    discount = Discount.objects.create(
+        organization=project.organization, basis_points=500, valid_from=utc("2030-01-01"), created_by="olga"
+    )
+    return {
+        "card": card.slug,
+        "version": rate.version.number,
+        "draft": draft.pk,
+        "line": line.pk,
+        "discount": discount.pk,
+    }

@@ -24,7 +24,7 @@ BOUNDED = settings(
     max_examples=30,
     deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 Steps = list[tuple[int, int]]  # from which second on, millionths
 Lines = dict[tuple[str, str, int], tuple[int, Decimal]]

@@ -157,7 +157,9 @@ used = st.lists(
 
 @given(usage=used, micro=st.integers(0, 9_999_999))
 @hypothesis_settings(
-    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_rows_add_up_to_lines_whatever_was_used(
     project: Project,

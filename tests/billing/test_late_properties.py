@@ -32,7 +32,7 @@ first_price = st.tuples(
     max_examples=12,
     deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_lines_and_corrections_add_up_to_what_is_known_at_last(
     project: Project,

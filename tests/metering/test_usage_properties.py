@@ -18,7 +18,11 @@ from gpuaas.workspaces.models import Workspace
 from tests.metering.stage import bookmark, gone, listed, pod, rows_of, seen, utc
 
 START = utc("2026-11-30 23:59:00")
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 
 life = st.tuples(
     st.integers(0, 60),  # scheduled at

@@ -264,7 +264,11 @@ noise = st.lists(
 
 
 @given(noise=noise, kept=st.integers(0, 2))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_whatever_is_heard_a_workspace_within_its_quota_loses_nothing(
     room: Workspace, noise: list[tuple[int, int, str]], kept: int
 ) -> None:

@@ -7,6 +7,7 @@ from gpuaas.api.v1 import (
     adoptions,
     audit,
     billing,
+    billing_accounts,
     budgets,
     catalog,
     drifts,
@@ -23,6 +24,7 @@ from gpuaas.api.v1 import (
     organizations,
     projects,
     quotes,
+    rate_cards,
     sites,
     tokens,
     usage,
@@ -222,8 +224,63 @@ invoice_urls = [
         invoices.OrganizationPaymentsView.as_view(),
         name="platform-organization-payments",
     ),
+    path(
+        f"{ORGANIZATION}/billing-account",
+        billing_accounts.OrganizationAccountView.as_view(),
+        name="organization-billing-account",
+    ),
+    path(
+        f"{ORGANIZATION}/discounts",
+        billing_accounts.OrganizationDiscountsView.as_view(),
+        name="organization-discounts",
+    ),
+    path(
+        f"{ORGANIZATION}/prices",
+        billing_accounts.OrganizationPricesView.as_view(),
+        name="organization-prices",
+    ),
     path("platform/closes", invoices.ClosesView.as_view(), name="platform-closes"),
     path("platform/closes/<month:month>", invoices.CloseView.as_view(), name="platform-close"),
+]
+
+CARD = "platform/rate-cards/<name:card>"
+DRAFT = "platform/rate-drafts/<uuid:draft>"
+card_urls = [
+    path("platform/rate-cards", rate_cards.RateCardsView.as_view(), name="platform-rate-cards"),
+    path(CARD, rate_cards.RateCardView.as_view(), name="platform-rate-card"),
+    path(f"{CARD}/versions", rate_cards.VersionsView.as_view(), name="platform-rate-versions"),
+    path(f"{CARD}/versions/<int:version>", rate_cards.VersionView.as_view(), name="platform-rate-version"),
+    path(
+        f"{CARD}/versions/<int:version>/prices",
+        rate_cards.VersionPricesView.as_view(),
+        name="platform-rate-version-prices",
+    ),
+    path(f"{CARD}/drafts", rate_cards.CardDraftsView.as_view(), name="platform-rate-card-drafts"),
+    path(DRAFT, rate_cards.DraftView.as_view(), name="platform-rate-draft"),
+    path(f"{DRAFT}/lines", rate_cards.DraftLinesView.as_view(), name="platform-rate-draft-lines"),
+    path(f"{DRAFT}/lines/<uuid:line>", rate_cards.DraftLineView.as_view(), name="platform-rate-draft-line"),
+    path(f"{DRAFT}/preview", rate_cards.DraftPreviewView.as_view(), name="platform-rate-draft-preview"),
+    path(f"{DRAFT}/publish", rate_cards.DraftPublishView.as_view(), name="platform-rate-draft-publish"),
+    path(
+        f"platform/{ORGANIZATION}/billing-account",
+        billing_accounts.PlatformAccountView.as_view(),
+        name="platform-billing-account",
+    ),
+    path(
+        f"platform/{PROJECT}/cost-center",
+        billing_accounts.PlatformCostCenterView.as_view(),
+        name="platform-cost-center",
+    ),
+    path(
+        f"platform/{ORGANIZATION}/discounts",
+        billing_accounts.PlatformDiscountsView.as_view(),
+        name="platform-discounts",
+    ),
+    path(
+        f"platform/{ORGANIZATION}/discounts/<uuid:discount>",
+        billing_accounts.PlatformDiscountView.as_view(),
+        name="platform-discount",
+    ),
 ]
 
 platform_urls = [
@@ -292,5 +349,6 @@ urlpatterns = [
     *machine_urls,
     *money_urls,
     *invoice_urls,
+    *card_urls,
     *platform_urls,
 ]
