@@ -17,6 +17,7 @@ from django.db import connection, transaction
 from billing.money import EXPONENTS, amount_of, charge_divisor, price_of
 from billing.months import Span, month_span
 from gpuaas.core.clock import whole_second
+from gpuaas.metering.capacity import levels_parameters, levels_sql
 from gpuaas.metering.models import STREAMED_METERS, Meter
 
 # counted by what sites say: only these can miss something
@@ -113,7 +114,13 @@ def rated_sql(
     tariff = _tariff(parameters, draft_id)
     usage = "portal_sessions" if tariff["most_added"] else "portal_usage"
     tiers = "graduated" if tariff["is_graduated"] else "not_graduated"
-    return sql_of("portal_tariff", usage, "counted", tiers, "lines"), {**parameters, **tariff}
+    rest = [sql_text(name) for name in ("counted", tiers, "lines")]
+    if not tariff["is_reserved"]:
+        return "".join([sql_of("portal_tariff", usage, "portal_metered"), *rest]), {**parameters, **tariff}
+    idle = [sql_text("portal_reserved_pools"), levels_sql(), sql_text("portal_reserved")]
+    levels = levels_parameters(first=parameters["first"], last=parameters["last"], now=now)
+    sql = "".join([sql_of("portal_tariff", usage), *idle, *rest])
+    return sql, {**parameters, **levels, **tariff}
 
 
 def _tariff(parameters: dict[str, Any], draft_id: uuid.UUID | None) -> dict[str, Any]:

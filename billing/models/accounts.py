@@ -1,12 +1,9 @@
 """Who pays: an organization's currency, tax and address, its discounts, and the pools that are reserved for it."""
 
-from decimal import Decimal
-
 from django.core.validators import MaxValueValidator
 from django.db import models
 from django.db.models import F, Q
 
-from billing.money import price_of
 from gpuaas.catalog.models import Flavor, GpuPool
 from gpuaas.core.ids import uuid7
 from tenants.models import Organization, Project
@@ -87,16 +84,17 @@ class Discount(models.Model):
 class PoolReservation(models.Model):
     """A pool that one organization has for itself over [valid_from, valid_to): its idle GPUs are charged to `project`.
 
-    price_micro: of one idle GPU-hour, in millionths of the organization's currency. No two of a pool overlap (migration 0003).
-    Nothing writes or charges it yet: rating.md, section 10.
+    At the price of `flavor` (of the pool, in the class reserved) for the meter gpu_idle; rating.md, section 10. No two of a
+    pool overlap (migration 0003).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     pool = models.ForeignKey(GpuPool, on_delete=models.PROTECT, related_name="+")
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="pool_reservations")
-    price_micro = models.PositiveBigIntegerField()
+    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="+")
     valid_from = models.DateTimeField()
     valid_to = models.DateTimeField(null=True, blank=True)
+    note = models.CharField(max_length=300, blank=True)
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -111,7 +109,3 @@ class PoolReservation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pool} for {self.project}"
-
-    @property
-    def price(self) -> Decimal:
-        return price_of(self.price_micro)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from django.conf import settings
-from django.db.models import F, Min
+from django.db.models import F, Min, Subquery
+from django.db.models.functions import Least
 
-from billing.models import MonthClose
+from billing.models import MonthClose, PoolReservation
 from billing.months import Span, billing_zone, month_next, month_of, month_span
 from billing.states import CloseState
 from gpuaas.catalog.models import Site
@@ -63,8 +64,9 @@ def month_checks(*, month: date, now: datetime) -> list[Check]:
 
 
 def month_first() -> date | None:
-    """The month of the first usage ever: from there on months are closed one after the other."""
-    first = UsageInterval.objects.aggregate(first=Min("started_at"))["first"]
+    """The month of the first usage ever, or of the first pool that was reserved: from there on months are closed one after the other."""
+    reserved = PoolReservation.objects.order_by("valid_from").values("valid_from")[:1]
+    first = UsageInterval.objects.aggregate(first=Least(Min("started_at"), Subquery(reserved)))["first"]
     return month_of(first) if first else None
 
 

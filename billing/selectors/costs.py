@@ -25,6 +25,8 @@ from tenants.models import Organization, Project
 from tenants.roles import Permission
 from tenants.selectors import platform_require, project_require, projects_for
 
+NO_WORKSPACE = "idle in a reserved pool"
+
 
 @dataclass(frozen=True)
 class Price:
@@ -79,7 +81,9 @@ class DayCost:
 
 @dataclass(frozen=True)
 class WorkspaceCost:
-    workspace_id: uuid.UUID
+    """workspace_id None: what no workspace held, as the idle GPUs of a reserved pool; `workspace` says so."""
+
+    workspace_id: uuid.UUID | None
     workspace: str
     project_id: uuid.UUID
     project: str
@@ -307,22 +311,21 @@ def _by_workspace(
     spans = [month_span(month) for month in months]
     slots = Slots([span.day for span in spans], spans)
     cells = rate_usage(slots=slots, now=now, projects=scope, by_workspace=True)
-    rows: dict[uuid.UUID, list[Cell]] = {}
+    rows: dict[tuple[uuid.UUID, uuid.UUID | None], list[Cell]] = {}
     for cell in cells:
-        if cell.workspace_id is not None:
-            rows.setdefault(cell.workspace_id, []).append(cell)
+        rows.setdefault((cell.project_id, cell.workspace_id), []).append(cell)
     made = [
         WorkspaceCost(
             workspace_id=key,
-            workspace=found[0].workspace or "",
+            workspace=found[0].workspace or NO_WORKSPACE,
             project_id=found[0].project_id,
             project=found[0].project,
             amount=_total(found, found[0].currency),
             gpu_seconds=_gpu_seconds(found),
         )
-        for key, found in rows.items()
+        for (_, key), found in rows.items()
     ]
-    return sorted(made, key=lambda row: (-row.amount, row.workspace, row.workspace_id))
+    return sorted(made, key=lambda row: (-row.amount, row.workspace, str(row.workspace_id)))
 
 
 def _scope(

@@ -1,4 +1,4 @@
-"""Writes of money, by what they write: `rates`, `drafts`, `discounts`, `accounts`."""
+"""Writes of money, by what they write: `rates`, `drafts`, `discounts`, `accounts`, `reservations`."""
 
 from billing.services.accounts import (
     AccountTerms,
@@ -18,6 +18,7 @@ from billing.services.drafts import (
     rate_draft_publish,
 )
 from billing.services.rates import rate_card_ensure, rate_set
+from billing.services.reservations import pool_reservation_end, pool_reserve
 
 __all__ = [
     "AccountTerms",
@@ -27,6 +28,8 @@ __all__ = [
     "cost_center_set",
     "discount_end",
     "discount_give",
+    "pool_reservation_end",
+    "pool_reserve",
     "rate_card_ensure",
     "rate_card_make",
     "rate_draft_discard",

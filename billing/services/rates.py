@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Max, Q, QuerySet
 
-from billing.models import Rate, RateCard, RateCardVersion
+from billing.models import PoolReservation, Rate, RateCard, RateCardVersion
 from billing.money import price_of, price_parse
 from billing.selectors import rate_card_default
 from gpuaas.catalog.models import Flavor
@@ -20,7 +20,8 @@ from tenants.audit import audit_record
 from tenants.roles import Permission
 from tenants.selectors import platform_require
 
-GPU_METERS = frozenset({Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_SHELVED})
+SHARED = frozenset({Meter.VCPU_HELD, Meter.MEMORY_HELD, Meter.STORAGE_HELD})
+GPU_METERS = frozenset(Meter) - SHARED
 
 
 def rate_set(
@@ -99,15 +100,21 @@ def _past_require_unrated(
         return
     for rate in rows.filter(valid_from__lt=now).exclude(valid_to__lte=start):
         first, last = max(rate.valid_from, start), min(rate.valid_to or now, now)
-        used = UsageInterval.objects.filter(
-            Q(ended_at__isnull=True) | Q(ended_at__gt=first), flavor=flavor, meter=meter, started_at__lt=last
-        )
-        if used.exists():
+        if _used(flavor, meter, first, last):
             raise Invalid.field(
                 "valid_from",
                 f"usage since {first:%Y-%m-%d %H:%M:%S} UTC was already rated at {rate.price}; "
                 "a new price can begin now or later",
             )
+
+
+def _used(flavor: Flavor | None, meter: Meter, first: datetime, last: datetime) -> bool:
+    """Whether the price was asked for in [first, last)."""
+    if meter is Meter.GPU_IDLE:
+        reserved = PoolReservation.objects.filter(flavor=flavor, valid_from__lt=last)
+        return reserved.exclude(valid_to__lte=first).exists()
+    rows = UsageInterval.objects.filter(flavor=flavor, meter=meter, started_at__lt=last)
+    return rows.exclude(ended_at__lte=first).exists()
 
 
 def _room_make(rows: QuerySet[Rate], start: datetime) -> None:

@@ -1,17 +1,19 @@
 -- Of months that are closed: the projects whose fingerprint is not the one they were last rated by, with all other projects
 -- of their organization (tiers may span projects), and those that pay for the idle GPUs of a pool. Of the month that is closed now: all.
 -- Parameters: month, months, starts, ends.
-WITH differs AS (
+WITH reserved AS (
+    SELECT s.month, r.project_id AS project
+    FROM unnest(%(months)s::date[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) AS s (month, starts_at, ends_at)
+    JOIN billing_poolreservation r ON r.valid_from < s.ends_at AND (r.valid_to IS NULL OR r.valid_to > s.starts_at)
+),
+differs AS (
     SELECT coalesce(c.month, r.month) AS month, coalesce(c.project, r.project_id) AS project
     FROM close_print c
     FULL JOIN (SELECT * FROM billing_ratedusage WHERE month = ANY (%(months)s::date[])) r
         ON r.month = c.month AND r.project_id = c.project
     WHERE c.fingerprint IS DISTINCT FROM r.fingerprint AND coalesce(c.month, r.month) < %(month)s
     UNION
-    SELECT s.month, r.project_id
-    FROM unnest(%(months)s::date[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) AS s (month, starts_at, ends_at)
-    JOIN billing_poolreservation r ON r.valid_from < s.ends_at AND (r.valid_to IS NULL OR r.valid_to > s.starts_at)
-    WHERE s.month < %(month)s
+    SELECT month, project FROM reserved WHERE month < %(month)s
 )
 INSERT INTO close_changed
 SELECT DISTINCT d.month, other.id, coalesce(c.fingerprint, '')
@@ -21,3 +23,8 @@ JOIN tenants_project other ON other.organization_id = p.organization_id
 LEFT JOIN close_print c ON c.month = d.month AND c.project = other.id
 UNION
 SELECT c.month, c.project, c.fingerprint FROM close_print c WHERE c.month = %(month)s
+UNION
+SELECT reserved.month, reserved.project, ''
+FROM reserved
+LEFT JOIN close_print c ON c.month = reserved.month AND c.project = reserved.project
+WHERE reserved.month = %(month)s AND c.project IS NULL

@@ -16,7 +16,9 @@ JOIN tenants_organization o ON o.id = i.organization_id
 JOIN billing_invoiceline l ON l.invoice_id = i.id AND l.status <> 'quarantined'
 LEFT JOIN billing_invoiceshare s ON s.line_id = l.id
 LEFT JOIN workspaces_workspace w ON w.id = s.workspace_id
-LEFT JOIN catalog_site t ON t.id = w.site_id
+LEFT JOIN catalog_flavor f ON f.id = l.flavor_id
+LEFT JOIN catalog_gpupool u ON u.id = f.pool_id
+LEFT JOIN catalog_site t ON t.id = coalesce(w.site_id, u.site_id)
 LEFT JOIN billing_invoiceline k ON k.id = l.corrects_id
 LEFT JOIN billing_invoice c ON c.id = k.invoice_id
 UNION ALL

@@ -10,8 +10,8 @@ JOIN tenants_project p ON p.id = d.project
 JOIN tenants_organization o ON o.id = p.organization_id
 LEFT JOIN billing_projectcostcenter k ON k.project_id = p.id
 LEFT JOIN workspaces_workspace w ON w.id = d.workspace
-LEFT JOIN catalog_site t ON t.id = w.site_id
 LEFT JOIN catalog_flavor f ON f.id = d.flavor
 LEFT JOIN catalog_gpupool u ON u.id = f.pool_id
+LEFT JOIN catalog_site t ON t.id = coalesce(w.site_id, u.site_id)
 LEFT JOIN catalog_gputype g ON g.id = u.gpu_type_id
 WHERE d.status <> 'quarantined'

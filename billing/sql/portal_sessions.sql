@@ -22,7 +22,7 @@ session AS NOT MATERIALIZED (
       AND (i.ended_at IS NULL OR i.ended_at > %(first)s - interval '1 second' * %(most_added)s)
       AND coalesce(i.ended_at, %(now)s) > i.started_at
 ),
-usage AS MATERIALIZED (
+metered AS MATERIALIZED (
     SELECT i.id, i.project_id AS project, i.workspace_id AS workspace, i.key, i.ware, i.meter, i.quantity, i.started_at,
            i.started_at + interval '1 second' * greatest(
                coalesce(own.minimum_seconds, standard.minimum_seconds, 0),

@@ -6,7 +6,7 @@ gap AS NOT MATERIALIZED (
     WHERE starts_at < %(last)s AND ends_at > %(first)s
     GROUP BY site_id
 ),
-usage AS NOT MATERIALIZED (
+metered AS NOT MATERIALIZED (
     SELECT i.id, i.project_id AS project, i.workspace_id AS workspace, p.key,
            coalesce(i.flavor_id, '00000000-0000-0000-0000-000000000000') AS ware, i.meter, i.quantity, i.started_at,
            coalesce(i.ended_at, %(now)s) AS ended_at, CASE WHEN i.flavor_id IS NULL THEN i.resource_name ELSE '' END AS resource,

@@ -70,6 +70,7 @@ tariff AS (
                WHEN p.meter = 'gpu_held' AND NOT bool_or(p.price_micro IS NOT NULL AND p.meter IN ('gpu_held', 'gpu_allocated'))
                    OVER (PARTITION BY p.key, p.flavor_key, p.starts_at) THEN 'quarantined'
                WHEN p.meter IN ('gpu_allocated', 'gpu_stopped', 'gpu_shelved') AND p.flavor_id IS NULL THEN 'quarantined'
+               WHEN p.meter = 'gpu_idle' THEN 'quarantined'
                ELSE 'included'
            END AS status
     FROM priced p

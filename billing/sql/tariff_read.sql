@@ -1,6 +1,6 @@
 -- The tariff as arrays, which the next statement takes as they are (text): of arrays the planner knows the length, and
 -- parallel workers can read them; of a CTE neither is true. The CTEs of tariff.sql come before it.
-SELECT p.projects, p.payer_keys, p.payer_organizations, p.payer_currencies, t.*, r.*, s.*
+SELECT p.projects, p.payer_keys, p.payer_organizations, p.payer_currencies, t.*, r.*, s.*, x.*
 FROM (
     SELECT array_agg(project)::text AS projects, array_agg(key)::text AS payer_keys,
            array_agg(organization)::text AS payer_organizations, array_agg(currency)::text AS payer_currencies
@@ -28,3 +28,10 @@ CROSS JOIN (
            coalesce(max(greatest(increment_seconds, minimum_seconds)), 0) AS most_added
     FROM session_rate
 ) s
+CROSS JOIN (
+    SELECT EXISTS (
+        SELECT 1 FROM billing_poolreservation b
+        JOIN payer p ON p.project = b.project_id
+        WHERE b.valid_from < %(last)s AND (b.valid_to IS NULL OR b.valid_to > %(first)s)
+    ) AS is_reserved
+) x

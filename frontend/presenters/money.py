@@ -23,11 +23,17 @@ UNITS = {
     Meter.GPU_ALLOCATED: "GPU h in use",
     Meter.GPU_STOPPED: "GPU h stopped",
     Meter.GPU_SHELVED: "GPU h shelved",
+    Meter.GPU_IDLE: "GPU h idle",
     Meter.VCPU_HELD: "vCPU h",
     Meter.MEMORY_HELD: "GiB h",
     Meter.STORAGE_HELD: "GiB h",
 }
-HOW = {Meter.GPU_ALLOCATED: "in use", Meter.GPU_STOPPED: "kept while stopped", Meter.GPU_SHELVED: "shelved"}
+HOW = {
+    Meter.GPU_ALLOCATED: "in use",
+    Meter.GPU_STOPPED: "kept while stopped",
+    Meter.GPU_SHELVED: "shelved",
+    Meter.GPU_IDLE: "idle in a reserved pool",
+}
 Days = dict[str, dict[date, Decimal]]
 SHARED = {Meter.VCPU_HELD: "vCPU", Meter.MEMORY_HELD: "Memory", Meter.STORAGE_HELD: "Storage"}
 

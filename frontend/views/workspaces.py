@@ -62,7 +62,7 @@ def rows_context(found: list[Workspace], here: ProjectPlace) -> dict[str, Any]:
         with money.Unpriced():
             spent = cost_by_workspace(actor=here.actor, project=here.project, now=now)
             prices = prices_at(at=now, organization=here.project.organization)
-            costs = {row.workspace_id: row.amount for row in spent}
+            costs = {row.workspace_id: row.amount for row in spent if row.workspace_id}
     rows = [workspaces.row_of(workspace, now=now, prices=prices, costs=costs) for workspace in found]
     per_hour = [row.per_hour for row in rows if row.per_hour is not None]
     spent_here = [row.month for row in rows if row.month is not None]

@@ -16,6 +16,10 @@ class Meter(models.TextChoices):
     GPU_ALLOCATED = "gpu_allocated", "GPU allocated"
     GPU_STOPPED = "gpu_stopped", "GPU kept by a stopped machine"
     GPU_SHELVED = "gpu_shelved", "GPU of a shelved machine"
+    GPU_IDLE = (
+        "gpu_idle",
+        "GPU idle in a reserved pool",
+    )  # counted by billing from the history of capacity; no interval
     VCPU_HELD = "vcpu_held", "vCPU held"
     MEMORY_HELD = "memory_held", "Memory held"
     STORAGE_HELD = "storage_held", "Storage held"

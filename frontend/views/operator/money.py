@@ -27,7 +27,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 from gpuaas.metering.models import Meter
 
-GPU_METERS = (Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_SHELVED)
+GPU_METERS = (Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_SHELVED, Meter.GPU_IDLE)
 
 
 @dataclass(frozen=True)

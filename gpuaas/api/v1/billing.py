@@ -69,7 +69,9 @@ class DayCostOutput(Output):
 
 
 class WorkspaceCostOutput(Output):
-    workspace_id = serializers.UUIDField()
+    workspace_id = serializers.UUIDField(
+        allow_null=True, help_text="null for the idle GPUs of a pool that is reserved for the project."
+    )
     workspace = serializers.CharField()
     project = serializers.CharField()
     amount = Money()
