@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billing.models import Invoice, PoolReservation
-from billing.months import month_span
+from billing.months import month_of, month_span
 from billing.rating import Cell, LineStatus
 from billing.selectors import cost_by_day, cost_by_workspace, statement
 from billing.services import pool_reservation_end, pool_reserve, rate_card_ensure, rate_set
@@ -171,7 +172,6 @@ def test_a_biller_second_by_second_agrees(
     at = [origin + timedelta(seconds=second) for second in range(2 * WINDOW + 2)]
     ordered = sorted(found)
     first, last = of[0], 2 * WINDOW if of[1] is None else of[0] + of[1]
-    rates = []
     with undone():
         for number, (start, devices, known) in enumerate(ordered):
             end = ordered[number + 1][0] if number + 1 < len(ordered) else 2 * WINDOW
@@ -179,35 +179,48 @@ def test_a_biller_second_by_second_agrees(
         for start, lasts, quantity, held in took:
             meter = Meter.GPU_HELD if held else Meter.GPU_ALLOCATED
             interval_make(workspace, reserved, at[start], at[start + lasts], quantity=quantity, meter=meter)
-        for number, (start, micro) in enumerate(sorted(priced)):
-            end_of = sorted(priced)[number + 1][0] if number + 1 < len(priced) else None
-            rates.append(Priced(at[start], None if end_of is None else at[end_of], micro))
-            rate_make(rate_card_ensure(), reserved, micro, at[start], rates[-1].end, meter=Meter.GPU_IDLE)
+        rates = prices_make(reserved, [(at[start], micro) for start, micro in sorted(priced)])
         reserve(reserved, project, at[first], None if of[1] is None else at[last])
         for month in (OCTOBER, date(2026, 11, 1)):
-            span = month_span(month)
             seconds: dict[int | None, int] = {}
             for second in range(first, min(last, 2 * WINDOW)):
-                before = [piece for piece in ordered if piece[0] <= second]
-                if not span.starts_at <= at[second] < span.ends_at or not before or not before[-1][2]:
-                    continue
-                now = [row for row in took if row[0] <= second < row[0] + row[1]]
-                taken = max(sum(row[2] for row in now if row[3]), sum(row[2] for row in now if not row[3]))
-                if before[-1][1] > taken:
-                    price = price_at(rates, at[second])
-                    seconds[price] = seconds.get(price, 0) + before[-1][1] - taken
-            sheet = statement(actor=as_alice, project=project, month=month, now=NOW)
-            assert {
-                None if line.unit_price is None else int(line.unit_price * 1_000_000): (
-                    line.unit_seconds,
-                    line.amount,
-                )
-                for line in sheet.lines
-                if line.meter is Meter.GPU_IDLE
-            } == {
+                idle = idle_at(second, ordered, took) if month_of(at[second]) == month else 0
+                price = price_at(rates, at[second])
+                seconds[price] = seconds.get(price, 0) + idle
+            assert charged(as_alice, project, month) == {
                 price: (units, None if price is None else Decimal(cents(units, price)) / 100)
                 for price, units in seconds.items()
+                if units
             }
+
+
+def charged(actor: Actor, project: Project, month: date) -> dict[int | None, tuple[int, Decimal | None]]:
+    """By the price in millionths, idle unit-seconds and their amount."""
+    return {
+        None if line.unit_price is None else int(line.unit_price * 1_000_000): (
+            line.unit_seconds,
+            line.amount,
+        )
+        for line in statement(actor=actor, project=project, month=month, now=NOW).lines
+        if line.meter is Meter.GPU_IDLE
+    }
+
+
+def prices_make(flavor: Flavor, priced: list[tuple[datetime, int]]) -> list[Priced]:
+    ends = [start for start, _ in priced[1:]]
+    rates = [Priced(start, end, micro) for (start, micro), end in zip_longest(priced, ends)]
+    for rate in rates:
+        rate_make(rate_card_ensure(), flavor, rate.micro, rate.start, rate.end, meter=Meter.GPU_IDLE)
+    return rates
+
+
+def idle_at(second: int, found: list[tuple[int, int, bool]], took: list[tuple[int, int, int, bool]]) -> int:
+    before = [piece for piece in found if piece[0] <= second]
+    if not before or not before[-1][2]:
+        return 0
+    now = [row for row in took if row[0] <= second < row[0] + row[1]]
+    taken = max(sum(row[2] for row in now if row[3]), sum(row[2] for row in now if not row[3]))
+    return max(before[-1][1] - taken, 0)
 
 
 def test_it_is_a_line_of_the_invoice_and_of_focus_and_closing_again_posts_nothing(
