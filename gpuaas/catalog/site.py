@@ -6,12 +6,15 @@ from gpuaas.providers.base import Connection, Driver
 from gpuaas.providers.registry import driver_for
 
 
-def driver_of(site: Site) -> Driver:
-    connection = Connection(
+def connection_of(site: Site) -> Connection:
+    return Connection(
         site_id=site.pk,
         site_slug=site.slug,
         endpoint=site.endpoint,
         credentials=decrypt_json(site.credentials),
         options=site.options,
     )
-    return driver_for(site.driver, connection)
+
+
+def driver_of(site: Site) -> Driver:
+    return driver_for(site.driver, connection_of(site))

@@ -6,6 +6,7 @@ from django.db.models import Q
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core.ids import short, uuid7
 from gpuaas.core.leases import Claimable
+from gpuaas.core.operations import OperationRow, StepRow
 from gpuaas.core.statemachine import TransitionRow
 from gpuaas.providers.base import Placement
 from gpuaas.workspaces.machines.models import Machine, MachineLook, MachineTransition, PublicKey
@@ -14,7 +15,6 @@ from gpuaas.workspaces.states import (
     AdoptionState,
     DriftState,
     OperationKind,
-    StepState,
     WorkspaceState,
 )
 from tenants.models import Project, User
@@ -274,17 +274,11 @@ class WorkspaceTransition(TransitionRow):
     subject = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="transitions")
 
 
-class Operation(models.Model):
+class Operation(OperationRow):
     """One thing asked of a workspace, with its steps: what the tenant watches live."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="operations")
     kind = models.CharField(max_length=16, choices=OperationKind)
-    requested_by = models.CharField(max_length=150)
-    requested_at = models.DateTimeField()
-    finished_at = models.DateTimeField(null=True, blank=True)
-    succeeded = models.BooleanField(null=True)
-    summary = models.CharField(max_length=200, blank=True)
     # digest of the spec that every step so far worked from; "mixed" where it changed between steps
     spec_digest = models.CharField(max_length=64, blank=True, editable=False)
 
@@ -302,26 +296,13 @@ class Operation(models.Model):
         return f"{self.kind} of {self.workspace}"
 
 
-class Step(models.Model):
-    """A step of an operation; `detail` says in words what was seen or what is waited for."""
+class Step(StepRow):
+    """A step of an operation on a workspace."""
 
     operation = models.ForeignKey(Operation, on_delete=models.CASCADE, related_name="steps")
-    position = models.PositiveSmallIntegerField()
-    key = models.CharField(max_length=32)
-    label = models.CharField(max_length=100)
-    state = models.CharField(max_length=16, choices=StepState, default=StepState.WAITING)
-    started_at = models.DateTimeField(null=True, blank=True)
-    finished_at = models.DateTimeField(null=True, blank=True)
-    attempts = models.PositiveIntegerField(default=0)
-    refusals = models.PositiveIntegerField(default=0)  # of the attempts, those that trying again may not help
-    detail = models.CharField(max_length=500, blank=True)
 
-    class Meta:
-        ordering = ["position"]
+    class Meta(StepRow.Meta):
         constraints = [models.UniqueConstraint(fields=["operation", "key"], name="step_once_per_operation")]
-
-    def __str__(self) -> str:
-        return self.label
 
 
 class AdoptionScan(Claimable):

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db.models import Aggregate, F, FloatField, Prefetch, QuerySet
+from django.db.models import F, Prefetch, QuerySet
 from django.db.models.functions import Extract
 
 from gpuaas.catalog.models import Node, Site
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Forbidden, NotFound
+from gpuaas.core.percentiles import Percentile
 from gpuaas.providers.base import ForeignWorkspace
 from gpuaas.workspaces.models import (
     AccessGrant,
@@ -37,15 +38,6 @@ HISTORY = timedelta(days=30)
 FINISHED_STEPS = frozenset({StepState.DONE})
 PROGRESSING = "Progressing"  # the condition of a change that does not move
 IN_USE = "InUse"  # its reason: the site has all that was asked, the tenant still uses more
-
-
-class Median(Aggregate):
-    """PostgreSQL's median of a number."""
-
-    function = "PERCENTILE_CONT"
-    name = "Median"
-    template = "%(function)s(0.5) WITHIN GROUP (ORDER BY %(expressions)s)"
-    output_field = FloatField()
 
 
 @dataclass(frozen=True)
@@ -150,7 +142,7 @@ def step_durations(*, site_id: uuid.UUID) -> dict[tuple[str, str], float]:
         )
         .order_by()
         .values("operation__kind", "key")
-        .annotate(median=Median(Extract(F("finished_at") - F("started_at"), "epoch")))
+        .annotate(median=Percentile(Extract(F("finished_at") - F("started_at"), "epoch"), fraction=0.5))
     )
     return {(row["operation__kind"], row["key"]): float(row["median"]) for row in rows}
 

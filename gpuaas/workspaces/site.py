@@ -1,13 +1,6 @@
 """The driver of a workspace's site, and the rule that no site is called inside a transaction."""
 
-from django.db import transaction
-
 from gpuaas.catalog.site import driver_of
+from gpuaas.core.outside import outside_transaction
 
 __all__ = ["driver_of", "outside_transaction"]
-
-
-def outside_transaction() -> None:
-    """Raises RuntimeError inside a transaction (that of a test case does not count): a slow site must hold no lock."""
-    with transaction.atomic(durable=True):
-        pass

@@ -3,7 +3,10 @@
 from django.db import models
 
 from gpuaas.core.looks import Tone
+from gpuaas.core.operations import STEP_LOOKS, StepState
 from gpuaas.core.statemachine import Look, Machine
+
+__all__ = ["STEP_LOOKS", "StepState"]  # of every operation, here for those of workspaces
 
 
 class WorkspaceState(models.TextChoices):
@@ -67,21 +70,6 @@ class OperationKind(models.TextChoices):
     RESUME = "resume", "Resumption"
     ADOPT = "adopt", "Adoption"
     DELETE = "delete", "Deletion"
-
-
-class StepState(models.TextChoices):
-    WAITING = "waiting", "Waiting"
-    RUNNING = "running", "Running"
-    DONE = "done", "Done"
-    FAILED = "failed", "Failed"
-
-
-STEP_LOOKS: dict[StepState, Look] = {
-    StepState.WAITING: Look("Waiting", Tone.WAIT, "clock"),
-    StepState.RUNNING: Look("Running", Tone.BUSY, "loader"),
-    StepState.DONE: Look("Done", Tone.OK, "check"),
-    StepState.FAILED: Look("Failed", Tone.BAD, "alert"),
-}
 
 
 class AccessRole(models.TextChoices):

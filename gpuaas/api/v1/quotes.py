@@ -10,7 +10,8 @@ from gpuaas.api.schema import operation
 from gpuaas.api.v1.workspace_shapes import QuoteInput, WhatIfOutput
 from gpuaas.api.v1.workspaces import TAG, WorkspaceView, pairs
 from gpuaas.core import clock
-from gpuaas.workspaces.services.validation import held_by, items_resolve, lease_validate, storage_validate
+from gpuaas.core.terms import lease_validate
+from gpuaas.workspaces.services.validation import held_by, items_resolve, storage_validate
 from tenants.roles import Permission
 
 

@@ -33,6 +33,7 @@ from gpuaas.api.views import ApiView, ProjectView
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
+from gpuaas.core.terms import lease_validate
 from gpuaas.workspaces import services
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.models import Workspace
@@ -43,7 +44,7 @@ from gpuaas.workspaces.selectors import (
     workspaces_for,
     workspaces_loaded,
 )
-from gpuaas.workspaces.services.validation import items_resolve, lease_validate, storage_validate
+from gpuaas.workspaces.services.validation import items_resolve, storage_validate
 from gpuaas.workspaces.states import WorkspaceState
 from quotas.selectors import admission_preview
 from tenants.actors import Actor

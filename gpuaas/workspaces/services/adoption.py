@@ -10,13 +10,13 @@ from gpuaas.catalog.models import Site
 from gpuaas.core import clock, events
 from gpuaas.core.errors import Conflict, Invalid, NotFound, StaleVersion
 from gpuaas.core.queue import poke
+from gpuaas.core.terms import lease_validate
 from gpuaas.providers.base import AdoptionCapability
 from gpuaas.workspaces.models import Adoption, AdoptionScan, AdoptionTransition, Workspace
 from gpuaas.workspaces.services.request import name_taken, refuse_hopeless, requester_of, workspace_open
 from gpuaas.workspaces.services.validation import (
     FlavorItem,
     items_resolve,
-    lease_validate,
     members_resolve,
     name_validate,
     storage_validate,

@@ -8,6 +8,7 @@ from django.db import transaction
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.terms import lease_validate
 from gpuaas.workspaces.amounts import amounts_of, words_of
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
 from gpuaas.workspaces.selectors import resize_waits, workspace_require
@@ -24,7 +25,6 @@ from gpuaas.workspaces.services.validation import (
     FlavorItem,
     held_by,
     items_resolve,
-    lease_validate,
     storage_validate,
 )
 from gpuaas.workspaces.states import LIVE, WorkspaceState

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden
 from gpuaas.core.ids import uuid7
+from gpuaas.core.terms import lease_validate
 from gpuaas.providers.base import StepSpec
 from gpuaas.workspaces.amounts import amounts_of, words_of
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor, WorkspaceMember, WorkspaceTransition
@@ -16,7 +17,6 @@ from gpuaas.workspaces.services.rows import HOLDER, operation_start, workspace_w
 from gpuaas.workspaces.services.validation import (
     FlavorItem,
     items_resolve,
-    lease_validate,
     members_resolve,
     name_validate,
     placement_validate,

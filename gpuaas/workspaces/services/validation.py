@@ -4,7 +4,6 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.states import OfferState
@@ -22,8 +21,6 @@ NAME = re.compile(r"\A[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?\Z")
 MAX_COUNT = 1000
 MAX_ITEMS = 20
 MAX_STORAGE_GIB = 1_000_000
-LEASE_DEFAULT = timedelta(days=28)
-LEASE_MAX = timedelta(days=365)
 
 FlavorItem = tuple[Flavor, int]
 
@@ -41,19 +38,6 @@ def storage_validate(storage_gib: int) -> int:
     if type(storage_gib) is not int or not 0 <= storage_gib <= MAX_STORAGE_GIB:
         raise Invalid.field("storage_gib", f"storage is a whole number of GiB from 0 to {MAX_STORAGE_GIB:,}")
     return storage_gib
-
-
-def lease_validate(ends_at: datetime | None, *, now: datetime) -> datetime:
-    """28 days where nothing is said; between now and 365 days ahead."""
-    if ends_at is None:
-        return now + LEASE_DEFAULT
-    if type(ends_at) is not datetime or ends_at.tzinfo is None:
-        raise Invalid.field("lease_ends_at", "the end of the lease is a date and time with a time zone")
-    if not now < ends_at <= now + LEASE_MAX:
-        raise Invalid.field(
-            "lease_ends_at", f"a lease ends in the future and within {LEASE_MAX.days} days from now"
-        )
-    return ends_at
 
 
 def placement_validate(placement: str, *, site: Site) -> Placement:

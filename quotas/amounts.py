@@ -1,0 +1,20 @@
+"""What flavors × counts take of limits and capacity."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from gpuaas.catalog.models import Flavor
+from quotas.resources import MEMORY, STORAGE, VCPU, gpu_resource
+
+Items = Iterable[tuple[Flavor, int]]
+
+
+def amounts_of(items: Items, *, storage_gib: int = 0, vcpus: int = 0, memory_gib: int = 0) -> dict[str, int]:
+    """Amounts by resource key, as they are reserved; vcpus and memory_gib beside the flavors'. Flavors need
+    `pool.gpu_type` loaded."""
+    total: Counter[str] = Counter({VCPU: vcpus, MEMORY: memory_gib, STORAGE: storage_gib})
+    for flavor, count in items:
+        total[gpu_resource(flavor.pool.gpu_type.slug)] += flavor.gpus * count
+        total[VCPU] += flavor.vcpus * count
+        total[MEMORY] += flavor.memory_gib * count
+    return {resource: amount for resource, amount in total.items() if amount}
