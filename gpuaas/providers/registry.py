@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from gpuaas.core.errors import Invalid
-from gpuaas.providers.base import Connection, Driver
+from gpuaas.providers.base import ClusterDriver, Connection, Driver
 
 DRIVERS = {
     "sandbox": "gpuaas.providers.sandbox.driver:SandboxDriver",
@@ -13,6 +13,9 @@ DRIVERS = {
     "kubernetes": "gpuaas.providers.kubernetes.driver:KubernetesDriver",
     "openstack": "gpuaas.providers.openstack.driver:OpenStackDriver",
     "openshift": "gpuaas.providers.kubernetes.openshift.driver:OpenShiftDriver",
+}
+CLUSTER_DRIVERS = {
+    "sandbox": "gpuaas.providers.sandbox.clusters.driver:SandboxClusterDriver",
 }
 
 
@@ -45,4 +48,19 @@ def _driver_class(name: str) -> type[Driver]:
         raise Invalid.field("driver", f"there is no driver {name!r}; known: {', '.join(driver_names())}")
     module, _, attribute = path.partition(":")
     found: type[Driver] = getattr(import_module(module), attribute)
+    return found
+
+
+def cluster_driver_names() -> list[str]:
+    return sorted(CLUSTER_DRIVERS)
+
+
+def cluster_driver_class(name: str) -> type[ClusterDriver]:
+    """Raises Invalid for a name that no driver of clusters has."""
+    path = CLUSTER_DRIVERS.get(name)
+    if path is None:
+        known = ", ".join(cluster_driver_names())
+        raise Invalid.field("driver", f"there is no driver of clusters {name!r}; known: {known}")
+    module, _, attribute = path.partition(":")
+    found: type[ClusterDriver] = getattr(import_module(module), attribute)
     return found

@@ -247,3 +247,42 @@ class SandboxChange(models.Model):
 
     def __str__(self) -> str:
         return f"{self.by} changed {self.namespace} {self.path}"
+
+
+class SandboxClusterObject(models.Model):
+    """Something of a cluster on demand: network, address, machine, add-on. tag = the cluster's id; null = somebody else's.
+
+    facts of a machine: pool ("" = control plane), release, fault. A worker holds its devices as a pod of its own name in the
+    namespace `room`. It works from ready_at on, and is gone at gone_at.
+    """
+
+    site = models.ForeignKey(SandboxSite, on_delete=models.CASCADE, related_name="cluster_objects")
+    tag = models.UUIDField(null=True, db_index=True)
+    kind = models.CharField(max_length=32)
+    name = models.CharField(max_length=120)
+    uid = models.UUIDField(default=uuid.uuid4)
+    room = models.CharField(max_length=63, blank=True)
+    facts = models.JSONField(default=dict, blank=True)
+    ready_at = models.DateTimeField()
+    gone_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["site", "kind", "name"], name="sandbox_cluster_object_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class SandboxClusterToken(models.Model):
+    """A personal credential for a cluster, by hash. It dies with the cluster's address."""
+
+    endpoint = models.ForeignKey(SandboxClusterObject, on_delete=models.CASCADE, related_name="tokens")
+    subject = models.CharField(max_length=150)
+    digest = models.CharField(max_length=64, unique=True)
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"of {self.subject} until {self.expires_at:%H:%M:%S}"

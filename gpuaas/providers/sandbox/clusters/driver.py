@@ -1,0 +1,342 @@
+"""Clusters on demand at a simulated site: machines take time to boot, workers take devices of the simulated fleet."""
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import yaml
+
+from gpuaas.core import clock
+from gpuaas.core.errors import GpuaasError, NoCapacity, NotFound, Permanent, Unauthorized
+from gpuaas.providers.base import (
+    Access,
+    AccessKind,
+    ClusterAccessCapability,
+    ClusterChange,
+    ClusterDriver,
+    ClusterKind,
+    ClusterNode,
+    ClusterPlan,
+    ClusterRef,
+    ClusterSpec,
+    ClusterSuspendCapability,
+    Member,
+    NodePool,
+    ObservedCluster,
+    SiteObject,
+    StepOutcome,
+)
+from gpuaas.providers.sandbox.clusters import objects
+from gpuaas.providers.sandbox.clusters.objects import Thing, move, shown, things
+from gpuaas.providers.sandbox.clusters.plan import (
+    ADDON,
+    ADDON_STEP,
+    ADDRESS,
+    MACHINE,
+    NETWORK,
+    POOL_STEP,
+    ROOM,
+    SECURITY_GROUP,
+    control_name,
+    plan,
+    room_name,
+    worker_name,
+)
+from gpuaas.providers.sandbox.dials import call, site_write
+from gpuaas.providers.sandbox.models import SandboxClusterToken, SandboxPod, SandboxSite
+
+DONE = StepOutcome(done=True)
+Do = Callable[[SandboxSite, ClusterSpec], StepOutcome]
+# a refusal that comes after something was made: the site keeps what it has made
+Answer = StepOutcome | NoCapacity
+
+
+class SandboxClusterDriver(ClusterDriver, ClusterAccessCapability, ClusterSuspendCapability):
+    name = "sandbox"
+    kinds = frozenset(ClusterKind)
+
+    def plan(
+        self, change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None = None
+    ) -> ClusterPlan:
+        return plan(change, spec, before)
+
+    def ensure(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        return self._make(spec, step, "ensure")
+
+    def scale(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        return self._make(spec, step, "scale")
+
+    def upgrade(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        return self._make(spec, step, "upgrade")
+
+    def suspend(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        return self._make(spec, step, "suspend")
+
+    def resume(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        return self._make(spec, step, "resume")
+
+    def delete(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        kinds = {
+            "access": (),
+            "addons": (ADDON,),
+            "workers": (MACHINE,),
+            "control-plane": (MACHINE,),
+            "network": (NETWORK, SECURITY_GROUP, ADDRESS, ROOM),
+            "gone": (),
+        }
+        if step not in kinds:
+            raise Permanent(f"the driver has no step {step!r}")
+        with self._site(f"cluster:delete:{step}") as site:
+            if step == "access":
+                SandboxClusterToken.objects.filter(endpoint__site=site, endpoint__tag=spec.id).delete()
+                return DONE
+            rows = things(site, spec.id, *kinds[step])
+            if step == "gone":
+                return _left(rows)
+            if step == "workers":
+                rows = [row for row in rows if row.facts.get("pool")]
+            objects.remove(site, rows)
+            keys = [row.pk for row in rows]
+            return _left(list(Thing.objects.filter(pk__in=keys)))
+
+    def observe(self, ref: ClusterRef) -> ObservedCluster:
+        with self._site("cluster:observe") as site:
+            rows = things(site, ref.id)
+            machines = [row for row in rows if row.kind == MACHINE and row.gone_at is None]
+            answers = any(row.kind == ADDRESS for row in rows) and any(
+                _is_ready(row) for row in machines if not row.facts["pool"]
+            )
+            return ObservedCluster(
+                exists=bool(rows),
+                endpoint=_address(ref) if answers else "",
+                nodes=tuple(_node(row) for row in machines),
+            )
+
+    def inventory(self, ref: ClusterRef | None = None) -> tuple[SiteObject, ...]:
+        with self._site("cluster:inventory") as site:
+            if ref is not None:
+                return tuple(map(shown, things(site, ref.id)))
+            return tuple(map(shown, Thing.objects.filter(site=site, tag__isnull=False)))
+
+    def access(self, spec: ClusterSpec, member: Member, *, lifetime: timedelta) -> Access:
+        with self._site("cluster:access") as site:
+            endpoint = next(iter(things(site, spec.id, ADDRESS)), None)
+            control = [row for row in things(site, spec.id, MACHINE) if not row.facts["pool"]]
+            if endpoint is None or not any(map(_is_ready, control)):
+                raise NotFound("nothing answers at the cluster's address yet")
+            token, now = secrets.token_urlsafe(32), clock.now()
+            SandboxClusterToken.objects.create(
+                endpoint=endpoint,
+                subject=member.subject,
+                digest=hashlib.sha256(token.encode()).hexdigest(),
+                expires_at=now + lifetime,
+            )
+        return Access(_kubeconfig(spec.ref, member, token), now + lifetime, AccessKind.KUBECONFIG)
+
+    @contextmanager
+    def _site(self, verb: str) -> Iterator[SandboxSite]:
+        """What every call goes through; a refusal of the site says what it was asked."""
+        try:
+            with call(self.connection, verb), site_write(self.connection.site_id) as site:
+                move(site)
+                yield site
+        except GpuaasError as error:
+            error.detail.setdefault("evidence", [f"{self.connection.site_slug} {verb}: {error.message}"])
+            raise
+
+    def _make(self, spec: ClusterSpec, step: str, verb: str) -> StepOutcome:
+        do: dict[str, Do] = {
+            "network": _network,
+            "endpoint": _endpoint,
+            "control-plane": _control_plane,
+            "api": _api,
+            "checks": _checks,
+        }
+        pools = {f"{POOL_STEP}{pool.name}": pool for pool in spec.pools}
+        answer: Answer
+        with self._site(f"cluster:{verb}:{step}") as site:
+            if step in pools:
+                answer = _pool(site, spec, pools[step])
+            elif step.startswith(ADDON_STEP):
+                answer = _addon(site, spec, step.removeprefix(ADDON_STEP))
+            elif step in do:
+                answer = do[step](site, spec)
+            else:
+                raise Permanent(f"the driver has no step {step!r}")
+        if isinstance(answer, NoCapacity):
+            raise answer
+        return answer
+
+
+def _network(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
+    made = [objects.ensure(site, spec, kind, spec.external_name) for kind in (NETWORK, SECURITY_GROUP)]
+    return DONE if all(made) else _going("the network")
+
+
+def _endpoint(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
+    _founded(site, spec, NETWORK, "the network")
+    made = objects.ensure(site, spec, ADDRESS, spec.external_name)
+    return StepOutcome(done=True, detail=_address(spec.ref)) if made else _going("the address")
+
+
+def _control_plane(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
+    _founded(site, spec, ADDRESS, "the address of the API")
+    objects.remove(site, [row for row in things(site, spec.id, MACHINE) if _is_broken_control(row)])
+    names = [control_name(spec, number) for number in range(1, spec.control_plane.count + 1)]
+    found = [objects.ensure(site, spec, MACHINE, name, pool="", release=spec.release) for name in names]
+    machines = [row for row in found if row is not None]
+    return _machines(site, machines, len(names), spec.release)
+
+
+def _api(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
+    control = [row for row in things(site, spec.id, MACHINE) if not row.facts["pool"]]
+    if not control:
+        raise NotFound("the control plane is not at the site; it has to be made again")
+    if not any(map(_is_ready, control)):
+        return StepOutcome(done=False, detail="the API does not answer yet")
+    return StepOutcome(done=True, detail=f"{_address(spec.ref)} answers")
+
+
+def _pool(site: SandboxSite, spec: ClusterSpec, pool: NodePool) -> Answer:
+    """Those that are too many, or broken, go first: their devices may be what a new one waits for."""
+    _founded(site, spec, ADDRESS, "the address of the API")
+    names = {worker_name(spec, pool, number) for number in range(1, pool.flavor.count + 1)}
+    mine = [row for row in things(site, spec.id, MACHINE) if row.facts["pool"] == pool.name]
+    objects.remove(site, [row for row in mine if row.name not in names or row.facts.get("fault")])
+    going = Thing.objects.filter(pk__in=[row.pk for row in mine], gone_at__isnull=False).count()
+    if not names:
+        if going:
+            return StepOutcome(done=False, detail=f"{going} workers are going")
+        objects.remove(
+            site, [row for row in things(site, spec.id, ROOM) if row.name == room_name(spec, pool)]
+        )
+        return StepOutcome(done=True, detail="no workers")
+    if not objects.room_ensure(site, spec, room_name(spec, pool), pool.flavor):
+        return _going("the placement group")
+    machines = []
+    for name in sorted(names):
+        row = objects.ensure(site, spec, MACHINE, name, pool=pool.name, release=pool.release)
+        if row is not None:
+            pod = objects.devices_hold(site, spec, row, room_name(spec, pool), pool.flavor)
+            if pod.scheduled_at is None:
+                return _no_host(site, pool, pod)
+            machines.append(row)
+    outcome = _machines(site, machines, len(names), pool.release)
+    if outcome.done and going:
+        return StepOutcome(done=False, detail=f"{going} workers are drained and going")
+    return outcome
+
+
+def _no_host(site: SandboxSite, pool: NodePool, pod: SandboxPod) -> NoCapacity:
+    """With what the site said: the machine stays there, without a host, until it finds one or is removed."""
+    return NoCapacity(
+        f"no host of {site.slug or 'the site'} has {pool.flavor.gpus} free GPUs for a worker of the pool {pool.name}",
+        detail={
+            "evidence": [f"{pod.name}: {pod.waiting_for}"],
+            "next": "Retry when others have given GPUs back, or scale the pool to fewer workers.",
+        },
+    )
+
+
+def _addon(site: SandboxSite, spec: ClusterSpec, name: str) -> StepOutcome:
+    _api(site, spec)
+    if name not in spec.addons:
+        raise Permanent(f"the cluster has no add-on {name!r}")
+    made = objects.ensure(site, spec, ADDON, f"{spec.external_name}-{name}")
+    return StepOutcome(done=True, detail=f"{name} is installed") if made else _going(name)
+
+
+def _checks(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
+    nodes = [_node(row) for row in things(site, spec.id, MACHINE) if row.gone_at is None]
+    wanted = spec.control_plane.count + sum(pool.flavor.count for pool in spec.pools)
+    if len(nodes) < wanted:
+        raise NotFound(f"{wanted - len(nodes)} machines are missing; they have to be made again")
+    bad = [node for node in nodes if not node.ready]
+    if bad:
+        return StepOutcome(done=False, detail=f"{bad[0].name}: {bad[0].reason}")
+    return StepOutcome(done=True, detail=f"{len(nodes)} machines are ready")
+
+
+def _machines(site: SandboxSite, rows: list[Thing], wanted: int, release: str) -> StepOutcome:
+    """One at a time is brought to another release, and only while all others work."""
+    if len(rows) < wanted:
+        return _going(f"{wanted - len(rows)} machines")
+    waiting = [row for row in rows if not _is_ready(row)]
+    if waiting:
+        return StepOutcome(done=False, detail=f"{wanted - len(waiting)} of {wanted} machines answer")
+    behind = [row for row in rows if row.facts["release"] != release]
+    if not behind:
+        return StepOutcome(done=True, detail=f"{wanted} machines run {release}")
+    row = behind[0]
+    row.facts = {**row.facts, "release": release}
+    row.ready_at = clock.now() + timedelta(milliseconds=site.machine_ms)
+    row.save(update_fields=["facts", "ready_at"])
+    if len(behind) == 1 and _is_ready(row):
+        return StepOutcome(done=True, detail=f"{wanted} machines run {release}")
+    return StepOutcome(done=False, detail=f"{row.name} is brought to {release}; {len(behind) - 1} are left")
+
+
+def _founded(site: SandboxSite, spec: ClusterSpec, kind: str, what: str) -> None:
+    if not [row for row in things(site, spec.id, kind) if row.gone_at is None]:
+        raise NotFound(f"{what} is not at the site; it has to be made again")
+
+
+def _going(what: str) -> StepOutcome:
+    return StepOutcome(done=False, detail=f"{what} of before is still going away")
+
+
+def _left(rows: list[Thing]) -> StepOutcome:
+    if not rows:
+        return DONE
+    some = ", ".join(f"{row.kind} {row.name}" for row in rows[:3])
+    return StepOutcome(done=False, detail=f"{len(rows)} objects are still there: {some}")
+
+
+def _is_broken_control(row: Thing) -> bool:
+    return not row.facts["pool"] and bool(row.facts.get("fault"))
+
+
+def _is_ready(row: Thing) -> bool:
+    return row.ready_at <= clock.now() and not row.facts.get("fault") and row.gone_at is None
+
+
+def _node(row: Thing) -> ClusterNode:
+    reason = row.facts.get("fault") or ("" if row.ready_at <= clock.now() else "it is starting")
+    if not reason and row.room:
+        held = SandboxPod.objects.filter(site=row.site_id, namespace__name=row.room, name=row.name)
+        reason = (
+            ""
+            if held.filter(scheduled_at__isnull=False, finished_at=None).exists()
+            else "it has lost its GPUs"
+        )
+    return ClusterNode(row.name, row.facts["pool"], row.facts["release"], ready=not reason, reason=reason)
+
+
+def _address(ref: ClusterRef) -> str:
+    return f"https://{ref.external_name}.sandbox.invalid:6443"
+
+
+def _kubeconfig(ref: ClusterRef, member: Member, token: str) -> str:
+    name = ref.external_name
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": _address(ref)}}],
+        "users": [{"name": member.name, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": member.name}}],
+        "current-context": name,
+    }
+    text: str = yaml.safe_dump(document, sort_keys=False)
+    return text
+
+
+def token_subject(ref: ClusterRef, token: str) -> str:
+    """Who a credential is at the cluster now; raises Unauthorized."""
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    row = SandboxClusterToken.objects.filter(digest=digest, endpoint__tag=ref.id, expires_at__gt=clock.now())
+    found = row.values_list("subject", flat=True).first()
+    if found is None:
+        raise Unauthorized("You must be logged in to the server (Unauthorized)")
+    return found

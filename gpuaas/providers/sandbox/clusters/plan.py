@@ -1,0 +1,138 @@
+"""What a simulated cluster consists of, by name: the steps of each change, and what each of them makes."""
+
+from collections.abc import Iterable
+
+from gpuaas.providers.base import (
+    ClusterChange,
+    ClusterPlan,
+    ClusterSpec,
+    ClusterStep,
+    NodePool,
+    SiteObject,
+)
+
+NETWORK = "network"
+SECURITY_GROUP = "security-group"
+ADDRESS = "load-balancer"
+MACHINE = "machine"
+ROOM = "placement-group"
+ADDON = "add-on"
+POOL_STEP, ADDON_STEP = "pool:", "addon:"
+
+C = ClusterChange
+
+
+def plan(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> ClusterPlan:
+    return ClusterPlan(_steps(change, spec, before), _warnings(change, spec, before))
+
+
+def _steps(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> tuple[ClusterStep, ...]:
+    match change:
+        case C.CREATE:
+            return (*_foundation(spec), *_pools(spec.pools, spec), *_addons(spec), _checks())
+        case C.SCALE:
+            return (*_pools(_other_counts(spec, before), spec), _checks())
+        case C.UPGRADE:
+            return (*_releases(spec, before), _checks())
+        case C.SUSPEND:
+            return tuple(_pool(pool, spec, "Put away") for pool in spec.pools)
+        case C.RESUME:
+            return (*_pools(spec.pools, spec), _checks())
+        case C.DELETE:
+            return DELETION
+
+
+DELETION = (
+    ClusterStep("access", "Take people's access away"),
+    ClusterStep("addons", "Remove the add-ons"),
+    ClusterStep("workers", "Remove the workers"),
+    ClusterStep("control-plane", "Remove the control plane"),
+    ClusterStep("network", "Remove the network and the address"),
+    ClusterStep("gone", "Make sure that nothing is left"),
+)
+
+
+def control_name(spec: ClusterSpec, number: int) -> str:
+    return f"{spec.external_name}-control-{number}"
+
+
+def worker_name(spec: ClusterSpec, pool: NodePool, number: int) -> str:
+    return f"{spec.external_name}-{pool.name}-{number}"
+
+
+def room_name(spec: ClusterSpec, pool: NodePool) -> str:
+    return f"{spec.external_name}-{pool.name}"
+
+
+def made(spec: ClusterSpec, kind: str, name: str) -> SiteObject:
+    return SiteObject(kind, name, cluster_id=spec.id)
+
+
+def _foundation(spec: ClusterSpec) -> tuple[ClusterStep, ...]:
+    name = spec.external_name
+    network = (made(spec, NETWORK, name), made(spec, SECURITY_GROUP, name))
+    return (
+        ClusterStep("network", "Make the network", network),
+        ClusterStep("endpoint", "Reserve the address of the API", (made(spec, ADDRESS, name),)),
+        _control(spec, "Start the control plane"),
+        ClusterStep("api", "Wait until the API answers"),
+    )
+
+
+def _control(spec: ClusterSpec, label: str) -> ClusterStep:
+    numbers = range(1, spec.control_plane.count + 1)
+    machines = tuple(made(spec, MACHINE, control_name(spec, number)) for number in numbers)
+    return ClusterStep("control-plane", label, machines)
+
+
+def _pools(pools: Iterable[NodePool], spec: ClusterSpec) -> tuple[ClusterStep, ...]:
+    return tuple(_pool(pool, spec, "Bring workers of") for pool in pools)
+
+
+def _pool(pool: NodePool, spec: ClusterSpec, verb: str) -> ClusterStep:
+    workers = [made(spec, MACHINE, worker_name(spec, pool, each)) for each in range(1, pool.flavor.count + 1)]
+    room = [made(spec, ROOM, room_name(spec, pool))] if workers else []
+    return ClusterStep(f"{POOL_STEP}{pool.name}", f"{verb} the pool {pool.name}", (*room, *workers))
+
+
+def _addons(spec: ClusterSpec) -> tuple[ClusterStep, ...]:
+    return tuple(
+        ClusterStep(
+            f"{ADDON_STEP}{name}",
+            f"Install {name}",
+            (made(spec, ADDON, f"{spec.external_name}-{name}"),),
+        )
+        for name in spec.addons
+    )
+
+
+def _checks() -> ClusterStep:
+    return ClusterStep("checks", "Check that every machine is ready")
+
+
+def _other_counts(spec: ClusterSpec, before: ClusterSpec | None) -> list[NodePool]:
+    held = {pool.name: pool.flavor for pool in before.pools} if before else {}
+    return [pool for pool in spec.pools if held.get(pool.name) != pool.flavor]
+
+
+def _releases(spec: ClusterSpec, before: ClusterSpec | None) -> tuple[ClusterStep, ...]:
+    """The control plane first: no worker may be newer than it."""
+    held = {pool.name: pool.release for pool in before.pools} if before else {}
+    behind = [pool for pool in spec.pools if held.get(pool.name) != pool.release]
+    moved = before is None or before.release != spec.release
+    control = (_control(spec, f"Bring the control plane to {spec.release}"),) if moved else ()
+    return (*control, *(_pool(pool, spec, f"Bring to {pool.release}:") for pool in behind))
+
+
+def _warnings(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> tuple[str, ...]:
+    said = []
+    if change is C.CREATE and spec.control_plane.count == 1:
+        said.append(
+            "One machine holds the control plane: while it is upgraded or broken, the API does not answer."
+        )
+    held = {pool.name: pool.flavor.count for pool in before.pools} if before else {}
+    for pool in spec.pools:
+        if change is C.SCALE and pool.flavor.count < held.get(pool.name, 0):
+            going = held[pool.name] - pool.flavor.count
+            said.append(f"{going} of the pool {pool.name} are drained and removed: what runs there ends.")
+    return tuple(said)
