@@ -63,6 +63,7 @@ INSTALLED_APPS = [
     "gpuaas.catalog",
     "quotas",
     "gpuaas.workspaces",
+    "gpuaas.clusters",
     "gpuaas.metering",
     "billing",
     "gpuaas.api",

@@ -14,6 +14,7 @@ ROOMS = [
     "gpuaas/providers",
     "gpuaas/catalog",
     "gpuaas/workspaces",
+    "gpuaas/clusters",
     "gpuaas/metering",
     "gpuaas/api",
     "gpuaas/live",

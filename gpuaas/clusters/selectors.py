@@ -1,0 +1,205 @@
+"""Reads of templates and clusters, scoped by the actor: an outsider finds nothing."""
+
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
+from django.db.models.functions import Extract
+
+from gpuaas.clusters.definition import Definition, definition_read
+from gpuaas.clusters.models import (
+    Cluster,
+    ClusterOperation,
+    ClusterOperationStep,
+    ClusterPool,
+    ClusterTemplate,
+    LedgerEntry,
+    TemplateGrant,
+    TemplateVersion,
+)
+from gpuaas.clusters.states import TemplateState
+from gpuaas.core.clock import now
+from gpuaas.core.errors import Forbidden, NotFound
+from gpuaas.core.operations import StepState
+from gpuaas.core.percentiles import Percentile
+from gpuaas.providers.base import ClusterChange
+from tenants.actors import Actor
+from tenants.models import Project
+from tenants.roles import Permission
+from tenants.selectors import platform_require, projects_for
+
+HISTORY = timedelta(days=90)
+ORDERED = (TemplateState.ACTIVE, TemplateState.DEPRECATED)
+
+
+@dataclass(frozen=True)
+class Usual:
+    """How long earlier ones took, in seconds: the median, and what nine in ten did not exceed."""
+
+    median: float
+    p90: float
+    samples: int
+
+
+@dataclass(frozen=True)
+class StepView:
+    step: ClusterOperationStep
+    usual: Usual | None
+
+
+@dataclass(frozen=True)
+class OperationView:
+    """remaining_seconds: what the open steps usually take together; None where one has no history."""
+
+    operation: ClusterOperation
+    steps: tuple[StepView, ...]
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        usual = [view.usual for view in self.steps if view.step.state != StepState.DONE]
+        known = [each.median for each in usual if each is not None]
+        return sum(known) if len(known) == len(usual) else None
+
+
+# -- templates --------------------------------------------------------------------------------------------------------
+
+
+def templates_all(*, actor: Actor) -> QuerySet[ClusterTemplate]:
+    """For operators and auditors, drafts and retired ones too."""
+    platform_require(actor=actor)
+    return ClusterTemplate.objects.select_related("site").prefetch_related("versions")
+
+
+def template_get(*, actor: Actor, slug: str) -> ClusterTemplate:
+    found = templates_all(actor=actor).filter(slug=slug).first()
+    if found is None:
+        raise NotFound("there is no such template")
+    return found
+
+
+def templates_for(*, actor: Actor, project: Project) -> QuerySet[ClusterTemplate]:
+    """What may be ordered in the project: active and deprecated ones, for everybody or for its organization."""
+    if not actor.on_project(project.pk, project.organization_id):
+        raise NotFound("there is no such project")
+    mine = TemplateGrant.objects.filter(template=OuterRef("pk"), organization=project.organization_id)
+    rows = ClusterTemplate.objects.filter(Q(public=True) | Exists(mine), state__in=ORDERED)
+    return rows.select_related("site").prefetch_related("versions").order_by("slug")
+
+
+def template_get_for(*, actor: Actor, project: Project, slug: str) -> ClusterTemplate:
+    found = templates_for(actor=actor, project=project).filter(slug=slug).first()
+    if found is None:
+        raise NotFound("there is no such template")
+    return found
+
+
+def template_version_get(*, template: ClusterTemplate, number: int | None = None) -> TemplateVersion:
+    """The newest where none is named."""
+    rows = TemplateVersion.objects.filter(template=template).select_related("template__site")
+    found = (rows if number is None else rows.filter(number=number)).first()
+    if found is None:
+        raise NotFound("the template has no such version")
+    return found
+
+
+def definition_of(version: TemplateVersion) -> Definition:
+    return definition_read(version.document, kind=version.template.kind)
+
+
+# -- clusters ---------------------------------------------------------------------------------------------------------
+
+
+def clusters_loaded() -> QuerySet[Cluster]:
+    """With all that pages and serializers touch."""
+    pools = ClusterPool.objects.select_related("flavor__pool__gpu_type").order_by("pk")
+    rows = Cluster.objects.select_related(
+        "project__organization", "site", "template_version__template", "created_by"
+    )
+    return rows.prefetch_related(Prefetch("pools", queryset=pools))
+
+
+def clusters_for(*, actor: Actor, project: Project | None = None) -> QuerySet[Cluster]:
+    """Those that the actor may see, newest first."""
+    seen = projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW).order_by()
+    rows = clusters_loaded().filter(project__in=seen)
+    return rows if project is None else rows.filter(project=project)
+
+
+def cluster_get_for(
+    *, actor: Actor, cluster_id: uuid.UUID, permission: Permission = Permission.WORKSPACE_VIEW
+) -> Cluster:
+    """NotFound for an outsider, Forbidden for somebody of the project who may not do this."""
+    found = clusters_loaded().filter(pk=cluster_id).first()
+    if found is None:
+        raise NotFound("there is no such cluster")
+    cluster_require(actor=actor, cluster=found, permission=permission)
+    return found
+
+
+def cluster_require(*, actor: Actor, cluster: Cluster, permission: Permission) -> None:
+    held = actor.on_project(cluster.project_id, cluster.project.organization_id)
+    if not held:
+        raise NotFound("there is no such cluster")
+    if permission not in held:
+        raise Forbidden(
+            f"your role in {cluster.project.slug} does not allow this; it needs the permission "
+            f"{permission.value}",
+            detail={"permission": permission.value},
+        )
+
+
+def ledger_of(*, cluster: Cluster) -> QuerySet[LedgerEntry]:
+    """Every object that was ever made for it, in the order in which they were written down."""
+    return LedgerEntry.objects.filter(cluster=cluster).order_by("pk")
+
+
+# -- how long it takes ------------------------------------------------------------------------------------------------
+
+
+def usual_time(*, template_id: uuid.UUID, change: ClusterChange) -> Usual | None:
+    """Of operations that succeeded on clusters of the template in 90 days; None without any; 1 query."""
+    rows = ClusterOperation.objects.filter(
+        cluster__template_version__template=template_id,
+        kind=change.value,
+        succeeded=True,
+        requested_at__gte=now() - HISTORY,
+    )
+    took = Extract(F("finished_at") - F("requested_at"), "epoch")
+    found = rows.order_by().aggregate(
+        median=Percentile(took, fraction=0.5), p90=Percentile(took, fraction=0.9)
+    )
+    if found["median"] is None:
+        return None
+    return Usual(float(found["median"]), float(found["p90"]), rows.count())
+
+
+def timeline(*, cluster: Cluster) -> list[OperationView]:
+    """All operations, newest first, each with its steps and how long those usually take; 3 queries."""
+    usual = _step_times(cluster.template_version.template_id)
+    return [
+        OperationView(
+            operation,
+            tuple(StepView(step, usual.get((operation.kind, step.key))) for step in operation.steps.all()),
+        )
+        for operation in cluster.operations.prefetch_related("steps")
+    ]
+
+
+def _step_times(template_id: uuid.UUID) -> dict[tuple[str, str], Usual]:
+    took = Extract(F("finished_at") - F("started_at"), "epoch")
+    rows = (
+        ClusterOperationStep.objects.filter(
+            operation__cluster__template_version__template=template_id,
+            state=StepState.DONE,
+            started_at__gte=now() - HISTORY,
+            finished_at__isnull=False,
+        )
+        .order_by()
+        .values("operation__kind", "key")
+        .annotate(median=Percentile(took, fraction=0.5), p90=Percentile(took, fraction=0.9))
+    )
+    return {
+        (row["operation__kind"], row["key"]): Usual(float(row["median"]), float(row["p90"]), 0)
+        for row in rows
+    }

@@ -1,0 +1,178 @@
+"""What an order would take, before it is made: exactly what the order then reserves."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.states import OfferState
+from gpuaas.clusters.definition import Definition
+from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTemplate, TemplateVersion
+from gpuaas.clusters.schema import document_check
+from gpuaas.clusters.selectors import (
+    Usual,
+    definition_of,
+    template_get_for,
+    template_version_get,
+    usual_time,
+)
+from gpuaas.clusters.site import cluster_driver_of
+from gpuaas.clusters.spec import held_amounts, spec_first
+from gpuaas.clusters.states import TemplateState
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.ids import uuid7
+from gpuaas.core.terms import lease_validate
+from gpuaas.providers.base import ClusterChange, ClusterPlan
+from quotas.selectors import Preview, admission_preview
+from tenants.actors import Actor
+from tenants.models import Project
+from tenants.roles import Permission
+from tenants.selectors import project_require
+
+NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,18}[a-z0-9])?")
+PoolItem = tuple[Flavor, int]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An order that can be made as far as its words go: nothing of it is saved, nothing reserved."""
+
+    cluster: Cluster
+    pools: tuple[ClusterPool, ...]
+    definition: Definition
+    document: Mapping[str, Any]
+    plan: ClusterPlan
+
+    @property
+    def items(self) -> list[PoolItem]:
+        """Flavors with their counts, for amounts and prices."""
+        return [(pool.flavor, pool.count) for pool in self.pools]
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        return held_amounts(self.items, control_count=self.cluster.control_count, definition=self.definition)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`admission` says fit, or the deficit of each limit and of the site's capacity. usual: how long earlier orders of the
+    template took, None without any."""
+
+    draft: Draft
+    admission: Preview
+    usual: Usual | None
+    warnings: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        return self.admission.fits
+
+
+def cluster_plan(
+    *,
+    actor: Actor,
+    project: Project,
+    template: str,
+    document: Any,
+    name: str | None = None,
+    number: int | None = None,
+    lease_ends_at: datetime | None = None,
+) -> Plan:
+    """Of the template's newest version, or the one with `number`. Raises Invalid beside the fields of the document."""
+    project_require(actor=actor, project=project, permission=Permission.WORKSPACE_VIEW)
+    found = template_get_for(actor=actor, project=project, slug=template)
+    version = template_version_get(template=found, number=number)
+    draft = draft_make(
+        project=project,
+        version=version,
+        document=document,
+        name="cluster" if name is None else name_validate(name),
+        lease_ends_at=lease_ends_at,
+    )
+    return Plan(
+        draft=draft,
+        admission=admission_preview(project=project, site=found.site, amounts=draft.amounts),
+        usual=usual_time(template_id=found.pk, change=ClusterChange.CREATE),
+        warnings=(*_warnings(found, version), *draft.plan.warnings),
+    )
+
+
+def draft_make(
+    *,
+    project: Project,
+    version: TemplateVersion,
+    document: Any,
+    name: str,
+    lease_ends_at: datetime | None,
+) -> Draft:
+    definition = definition_of(version)
+    checked = document_check(definition.schema, document)
+    template, moment = version.template, clock.now()
+    if not template.site.takes_new:
+        raise Conflict(f"the site {template.site.slug} takes no new work now")
+    chosen = [one.name for one in definition.addons if one.required or checked["addons"].get(one.name)]
+    cluster = Cluster(
+        id=uuid7(),
+        project=project,
+        site=template.site,
+        template_version=version,
+        name=name,
+        release=checked["release"],
+        control_count=checked["control_plane"],
+        addons=chosen,
+        parameters=checked["parameters"],
+        lease_ends_at=lease_validate(lease_ends_at, now=moment),
+        created_at=moment,
+        due_at=moment,
+    )
+    pools = tuple(_pools(cluster, definition, checked))
+    driver = cluster_driver_of(template, template.site)
+    plan = driver.plan(ClusterChange.CREATE, spec_first(cluster, pools, definition))
+    return Draft(cluster, pools, definition, checked, plan)
+
+
+def name_validate(name: Any) -> str:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise Invalid.field(
+            "name",
+            "use 1 to 20 lower-case letters, digits and hyphens; begin with a letter, end with no hyphen",
+        )
+    return name
+
+
+def is_sold(flavor: Flavor) -> bool:
+    """Not where the site cannot tell the pool from another: then the cluster would get either."""
+    pool = flavor.pool
+    return flavor.state == pool.gpu_type.state == OfferState.ACTIVE and not pool.trouble
+
+
+def _pools(cluster: Cluster, definition: Definition, checked: Mapping[str, Any]) -> Iterable[ClusterPool]:
+    chosen: dict[str, dict[str, Any]] = checked["pools"]
+    rows = Flavor.objects.select_related("pool__gpu_type", "pool__site").filter(
+        slug__in=[one["flavor"] for one in chosen.values()], pool__site=cluster.site
+    )
+    known = {flavor.slug: flavor for flavor in rows}
+    wrong: dict[str, list[str]] = {}
+    for pool in definition.pools:
+        slug, count = chosen[pool.name]["flavor"], chosen[pool.name]["count"]
+        flavor = known.get(slug)
+        if flavor is None or (count and not is_sold(flavor)):
+            wrong[f"pools.{pool.name}.flavor"] = [f"{slug} is not on offer now: choose another flavor"]
+            continue
+        yield ClusterPool(
+            cluster=cluster, name=pool.name, flavor=flavor, count=count, release=cluster.release
+        )
+    if wrong:
+        raise Invalid(next(iter(wrong.values()))[0], fields=wrong)
+
+
+def _warnings(template: ClusterTemplate, version: TemplateVersion) -> list[str]:
+    said = []
+    if template.state == TemplateState.DEPRECATED:
+        said.append(f"The template {template.slug} is deprecated: it will not be offered much longer.")
+    if version.deprecated_at is not None:
+        said.append(f"Version {version.number} of the template is deprecated: choose a newer one.")
+    return said

@@ -1,0 +1,165 @@
+"""Templates: made and offered by operators; versions are added, never changed."""
+
+import re
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.clusters.definition import definition_read
+from gpuaas.clusters.models import ClusterTemplate, TemplateGrant, TemplateVersion
+from gpuaas.clusters.schema import Unfit
+from gpuaas.clusters.states import TemplateState
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid, NotFound, StaleVersion
+from gpuaas.providers.base import ClusterKind
+from gpuaas.providers.registry import cluster_driver_class
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import Organization
+from tenants.roles import Permission
+from tenants.selectors import platform_require
+
+SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
+
+
+def template_create(
+    *, actor: Actor, slug: str, name: str, kind: str, site: Site, driver: str, summary: str = ""
+) -> ClusterTemplate:
+    """A draft without a version. Raises Invalid beside the field, Conflict where the slug is taken."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    if type(slug) is not str or not SLUG.fullmatch(slug):
+        raise Invalid.field("slug", "use 1 to 40 lower-case letters, digits and hyphens")
+    if kind not in set(ClusterKind):
+        raise Invalid.field("kind", f"a cluster is one of {', '.join(ClusterKind)}")
+    if ClusterKind(kind) not in cluster_driver_class(driver).kinds:
+        raise Invalid.field("driver", f"the driver {driver} makes no clusters of the kind {kind}")
+    row = ClusterTemplate(
+        slug=slug, kind=kind, site=site, driver=driver, **_texts({"name": name, "summary": summary})
+    )
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+            after = {"site": site.slug, "kind": kind, "driver": driver}
+            audit_record(actor=actor, action="cluster_template.create", target=row, after=after)
+    except IntegrityError as error:
+        raise Conflict(f"there is a template {slug} already", detail={"field": "slug"}) from error
+    return row
+
+
+@transaction.atomic
+def template_version_add(
+    *, actor: Actor, template: ClusterTemplate, document: Any, note: str = ""
+) -> TemplateVersion:
+    """The newest from now on; clusters of earlier versions stay what they are. Raises Invalid beside `document`."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    row = _locked(template)
+    definition = definition_read(document, kind=row.kind)
+    cluster_driver_class(row.driver).settings_check(definition.kind, definition.settings)
+    asked = {slug for pool in definition.pools for slug in pool.flavors}
+    known = Flavor.objects.filter(slug__in=asked, pool__site=row.site).values_list("slug", flat=True)
+    if missing := sorted(asked - set(known)):
+        raise Unfit("pools", f"the site {row.site.slug} has no flavor {missing[0]!r}")
+    last = row.versions.values_list("number", flat=True).first() or 0
+    version = TemplateVersion.objects.create(
+        template=row,
+        number=last + 1,
+        document=document,
+        created_by=actor.name,
+        **_texts({"note": note}),
+    )
+    after = {"number": version.number, "document": document}
+    audit_record(actor=actor, action="cluster_template.version", target=row, after=after)
+    return version
+
+
+@transaction.atomic
+def template_update(
+    *,
+    actor: Actor,
+    template: ClusterTemplate,
+    name: str | None = None,
+    summary: str | None = None,
+    public: bool | None = None,
+    state: str | None = None,
+    expected_version: int | None = None,
+) -> ClusterTemplate:
+    """What is not given stays. A template is offered once it has a version."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    row = _locked(template, expected_version)
+    given: dict[str, Any] = {"name": name, "summary": summary, "public": public, "state": state}
+    changes = {key: value for key, value in given.items() if value is not None}
+    if state is not None and state not in TemplateState.values:
+        raise Invalid.field("state", f"a template is one of {', '.join(TemplateState.values)}")
+    if state in {TemplateState.ACTIVE, TemplateState.DEPRECATED} and not row.versions.exists():
+        raise Invalid.field("state", "add a version first: there is nothing to order yet")
+    if state == TemplateState.DRAFT and row.state != TemplateState.DRAFT:
+        raise Invalid.field("state", "what was offered once is deprecated or retired, not a draft again")
+    changes |= _texts({key: changes[key] for key in ("name", "summary") if key in changes})
+    before = {key: getattr(row, key) for key in changes}
+    for key, value in changes.items():
+        setattr(row, key, value)
+    row.version += 1
+    row.save(update_fields=[*changes, "version"])
+    audit_record(actor=actor, action="cluster_template.update", target=row, before=before, after=changes)
+    return row
+
+
+@transaction.atomic
+def template_grant(
+    *, actor: Actor, template: ClusterTemplate, organization: Organization, granted: bool
+) -> None:
+    """Who may order a template that is not public; asking again changes nothing. Clusters that are there stay."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    row = _locked(template)
+    held = TemplateGrant.objects.filter(template=row, organization=organization)
+    if held.exists() == granted:
+        return
+    if granted:
+        TemplateGrant.objects.create(template=row, organization=organization)
+    else:
+        held.delete()
+    audit_record(
+        actor=actor,
+        action="cluster_template.grant" if granted else "cluster_template.revoke",
+        target=row,
+        organization=organization,
+    )
+
+
+@transaction.atomic
+def template_version_deprecate(
+    *, actor: Actor, version: TemplateVersion, deprecated: bool = True
+) -> TemplateVersion:
+    """Orders of it are warned, or no longer."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    _locked(version.template)
+    row = TemplateVersion.objects.get(pk=version.pk)
+    if (row.deprecated_at is not None) == deprecated:
+        return row
+    row.deprecated_at = clock.now() if deprecated else None
+    row.save(update_fields=["deprecated_at"])
+    after = {"number": row.number, "deprecated": deprecated}
+    audit_record(actor=actor, action="cluster_template.deprecate", target=row.template, after=after)
+    return row
+
+
+def _locked(template: ClusterTemplate, expected_version: int | None = None) -> ClusterTemplate:
+    rows = ClusterTemplate.objects.select_for_update(of=("self",), no_key=True).select_related("site")
+    row = rows.filter(pk=template.pk).first()
+    if row is None:
+        raise NotFound("there is no such template")
+    if expected_version is not None and expected_version != row.version:
+        raise StaleVersion(
+            "the template was changed meanwhile; look at it again", detail={"version": row.version}
+        )
+    return row
+
+
+def _texts(texts: dict[str, str]) -> dict[str, str]:
+    for key, text in texts.items():
+        most = 100 if key == "name" else 300
+        printable = type(text) is str and text.isprintable() and len(text) <= most
+        if not printable or (key == "name" and not text.strip()):
+            raise Invalid.field(key, f"a line of at most {most} characters")
+    return texts
