@@ -41,6 +41,7 @@ register_converter(Verb, "verb")
 urlpatterns: list[URLPattern] = [
     path("", overview.overview, name="operator"),
     path("capacity/", overview.capacity, name="operator_capacity"),
+    path("utilization/", overview.utilization, name="operator_utilization"),
     path("sites/", sites.sites, name="operator_sites"),
     path("sites/new/", sites.site_new, name="operator_site_new"),
     path("sites/at/<slug:slug>/", sites.site, name="operator_site"),

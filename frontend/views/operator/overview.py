@@ -1,23 +1,42 @@
 """The first page: what is sold, what it earns, what is wrong. And the map alone, with filters."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from billing.months import month_of, month_previous
-from billing.selectors import ProjectRevenue, rate_card_default, revenue_by_project
+from billing.months import month_of, month_span
+from billing.selectors import ProjectRevenue, revenue_by_project
+from billing.selectors.open_months import MonthSum, months_behind
 from frontend import formats
 from frontend.components import Meter, Stat, Tone
-from frontend.presenters.money import hours_of
+from frontend.presenters.money import HOUR, hours_of
 from frontend.presenters.operator.capacity import PoolShown, Sums, pools_shown, sums_of
 from frontend.presenters.operator.sites import sites_shown
+from frontend.presenters.operator.utilization import DAYS, percent_of, types_used, use_chart, used_recently
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
 from gpuaas.catalog.selectors import sites_for
 from gpuaas.core import clock
+from gpuaas.metering.capacity import PoolUsed, Used
+
+TENANTS = 10
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """What an organization has used in the running month, in its own currency; the bar is its share of the largest."""
+
+    slug: str
+    amount: Decimal
+    currency: str
+    projects: int
+    hours: Decimal
+    bar: Meter
 
 
 @operator_page
@@ -26,22 +45,29 @@ def overview(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     pools = pools_shown(actor=here.actor)
     sums = sums_of(pools)
     revenue = revenue_by_project(actor=here.actor, now=now)
-    before = revenue_by_project(actor=here.actor, month=month_previous(month_of(now)), now=now)
-    currency = rate_card_default().currency
+    behind = months_behind(actor=here.actor, now=now)
     sites = sites_shown(list(sites_for(actor=here.actor)), pools)
-    largest = max((row.amount for row in revenue), default=Decimal(0))
+    tenants = tenants_of(revenue)
+    used = used_recently(actor=here.actor, now=now)
     context = {
         "place": here,
         "crumbs": crumbs("Platform", ("Overview", "")),
         "sites": sites,
         "node_count": sum(row.nodes for row in sites),
         "sums": sums,
-        "stats": (_in_use(sums), *_money(revenue, before, currency, now), _quarantine(revenue)),
+        "stats": (
+            _in_use(sums),
+            _utilization(used),
+            *_money(revenue, behind, now),
+            _quarantine(revenue, behind),
+        ),
+        "types": types_used(used),
+        "chart": use_chart(used, now=now) if used else None,
+        "closing": _closing(behind, now),
         "rows": tuple(pool.row for pool in pools),
         "month_name": f"{month_of(now):%B}",
-        "currency": currency,
-        "revenue": [(row, Meter(used=row.amount, limit=largest or 1)) for row in revenue],
-        "total": sum((row.amount for row in revenue), Decimal("0.00")),
+        "tenants": tenants,
+        "totals": _sums((row.currency, row.amount) for row in revenue),
         "now": now,
     }
     return render(request, "operator/overview.html", context)
@@ -58,43 +84,124 @@ def _in_use(sums: Sums) -> Stat:
     )
 
 
-def _money(
-    revenue: list[ProjectRevenue], before: list[ProjectRevenue], currency: str, now: datetime
-) -> tuple[Stat, Stat]:
-    per_hour = sum((row.per_hour for row in revenue), Decimal(0))
+def _utilization(used: Sequence[PoolUsed]) -> Stat:
+    """Of the capacity of the last days, what ran; idle is what nobody had."""
+    whole = sum((row.used for row in used), Used())
+    percent = percent_of(whole)
+    url = reverse("frontend:operator_utilization")
+    if percent is None:
+        return Stat("Utilization", formats.NONE, note=f"no site was looked at in {DAYS} days", url=url)
+    idle = formats.number(hours_of(whole.idle), 0)
+    return Stat("Utilization", f"{percent} %", f"of {DAYS} days", note=f"{idle} GPU hours idle", url=url)
+
+
+def _money(revenue: list[ProjectRevenue], behind: list[MonthSum], now: datetime) -> tuple[Stat, ...]:
+    month, rest = month_of(now), month_span(month_of(now)).ends_at - now
+    hours = Decimal(int(rest.total_seconds())) / HOUR
+    per_hour = _sums((row.currency, row.per_hour) for row in revenue)
+    so_far = _sums((row.currency, row.amount) for row in revenue)
+    expected = {
+        name: (so_far.get(name, Decimal(0)) + per_hour.get(name, Decimal(0)) * hours).quantize(
+            Decimal("0.01")
+        )
+        for name in so_far | per_hour
+    }
     earning = sum(1 for row in revenue if row.per_hour)
-    so_far = sum((row.amount for row in revenue), Decimal("0.00"))
-    last = sum((row.amount for row in before), Decimal("0.00"))
-    month = month_of(now)
+    last = behind[-1]
     return (
         Stat(
             label="Earning now",
-            value=formats.money(per_hour, currency),
+            value=_written(per_hour),
             unit="per hour",
             note=f"from {earning} project{'' if earning == 1 else 's'}",
         ),
         Stat(
             label=f"{month:%B} so far",
-            value=formats.money(so_far, currency),
-            note=f"all of {month_previous(month):%B}: {formats.money(last, currency)}",
+            value=_written(so_far),
+            note=f"expected {_written(expected)}; all of {last.month:%B}: {_written(last.totals)}",
             url=reverse("frontend:operator_usage"),
         ),
     )
 
 
-def _quarantine(revenue: list[ProjectRevenue]) -> Stat:
+def _sums(amounts: Iterable[tuple[str, Decimal]]) -> dict[str, Decimal]:
+    found: dict[str, Decimal] = {}
+    for name, amount in amounts:
+        found[name] = found.get(name, Decimal("0.00")) + amount
+    return dict(sorted(found.items()))
+
+
+def _written(totals: Mapping[str, Decimal]) -> str:
+    """Every currency by itself: nobody adds euros to yen."""
+    said = (formats.money(amount, name) for name, amount in totals.items())
+    return " + ".join(said) or formats.money(Decimal("0.00"), settings.CURRENCY)
+
+
+def tenants_of(revenue: Iterable[ProjectRevenue]) -> list[Tenant]:
+    """Organizations of the month, the dearest first; each has one currency."""
+    found: dict[str, list[ProjectRevenue]] = {}
+    for row in revenue:
+        found.setdefault(row.organization, []).append(row)
+    sums = {name: sum((row.amount for row in rows), Decimal("0.00")) for name, rows in found.items()}
+    largest: dict[str, Decimal] = {}
+    for name, rows in found.items():
+        largest[rows[0].currency] = max(largest.get(rows[0].currency, Decimal(0)), sums[name])
+    made = [
+        Tenant(
+            slug=name,
+            amount=sums[name],
+            currency=rows[0].currency,
+            projects=len(rows),
+            hours=hours_of(sum(row.gpu_seconds for row in rows)),
+            bar=Meter(used=sums[name], limit=largest[rows[0].currency] or 1),
+        )
+        for name, rows in found.items()
+    ]
+    return sorted(made, key=lambda row: (-row.amount, row.slug))[:TENANTS]
+
+
+def _closing(behind: list[MonthSum], now: datetime) -> dict[str, object]:
+    """What of ended months is on no invoice yet, and what to do."""
+    waiting = [row for row in behind if not row.closed and (row.totals or row.quarantined)]
+    return {
+        "waiting": waiting,
+        "running": month_of(now),
+        "url": reverse("frontend:operator_closes"),
+    }
+
+
+def _quarantine(revenue: list[ProjectRevenue], behind: list[MonthSum]) -> Stat:
     hours = hours_of(sum(row.quarantined_seconds for row in revenue))
     projects = sum(1 for row in revenue if row.quarantined_seconds)
-    if not hours:
+    older = sum(row.quarantined for row in behind if not row.closed)
+    if not hours and not older:
         return Stat(label="Without a price", value="0", unit="unit hours", note="everything is priced")
+    said = [f"in {projects} project{'' if projects == 1 else 's'}"] if projects else []
+    said += [f"{older} line{'' if older == 1 else 's'} of months before"] if older else []
     return Stat(
         label="Without a price",
         value=formats.number(hours, 1),
         unit="unit hours",
-        note=f"in {projects} project{'' if projects == 1 else 's'}; set a price",
+        note=f"{', '.join(said)}; set a price",
         tone=Tone.WARN,
         url=reverse("frontend:operator_rate_cards"),
     )
+
+
+@operator_page
+def utilization(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+    """By site and GPU type; and the pools that one organization has for itself."""
+    now = clock.now()
+    used = used_recently(actor=here.actor, now=now)
+    context = {
+        "place": here,
+        "crumbs": crumbs("Supply", ("Utilization", "")),
+        "rows": types_used(used, by_site=True),
+        "whole": next(iter(types_used(replace(row, gpu_type_name="", site="") for row in used)), None),
+        "chart": use_chart(used, now=now) if used else None,
+        "days": DAYS,
+    }
+    return render(request, "operator/utilization.html", context)
 
 
 @operator_page

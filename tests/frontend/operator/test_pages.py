@@ -1,18 +1,22 @@
 """Lists: what they show, filter and page; and that their queries do not grow with their rows."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from billing.months import month_of, month_previous, month_span
 from gpuaas.catalog.models import Node, NodeCheck, Site
 from gpuaas.core import clock
-from gpuaas.metering.models import CrossCheck
+from gpuaas.metering.models import CrossCheck, UsageInterval
 from gpuaas.workspaces.models import Workspace
+from quotas.models import CapacityStretch, CapacityWatch
 from tenants.actors import SYSTEM
 from tenants.models import Organization, Project, User
+from tests.billing.stage import interval_make
 from tests.factories.quotas import limits_give
 from tests.factories.tenants import OrganizationFactory, ProjectFactory
 from tests.frontend.operator.adopting import plan_at
@@ -21,8 +25,9 @@ from tests.frontend.operator.trouble import drift_of, eviction_of, node_checks, 
 
 # Queries of a page, those of session, person and place included.
 BASELINES = {
-    "": 27,
+    "": 28,
     "capacity/": 9,
+    "utilization/": 8,
     "sites/": 11,
     "sites/at/ber-1/": 16,
     "sites/at/ber-1/nodes/": 9,
@@ -94,11 +99,40 @@ def test_overview_adds_up(olga_at: Client, olga: User) -> None:
     assert sums.allocated + sums.held + sums.free + sums.out == sums.capacity == 368
     cells = [node.counts for row in page.context["rows"] for node in row.nodes]
     assert cells.count("8 cordoned") == 1
-    assert page.context["total"] == sum(row.amount for row, _ in page.context["revenue"])
+    assert sum(page.context["totals"].values()) == sum(row.amount for row in page.context["tenants"])
     assert page.context["sites"][0].site.slug == "ber-2"
     text = page.content.decode()
     assert "The site refuses the portal&#x27;s credentials" in text
     assert "Give the site new credentials" in text
+
+
+def test_idle_and_what_is_on_no_invoice_show_with_what_to_do(
+    olga_at: Client, olga: User, alice: User, workspace: Workspace
+) -> None:
+    """Four H100s for two hours, two held for one of them; last month was used and is not closed."""
+    flavor = workspace.flavors.get().flavor
+    last = month_span(month_previous(month_of(clock.now()))).starts_at
+    UsageInterval.objects.all().delete()
+    interval_make(workspace, flavor, last, last + timedelta(hours=3))
+    now = clock.whole_second(clock.now())
+    first = now - timedelta(hours=2)
+    pool = flavor.pool
+    CapacityStretch.objects.create(site=pool.site, gpu_type=pool.gpu_type, devices=4, starts_at=first)
+    CapacityWatch.objects.create(site=pool.site, seen_at=now)
+    interval_make(workspace, flavor, first, first + timedelta(hours=1), quantity=2)
+
+    page = olga_at.get("/operator/utilization/")
+    (row,) = page.context["rows"]
+    assert row.site == pool.site.slug
+    assert row.used.idle + row.used.kept == row.used.capacity
+    assert row.used.kept == 2 * 3600
+    assert 6 * 3600 <= row.used.idle <= 6 * 3600 + 4 * 120
+
+    home = olga_at.get("/operator/")
+    (waiting,) = home.context["closing"]["waiting"]
+    assert waiting.month == month_previous(month_of(now))
+    assert f"/operator/closes/?month={waiting.month:%Y-%m}" in home.content.decode()
+    assert [stat.label for stat in home.context["stats"]][1] == "Utilization"
 
 
 def test_capacity_is_filtered(olga_at: Client, olga: User) -> None:
