@@ -56,5 +56,5 @@ def totals_of(cells: Iterable[Cell]) -> dict[str, Decimal]:
     found: dict[str, Decimal] = {}
     for cell in cells:
         if cell.amount is not None:
-            found[cell.currency] = found.get(cell.currency, cell.amount - cell.amount) + cell.amount
+            found[cell.currency] = found.get(cell.currency, Decimal(0)) + cell.amount
     return dict(sorted(found.items()))
