@@ -3,11 +3,12 @@
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from gpuaas.metering.models import STREAMED_METERS, Meter
 
 # counted by what sites say: only these can miss something
 OBSERVED = [meter.value for meter in STREAMED_METERS]
+# changes of price in the slots up to which usage is added up by pieces first; every interval is compared with every piece
+FEW = 30
 SQL = Path(__file__).parent / "sql"
 
 
@@ -66,6 +69,15 @@ class Slots:
 
     months: Sequence[date]
     spans: Sequence[Span]
+
+    def cut(self, bounds: Sequence[datetime]) -> list[tuple[date, Span]]:
+        """The slots in pieces, cut at every bound that lies inside of them; with their months."""
+        found = []
+        for month, span in zip(self.months, self.spans, strict=True):
+            inside = sorted(at for at in bounds if span.starts_at < at < span.ends_at)
+            edges = pairwise([span.starts_at, *inside, span.ends_at])
+            found += [(month, replace(span, starts_at=start, ends_at=end)) for start, end in edges]
+        return found
 
 
 @cache
@@ -112,15 +124,31 @@ def rated_sql(
         "by_workspace": by_workspace,
     }
     tariff = _tariff(parameters, draft_id)
+    pieces = slots.cut(tariff["bounds"] or [])
+    few = len(pieces) <= len(slots.spans) + FEW
+    if few:
+        parameters |= _pieces(pieces)
+    counted = "counted_pieces" if few else "counted"
     usage = "portal_sessions" if tariff["most_added"] else "portal_usage"
     tiers = "graduated" if tariff["is_graduated"] else "not_graduated"
-    rest = [sql_text(name) for name in ("counted", tiers, "lines")]
+    rest = [sql_text(name) for name in (counted, tiers, "lines")]
     if not tariff["is_reserved"]:
         return "".join([sql_of("portal_tariff", usage, "portal_metered"), *rest]), {**parameters, **tariff}
     idle = [sql_text("portal_reserved_pools"), levels_sql(), sql_text("portal_reserved")]
     levels = levels_parameters(first=parameters["first"], last=parameters["last"], now=now)
     sql = "".join([sql_of("portal_tariff", usage), *idle, *rest])
     return sql, {**parameters, **levels, **tariff}
+
+
+def _pieces(pieces: Sequence[tuple[date, Span]]) -> dict[str, Any]:
+    return {
+        "piece_numbers": list(range(len(pieces))),
+        "piece_months": [month for month, _ in pieces],
+        "piece_slots": [span.day for _, span in pieces],
+        "piece_starts": [span.starts_at for _, span in pieces],
+        "piece_ends": [span.ends_at for _, span in pieces],
+        "piece_always": [True] * len(pieces),
+    }
 
 
 def _tariff(parameters: dict[str, Any], draft_id: uuid.UUID | None) -> dict[str, Any]:

@@ -13,7 +13,8 @@ CROSS JOIN (
            array_agg(tier_mode)::text AS t_modes, array_agg(price_micro)::text AS t_prices,
            array_agg(surplus_percent)::text AS t_surplus, array_agg(discount)::text AS t_discounts,
            array_agg(divisor)::text AS t_divisors, array_agg(status)::text AS t_statuses,
-           bool_or(tier_mode = 'graduated') IS TRUE AS is_graduated
+           bool_or(tier_mode = 'graduated') IS TRUE AS is_graduated,
+           array_agg(DISTINCT starts_at) FILTER (WHERE starts_at > %(first)s) AS bounds
     FROM tariff
 ) t
 CROSS JOIN (
