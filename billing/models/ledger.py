@@ -13,7 +13,8 @@ from tenants.models import Organization
 class Grant(models.Model):
     """A credit that pays for documents until it expires, of chosen GPU types or (none chosen) of everything.
 
-    used_minor and expired_minor only grow; together they never exceed the amount (a check of the database).
+    used_minor and expired_minor together never exceed the amount (a check of the database). What a credit note gives back is not
+    used any more.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

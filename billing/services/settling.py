@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from django.db.models import F, Sum
+from django.db.models import F, Q, Sum
 
 from billing.booking import Booking, bookings_write
 from billing.covering import Offer, cover, pools_of
@@ -114,16 +114,39 @@ def _net_by_type(invoices: Sequence[uuid.UUID]) -> dict[uuid.UUID, dict[str, int
 
 
 def overpaid_return(*, invoice: Invoice, now: datetime, by: str) -> None:
-    """After a credit note: what was paid with money and is not owed any more is money of the organization again."""
+    """After a credit note: what is not owed any more goes back to what paid it, in the reverse order of paying.
+
+    Money is money of the organization again; then grants, those that expire last before others. What goes back to a
+    grant that has expired expires with it.
+    """
     over = -invoices_open(invoices=[invoice.pk]).get(invoice.pk, 0)
-    paid = LedgerPosting.objects.filter(
-        entry__invoice=invoice, entry__kind=EntryKind.PREPAID_USE, account=Account.PREPAID
-    ).aggregate(sum=Sum("amount_minor"))["sum"]
-    part = min(over, paid or 0)
-    if part > 0:
-        amounts = {Account.RECEIVABLE: part, Account.PREPAID: -part}
-        text = f"paid too much for {invoice.number}"
-        booking = Booking(
-            invoice.organization_id, EntryKind.PREPAID_USE, invoice.currency, text, amounts, invoice.pk
+    bookings = []
+    for account, grant_id, paid in _paid(invoice):
+        part = min(over, paid)
+        if part <= 0:
+            continue
+        over -= part
+        kind, text = EntryKind.PREPAID_USE, f"paid too much for {invoice.number}"
+        if grant_id is not None:
+            Grant.objects.filter(pk=grant_id).update(used_minor=F("used_minor") - part)
+            kind, text = EntryKind.GRANT_USE, f"grant given back for {invoice.number}"
+        amounts = {Account.RECEIVABLE: part, account: -part}
+        bookings.append(
+            Booking(invoice.organization_id, kind, invoice.currency, text, amounts, invoice.pk, grant_id)
         )
-        bookings_write([booking], now=now, by=by)
+    bookings_write(bookings, now=now, by=by)
+
+
+def _paid(invoice: Invoice) -> list[tuple[Account, uuid.UUID | None, int]]:
+    """What paid for the invoice and its notes and was not given back: money, then grants, the last to expire first."""
+    of_it = Q(entry__invoice=invoice) | Q(entry__invoice__corrects=invoice)
+    kinds = Q(entry__kind=EntryKind.PREPAID_USE, account=Account.PREPAID) | Q(
+        entry__kind=EntryKind.GRANT_USE, account=Account.GRANTS
+    )
+    rows = (
+        LedgerPosting.objects.filter(of_it, kinds)
+        .order_by(F("entry__grant__expires_at").desc(nulls_first=True), "-entry__grant")
+        .values_list("account", "entry__grant")
+        .annotate(sum=Sum("amount_minor"))
+    )
+    return [(Account(account), grant_id, paid) for account, grant_id, paid in rows]

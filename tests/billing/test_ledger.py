@@ -215,6 +215,48 @@ def test_bad_grants_are_refused_beside_the_field(organization: Organization, as_
     assert not LedgerEntry.objects.exists()
 
 
+def test_a_credit_gives_back_what_paid_the_last_first(
+    used: None, organization: Organization, as_olga: Actor
+) -> None:
+    """392.70: two grants paid 150.00 and money the rest; credits of all of it in two parts."""
+    for amount, expires in (("100", "2029-01-01"), ("50", "2030-01-01")):
+        grant_give(actor=as_olga, organization=organization, amount=amount, expires_at=utc(expires))
+    payment_record(actor=as_olga, organization=organization, amount="242.70")
+    month_close(as_olga, OCTOBER)
+    invoice = Invoice.objects.get()
+    assert (open_of(invoice), [grant.left_minor for grant in Grant.objects.all()]) == (0, [0, 0])
+    # 221.00 net are 262.99: 242.70 of money, then 20.29 of the grant that expires last
+    note_issue(actor=as_olga, invoice=invoice, kind=CREDIT, amounts={1: "221"}, reason="down")
+    assert prepaid() == 24_270
+    assert [grant.left_minor for grant in Grant.objects.order_by("expires_at")] == [0, 2029]
+    note_issue(actor=as_olga, invoice=invoice, kind=CREDIT, amounts={1: "19", 2: "90"}, reason="down")
+    assert prepaid() == 24_270
+    assert [grant.left_minor for grant in Grant.objects.order_by("expires_at")] == [10_000, 5000]
+    assert open_of(invoice) == 0
+    balanced()
+
+
+def test_what_goes_back_to_an_expired_grant_expires(
+    used: None, organization: Organization, as_olga: Actor
+) -> None:
+    grant = grant_give(actor=as_olga, organization=organization, amount="500", expires_at=LATER)
+    month_close(as_olga, OCTOBER)
+    with time_machine.travel(LATER, tick=False):
+        assert grants_expire() == 1
+        note_issue(actor=as_olga, invoice=Invoice.objects.get(), kind=CREDIT, amounts={1: "240"}, reason="x")
+        grant.refresh_from_db()
+        assert grant.left_minor == 28_560
+        assert grants_expire() == 1
+    grant.refresh_from_db()
+    assert (grant.left_minor, grant.used_minor) == (0, 10_710)
+    balanced()
+
+
+def prepaid() -> int:
+    found = LedgerPosting.objects.filter(account="prepaid").aggregate(sum=Sum("amount_minor"))["sum"]
+    return -int(found or 0)
+
+
 def test_tenants_see_their_own_and_change_nothing(
     invoice: Invoice, organization: Organization, as_alice: Actor, as_bob: Actor, as_charlie: Actor
 ) -> None:
