@@ -39,6 +39,17 @@ def money(value: Value, currency: str = "") -> str:
     return f"{MINUS if amount < 0 else ''}{sign}{text}"
 
 
+def signed(value: Value, currency: str = "") -> str:
+    """A difference: +€6.00, −€6.00; no sign where there is none."""
+    amount = decimal_of(value)
+    return f"{'+' if amount is not None and amount > 0 else ''}{money(value, currency)}"
+
+
+def unit_hours(seconds: int) -> str:
+    """Unit-seconds as unit-hours, to a tenth."""
+    return number(Decimal(seconds) / 3600, 1)
+
+
 def number(value: Value, places: int = 0) -> str:
     amount = decimal_of(value)
     if value is None or amount is None:

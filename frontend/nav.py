@@ -83,6 +83,7 @@ TENANT_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place("Statements", "frontend:invoices", "receipt-2", "i"),
             Place("Invoices", "frontend:organization_invoices", "file-invoice", "b"),
             Place("Budgets", "frontend:organization_budgets", "credit-card"),
+            Place("Prices and credits", "frontend:organization_prices", "tags", "y"),
         ),
     ),
 )

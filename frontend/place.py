@@ -34,6 +34,7 @@ NEEDS_ABOVE = {
     "invoices": Permission.BILLING_VIEW,
     "organization_invoices": Permission.BILLING_VIEW,
     "organization_budgets": Permission.BILLING_VIEW,
+    "organization_prices": Permission.BILLING_VIEW,
 }
 
 

@@ -13,6 +13,7 @@ from frontend.views import (
     keys,
     machines,
     organizations,
+    prices,
     projects,
     requests,
     resize,
@@ -91,6 +92,7 @@ organization_patterns: list[URLPattern | URLResolver] = [
     path("budgets/new/", budgets.organization_new, name="organization_budget_new"),
     path("budgets/<uuid:budget>/", budgets.organization_budget, name="organization_budget"),
     path("budgets/<uuid:budget>/remove/", budgets.organization_remove, name="organization_budget_remove"),
+    path("prices/", prices.index, name="organization_prices"),
     path("ledger/", invoices.ledger, name="organization_ledger"),
     path("statements/<str:month>/", organizations.organization_statement, name="organization_statement"),
 ]

@@ -107,6 +107,12 @@ def draft_get(*, actor: Actor, draft_id: uuid.UUID) -> RateDraft:
     return found
 
 
+def rates_beside(*, draft: RateDraft) -> QuerySet[Rate]:
+    """Prices of the card that were set since the draft was begun, newest first: publishing it would undo them."""
+    rows = Rate.objects.filter(card=draft.card_id, created_at__gt=draft.created_at)
+    return rows.select_related("flavor").order_by("-created_at")
+
+
 def draft_rows(*, draft: RateDraft) -> list[DraftRow]:
     """Every price of the draft, and every price that it takes away, in the order of flavors. Three queries."""
     lines = list(draft.lines.select_related("flavor__pool__gpu_type", "flavor__pool__site"))
@@ -127,14 +133,16 @@ def key_of(row: Rate | RateDraftLine) -> Key:
     return row.flavor_id, row.meter, row.price_class
 
 
+def tiers_of(row: Rate | RateDraftLine) -> list[list[int]]:
+    """[[from unit-hours, millionths], …] without the first."""
+    if isinstance(row, Rate):
+        return [[tier.from_unit_hours, tier.price_micro] for tier in row.tiers.all()]
+    return [list(tier) for tier in row.tiers]
+
+
 def terms_of(row: Rate | RateDraftLine) -> tuple[object, ...]:
     """What a price says: equal terms cost the same for every usage."""
-    tiers = (
-        [[tier.from_unit_hours, tier.price_micro] for tier in row.tiers.all()]
-        if isinstance(row, Rate)
-        else row.tiers
-    )
-    return (*(getattr(row, name) for name in TERMS), tiers)
+    return (*(getattr(row, name) for name in TERMS), tiers_of(row))
 
 
 def _row(line: RateDraftLine, before: Rate | None) -> DraftRow:

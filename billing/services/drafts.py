@@ -9,7 +9,7 @@ from django.db import transaction
 
 from billing.models import Rate, RateCard, RateCardVersion, RateDraft, RateDraftLine, RateTier, TierMode
 from billing.money import currency_parse, price_of, price_parse
-from billing.selectors.cards import TERMS, draft_fingerprint, key_of, prices_of, terms_of
+from billing.selectors.cards import TERMS, draft_fingerprint, key_of, prices_of, rates_beside, terms_of
 from billing.services.rates import meter_require, rate_card_ensure, version_at
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
@@ -175,8 +175,7 @@ def _require_current(draft: RateDraft, fingerprint: str) -> None:
     """What is published is what was looked at, on top of the prices with which the draft was begun."""
     if fingerprint and fingerprint != draft_fingerprint(lines=draft.lines.all()):
         raise StaleVersion("somebody has changed this draft since you looked at it; look at it again")
-    beside = Rate.objects.filter(card=draft.card_id, created_at__gt=draft.created_at).order_by("-created_at")
-    later = beside.first()
+    later = rates_beside(draft=draft).first()
     if later is not None:
         raise Conflict(
             f"{later.created_by} has set the price of {later.flavor or later.meter} since this draft was begun, "

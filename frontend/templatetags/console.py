@@ -22,6 +22,8 @@ from frontend.charts import Chart
 register = template.Library()
 
 register.filter("money", formats.money)
+register.filter("signed", formats.signed)
+register.filter("hours", formats.unit_hours)
 register.filter("number", formats.number)
 register.filter("duration", formats.duration)
 register.filter("gib", formats.gib)

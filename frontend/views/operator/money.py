@@ -127,7 +127,7 @@ def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         if form.is_valid() and (made := _rate_made(here, form, flavors)):
             what = made.flavor.slug if made.flavor else SHARED[Meter(made.meter)]
             messages.success(request, f"The new price of {what} is {made.price} per hour.")
-            return redirect("frontend:operator_rate_cards")
+            return redirect("frontend:operator_prices")
     groups = rate_groups(rates_for(actor=here.actor), flavors, now)
     context = {
         "place": here,
@@ -138,7 +138,7 @@ def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         "flavors": flavors,
         "shared": [(meter.value, name) for meter, name in SHARED.items()],
         "chosen": form["what"].value() or "",
-        "crumbs": crumbs("Money", ("Rate card", "")),
+        "crumbs": crumbs("Money", ("Rate cards", "operator_rate_cards"), ("Single prices", "")),
     }
     return render(request, "operator/rates.html", context, status=status)
 

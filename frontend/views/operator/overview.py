@@ -184,7 +184,7 @@ def _quarantine(revenue: list[ProjectRevenue], behind: list[MonthSum]) -> Stat:
         unit="unit hours",
         note=f"{', '.join(said)}; set a price",
         tone=Tone.WARN,
-        url=reverse("frontend:operator_rate_cards"),
+        url=reverse("frontend:operator_prices"),
     )
 
 

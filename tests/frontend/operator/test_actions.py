@@ -303,11 +303,11 @@ def test_roles_and_accounts_but_not_ones_own(olga_at: Client, olga: User, bob: U
 def test_a_price_begins_and_ends_the_one_before(olga_at: Client, workspace: Workspace) -> None:
     start = timezone.localtime(clock.now() + timedelta(days=2)).replace(second=0, microsecond=0)
     form = {"what": "h100.1", "meter": "", "price": "2.55", "valid_from": f"{start:%Y-%m-%dT%H:%M}"}
-    assert olga_at.post("/operator/rates/", form).status_code == 302
+    assert olga_at.post("/operator/rates/prices/", form).status_code == 302
     found = Rate.objects.filter(flavor__slug="h100.1").order_by("valid_from")
     assert [str(rate.price) for rate in found] == ["2.40", "2.55"]
     assert found[0].valid_to == found[1].valid_from
-    page = olga_at.get("/operator/rates/").content.decode()
+    page = olga_at.get("/operator/rates/prices/").content.decode()
     assert "€2.40" in page
     assert "€2.55" in page
 
@@ -328,7 +328,7 @@ def test_a_price_is_refused_beside_the_field(
 ) -> None:
     before = Rate.objects.count()
     form = {"what": "h100.1", "meter": "", "price": "2.55", "valid_from": ""}
-    answer = olga_at.post("/operator/rates/", {**form, **change})
+    answer = olga_at.post("/operator/rates/prices/", {**form, **change})
     assert answer.status_code == 422
     assert said in answer.content.decode().lower()
     assert Rate.objects.count() == before

@@ -9,6 +9,7 @@ from django.urls import reverse
 from frontend.operator_urls import urlpatterns
 from gpuaas.workspaces.models import Workspace
 from tenants.models import AuditEntry, User
+from tests.billing.stage import card_stage
 from tests.factories.billing import invoice_make
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.conftest import signed_in
@@ -44,6 +45,17 @@ ACTIONS = frozenset(
         "operator_grant_give",
         "operator_payment_record",
         "operator_month_close",
+        "operator_rate_draft_open",
+        "operator_rate_draft_line",
+        "operator_rate_draft_price",
+        "operator_rate_draft_line_remove",
+        "operator_rate_draft_publish",
+        "operator_rate_draft_discard",
+        "operator_billing_account",
+        "operator_cost_center",
+        "operator_own_card",
+        "operator_discount_give",
+        "operator_discount_end",
     }
 )
 FORMS = frozenset({"operator_site_new", "operator_flavor_new", "operator_adoption_new"})
@@ -65,6 +77,7 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     known = {"slug": slug, "verb": "retire", "pool": pool.pk, "user": user.pk, "node": "h100-01"}
     known |= {"name": plan.external_name, "adoption": plan.pk, "drift": drift_of(workspace).pk}
     known |= {"month": "2026-10"}
+    known |= card_stage(workspace.project, workspace.flavors.get().flavor)
     if "number" in pattern.pattern.converters:
         known["number"] = invoice_make(workspace.project).number
     return reverse(f"frontend:{name}", kwargs={key: known[key] for key in pattern.pattern.converters})
@@ -124,6 +137,10 @@ def test_things_that_are_not_there_are_not_found(name: str, workspace: Workspace
         "name": "none",
         "adoption": uuid.uuid4(),
         "drift": uuid.uuid4(),
+        "card": "none",
+        "draft": uuid.uuid4(),
+        "line": uuid.uuid4(),
+        "discount": uuid.uuid4(),
     }
     url = reverse(f"frontend:{name}", kwargs={key: nobody[key] for key in pattern.pattern.converters})
     assert olga_at.post(url).status_code == 404

@@ -45,6 +45,9 @@ BASELINES = {
     "people/": 11,
     "usage/": 22,
     "rates/": 9,
+    "rates/prices/": 9,
+    "rates/at/standard/": 12,
+    "organizations/climate/billing/": 18,
     "audit/": 11,
 }
 

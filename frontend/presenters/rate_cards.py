@@ -1,0 +1,226 @@
+"""Rate cards as pages show them: prices with their terms in words, versions on one axis of time, drafts beside what holds."""
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from billing.models import Rate, RateCardVersion, RateDraftLine, TierMode
+from billing.money import price_of
+from billing.selectors.cards import Change, DraftRow, tiers_of
+from billing.selectors.sheets import Sheet, SheetPrice, SheetRow
+from frontend import formats
+from frontend.components import Tone
+from frontend.presenters.money import SHARED
+from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.states import PriceClass
+from gpuaas.metering.models import Meter
+
+CHANGES = {
+    Change.SAME: (Tone.OFF, "stays"),
+    Change.CHANGED: (Tone.BUSY, "changes"),
+    Change.NEW: (Tone.OK, "new"),
+    Change.REMOVED: (Tone.WARN, "ends"),
+}
+
+
+@dataclass(frozen=True)
+class What:
+    """What a price is for: `note` says where it is, `counted` by which meter."""
+
+    name: str
+    note: str
+    counted: str
+
+
+@dataclass(frozen=True)
+class PriceRow:
+    what: What
+    rate: Rate
+    price: Decimal
+    terms: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DraftRowShown:
+    """`key` names the row in the page; `error` stands beside the price that was typed."""
+
+    key: str
+    line: RateDraftLine | None
+    what: What
+    now: Decimal | None
+    typed: str
+    terms: tuple[str, ...]
+    tone: Tone
+    word: str
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    """start and width: its place on the axis of all that is shown, in percent; `kind` is how the bar is drawn."""
+
+    version: RateCardVersion
+    valid_to: datetime | None
+    changes: int
+    tone: Tone
+    word: str
+    kind: str
+    start: float
+    width: float
+
+
+@dataclass(frozen=True)
+class SheetLine:
+    what: What
+    row: SheetRow
+    terms: tuple[str, ...]
+    notes: tuple[str, ...]
+    upcoming: tuple[tuple[SheetPrice, tuple[str, ...]], ...]
+
+
+def what_of(flavor: Flavor | None, meter: str, price_class: str = "") -> What:
+    known = Meter(meter) if meter in Meter.values else None
+    counted = known.label if known else meter
+    if flavor is None:
+        return What(SHARED.get(known, meter) if known else meter, "all flavors", counted)
+    chosen = price_class or flavor.price_class
+    label = PriceClass(chosen).label.lower() if chosen in PriceClass.values else chosen
+    return What(flavor.slug, f"{flavor.pool.gpu_type.name} at {flavor.pool.site.slug}, {label}", counted)
+
+
+def terms_words(
+    *,
+    mode: str,
+    tiers: Iterable[tuple[int, Decimal]],
+    increment: int,
+    minimum: int,
+    surplus: int = 100,
+    currency: str,
+) -> tuple[str, ...]:
+    """Everything that a price says beside its number; nothing where it is one price by the second."""
+    what = "for all of the month" if mode == TierMode.VOLUME else "for what is above"
+    said = [
+        f"from {formats.number(hours)} h {formats.money(price, currency)} {what}" for hours, price in tiers
+    ]
+    if increment > 1:
+        said.append(f"in steps of {formats.duration(increment)}")
+    if minimum:
+        said.append(f"at least {formats.duration(minimum)}")
+    if surplus != 100:
+        said.append(f"{surplus} % for what is held too much")
+    return tuple(said)
+
+
+def terms_of(row: Rate | RateDraftLine, currency: str) -> tuple[str, ...]:
+    return terms_words(
+        mode=row.tier_mode,
+        tiers=[(hours, price_of(micro)) for hours, micro in tiers_of(row)],
+        increment=row.increment_seconds,
+        minimum=row.minimum_seconds,
+        surplus=row.surplus_percent,
+        currency=currency,
+    )
+
+
+def price_rows(rates: Iterable[Rate], currency: str) -> list[PriceRow]:
+    return [
+        PriceRow(
+            what_of(rate.flavor, rate.meter, rate.price_class), rate, rate.price, terms_of(rate, currency)
+        )
+        for rate in rates
+    ]
+
+
+def draft_rows_shown(rows: Iterable[DraftRow], currency: str) -> list[DraftRowShown]:
+    return [draft_row_shown(row, currency) for row in rows]
+
+
+def draft_row_shown(
+    row: DraftRow, currency: str, *, typed: str | None = None, error: str = ""
+) -> DraftRowShown:
+    shown = row.shown
+    tone, word = CHANGES[row.change]
+    price = str(row.line.price) if row.line else ""
+    return DraftRowShown(
+        key=str(shown.pk),
+        line=row.line,
+        what=what_of(shown.flavor, shown.meter, shown.price_class),
+        now=row.before.price if row.before else None,
+        typed=price if typed is None else typed,
+        terms=terms_of(shown, currency),
+        tone=Tone.BAD if error else tone,
+        word="refused" if error else word,
+        error=error,
+    )
+
+
+def version_rows(
+    versions: Sequence[RateCardVersion], ends: dict[uuid.UUID, tuple[datetime | None, int]], now: datetime
+) -> list[VersionRow]:
+    """`ends`: of each version when the next one begins, and how many prices began with it."""
+    if not versions:
+        return []
+    moments = [version.valid_from for version in versions]
+    first, latest = min(moments), max(*moments, now)
+    last = latest + max((latest - first) / 8, timedelta(days=1))
+    axis = (last - first).total_seconds()
+
+    def percent(moment: datetime) -> float:
+        return round((moment - first).total_seconds() / axis * 100, 2)
+
+    rows = []
+    for version in versions:
+        valid_to, changes = ends[version.pk]
+        tone, word, kind = _standing(version.valid_from, valid_to, now)
+        start = percent(version.valid_from)
+        width = max(percent(min(valid_to or last, last)) - start - 0.3, 0.8)
+        rows.append(VersionRow(version, valid_to, changes, tone, word, kind, start, round(width, 2)))
+    return rows
+
+
+def _standing(start: datetime, end: datetime | None, now: datetime) -> tuple[Tone, str, str]:
+    if start > now:
+        return Tone.WAIT, "announced", "expected"
+    if end is not None and end <= now:
+        return Tone.OFF, "was", "done"
+    return Tone.OK, "in force", "running"
+
+
+def sheet_lines(sheet: Sheet) -> list[SheetLine]:
+    return [
+        SheetLine(
+            what=what_of(row.flavor, row.meter),
+            row=row,
+            terms=_sheet_terms(row.now, sheet.currency),
+            notes=_notes(row.now),
+            upcoming=tuple((price, _sheet_terms(price, sheet.currency)) for price in row.upcoming),
+        )
+        for row in sheet.rows
+    ]
+
+
+def _sheet_terms(price: SheetPrice | None, currency: str) -> tuple[str, ...]:
+    if price is None:
+        return ()
+    return terms_words(
+        mode=price.tier_mode,
+        tiers=[(tier.from_unit_hours, tier.price) for tier in price.tiers],
+        increment=price.increment_seconds,
+        minimum=price.minimum_seconds,
+        currency=currency,
+    )
+
+
+def _notes(price: SheetPrice | None) -> tuple[str, ...]:
+    if price is None:
+        return ()
+    said = ["your own price"] if price.own else []
+    if price.discount_bp:
+        said.append(f"{percent_words(price.discount_bp)} off already")
+    return tuple(said)
+
+
+def percent_words(basis_points: int) -> str:
+    return f"{Decimal(basis_points) / 100:f} %"

@@ -1,0 +1,159 @@
+"""What an organization pays by: its account, cost centers, its card and discounts. Credits and invoices are linked."""
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from billing.models import BillingAccount, Discount
+from billing.money import amount_of
+from billing.selectors import accounts, balances, cards
+from billing.services import (
+    AccountTerms,
+    account_update,
+    cost_center_set,
+    discount_end,
+    discount_give,
+    tax_rate_parse,
+)
+from frontend.forms import refuse, sentence_of
+from frontend.forms.rates import AccountForm, CostCenterForm, DiscountForm
+from frontend.presenters.rate_cards import percent_words
+from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
+from gpuaas.catalog.models import Flavor
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid
+from tenants.models import Organization, Project
+from tenants.selectors import organization_get_for
+
+
+@operator_page
+def show(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+    return _page(request, here, organization_get_for(actor=here.actor, slug=slug))
+
+
+def _page(
+    request: HttpRequest, here: OperatorPlace, row: Organization, *, status: int = 200, **forms: Any
+) -> HttpResponse:
+    given: dict[str, Any] = {"actor": here.actor, "organization": row}
+    account = accounts.account_get(**given)
+    found = cards.rate_cards_for(actor=here.actor).filter(currency=account.currency)
+    page = paged(request, accounts.discounts_for(**given))
+    now = clock.now()
+    context = {
+        "place": here,
+        "organization": row,
+        "account": account,
+        "balance": balances.balance_of(currency=account.currency, **given),
+        "cost_centers": accounts.cost_centers_of(**given),
+        "own_card": found.filter(organization=row).first(),
+        "standard_card": found.filter(organization=None).first(),
+        "page": page,
+        "discounts": [(discount, *_standing(discount, now)) for discount in page],
+        "account_form": AccountForm(initial=_first(account), auto_id="account_%s"),
+        "discount_form": DiscountForm(flavors=_flavors(), auto_id="discount_%s"),
+        "center_form": CostCenterForm(auto_id="center_%s"),
+        "crumbs": crumbs(
+            "Tenants", ("Organizations", "operator_organizations"), (f"{row.name}: billing", "")
+        ),
+        **forms,
+    }
+    return render(request, "operator/billing_account.html", context, status=status)
+
+
+def _flavors() -> list[str]:
+    return list(Flavor.objects.order_by("slug").values_list("slug", flat=True))
+
+
+def _first(account: BillingAccount) -> dict[str, Any]:
+    names = ("currency", "tax_label", "address", "invoice_reference")
+    found = {name: getattr(account, name) for name in names}
+    return found | {"tax_rate": f"{amount_of(account.tax_rate_bp, 'EUR'):f}"}
+
+
+def _standing(discount: Discount, now: datetime) -> tuple[str, str, str]:
+    """Percent, tone and word."""
+    percent = percent_words(discount.basis_points)
+    if discount.valid_to is not None and discount.valid_to <= now:
+        return percent, "off", "over"
+    return (percent, "wait", "later") if discount.valid_from > now else (percent, "ok", "given")
+
+
+@operator_action
+def account(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+    row = organization_get_for(actor=here.actor, slug=slug)
+    form = AccountForm(request.POST, auto_id="account_%s")
+    if form.is_valid():
+        asked = form.cleaned_data
+        try:
+            terms = AccountTerms(
+                currency=asked["currency"].strip().upper(),
+                tax_rate_bp=tax_rate_parse(asked["tax_rate"].strip()),
+                tax_label=asked["tax_label"],
+                address=asked["address"],
+                invoice_reference=asked["invoice_reference"],
+            )
+            account_update(actor=here.actor, organization=row, terms=terms)
+        except Invalid as error:
+            refuse(form, error)
+        else:
+            messages.success(request, f"The account of {row.name} is saved.")
+            return redirect("frontend:operator_billing", slug)
+    return _page(request, here, row, status=422, account_form=form)
+
+
+@operator_action
+def cost_center(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+    row = organization_get_for(actor=here.actor, slug=slug)
+    form = CostCenterForm(request.POST, auto_id="center_%s")
+    if form.is_valid():
+        asked = form.cleaned_data
+        project = Project.objects.filter(organization=row, slug=asked["project"]).first()
+        if project is None:
+            form.add_error("project", "There is no such project in this organization.")
+        else:
+            cost_center_set(actor=here.actor, project=project, code=asked["cost_center"])
+            messages.success(request, f"The cost center of {project.slug} is saved.")
+            return redirect("frontend:operator_billing", slug)
+    return _page(request, here, row, status=422, center_form=form)
+
+
+@operator_action
+def discount_new(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+    row = organization_get_for(actor=here.actor, slug=slug)
+    form = DiscountForm(request.POST, flavors=_flavors(), auto_id="discount_%s")
+    if form.is_valid():
+        asked = form.cleaned_data
+        flavor = Flavor.objects.filter(slug=asked["flavor"]).first() if asked["flavor"] else None
+        try:
+            discount_give(
+                actor=here.actor,
+                organization=row,
+                percent=asked["percent"].strip(),
+                flavor=flavor,
+                valid_from=asked["valid_from"],
+                valid_to=asked["valid_to"],
+                note=asked["note"],
+            )
+        except Invalid as error:
+            refuse(form, error)
+        else:
+            messages.success(request, f"{row.name} has a new discount.")
+            return redirect("frontend:operator_billing", slug)
+    return _page(request, here, row, status=422, discount_form=form)
+
+
+@operator_action
+def discount_stop(request: HttpRequest, here: OperatorPlace, slug: str, discount: uuid.UUID) -> HttpResponse:
+    row = organization_get_for(actor=here.actor, slug=slug)
+    found = accounts.discount_get(actor=here.actor, organization=row, discount_id=discount)
+    try:
+        discount_end(actor=here.actor, discount=found)
+    except Conflict as error:
+        messages.error(request, sentence_of(error.message))
+    else:
+        messages.success(request, "The discount is no longer given; what it has lowered stays so.")
+    return redirect("frontend:operator_billing", slug)

@@ -1,0 +1,210 @@
+"""Pages of rate cards and billing accounts: what is wrong is said beside its field, who came second is told so."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from billing.models import (
+    BillingAccount,
+    Discount,
+    ProjectCostCenter,
+    Rate,
+    RateCard,
+    RateCardVersion,
+    RateDraft,
+)
+from billing.services import discount_give, rate_card_make, rate_draft_publish
+from billing.services.payments import grant_give
+from gpuaas.catalog.models import Flavor
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+from tenants.models import Organization, User
+from tests.billing.stage import utc
+from tests.frontend.operator.conftest import signed_in
+
+pytestmark = pytest.mark.django_db
+NEXT = "2199-01-01T00:00"
+TERMS: dict[str, Any] = {
+    "what": "h100.1",
+    "meter": "gpu_held",
+    "price": "3",
+    "tier_mode": "volume",
+    "from_1": "100",
+    "costs_1": "2.5",
+    "increment_seconds": "60",
+    "minimum_seconds": "300",
+    "surplus_percent": "100",
+}
+
+
+def words(answer: Any) -> str:
+    return str(answer.content.decode())
+
+
+@pytest.fixture
+def draft(workspace: Workspace, olga_at: Client) -> RateDraft:
+    """Of the standard card, begun on its page."""
+    card = RateCard.objects.get()
+    olga_at.post(reverse("frontend:operator_rate_draft_open", args=[card.slug]))
+    return RateDraft.objects.get()
+
+
+def at(name: str, *args: object) -> str:
+    return reverse(f"frontend:operator_rate_draft{name}", args=args)
+
+
+def test_terms_are_set_shown_and_published(draft: RateDraft, olga_at: Client) -> None:
+    assert olga_at.post(at("_line", draft.pk), TERMS).status_code == 302
+    page = words(olga_at.get(at("", draft.pk)))
+    for said in ("from 100 h €2.50 for all of the month", "in steps of 1 min", "at least 5 min", "changes"):
+        assert said in page
+    form = {"valid_from": NEXT, "note": "next"}
+    assert olga_at.post(at("_publish", draft.pk), form).status_code == 302
+    card = words(olga_at.get(reverse("frontend:operator_rate_card", args=["standard"])))
+    assert "Version 2</a>, announced" in card
+    assert "It is version 2 and never changes" in words(olga_at.get(at("", draft.pk)))
+    newest = reverse("frontend:operator_rate_card", args=["standard"]) + "?version=2"
+    assert "€3.00" in words(olga_at.get(newest))
+    late = olga_at.post(at("_publish", draft.pk), form)
+    assert late.status_code == 422
+    assert RateCardVersion.objects.count() == 2
+    for name in ("_discard", "_line"):
+        olga_at.post(at(name, draft.pk), TERMS)
+    assert RateDraft.objects.get().published is not None
+    assert Rate.objects.filter(price_micro=3_000_000).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"price": "-1"}, "A price lies between"),
+        ({"price": ""}, "Write a price"),
+        ({"what": "nothing"}, "There is no such flavor"),
+        ({"increment_seconds": "0"}, "An increment lies between"),
+        ({"minimum_seconds": "x"}, "A whole number, please."),
+        ({"tier_mode": ""}, "Say from how many hours"),
+        ({"from_2": "50", "costs_2": "1"}, "Tiers begin above 0 hours, each above the one before it."),
+        ({"costs_1": "cheap"}, "A price is a decimal number"),
+    ],
+)
+def test_terms_are_refused_beside_the_field(
+    draft: RateDraft, olga_at: Client, change: dict[str, str], said: str
+) -> None:
+    refused = olga_at.post(at("_line", draft.pk), {**TERMS, **change})
+    assert refused.status_code == 422
+    assert said in words(refused)
+    assert str(draft.lines.get(flavor__slug="h100.1").price) == "2.40"
+
+
+def test_a_price_typed_into_the_table(draft: RateDraft, olga_at: Client) -> None:
+    line = draft.lines.get(flavor__slug="h100.1")
+    path = at("_price", draft.pk, line.pk)
+    refused = olga_at.post(path, {"price": "2,40"})
+    assert (refused.status_code, 'aria-invalid="true"' in words(refused), "2,40" in words(refused)) == (
+        422,
+        True,
+        True,
+    )
+    taken = olga_at.post(path, {"price": "2.5"})
+    assert (taken.status_code, taken["HX-Trigger"]) == (200, "draft-changed")
+    assert olga_at.post(at("_line_remove", draft.pk, line.pk)).status_code == 302
+    assert "Put back" in words(olga_at.get(at("", draft.pk)))
+    assert olga_at.post(path, {"price": "2.5"}).status_code == 404
+    assert olga_at.post(at("_discard", draft.pk)).status_code == 302
+    assert not RateDraft.objects.exists()
+
+
+def test_who_publishes_what_somebody_changed_is_told(
+    draft: RateDraft, olga_at: Client, as_olga: Actor
+) -> None:
+    seen = words(olga_at.get(at("_preview", draft.pk))).partition('name="fingerprint" value="')[2][:16]
+    olga_at.post(at("_line", draft.pk), TERMS)
+    refused = olga_at.post(at("_publish", draft.pk), {"valid_from": NEXT, "fingerprint": seen})
+    assert (refused.status_code, "Somebody has changed this draft" in words(refused)) == (422, True)
+    rate_draft_publish(actor=as_olga, draft=draft)
+    refused = olga_at.post(at("_publish", draft.pk), {"valid_from": NEXT})
+    assert (refused.status_code, RateCardVersion.objects.count()) == (422, 2)
+
+
+def test_cards_are_made_and_nonsense_is_refused(olga_at: Client, workspace: Workspace) -> None:
+    url = reverse("frontend:operator_rate_cards")
+    for form, said in (
+        ({"currency": "ABC"}, "There is no such currency"),
+        ({"currency": ""}, "Write its three letters."),
+        ({"currency": "EUR", "organization": "nobody"}, "There is no such organization"),
+    ):
+        refused = olga_at.post(url, form)
+        assert (refused.status_code, said in words(refused)) == (422, True)
+    assert olga_at.post(url, {"currency": "jpy"}).status_code == 302
+    assert "Nothing has a price on this card" in words(
+        olga_at.get(reverse("frontend:operator_rate_card", args=["standard-jpy"]))
+    )
+    own = olga_at.post(reverse("frontend:operator_own_card", args=["climate"]))
+    assert own["Location"].endswith("/own-climate-eur/")
+
+
+def test_an_account_a_cost_center_and_discounts(olga_at: Client, workspace: Workspace) -> None:
+    page = reverse("frontend:operator_billing", args=["climate"])
+    account = reverse("frontend:operator_billing_account", args=["climate"])
+    form = {"currency": "usd", "tax_rate": "19", "tax_label": "VAT", "address": "Street 1"}
+    for change, said in (
+        ({"currency": "XAU"}, "There is no such currency"),
+        ({"tax_rate": "101"}, "A tax rate lies between 0 and 100 percent"),
+    ):
+        refused = olga_at.post(account, {**form, **change})
+        assert (refused.status_code, said in words(refused)) == (422, True)
+    assert not BillingAccount.objects.exists()
+    assert olga_at.post(account, form).status_code == 302
+    assert (BillingAccount.objects.get().currency, "No standard card" in words(olga_at.get(page))) == (
+        "USD",
+        True,
+    )
+
+    centers = reverse("frontend:operator_cost_center", args=["climate"])
+    assert olga_at.post(centers, {"project": "protein-fold", "cost_center": "1"}).status_code == 422
+    assert olga_at.post(centers, {"project": "weather-lm", "cost_center": "4711"}).status_code == 302
+    assert ProjectCostCenter.objects.get().code == "4711"
+
+    give = reverse("frontend:operator_discount_give", args=["climate"])
+    for change, said in (
+        ({"percent": "0"}, "A discount lies above 0"),
+        ({"percent": "5", "valid_from": "2020-01-01T00:00"}, "a discount can begin now or later"),
+    ):
+        refused = olga_at.post(give, change)
+        assert (refused.status_code, said in words(refused)) == (422, True)
+    assert olga_at.post(give, {"percent": "5", "flavor": "h100.1"}).status_code == 302
+    assert olga_at.post(give, {"percent": "5", "flavor": "h100.1"}).status_code == 422
+    stop = reverse("frontend:operator_discount_end", args=["climate", Discount.objects.get().pk])
+    assert olga_at.post(stop).status_code == 302
+    assert olga_at.post(stop).status_code in {302, 404}
+
+
+def test_a_tenant_sees_what_holds_what_comes_and_its_credits(
+    draft: RateDraft, olga_at: Client, as_olga: Actor, alice: User, organization: Organization, h100: Flavor
+) -> None:
+    olga_at.post(at("_line", draft.pk), TERMS)
+    olga_at.post(at("_publish", draft.pk), {"valid_from": NEXT})
+    discount_give(actor=as_olga, organization=organization, percent="10", flavor=h100)
+    grant_give(
+        actor=as_olga,
+        organization=organization,
+        amount="500",
+        expires_at=utc("2198-01-01"),
+        gpu_types=["h100-sxm-80gb"],
+        note="Research grant",
+    )
+    page = words(signed_in(alice).get(reverse("frontend:organization_prices", args=["climate"])))
+    for said in (
+        "€2.16",
+        "10 % off already",
+        "€2.70",
+        "from 100 h €2.25",
+        "€500.00",
+        "Research grant",
+        "H100",
+    ):
+        assert said in page, said
+    rate_card_make(actor=as_olga, currency="EUR", organization=organization)
+    assert "Prices and credits" in page
