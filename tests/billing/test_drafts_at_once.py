@@ -86,7 +86,7 @@ def test_whoever_publishes_and_dies_between_any_two_statements_leaves_no_half_ve
 ) -> None:
     """The connection is cut at each statement in turn; the try after it does all of it, once."""
     before, left, deaths = prices(), [0], 0
-    publish = publisher(as_olga, draft, 1)
+    publish, told = publisher(as_olga, draft, 1), ""
 
     def deadly(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         left[0] -= 1

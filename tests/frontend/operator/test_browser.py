@@ -201,15 +201,21 @@ def test_somebody_else_was_faster(chrome: Browser, portal: tuple[str, str]) -> N
     assert limit.get().hard == 12
 
 
-def test_a_draft_is_made_looked_at_and_published(
-    chrome: Browser, portal: tuple[str, str], olga: User
-) -> None:
-    """10 h of last month at 2.40 would have been 6.00 more at 3.00; backdated it is refused, next month it begins."""
+def used_last_month(user: User) -> Flavor:
+    """10 h of an H100 at 2.40, in a project `preview-lab`."""
     flavor = Flavor.objects.get(slug="h100.ber-1.1")
     start = month_span(month_previous(month_of(clock.now()))).starts_at + timedelta(days=3)
     Rate.objects.filter(flavor=flavor).update(valid_from=start - timedelta(days=60))
     lab = ProjectFactory.create(slug="preview-lab")
-    interval_make(workspace_make(lab, flavor, olga), flavor, start, start + timedelta(hours=10))
+    interval_make(workspace_make(lab, flavor, user), flavor, start, start + timedelta(hours=10))
+    return flavor
+
+
+def test_a_draft_is_made_looked_at_and_published(
+    chrome: Browser, portal: tuple[str, str], olga: User
+) -> None:
+    """10 h of last month at 2.40 would have been 6.00 more at 3.00; backdated it is refused, next month it begins."""
+    flavor = used_last_month(olga)
     page, complaints = opened(chrome, portal)
     page.goto(f"{portal[0]}rates/", wait_until="load")
     page.get_by_role("link", name="Standard").first.click()
