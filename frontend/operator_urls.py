@@ -50,6 +50,7 @@ urlpatterns: list[URLPattern] = [
     path("sites/at/<slug:slug>/", sites.site, name="operator_site"),
     path("sites/at/<slug:slug>/effect/", sites.site_effect, name="operator_site_effect"),
     path("sites/at/<slug:slug>/factor/", sites.site_factor, name="operator_site_factor"),
+    path("sites/at/<slug:slug>/options/", sites.site_options, name="operator_site_options"),
     path("sites/at/<slug:slug>/credentials/", sites.site_credentials, name="operator_site_credentials"),
     path("sites/at/<slug:slug>/switch/", sites.site_switch, name="operator_site_switch"),
     path("sites/at/<slug:slug>/probe/", sites.site_probe_now, name="operator_site_probe"),

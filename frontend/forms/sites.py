@@ -5,20 +5,10 @@ from typing import Any, ClassVar
 from django import forms
 
 from frontend.forms.operator import WHOLE
+from frontend.forms.site_options import CLOUD, CloudOptionsForm
 from gpuaas.providers.registry import driver_names
 
 FILE_MAX = 256 * 1024
-CLOUD = "openstack"
-OPTIONS = (
-    "domain",
-    "external_network",
-    "aliases",
-    "surplus_machines",
-    "history_days",
-    "token_cache_seconds",
-    "sites_projects",
-)
-SURPLUS = (("", "Shelve the newest, with its disk"), ("delete", "Delete the newest"))
 
 
 class Sealed(forms.Textarea):
@@ -159,35 +149,11 @@ class SiteForm(KubeconfigForm):
         return {}
 
 
-class CloudSiteForm(CloudForm):
+class CloudSiteForm(CloudForm, CloudOptionsForm):
     slug = SiteForm.base_fields["slug"]
     name = SiteForm.base_fields["name"]
     driver = forms.ChoiceField(choices=[(CLOUD, CLOUD)], widget=forms.HiddenInput)
     oversubscription_percent = SiteForm.base_fields["oversubscription_percent"]
-    domain = forms.CharField(label="Domain", max_length=64, required=False)
-    external_network = forms.CharField(label="Outside network", max_length=255, required=False)
-    aliases = forms.CharField(
-        label="Aliases", max_length=4000, required=False, widget=forms.Textarea({"rows": 2})
-    )
-
-    surplus_machines = forms.ChoiceField(
-        label="Machines beyond what was bought", choices=SURPLUS, required=False
-    )
-    history_days = forms.IntegerField(
-        label="Nova keeps what was deleted",
-        min_value=1,
-        max_value=3650,
-        required=False,
-        error_messages=WHOLE,
-    )
-    token_cache_seconds = forms.IntegerField(
-        label="Services believe a token",
-        min_value=0,
-        max_value=3600,
-        required=False,
-        error_messages=WHOLE,
-    )
-    sites_projects = forms.CharField(label="The site's own projects", max_length=2000, required=False)
 
     def clean(self) -> dict[str, Any]:
         found = super().clean()
@@ -196,20 +162,3 @@ class CloudSiteForm(CloudForm):
                 "clouds_yaml", "An OpenStack site needs a clouds.yaml or an application credential."
             )
         return found
-
-    def clean_aliases(self) -> dict[str, str]:
-        """`CLASS = alias`, one a line."""
-        found = {}
-        for line in filter(None, map(str.strip, str(self.cleaned_data["aliases"]).splitlines())):
-            name, sign, alias = (part.strip() for part in line.partition("="))
-            if not (name and sign and alias):
-                raise forms.ValidationError("One a line, for example CUSTOM_PCI_10DE_2330 = h100.")
-            found[name] = alias
-        return found
-
-    def clean_sites_projects(self) -> list[str]:
-        return str(self.cleaned_data["sites_projects"]).replace(",", " ").split()
-
-    def options(self) -> dict[str, Any]:
-        """What was left empty is the driver's to decide."""
-        return {name: self.cleaned_data[name] for name in OPTIONS if self.cleaned_data.get(name)}

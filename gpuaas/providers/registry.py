@@ -42,6 +42,18 @@ def options_check(name: str, options: Mapping[str, Any]) -> None:
     _driver_class(name).options_check(options)
 
 
+def options_change_check(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Raises Invalid beside `options` for what the driver cannot work with, or cannot any more."""
+    driver = _driver_class(name)
+    driver.options_check(after)
+    for option in sorted(driver.fixed_options):
+        if (before.get(option) or "") != (after.get(option) or ""):
+            raise Invalid.field(
+                "options",
+                f"{option} stays as it was when the site was attached: what is there is found by it",
+            )
+
+
 def _driver_class(name: str) -> type[Driver]:
     path = DRIVERS.get(name)
     if path is None:

@@ -54,7 +54,7 @@ def test_observe_says_what_the_site_enforces_and_counts(rig: Rig, ready: Workspa
     assert seen.exists
     assert (seen.hard[name], seen.hard[rig.unsold]) == (2, 0)
     assert (seen.hard["cpu"], seen.hard["memory"]) == (32, 128)
-    assert seen.hard.get("storage") == (10 if rig.storage else 0)
+    assert seen.hard.get("storage") == 10
 
 
 def test_a_larger_workspace_takes_more_and_a_smaller_evicts_nobody(

@@ -58,7 +58,7 @@ def test_asleep_nothing_runs_and_the_site_enforces_it(rig: Rig, ready: Workspace
     awake = [each for each in seen.consumers if each.state is not UseState.SHELVED]
     assert not [each for each in awake if each.started_at and not each.ended_at]
     assert seen.hard[rig.gpu.resource_name] == seen.hard["cpu"] == seen.hard["memory"] == 0
-    assert seen.hard.get("storage") == (ready.storage_gib if rig.storage else 0)
+    assert seen.hard.get("storage") == ready.storage_gib
     until(lambda: rig.driver.observe(ref(ready)).used[rig.gpu.resource_name] == 0, "nothing is counted")
 
 

@@ -26,6 +26,7 @@ from gpuaas.workspaces.reconcile.plan import (
     ResumeStep,
     StepAction,
     SuspendStep,
+    Wait,
     plan,
 )
 from gpuaas.workspaces.states import LIVE, MACHINE, WorkspaceState
@@ -40,7 +41,7 @@ STEPS: dict[WorkspaceState, type[StepAction]] = {
     S.DELETING: ReleaseStep,
 }
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-AMOUNTS = st.dictionaries(st.sampled_from(["nvidia.com/gpu", "cpu"]), st.integers(0, 3))
+AMOUNTS = st.dictionaries(st.sampled_from(["nvidia.com/gpu", "cpu", "storage"]), st.integers(0, 3))
 TIMES = st.sampled_from([None, NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)])
 DESIRED = st.builds(
     Desired,
@@ -102,6 +103,20 @@ def test_an_end_is_said_only_when_the_site_shows_it(desired: Desired, observed: 
     assert observed.exists
     assert all(observed.hard.get(name) == amount for name, amount in desired.hard.items())
     assert all(observed.used.get(name, 0) <= amount for name, amount in desired.hard.items())
+
+
+def test_storage_that_is_full_is_waited_for_and_the_limit_follows_what_goes() -> None:
+    """A site that takes no limit below what is stored; with devices it is somebody's doing, and set right."""
+    smaller = Desired(state=S.RESIZING, hard={"storage": 1}, digest="one", ensured="one")
+    full = Observed(True, hard={"storage": 3}, used={"storage": 3})
+    (waits,) = plan(smaller, full, NOW)
+    assert isinstance(waits, Wait)
+    assert "3 of storage are in use; 1 may stay" in waits.reason
+    (lowers,) = plan(smaller, replace(full, used={"storage": 2}), NOW)
+    assert isinstance(lowers, Restart)
+    gpus = Observed(True, hard={"nvidia.com/gpu": 3}, used={"nvidia.com/gpu": 3})
+    (rights,) = plan(replace(smaller, hard={"nvidia.com/gpu": 1}), gpus, NOW)
+    assert isinstance(rights, Restart)
 
 
 @given(DESIRED, OBSERVED)

@@ -1,4 +1,4 @@
-"""A real OpenStack (Keystone, Placement, Nova, Glance, Neutron) on loopback, with make-believe GPUs. See README.md."""
+"""A real OpenStack (Keystone, Placement, Nova, Glance, Neutron, Cinder) on loopback, with make-believe GPUs. See README.md."""
 
 from deploy.lab.errors import LabError
 from deploy.lab.openstack.lab import Lab

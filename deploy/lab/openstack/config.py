@@ -20,6 +20,7 @@ FILES = {
     "placement.conf": "placement/placement.conf",
     "glance-api.conf": "glance/glance-api.conf",
     "neutron.conf": "neutron/neutron.conf",
+    "cinder.conf": "cinder/cinder.conf",
     "nova.conf": "nova/nova.conf",
     "nova-db.conf": "nova/nova-db.conf",
 }
@@ -31,10 +32,17 @@ FOLDERS = (
     "glance/tasks",
     "neutron",
     "nova",
+    "cinder",
     "rabbitmq",
     "mysql-tmp",
 )
-SERVICE_USERS = {"nova": "compute", "neutron": "network", "glance": "image", "placement": "placement"}
+SERVICE_USERS = {
+    "nova": "compute",
+    "neutron": "network",
+    "glance": "image",
+    "placement": "placement",
+    "cinder": "block-storage",
+}
 PASSWORDS = ("db", "amqp", "admin", "service")
 
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 from deploy.lab.errors import LabError
@@ -33,9 +34,10 @@ class Installation:
     def __init__(self, folder: Path = CACHE / "gpuaas-openstack-programs") -> None:
         self.folder = folder
 
-    @property
+    @cached_property
     def venv(self) -> Path:
-        return self.folder / "venv"
+        """One for each list of pins: a checkout with other ones takes nothing from under a lab that runs."""
+        return self.folder / f"venv-{self.fingerprint()[:12]}"
 
     @property
     def python(self) -> str:

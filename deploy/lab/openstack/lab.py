@@ -89,10 +89,13 @@ class Lab:
                 debug=debug,
             )
             unchanged = settings == self._settings() and port_base in (None, settings.port_base)
-            if unchanged and not fresh and all(process.pid() for process in self._processes()):
+            outdated = schemas.are_outdated(self.state_dir / "data", self._installation)
+            if outdated:
+                self._report("its data are of other programs than these: it begins anew")
+            if unchanged and not (fresh or outdated) and all(process.pid() for process in self._processes()):
                 return
             self._stop_all()
-            if fresh:
+            if fresh or outdated:
                 shutil.rmtree(self.state_dir / "data", ignore_errors=True)
             with locked(CACHE / "gpuaas-openstack-lab.ports", limit=5 * wait_limit()):
                 base = free_base(
@@ -173,7 +176,7 @@ class Lab:
         config = Config(self.state_dir, settings, self._installation)
         config.write(begun=begun, seconds=wait_limit())
         mysql, kept = config.data / "mysql", schemas.copy_find(self._installation)
-        ready = mysql / "gpuaas-schemas"
+        ready = mysql / schemas.MARK
         if not ready.exists() and kept.exists():
             shutil.rmtree(mysql, ignore_errors=True)
             shutil.copytree(kept, mysql)
@@ -183,7 +186,7 @@ class Lab:
             self._start_database(config)
             schemas.schemas_make(config, self._installation, self._services(), self._command)
             self._process("mariadb").stop()
-            ready.write_text("")
+            ready.write_text(self._installation.fingerprint())
             schemas.copy_keep(config, self._installation)
         for name in ("epmd", "rabbitmq"):
             self._start(config, name)
@@ -206,12 +209,12 @@ class Lab:
         self._wait_http("placement")
         if not filled.exists():
             self._fill("identity")  # before any of Nova, which signs in as it starts
-        for name in ("conductor", "compute", "scheduler", "image"):
+        for name in ("conductor", "compute", "scheduler", "image", "block-storage", "volumes"):
             self._start(config, name)
         self._fill("conductor")
         for name in self._services().names():
             self._start(config, name)
-        for name in ("network", "compute", "image"):
+        for name in ("network", "compute", "image", "block-storage"):
             self._wait_http(name)
         self._fill("hosts")
         if not filled.exists():

@@ -14,6 +14,13 @@ Command = Callable[[Sequence[str]], None]
 CELL0 = "{scheme}://{username}:{password}@{hostname}:{port}/nova_cell0"
 CELL1 = "{scheme}://{username}:{password}@{hostname}:{port}/{path}"
 TRANSPORT = "{scheme}://{username}:{password}@{hostname}:{port}/{path}"
+MARK = "gpuaas-schemas"
+
+
+def are_outdated(data: Path, installation: Installation) -> bool:
+    """Whether a lab's databases are those of other programs."""
+    mark = data / "mysql" / MARK
+    return mark.exists() and mark.read_text() != installation.fingerprint()
 
 
 def copy_find(installation: Installation) -> Path:
@@ -55,6 +62,7 @@ def schemas_make(config: Config, installation: Installation, services: Services,
         of("keystone-manage", "keystone/keystone.conf", "db_sync")
         of("placement-manage", "placement/placement.conf", "db", "sync")
         of("glance-manage", "glance/glance-api.conf", "db_sync")
+        of("cinder-manage", "cinder/cinder.conf", "db", "sync")
 
     def of_neutron() -> None:
         of("neutron-db-manage", "neutron/neutron.conf", "upgrade", "heads")

@@ -14,6 +14,7 @@ APIS = {
     "network": "neutron.wsgi.api",
     "compute": "nova.wsgi.osapi_compute",
     "image": "glance.wsgi.api",
+    "block-storage": "cinder.wsgi.api",
 }
 # what people call them
 ALIASES = {
@@ -22,6 +23,7 @@ ALIASES = {
     "nova-api": "compute",
     "glance": "image",
     "nova": "compute",
+    "cinder": "block-storage",
 }
 STORES = ("mariadb", "epmd", "rabbitmq")
 
@@ -51,12 +53,17 @@ class Services:
             "scheduler",
             *computes,
             "image",
+            "block-storage",
+            "volumes",
         ]
 
     def get(self, name: str) -> Service:
         if name in APIS:
             port = str(self._config.settings.port(name))
-            return self._own(name, str(CLOUD / "serve.py"), APIS[name], port)
+            options = self._cinder_options() if name == "block-storage" else []
+            return self._own(name, str(CLOUD / "serve.py"), APIS[name], port, *options)
+        if name == "volumes":
+            return self._own(name, str(CLOUD / "volumes.py"), *self._cinder_options())
         if name.startswith("compute-"):
             files = self.nova_options("nova.conf", f"{name}.conf")
             return self._own(name, str(CLOUD / "compute.py"), *files)
@@ -90,6 +97,9 @@ class Services:
     def nova_options(self, *files: str) -> list[str]:
         names = files or ("nova.conf", "nova-db.conf", "nova-limit.conf")
         return [word for name in names for word in ("--config-file", str(self._config.etc / "nova" / name))]
+
+    def _cinder_options(self) -> list[str]:
+        return ["--config-file", str(self._config.etc / "cinder" / "cinder.conf")]
 
     def _own(self, name: str, *words: str) -> Service:
         return Service(name, [self._installation.python, *words], self.environment())

@@ -18,12 +18,13 @@ PORTS = {
     "compute": 2,
     "image": 3,
     "network": 4,
+    "block-storage": 5,
     "mysql": 10,
     "amqp": 11,
     "amqp_dist": 12,
     "epmd": 13,
 }
-PATHS = {"identity": "/v3", "compute": "/v2.1"}
+PATHS = {"identity": "/v3", "compute": "/v2.1", "block-storage": "/v3"}
 LIMIT_MODELS = ("flat", "strict_two_level")
 
 

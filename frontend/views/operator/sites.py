@@ -3,13 +3,14 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from frontend.forms import refuse
 from frontend.forms.operator import FactorForm
-from frontend.forms.sites import CLOUD, CloudRotateForm, CloudSiteForm, RotateForm, SiteForm
+from frontend.forms.site_options import CLOUD, CloudOptionsForm, OptionsForm
+from frontend.forms.sites import CloudRotateForm, CloudSiteForm, RotateForm, SiteForm
 from frontend.presenters.operator.capacity import PoolShown, pools_shown, sums_of
 from frontend.presenters.operator.sites import conditions_shown, readiness_of, site_shown, sites_shown
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
@@ -76,6 +77,11 @@ def _rotate_form(row: Site, *given: Any) -> RotateForm | CloudRotateForm:
     return (CloudRotateForm if row.driver == CLOUD else RotateForm)(*given)
 
 
+def _options_form(row: Site, given: QueryDict | None = None) -> CloudOptionsForm | OptionsForm:
+    kind = CloudOptionsForm if row.driver == CLOUD else OptionsForm
+    return kind(given, initial=kind.shown(row.options))
+
+
 @operator_page
 def site(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
     return _draw(request, here, site_get_for(actor=here.actor, slug=slug))
@@ -99,6 +105,8 @@ def _draw(
         "factor_form": FactorForm(initial={PERCENT: row.oversubscription_percent}),
         "effect": factor_effect(pools, row.oversubscription_percent),
         "rotate_form": _rotate_form(row),
+        "options_form": _options_form(row),
+        "is_cloud": row.driver == CLOUD,
         "disable_title": f"Disable {row.slug}?",
         **forms,
     }
@@ -156,6 +164,21 @@ def site_credentials(request: HttpRequest, here: OperatorPlace, slug: str) -> Ht
             messages.success(request, f"{slug} has new credentials. It is being looked at with them now.")
             return redirect("frontend:operator_site", slug)
     return _draw(request, here, row, status=422, rotate_form=form, opened="rotate")
+
+
+@operator_action
+def site_options(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+    row = site_get_for(actor=here.actor, slug=slug)
+    form = _options_form(row, request.POST)
+    if form.is_valid():
+        try:
+            site_update(actor=here.actor, site=row, options=form.options(row.options))
+        except Invalid as error:
+            refuse(form, error, fields={"options": form.field_of(error.fields["options"][0])})
+        else:
+            messages.success(request, f"{slug} has these options now. It is being checked with them.")
+            return redirect("frontend:operator_site", slug)
+    return _draw(request, here, row, status=422, options_form=form, opened="options")
 
 
 @operator_action

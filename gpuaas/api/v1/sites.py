@@ -38,7 +38,9 @@ class SitePatchInput(Input):
     name = Text(max_length=100, required=False)
     endpoint = Text(max_length=300, required=False, allow_blank=True)
     credentials = serializers.DictField(required=False, help_text="Replaced whole.")
-    options = serializers.DictField(required=False)
+    options = serializers.DictField(
+        required=False, help_text="Replaced whole; the site is checked again with them."
+    )
     enabled = Switch(required=False, help_text="false: takes no new work; what runs goes on.")
     sell_unfit = Switch(required=False, help_text="true: sell there whatever the checks say.")
     oversubscription_percent = Whole(required=False, min_value=1, max_value=1000)
@@ -49,6 +51,7 @@ class PlatformSiteOutput(Output):
     name = serializers.CharField()
     driver = serializers.CharField()
     endpoint = serializers.CharField(allow_blank=True)
+    options = serializers.DictField(help_text="What the driver was told of the site.")
     enabled = serializers.BooleanField()
     fit = serializers.BooleanField(help_text="false: a check forbids to sell anything new there.")
     sell_unfit = serializers.BooleanField(help_text="An operator sells there all the same.")

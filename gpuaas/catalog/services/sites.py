@@ -16,7 +16,12 @@ from gpuaas.core.crypto import decrypt_json, encrypt_json, needs_rotation
 from gpuaas.core.errors import Invalid
 from gpuaas.core.events import OPERATORS_GROUP, publish
 from gpuaas.core.queue import poke
-from gpuaas.providers.registry import credentials_check, driver_names, options_check
+from gpuaas.providers.registry import (
+    credentials_check,
+    driver_names,
+    options_change_check,
+    options_check,
+)
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
@@ -87,10 +92,11 @@ def site_update(
         _percent(changes["oversubscription_percent"])
     changed = {key: value for key, value in changes.items() if getattr(row, key) != value}
     before = {key: getattr(row, key) for key in changed}
+    if "options" in changed:
+        options_change_check(row.driver, row.options, changed["options"])
     for key, value in changed.items():
         setattr(row, key, value)
     row_check(row)
-    options_check(row.driver, row.options)
     if credentials is not None:
         credentials_check(row.driver, credentials)
     sealed = {"credentials": _sealed(credentials)} if credentials is not None else {}

@@ -38,6 +38,9 @@ class Driver(ABC):
     # what a flavor that the portal proposes has as its disk; 0 where consumers share their node's
     disk_gib = 0
 
+    # options by which what is at a site is found: as they were when it was attached
+    fixed_options: frozenset[str] = frozenset()
+
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 

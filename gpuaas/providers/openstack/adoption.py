@@ -69,11 +69,13 @@ def is_sites_own(cloud: Cloud, row: Object, sites_own: Iterable[str] = ()) -> bo
 
 
 def _disks(cloud: Cloud) -> Counter[str]:
-    """GiB of volumes by project; none where the site has no Cinder."""
+    """GiB of volumes and snapshots by project, as Cinder counts; none where the site has no Cinder."""
     found: Counter[str] = Counter()
-    if cloud.services & {"volumev3", "block-storage"}:
+    if cloud.has_volumes:
         for row in cloud.items("volume", "/volumes/detail", "volumes", all_tenants="1"):
             found[row["os-vol-tenant-attr:tenant_id"]] += row["size"]
+        for row in cloud.items("volume", "/snapshots/detail", "snapshots", all_tenants="1"):
+            found[row["os-extended-snapshot-attributes:project_id"]] += row["size"]
     return found
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from gpuaas.providers.base import Belonging, Belongings
-from gpuaas.providers.openstack import people
+from gpuaas.providers.openstack import people, volumes
 from gpuaas.providers.openstack.client import Cloud, Object
-from gpuaas.providers.openstack.machines import CINDER
 
 NETWORK = (
     ("networks", "network"),
@@ -16,16 +15,13 @@ NETWORK = (
 
 
 def belongings(cloud: Cloud, project: Object | None) -> Belongings:
-    sold = bool(cloud.services & CINDER)
-    items = tuple(_items(cloud, project, volumes=sold)) if project is not None else ()
-    return Belongings(items=items, volumes_sold=sold)
+    items = tuple(_items(cloud, project)) if project is not None else ()
+    return Belongings(items=items, volumes_sold=cloud.has_volumes)
 
 
-def _items(cloud: Cloud, project: Object, *, volumes: bool) -> Iterator[Belonging]:
+def _items(cloud: Cloud, project: Object) -> Iterator[Belonging]:
     query = {"project_id": project["id"]}
-    for row in (
-        cloud.items("volume", "/volumes/detail", "volumes", all_tenants="1", **query) if volumes else ()
-    ):
+    for row in volumes.of_project(cloud, project["id"]):
         detail = f"{row['size']} GiB, {row['status']}"
         yield Belonging("volume", row["id"], row.get("name") or row["id"], detail)
     for row in cloud.items("image", "/images", "images", owner=project["id"], visibility="all"):

@@ -28,6 +28,8 @@ Object = dict[str, Any]
 CALL_SECONDS = 30
 MICROVERSIONS = {"compute": "2.96", "placement": "1.39"}
 PAGE = 500
+# Cinder, by its kind's name of today and those of before
+BLOCK_STORAGE = frozenset({"block-storage", "volumev3", "volume"})
 SHARED_MOST = 64
 # how services say that a limit is reached
 OVER = ("quota", "over a limit", "over the limit", "exceeded")
@@ -73,8 +75,15 @@ class Cloud:
 
     @property
     def services(self) -> frozenset[str]:
-        """Kinds of services that the catalog names."""
-        return frozenset(entry["type"] for entry in self._access.service_catalog.catalog)
+        """Kinds of services that the catalog names for our region."""
+        where = {"interface": self._entry.get("interface") or "public", "region_name": self.region or None}
+        found = self._access.service_catalog.get_endpoints(**where)
+        return frozenset(kind for kind, endpoints in found.items() if endpoints)
+
+    @property
+    def has_volumes(self) -> bool:
+        """Whether there is a Cinder; many a cloud has none."""
+        return bool(self.services & BLOCK_STORAGE)
 
     @property
     def user_id(self) -> str:

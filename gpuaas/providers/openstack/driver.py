@@ -83,6 +83,7 @@ class OpenStackDriver(
 
     name = "openstack"
     access_kind = AccessKind.CLOUDS_YAML
+    fixed_options = frozenset({"domain"})
     disk_gib = 40  # a machine without one may not be made by a tenant
 
     @classmethod

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import StepOutcome
-from gpuaas.providers.openstack import limits, networks, people, servers
+from gpuaas.providers.openstack import limits, networks, people, servers, volumes
 from gpuaas.providers.openstack.client import Cloud, Object
 
 SHOWN = 5
-BLOCK_STORAGE = frozenset({"volumev3", "block-storage", "volume"})
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,10 @@ def data(cloud: Cloud, project_id: str) -> Iterator[Thing]:
         if group.get("project_id") == project_id:
             path = f"/os-server-groups/{group['id']}"
             yield Thing("compute", path, f"server group {group['name']}")
-    if cloud.services & BLOCK_STORAGE:
-        for kind in ("backups", "snapshots", "volumes"):
-            query = {"all_tenants": "1", "project_id": project_id}
-            for row in cloud.items("volume", f"/{kind}/detail", kind, **query):
-                why = str(row.get("status") or "")
-                name = f"{kind[:-1]} {row.get('name') or row['id']}"
-                yield Thing("volume", f"/{kind}/{row['id']}", name, "" if why == "deleting" else why)
+    for kind in volumes.KINDS:
+        for row in volumes.of_project(cloud, project_id, kind):
+            name = f"{kind[:-1]} {row.get('name') or row['id']}"
+            yield Thing("volume", f"/{kind}/{row['id']}", name, str(row["status"]))
 
 
 def held(cloud: Cloud, project_id: str) -> Iterator[Thing]:
@@ -89,6 +85,9 @@ def held(cloud: Cloud, project_id: str) -> Iterator[Thing]:
 
 
 def remove(cloud: Cloud, thing: Thing) -> None:
+    if thing.service == "volume":
+        volumes.remove(cloud, thing.path, status=thing.why)
+        return
     if thing.why == "protected":
         change = [{"op": "replace", "path": "/protected", "value": False}]
         cloud.patch(thing.service, thing.path, change, kind="application/openstack-images-v2.1-json-patch")

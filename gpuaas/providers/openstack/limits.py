@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import StepOutcome, WorkspaceSpec
-from gpuaas.providers.openstack import names
+from gpuaas.providers.openstack import names, volumes
 from gpuaas.providers.openstack.client import Cloud, Object
 
 # so that one tenant cannot fill the site's tables; no shares with other tenants, whose ports on our network would hold it
@@ -79,6 +79,7 @@ def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> None:
         limit_write(cloud, registered[name], project_id, amount, there.get(name))
     _require_registered(missing, spec)
     network_write(cloud, project_id, NETWORK)
+    volumes.quota_write(cloud, project_id, volumes.wanted_quota(spec))
 
 
 def network_write(cloud: Cloud, project_id: str, quota: Mapping[str, int]) -> None:
@@ -117,6 +118,7 @@ def confirmed(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> StepOutcome
         for name, amount in wanted.items()
         if name in registered and (name not in there or there[name]["resource_limit"] != amount)
     ]
+    wrong += volumes.quota_missing(cloud, project_id, volumes.wanted_quota(spec))
     if wrong:
         return StepOutcome(
             done=False, detail=f"the site does not have these limits yet: {', '.join(sorted(wrong))}"
@@ -130,11 +132,14 @@ def close(cloud: Cloud, project_id: str) -> None:
     for name, registered in registered_limits(cloud).items():
         limit_write(cloud, registered, project_id, 0, there.get(name))
     network_write(cloud, project_id, {**dict.fromkeys(NETWORK, 0), **DEFAULT_GROUP})
+    volumes.quota_write(cloud, project_id, volumes.closed_quota())
 
 
 def delete(cloud: Cloud, project_id: str) -> None:
     for row in project_limits(cloud, project_id).values():
         cloud.delete("identity", f"/limits/{row['id']}")
+    cloud.delete("network", f"/quotas/{project_id}")
+    volumes.quota_delete(cloud, project_id)
 
 
 def _require_registered(missing: list[str], spec: WorkspaceSpec) -> None:

@@ -19,13 +19,12 @@ from gpuaas.providers.base import (
     ObservedMachine,
     WorkspaceRef,
 )
-from gpuaas.providers.openstack import inside, names, projects, servers
+from gpuaas.providers.openstack import inside, names, projects, servers, twins
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.machine import machine_of, order_of, over_limit, status_of
 
 GIB = 1 << 30
 CONSOLE_LIVES = timedelta(minutes=10)  # Nova's [consoleauth] token_ttl, by default
-CINDER = frozenset({"volumev3", "block-storage"})
 
 # what Nova is asked for, the status in which it is done, and how its own task for it begins
 ACTIONS: dict[MachineVerb, tuple[Object, MachineStatus | None, tuple[str, ...]]] = {
@@ -179,11 +178,13 @@ class Machines:
         nets = self.cloud.items("network", "/networks", "networks", **query)
         query = {"project_id": project["id"], "name": names.SECURITY_GROUP}
         groups = self.cloud.items("network", "/security-groups", "security_groups", **query)
-        found: Object = {"networks": [{"uuid": nets[0]["id"]}] if nets else "none"}
-        return {**found, "security_groups": [{"name": groups[0]["id"]}]} if groups and nets else found
+        if not nets:
+            return {"networks": "none"}
+        found: Object = {"networks": [{"uuid": _ours(nets)}]}
+        return {**found, "security_groups": [{"name": _ours(groups)}]} if groups else found
 
     def _disks(self, order: MachineOrder) -> list[Object]:
-        if not self.cloud.services & CINDER:
+        if not self.cloud.has_volumes:
             raise Permanent("this site has no volumes: order the machine without one")
         root = {"uuid": order.image, "source_type": "image", "destination_type": "local", "boot_index": 0}
         extra = {
@@ -193,6 +194,11 @@ class Machines:
             "boot_index": -1,
         }
         return [{**disk, "delete_on_termination": True} for disk in (root, extra)]
+
+
+def _ours(rows: list[Object]) -> str:
+    """A tenant's own may have the same name."""
+    return str(next(filter(twins.is_made, rows), rows[0])["id"])
 
 
 def _flavor(own: Cloud, order: MachineOrder) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpuaas.providers.base import ObservedConsumer, ObservedWorkspace, UseState, WorkspaceRef
-from gpuaas.providers.openstack import limits, names, projects, servers
+from gpuaas.providers.openstack import limits, names, projects, servers, volumes
 from gpuaas.providers.openstack.book import Book
 from gpuaas.providers.openstack.client import Cloud, Object
 
@@ -22,17 +22,13 @@ def observe(
         return ObservedWorkspace(exists=False)
     hard = {name: row["resource_limit"] for name, row in limits.project_limits(cloud, project["id"]).items()}
     used = {**dict.fromkeys(_amounts(hard), 0), **_amounts(limits.used(cloud, project["id"]))}
+    storage, stored = volumes.storage(cloud, project["id"])
     return ObservedWorkspace(
         exists=True,
-        hard={**_storage(cloud), **_amounts(hard)},
-        used=used,
+        hard={"storage": storage, **_amounts(hard)},
+        used={"storage": stored, **used},
         consumers=_consumers(cloud, project["id"], classes, book, used),
     )
-
-
-def _storage(cloud: Cloud) -> dict[str, int]:
-    """A site without Cinder has no disks for anybody."""
-    return {} if cloud.services & {"volumev3", "block-storage"} else {"storage": 0}
 
 
 def _consumers(

@@ -101,12 +101,11 @@ class Release:
         if (wait := self._believed_until(project)) > clock.now():
             words = f"nothing is left in it; until {wait:%H:%M:%S} UTC the site may believe a token of before"
             return StepOutcome(done=False, detail=f"{words}, and every limit is 0")
-        limits.delete(self.cloud, project["id"])
         for group in self.cloud.items(
             "network", "/security-groups", "security_groups", project_id=project["id"]
         ):
             self.cloud.delete("network", f"/security-groups/{group['id']}")
-        self.cloud.delete("network", f"/quotas/{project['id']}")
+        limits.delete(self.cloud, project["id"])
         self.cloud.delete("identity", f"/projects/{project['id']}")
         return StepOutcome(done=True)
 

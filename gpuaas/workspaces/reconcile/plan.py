@@ -5,7 +5,7 @@ changed wish only changes the next answer.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from gpuaas.workspaces.states import WorkspaceState
@@ -203,11 +203,20 @@ def _closing(desired: Desired, observed: Observed) -> tuple[Action, ...]:
     """Who may enter may change while the steps are done or the tenant's pods are waited for: that waits for nothing."""
     if desired.digest != desired.ensured and not observed.healed:
         return (Heal(CHANGED), Observe())
-    if reason := drift(desired, observed):
+    if reason := drift(desired, _full_as_closed(desired, observed)):
         return (Restart(reason),)
     if reason := surplus(desired, observed):
         return (Wait(reason),)
     return (Finish(S.READY),)
+
+
+def _full_as_closed(desired: Desired, observed: Observed) -> Observed:
+    """Some sites take no limit on storage below what is stored. One that is full is as hard as the wanted one: what is too much
+    is waited for."""
+    wanted, stored = desired.hard.get("storage", 0), observed.used.get("storage", 0)
+    if stored > wanted and observed.hard.get("storage") == stored:
+        return replace(observed, hard={**observed.hard, "storage": wanted})
+    return observed
 
 
 def _asleep(desired: Desired, observed: Observed) -> tuple[Action, ...]:

@@ -64,7 +64,6 @@ class Rig(ABC):
     # as whom the site's administrator is told to have changed something; "" where the site does not know
     changed_by = "kubectl-edit"
     one_limit_each = False  # a quota is one row that is changed, not one object of several
-    storage = True
     # for how long at most a consumer holds its devices before it runs and after it was ended
     build_seconds = 0
     # of preflight: what keeps the limits, and what tells of storage

@@ -34,7 +34,6 @@ class OpenStackRig(Rig):
     changed_by = ""
     one_limit_each = True
     build_seconds = 120
-    storage = False  # there is no Cinder in the lab
     checks: ClassVar[set[str]] = {"Services", "Microversions", "Permissions", "RegisteredLimits", "GpuLimits"}
     storage_check = "BlockStorage"
 

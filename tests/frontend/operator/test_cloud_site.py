@@ -1,10 +1,14 @@
 """An OpenStack cloud is attached in the browser: by a clouds.yaml or an application credential, refused beside the field."""
 
+from datetime import timedelta
+
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import Site, SiteRound
+from gpuaas.catalog.states import RoundKind
+from gpuaas.core import clock
 from gpuaas.core.crypto import decrypt_json
 from tenants.models import AuditEntry
 
@@ -103,3 +107,66 @@ def test_new_credentials_are_of_the_same_kind(olga_at: Client) -> None:
     assert "Paste the new clouds.yaml" in refused.content.decode()
     assert olga_at.post(address, TYPED).status_code == 302
     assert decrypt_json(Site.objects.get().credentials) == TYPED
+
+
+OPTIONS = "/operator/sites/at/cloud-1/options/"
+
+
+def test_options_are_changed_later_and_what_the_form_does_not_know_stays(olga_at: Client) -> None:
+    given = {"external_network": "public", "aliases": "CUSTOM_PCI_10DE_2330 = h100"}
+    olga_at.post(NEW, {**FORM, "clouds_yaml": CLOUDS, **given})
+    Site.objects.update(options={**Site.objects.get().options, "later": 1})
+    page = olga_at.get("/operator/sites/at/cloud-1/").content.decode()
+    assert "CUSTOM_PCI_10DE_2330 = h100" in page
+    SiteRound.objects.update(due_at=clock.now() + timedelta(hours=1))
+
+    changed = {"aliases": given["aliases"], "external_network": "outside", "history_days": "90"}
+    assert olga_at.post(OPTIONS, changed).status_code == 302
+    site = Site.objects.get()
+    assert site.options == {
+        "external_network": "outside",
+        "aliases": {"CUSTOM_PCI_10DE_2330": "h100"},
+        "history_days": 90,
+        "later": 1,
+    }
+    entry = AuditEntry.objects.get(action="site.update")
+    told = [(part or {})["options"]["external_network"] for part in (entry.before, entry.after)]
+    assert told == ["public", "outside"]
+    due = SiteRound.objects.filter(site=site, kind=RoundKind.PREFLIGHT, due_at__lte=clock.now())
+    assert due.exists(), "it is checked again"
+
+
+@pytest.mark.parametrize(
+    ("given", "beside", "said"),
+    [
+        ({"aliases": "H100 = h100"}, "aliases", "no resource class of GPUs"),
+        ({"aliases": "VGPU = h100:2"}, "aliases", "no alias"),
+        ({"aliases": "h100"}, "aliases", "One a line"),
+        ({"history_days": "0"}, "history_days", "greater than or equal to 1"),
+        ({"token_cache_seconds": "soon"}, "token_cache_seconds", "whole number"),
+        ({"surplus_machines": "keep"}, "surplus_machines", "valid choice"),
+        ({"domain": "other"}, "domain", "stays as it was"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_beside_the_field(
+    olga_at: Client, given: dict[str, str], beside: str, said: str
+) -> None:
+    olga_at.post(NEW, {**FORM, "clouds_yaml": CLOUDS, "external_network": "public"})
+    answer = olga_at.post(OPTIONS, {"external_network": "changed", **given})
+    assert answer.status_code == 422
+    assert "data-open" in answer.content.decode()
+    errors = answer.context["options_form"].errors
+    assert any(said in error for error in errors[beside]), errors
+    assert Site.objects.get().options == {"external_network": "public"}
+
+
+def test_another_driver_takes_a_json_object(olga_at: Client, site: Site) -> None:
+    address = f"/operator/sites/at/{site.slug}/options/"
+    for wrong, said in (("{", "no JSON"), ("[1]", "A JSON object"), ('{"oidc": 7}', "oidc")):
+        answer = olga_at.post(address, {"text": wrong})
+        assert answer.status_code == 422
+        errors = answer.context["options_form"].errors["text"]
+        assert any(said.lower() in error.lower() for error in errors), errors
+    assert olga_at.post(address, {"text": '{"sites_namespaces": ["own-*"]}'}).status_code == 302
+    assert Site.objects.get().options == {"sites_namespaces": ["own-*"]}
+    assert "own-*" in olga_at.get(f"/operator/sites/at/{site.slug}/").content.decode()

@@ -20,6 +20,7 @@ ACTIONS = frozenset(
     {
         "operator_site_factor",
         "operator_site_credentials",
+        "operator_site_options",
         "operator_site_switch",
         "operator_site_probe",
         "operator_site_preflight",

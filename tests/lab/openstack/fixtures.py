@@ -56,6 +56,8 @@ class Cloud:
         headers = {"X-Auth-Token": token or self.token, **MICROVERSIONS}
         if kind == "placement":
             headers["OpenStack-API-Version"] = "placement 1.39"
+        if kind == "block-storage":
+            headers["OpenStack-API-Version"] = "volume 3.0"
         if kind == "compute":
             headers["OpenStack-API-Version"] = "compute 2.96"
         return requests.request(

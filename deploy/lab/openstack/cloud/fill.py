@@ -2,7 +2,7 @@
 
 identity   service users, endpoints, registered limits, the resource classes of the GPUs
 conductor  waits until nova-conductor listens
-hosts      waits until every host is up and all its GPUs are in Placement and in Nova
+hosts      waits until every host is up and all its GPUs are in Placement and in Nova, and volumes can be made
 resources  an image and a public network
 FACTS is a JSON file: urls, ports, passwords, topology, limit_file, seconds, begun.
 """
@@ -17,7 +17,13 @@ from pathlib import Path
 import amqp
 
 REGION = "RegionOne"
-USERS = {"placement": "placement", "compute": "nova", "image": "glance", "network": "neutron"}
+USERS = {
+    "placement": "placement",
+    "compute": "nova",
+    "image": "glance",
+    "network": "neutron",
+    "block-storage": "cinder",
+}
 # small, so that a test meets them; no GPU of any kind, so that each project has to be given some
 REGISTERED = {
     "servers": 10,
@@ -153,6 +159,8 @@ def all_hosts():
     )
     cloud = as_admin()
     wait(lambda: _down(cloud, names), "Nova does not call these up")
+    wait(lambda: _unserved(["cinder-scheduler"]), "nobody serves")
+    wait(lambda: not _pools(cloud), "Cinder knows no place for volumes")
     cloud.placement.default_microversion = "1.39"
     wait(lambda: _lacking(cloud.placement), "GPUs that are not there")
 
@@ -164,6 +172,11 @@ def _down(cloud, names):
         if service.state == "up" and (not service.updated_at or service.updated_at >= facts["begun"])
     }
     return [name for name in names if name not in up]
+
+
+def _pools(cloud):
+    """Of the scheduler's memory: where it may put a volume."""
+    return cloud.block_storage.get("/scheduler-stats/get_pools").json().get("pools")
 
 
 def _lacking(placement):

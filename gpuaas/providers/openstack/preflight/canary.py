@@ -1,7 +1,7 @@
 """The limit on GPUs, tried out: a project of our own whose limits are 0 asks for one machine of every GPU class.
 
-It has the site's own mark and no workspace's, and goes when it was tried; what a killed check left is found by its name the
-next time. A limit that acts refuses before Nova looks for a host, so nothing is ever started where all is well.
+It has the site's own mark and no workspace's, so that nobody takes it over, and goes when it was tried; what a killed check
+left is found by that mark the next time. A limit that acts refuses before Nova looks for a host, so nothing is ever started where all is well.
 """
 
 import time
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gpuaas.core.errors import GpuaasError, QuotaRefused, Unavailable
 from gpuaas.core.ids import short
 from gpuaas.providers.base import Check, Inventory, ObservedPool
-from gpuaas.providers.openstack import flavors, inside, limits, names, people, projects, servers
+from gpuaas.providers.openstack import flavors, inside, limits, names, people, servers
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.verdicts import Kind, some
 
@@ -66,6 +66,7 @@ class Canary:
             "name": self.name,
             "domain_id": self.domain,
             "description": "made by gpuaas to try its limits",
+            "tags": [self.name],
         }
         project: Object = self.cloud.post("identity", "/projects", {"project": body})["project"]
         room = {"servers": 1, "class:VCPU": 1, "class:MEMORY_MB": 64, "class:DISK_GB": 1}
@@ -96,10 +97,10 @@ class Canary:
         return "Nova took it on"
 
     def _clean_up(self) -> None:
-        project = projects.project_find(self.cloud, self.name, domain=self.domain)
-        if project is not None:
+        marked = {"tags": self.name, "domain_id": self.domain}
+        for project in self.cloud.items("identity", "/projects", "projects", **marked):
             self._machines_delete(project["id"])
-            people.remove_members(self.cloud, project)
+            people.remove_members(self.cloud, {**project, "name": self.name})
             self.cloud.delete("identity", f"/projects/{project['id']}")
         for row in flavors.all_flavors(self.cloud):
             if row["name"].startswith(self.name):

@@ -7,7 +7,6 @@ from gpuaas.providers.verdicts import Kind
 IMAGES = Kind("Images")
 NETWORK = Kind("ExternalNetwork", blocking=True)
 VOLUMES = Kind("BlockStorage")
-VOLUME_SERVICES = frozenset({"volumev3", "block-storage"})
 
 
 def images(cloud: Cloud) -> Check:
@@ -43,7 +42,7 @@ def network(cloud: Cloud, external: str) -> Check:
 
 
 def volumes(cloud: Cloud) -> Check:
-    if not cloud.services & VOLUME_SERVICES:
+    if not cloud.has_volumes:
         return VOLUMES.bad(
             "Missing",
             "The cloud has no volume service: storage cannot be bought there, machines have their own disks alone.",

@@ -1,0 +1,99 @@
+"""Storage that was bought, as Cinder's own quota of a project: hard there, "0" where none was bought; and what is made of it.
+
+Cinder counts snapshots as storage too. Backups are kept elsewhere and are not sold, and what is in a group of volumes can only be
+taken away with the group, so there are none of either. A site without Cinder has no storage for anybody.
+"""
+
+from collections.abc import Mapping
+
+from gpuaas.core.errors import NotFound, Permanent, Unavailable
+from gpuaas.providers.base import WorkspaceSpec
+from gpuaas.providers.openstack.client import Cloud, Object
+
+# of volumes, and of snapshots, in a project: so that one tenant cannot fill the site's tables
+MOST = 500
+# in the order in which they go
+KINDS = ("backups", "snapshots", "volumes")
+# what a volume says while Cinder believes that a machine has it
+ATTACHED = frozenset({"in-use", "attaching", "detaching", "reserved"})
+BELOW_USE = "existing resources"
+
+
+def wanted_quota(spec: WorkspaceSpec) -> dict[str, int]:
+    """GiB and counts. The smallest volume has one GiB."""
+    count = min(spec.storage_gib, MOST)
+    return {**closed_quota(), "gigabytes": spec.storage_gib, "volumes": count, "snapshots": count}
+
+
+def closed_quota() -> dict[str, int]:
+    return dict.fromkeys(("gigabytes", "volumes", "snapshots", "backups", "backup_gigabytes", "groups"), 0)
+
+
+def quota_write(cloud: Cloud, project_id: str, wanted: Mapping[str, int]) -> None:
+    """Cinder refuses a quota below what is there: then it is that, so that nothing more can be made, and less as it goes."""
+    if not cloud.has_volumes:
+        return
+    there = _quota(cloud, project_id)
+    least = {key: max(amount, _used(there[key])) for key, amount in wanted.items()}
+    if all(there[key]["limit"] == amount for key, amount in least.items()):
+        return
+    try:
+        cloud.put("volume", f"/os-quota-sets/{project_id}", {"quota_set": least})
+    except Permanent as error:
+        if BELOW_USE not in error.message:
+            raise
+        raise Unavailable("volumes were made meanwhile", retry_after=1) from error
+
+
+def quota_missing(cloud: Cloud, project_id: str, wanted: Mapping[str, int]) -> list[str]:
+    """Which of it Cinder does not enforce yet, in words."""
+    if not cloud.has_volumes:
+        return []
+    there = _quota(cloud, project_id)
+    return [
+        f"{key} of volumes" if key == "gigabytes" else key
+        for key, amount in wanted.items()
+        if there[key]["limit"] != max(amount, _used(there[key]))
+    ]
+
+
+def quota_delete(cloud: Cloud, project_id: str) -> None:
+    if cloud.has_volumes:
+        cloud.delete("volume", f"/os-quota-sets/{project_id}")
+
+
+def storage(cloud: Cloud, project_id: str) -> tuple[int, int]:
+    """(GiB that Cinder allows, GiB that there are)."""
+    if not cloud.has_volumes:
+        return 0, 0
+    found = _quota(cloud, project_id)["gigabytes"]
+    return found["limit"], _used(found)
+
+
+def of_project(cloud: Cloud, project_id: str, kind: str = "volumes") -> list[Object]:
+    if not cloud.has_volumes:
+        return []
+    return cloud.items("volume", f"/{kind}/detail", kind, all_tenants="1", project_id=project_id)
+
+
+def remove(cloud: Cloud, path: str, *, status: str) -> None:
+    """Whatever state it is in; when no machine is left that could have it. Refused where something is in the way that goes first,
+    such as its snapshots: the next look."""
+    if status == "deleting":
+        return  # Cinder goes on with it by itself, after a restart too
+    try:
+        if status in ATTACHED:
+            freed = {"status": "error", "attach_status": "detached", "migration_status": "none"}
+            cloud.post("volume", f"{path}/action", {"os-reset_status": freed})
+        cloud.post("volume", f"{path}/action", {"os-force_delete": {}})
+    except (NotFound, Permanent):
+        return
+
+
+def _quota(cloud: Cloud, project_id: str) -> Object:
+    found: Object = cloud.get("volume", f"/os-quota-sets/{project_id}", usage="True")["quota_set"]
+    return found
+
+
+def _used(row: Mapping[str, int]) -> int:
+    return row["in_use"] + row["reserved"]
