@@ -22,6 +22,7 @@ GROUPS = {
     "tests/workspaces/test_new_model.py": "own-lab",
     "tests/providers/kubernetes/fitness/": "own-lab",
     "tests/providers/openstack/test_chaos.py": "own-lab",
+    "tests/providers/openstack/test_policies.py": "own-lab",
     "tests/providers/openstack/": "openstack-contracts",
     "tests/workspaces/test_openstack_lab.py": "openstack-contracts",
     "tests/lab/openstack/": "openstack-contracts",

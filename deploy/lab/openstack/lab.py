@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import dataclasses
+import json
 import os
 import shutil
 import socket
@@ -11,7 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -136,6 +137,10 @@ class Lab:
 
     def resume_program(self, name: str) -> None:
         self._process(self._known(name)).resume()
+
+    def policies(self, service: str, rules: Mapping[str, str]) -> None:
+        """Instead of the defaults of nova, neutron, glance, … from its next request on; no rules take them back."""
+        write_private(self.state_dir / "etc" / service / "policy.yaml", json.dumps(dict(rules)))
 
     # -- parts ------------------------------------------------------------------------------------------------------
 
