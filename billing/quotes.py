@@ -31,6 +31,17 @@ class QuoteItem:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """What is held beside the flavors' own shares: a cluster's control plane."""
+
+    vcpus: int = 0
+    memory_gib: int = 0
+
+
+NOTHING = Beside()
+
+
+@dataclass(frozen=True)
 class QuoteLine:
     """unit_price and per_hour are None where the flavor has no price yet."""
 
@@ -119,12 +130,13 @@ def quote(
     storage_gib: int = 0,
     lease_ends_at: datetime | None = None,
     now: datetime | None = None,
+    beside: Beside = NOTHING,
 ) -> Quote:
     """The cost of holding `items` per hour, for the running month, and until the end of the lease where one is given.
 
     Two queries.
     """
-    return _quote(_prices(organization, now, lease_ends_at), items, storage_gib, lease_ends_at)
+    return _quote(_prices(organization, now, lease_ends_at), items, storage_gib, lease_ends_at, beside)
 
 
 def what_if(
@@ -158,9 +170,13 @@ def _prices(organization: Organization, now: datetime | None, until: datetime | 
 
 
 def _quote(
-    prices: Prices, items: Sequence[QuoteItem], storage_gib: int, lease_ends_at: datetime | None
+    prices: Prices,
+    items: Sequence[QuoteItem],
+    storage_gib: int,
+    lease_ends_at: datetime | None,
+    beside: Beside = NOTHING,
 ) -> Quote:
-    parts = [*_gpu_parts(items), *_shared_parts(items, storage_gib, prices)]
+    parts = [*_gpu_parts(items), *_shared_parts(items, storage_gib, prices, beside)]
     month = month_span(month_of(prices.now))
     held = [(part, prices.now_of(part.flavor_id, part.meter)) for part in parts]
     each = sum(part.quantity * price.per_hour for part, price in held if price)
@@ -188,11 +204,13 @@ def _gpu_parts(items: Iterable[QuoteItem]) -> list[Part]:
     ]
 
 
-def _shared_parts(items: Sequence[QuoteItem], storage_gib: int, prices: Prices) -> list[Part]:
+def _shared_parts(items: Sequence[QuoteItem], storage_gib: int, prices: Prices, beside: Beside) -> list[Part]:
     """vCPU, memory and storage, where they have a price of their own; else they are part of the flavor's."""
+    vcpus = beside.vcpus + sum(item.count * item.flavor.vcpus for item in items)
+    memory_gib = beside.memory_gib + sum(item.count * item.flavor.memory_gib for item in items)
     wanted = (
-        Part("vCPU", None, Meter.VCPU_HELD, sum(item.count * item.flavor.vcpus for item in items)),
-        Part("Memory (GiB)", None, Meter.MEMORY_HELD, sum(i.count * i.flavor.memory_gib for i in items)),
+        Part("vCPU", None, Meter.VCPU_HELD, vcpus),
+        Part("Memory (GiB)", None, Meter.MEMORY_HELD, memory_gib),
         Part("Storage (GiB)", None, Meter.STORAGE_HELD, storage_gib),
     )
     return [part for part in wanted if part.quantity and prices.now_of(None, part.meter)]

@@ -1,0 +1,52 @@
+"""The plan of a cluster with its price: the one call that answers while somebody fills in an order."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from billing.quotes import Beside, Quote, QuoteItem, quote
+from gpuaas.clusters.services import Plan, cluster_plan
+from tenants.actors import Actor
+from tenants.models import Project
+from tenants.roles import Permission
+
+
+@dataclass(frozen=True)
+class PricedPlan:
+    """quote: per hour and to the end of the lease; None for who may see no prices."""
+
+    plan: Plan
+    quote: Quote | None
+
+
+def cluster_plan_priced(
+    *,
+    actor: Actor,
+    project: Project,
+    template: str,
+    document: Any,
+    name: str | None = None,
+    number: int | None = None,
+    lease_ends_at: datetime | None = None,
+) -> PricedPlan:
+    """As `cluster_plan`, and what it would cost by the organization's own prices."""
+    plan = cluster_plan(
+        actor=actor,
+        project=project,
+        template=template,
+        document=document,
+        name=name,
+        number=number,
+        lease_ends_at=lease_ends_at,
+    )
+    if Permission.BILLING_VIEW not in actor.on_project(project.pk, project.organization_id):
+        return PricedPlan(plan, None)
+    count, sizes = plan.draft.cluster.control_count, plan.draft.definition
+    priced = quote(
+        organization=project.organization,
+        items=[QuoteItem(flavor, workers) for flavor, workers in plan.draft.items],
+        storage_gib=count * sizes.disk_gib,
+        lease_ends_at=plan.draft.cluster.lease_ends_at,
+        beside=Beside(vcpus=count * sizes.vcpus, memory_gib=count * sizes.memory_gib),
+    )
+    return PricedPlan(plan, priced)
