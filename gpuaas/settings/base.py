@@ -186,6 +186,8 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "workspaces-machines": {"task": "workspaces.machines_sweep", "schedule": 2.0, "options": {"expires": 2}},
     "workspaces-adoptions": {"task": "workspaces.adoptions", "schedule": 15.0, "options": {"expires": 15}},
     "workspaces-leases": {"task": "workspaces.leases", "schedule": 60.0, "options": {"expires": 60}},
+    "clusters-sweep": {"task": "clusters.sweep", "schedule": 3.0, "options": {"expires": 3}},
+    "clusters-leases": {"task": "clusters.leases", "schedule": 60.0, "options": {"expires": 60}},
     "catalog-probe": {"task": "catalog.probe_due", "schedule": 5.0, "options": {"expires": 5}},
     "catalog-rounds": {"task": "catalog.rounds_due", "schedule": 5.0, "options": {"expires": 5}},
     "catalog-node-checks": {"task": "catalog.node_checks", "schedule": 2.0, "options": {"expires": 2}},

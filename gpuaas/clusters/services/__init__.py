@@ -1,6 +1,16 @@
-"""Everything that changes a template, and the plan of an order."""
+"""Everything that changes a template or a cluster."""
 
+from gpuaas.clusters.services.access import cluster_credential
+from gpuaas.clusters.services.changes import (
+    cluster_delete,
+    cluster_extend,
+    cluster_retry,
+    cluster_scale,
+    cluster_upgrade,
+)
+from gpuaas.clusters.services.order import cluster_order
 from gpuaas.clusters.services.planning import Plan, cluster_plan
+from gpuaas.clusters.services.suspend import cluster_resume, cluster_suspend
 from gpuaas.clusters.services.templates import (
     template_create,
     template_grant,
@@ -11,7 +21,16 @@ from gpuaas.clusters.services.templates import (
 
 __all__ = [
     "Plan",
+    "cluster_credential",
+    "cluster_delete",
+    "cluster_extend",
+    "cluster_order",
     "cluster_plan",
+    "cluster_resume",
+    "cluster_retry",
+    "cluster_scale",
+    "cluster_suspend",
+    "cluster_upgrade",
     "template_create",
     "template_grant",
     "template_update",

@@ -1,0 +1,48 @@
+"""What a cluster holds, from when to when: rotated when the site has confirmed, ended when a sweep has proved that all is gone."""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from gpuaas.catalog.models import Flavor
+from gpuaas.clusters.models import Cluster, ClusterHolding
+from gpuaas.core.clock import whole_second
+from quotas.resources import MEMORY, STORAGE, VCPU
+
+METERS = {VCPU: "vcpu_held", MEMORY: "memory_held", STORAGE: "storage_held"}
+GPU_HELD = "gpu_held"
+
+Key = tuple[str, UUID | None]
+
+
+def holdings_set(
+    *, cluster: Cluster, items: Iterable[tuple[Flavor, int]], amounts: dict[str, int], at: datetime
+) -> None:
+    """From `at` on exactly this; what already is so stays open. `amounts` are all that is held, GPUs by flavor in `items`."""
+    moment = whole_second(at)
+    wanted: Counter[Key] = Counter()
+    for flavor, count in items:
+        wanted[GPU_HELD, flavor.pk] += flavor.gpus * count
+    for resource, meter in METERS.items():
+        wanted[meter, None] += amounts.get(resource, 0)
+    for row in cluster.holdings.filter(ended_at__isnull=True):
+        if wanted[row.meter, row.flavor_id] == row.quantity:
+            del wanted[row.meter, row.flavor_id]
+        else:
+            _end(row, moment)
+    ClusterHolding.objects.bulk_create(
+        ClusterHolding(cluster=cluster, meter=meter, flavor_id=flavor, quantity=quantity, started_at=moment)
+        for (meter, flavor), quantity in wanted.items()
+        if quantity
+    )
+
+
+def holdings_end(*, cluster: Cluster, at: datetime) -> None:
+    for row in cluster.holdings.filter(ended_at__isnull=True):
+        _end(row, whole_second(at))
+
+
+def _end(row: ClusterHolding, moment: datetime) -> None:
+    row.ended_at = max(moment, row.started_at)
+    row.save(update_fields=["ended_at"])

@@ -1,0 +1,51 @@
+"""The ledger of what was made at the site for a cluster: written before, proved gone by a sweep after."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from gpuaas.clusters.models import Cluster, LedgerEntry
+from gpuaas.providers.base import SiteObject
+
+
+def ledger_write(*, cluster: Cluster, step: str, makes: Iterable[Sequence[str]], at: datetime) -> None:
+    """Before the step is asked of the site. What was gone and may be made again is open again."""
+    LedgerEntry.objects.bulk_create(
+        [
+            LedgerEntry(cluster=cluster, kind=kind, name=name, step=step[:32], written_at=at)
+            for kind, name in makes
+        ],
+        update_conflicts=True,
+        unique_fields=["cluster", "kind", "name"],
+        update_fields=["gone_at"],
+    )
+
+
+def ledger_settle(*, cluster: Cluster, found: Sequence[SiteObject], at: datetime) -> int:
+    """What a sweep found is there; what is written down and was not found is gone. How many are there."""
+    there = {(one.kind, one.name): one for one in found}
+    rows = {(row.kind, row.name): row for row in cluster.ledger.all()}
+    changed = []
+    for key, row in rows.items():
+        before = (row.uid, row.gone_at, row.seen_at is None)
+        if key in there:
+            row.uid, row.gone_at = there[key].uid, None
+            row.seen_at = row.seen_at or at
+        else:
+            row.gone_at = row.gone_at or at
+        if before != (row.uid, row.gone_at, row.seen_at is None):
+            changed.append(row)
+    LedgerEntry.objects.bulk_update(changed, ["uid", "gone_at", "seen_at"])
+    LedgerEntry.objects.bulk_create(
+        LedgerEntry(
+            cluster=cluster,
+            kind=one.kind,
+            name=one.name,
+            uid=one.uid,
+            written_at=at,
+            seen_at=at,
+            found=True,
+        )
+        for key, one in there.items()
+        if key not in rows
+    )
+    return len(there)

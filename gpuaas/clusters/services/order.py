@@ -1,0 +1,98 @@
+"""Ordering a cluster: plan, reserve exactly what was planned, write it down; the reconciler does the rest."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTransition
+from gpuaas.clusters.selectors import template_get_for, template_version_get
+from gpuaas.clusters.services.planning import Draft, draft_make, name_validate
+from gpuaas.clusters.services.rows import HOLDER, cluster_wake, operation_start
+from gpuaas.clusters.states import ClusterState
+from gpuaas.core.errors import Conflict, Forbidden
+from gpuaas.providers.base import ClusterChange
+from quotas.selectors import admission_preview
+from quotas.services import reservation_reserve
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import Project, User
+from tenants.roles import Permission
+from tenants.selectors import project_require
+
+
+def cluster_order(
+    *,
+    actor: Actor,
+    project: Project,
+    template: str,
+    name: str,
+    document: Any,
+    number: int | None = None,
+    lease_ends_at: datetime | None = None,
+) -> Cluster:
+    """Accept and reserve, or change nothing. Raises Invalid, QuotaRefused, NoCapacity, OnHold, Conflict (name taken)."""
+    project_require(actor=actor, project=project, permission=Permission.WORKSPACE_CREATE)
+    if actor.user_id is None:
+        raise Forbidden("a cluster is ordered by a person")
+    found = template_get_for(actor=actor, project=project, slug=template)
+    draft = draft_make(
+        project=project,
+        version=template_version_get(template=found, number=number),
+        document=document,
+        name=name_validate(name),
+        lease_ends_at=lease_ends_at,
+    )
+    draft.cluster.created_by = User.objects.get(pk=actor.user_id)
+    # what is over a limit already now is refused before anything is written; who races is decided by the reservation
+    admission_preview(project=project, site=found.site, amounts=draft.amounts).refuse()
+    try:
+        with transaction.atomic():
+            _write(actor, draft)
+    except IntegrityError as error:
+        if "cluster_name_once_per_project" not in str(error):
+            raise
+        message = f"the project {project.slug} already has a cluster called {name}"
+        raise Conflict(message, detail={"field": "name"}) from error
+    return draft.cluster
+
+
+def _write(actor: Actor, draft: Draft) -> None:
+    """Reserves last: the counters are what orders contend for, so they are locked for the shortest time."""
+    cluster = draft.cluster
+    cluster.save(force_insert=True)
+    ClusterPool.objects.bulk_create(draft.pools)
+    ClusterTransition.objects.create(subject=cluster, old="", new=ClusterState.REQUESTED, actor=actor.name)
+    words = words_of(draft.pools)
+    operation_start(
+        cluster,
+        ClusterChange.CREATE,
+        actor.name,
+        steps=draft.plan.steps,
+        summary=words,
+        admission=f"reserved {words}" if words else "reserved the control plane",
+    )
+    audit_record(
+        actor=actor,
+        action="cluster.order",
+        target=cluster,
+        project=cluster.project,
+        after={
+            "template": str(cluster.template_version),
+            "document": dict(draft.document),
+            "lease_ends_at": cluster.lease_ends_at.isoformat(),
+        },
+    )
+    cluster_wake(cluster)
+    reservation_reserve(
+        holder_kind=HOLDER,
+        holder_id=cluster.pk,
+        project=cluster.project,
+        site=cluster.site,
+        amounts=draft.amounts,
+    )
+
+
+def words_of(pools: tuple[ClusterPool, ...] | list[ClusterPool]) -> str:
+    """`gpu: 2 × H100 SXM`, at most 200 characters."""
+    return ", ".join(f"{pool.name}: {pool.count} × {pool.flavor.name}" for pool in pools if pool.count)[:200]
