@@ -68,6 +68,7 @@ TENANT_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
         "Project",
         (
             Place("Usage and cost", "frontend:usage", "chart-bar", "u"),
+            Place("Costs", "frontend:costs", "chart-bar", "c"),
             Place("Budgets", "frontend:budgets", "credit-card", "g"),
             Place("Limits", "frontend:limits", "gauge", "l"),
             Place("Requests", "frontend:requests", "checklist", "r"),
@@ -80,6 +81,7 @@ TENANT_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
         "Organization",
         (
             Place("Projects", "frontend:projects", "building", "p"),
+            Place("Costs", "frontend:organization_costs", "chart-bar", "o"),
             Place("Statements", "frontend:invoices", "receipt-2", "i"),
             Place("Invoices", "frontend:organization_invoices", "file-invoice", "b"),
             Place("Budgets", "frontend:organization_budgets", "credit-card"),

@@ -26,12 +26,14 @@ NEEDS = {
     "workspaces": Permission.WORKSPACE_VIEW,
     "workspace_new": Permission.WORKSPACE_CREATE,
     "usage": Permission.BILLING_VIEW,
+    "costs": Permission.BILLING_VIEW,
     "budgets": Permission.BILLING_VIEW,
     "audit": Permission.AUDIT_VIEW,
 }
 NEEDS_ABOVE = {
     "projects": Permission.ORGANIZATION_VIEW,
     "invoices": Permission.BILLING_VIEW,
+    "organization_costs": Permission.BILLING_VIEW,
     "organization_invoices": Permission.BILLING_VIEW,
     "organization_budgets": Permission.BILLING_VIEW,
     "organization_prices": Permission.BILLING_VIEW,

@@ -61,7 +61,7 @@ class Statement:
         """By currency, the statement's own one first."""
         found = {self.currency: self.total}
         for name in sorted({line.currency for line in self.lines} - {self.currency}):
-            found[name] = _total(self.lines, name)
+            found[name] = total_of(self.lines, name)
         return found
 
     @property
@@ -181,9 +181,9 @@ def statement(
     """
     moment = clock.whole_second(now or clock.now())
     span = month_span(month or month_of(moment))
-    scope = _scope(actor, project, organization)
+    scope = cost_scope(actor, project, organization)
     lines = rate_usage(slots=Slots([span.day], [span]), now=moment, projects=scope)
-    currency = _currency(lines, project, organization)
+    currency = currency_in(lines, project, organization)
     return Statement(
         currency=currency,
         month=span.day,
@@ -191,7 +191,7 @@ def statement(
         as_of=min(moment, span.ends_at),
         running=moment < span.ends_at,
         lines=tuple(lines),
-        total=_total(lines, currency),
+        total=total_of(lines, currency),
     )
 
 
@@ -215,7 +215,7 @@ def burn_per_hour(
     now: datetime | None = None,
 ) -> Decimal:
     """What all that is held and used at this moment costs per hour, exact."""
-    scope = _scope(actor, workspace.project if workspace else project, organization)
+    scope = cost_scope(actor, workspace.project if workspace else project, organization)
     burn = burn_micro(
         now=now or clock.now(),
         projects=scope,
@@ -236,13 +236,13 @@ def cost_by_day(
     moment = now or clock.now()
     first = (month or month_of(moment)).replace(day=1)
     days = month_days(first)
-    scope = _scope(actor, project, organization)
+    scope = cost_scope(actor, project, organization)
     cells = rate_usage(slots=Slots([first] * len(days), days), now=moment, projects=scope)
     rows: dict[tuple[date, uuid.UUID], list[Cell]] = {}
     for cell in cells:
         rows.setdefault((cell.slot, cell.project_id), []).append(cell)
     return [
-        DayCost(day, key, found[0].project, _total(found, found[0].currency), _gpu_seconds(found))
+        DayCost(day, key, found[0].project, total_of(found, found[0].currency), gpu_seconds_of(found))
         for (day, key), found in rows.items()
     ]
 
@@ -257,7 +257,7 @@ def cost_by_workspace(
 ) -> list[WorkspaceCost]:
     """Workspaces of a month, dearest first; adds up to the statement exactly."""
     moment = now or clock.now()
-    scope = _scope(actor, project, organization)
+    scope = cost_scope(actor, project, organization)
     return _by_workspace([month or month_of(moment)], moment, scope)
 
 
@@ -292,8 +292,8 @@ def revenue_by_project(
             project_id=key,
             project=found[0].project,
             organization=organizations[key],
-            amount=_total(found, found[0].currency),
-            gpu_seconds=_gpu_seconds(found),
+            amount=total_of(found, found[0].currency),
+            gpu_seconds=gpu_seconds_of(found),
             quarantined_seconds=sum(
                 cell.unit_seconds for cell in found if cell.status is LineStatus.QUARANTINED
             ),
@@ -320,15 +320,15 @@ def _by_workspace(
             workspace=found[0].workspace or NO_WORKSPACE,
             project_id=found[0].project_id,
             project=found[0].project,
-            amount=_total(found, found[0].currency),
-            gpu_seconds=_gpu_seconds(found),
+            amount=total_of(found, found[0].currency),
+            gpu_seconds=gpu_seconds_of(found),
         )
         for (_, key), found in rows.items()
     ]
     return sorted(made, key=lambda row: (-row.amount, row.workspace, str(row.workspace_id)))
 
 
-def _scope(
+def cost_scope(
     actor: Actor, project: Project | None, organization: Organization | None
 ) -> list[uuid.UUID] | None:
     """Ids of the projects that are asked about; None = all of the platform."""
@@ -348,7 +348,7 @@ def _scope(
     return list(rows.order_by().values_list("pk", flat=True))
 
 
-def _currency(lines: Sequence[Cell], project: Project | None, organization: Organization | None) -> str:
+def currency_in(lines: Sequence[Cell], project: Project | None, organization: Organization | None) -> str:
     """Of one project or organization its own, which its lines name; of everything the portal's."""
     asked = project.organization_id if project else organization.pk if organization else None
     if asked is None:
@@ -356,10 +356,10 @@ def _currency(lines: Sequence[Cell], project: Project | None, organization: Orga
     return lines[0].currency if lines else currency_of(asked)
 
 
-def _total(cells: Iterable[Cell], currency: str) -> Decimal:
+def total_of(cells: Iterable[Cell], currency: str) -> Decimal:
     amounts = (cell.amount for cell in cells if cell.amount is not None and cell.currency == currency)
     return sum(amounts, amount_of(0, currency))
 
 
-def _gpu_seconds(cells: Iterable[Cell]) -> int:
+def gpu_seconds_of(cells: Iterable[Cell]) -> int:
     return sum(cell.unit_seconds for cell in cells if cell.meter is Meter.GPU_HELD)

@@ -101,12 +101,14 @@ def _intervals(here: ProjectPlace, first: date) -> QuerySet[UsageInterval]:
     span = month_span(first)
     rows = UsageInterval.objects.filter(project=here.project, started_at__lt=span.ends_at)
     open_or_later = rows.filter(ended_at__isnull=True) | rows.filter(ended_at__gt=span.starts_at)
-    return open_or_later.select_related("flavor", "workspace", "site").order_by(F("started_at").desc(), "-pk")
+    return open_or_later.select_related("project", "flavor", "workspace", "site").order_by(
+        F("started_at").desc(), "-pk"
+    )
 
 
 USAGE_COLUMNS = (
     *("workspace", "consumer", "site", "flavor", "meter", "quantity", "started_at", "ended_at", "ended_by"),
-    *("owner", "node", "surplus"),
+    *("owner", "node", "surplus", "project"),
 )
 
 
@@ -114,15 +116,19 @@ USAGE_COLUMNS = (
 def usage_csv(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     """Every interval of the month, as metered: seconds are whole, times are UTC."""
     first = month_asked(request, clock.now())
+    return intervals_csv(_intervals(here, first), f"usage-{here.project.slug}-{first:%Y-%m}.csv")
+
+
+def intervals_csv(rows: QuerySet[UsageInterval], name: str) -> HttpResponse:
     response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="usage-{here.project.slug}-{first:%Y-%m}.csv"'
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
     writer = csv.writer(response)
     writer.writerow(USAGE_COLUMNS)
-    for row in _intervals(here, first).iterator(chunk_size=2000):
+    for row in rows.iterator(chunk_size=2000):
         ended = row.ended_at.isoformat() if row.ended_at else ""
         flavor = row.flavor.slug if row.flavor else ""
         cells = [row.workspace.name, row.consumer_name, row.site.slug, flavor, row.meter, row.quantity]
-        more = [row.owner, row.node, "surplus" if row.surplus else ""]
+        more = [row.owner, row.node, "surplus" if row.surplus else "", row.project.slug]
         times = [row.started_at.isoformat(), ended, row.ended_by]
         writer.writerow([*map(safe, cells), *times, *map(safe, more)])
     return response

@@ -159,6 +159,10 @@ def test_money_adds_up(alices: Caller, workspace: Workspace) -> None:
     costs = alices.get(f"{P}/costs").json
     assert statement["total"] == costs["total"]
     assert alices.get(f"/organizations/climate/statements/{month}").json["total"] == statement["total"]
+    by = alices.get("/organizations/climate/costs/breakdown?group_by=project").json
+    assert (by["total"], [row["key"] for row in by["rows"]]) == (statement["total"], ["weather-lm"])
+    assert alices.get(f"{P}/costs/breakdown?group_by=member&gpu_type=no").json["rows"] == []
+    assert alices.get(f"{P}/costs/breakdown?group_by=moon").status == 400
     assert alices.get("/organizations/climate/costs").status == 200
     table = alices.get(f"{P}/statements/{month}.csv")
     assert table.headers["Content-Type"] == "text/csv; charset=utf-8"

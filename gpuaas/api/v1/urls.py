@@ -8,6 +8,7 @@ from gpuaas.api.v1 import (
     audit,
     billing,
     billing_accounts,
+    breakdown,
     budgets,
     catalog,
     drifts,
@@ -142,6 +143,7 @@ money_urls = [
     path(f"{PROJECT}/usage", usage.UsageView.as_view(), name="usage"),
     path(f"{PROJECT}/usage/totals", usage.UsageTotalsView.as_view(), name="usage-totals"),
     path(f"{PROJECT}/costs", billing.ProjectCostsView.as_view(), name="project-costs"),
+    path(f"{PROJECT}/costs/breakdown", breakdown.ProjectBreakdownView.as_view(), name="project-costs-by"),
     path(
         f"{PROJECT}/statements/<month:month>",
         billing.ProjectStatementView.as_view(),
@@ -171,6 +173,11 @@ money_urls = [
         name="organization-focus-parquet",
     ),
     path(f"{ORGANIZATION}/costs", billing.OrganizationCostsView.as_view(), name="organization-costs"),
+    path(
+        f"{ORGANIZATION}/costs/breakdown",
+        breakdown.OrganizationBreakdownView.as_view(),
+        name="organization-costs-by",
+    ),
     path(
         f"{ORGANIZATION}/statements/<month:month>",
         billing.OrganizationStatementView.as_view(),

@@ -1,0 +1,94 @@
+"""Costs of a month by project, workspace, GPU type, member or day, with filters."""
+
+from datetime import date
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from billing.months import month_parse
+from billing.selectors.breakdown import By, CostFilters, cost_breakdown
+from gpuaas.api.fields import Input, Money, Month, Output, Text
+from gpuaas.api.schema import operation
+from gpuaas.api.v1.billing import TAG, Scoped
+
+CHOICES = [by.value for by in By]
+
+
+class BreakdownQuery(Input):
+    group_by = serializers.ChoiceField(choices=CHOICES, help_text="What a row is.")
+    month = Text(required=False, max_length=7, help_text="YYYY-MM; default the running month.")
+    project = Text(required=False, max_length=40, help_text="Only this project, by its slug.")
+    workspace = serializers.UUIDField(required=False)
+    gpu_type = Text(
+        required=False, max_length=150, help_text="Only this GPU type; `none` for vCPU, memory and storage."
+    )
+    member = Text(required=False, max_length=150, help_text="Only workspaces that this person asked for.")
+    day = serializers.DateField(
+        required=False, help_text="Only this day of the month, of the billing time zone."
+    )
+
+
+class CostRowOutput(Output):
+    key = serializers.CharField(help_text="What the filter of the same name takes.")
+    name = serializers.CharField()
+    project = serializers.CharField(allow_blank=True, help_text="Of a workspace; else blank.")
+    amount = Money()
+    gpu_seconds = serializers.IntegerField(help_text="GPU-seconds held.")
+    quarantined = serializers.IntegerField(
+        help_text="Cells without a price: the amount knows nothing of them."
+    )
+
+
+class BreakdownOutput(Output):
+    group_by = serializers.ChoiceField(choices=CHOICES, source="by")
+    month = Month()
+    currency = serializers.CharField()
+    total = Money(help_text="The sum of the rows, to the cent.")
+    gpu_seconds = serializers.IntegerField()
+    rows = CostRowOutput(many=True)
+
+
+class Breakdowns(Scoped):
+    def breakdown(self) -> Response:
+        scope = self.scope()  # an outsider learns nothing of what may be asked
+        asked: dict[str, Any] = dict(self.params)
+        day: date | None = asked.get("day")
+        names = ("project", "workspace", "gpu_type", "member")
+        found = cost_breakdown(
+            actor=self.actor,
+            by=By(asked["group_by"]),
+            month=month_parse(asked["month"]) if "month" in asked else None,
+            filters=CostFilters(**{name: str(asked[name]) for name in names if name in asked}, day=day),
+            **scope,
+        )
+        return Response(BreakdownOutput(found).data)
+
+
+class ProjectBreakdownView(Breakdowns):
+    @operation(
+        "project_costs_breakdown",
+        "Costs of a project by dimension",
+        tag=TAG,
+        answer=BreakdownOutput,
+        query=BreakdownQuery,
+    )
+    def get(self, request: Request, project: str) -> Response:
+        """Rows of one dimension, the dearest first; every dimension adds up to the same lines."""
+        del request, project
+        return self.breakdown()
+
+
+class OrganizationBreakdownView(Breakdowns):
+    @operation(
+        "organization_costs_breakdown",
+        "Costs of an organization by dimension",
+        tag=TAG,
+        answer=BreakdownOutput,
+        query=BreakdownQuery,
+    )
+    def get(self, request: Request, organization: str) -> Response:
+        """Rows of one dimension over all its projects, the dearest first; every dimension adds up to the same lines."""
+        del request, organization
+        return self.breakdown()

@@ -1,0 +1,113 @@
+"""Costs by any dimension add up to the statement; filters lead down to the very intervals; nobody sees another's."""
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from billing.selectors import statement
+from billing.selectors.breakdown import By, CostFilters, cost_breakdown, cost_intervals
+from billing.services import rate_set
+from gpuaas.catalog.models import Flavor
+from gpuaas.core.errors import Forbidden, Invalid, NotFound
+from gpuaas.metering.models import Meter
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+from tenants.models import Organization, Project, User
+from tests.billing.stage import interval_make, utc, workspace_make
+from tests.factories.tenants import ProjectFactory
+
+OCTOBER = date(2026, 10, 1)
+NOW = utc("2026-12-24")
+
+
+@pytest.fixture
+def spent(
+    project: Project, h100: Flavor, l40s: Flavor, alice: User, bob: User, as_olga: Actor
+) -> list[Workspace]:
+    """alice: 2 h of H100 and 1 h of L40S; bob: 3 h of H100 on another day; and 5 GiB-hours; in two projects."""
+    rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_HELD, price="2.40", valid_from=utc("2026-01-01"))
+    rate_set(actor=as_olga, flavor=l40s, meter=Meter.GPU_HELD, price="0.90", valid_from=utc("2026-01-01"))
+    rate_set(actor=as_olga, flavor=None, meter=Meter.STORAGE_HELD, price="0.01", valid_from=utc("2026-01-01"))
+    second = ProjectFactory.create(organization=project.organization, slug="second")
+    rows = [
+        workspace_make(project, h100, alice, name="train"),
+        workspace_make(second, h100, bob, name="serve"),
+    ]
+    interval_make(rows[0], h100, utc("2026-10-02 10:00:00"), utc("2026-10-02 12:00:00"))
+    interval_make(rows[0], l40s, utc("2026-10-02 10:00:00"), utc("2026-10-02 11:00:00"))
+    interval_make(rows[1], h100, utc("2026-10-05 10:00:00"), utc("2026-10-05 13:00:00"))
+    interval_make(
+        rows[1],
+        None,
+        utc("2026-10-05 10:00:00"),
+        utc("2026-10-05 11:00:00"),
+        quantity=5,
+        meter=Meter.STORAGE_HELD,
+        resource="storage_held",
+    )
+    return rows
+
+
+def rows_by(
+    actor: Actor, by: By, filters: CostFilters | None = None, **scope: object
+) -> list[tuple[str, Decimal]]:
+    found = cost_breakdown(actor=actor, by=by, month=OCTOBER, filters=filters, now=NOW, **scope)  # type: ignore[arg-type]
+    assert found.total == sum((row.amount for row in found.rows), Decimal(0))
+    return [(row.name, row.amount) for row in found.rows]
+
+
+def test_every_view_adds_up_to_the_statement(
+    spent: list[Workspace], organization: Organization, as_alice: Actor
+) -> None:
+    total = statement(actor=as_alice, organization=organization, month=OCTOBER, now=NOW).total
+    assert total == Decimal("12.95")
+    views = {by: rows_by(as_alice, by, organization=organization) for by in By}
+    assert all(sum(amount for _, amount in rows) == total for rows in views.values())
+    assert views == {
+        By.PROJECT: [("second", Decimal("7.25")), ("weather-lm", Decimal("5.70"))],
+        By.WORKSPACE: [("serve", Decimal("7.25")), ("train", Decimal("5.70"))],
+        By.GPU_TYPE: [
+            ("h100-sxm-80gb", Decimal("12.00")),
+            ("l40s-48gb", Decimal("0.90")),
+            ("vCPU, memory, storage", Decimal("0.05")),
+        ],
+        By.MEMBER: [("bob", Decimal("7.25")), ("alice", Decimal("5.70"))],
+        By.DAY: [("Fri 2 Oct", Decimal("5.70")), ("Mon 5 Oct", Decimal("7.25"))],
+    }
+
+
+def test_filters_hold_together_down_to_the_intervals(
+    spent: list[Workspace], organization: Organization, as_alice: Actor
+) -> None:
+    only = CostFilters(member="alice", gpu_type="h100-sxm-80gb")
+    assert rows_by(as_alice, By.WORKSPACE, only, organization=organization) == [("train", Decimal("4.80"))]
+    day = CostFilters(day=date(2026, 10, 5), workspace=str(spent[1].pk), gpu_type="none")
+    assert rows_by(as_alice, By.DAY, day, organization=organization) == [("Mon 5 Oct", Decimal("0.05"))]
+    given = {"actor": as_alice, "organization": organization, "month": OCTOBER}
+    assert [row.quantity for row in cost_intervals(filters=day, **given)] == [5]  # type: ignore[arg-type]
+    (row,) = cost_intervals(filters=only, **given)  # type: ignore[arg-type]
+    assert (row.workspace.name, row.meter) == ("train", Meter.GPU_HELD)
+    for nothing in (CostFilters(project="no"), CostFilters(workspace="no"), CostFilters(member="charlie")):
+        assert rows_by(as_alice, By.DAY, nothing, organization=organization) == []
+        assert not cost_intervals(filters=nothing, **given).exists()  # type: ignore[arg-type]
+    with pytest.raises(Invalid):
+        cost_intervals(filters=CostFilters(day=date(2026, 11, 5)), **given)  # type: ignore[arg-type]
+
+
+def test_a_member_sees_the_project_and_an_outsider_nothing(
+    spent: list[Workspace], project: Project, organization: Organization, as_bob: Actor, as_charlie: Actor
+) -> None:
+    assert rows_by(as_bob, By.WORKSPACE, project=project) == [("train", Decimal("5.70"))]
+    second = Project.objects.get(slug="second")
+    for actor, scope in (
+        (as_bob, {"project": second}),
+        (as_charlie, {"project": project}),
+        (as_charlie, {"organization": organization}),
+    ):
+        with pytest.raises(NotFound):
+            rows_by(actor, By.DAY, **scope)
+        with pytest.raises(NotFound):
+            cost_intervals(actor=actor, month=OCTOBER, **scope)  # type: ignore[arg-type]
+    with pytest.raises((Forbidden, NotFound)):
+        rows_by(as_bob, By.PROJECT, organization=organization)
