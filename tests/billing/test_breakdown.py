@@ -108,6 +108,6 @@ def test_a_member_sees_the_project_and_an_outsider_nothing(
         with pytest.raises(NotFound):
             rows_by(actor, By.DAY, **scope)
         with pytest.raises(NotFound):
-            cost_intervals(actor=actor, month=OCTOBER, **scope)  # type: ignore[arg-type]
+            cost_intervals(actor=actor, month=OCTOBER, **scope)
     with pytest.raises((Forbidden, NotFound)):
         rows_by(as_bob, By.PROJECT, organization=organization)

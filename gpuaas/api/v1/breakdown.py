@@ -17,7 +17,9 @@ CHOICES = [by.value for by in By]
 
 
 class BreakdownQuery(Input):
-    group_by = serializers.ChoiceField(choices=CHOICES, help_text="What a row is.")
+    group_by = serializers.ChoiceField(
+        choices=CHOICES, required=False, help_text="What a row is; default `workspace`."
+    )
     month = Text(required=False, max_length=7, help_text="YYYY-MM; default the running month.")
     project = Text(required=False, max_length=40, help_text="Only this project, by its slug.")
     workspace = serializers.UUIDField(required=False)
@@ -52,16 +54,15 @@ class BreakdownOutput(Output):
 
 class Breakdowns(Scoped):
     def breakdown(self) -> Response:
-        scope = self.scope()  # an outsider learns nothing of what may be asked
         asked: dict[str, Any] = dict(self.params)
         day: date | None = asked.get("day")
         names = ("project", "workspace", "gpu_type", "member")
         found = cost_breakdown(
             actor=self.actor,
-            by=By(asked["group_by"]),
+            by=By(asked.get("group_by", By.WORKSPACE)),
             month=month_parse(asked["month"]) if "month" in asked else None,
             filters=CostFilters(**{name: str(asked[name]) for name in names if name in asked}, day=day),
-            **scope,
+            **self.scope(),
         )
         return Response(BreakdownOutput(found).data)
 

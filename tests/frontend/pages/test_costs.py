@@ -70,8 +70,8 @@ def test_each_row_leads_one_step_down_to_the_intervals(alice_at: Client, spent: 
         url = next(
             link for found, told, link in shown(alice_at, url) if (found, told) == (name, Decimal(amount))
         )
-    ((_, amount, url),) = shown(alice_at, url)
-    assert amount == Decimal("4.80")
+    ((_, whole, url),) = shown(alice_at, url)
+    assert whole == Decimal("4.80")
     query = parse_qs(urlsplit(url).query)
     assert set(query) == {"month", "project", "workspace", "gpu_type", "day"}
     page = alice_at.get(url)
