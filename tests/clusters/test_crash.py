@@ -1,6 +1,7 @@
-"""kill -9 of the worker at every boundary of an upgrade, of sleep and of waking: the next worker comes to the same end, with one
+"""kill -9 of the worker at every boundary of a scaling, an upgrade, of sleep and waking: the next worker comes to the same end, with one
 cluster and a ledger that says what is at the site."""
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -9,6 +10,7 @@ from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterTemplate
 from gpuaas.clusters.services import (
     cluster_resume,
+    cluster_scale,
     cluster_suspend,
     cluster_upgrade,
     template_version_add,
@@ -72,6 +74,24 @@ def whole(cluster: Cluster, site: Site, *, gpus: int, release: str = "1.35.6") -
 
 def held(project: Project) -> int:
     return Limit.objects.get(project=project, resource=GPUS).used
+
+
+def test_scaling_survives_a_kill_anywhere(
+    as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
+) -> None:
+    cluster, sizes, asked = ready(as_alice, project), itertools.cycle([3, 1]), 0
+
+    def prepare(number: int) -> Cluster:
+        nonlocal asked
+        asked = next(sizes)
+        cluster.refresh_from_db()
+        return cluster_scale(actor=as_alice, cluster=cluster, counts={"gpu": asked})
+
+    def check(row: Cluster) -> None:
+        whole(row, site, gpus=asked)
+        assert held(project) == 2 * asked
+
+    until_it_survives(prepare, check, calls=("scale pool:gpu", "scale checks", "observe", "inventory"))
 
 
 def test_an_upgrade_survives_a_kill_anywhere(
