@@ -1,4 +1,4 @@
-"""kill -9 of the worker at every boundary of a scaling, an upgrade, of sleep and waking: the next worker comes to the same end, with one
+"""kill -9 of the worker at every boundary of create, scale, upgrade, sleep and delete: the next worker comes to the same end, with one
 cluster and a ledger that says what is at the site."""
 
 import itertools
@@ -9,6 +9,7 @@ import pytest
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterTemplate
 from gpuaas.clusters.services import (
+    cluster_delete,
     cluster_resume,
     cluster_scale,
     cluster_suspend,
@@ -21,13 +22,15 @@ from quotas.models import Limit, SiteCapacity
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.clusters.crashing_worker import life_of
-from tests.clusters.stage import SLIM, at_site, in_ledger, offered, ready, settle, workers
-from tests.factories.quotas import counters_must_match
+from tests.clusters.stage import SLIM, at_site, in_ledger, offered, order, ready, settle, workers
+from tests.factories.quotas import counters_must_match, limits_give
 from tests.workspaces.crashing_worker import Life
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BOUNDARIES_MAX = 200
 GPUS = "gpu:h100-sxm-80gb"
+CREATE = ("network", "endpoint", "control-plane", "api", "pool:gpu", "addon:gpu-operator", "checks")
+DELETE = ("access", "addons", "workers", "control-plane", "network", "gone")
 Change = Callable[..., Cluster]
 
 
@@ -74,6 +77,30 @@ def whole(cluster: Cluster, site: Site, *, gpus: int, release: str = "1.35.6") -
 
 def held(project: Project) -> int:
     return Limit.objects.get(project=project, resource=GPUS).used
+
+
+def test_creation_survives_a_kill_anywhere(
+    as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
+) -> None:
+    limits_give(project, {GPUS: None})
+
+    def prepare(number: int) -> Cluster:
+        return order(as_alice, project, name=f"n-{number}")
+
+    def check(cluster: Cluster) -> None:
+        whole(cluster, site, gpus=1)
+        assert list(cluster.transitions.values_list("new", flat=True)) == [
+            "requested",
+            "provisioning",
+            "ready",
+        ]
+        assert cluster.holdings.filter(meter="gpu_held").count() == 1
+
+    made = until_it_survives(
+        prepare, check, calls=(*(f"ensure {key}" for key in CREATE), "observe", "inventory")
+    )
+
+    assert held(project) == 2 * made
 
 
 def test_scaling_survives_a_kill_anywhere(
@@ -143,3 +170,20 @@ def test_sleep_and_waking_survive_a_kill_anywhere(
 
     turn(cluster_suspend, cluster_resume, asleep, "suspend")
     turn(cluster_resume, cluster_suspend, lambda row: whole(row, site, gpus=1), "resume")
+
+
+def test_deletion_survives_a_kill_anywhere(
+    as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
+) -> None:
+    def prepare(number: int) -> Cluster:
+        return cluster_delete(actor=as_alice, cluster=ready(as_alice, project, name=f"n-{number}"))
+
+    def check(cluster: Cluster) -> None:
+        assert cluster.state == "deleted"
+        assert at_site(site) == []
+        assert in_ledger(cluster) == set()
+        assert held(project) == 0
+        assert not cluster.holdings.filter(ended_at=None).exists()
+        assert cluster.transitions.filter(new="deleted").count() == 1
+
+    until_it_survives(prepare, check, calls=(*(f"delete {key}" for key in DELETE), "inventory"))
