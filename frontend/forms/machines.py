@@ -9,8 +9,6 @@ Choices = Sequence[tuple[str, str]]
 
 
 class MachineForm(forms.Form):
-    """`token` makes a second press of the button the same order."""
-
     name = forms.CharField(label="Name", max_length=300, error_messages={"required": "Give it a name."})
     flavor = forms.ChoiceField(
         label="Flavor",

@@ -9,6 +9,7 @@ from frontend import formats
 from frontend.components import Fact, Meter, Notice, Tone
 from frontend.place import ProjectPlace
 from frontend.presenters import access, cost, drift, events, money, pods, tuning, workspaces
+from frontend.presenters.machines import machine_pods
 from frontend.presenters.operator.sites import version_of
 from frontend.presenters.pods import EvictionRow, PodRow
 from frontend.presenters.rights import Rights, is_open, rights_of
@@ -89,7 +90,9 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
     may = rights_of(workspace, here)
     retry = reverse("frontend:workspace_retry", args=[here.project.slug, workspace.pk]) if may.retry else ""
     removed = list(evictions_of(workspace=workspace)[:SHOWN])
-    found, words = pods.pods_of(workspace, removed, now=now), words_of(workspace.site)
+    words = words_of(workspace.site)
+    found = machine_pods(workspace, now=now) if words.machines else pods.pods_of(workspace, removed, now=now)
+    evictions = pods.eviction_rows(removed, pods.gpu_names(workspace))
     return Page(
         tone=tone,
         word=word,
@@ -105,9 +108,9 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         observed_at=_observed_at(workspace),
         pods=found,
         pods_said=pods.pods_said(found),
-        evictions=pods.eviction_rows(removed, pods.gpu_names(workspace)),
+        evictions=evictions,
         drifts=drift.drifts_shown(drift.open_first(drifts_of(workspace=workspace))[:SHOWN]),
-        events=events.events_of(workspace, with_audit=may.audit, zone=here.zone),
+        events=events.events_of(workspace, with_audit=may.audit, zone=here.zone, evictions=evictions),
         cost=_cost(workspace, here, now),
         access=_access(workspace, here, may),
         setup=tuning.setup_facts(workspace),

@@ -1,6 +1,6 @@
 """What happened to a workspace, in sentences: its changes of state and, for those who may see it, the audit log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -9,6 +9,7 @@ from typing import Any
 from django.utils.dateparse import parse_datetime
 
 from frontend import formats
+from frontend.presenters.pods import EvictionRow
 from gpuaas.workspaces.models import Workspace, WorkspaceTransition
 from gpuaas.workspaces.states import MACHINE, WorkspaceState
 from tenants.models import AuditEntry
@@ -24,13 +25,17 @@ class Event:
     text: str
 
 
-def events_of(workspace: Workspace, *, with_audit: bool, zone: Any) -> tuple[Event, ...]:
-    """Newest first; two queries at most."""
+def events_of(
+    workspace: Workspace, *, with_audit: bool, zone: Any, evictions: Sequence[EvictionRow] = ()
+) -> tuple[Event, ...]:
+    """Newest first; two queries at most. What the warden did is told to everybody, so not once more from the audit log."""
     rows = workspace.transitions.order_by("-pk")[:SHOWN]
     found = [Event(row.at, row.actor, transition_words(row)) for row in rows]
     if with_audit:
-        entries = AuditEntry.objects.filter(target_kind="workspace", target_id=str(workspace.pk))[:SHOWN]
+        entries = AuditEntry.objects.filter(target_kind="workspace", target_id=str(workspace.pk))
+        entries = entries.exclude(action="workspace.evict")[:SHOWN]
         found = list(chain(found, (Event(e.at, e.actor, audit_words(e, zone)) for e in entries)))
+    found += [Event(row.at, "portal", f"{row.name}: {row.text}") for row in evictions]
     return tuple(sorted(found, key=lambda event: event.at, reverse=True)[:SHOWN])
 
 

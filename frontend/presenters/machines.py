@@ -1,5 +1,6 @@
 """Machines of a workspace as pages show them: live state, what they have, what can be done, and what still fits."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,7 +9,8 @@ from django.urls import reverse
 from frontend import formats
 from frontend.components import Action, Fact, Notice, Tone
 from frontend.place import ProjectPlace
-from frontend.presenters.pods import gpu_names
+from frontend.presenters.pods import SURPLUS, PodRow, gpu_names, held_words
+from frontend.presenters.words import MACHINES as WORDS
 from gpuaas.core.looks import Tone as StateTone
 from gpuaas.providers.base import Belonging, MachineVerb
 from gpuaas.workspaces.machines.models import Machine, MachineLook
@@ -17,13 +19,16 @@ from gpuaas.workspaces.machines.selectors import (
     belongings_of,
     flavors_left,
     machines_of,
+    surplus_marks,
     verbs_now,
 )
-from gpuaas.workspaces.machines.states import LIFE, MOVING, MachineState
-from gpuaas.workspaces.models import Workspace, WorkspaceMember
-from gpuaas.workspaces.states import AccessRole, WorkspaceState
+from gpuaas.workspaces.machines.states import AWAKE, LIFE, MOVING, MachineState
+from gpuaas.workspaces.models import Eviction, Workspace, WorkspaceMember
+from gpuaas.workspaces.states import MACHINE, AccessRole, WorkspaceState
 from tenants.roles import Permission
 
+ASLEEP = {WorkspaceState.SUSPENDED, WorkspaceState.SUSPENDING}
+LOOKS = MACHINE.looks
 BEHIND = "made with your own client"
 BUTTONS = {
     MachineVerb.START: ("Start", "player-play"),
@@ -57,6 +62,7 @@ class MachineRow:
     image: str
     behind: bool
     why: str
+    surplus: bool
     age: str
 
 
@@ -69,7 +75,10 @@ class RoomRow:
     gives: str
     bought: int
     held: int
-    left: int
+    fits: int
+    free: int
+    block: int
+    full: str
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,14 @@ class MachinesPage:
     ending: bool
     may_run: bool
     may_order: bool
+    no_order: str
+
+    @property
+    def nobody(self) -> str:
+        """In place of machines, for those who cannot order one now."""
+        if self.may_run:
+            return self.no_order
+        return "Members of the workspace who may edit in it order machines; they show here with their state, live."
 
 
 @dataclass(frozen=True)
@@ -93,6 +110,7 @@ class MachinePage:
     may_rebuild: bool
     may_delete: bool
     may_see: bool
+    asleep: str
     moving: bool
     history: tuple[tuple[datetime, str, str], ...]
 
@@ -111,10 +129,11 @@ def machines_page(
 ) -> MachinesPage:
     names = gpu_names(workspace)
     found = list(machines_of(workspace=workspace))
+    marks = surplus_marks(workspace=workspace)
     rooms = flavors_left(workspace=workspace)
     runs = may_run(workspace, here)
     return MachinesPage(
-        rows=tuple(row_of(row, workspace, names, now) for row in found),
+        rows=tuple(row_of(row, workspace, names, now, marks.get(row.pk)) for row in found),
         rooms=tuple(_room(room) for room in rooms),
         belongings=tuple(belongings_of(look)),
         notice=_notice(look),
@@ -122,28 +141,55 @@ def machines_page(
         moving=look is None or look.slow_at is None or any(row.state in MOVING for row in found),
         ending=workspace.state == WorkspaceState.DELETING,
         may_run=runs,
-        may_order=runs and workspace.state == WorkspaceState.READY and any(room.left for room in rooms),
+        may_order=runs and workspace.state == WorkspaceState.READY and any(room.fits for room in rooms),
+        no_order=_no_order(workspace, rooms),
     )
 
 
-def row_of(row: Machine, workspace: Workspace, names: dict[str, str], now: datetime) -> MachineRow:
+def machine_pods(workspace: Workspace, *, now: datetime) -> tuple[PodRow, ...]:
+    """For the overview: what the machines' own page says, shorter."""
+    names, marks = gpu_names(workspace), surplus_marks(workspace=workspace)
+    rows = [row_of(row, workspace, names, now, marks.get(row.pk)) for row in machines_of(workspace=workspace)]
+    return tuple(
+        PodRow(
+            name=row.name,
+            owner=BEHIND if row.behind else "",
+            tone=Tone(row.tone.value),
+            word=row.word,
+            waiting=False,
+            gpus=row.gpus or "none yet",
+            node="",
+            age=row.age,
+            why=row.why,
+            surplus=row.surplus,
+            url=row.url,
+        )
+        for row in rows
+    )
+
+
+def row_of(
+    row: Machine, workspace: Workspace, names: dict[str, str], now: datetime, mark: Eviction | None = None
+) -> MachineRow:
     look = LIFE.looks[MachineState(row.state)]
     seen = row.observed
     doing = DOING.get(row.verb, "") if row.state in {MachineState.CHANGING, MachineState.DELETING} else ""
     gpus = ", ".join(f"{n} × {names.get(key, key)}" for key, n in (seen.get("gpus") or {}).items() if n)
+    over = mark is not None and mark.removed_at is None
     return MachineRow(
         id=str(row.pk),
         name=row.name,
         url=url_of(workspace, "machine", row),
-        tone=look.tone,
-        word=doing or look.label,
+        tone=StateTone.BAD if over else look.tone,
+        word="Surplus" if over else doing or look.label,
         said=str(seen.get("said", "")),
         flavor=row.flavor_slug,
         gpus=gpus,
         addresses=tuple(seen.get("addresses") or ()),
         image=str(seen.get("image") or row.image_name),
         behind=row.behind,
-        why=row.failure,
+        why=mark_words(mark, names) if mark is not None else row.failure,
+        surplus=mark is not None,
         age=formats.duration(now - row.created_at),
     )
 
@@ -152,7 +198,8 @@ def machine_page(row: Machine, here: ProjectPlace, *, now: datetime) -> MachineP
     workspace = row.workspace
     runs = may_run(workspace, here)
     verbs = verbs_now(row) if runs else []
-    shown = row_of(row, workspace, gpu_names(workspace), now)
+    names, mark = gpu_names(workspace), surplus_marks(workspace=workspace).get(row.pk)
+    shown = row_of(row, workspace, names, now, mark)
     return MachinePage(
         row=shown,
         facts=_facts(row, shown),
@@ -160,12 +207,29 @@ def machine_page(row: Machine, here: ProjectPlace, *, now: datetime) -> MachineP
         may_rebuild=MachineVerb.REBUILD in verbs,
         may_delete=MachineVerb.DELETE in verbs,
         may_see=runs and row.state == MachineState.RUNNING,
+        asleep="" if workspace.state in AWAKE or not runs else state_said(workspace),
         moving=row.state in MOVING,
-        history=tuple(
-            (step.at, step.actor, _told(step.new, step.reason))
-            for step in row.transitions.order_by("-pk")[:20]
-        ),
+        history=_history(row, names, mark),
     )
+
+
+def mark_words(mark: Eviction, names: dict[str, str]) -> str:
+    held = held_words(mark, names.get(mark.resource_name, mark.resource_name))
+    if mark.removed_at is None:
+        return f"{SURPLUS.format(WORDS.put_away)} With it {held}."
+    return f"{WORDS.put_away.capitalize()} by the portal, because with it {held}. {WORDS.then}"
+
+
+def _history(
+    row: Machine, names: dict[str, str], mark: Eviction | None
+) -> tuple[tuple[datetime, str, str], ...]:
+    steps = [
+        (step.at, step.actor, _told(step.new, step.reason)) for step in row.transitions.order_by("-pk")[:20]
+    ]
+    if mark is not None:
+        held = held_words(mark, names.get(mark.resource_name, mark.resource_name))
+        steps.append((mark.seen_at, "portal", f"Surplus: with it {held}"))
+    return tuple(sorted(steps, key=lambda step: step[0], reverse=True))
 
 
 def url_of(workspace: Workspace, name: str, machine: Machine | None = None, *more: str) -> str:
@@ -185,7 +249,43 @@ def new_action(workspace: Workspace) -> Action:
 
 
 def _room(room: FlavorRoom) -> RoomRow:
-    return RoomRow(room.flavor.slug, room.flavor.name, gives(room), room.bought, room.held, room.left)
+    pool = room.flavor.pool
+    return RoomRow(
+        slug=room.flavor.slug,
+        name=room.flavor.name,
+        gives=gives(room),
+        bought=room.bought,
+        held=room.held,
+        fits=room.fits,
+        free=pool.free,
+        block=pool.largest_block,
+        full=room.full,
+    )
+
+
+def rooms_of(workspace: Workspace) -> tuple[RoomRow, ...]:
+    return tuple(_room(room) for room in flavors_left(workspace=workspace))
+
+
+def no_order(workspace: Workspace) -> str:
+    return _no_order(workspace, flavors_left(workspace=workspace))
+
+
+def _no_order(workspace: Workspace, rooms: Sequence[FlavorRoom]) -> str:
+    """Why none can be ordered now, and what to do; "" where one can."""
+    if workspace.state != WorkspaceState.READY:
+        return state_said(workspace)
+    if not rooms:
+        return "The site has not confirmed a flavor yet; wait until the workspace is ready."
+    return "" if any(room.fits for room in rooms) else rooms[0].full
+
+
+def state_said(workspace: Workspace) -> str:
+    """Of a workspace in which no machine can be ordered."""
+    if workspace.state in ASLEEP:
+        return "The workspace is suspended: resume it first, then machines can be ordered and started."
+    label = LOOKS[WorkspaceState(workspace.state)].label.lower()
+    return f"The workspace is {label}; machines can be ordered when it is ready."
 
 
 def _notice(look: MachineLook | None) -> Notice | None:

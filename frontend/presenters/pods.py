@@ -7,7 +7,9 @@ from typing import Any
 
 from frontend import formats
 from frontend.components import Tone
+from frontend.presenters.words import PODS, words_of
 from frontend.presenters.workspaces import url_of
+from gpuaas.workspaces.allowances import over_quota
 from gpuaas.workspaces.models import Eviction, Workspace
 
 PHASES = {
@@ -26,7 +28,7 @@ PHASES = {
     "SHELVED_OFFLOADED": (Tone.OFF, "Shelved", False),
     "ERROR": (Tone.BAD, "Failed", False),
 }
-SURPLUS = "This is more than the workspace holds: it slipped past the quota and is being removed."
+SURPLUS = "This is more than the workspace has bought: it slipped past the quota and is being {}."
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class PodRow:
     age: str
     why: str
     surplus: bool = False
+    url: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def _pod(row: Mapping[str, Any], names: Mapping[str, str], surplus: set[str], no
         gpus=gpus or "none",
         node=str(row.get("node") or ""),
         age=formats.duration(now - datetime.fromisoformat(created)) if created else formats.NONE,
-        why=SURPLUS if over else str(row.get("waiting_for") or ""),
+        why=SURPLUS.format(PODS.put_away) if over else str(row.get("waiting_for") or ""),
         surplus=over,
     )
 
@@ -109,11 +112,17 @@ def eviction_rows(rows: Sequence[Eviction], names: Mapping[str, str]) -> tuple[E
 
 
 def _eviction(row: Eviction, gpu: str) -> EvictionRow:
-    """Removed because the workspace held 3 of 2; it had run for 1.2 s."""
+    """Removed because the workspace held 3 of 2; it had run for 1.2 s. What went before it was removed went by itself."""
     until = row.removed_at or row.seen_at
     ran = formats.duration(max((until - row.started_at).total_seconds(), 0.0))
-    verb = f"Removed after {ran}" if row.removed_at else "Being removed"
-    text = f"{verb}, because with it the workspace held {row.held:,} {gpu} and has bought {row.limit:,}."
+    put_away = words_of(row.workspace.site).put_away
+    if row.removed_at:
+        verb = f"{put_away.capitalize()} after {ran}"
+    elif over_quota(row.workspace):
+        verb = f"Being {put_away}"
+    else:
+        verb = "Gave its GPUs back by itself; it was to be " + put_away
+    text = f"{verb}, because with it {held_words(row, gpu)}."
     return EvictionRow(
         name=row.consumer_name,
         workspace=row.workspace,
@@ -122,5 +131,9 @@ def _eviction(row: Eviction, gpu: str) -> EvictionRow:
         text=text,
         at=row.removed_at or row.seen_at,
         ran=ran,
-        removed=row.removed_at is not None,
+        removed=row.removed_at is not None or not over_quota(row.workspace),
     )
+
+
+def held_words(row: Eviction, gpu: str) -> str:
+    return f"the workspace held {row.held:,} {gpu} and has bought {row.limit:,}"

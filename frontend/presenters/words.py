@@ -1,28 +1,42 @@
-"""What pages call things at a site: a namespace with pods on Kubernetes, a project with machines on OpenStack."""
+"""What pages call things at a site: a namespace with pods, or a project with machines. What the driver is able to do decides."""
 
 from dataclasses import dataclass, replace
 
 from gpuaas.catalog.models import Site
-from gpuaas.providers.base import AccessKind
+from gpuaas.catalog.site import kind_of
+from gpuaas.providers.base import AccessCapability, AccessKind, MachineCapability
 
 
 @dataclass(frozen=True)
 class Words:
-    """`command`: to be tried first with the credential in `{file}`, for a workspace called `{space}` at the site.
+    """`node`: where a consumer runs, "" where that is no tenant's business. `began`: how the first consumer comes to be.
 
-    `node`: where a consumer runs, "" where that is no tenant's business. `begin`: how the first consumer comes to be.
+    `put_away`: what the warden does with one that is more than was bought. `slips`: how that can be; `then` and
+    `operator`: what its people and what operators can do.
     """
 
     access: AccessKind
     space: str
     consumer: str
     node: str
-    begin: str
-    command: str
+    began: str
+    put_away: str
+    slips: str
+    then: str
+    operator: str
 
     @property
     def take(self) -> str:
         return f"Get {self.access}"
+
+    @property
+    def begin(self) -> str:
+        return f"{self.began.format(access=self.access)}; it shows here within seconds, with the reason where it has to wait."
+
+    @property
+    def command(self) -> str:
+        """To be tried first with the credential in `{file}`, for a workspace called `{space}` at the site."""
+        return COMMANDS[self.access]
 
     @property
     def consumers(self) -> str:
@@ -53,13 +67,13 @@ class Words:
 
     @property
     def removed(self) -> str:
-        return f"removed {self.consumers}"
+        return f"{self.consumers} {self.put_away}"
 
     @property
     def none_removed(self) -> str:
         return (
             "No workspace here has held more than it bought. When one does for a moment, its newest surplus "
-            f"{self.consumers} are removed within seconds, and listed."
+            f"{self.consumers} are {self.put_away} within seconds, and listed."
         )
 
     def count(self, number: int) -> str:
@@ -67,29 +81,35 @@ class Words:
 
 
 MACHINE = "machine"
-BEGIN = "it shows here within seconds, with the reason where it has to wait."
-KUBERNETES = Words(
+COMMANDS = {
+    AccessKind.KUBECONFIG: "kubectl --kubeconfig {file} -n {space} get pods",
+    AccessKind.CLOUDS_YAML: "OS_CLIENT_CONFIG_FILE={file} openstack --os-cloud {space} server list",
+}
+PODS = Words(
     access=AccessKind.KUBECONFIG,
     space="namespace",
     consumer="pod",
     node="node",
-    begin=f"Get the kubeconfig and run something that asks for GPUs; {BEGIN}",
-    command="kubectl --kubeconfig {file} -n {space} get pods",
+    began="Get the {access} and run something that asks for GPUs",
+    put_away="removed",
+    slips="The site counts a moment late when pods are made and deleted quickly.",
+    then="Ask for fewer GPUs at a time, or resize the workspace.",
+    operator="Usage that was surplus is marked; a tenant with many of them may need a larger workspace.",
 )
-OPENSTACK = Words(
+MACHINES = Words(
     access=AccessKind.CLOUDS_YAML,
     space="project",
     consumer=MACHINE,
     node="",
-    begin=f"Order one under Machines, or make one with your own client; {BEGIN}",
-    command="OS_CLIENT_CONFIG_FILE={file} openstack --os-cloud {space} server list",
+    began="Order one under Machines, or make one with your own client",
+    put_away="put away",
+    slips="The site lets some ways past its limits, a resize for one.",
+    then="One that was shelved keeps its disk: delete another machine or resize the workspace, then unshelve it.",
+    operator="The site's settings say whether one is shelved or deleted; its people see it beside the machine.",
 )
-OWN = {
-    "openstack": OPENSTACK,
-    # a simulated one hands out kubeconfigs
-    "sandbox-cloud": replace(OPENSTACK, access=AccessKind.KUBECONFIG, command=KUBERNETES.command),
-}
 
 
 def words_of(site: Site) -> Words:
-    return OWN.get(site.driver, KUBERNETES)
+    kind = kind_of(site)
+    words = MACHINES if issubclass(kind, MachineCapability) else PODS
+    return replace(words, access=kind.access_kind) if issubclass(kind, AccessCapability) else words

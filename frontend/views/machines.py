@@ -95,12 +95,10 @@ def new(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpR
 
 def _form(here: ProjectPlace, row: Workspace, look: MachineLook | None, data: Any = None) -> MachineForm:
     rooms = flavors_left(workspace=row)
-    flavors = [
-        (room.flavor.slug, f"{room.flavor.name}: {shown.gives(room)}; {room.left} fit now") for room in rooms
-    ]
+    flavors = [(room.flavor.slug, room.flavor.name) for room in rooms]
     images = [(image.id, image.name) for image in images_of(look)]
     keys = [(key.name, key.name) for key in keys_for(actor=here.actor)]
-    first = next((room.flavor.slug for room in rooms if room.left), "")
+    first = next((room.flavor.slug for room in rooms if room.fits), "")
     initial = {"flavor": first, "key": keys[0][0] if keys else "", "volume_gib": 0}
     choices = [("", "No key"), *keys]
     return MachineForm(data, flavors=flavors, images=images, keys=choices, initial=initial)
@@ -119,6 +117,9 @@ def _draw_new(
         "place": here,
         "workspace": row,
         "form": form,
+        "rooms": shown.rooms_of(row),
+        "no_order": shown.no_order(row),
+        "chosen": form["flavor"].value(),
         "waiting": look is None or look.slow_at is None,
         "volumes_sold": look is not None and bool(look.volumes_sold),
         "back": shown.url_of(row, "machines"),

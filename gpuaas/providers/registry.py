@@ -28,6 +28,11 @@ def driver_for(name: str, connection: Connection) -> Driver:
     return _driver_class(name)(connection)
 
 
+def driver_kind(name: str) -> type[Driver]:
+    """What every site of the driver can do; asks no site, opens no credentials."""
+    return _driver_class(name)
+
+
 def default_disk_gib(name: str) -> int:
     return _driver_class(name).disk_gib
 

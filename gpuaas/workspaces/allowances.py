@@ -56,6 +56,11 @@ def allowances_at(
     return {row.external_name: _allowance(row, nothing, bought.get(row.pk, {})) for row in found}
 
 
+def over_quota(workspace: Workspace) -> bool:
+    """So the warden has found, and has not taken it back yet."""
+    return bool(workspace.conditions.get(WITHIN_QUOTA, {}).get("status") == Status.FALSE)
+
+
 def _allowance(row: Workspace, nothing: Mapping[str, int], bought: Mapping[str, int]) -> Allowance:
     if row.state == WorkspaceState.SUSPENDED:
         bought = dict.fromkeys(bought, 0)
@@ -65,5 +70,5 @@ def _allowance(row: Workspace, nothing: Mapping[str, int], bought: Mapping[str, 
         limits={**nothing, **bought},
         settled=row.state in SETTLED,
         older_than=(row.ready_at or datetime.max.replace(tzinfo=UTC)) if row.adopted_name else None,
-        over_quota=row.conditions.get(WITHIN_QUOTA, {}).get("status") == Status.FALSE,
+        over_quota=over_quota(row),
     )

@@ -105,7 +105,7 @@ def test_billing_of_gpus_ends_with_the_last_pod_and_not_before(
         row = run_now(workspace)
         assert row.state == "suspending"
         assert "gpu_held" in open_meters(row)
-        assert row.operations.get(kind="suspend").steps.get(key="pods").detail == "1 pods are ending"
+        assert row.operations.get(kind="suspend").steps.get(key="pods").detail == "still ending: 1"
         clock.shift(timedelta(seconds=61))
         row = settle(workspace)
         assert row.holdings.get(meter="gpu_held").ended_at == now().replace(microsecond=0)

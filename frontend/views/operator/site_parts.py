@@ -185,7 +185,9 @@ def metering(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpRespon
     row = site_get_for(actor=here.actor, slug=slug)
     now = clock.now()
     meter = SiteMeter.objects.filter(site=row).first()
-    evictions = Eviction.objects.filter(workspace__site=row).select_related("workspace__project")
+    evictions = Eviction.objects.filter(workspace__site=row).select_related(
+        "workspace__project", "workspace__site"
+    )
     page = paged(request, evictions, EVICTIONS)
     context = tab(
         row,

@@ -129,7 +129,18 @@ class MachineFlavorOutput(Output):
     disk_gib = serializers.IntegerField(source="flavor.disk_gib")
     bought = serializers.IntegerField(help_text="Machines of it that the workspace may have.")
     held = serializers.IntegerField(help_text="That it has, stopped and shelved ones counted.")
-    left = serializers.IntegerField(help_text="That fit now.")
+    left = serializers.IntegerField(help_text="That what was bought still allows.")
+    fits = serializers.IntegerField(
+        help_text="That fit now: of those, as many as hosts have free GPUs for, by the last look at the site."
+    )
+    free_gpus = serializers.IntegerField(source="flavor.pool.free", help_text="At the site, on all hosts.")
+    largest_block = serializers.IntegerField(
+        source="flavor.pool.largest_block",
+        help_text="Most free GPUs on one host; a machine has all of its on one.",
+    )
+    reason = serializers.CharField(
+        source="full", allow_blank=True, help_text="Why none fits now, and what to do; else empty."
+    )
 
 
 class MachineImageOutput(Output):

@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from datetime import timedelta
+from typing import Any
 
 import yaml
 
@@ -12,8 +13,12 @@ from gpuaas.providers.base import Access, AccessKind, Connection, Member, Worksp
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.models import SandboxMember, SandboxToken
 
+Document = dict[str, Any]
 
-def issue(connection: Connection, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
+
+def issue(
+    connection: Connection, ref: WorkspaceRef, member: Member, *, lifetime: timedelta, kind: AccessKind
+) -> Access:
     with call(connection, "access"), site_write(connection.site_id) as site:
         row = SandboxMember.objects.filter(
             namespace__site=site,
@@ -30,11 +35,8 @@ def issue(connection: Connection, ref: WorkspaceRef, member: Member, *, lifetime
             member=row, digest=hashlib.sha256(token.encode()).hexdigest(), expires_at=now + lifetime
         )
     server = connection.endpoint or f"https://{connection.site_slug}.sandbox.invalid:6443"
-    return Access(
-        document=_kubeconfig(connection.site_slug, server, ref.external_name, member.name, token),
-        expires_at=now + lifetime,
-        kind=AccessKind.KUBECONFIG,
-    )
+    document = DOCUMENTS[kind](connection.site_slug, server, ref.external_name, member.name, token)
+    return Access(document=yaml.safe_dump(document, sort_keys=False), expires_at=now + lifetime, kind=kind)
 
 
 def revoke(connection: Connection, ref: WorkspaceRef, member: Member) -> None:
@@ -47,8 +49,8 @@ def revoke(connection: Connection, ref: WorkspaceRef, member: Member) -> None:
         ).delete()
 
 
-def _kubeconfig(site: str, server: str, namespace: str, user: str, token: str) -> str:
-    document = {
+def _kubeconfig(site: str, server: str, namespace: str, user: str, token: str) -> Document:
+    return {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": site, "cluster": {"server": server}}],
@@ -56,5 +58,11 @@ def _kubeconfig(site: str, server: str, namespace: str, user: str, token: str) -
         "contexts": [{"name": namespace, "context": {"cluster": site, "namespace": namespace, "user": user}}],
         "current-context": namespace,
     }
-    text: str = yaml.safe_dump(document, sort_keys=False)
-    return text
+
+
+def _clouds_yaml(site: str, server: str, project: str, user: str, token: str) -> Document:
+    auth = {"auth_url": server, "project_name": project, "username": user, "token": token}
+    return {"clouds": {project: {"auth_type": "token", "auth": auth, "region_name": site}}}
+
+
+DOCUMENTS = {AccessKind.KUBECONFIG: _kubeconfig, AccessKind.CLOUDS_YAML: _clouds_yaml}

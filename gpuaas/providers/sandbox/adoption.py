@@ -23,6 +23,8 @@ PLAIN = ("cpu", "memory", "storage")
 
 class SandboxAdoption(AdoptionCapability):
     connection: Connection
+    space: str
+    consumers: str
 
     def adoptable(self) -> tuple[ForeignWorkspace, ...]:
         with call(self.connection, "adoptable"), site_write(self.connection.site_id) as site:
@@ -33,21 +35,49 @@ class SandboxAdoption(AdoptionCapability):
     def adoption_plan(self, spec: WorkspaceSpec) -> tuple[AdoptionStep, ...]:
         with call(self.connection, "adoption_plan"), site_write(self.connection.site_id) as site:
             advance(site, now=clock.now())
-            return tuple(_plan(_room(site, spec), spec))
+            return tuple(self._plan(_room(site, spec), spec))
 
     def adopt(self, spec: WorkspaceSpec) -> StepOutcome:
         with call(self.connection, "adopt"), site_write(self.connection.site_id) as site:
             advance(site, now=clock.now())
             room = _room(site, spec)
             if room.owner is None:
-                in_the_way = [step for step in _plan(room, spec) if step.blocking]
+                in_the_way = [step for step in self._plan(room, spec) if step.blocking]
                 if in_the_way:
                     raise Permanent(f"{in_the_way[0].object}: {in_the_way[0].detail}")
                 room.owner = spec.id
                 room.save(update_fields=["owner"])
                 for pod in room.pods.all():
                     event_add(site, pod, at=clock.now())  # who follows the site has not heard of them
-            return StepOutcome(done=True, detail=f"namespace {room.name} is this workspace's")
+            return StepOutcome(done=True, detail=f"{room.name} is this workspace's")
+
+    def _plan(self, room: SandboxNamespace, spec: WorkspaceSpec) -> Iterator[AdoptionStep]:
+        name = f"{self.space.capitalize()}/{room.name}"
+        yield AdoptionStep(
+            name, "change", "becomes this workspace's and is pinned to the pools of what is bought"
+        )
+        yield AdoptionStep(name, "keep", "deleting the workspace later deletes it and everything in it")
+        if room.quotas.exists():
+            own = ", ".join(f"{row.resource}={row.wanted}" for row in room.quotas.all())
+            yield AdoptionStep(
+                "Quota/own", "remove", f"its own quota ({own}) would stand beside ours", blocking=True
+            )
+        bought = {gpu.resource_name: gpu.count for gpu in spec.gpus}
+        limits = {**dict.fromkeys(spec.closed, 0), **bought, "cpu": spec.vcpus, "memory": spec.memory_gib}
+        yield AdoptionStep(
+            "Quota/gpuaas", "create", ", ".join(f"{key}={n}" for key, n in sorted(limits.items()))
+        )
+        live = list(room.pods.filter(finished_at=None).select_related("node"))
+        for resource, count in sorted(_used(live).items()):
+            if count > limits.get(resource, 0):
+                limit = limits.get(resource, 0)
+                detail = f"{count} of {resource} are in use, {limit} would be bought"
+                yield AdoptionStep("Quota/gpuaas", "create", detail, blocking=True)
+        yield AdoptionStep("Network", "create", "closed to other tenants")
+        who = ", ".join(f"{member.name} ({member.role})" for member in spec.members) or "nobody"
+        yield AdoptionStep("Members", "create", who)
+        for pod in live:
+            yield _consumer(f"{self.consumers.capitalize().removesuffix('s')}/{pod.name}", pod, spec)
 
 
 def _is_sites_own(name: str) -> bool:
@@ -57,11 +87,11 @@ def _is_sites_own(name: str) -> bool:
 def _room(site: SandboxSite, spec: WorkspaceSpec) -> SandboxNamespace:
     room = SandboxNamespace.objects.filter(site=site, name=spec.external_name, gone_at=None).first()
     if room is None:
-        raise NotFound(f"there is no namespace {spec.external_name} at the site")
+        raise NotFound(f"there is no {spec.external_name} at the site")
     if _is_sites_own(room.name):
-        raise Permanent(f"the namespace {room.name} is a part of the site")
+        raise Permanent(f"{room.name} is a part of the site")
     if room.owner not in {None, spec.id}:
-        raise Permanent(f"the namespace {room.name} is another workspace's")
+        raise Permanent(f"{room.name} is another workspace's")
     return room
 
 
@@ -92,38 +122,9 @@ def _used(pods: list[SandboxPod]) -> Counter[str]:
     return used
 
 
-def _plan(room: SandboxNamespace, spec: WorkspaceSpec) -> Iterator[AdoptionStep]:
-    name = f"Namespace/{room.name}"
-    yield AdoptionStep(
-        name, "change", "becomes this workspace's and is pinned to the pools of what is bought"
-    )
-    yield AdoptionStep(name, "keep", "deleting the workspace later deletes it and everything in it")
-    if room.quotas.exists():
-        own = ", ".join(f"{row.resource}={row.wanted}" for row in room.quotas.all())
-        yield AdoptionStep(
-            "Quota/own", "remove", f"its own quota ({own}) would stand beside ours", blocking=True
-        )
-    bought = {gpu.resource_name: gpu.count for gpu in spec.gpus}
-    limits = {**dict.fromkeys(spec.closed, 0), **bought, "cpu": spec.vcpus, "memory": spec.memory_gib}
-    yield AdoptionStep("Quota/gpuaas", "create", ", ".join(f"{key}={n}" for key, n in sorted(limits.items())))
-    live = list(room.pods.filter(finished_at=None).select_related("node"))
-    for resource, count in sorted(_used(live).items()):
-        if count > limits.get(resource, 0):
-            limit = limits.get(resource, 0)
-            detail = f"{count} of {resource} are in use, {limit} would be bought"
-            yield AdoptionStep("Quota/gpuaas", "create", detail, blocking=True)
-    yield AdoptionStep("Network", "create", "closed to other tenants")
-    who = ", ".join(f"{member.name} ({member.role})" for member in spec.members) or "nobody"
-    yield AdoptionStep("Members", "create", who)
-    for pod in live:
-        yield _pod(pod, spec)
-
-
-def _pod(pod: SandboxPod, spec: WorkspaceSpec) -> AdoptionStep:
+def _consumer(name: str, pod: SandboxPod, spec: WorkspaceSpec) -> AdoptionStep:
     selectors = {gpu.resource_name: gpu.selector for gpu in spec.gpus}
     pin = selectors.get(pod.resource_name, {})
     if pod.node is not None and any(pod.node.labels.get(key) != value for key, value in pin.items()):
-        return AdoptionStep(
-            f"Pod/{pod.name}", "keep", f"runs outside the pool, on {pod.node.name}", blocking=True
-        )
-    return AdoptionStep(f"Pod/{pod.name}", "keep", "goes on")
+        return AdoptionStep(name, "keep", f"runs outside the pool, on {pod.node.name}", blocking=True)
+    return AdoptionStep(name, "keep", "goes on")

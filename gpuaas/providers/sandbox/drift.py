@@ -70,7 +70,7 @@ def wanted(spec: WorkspaceSpec) -> tuple[dict[str, int], dict[str, dict[str, str
         if selectors.setdefault(gpu.resource_name, dict(gpu.selector)) != dict(gpu.selector):
             raise Permanent(
                 f"the site counts two of these GPU types by one name ({gpu.resource_name}); "
-                "a namespace can hold only one of them"
+                "a workspace can hold only one of them"
             )
         if gpu.count < 0:
             raise Permanent("a quota cannot be negative")
@@ -84,14 +84,17 @@ def compare(
     spec: WorkspaceSpec,
     hard: Mapping[str, int],
     selectors: Mapping[str, Mapping[str, str]],
+    *,
+    space: str,
 ) -> tuple[Difference, ...]:
-    name = spec.external_name
+    """`space`: what the site calls a workspace's room."""
+    name, kind = spec.external_name, space.capitalize()
     if room is None or room.gone_at is not None:
         found = "missing" if room is None else "being deleted"
-        return (Difference(f"Namespace/{name}", "", "present", found, step="namespace"),)
+        return (Difference(f"{kind}/{name}", "", "present", found, step="namespace"),)
     members = {member.subject: member.role for member in spec.members}
     rows: list[tuple[str, str, str, Mapping[str, Any], Mapping[str, Any]]] = [
-        ("Namespace", "labels", "namespace", labels_of(spec), room.labels),
+        (kind, "labels", "namespace", labels_of(spec), room.labels),
         ("Quota", "quota", "quota", hard, dict(room.quotas.values_list("resource", "wanted"))),
         ("Quota", "selectors", "quota", selectors, room.selectors),
         ("Limits", "limits", "limits", LIMITS, room.limits),

@@ -69,6 +69,8 @@ class SandboxDriver(
 ):
     name = "sandbox"
     access_kind = AccessKind.KUBECONFIG
+    # what the site calls a workspace's room, and what runs in it
+    space, consumers = "namespace", "pods"
 
     def probe(self) -> Inventory:
         with call(self.connection, "probe"):
@@ -78,10 +80,10 @@ class SandboxDriver(
 
     def ensure_steps(self) -> tuple[StepSpec, ...]:
         return (
-            StepSpec("namespace", "Create the namespace"),
+            StepSpec("namespace", f"Create the {self.space}"),
             StepSpec("quota", "Set the quota", safety=True),
             StepSpec("confirmed", "Wait until the site enforces the quota", safety=True),
-            StepSpec("limits", "Set defaults for containers"),
+            StepSpec("limits", f"Set defaults for {self.consumers}"),
             StepSpec("network", "Close the network to other tenants"),
             StepSpec("access", "Let the members in"),
         )
@@ -105,7 +107,7 @@ class SandboxDriver(
         return (
             StepSpec("access", "Take the members' access away"),
             StepSpec("pods", "Stop what runs"),
-            StepSpec("namespace", "Delete the namespace"),
+            StepSpec("namespace", f"Delete the {self.space}"),
             StepSpec("gone", "Make sure that nothing is left"),
         )
 
@@ -127,7 +129,7 @@ class SandboxDriver(
         return (
             StepSpec("quota", "Set the quota to nothing"),
             StepSpec("confirmed", "Wait until the site enforces the quota"),
-            StepSpec("workloads", "Scale the workloads away"),
+            StepSpec("workloads", "Put away what runs"),
             StepSpec("pods", "Wait until nothing runs"),
         )
 
@@ -171,7 +173,7 @@ class SandboxDriver(
             )
 
     def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
-        return access.issue(self.connection, ref, member, lifetime=lifetime)
+        return access.issue(self.connection, ref, member, lifetime=lifetime, kind=self.access_kind)
 
     def revoke_access(self, ref: WorkspaceRef, member: Member) -> None:
         access.revoke(self.connection, ref, member)
@@ -203,7 +205,7 @@ class SandboxDriver(
             with site_write(self.connection.site_id) as site:
                 advance(site, now=clock.now())
                 room = _namespace(site, WorkspaceRef(spec.id, spec.external_name))
-            return compare(room, spec, *wanted(spec))
+            return compare(room, spec, *wanted(spec), space=self.space)
 
     def site_repair(self) -> tuple[Difference, ...]:
         """A simulated site has no policies of its own."""
@@ -220,27 +222,25 @@ def _namespace(site: SandboxSite, ref: WorkspaceRef) -> SandboxNamespace | None:
     """The workspace's own namespace; Permanent where the name belongs to somebody else."""
     room = SandboxNamespace.objects.filter(site=site, name=ref.external_name).first()
     if room is not None and room.owner != ref.id:
-        raise Permanent(
-            f"the namespace {ref.external_name} at the site belongs to somebody else; it is left alone"
-        )
+        raise Permanent(f"{ref.external_name} at the site belongs to somebody else; it is left alone")
     return room
 
 
 def _living(site: SandboxSite, spec: WorkspaceSpec) -> SandboxNamespace:
     room = _namespace(site, WorkspaceRef(spec.id, spec.external_name))
     if room is None or room.gone_at is not None:
-        raise NotFound(f"the namespace {spec.external_name} is not at the site; it has to be made again")
+        raise NotFound(f"{spec.external_name} is not at the site; it has to be made again")
     return room
 
 
 def _ensure_namespace(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
     room = _namespace(site, WorkspaceRef(spec.id, spec.external_name))
     if room is not None and room.gone_at is not None:
-        return StepOutcome(done=False, detail="the namespace that had this name is still going away")
+        return StepOutcome(done=False, detail="what had this name is still going away")
     SandboxNamespace.objects.update_or_create(
         site=site, name=spec.external_name, defaults={"owner": spec.id, "labels": labels_of(spec)}
     )
-    return StepOutcome(done=True, detail=f"namespace {spec.external_name}")
+    return StepOutcome(done=True, detail=spec.external_name)
 
 
 def _ensure_quota(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
@@ -284,7 +284,7 @@ def _unconfirmed(room: SandboxNamespace) -> int:
 def _ensure_confirmed(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
     room = _living(site, spec)
     if not room.quotas.exists():
-        raise NotFound(f"the namespace {room.name} has no quota at the site; it has to be set again")
+        raise NotFound(f"{room.name} has no quota at the site; it has to be set again")
     if left := _unconfirmed(room):
         return StepOutcome(done=False, detail=f"the site has not confirmed {left} keys of the quota yet")
     return StepOutcome(done=True, detail="the site enforces every key of the quota")
@@ -336,7 +336,7 @@ def _release_pods(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
     advance(site, now=clock.now())
     left = room.pods.aggregate(pods=Count("pk"), gpus=Sum("gpus", filter=Q(finished_at=None), default=0))
     if left["pods"]:
-        return StepOutcome(done=False, detail=f"{left['pods']} pods with {left['gpus']} GPUs are ending")
+        return StepOutcome(done=False, detail=f"still ending: {left['pods']} with {left['gpus']} GPUs")
     return StepOutcome(done=True, detail="nothing runs any more")
 
 
@@ -346,11 +346,11 @@ def _release_namespace(site: SandboxSite, room: SandboxNamespace) -> StepOutcome
         room.gone_at = clock.now() + timedelta(milliseconds=site.namespace_ms)
         room.save(update_fields=["gone_at"])
         advance(site, now=clock.now())
-    return StepOutcome(done=True, detail="the site takes the namespace away")
+    return StepOutcome(done=True, detail=f"the site takes {room.name} away")
 
 
 def _release_gone(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
     del site
     if room.gone_at is None:
-        raise NotFound(f"the deletion of the namespace {room.name} has to be asked again")
-    return StepOutcome(done=False, detail=f"the namespace {room.name} is still going away")
+        raise NotFound(f"the deletion of {room.name} has to be asked again")
+    return StepOutcome(done=False, detail=f"{room.name} is still going away")

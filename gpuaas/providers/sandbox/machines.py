@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
+from django.db import transaction
+
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, NotFound, Permanent, QuotaRefused
 from gpuaas.core.ids import short
 from gpuaas.providers.base import (
+    AccessKind,
     Belonging,
     Belongings,
     Console,
@@ -17,14 +20,15 @@ from gpuaas.providers.base import (
     MachineOrder,
     MachineStatus,
     MachineVerb,
+    ObservedConsumer,
     ObservedMachine,
     WorkspaceRef,
 )
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.models import SandboxMachine, SandboxNamespace, SandboxPod, SandboxSite
-from gpuaas.providers.sandbox.pods import pod_admit, pods_end
-from gpuaas.providers.sandbox.simulation import advance
+from gpuaas.providers.sandbox.pods import pod_admit, pod_evict, pods_end
+from gpuaas.providers.sandbox.simulation import MACHINE, advance
 
 S, V = MachineStatus, MachineVerb
 IMAGES = (
@@ -48,6 +52,8 @@ SAID = {
 
 class SandboxCloudDriver(SandboxDriver, MachineCapability):
     name = "sandbox-cloud"
+    access_kind = AccessKind.CLOUDS_YAML
+    space, consumers = "project", "machines"
 
     def images(self, ref: WorkspaceRef) -> tuple[MachineImage, ...]:
         with self._room(ref, "images"):
@@ -95,6 +101,15 @@ class SandboxCloudDriver(SandboxDriver, MachineCapability):
                 return Belongings(items=items, volumes_sold=False)
         except NotFound:
             return Belongings(items=(), volumes_sold=False)
+
+    def evict(self, workspace_name: str, consumer: ObservedConsumer, *, reason: str) -> bool:
+        """As a cloud does it: the machine is shelved and keeps its disk."""
+        machine, _, pod = consumer.uid.rpartition(":")
+        with call(self.connection, "evict"), transaction.atomic():
+            gone = pod_evict(self.connection.site_id, workspace_name, pod, reason=reason)
+            if gone and machine:
+                SandboxMachine.objects.filter(uid=machine).update(wanted="shelved")
+        return gone
 
     @contextmanager
     def _room(self, ref: WorkspaceRef, verb: str) -> Iterator[tuple[SandboxSite, SandboxNamespace]]:
@@ -189,7 +204,7 @@ def _admit(site: SandboxSite, room: SandboxNamespace, machine: SandboxMachine) -
 
 
 def _hold(site: SandboxSite, room: SandboxNamespace, machine: SandboxMachine) -> None:
-    pod = SandboxPod(name=machine.pod_name, owner=f"Machine/{machine.name}", gpus=machine.gpus)
+    pod = SandboxPod(name=machine.pod_name, owner=f"{MACHINE}{machine.uid}/{machine.name}", gpus=machine.gpus)
     pod.vcpus, pod.memory_gib, pod.resource_name = machine.vcpus, machine.memory_gib, machine.resource_name
     try:
         pod_admit(site, room, pod)

@@ -21,6 +21,8 @@ from gpuaas.providers.sandbox.models import (
     SandboxSite,
 )
 
+# how the owner of a pod begins that a machine holds its devices as: "Machine:<uid>/<name>"
+MACHINE = "Machine:"
 TIMES = ("created_at", "started_at", "ended_at", "uncharged_at")
 
 
@@ -131,9 +133,14 @@ def _why_not(pod: SandboxPod, nodes: Sequence[SandboxNode], free: Mapping[int, i
 
 
 def consumer_of(pod: SandboxPod) -> ObservedConsumer:
+    """A pod that a machine holds its devices as is one stretch of that machine."""
+    uid, name, owner = str(pod.uid), pod.name, pod.owner
+    if owner.startswith(MACHINE):
+        machine, _, name = owner.removeprefix(MACHINE).partition("/")
+        uid, owner = f"{machine}:{uid}", ""
     return ObservedConsumer(
-        uid=str(pod.uid),
-        name=pod.name,
+        uid=uid,
+        name=name,
         phase=pod.phase,
         node=pod.node_name,
         gpus={pod.resource_name: pod.gpus} if pod.gpus else {},
@@ -141,7 +148,7 @@ def consumer_of(pod: SandboxPod) -> ObservedConsumer:
         started_at=pod.scheduled_at,
         ended_at=pod.finished_at,
         waiting_for=pod.waiting_for,
-        owner=pod.owner,
+        owner=owner,
         uncharged_at=pod.gone_at,
     )
 

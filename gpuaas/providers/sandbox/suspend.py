@@ -18,14 +18,14 @@ def workloads_scale_away(room: SandboxNamespace) -> StepOutcome:
     pods = room.pods.filter(finished_at=None).exclude(owner="").exclude(name__in=known)
     room.scaled_away = [*room.scaled_away, *({key: getattr(pod, key) for key in KEPT} for pod in pods)]
     room.save(update_fields=["scaled_away"])
-    return StepOutcome(done=True, detail=f"{len(room.scaled_away)} workloads are kept for later")
+    return StepOutcome(done=True, detail=f"{len(room.scaled_away)} are kept for later")
 
 
 def pods_stop(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
     pods_end(site, room.pods.filter(finished_at=None))
     advance(site, now=clock.now())
     if left := room.pods.filter(finished_at=None).count():
-        return StepOutcome(done=False, detail=f"{left} pods are ending")
+        return StepOutcome(done=False, detail=f"still ending: {left}")
     return StepOutcome(done=True, detail="nothing runs any more")
 
 
@@ -43,4 +43,4 @@ def workloads_restore(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
     room.scaled_away = []
     room.save(update_fields=["scaled_away"])
     advance(site, now=clock.now())
-    return StepOutcome(done=True, detail=f"{back} workloads are back")
+    return StepOutcome(done=True, detail=f"{back} are back")

@@ -15,7 +15,7 @@ from gpuaas.workspaces.machines.keys import fingerprint_of
 from gpuaas.workspaces.machines.models import Machine
 from gpuaas.workspaces.machines.rows import look_wake, machine_move, machines_announce
 from gpuaas.workspaces.machines.selectors import machines_sold
-from gpuaas.workspaces.machines.states import ALLOWED, LIFE, MachineState
+from gpuaas.workspaces.machines.states import ALLOWED, ALWAYS, AWAKE, LIFE, MachineState
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspace_require
 from gpuaas.workspaces.services.access import ENTERED
@@ -27,8 +27,6 @@ from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
 
-# what may be done while the workspace sleeps, changes or has failed
-ALWAYS = frozenset({MachineVerb.STOP, MachineVerb.SHELVE, MachineVerb.DELETE})
 ASLEEP = (WorkspaceState.FAILED, WorkspaceState.RESUMING, WorkspaceState.SUSPENDED, WorkspaceState.SUSPENDING)
 
 
@@ -91,7 +89,7 @@ def machine_act(
     row = workspace_lock(workspace_id=workspace.pk)
     state_require(row, *ENTERED, *(ASLEEP if verb in ALWAYS else ()))
     if verb not in ALWAYS:
-        state_require(row, WorkspaceState.READY, WorkspaceState.RESIZING)
+        state_require(row, *AWAKE)
     held = _lock(machine, expected_version)
     if held.state not in ALLOWED[verb]:
         label = LIFE.looks[MachineState(held.state)].label.lower()

@@ -5,6 +5,7 @@ from django.db import models
 from gpuaas.core.looks import Tone
 from gpuaas.core.statemachine import Look, Machine
 from gpuaas.providers.base import MachineStatus, MachineVerb
+from gpuaas.workspaces.states import WorkspaceState
 
 
 class MachineState(models.TextChoices):
@@ -62,6 +63,9 @@ ALLOWED: dict[MachineVerb, frozenset[MachineState]] = {
     V.UNSHELVE: frozenset({S.SHELVED}),
     V.DELETE: LIVE - {S.DELETING},
 }
+# what may be done while the workspace sleeps, changes or has failed; all else only while it is awake
+ALWAYS = frozenset({V.STOP, V.SHELVE, V.DELETE})
+AWAKE = (WorkspaceState.READY, WorkspaceState.RESIZING)
 GOALS: dict[MachineVerb, frozenset[MachineState]] = {
     V.START: frozenset({S.RUNNING}),
     V.STOP: frozenset({S.STOPPED}),

@@ -43,8 +43,9 @@ def workspace_lock(*, workspace_id: uuid.UUID, expected_version: int | None = No
 def state_require(workspace: Workspace, *states: WorkspaceState) -> None:
     if workspace.state not in states:
         label = MACHINE.looks[WorkspaceState(workspace.state)].label.lower()
+        then = "; resume it first" if workspace.state == WorkspaceState.SUSPENDED else ""
         raise Conflict(
-            f"this cannot be done while the workspace is {label}", detail={"state": workspace.state}
+            f"this cannot be done while the workspace is {label}{then}", detail={"state": workspace.state}
         )
 
 

@@ -1,20 +1,28 @@
 """Signed-in browsers without a browser, and a project that has something to show."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from django.db import connections
 from django.test import Client
+from playwright.sync_api import Browser, sync_playwright
 
 from billing.services import rate_set
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter
+from gpuaas.providers.sandbox.dials import dials_set
+from gpuaas.providers.sandbox.fleet import H100, Rack, fleet_seed
+from gpuaas.workspaces.machines.visit import visit
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_request
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
 from tests.factories.quotas import limits_give
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
+from tests.frontend.pages.browsing import CHROMIUM
+from tests.workspaces.stage import ready
 
 
 def signed_in(user: User) -> Client:
@@ -74,3 +82,29 @@ def workspace(as_alice: Actor, limited: Project) -> Workspace:
     return workspace_request(
         actor=as_alice, project=limited, name="era5-finetune", items=[("h100.1", 2)], storage_gib=500
     )
+
+
+@pytest.fixture
+def chromium() -> Iterator[Browser]:
+    """Playwright keeps an event loop in its thread, beside which Django's ORM refuses to work unless told."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        with sync_playwright() as playwright:
+            found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            yield found
+            # the ORM keeps a connection of its own for code that runs beside Playwright's loop
+            connections.close_all()
+            found.close()
+
+
+@pytest.fixture
+def room(as_alice: Actor, project: Project, site: Site) -> Workspace:
+    """Of 2 machines at a simulated cloud."""
+    Site.objects.filter(pk=site.pk).update(driver="sandbox-cloud")
+    Flavor.objects.filter(pool__site=site).update(disk_gib=14)
+    site.refresh_from_db()
+    fleet_seed(site.pk, slug=site.slug, racks=(Rack("h", 2, H100, 8),))
+    dials_set(site.pk, machine_ms=0)
+    made = ready(as_alice, project, site)
+    assert visit(made.pk)
+    return made

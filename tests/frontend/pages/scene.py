@@ -6,7 +6,9 @@ from typing import Any
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.core.conditions import Status, condition_set
-from gpuaas.workspaces.models import AccessGrant, Robot, Workspace
+from gpuaas.workspaces.allowances import WITHIN_QUOTA
+from gpuaas.workspaces.machines.models import Machine
+from gpuaas.workspaces.models import AccessGrant, Eviction, Robot, Workspace
 from tenants.models import User
 from tests.frontend.operator.trouble import drift_of, eviction_of
 
@@ -25,15 +27,7 @@ def busy(workspace: Workspace) -> Workspace:
     workspace.state = "ready"
     workspace.ready_at = now - timedelta(hours=2)
     workspace.placement = "node"
-    workspace.conditions = condition_set(
-        {},
-        type="AllPodsPlaced",
-        status=Status.FALSE,
-        reason="Waiting",
-        message="1 pod waits for free GPUs.",
-        remedy="Wait, or ask for fewer GPUs in one pod.",
-        now=now,
-    )
+    workspace.conditions = _troubled(now)
     workspace.observed = {
         "at": now.isoformat(),
         "hard": {resource: 2, "cpu": 48, "memory": 480, "storage": 500},
@@ -50,6 +44,35 @@ def busy(workspace: Workspace) -> Workspace:
         exclusive_cpus=True, hugepages_size="1Gi", hugepages_gib=16, sysctls=["net.core.somaxconn"]
     )
     return workspace
+
+
+def _troubled(now: datetime) -> dict[str, Any]:
+    found = condition_set(
+        {},
+        type="AllPodsPlaced",
+        status=Status.FALSE,
+        reason="Waiting",
+        message="1 pod waits for free GPUs.",
+        remedy="Wait, or ask for fewer GPUs in one pod.",
+        now=now,
+    )
+    said = "It holds 3 and may hold 2."
+    return condition_set(
+        found, type=WITHIN_QUOTA, status=Status.FALSE, reason="Surplus", message=said, now=now
+    )
+
+
+def put_away(machine: Machine, *, removed: bool = True) -> Eviction:
+    """As the warden did it: the machine is shelved; or is about to do it."""
+    workspace = machine.workspace
+    resource = workspace.flavors.get().flavor.pool.resource_name
+    row = eviction_of(workspace, resource, uid=f"{machine.uid}:launched", removed=removed)
+    Eviction.objects.filter(pk=row.pk).update(
+        consumer_name=machine.name, removed_at=clock.now() if removed else None
+    )
+    if removed:
+        Machine.objects.filter(pk=machine.pk).update(state="shelved")
+    return row
 
 
 def _pod(name: str, now: datetime, resource: str, *, count: int = 1, **more: Any) -> dict[str, Any]:

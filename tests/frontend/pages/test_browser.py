@@ -1,31 +1,12 @@
-"""A person in a browser: asks, watches it become ready, deletes it; both themes, a phone, no complaint from the page.
+"""A person in a browser: asks, watches it become ready, deletes it; both themes, a phone, no complaint from the page."""
 
-GPUAAS_PICTURES names a folder for pictures of the pages.
-"""
-
-import os
-import shutil
-import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from django.db import connections
-from django.test import Client
 from django.urls import reverse
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    ConsoleMessage,
-    Page,
-    ViewportSize,
-    expect,
-    sync_playwright,
-)
+from playwright.sync_api import Browser, Page, expect
 
 from billing.services import rate_set
-from frontend import vite
 from gpuaas.catalog.models import GpuPool, Site
 from gpuaas.catalog.services.flavors import pool_publish
 from gpuaas.catalog.services.probe import site_probe
@@ -39,36 +20,13 @@ from tenants.actors import SYSTEM
 from tenants.models import Project, User
 from tests.factories.catalog import SiteFactory
 from tests.factories.quotas import limits_give
+from tests.frontend.pages.browsing import NEEDED, SIZES, beside, context_for, looked_at, opened
 from tests.frontend.pages.scene import busy, grant_to, robot_of
 from tests.frontend.pages.server import served
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-SIZES: dict[str, ViewportSize] = {
-    "desk": {"width": 1440, "height": 900},
-    "phone": {"width": 390, "height": 844},
-}
 H100 = "h100-sxm-80gb.1"
-PICTURES = os.environ.get("GPUAAS_PICTURES", "")
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-    pytest.mark.skipif(not vite.MANIFEST.exists(), reason="the front end is not built"),
-    pytest.mark.django_db(transaction=True),
-]
-
-
-@pytest.fixture
-def chromium() -> Iterator[Browser]:
-    """Playwright keeps an event loop in its thread, beside which Django's ORM refuses to work unless told."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-        with sync_playwright() as playwright:
-            found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            yield found
-            # the ORM keeps a connection of its own for code that runs beside Playwright's loop
-            connections.close_all()
-            found.close()
+pytestmark = NEEDED
 
 
 @pytest.fixture
@@ -95,48 +53,13 @@ def address(stage: Project) -> Iterator[str]:
 @pytest.fixture
 def worker(address: str) -> Iterator[Callable[[], None]]:
     """Call it to let the reconciler run beside the browser, until the test ends."""
-    stop = threading.Event()
 
     def work() -> None:
-        from django.db import connection
+        for pk in Workspace.objects.exclude(state="deleted").values_list("pk", flat=True):
+            run(pk)
 
-        while not stop.wait(0.1):
-            for pk in Workspace.objects.exclude(state="deleted").values_list("pk", flat=True):
-                run(pk)
-        connection.close()
-
-    thread = threading.Thread(target=work, daemon=True)
-    yield thread.start
-    stop.set()
-    if thread.is_alive():
-        thread.join(10)
-
-
-def context_for(
-    chromium: Browser, address: str, user: User, *, size: str = "desk", theme: str = "light"
-) -> BrowserContext:
-    client = Client()
-    client.force_login(user)
-    context = chromium.new_context(
-        viewport=SIZES[size], color_scheme="dark" if theme == "dark" else "light", is_mobile=size == "phone"
-    )
-    cookie = client.cookies["sessionid"].value
-    context.add_cookies([{"name": "sessionid", "value": cookie, "url": address}])
-    return context
-
-
-def opened(context: BrowserContext) -> tuple[Page, list[str]]:
-    """A page and what it complained about; a refusal of the content security policy is such a complaint."""
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.extend(complaint(message)))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    return page, complaints
-
-
-def complaint(message: ConsoleMessage) -> list[str]:
-    """htmx also logs a request that a change of page cut off; failed ones the browser itself complains about."""
-    return [message.text] if message.type == "error" and not message.text.startswith("htmx:") else []
+    with beside(work) as start:
+        yield start
 
 
 def request_one(page: Page, address: str, name: str) -> None:
@@ -201,12 +124,8 @@ def test_no_page_complains_or_scrolls_sideways(
     urls = [f"{address}/p/weather-lm/{place}" for place in places]
     for url in [*urls, workspace, f"{address}{robot}", f"{address}/o/climate/", f"{address}/account/"]:
         page.goto(url)
-        found = Axe().run(page).response["violations"]
-        assert [(v["id"], v["nodes"][0]["html"]) for v in found] == [], url
-        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"], url
-        if PICTURES:
-            name = {workspace: "workspace", f"{address}{robot}": "robot"}.get(url) or url.split("/")[-2]
-            page.screenshot(path=str(Path(PICTURES) / f"tenant-{name}-{theme}-{size}.png"), full_page=True)
+        name = {workspace: "workspace", f"{address}{robot}": "robot"}.get(url) or url.split("/")[-2]
+        looked_at(page, size, picture=f"tenant-{name}-{theme}")
     assert complaints == []
 
 

@@ -116,7 +116,7 @@ def test_release_goes_in_stages_and_ends_with_a_proof(
         pod_create(site_of(driver), ready.external_name, "one", 2)
         assert driver.release(ref, "access").done
         waiting = driver.release(ref, "pods")
-        assert (waiting.done, waiting.detail) == (False, "1 pods with 2 GPUs are ending")
+        assert (waiting.done, waiting.detail) == (False, "still ending: 1 with 2 GPUs")
         assert driver.observe(ref).used["nvidia.com/gpu"] == 2, "held until the grace is over"
         clock.shift(2)
         assert driver.release(ref, "pods").done
