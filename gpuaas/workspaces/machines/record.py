@@ -13,7 +13,7 @@ from gpuaas.core import clock, leases
 from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.base import Belongings, MachineImage, MachineStatus, MachineVerb, ObservedMachine
 from gpuaas.workspaces.machines.models import Machine, MachineLook
-from gpuaas.workspaces.machines.rows import machine_end, machine_move, machines_announce
+from gpuaas.workspaces.machines.rows import look_lock, machine_end, machine_move, machines_announce
 from gpuaas.workspaces.machines.states import GOALS, LIVE, STATE_OF, MachineState
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM
@@ -120,6 +120,7 @@ def closed(look: MachineLook, workspace: Workspace) -> None:
     """The workspace is gone, and every machine with it."""
     moment = clock.now()
     with transaction.atomic():
+        look_lock(workspace)
         for row in Machine.objects.select_for_update().filter(workspace=workspace, state__in=list(LIVE)):
             machine_end(row, actor=SYSTEM.name, reason="the workspace was deleted", at=moment)
         if leases.release(look, due_at=None, attempts=0, belongings=[], images=[], failure=""):

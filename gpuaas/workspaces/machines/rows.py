@@ -22,6 +22,12 @@ def look_wake(workspace: Workspace) -> None:
     poke(TASK, str(workspace.pk))
 
 
+def look_lock(workspace: Workspace) -> None:
+    """Before any row of its machines: a visit takes them in this order too, and two orders would wait for each other."""
+    MachineLook.objects.get_or_create(workspace=workspace)
+    MachineLook.objects.select_for_update().get(workspace=workspace)
+
+
 def machines_announce(workspace: Workspace) -> None:
     """Tell the pages of the project and the operators, on commit; the version of the look grows with it."""
     MachineLook.objects.get_or_create(workspace=workspace)

@@ -13,7 +13,7 @@ from gpuaas.providers.base import Console, MachineCapability, MachineVerb
 from gpuaas.workspaces.machines.checks import Order, order_check, rebuild_image_check
 from gpuaas.workspaces.machines.keys import fingerprint_of
 from gpuaas.workspaces.machines.models import Machine
-from gpuaas.workspaces.machines.rows import look_wake, machine_move, machines_announce
+from gpuaas.workspaces.machines.rows import look_lock, look_wake, machine_move, machines_announce
 from gpuaas.workspaces.machines.selectors import machines_sold
 from gpuaas.workspaces.machines.states import ALLOWED, ALWAYS, AWAKE, LIFE, MachineState
 from gpuaas.workspaces.models import Workspace
@@ -194,6 +194,7 @@ WORDS: dict[MachineVerb, str] = {
 
 
 def _lock(machine: Machine, expected_version: int | None) -> Machine:
+    look_lock(machine.workspace)
     held = Machine.objects.select_for_update(no_key=True).get(pk=machine.pk)
     if expected_version is not None and held.version != expected_version:
         raise StaleVersion(
