@@ -27,10 +27,8 @@ from tenants.actors import SYSTEM
 from tenants.models import Project, User
 from tests.billing.stage import interval_make, workspace_make
 from tests.factories.tenants import ProjectFactory
+from tests.frontend.pages.browsing import CHROMIUM, PICTURES, context_for, opened
 from tests.frontend.pages.server import served
-from tests.frontend.pages.test_browser import CHROMIUM, PICTURES, chromium, context_for, opened
-
-__all__ = ["chromium"]  # a fixture
 
 HOURS = timedelta(hours=1)
 
