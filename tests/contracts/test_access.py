@@ -17,8 +17,6 @@ from tests.lab.fixtures import until
 NEEDS = AccessCapability
 
 CI = Member(subject="ci-0a1b2c3d", name="ci", role="edit", robot=True)
-# an API server believes for 10 s that a token is good
-DEAD_AFTER_SECONDS = 12
 
 
 def test_what_is_issued_lives_no_longer_than_asked(rig: Rig, ready: WorkspaceSpec) -> None:
@@ -34,9 +32,8 @@ def test_revoked_it_is_dead_within_seconds_and_the_next_works(rig: Rig, ready: W
     rig.driver.revoke_access(ref(ready), BOB)
     rig.driver.revoke_access(ref(ready), BOB)
 
-    seconds = dead_after(lambda: start_and_stop(rig, ready, BOB))
+    dies(lambda: start_and_stop(rig, ready, BOB))
 
-    assert seconds <= DEAD_AFTER_SECONDS
     start_and_stop(rig, ready, ALICE)
     rig.forget(ready, BOB)
     until(lambda: works(lambda: start_and_stop(rig, ready, BOB)), "a new credential works")
@@ -45,7 +42,7 @@ def test_revoked_it_is_dead_within_seconds_and_the_next_works(rig: Rig, ready: W
 def test_who_leaves_loses_the_right_at_once(rig: Rig, ready: WorkspaceSpec, provision: Drive) -> None:
     start_and_stop(rig, ready, BOB)
     provision(replace(ready, members=(ALICE,)))
-    assert dead_after(lambda: start_and_stop(rig, ready, BOB)) <= DEAD_AFTER_SECONDS
+    dies(lambda: start_and_stop(rig, ready, BOB))
 
 
 def test_another_role_counts_for_what_was_issued_before(
@@ -53,16 +50,16 @@ def test_another_role_counts_for_what_was_issued_before(
 ) -> None:
     start_and_stop(rig, ready, BOB)
     provision(replace(ready, members=(ALICE, replace(BOB, role="view"))))
-    assert dead_after(lambda: start_and_stop(rig, ready, BOB)) <= DEAD_AFTER_SECONDS
+    dies(lambda: start_and_stop(rig, ready, BOB))
 
 
 def test_a_robot_is_a_member_like_any_other(rig: Rig, ready: WorkspaceSpec, provision: Drive) -> None:
     with pytest.raises(NotFound):
         rig.credential(ready, CI)
     provision(replace(ready, members=(ALICE, BOB, CI)))
-    start_and_stop(rig, ready, CI)
+    until(lambda: works(lambda: start_and_stop(rig, ready, CI)), "the robot may work")
     rig.driver.revoke_access(ref(ready), CI)
-    assert dead_after(lambda: start_and_stop(rig, ready, CI)) <= DEAD_AFTER_SECONDS
+    dies(lambda: start_and_stop(rig, ready, CI))
 
 
 def test_revoking_what_is_not_there_is_nothing(rig: Rig, ready: WorkspaceSpec) -> None:
@@ -85,10 +82,7 @@ def works(act: Callable[[], None]) -> bool:
     return True
 
 
-def dead_after(act: Callable[[], None]) -> float:
-    """Seconds until it is refused for the first time; then it stays so."""
-    begun = time.monotonic()
-    until(lambda: not works(act), "it is refused", seconds=30)
-    seconds = time.monotonic() - begun
+def dies(act: Callable[[], None]) -> None:
+    """It is refused in the end (an API server believes for 10 s that a token is good), and then it stays so."""
+    until(lambda: not works(act), "it is refused", seconds=12)
     assert not works(act)
-    return seconds

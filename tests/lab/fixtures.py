@@ -17,12 +17,14 @@ import pytest
 
 from deploy.lab.files import CACHE
 from deploy.lab.kubernetes import Lab, LabError, existing_kubeconfig
+from gpuaas.core.errors import Unavailable
 from gpuaas.providers.base import Connection
 from gpuaas.providers.kubernetes.client import Api
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 
 STATE_DIR = CACHE / f"gpuaas-lab-tests{os.environ.get('GPUAAS_LAB_SUFFIX', '')}"
 Seen = TypeVar("Seen")
+Done = TypeVar("Done")
 # Bounds say when to give up, not how fast something is (`make bench` does): machines that run the suite differ much.
 PATIENCE = 5
 
@@ -58,6 +60,21 @@ def until(look: Callable[[], Seen | None], what: str, *, seconds: float = 60) ->
             return seen
         time.sleep(0.05)
     pytest.fail(f"not within {PATIENCE * seconds:.0f} s: {what}")
+
+
+def in_the_end(attempt: Callable[[], Done]) -> Done:
+    """As the portal does it: again while the site says Unavailable, as where it writes to the same object itself."""
+    done: list[Done] = []
+
+    def tried() -> bool:
+        try:
+            done.append(attempt())
+        except Unavailable:
+            return False
+        return True
+
+    until(tried, "the site takes it")
+    return done[0]
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from gpuaas.providers.base import SiteChange
 from gpuaas.providers.kubernetes import guards, names
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from tests.contracts.rigs import pod
-from tests.lab.fixtures import LabSite, until
+from tests.lab.fixtures import LabSite, in_the_end, until
 from tests.providers.kubernetes.conftest import ALICE, Room, forget, make_room, make_spec
 from tests.providers.kubernetes.test_drift import DELETED, EDITOR, EDITS, edit, path_of, repair
 
@@ -118,7 +118,7 @@ def test_guards_and_nodes_are_heard_as_the_whole_site(watched: Room, ear: Ear, l
     path = f"{guards.POLICIES}/{guards.SERVICES}"
     watched.admin.merge(path, {"spec": {"failurePolicy": "Ignore"}}, fieldManager=EDITOR)
     until(lambda: ear.of("") > before, "the policy's edit is heard", seconds=3)
-    lab.driver().site_repair()
+    in_the_end(lab.driver().site_repair)
     node = watched.admin.items("/api/v1/nodes")[0]["metadata"]["name"]
 
     def labeled(value: str | None) -> None:

@@ -9,7 +9,7 @@ from gpuaas.core.errors import Unavailable
 from gpuaas.providers.base import SiteChange, UsageKind
 from gpuaas.providers.kubernetes import client
 from tests.contracts.rigs import pod
-from tests.lab.fixtures import LabSite
+from tests.lab.fixtures import LabSite, in_the_end
 from tests.providers.kubernetes.conftest import make_room, make_spec, provision
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("own-lab")]
@@ -50,7 +50,7 @@ def test_a_cursor_of_changes_that_is_too_old_begins_at_the_present(own_lab: Lab)
     old = list(site.driver().watch_changes("", seconds=2))[-1].cursor
     own_lab.stop_program("kube-apiserver")
     own_lab.start_program("kube-apiserver")
-    site.driver().site_repair()
+    in_the_end(site.driver().site_repair)
     heard = list(site.driver().watch_changes(old, seconds=3))
     assert heard[0] == SiteChange()
     before, after = json.loads(old), json.loads(heard[-1].cursor)

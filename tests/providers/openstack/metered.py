@@ -114,8 +114,14 @@ class Tenant:
         until(arrived, f"{machine} is {' or '.join(states)}", seconds=SLOW)
 
     def run(self, machine: str, verb: str, state: str, **body: Any) -> None:
+        """Until it is there and Nova has written down when; the machine says so a little earlier."""
         self.act(machine, verb, **body)
         self.to(machine, state)
+        until(
+            lambda: all(each["finish_time"] for each in self._events(machine)),
+            f"{verb} is over",
+            seconds=SLOW,
+        )
 
     def held(self, project_id: str) -> int:
         usages = self.admin.get("placement", "/usages", project_id=project_id)["usages"]
@@ -134,14 +140,20 @@ class Tenant:
 
     def moments(self, machine: str) -> dict[tuple[str, str], tuple[datetime, datetime]]:
         """Start and finish of the first of each (action, event), read from os-instance-actions."""
-        path = f"/servers/{machine}/os-instance-actions"
         found: dict[tuple[str, str], tuple[datetime, datetime]] = {}
+        for event in self._events(machine):
+            if event["finish_time"]:
+                key = (event["action"], event["event"])
+                found.setdefault(key, (_utc(event["start_time"]), _utc(event["finish_time"])))
+        return found
+
+    def _events(self, machine: str) -> list[Object]:
+        """Oldest action first."""
+        path = f"/servers/{machine}/os-instance-actions"
+        found = []
         for row in reversed(self.admin.get("compute", path)["instanceActions"]):
             events = self.admin.get("compute", f"{path}/{row['request_id']}")["instanceAction"]["events"]
-            for event in events:
-                if event["finish_time"]:
-                    key = (row["action"], event["event"])
-                    found.setdefault(key, (_utc(event["start_time"]), _utc(event["finish_time"])))
+            found += [{**event, "action": row["action"]} for event in events]
         return found
 
 
