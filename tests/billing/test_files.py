@@ -333,7 +333,7 @@ def test_every_bad_row_is_reported_at_once(tmp_path: Path, capsys: pytest.Captur
         ({"timezone": "Europe"}, "no time zone 'Europe'"),
         ({"timezone": "../zone"}, "no time zone"),
         ({"timezone": ""}, "no time zone"),
-        ({"currency": "euro"}, "a currency by its three letters"),
+        ({"currency": "euro"}, "its three letters of ISO 4217"),
         ({"month": "2026-13"}, "a month as YYYY-MM"),
         ({"month": "2026-1"}, "a month as YYYY-MM"),
         ({"out": "/no/such/folder/lines.csv"}, "/no/such/folder/lines.csv cannot be written"),
