@@ -18,6 +18,7 @@ from gpuaas.providers.openstack import projects
 from gpuaas.providers.openstack.client import shared
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from tests.bench.table import Measured
+from tests.contracts.rigs import ensure_step, release_step
 from tests.lab.openstack.fixtures import STATE_DIR
 from tests.providers.openstack.calls import Calls, counted
 
@@ -72,8 +73,7 @@ def _all(work: Callable[[WorkspaceSpec], object], specs: list[WorkspaceSpec]) ->
 def _make(connection: Connection, spec: WorkspaceSpec) -> None:
     driver = OpenStackDriver(connection)
     for step in driver.ensure_steps():
-        while not driver.ensure(spec, step.key).done:
-            time.sleep(0.1)
+        ensure_step(driver, spec, step.key)
 
 
 def _look(connection: Connection, spec: WorkspaceSpec) -> None:
@@ -101,10 +101,9 @@ def _bare(calls: Calls) -> float:
 
 
 def _remove(connection: Connection, spec: WorkspaceSpec) -> None:
-    cloud, ref = shared(connection.credentials), WorkspaceRef(spec.id, spec.external_name)
+    cloud = shared(connection.credentials)
     if projects.marked_project(cloud, spec.external_name, spec.id) is None:
         return
     driver = OpenStackDriver(connection)
     for step in driver.release_steps():
-        while not driver.release(ref, step.key).done:
-            time.sleep(0.1)
+        release_step(driver, spec, step.key)

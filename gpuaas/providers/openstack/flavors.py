@@ -7,6 +7,7 @@ from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import FlavorAmount, WorkspaceSpec
 from gpuaas.providers.openstack import names
 from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.twins import MADE
 
 MIB_PER_GIB = 1024
 ALIAS = "pci_passthrough:alias"
@@ -58,7 +59,8 @@ def all_flavors(cloud: Cloud) -> list[Object]:
 
 
 def is_managed(row: Object) -> bool:
-    return names.FLAVOR_MARK in (row.get("extra_specs") or {})
+    """By its description from the first moment on: Nova takes extra specs in a second call, which may never come."""
+    return row.get("description") == MADE or names.FLAVOR_MARK in (row.get("extra_specs") or {})
 
 
 def is_withheld(row: Object) -> bool:
@@ -111,6 +113,7 @@ def _ensure(cloud: Cloud, known: dict[str, Object], flavor: FlavorAmount) -> Obj
             "vcpus": flavor.vcpus,
             "ram": flavor.memory_gib * MIB_PER_GIB,
             "disk": flavor.disk_gib,
+            "description": MADE,
             "os-flavor-access:is_public": False,
         }
         made: Object = cloud.post("compute", "/flavors", {"flavor": body})["flavor"]

@@ -10,7 +10,7 @@ from deploy.lab.openstack import Lab
 from gpuaas.core.ids import short
 from gpuaas.providers.base import Connection, FlavorAmount, GpuAmount, Member, WorkspaceRef, WorkspaceSpec
 from gpuaas.providers.openstack.driver import OpenStackDriver
-from tests.lab.fixtures import until
+from tests.contracts.rigs import ensure_step, release_step
 
 ALICE = Member(subject="u-alice", name="alice", role="admin")
 BOB = Member(subject="u-bob", name="bob", role="view")
@@ -61,12 +61,12 @@ def ref(spec: WorkspaceSpec) -> WorkspaceRef:
 
 def provision(driver: OpenStackDriver, spec: WorkspaceSpec) -> None:
     for step in driver.ensure_steps():
-        until(lambda key=step.key: driver.ensure(spec, key).done, f"step {step.key} of ensure")  # type: ignore[misc]
+        ensure_step(driver, spec, step.key)
 
 
 def take_away(driver: OpenStackDriver, spec: WorkspaceSpec) -> None:
     for step in driver.release_steps():
-        until(lambda key=step.key: driver.release(ref(spec), key).done, f"step {step.key} of release")  # type: ignore[misc]
+        release_step(driver, spec, step.key)
 
 
 @pytest.fixture(scope="session")

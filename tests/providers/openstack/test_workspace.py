@@ -1,5 +1,6 @@
 """A workspace on a real cloud: its limits hold against its own members, and nothing of it is left afterwards."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,6 +12,7 @@ from gpuaas.providers.openstack import flavors, people, projects
 from gpuaas.providers.openstack.client import Cloud
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from gpuaas.providers.openstack.leftovers import inventory
+from gpuaas.providers.openstack.twins import MADE
 from tests.lab.openstack.fixtures import Cloud as LabCloud
 from tests.providers.openstack.conftest import ALICE, BOB, H100, provision, ref, resized, spec_of, take_away
 
@@ -84,6 +86,41 @@ def test_flavors_that_were_not_bought_are_invisible(driver: OpenStackDriver, rea
         assert seen == [f"gpuaas-{ready.flavors[0].slug}"]
     finally:
         take_away(driver, other)
+
+
+def test_a_flavor_that_two_make_at_once_or_one_left_half_made_is_whole(
+    driver: OpenStackDriver, cloud: LabCloud
+) -> None:
+    """Nova takes a flavor and what it asks for in two calls."""
+    first = spec_of()
+    second = replace(spec_of(), flavors=first.flavors)
+    name = f"gpuaas-{first.flavors[0].slug}"
+    half = {"name": name, "vcpus": 4, "ram": 8192, "disk": 1, "description": MADE}
+    cloud.made("compute", "/flavors", "flavor", {**half, "os-flavor-access:is_public": False})
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(lambda spec: provision(driver, spec), (first, second)))
+        (made,) = [
+            row for row in flavors.all_flavors(Cloud(driver.connection.credentials)) if row["name"] == name
+        ]
+        assert made["extra_specs"]["pci_passthrough:alias"] == "h100:1"
+        assert [row["name"] for row in flavors.all_flavors(as_member(driver, second))] == [name]
+    finally:
+        for spec in (first, second):
+            take_away(driver, spec)
+
+
+def test_a_new_flavor_that_several_need_at_once_is_made_once(driver: OpenStackDriver) -> None:
+    first = spec_of(gpus=1)
+    specs = [first, *(replace(spec_of(gpus=1), flavors=first.flavors) for _ in range(3))]
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda spec: provision(driver, spec), specs))
+        names = [row["name"] for row in flavors.all_flavors(Cloud(driver.connection.credentials))]
+        assert names.count(f"gpuaas-{first.flavors[0].slug}") == 1
+    finally:
+        for spec in specs:
+            take_away(driver, spec)
 
 
 def test_who_leaves_is_out_for_good(driver: OpenStackDriver, ready: WorkspaceSpec) -> None:
