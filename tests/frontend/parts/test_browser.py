@@ -84,6 +84,7 @@ def test_nothing_is_styled_or_scripted_inline(browser: Browser, address: str) ->
 
 def test_theme_key_switches_and_stays(browser: Browser, address: str) -> None:
     page, _ = opened(browser, address)
+    page.locator("html[data-assets=ready]").wait_for()
     page.keyboard.press("t")
     expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
     page.reload()

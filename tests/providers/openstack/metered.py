@@ -114,13 +114,13 @@ class Tenant:
         until(arrived, f"{machine} is {' or '.join(states)}", seconds=SLOW)
 
     def run(self, machine: str, verb: str, state: str, **body: Any) -> None:
-        """Until it is there and Nova has written down when; the machine says so a little earlier."""
         self.act(machine, verb, **body)
         self.to(machine, state)
+
+    def written(self, machine: str, action: str) -> None:
+        """Nova has written down when it ended; the machine says so a little earlier."""
         until(
-            lambda: all(each["finish_time"] for each in self._events(machine)),
-            f"{verb} is over",
-            seconds=SLOW,
+            lambda: any(key[0] == action for key in self.moments(machine)), f"{action} is over", seconds=SLOW
         )
 
     def held(self, project_id: str) -> int:
