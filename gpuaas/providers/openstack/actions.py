@@ -1,5 +1,7 @@
 """A machine's life in stretches, as Nova's instance actions tell it: pure, the same whenever and however often it is read.
 
+Nova's times have whole seconds; of two things in one second that is the earlier which Nova lists later.
+
 The times are those of the actions' events. Devices are a machine's from the moment at which a host begins to build (or to
 unshelve) it until the host has put it away or deleted it; it is stopped, or has other devices, from when that is done.
 """
@@ -108,7 +110,7 @@ class _Edge:
 
 
 def happenings(action: Object) -> list[Happening]:
-    """Of one action with its events, as `/os-instance-actions/{request}` gives it."""
+    """Of one action, the oldest first; `/os-instance-actions/{request}` gives its events the other way round."""
     return [
         Happening(
             action=action["action"],
@@ -118,13 +120,13 @@ def happenings(action: Object) -> list[Happening]:
             finished_at=instant(event["finish_time"]) if event.get("finish_time") else None,
             succeeded=event.get("result") == "Success",
         )
-        for event in action.get("events") or ()
+        for event in reversed(action.get("events") or ())
     ]
 
 
 def stretches(fate: Fate, actions: Sequence[Object]) -> list[Stretch]:
-    """`actions`: all of the machine, with events, in any order. Empty for one that no host ever had."""
-    found = [each for action in actions for each in happenings(action) if each.name in TELLING]
+    """`actions`: all of the machine, with events, the newest first as Nova lists both. Empty for one that no host ever had."""
+    found = [each for action in reversed(actions) for each in happenings(action) if each.name in TELLING]
     found.sort(key=_moment)
     edges = [*_unhosted(fate, found, actions), *_edges(fate, found), *_end(fate, found, actions)]
     return list(_stretched(fate.id, edges))

@@ -50,7 +50,7 @@ Told = list[tuple[str, int, int | None]]
 
 
 def told(where: Fate, *actions: Object) -> Told:
-    """(state, from, until) of each stretch; the same in every order."""
+    """(state, from, until) of each stretch; the same in every order, where no two things happen in one second."""
     found = stretches(where, actions)
     for _ in range(3):
         shuffled = list(actions)
@@ -168,6 +168,29 @@ def second(moment: datetime | None) -> Any:
 )
 def test_what_happened_is_told_in_stretches(where: Fate, actions: list[Object], expected: Told) -> None:
     assert told(where, *actions) == expected
+
+
+def test_within_one_second_it_goes_in_the_order_in_which_nova_wrote_it_down() -> None:
+    """Nova lists the newest first, and its times have whole seconds."""
+    pause = action("pause", 10, ("compute_pause_instance", 10, 10))
+    unpause = action("unpause", 10, ("compute_unpause_instance", 10, 10))
+    suspend = action("suspend", 10, ("compute_suspend_instance", 10, 10))
+    shelve = action(
+        "shelve",
+        10,
+        ("compute_shelve_offload_instance", 10, 10),
+        ("compute_shelve_instance", 10, 10),
+    )
+    quick = action("create", 10, (BUILD, 10, 10))
+    listed = [shelve, suspend, unpause, pause, quick]
+
+    found = stretches(fate("SHELVED_OFFLOADED"), listed)
+
+    states = ["running", "stopped", "running", "stopped", "shelved"]
+    assert [each.state.value for each in found] == states
+    assert [each.state.value for each in stretches(fate("SUSPENDED"), listed[1:])] == states[:4]
+    assert [each.state.value for each in stretches(fate("ACTIVE"), listed[2:])] == states[:3]
+    assert [each.state.value for each in stretches(fate("PAUSED"), listed[3:])] == states[:2]
 
 
 def test_a_resize_and_its_reversal_begin_stretches_and_a_migration_does_not() -> None:
