@@ -72,16 +72,21 @@ def sign_in_kubeconfig(
 
 
 def revoke(api: Api, ref: WorkspaceRef, member: Member) -> None:
-    """Tokens end some seconds after their account; the one made anew does not revive them."""
+    """Tokens end some seconds after their account; the one made anew does not revive them.
+
+    Whoever still has a right gets the account anew, also where an earlier call ended between the two.
+    """
     if namespaces.only_ours(api, ref.external_name, ref.id) is None:
         return
-    path = f"{_accounts(ref.external_name)}/{member.subject}"
-    found = api.find(path)
+    accounts = _accounts(ref.external_name)
+    found = api.find(f"{accounts}/{member.subject}")
     if found is not None:
-        api.delete(path, {"preconditions": {"uid": found["metadata"]["uid"]}})
-        kept = {key: found["metadata"].get(key) or {} for key in ("labels", "annotations")}
+        api.delete(f"{accounts}/{member.subject}", {"preconditions": {"uid": found["metadata"]["uid"]}})
+    rights = api.items(_bindings(ref.external_name), labelSelector=f"{names.MEMBER}={member.subject}")
+    if rights:
+        kept = {key: rights[0]["metadata"].get(key) or {} for key in ("labels", "annotations")}
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "automountServiceAccountToken": False}
-        api.apply(_accounts(ref.external_name), {**account, "metadata": {"name": member.subject, **kept}})
+        api.apply(accounts, {**account, "metadata": {"name": member.subject, **kept}})
 
 
 def _kubeconfig(api: Api, ref: WorkspaceRef, member: Member, user: Object, server: str) -> Object:

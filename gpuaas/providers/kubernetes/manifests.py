@@ -247,11 +247,9 @@ def network_policies(spec: WorkspaceSpec, openings: Openings = NOTHING_OPEN) -> 
 
 
 def service_account(spec: WorkspaceSpec, member: Member) -> Object:
-    made = _object(
+    return _object(
         spec, "v1", "ServiceAccount", member.subject, {"automountServiceAccountToken": False}, member
     )
-    made["metadata"]["annotations"] = {f"{names.DOMAIN}/member-name": member.name}
-    return made
 
 
 def role_binding(spec: WorkspaceSpec, member: Member) -> Object:
@@ -312,12 +310,8 @@ def _object(
     body: Mapping[str, Any],
     member: Member | None = None,
 ) -> Object:
-    labels = _labels(spec)
+    metadata = {"name": name, "namespace": spec.external_name, "labels": _labels(spec)}
     if member:
-        labels |= {names.MEMBER: member.subject, names.ROLE: member.role}
-    return {
-        "apiVersion": api,
-        "kind": kind,
-        "metadata": {"name": name, "namespace": spec.external_name, "labels": labels},
-        **body,
-    }
+        metadata["labels"] |= {names.MEMBER: member.subject, names.ROLE: member.role}
+        metadata["annotations"] = {f"{names.DOMAIN}/member-name": member.name}
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, **body}
