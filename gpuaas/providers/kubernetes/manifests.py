@@ -310,7 +310,7 @@ def _object(
     body: Mapping[str, Any],
     member: Member | None = None,
 ) -> Object:
-    metadata = {"name": name, "namespace": spec.external_name, "labels": _labels(spec)}
+    metadata: Object = {"name": name, "namespace": spec.external_name, "labels": _labels(spec)}
     if member:
         metadata["labels"] |= {names.MEMBER: member.subject, names.ROLE: member.role}
         metadata["annotations"] = {f"{names.DOMAIN}/member-name": member.name}
