@@ -6,9 +6,9 @@ from django.db.models import F, Q
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.states import CHANGE_KINDS, CLUSTER_KINDS, ClusterState, TemplateState
 from gpuaas.core.ids import short, uuid7
-from gpuaas.core.leases import Claimable
 from gpuaas.core.operations import OperationRow, StepRow
 from gpuaas.core.statemachine import TransitionRow
+from gpuaas.core.visits import Provisioned
 from tenants.models import Organization, Project, User
 
 
@@ -75,7 +75,7 @@ class TemplateVersion(models.Model):
         return f"{self.template} v{self.number}"
 
 
-class Cluster(Claimable):
+class Cluster(Provisioned):
     """A cluster on demand: what is wanted of it, and (confirmed_…) what the site last confirmed.
 
     trouble: why it failed: `cause`, `evidence` (lines), `next` (what to do). observed: nodes as last seen.
@@ -92,16 +92,8 @@ class Cluster(Claimable):
     control_count = models.PositiveSmallIntegerField()
     addons = models.JSONField(default=list, blank=True)
     parameters = models.JSONField(default=dict, blank=True)
-    lease_ends_at = models.DateTimeField()
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
-    created_at = models.DateTimeField()
-    ready_at = models.DateTimeField(null=True, blank=True)
-    suspended_at = models.DateTimeField(null=True, blank=True)
-    deleted_at = models.DateTimeField(null=True, blank=True)
     trouble = models.JSONField(default=dict, blank=True)
-    conditions = models.JSONField(default=dict, blank=True)
-    observed = models.JSONField(default=dict, blank=True)
-    version = models.PositiveBigIntegerField(default=1)
 
     class Meta:
         ordering = ["-pk"]

@@ -3,6 +3,7 @@
 from django.db import models
 
 from gpuaas.core.looks import Tone
+from gpuaas.core.operations import life_look
 from gpuaas.core.statemachine import Look, Machine
 from gpuaas.providers.base import ClusterChange
 
@@ -24,19 +25,7 @@ class ClusterState(models.TextChoices):
 S = ClusterState
 
 MACHINE: Machine[ClusterState] = Machine(
-    looks={
-        S.REQUESTED: Look("Requested", Tone.WAIT, "clock"),
-        S.PROVISIONING: Look("Provisioning", Tone.BUSY, "loader"),
-        S.READY: Look("Ready", Tone.OK, "check"),
-        S.SCALING: Look("Scaling", Tone.BUSY, "loader"),
-        S.UPGRADING: Look("Upgrading", Tone.BUSY, "loader"),
-        S.SUSPENDING: Look("Suspending", Tone.BUSY, "loader"),
-        S.SUSPENDED: Look("Suspended", Tone.OFF, "player-pause"),
-        S.RESUMING: Look("Resuming", Tone.BUSY, "loader"),
-        S.FAILED: Look("Failed", Tone.BAD, "alert"),
-        S.DELETING: Look("Deleting", Tone.BUSY, "loader"),
-        S.DELETED: Look("Deleted", Tone.OFF, "minus"),
-    },
+    looks={state: life_look(state) for state in S},
     edges={
         # accepted and reserved; the reconciler takes it up, or the tenant changes their mind first
         S.REQUESTED: frozenset({S.PROVISIONING, S.DELETING}),

@@ -14,12 +14,30 @@ class StepState(models.TextChoices):
     FAILED = "failed", "Failed"
 
 
+_LIFE = {
+    "requested": (Tone.WAIT, "clock"),
+    "ready": (Tone.OK, "check"),
+    "suspended": (Tone.OFF, "player-pause"),
+    "failed": (Tone.BAD, "alert"),
+    "deleted": (Tone.OFF, "minus"),
+}
+
+
+def life_look(state: models.TextChoices) -> Look:
+    """Of whatever is provisioned: a state that is none of those in which it stays is a change under way."""
+    return Look(str(state.label), *_LIFE.get(str(state.value), (Tone.BUSY, "loader")))
+
+
 STEP_LOOKS: dict[StepState, Look] = {
     StepState.WAITING: Look("Waiting", Tone.WAIT, "clock"),
     StepState.RUNNING: Look("Running", Tone.BUSY, "loader"),
     StepState.DONE: Look("Done", Tone.OK, "check"),
     StepState.FAILED: Look("Failed", Tone.BAD, "alert"),
 }
+
+ADMISSION = (
+    "admission"  # key of the step that was done before the site is asked: limits checked, amounts reserved
+)
 
 
 class OperationRow(models.Model):

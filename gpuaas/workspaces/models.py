@@ -8,6 +8,7 @@ from gpuaas.core.ids import short, uuid7
 from gpuaas.core.leases import Claimable
 from gpuaas.core.operations import OperationRow, StepRow
 from gpuaas.core.statemachine import TransitionRow
+from gpuaas.core.visits import Provisioned
 from gpuaas.providers.base import Placement
 from gpuaas.workspaces.machines.models import Machine, MachineLook, MachineTransition, PublicKey
 from gpuaas.workspaces.states import (
@@ -24,8 +25,8 @@ __all__ = ["Machine", "MachineLook", "MachineTransition", "PublicKey"]  # found 
 PLACEMENTS = [(place.value, place.name) for place in Placement if place]
 
 
-class Workspace(Claimable):
-    """A tenant's slice of a site: flavors × counts, storage, members, lease."""
+class Workspace(Provisioned):
+    """A tenant's slice of a site: flavors × counts, storage, members, lease. observed: hard, used, consumers, at."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="workspaces")
@@ -33,25 +34,15 @@ class Workspace(Claimable):
     name = models.CharField(max_length=40)
     state = models.CharField(max_length=16, choices=WorkspaceState, default=WorkspaceState.REQUESTED)
     storage_gib = models.PositiveIntegerField(default=0)
-    lease_ends_at = models.DateTimeField()
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
-    created_at = models.DateTimeField()
-    ready_at = models.DateTimeField(null=True, blank=True)
-    deleted_at = models.DateTimeField(null=True, blank=True)
-    suspended_at = models.DateTimeField(null=True, blank=True)
     # of a namespace or project that was there before the portal; "" = named by us
     adopted_name = models.CharField(max_length=63, blank=True, editable=False)
     placement = models.CharField(max_length=16, choices=PLACEMENTS, blank=True)
     failure = models.CharField(max_length=500, blank=True)
-    conditions = models.JSONField(default=dict, blank=True)
-    observed = models.JSONField(
-        default=dict, blank=True
-    )  # hard, used, consumers, at: what the site last said
     # digest of the WorkspaceSpec that the site last confirmed as a whole; another digest = the site must be ensured
     ensured_digest = models.CharField(max_length=64, blank=True, editable=False)
     # when the site is compared field by field again; null = with the next look
     drift_due_at = models.DateTimeField(null=True, blank=True, editable=False)
-    version = models.PositiveBigIntegerField(default=1)
 
     class Meta:
         ordering = ["-pk"]

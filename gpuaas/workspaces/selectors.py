@@ -13,6 +13,7 @@ from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Forbidden, NotFound
 from gpuaas.core.percentiles import Percentile
+from gpuaas.core.visits import PROGRESSING
 from gpuaas.providers.base import ForeignWorkspace
 from gpuaas.workspaces.models import (
     AccessGrant,
@@ -36,7 +37,6 @@ from tenants.selectors import platform_require, projects_for
 
 HISTORY = timedelta(days=30)
 FINISHED_STEPS = frozenset({StepState.DONE})
-PROGRESSING = "Progressing"  # the condition of a change that does not move
 IN_USE = "InUse"  # its reason: the site has all that was asked, the tenant still uses more
 
 

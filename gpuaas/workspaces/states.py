@@ -3,7 +3,7 @@
 from django.db import models
 
 from gpuaas.core.looks import Tone
-from gpuaas.core.operations import STEP_LOOKS, StepState
+from gpuaas.core.operations import STEP_LOOKS, StepState, life_look
 from gpuaas.core.statemachine import Look, Machine
 
 __all__ = ["STEP_LOOKS", "StepState"]  # of every operation, here for those of workspaces
@@ -25,18 +25,7 @@ class WorkspaceState(models.TextChoices):
 S = WorkspaceState
 
 MACHINE: Machine[WorkspaceState] = Machine(
-    looks={
-        S.REQUESTED: Look("Requested", Tone.WAIT, "clock"),
-        S.PROVISIONING: Look("Provisioning", Tone.BUSY, "loader"),
-        S.READY: Look("Ready", Tone.OK, "check"),
-        S.RESIZING: Look("Resizing", Tone.BUSY, "loader"),
-        S.SUSPENDING: Look("Suspending", Tone.BUSY, "loader"),
-        S.SUSPENDED: Look("Suspended", Tone.OFF, "player-pause"),
-        S.RESUMING: Look("Resuming", Tone.BUSY, "loader"),
-        S.FAILED: Look("Failed", Tone.BAD, "alert"),
-        S.DELETING: Look("Deleting", Tone.BUSY, "loader"),
-        S.DELETED: Look("Deleted", Tone.OFF, "minus"),
-    },
+    looks={state: life_look(state) for state in S},
     edges={
         # accepted and reserved; the reconciler takes it up, or the tenant changes their mind first
         S.REQUESTED: frozenset({S.PROVISIONING, S.DELETING}),

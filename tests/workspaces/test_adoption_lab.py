@@ -42,8 +42,9 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 def lab_site(lab: LabSite, as_olga: Actor) -> Site:
     credentials = {"kubeconfig": lab.kubeconfig}
     site = site_create(actor=as_olga, slug="lab-1", name="Lab", driver="kubernetes", credentials=credentials)
-    until(lambda: site_probe(site.pk), "the site answers")
-    pool_publish(actor=as_olga, pool=GpuPool.objects.get(site=site, gpu_type__slug=H100))
+    h100 = GpuPool.objects.filter(site=site, gpu_type__slug=H100, healthy__gt=0)
+    until(lambda: site_probe(site.pk) and h100.exists(), "the site's H100 take work")
+    pool_publish(actor=as_olga, pool=h100.get())
     capacity_sync(str(site.pk))
     return site
 

@@ -6,18 +6,9 @@ from gpuaas.clusters.models import Cluster, ClusterOperation, ClusterOperationSt
 from gpuaas.clusters.reconcile.plan import Desired
 from gpuaas.clusters.spec import spec_of
 from gpuaas.clusters.states import ClusterState
-from gpuaas.core.errors import Conflict
 from gpuaas.core.operations import StepState
+from gpuaas.core.visits import LeaseLost
 from gpuaas.providers.base import ClusterSpec
-
-# longer than any one call to a site may take; each write extends it
-CLAIM_SECONDS = 30
-
-
-class LeaseLost(Conflict):
-    """Another process works on the row now; what we did is found again by it, what we know is dropped."""
-
-    code = "lease_lost"
 
 
 @dataclass(frozen=True)

@@ -1,72 +1,36 @@
 """Writing down what a run did: each function is one transaction, guarded by the lease and by the state we acted on."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-from django.db import transaction
 from django.db.models import F
 
 from gpuaas.clusters.holdings import holdings_end, holdings_set
 from gpuaas.clusters.ledger import ledger_settle, ledger_write
-from gpuaas.clusters.models import Cluster, ClusterOperation, ClusterOperationStep, ClusterTransition
-from gpuaas.clusters.reconcile.job import CLAIM_SECONDS, Job, LeaseLost
+from gpuaas.clusters.models import Cluster, ClusterOperationStep, ClusterTransition
+from gpuaas.clusters.reconcile.job import Job
 from gpuaas.clusters.reconcile.plan import LEFTOVERS_AFTER, LOOK_EVERY
 from gpuaas.clusters.selectors import definition_of
-from gpuaas.clusters.services.rows import ADMISSION, HOLDER, cluster_announce
+from gpuaas.clusters.services.rows import HOLDER, cluster_announce
 from gpuaas.clusters.spec import held_amounts, pools_of
 from gpuaas.clusters.states import MACHINE, ClusterState
 from gpuaas.core import clock, leases
-from gpuaas.core.conditions import Status, condition_set
-from gpuaas.core.errors import Conflict, GpuaasError
+from gpuaas.core.conditions import Status
+from gpuaas.core.errors import GpuaasError
 from gpuaas.core.operations import StepState
+from gpuaas.core.visits import PORTAL, PROGRESSING, Record, conditions_write, reachable, step_fail
 from gpuaas.providers.base import ClusterStep, ObservedCluster, SiteObject
 from quotas.services import reservation_release, reservation_shrink
 
-REACHABLE, PROGRESSING, HEALTHY = "Reachable", "Progressing", "Healthy"
-PORTAL = "portal"
-Condition = Mapping[str, Any]
+HEALTHY = "Healthy"
 
-
-class Overtaken(Conflict):
-    """Somebody asked for something else while we acted; the result is dropped and the plan made anew."""
-
-    code = "overtaken"
-
-
-@contextmanager
-def guarded(job: Job) -> Iterator[Cluster]:
-    """The row, locked, still leased to us and in the state and operation we acted on. Extends the lease."""
-    until = clock.now() + timedelta(seconds=CLAIM_SECONDS)
-    with transaction.atomic():
-        if not leases.apply(job.row, claim_until=until):
-            raise LeaseLost("another process works on this cluster")
-        row = Cluster.objects.select_related("project", "template_version__template").get(pk=job.row.pk)
-        if row.state != job.row.state or (job.operation is not None and not _is_open(job.operation)):
-            raise Overtaken("the cluster was changed meanwhile")
-        row.due_at = job.row.due_at  # what `release` compares with: a wish that came since is kept
-        yield row
-
-
-def _is_open(operation: ClusterOperation) -> bool:
-    return ClusterOperation.objects.filter(pk=operation.pk, finished_at__isnull=True).exists()
-
-
-def conditions_write(row: Cluster, *changes: Condition, drop: tuple[str, ...] = ()) -> bool:
-    """Set conditions on a row that is locked; True where one of them says something new."""
-    stored = {kind: held for kind, held in row.conditions.items() if kind not in drop}
-    for change in changes:
-        stored = condition_set(stored, now=clock.now(), **change)
-    if stored == row.conditions:
-        return False
-    row.conditions = stored
-    row.save(update_fields=["conditions"])
-    return True
-
-
-def reachable() -> dict[str, Any]:
-    return {"type": REACHABLE, "status": Status.TRUE, "reason": "Answers", "message": "the site answers"}
+RECORD: Record[Cluster] = Record(
+    "cluster",
+    lambda: Cluster.objects.select_related("project", "template_version__template"),
+    cluster_announce,
+)
+guarded, later, rest, steps_restart = RECORD.guarded, RECORD.later, RECORD.rest, RECORD.steps_restart
 
 
 def healthy(differs: str = "") -> dict[str, Any]:
@@ -115,45 +79,13 @@ def step_wait(job: Job, step: ClusterOperationStep, detail: str, *, due_at: date
             cluster_announce(row)
 
 
-def steps_restart(job: Job, reason: str, *, due_at: datetime, refused: ClusterOperationStep) -> None:
-    """All steps of the driver begin anew: what they made has gone or does not show."""
-    with guarded(job) as row:
-        again = refused.operation.steps.exclude(key=ADMISSION.key)
-        again.update(state=StepState.WAITING, finished_at=None, detail=reason[:500])
-        again.filter(pk=refused.pk).update(refusals=F("refusals") + 1)
-        leases.release(row, due_at=due_at, attempts=F("attempts") + 1)
-        cluster_announce(row)
-
-
-def later(
-    job: Job,
-    condition: Condition,
-    *,
-    due_at: datetime,
-    step: ClusterOperationStep | None = None,
-    refused: bool = False,
-) -> None:
-    """It did not work this time: say so and come back."""
-    with guarded(job) as row:
-        if step is not None:
-            step.detail = str(condition["message"])[:500]
-            step.refusals += refused
-            step.save(update_fields=["detail", "refusals"])
-        news = conditions_write(row, condition)
-        leases.release(row, due_at=due_at, attempts=F("attempts") + 1)
-        if news or step is not None:
-            cluster_announce(row)
-
-
 def give_up(job: Job, step: ClusterOperationStep, error: GpuaasError) -> None:
     """Failed, with cause, evidence and what to do next. What is reserved stays held for the retry."""
     moment = clock.now()
     trouble = trouble_of(step, error)
     with guarded(job) as row:
-        step.state, step.finished_at, step.detail = StepState.FAILED, moment, error.message[:500]
-        step.refusals += 1
-        step.save(update_fields=["state", "finished_at", "detail", "refusals"])
-        _operation_end(job, moment, succeeded=False)
+        step_fail(step, moment, error.message)
+        RECORD.operation_end(job, moment, succeeded=False)
         conditions_write(row, reachable(), drop=(PROGRESSING,))
         MACHINE.transition(
             row,
@@ -219,7 +151,7 @@ def finish_up(job: Job, *, asleep: bool = False) -> None:
     """The site has confirmed: counts, releases, holdings and reservation become what was asked."""
     moment = clock.now()
     with guarded(job) as row:
-        _operation_end(job, moment, succeeded=True)
+        RECORD.operation_end(job, moment, succeeded=True)
         pools = pools_of(row)
         items = [] if asleep else [(pool.flavor, pool.count) for pool in pools if pool.count]
         definition = definition_of(row.template_version)
@@ -246,7 +178,7 @@ def finish_deleted(job: Job) -> None:
     """A sweep has proved that nothing is left: charging ends, what was reserved is given back, exactly once."""
     moment = clock.now()
     with guarded(job) as row:
-        _operation_end(job, moment, succeeded=True)
+        RECORD.operation_end(job, moment, succeeded=True)
         holdings_end(cluster=row, at=moment)
         row.pools.update(confirmed=0)
         conditions_write(row, reachable(), drop=(PROGRESSING, HEALTHY, "LeaseEnding"))
@@ -269,17 +201,3 @@ def made_again(job: Job, step: ClusterStep) -> None:
     with guarded(job) as row:
         makes = [[one.kind, one.name] for one in step.makes]
         ledger_write(cluster=row, step=step.key, makes=makes, at=clock.now())
-
-
-def rest(job: Job, due_at: datetime | None) -> None:
-    """Nothing is left to do now."""
-    with guarded(job) as row:
-        if conditions_write(row, drop=(PROGRESSING,)):
-            cluster_announce(row)
-        leases.release(row, due_at=due_at, attempts=0)
-
-
-def _operation_end(job: Job, moment: datetime, *, succeeded: bool) -> None:
-    if job.operation is None:
-        raise Overtaken("the cluster has no open operation")
-    ClusterOperation.objects.filter(pk=job.operation.pk).update(finished_at=moment, succeeded=succeeded)

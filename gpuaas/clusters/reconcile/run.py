@@ -1,14 +1,12 @@
 """One run about one cluster: lease, look, call the site with no transaction open, write down, look again."""
 
-import random
 import uuid
-from datetime import datetime, timedelta
-
-import structlog
+from datetime import timedelta
+from functools import partial
 
 from gpuaas.clusters.models import Cluster, ClusterOperationStep
 from gpuaas.clusters.reconcile import record
-from gpuaas.clusters.reconcile.job import CLAIM_SECONDS, Job, LeaseLost, job_load
+from gpuaas.clusters.reconcile.job import Job, job_load
 from gpuaas.clusters.reconcile.plan import (
     LEFTOVERS_AFTER,
     Action,
@@ -27,11 +25,10 @@ from gpuaas.clusters.reconcile.plan import (
 from gpuaas.clusters.services.rows import driver_of
 from gpuaas.clusters.site import outside_transaction
 from gpuaas.clusters.states import CHANGING, ClusterState
-from gpuaas.core import clock, leases
-from gpuaas.core.backoff import CAP_SECONDS, delay
-from gpuaas.core.conditions import Status
+from gpuaas.core import clock
+from gpuaas.core.backoff import delay
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
-from gpuaas.core.queue import poke
+from gpuaas.core.visits import Overtaken, attempt, refused_by_site, retry_at, soon, unreachable, visit
 from gpuaas.providers.base import (
     ClusterChange,
     ClusterDriver,
@@ -40,33 +37,17 @@ from gpuaas.providers.base import (
     StepOutcome,
 )
 
-log = structlog.get_logger(__name__)
-
 REFUSALS_MAX = 3  # of one step; then it failed
 RESTARTS_MAX = 8
 ACTIONS_MAX = 80
 STEP_MAX = timedelta(hours=1)  # of one that the site calls under way; then it failed
-POLL_SECONDS = (1.0, 2.0)
-POLL_SECONDS_MOST = 30.0
 # these never give up: what is to go goes, however long it takes
 TENACIOUS = {ClusterChange.DELETE, ClusterChange.SUSPEND}
 
 
 def run(cluster_id: uuid.UUID) -> None:
     """Bring one cluster as far as it gets now. Safe to call at any time, by any number of processes."""
-    outside_transaction()
-    row = leases.claim(Cluster, cluster_id, now=clock.now(), seconds=CLAIM_SECONDS)
-    if row is None:
-        return
-    if row.due_at is None or row.due_at > clock.now() + timedelta(milliseconds=50):
-        leases.release(row, due_at=row.due_at)
-        return
-    try:
-        Visit(row).work()
-    except LeaseLost:
-        log.info("lease_lost", cluster=str(cluster_id))
-    if Cluster.objects.filter(pk=cluster_id, claim_until=None, due_at__lte=clock.now()).exists():
-        poke("clusters.reconcile", str(cluster_id))
+    visit(Cluster, cluster_id, work=lambda row: Visit(row).work(), task="clusters.reconcile")
 
 
 class Visit:
@@ -84,25 +65,14 @@ class Visit:
             try:
                 if not self._perform(job, action):
                     return
-            except record.Overtaken:
+            except Overtaken:
                 self.observed = None
-        record.rest(job_load(self.row), _soon())
+        record.rest(job_load(self.row), soon())
 
     def _perform(self, job: Job, action: Action) -> bool:
         """True = go on; False = the lease was given back."""
-        try:
-            return self._call(job, action)
-        except (LeaseLost, record.Overtaken):
-            raise
-        except GpuaasError as error:
-            refuse(job, action, error)
-        except Exception as error:
-            log.exception("reconcile_failed", cluster=str(job.row.pk), action=type(action).__name__)
-            words = (
-                f"the portal met an unexpected error ({type(error).__name__}); operators find it in the log"
-            )
-            refuse(job, action, Permanent(words))
-        return False
+        about = {"cluster": str(job.row.pk), "action": type(action).__name__}
+        return attempt(partial(self._call, job, action), partial(refuse, job, action), **about)
 
     def _call(self, job: Job, action: Action) -> bool:
         match action:
@@ -135,7 +105,7 @@ class Visit:
         if _is_stuck(step) and change not in TENACIOUS:
             hours = STEP_MAX // timedelta(hours=1)
             raise _Stuck(f"nothing has come of this step for {hours} h; the site says: {outcome.detail}")
-        record.step_wait(job, step, outcome.detail, due_at=_soon(step.started_at))
+        record.step_wait(job, step, outcome.detail, due_at=soon(step.started_at))
         return False
 
     def _look(self, job: Job) -> None:
@@ -156,7 +126,7 @@ class Visit:
             record.made_again(job, step)
             outside_transaction()
             if not driver.ensure(job.spec, step.key).done:
-                record.rest(job, _soon())
+                record.rest(job, soon())
                 return False
         self.observed = None
         return True
@@ -221,11 +191,10 @@ def step_perform(driver: ClusterDriver, change: ClusterChange, spec: ClusterSpec
 
 def refuse(job: Job, action: Action, error: GpuaasError) -> None:
     """A call did not work: come back later, begin the steps anew, or give up; always saying so."""
-    due_at = clock.now() + timedelta(seconds=delay(job.row.attempts + 1))
+    due_at = retry_at(job.row, error)
     step = job.step(action.key) if isinstance(action, Step) else None
     if isinstance(error, Unavailable | Unauthorized):
-        retry = clock.now() + timedelta(seconds=min(getattr(error, "retry_after", 0), CAP_SECONDS))
-        record.later(job, _unreachable(error), due_at=max(due_at, retry), step=step)
+        record.later(job, unreachable(error), due_at=due_at, step=step)
         return
     change = CHANGING.get(ClusterState(job.row.state))
     tried = step.refusals + 1 if step is not None else 0
@@ -235,36 +204,8 @@ def refuse(job: Job, action: Action, error: GpuaasError) -> None:
     elif isinstance(error, NotFound) and step is not None:
         record.steps_restart(job, error.message, due_at=due_at, refused=step)
     else:
-        record.later(job, _refused(error), due_at=due_at, step=step, refused=True)
+        record.later(job, refused_by_site(error), due_at=due_at, step=step, refused=True)
 
 
 def _is_stuck(step: ClusterOperationStep) -> bool:
     return step.started_at is not None and clock.now() - step.started_at > STEP_MAX
-
-
-def _soon(since: datetime | None = None) -> datetime:
-    """The longer it has been waited for, the longer until the next look."""
-    waited = (clock.now() - since).total_seconds() if since is not None else 0.0
-    seconds = min(max(random.uniform(*POLL_SECONDS), waited / 10), POLL_SECONDS_MOST)  # noqa: S311  spreads load, hides nothing
-    return clock.now() + timedelta(seconds=seconds)
-
-
-def _unreachable(error: GpuaasError) -> dict[str, object]:
-    refused = isinstance(error, Unauthorized)
-    return {
-        "type": record.REACHABLE,
-        "status": Status.FALSE,
-        "reason": "CredentialsRefused" if refused else "NoAnswer",
-        "message": f"{error.message}; the portal keeps trying",
-        "remedy": "An operator has to renew the credentials of the site." if refused else "",
-    }
-
-
-def _refused(error: GpuaasError) -> dict[str, object]:
-    return {
-        "type": record.PROGRESSING,
-        "status": Status.FALSE,
-        "reason": "SiteRefused",
-        "message": f"{error.message}; the portal tries again",
-        "remedy": str(error.detail.get("next", "If this lasts, an operator has to look at the site.")),
-    }

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuaas.core import clock
 from gpuaas.core.conditions import Status
+from gpuaas.core.visits import conditions_write, reachable
 from gpuaas.providers.base import Difference
 from gpuaas.workspaces.models import Drift, Workspace
 from gpuaas.workspaces.reconcile import record
@@ -37,7 +38,7 @@ def compared(job: Job, differences: Sequence[Difference]) -> None:
         mends = differences and job.desired.repairs
         due_at = moment + CONFIRM_WITHIN if mends else record.compare_at(row.site, moment)
         Workspace.objects.filter(pk=row.pk).update(drift_due_at=due_at)
-        news = record.conditions_write(row, record.reachable(), _in_sync(job, differences)) or news
+        news = conditions_write(row, reachable(), _in_sync(job, differences)) or news
         if news:
             workspace_announce(row)
 

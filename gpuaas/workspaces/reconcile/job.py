@@ -2,26 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from gpuaas.core.clock import now
-from gpuaas.core.errors import Conflict
+from gpuaas.core.visits import PROGRESSING, LeaseLost
 from gpuaas.providers.base import WorkspaceSpec
 from gpuaas.workspaces.models import Operation, Step, Workspace
 from gpuaas.workspaces.reconcile.drifts import NO_DRIFTS, Drifts, drifts_load, is_watched
 from gpuaas.workspaces.reconcile.plan import Desired
-from gpuaas.workspaces.selectors import PROGRESSING
 from gpuaas.workspaces.spec import spec_digest, spec_of
 from gpuaas.workspaces.states import StepState, WorkspaceState
-
-# longer than any one call to a site may take; each write extends it
-CLAIM_SECONDS = 30
-
-
-class LeaseLost(Conflict):
-    """Another process works on the row now; what we did is found again by it, what we know is dropped."""
-
-    code = "lease_lost"
 
 
 @dataclass(frozen=True)
@@ -84,7 +73,3 @@ def job_load(claimed: Workspace) -> Job:
         digest=spec_digest(spec),
         drifts=drifts_load(row) if operation is None else NO_DRIFTS,
     )
-
-
-def is_due(row: Workspace) -> bool:
-    return row.due_at is not None and row.due_at <= now() + timedelta(milliseconds=50)

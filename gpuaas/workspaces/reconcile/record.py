@@ -1,80 +1,42 @@
 """Writing down what a run did: each function is one transaction, guarded by the lease and by the state we acted on."""
 
 import random
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import partial
 from typing import Any
 
-from django.db import transaction
 from django.db.models import F
 
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock, leases
-from gpuaas.core.conditions import Status, condition_set
-from gpuaas.core.errors import Conflict
+from gpuaas.core.conditions import Status
+from gpuaas.core.visits import PORTAL, PROGRESSING, Record, conditions_write, reachable, step_fail
 from gpuaas.providers.base import ObservedWorkspace
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.grants import grants_end
 from gpuaas.workspaces.holdings import holdings_end, holdings_set
-from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
+from gpuaas.workspaces.models import Step, Workspace, WorkspaceTransition
 from gpuaas.workspaces.reconcile.drifts import is_watched
-from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost
+from gpuaas.workspaces.reconcile.job import Job
 from gpuaas.workspaces.reconcile.plan import (
     COMPARE_EVERY,
     COMPARE_UNWATCHED,
     LEFTOVERS_AFTER,
     OBSERVE_EVERY,
 )
-from gpuaas.workspaces.selectors import IN_USE, PROGRESSING
-from gpuaas.workspaces.services.rows import ADMISSION_STEP, HOLDER, SUSPENDED, workspace_announce
-from gpuaas.workspaces.states import MACHINE, DriftState, StepState, WorkspaceState
+from gpuaas.workspaces.selectors import IN_USE
+from gpuaas.workspaces.services.rows import HOLDER, SUSPENDED, workspace_announce
+from gpuaas.workspaces.states import MACHINE, DriftState, WorkspaceState
 from quotas.services import reservation_release, reservation_shrink
 
-REACHABLE = "Reachable"
 QUOTA = "QuotaInSync"
 ACCESS = "AccessGranted"
-PORTAL = "portal"
 
-
-class Overtaken(Conflict):
-    """Somebody asked for something else while we acted; the result is dropped and the plan made anew."""
-
-    code = "overtaken"
-
-
-@contextmanager
-def guarded(job: Job) -> Iterator[Workspace]:
-    """The row, locked, still leased to us and in the state and operation we acted on. Extends the lease."""
-    until = clock.now() + timedelta(seconds=CLAIM_SECONDS)
-    with transaction.atomic():
-        if not leases.apply(job.row, claim_until=until):
-            raise LeaseLost("another process works on this workspace")
-        row = Workspace.objects.select_related("project", "site__watch").get(pk=job.row.pk)
-        if row.state != job.row.state or (job.operation is not None and not _is_open(job.operation)):
-            raise Overtaken("the workspace was changed meanwhile")
-        row.due_at = job.row.due_at  # what `release` compares with: a wish that came since is kept
-        yield row
-
-
-def _is_open(operation: Operation) -> bool:
-    return Operation.objects.filter(pk=operation.pk, finished_at__isnull=True).exists()
-
-
-def conditions_write(row: Workspace, *changes: Mapping[str, Any], drop: tuple[str, ...] = ()) -> bool:
-    """Set conditions on a row that is locked; True where one of them says something new."""
-    stored = {kind: held for kind, held in row.conditions.items() if kind not in drop}
-    for change in changes:
-        stored = condition_set(stored, now=clock.now(), **change)
-    if stored == row.conditions:
-        return False
-    row.conditions = stored
-    row.save(update_fields=["conditions"])
-    return True
-
-
-def reachable() -> dict[str, Any]:
-    return {"type": REACHABLE, "status": Status.TRUE, "reason": "Answers", "message": "the site answers"}
+RECORD: Record[Workspace] = Record(
+    "workspace", lambda: Workspace.objects.select_related("project", "site__watch"), workspace_announce
+)
+guarded, later, rest = RECORD.guarded, RECORD.later, RECORD.rest
+steps_restart = partial(RECORD.steps_restart, spec_digest="")
 
 
 def waiting(job: Job, reason: str, *, due_at: datetime) -> None:
@@ -87,46 +49,12 @@ def waiting(job: Job, reason: str, *, due_at: datetime) -> None:
             workspace_announce(row)
 
 
-def steps_restart(job: Job, reason: str, *, due_at: datetime, refused: Step) -> None:
-    """All steps of the driver begin anew: what they made has gone or does not show."""
-    with guarded(job) as row:
-        operation = _operation(job)
-        again = operation.steps.exclude(key=ADMISSION_STEP.key)
-        again.update(state=StepState.WAITING, finished_at=None, detail=reason[:500])
-        again.filter(pk=refused.pk).update(refusals=F("refusals") + 1)
-        Operation.objects.filter(pk=operation.pk).update(spec_digest="")
-        leases.release(row, due_at=due_at, attempts=F("attempts") + 1)
-        workspace_announce(row)
-
-
-def later(
-    job: Job,
-    condition: Mapping[str, Any],
-    *,
-    due_at: datetime,
-    step: Step | None = None,
-    refused: bool = False,
-) -> None:
-    """It did not work this time: say so and come back."""
-    with guarded(job) as row:
-        if step is not None:
-            step.detail = str(condition["message"])[:500]
-            step.refusals += refused
-            step.save(update_fields=["detail", "refusals"])
-        news = conditions_write(row, condition)
-        leases.release(row, due_at=due_at, attempts=F("attempts") + 1)
-        if news or step is not None:
-            workspace_announce(row)
-
-
 def give_up(job: Job, step: Step, message: str) -> None:
     """Failed, with a reason that a person understands. What is reserved stays held for the retry."""
     moment = clock.now()
     with guarded(job) as row:
-        step.state, step.finished_at, step.detail = StepState.FAILED, moment, message[:500]
-        step.refusals += 1
-        step.save(update_fields=["state", "finished_at", "detail", "refusals"])
-        _operation_end(job, moment, succeeded=False)
+        step_fail(step, moment, message)
+        RECORD.operation_end(job, moment, succeeded=False)
         conditions_write(row, reachable(), drop=(PROGRESSING,))
         MACHINE.transition(
             row,
@@ -145,8 +73,8 @@ def finish_ready(job: Job) -> None:
     """The site has confirmed: counts, holdings and reservation become what was asked, and the lease is given back."""
     moment = clock.now()
     with guarded(job) as row:
-        _operation_end(job, moment, succeeded=True)
-        digest = _operation(job).spec_digest
+        RECORD.operation_end(job, moment, succeeded=True)
+        digest = job.operation.spec_digest if job.operation else ""
         items = [(item.flavor, item.count) for item in row.flavors.select_related("flavor__pool__gpu_type")]
         row.flavors.update(confirmed=F("count"))
         holdings_set(workspace=row, items=items, storage_gib=row.storage_gib, at=moment)
@@ -182,7 +110,7 @@ def finish_suspended(job: Job) -> None:
     """Nothing runs and nothing may be started: all but the storage is given back."""
     moment = clock.now()
     with guarded(job) as row:
-        _operation_end(job, moment, succeeded=True)
+        RECORD.operation_end(job, moment, succeeded=True)
         row.flavors.update(confirmed=0)
         holdings_set(workspace=row, items=(), storage_gib=row.storage_gib, at=moment)
         conditions_write(row, reachable(), quota_in_sync(), _access(job), drop=(PROGRESSING,))
@@ -209,7 +137,7 @@ def finish_deleted(job: Job) -> None:
     """Nothing is left at the site: what was reserved is given back, exactly once. A last look follows later."""
     moment = clock.now()
     with guarded(job) as row:
-        _operation_end(job, moment, succeeded=True)
+        RECORD.operation_end(job, moment, succeeded=True)
         holdings_end(workspace=row, at=moment)
         row.flavors.update(confirmed=0)
         row.drifts.filter(state=DriftState.OPEN).update(state=DriftState.GONE, resolved_at=moment)
@@ -260,14 +188,6 @@ def extend(job: Job) -> None:
         pass
 
 
-def rest(job: Job, due_at: datetime | None) -> None:
-    """Nothing is left to do now."""
-    with guarded(job) as row:
-        if conditions_write(row, drop=(PROGRESSING,)):
-            workspace_announce(row)
-        leases.release(row, due_at=due_at, attempts=0)
-
-
 def observed_facts(seen: ObservedWorkspace) -> dict[str, Any]:
     return {
         "hard": dict(seen.hard),
@@ -307,13 +227,3 @@ def _access(job: Job) -> dict[str, Any]:
     if not count:
         return {"type": ACCESS, "status": Status.FALSE, "reason": "NoMembers", "message": "nobody may enter"}
     return {"type": ACCESS, "status": Status.TRUE, "reason": "Granted", "message": message}
-
-
-def _operation(job: Job) -> Operation:
-    if job.operation is None:
-        raise Overtaken("the workspace has no open operation")
-    return job.operation
-
-
-def _operation_end(job: Job, moment: datetime, *, succeeded: bool) -> None:
-    Operation.objects.filter(pk=_operation(job).pk).update(finished_at=moment, succeeded=succeeded)

@@ -6,19 +6,17 @@ import time
 import uuid
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
-import structlog
-
-from gpuaas.core import clock, leases
-from gpuaas.core.backoff import CAP_SECONDS, delay
-from gpuaas.core.conditions import Status
+from gpuaas.core import clock
+from gpuaas.core.backoff import delay
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
-from gpuaas.core.queue import poke
+from gpuaas.core.visits import Overtaken, attempt, refused_by_site, retry_at, soon, unreachable, visit
 from gpuaas.providers.base import DriftCapability, Driver, MachineCapability, StepOutcome, SuspendCapability
 from gpuaas.workspaces.machines.services import machines_look
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import adoption, compared, record, timeline
-from gpuaas.workspaces.reconcile.job import CLAIM_SECONDS, Job, LeaseLost, is_due, job_load
+from gpuaas.workspaces.reconcile.job import Job, job_load
 from gpuaas.workspaces.reconcile.plan import (
     LEFTOVERS_AFTER,
     OBSERVE_EVERY,
@@ -41,19 +39,14 @@ from gpuaas.workspaces.reconcile.plan import (
     drift,
     plan,
 )
-from gpuaas.workspaces.selectors import PROGRESSING
 from gpuaas.workspaces.site import driver_of, outside_transaction
 from gpuaas.workspaces.spec import ref_of
 from gpuaas.workspaces.states import WorkspaceState
 from gpuaas.workspaces.takeover import ADOPT
 
-log = structlog.get_logger(__name__)
-
 REFUSALS_MAX = 3  # of one step; then it failed
 RESTARTS_MAX = 8
 ACTIONS_MAX = 60
-POLL_SECONDS = (1.0, 2.0)
-POLL_SECONDS_MOST = 60.0
 # what a site confirms within milliseconds is not worth another visit
 SHORTLY = (0.02, 0.04, 0.08, 0.16)
 # after these nothing has to be read anew: what they write is checked against lease, state and operation
@@ -62,19 +55,7 @@ KNOWN = (Begin, StepAction, Observe)
 
 def run(workspace_id: uuid.UUID) -> None:
     """Bring one workspace as far as it gets now. Safe to call at any time, by any number of processes."""
-    outside_transaction()
-    row = leases.claim(Workspace, workspace_id, now=clock.now(), seconds=CLAIM_SECONDS)
-    if row is None:
-        return
-    if not is_due(row):
-        leases.release(row, due_at=row.due_at)
-        return
-    try:
-        Visit(row).work()
-    except LeaseLost:
-        log.info("lease_lost", workspace=str(workspace_id))
-    if Workspace.objects.filter(pk=workspace_id, claim_until=None, due_at__lte=clock.now()).exists():
-        poke("workspaces.reconcile", str(workspace_id))
+    visit(Workspace, workspace_id, work=lambda row: Visit(row).work(), task="workspaces.reconcile")
 
 
 class Visit:
@@ -96,30 +77,20 @@ class Visit:
             try:
                 if not self._perform(job, actions):
                     return
-            except record.Overtaken:
+            except Overtaken:
                 self.observed, job = None, None
             else:
                 job = job if isinstance(actions[0], KNOWN) else None
-        record.rest(job_load(self.row), _soon())
+        record.rest(job_load(self.row), soon())
 
     def _perform(self, job: Job, actions: tuple[Action, ...]) -> bool:
         """True = go on; False = the lease was given back."""
         self._doing, self._line = actions[0], None
-        try:
-            if isinstance(actions[0], StepAction):
-                return self._steps(job, actions)
-            return self._call(job, actions[0])
-        except (LeaseLost, record.Overtaken):
-            raise
-        except GpuaasError as error:
-            self._refused(job, error)
-        except Exception as error:
-            log.exception("reconcile_failed", workspace=str(job.row.pk), action=type(self._doing).__name__)
-            words = (
-                f"the portal met an unexpected error ({type(error).__name__}); operators find it in the log"
-            )
-            self._refused(job, Permanent(words))
-        return False
+        call = partial(self._steps, job, actions)
+        if not isinstance(actions[0], StepAction):
+            call = partial(self._call, job, actions[0])
+        about = {"workspace": str(job.row.pk), "action": type(self._doing).__name__}
+        return attempt(call, partial(self._refused, job), **about)
 
     def _refused(self, job: Job, error: GpuaasError) -> None:
         """What was done before it is written first."""
@@ -156,7 +127,7 @@ class Visit:
             case Restart(reason=reason):
                 self._again(job, reason)
             case Wait(reason=reason):
-                record.waiting(job, reason, due_at=_soon(job.waits_since))
+                record.waiting(job, reason, due_at=soon(job.waits_since))
             case Rest(until=until):
                 record.rest(job, _jittered(until))
             case _:
@@ -192,7 +163,7 @@ class Visit:
         if outcome.done:
             line.done(step, outcome.detail)
         else:
-            line.wait(step, outcome.detail, due_at=_soon(step.started_at))
+            line.wait(step, outcome.detail, due_at=soon(step.started_at))
         return outcome.done
 
     def _observe(self, job: Job) -> None:
@@ -238,7 +209,7 @@ class Visit:
             record.extend(job)
             outside_transaction()
             if not driver.ensure(job.spec, step.key).done:
-                record.rest(job, _soon(job.drifts.open.found_at if job.drifts.open else None))
+                record.rest(job, soon(job.drifts.open.found_at if job.drifts.open else None))
                 return False
         if not safety:
             record.ensured(job)
@@ -271,12 +242,10 @@ def step_perform(driver: Driver, job: Job, action: StepAction) -> StepOutcome:
 
 def refuse(job: Job, action: Action, error: GpuaasError) -> None:
     """A call did not work: come back later, begin the steps anew, or give up; always saying so."""
-    attempt = job.row.attempts + 1
-    due_at = clock.now() + timedelta(seconds=delay(attempt))
+    due_at = retry_at(job.row, error)
     step = job.step(action.key) if isinstance(action, StepAction) else None
     if isinstance(error, Unavailable | Unauthorized):
-        retry = clock.now() + timedelta(seconds=min(getattr(error, "retry_after", 0), CAP_SECONDS))
-        record.later(job, _unreachable(error), due_at=max(due_at, retry), step=step)
+        record.later(job, unreachable(error), due_at=due_at, step=step)
         return
     if step is not None and step.key == ADOPT.key:
         adoption.refused(job, error)
@@ -288,36 +257,8 @@ def refuse(job: Job, action: Action, error: GpuaasError) -> None:
     if isinstance(error, NotFound) and step is not None:
         record.steps_restart(job, error.message, due_at=due_at, refused=step)
         return
-    record.later(job, _refused(error), due_at=due_at, step=step, refused=True)
-
-
-def _soon(since: datetime | None = None) -> datetime:
-    """The longer it has been waited for, the longer until the next look; a watch may call earlier."""
-    waited = (clock.now() - since).total_seconds() if since is not None else 0.0
-    seconds = min(max(random.uniform(*POLL_SECONDS), waited / 10), POLL_SECONDS_MOST)  # noqa: S311  spreads load, hides nothing
-    return clock.now() + timedelta(seconds=seconds)
+    record.later(job, refused_by_site(error), due_at=due_at, step=step, refused=True)
 
 
 def _jittered(until: datetime | None) -> datetime | None:
     return until and until + OBSERVE_EVERY * random.uniform(-0.2, 0.2)  # noqa: S311  spreads load, hides nothing
-
-
-def _unreachable(error: GpuaasError) -> dict[str, object]:
-    refused = isinstance(error, Unauthorized)
-    return {
-        "type": record.REACHABLE,
-        "status": Status.FALSE,
-        "reason": "CredentialsRefused" if refused else "NoAnswer",
-        "message": f"{error.message}; the portal keeps trying",
-        "remedy": "An operator has to renew the credentials of the site." if refused else "",
-    }
-
-
-def _refused(error: GpuaasError) -> dict[str, object]:
-    return {
-        "type": PROGRESSING,
-        "status": Status.FALSE,
-        "reason": "SiteRefused",
-        "message": f"{error.message}; the portal tries again",
-        "remedy": "If this lasts, an operator has to look at the site.",
-    }

@@ -9,19 +9,14 @@ from datetime import datetime
 
 from gpuaas.core import clock, leases
 from gpuaas.core.conditions import Status
+from gpuaas.core.operations import ADMISSION
+from gpuaas.core.visits import PORTAL, PROGRESSING, conditions_write, reachable
 from gpuaas.workspaces.grants import grants_end
 from gpuaas.workspaces.holdings import holdings_end, holdings_set, storage_held
 from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
 from gpuaas.workspaces.reconcile.job import Job
-from gpuaas.workspaces.reconcile.record import (
-    ACCESS,
-    PORTAL,
-    conditions_write,
-    guarded,
-    reachable,
-)
-from gpuaas.workspaces.selectors import PROGRESSING
-from gpuaas.workspaces.services.rows import ADMISSION_STEP, workspace_announce
+from gpuaas.workspaces.reconcile.record import ACCESS, guarded
+from gpuaas.workspaces.services.rows import workspace_announce
 from gpuaas.workspaces.states import MACHINE, StepState, WorkspaceState
 
 FLUSH_SECONDS = 0.25
@@ -115,7 +110,7 @@ class Timeline:
         if operation is None or operation.spec_digest == self.job.digest:
             return
         ours = {step.pk for step in self._changed}
-        others = [step for step in self.job.steps if step.pk not in ours and step.key != ADMISSION_STEP.key]
+        others = [step for step in self.job.steps if step.pk not in ours and step.key != ADMISSION]
         first = not operation.spec_digest and not any(step.refusals or step.attempts for step in others)
         operation.spec_digest = self.job.digest if first else "mixed"
         Operation.objects.filter(pk=operation.pk).update(spec_digest=operation.spec_digest)

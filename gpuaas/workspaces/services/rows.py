@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuaas.core import clock, events
 from gpuaas.core.errors import Conflict, Forbidden, NotFound, StaleVersion
+from gpuaas.core.operations import ADMISSION
 from gpuaas.core.queue import poke
 from gpuaas.providers.base import Driver, StepSpec, SuspendCapability
 from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
@@ -24,7 +25,7 @@ KINDS = {
     WorkspaceState.RESUMING: OperationKind.RESUME,
     WorkspaceState.DELETING: OperationKind.DELETE,
 }
-ADMISSION_STEP = StepSpec("admission", "Check the limits and reserve")
+ADMISSION_STEP = StepSpec(ADMISSION, "Check the limits and reserve")
 
 
 def workspace_lock(*, workspace_id: uuid.UUID, expected_version: int | None = None) -> Workspace:

@@ -16,11 +16,11 @@ import pytest
 from deploy.lab.openstack import Lab
 from gpuaas.catalog.models import Site
 from gpuaas.core.errors import GpuaasError
+from gpuaas.core.visits import REACHABLE
 from gpuaas.providers.openstack import client, names
 from gpuaas.providers.openstack.client import Cloud
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile.compared import IN_SYNC
-from gpuaas.workspaces.reconcile.record import REACHABLE
 from gpuaas.workspaces.services import (
     credential_issue,
     workspace_delete,
