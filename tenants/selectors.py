@@ -100,11 +100,14 @@ def organizations_for(*, actor: Actor) -> QuerySet[Organization]:
     return rows.filter(Q(pk__in=actor.organizations) | Q(projects__in=actor.projects)).distinct()
 
 
-def project_require(*, actor: Actor, project: Project, permission: Permission) -> None:
-    """NotFound for an outsider, Forbidden for somebody who may see the project but not do this."""
+def project_require(*, actor: Actor, project: Project, permission: Permission, noun: str = "project") -> None:
+    """NotFound for an outsider, Forbidden for somebody who may see the project but not do this.
+
+    noun: of what in the project is asked for.
+    """
     held = actor.on_project(project.pk, project.organization_id)
     if not held:
-        raise NotFound("there is no such project")
+        raise NotFound(f"there is no such {noun}")
     if permission not in held:
         raise Forbidden(
             f"your role in {project.slug} does not allow this; it needs the permission {permission.value}",

@@ -20,14 +20,14 @@ from gpuaas.clusters.models import (
 )
 from gpuaas.clusters.states import TemplateState
 from gpuaas.core.clock import now
-from gpuaas.core.errors import Forbidden, NotFound
+from gpuaas.core.errors import NotFound
 from gpuaas.core.operations import StepState
 from gpuaas.core.percentiles import Percentile
 from gpuaas.providers.base import ClusterChange
 from tenants.actors import Actor
 from tenants.models import Project
 from tenants.roles import Permission
-from tenants.selectors import platform_require, projects_for
+from tenants.selectors import platform_require, project_require, projects_for
 
 HISTORY = timedelta(days=90)
 ORDERED = (TemplateState.ACTIVE, TemplateState.DEPRECATED)
@@ -138,15 +138,7 @@ def cluster_get_for(
 
 
 def cluster_require(*, actor: Actor, cluster: Cluster, permission: Permission) -> None:
-    held = actor.on_project(cluster.project_id, cluster.project.organization_id)
-    if not held:
-        raise NotFound("there is no such cluster")
-    if permission not in held:
-        raise Forbidden(
-            f"your role in {cluster.project.slug} does not allow this; it needs the permission "
-            f"{permission.value}",
-            detail={"permission": permission.value},
-        )
+    project_require(actor=actor, project=cluster.project, permission=permission, noun="cluster")
 
 
 def ledger_of(*, cluster: Cluster) -> QuerySet[LedgerEntry]:

@@ -11,7 +11,7 @@ from django.db.models.functions import Extract
 from gpuaas.catalog.models import Node, Site
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core.clock import now
-from gpuaas.core.errors import Forbidden, NotFound
+from gpuaas.core.errors import NotFound
 from gpuaas.core.percentiles import Percentile
 from gpuaas.core.visits import PROGRESSING
 from gpuaas.providers.base import ForeignWorkspace
@@ -33,7 +33,7 @@ from gpuaas.workspaces.takeover import Proposal, found_read, propose
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tenants.roles import Permission
-from tenants.selectors import platform_require, projects_for
+from tenants.selectors import platform_require, project_require, projects_for
 
 HISTORY = timedelta(days=30)
 FINISHED_STEPS = frozenset({StepState.DONE})
@@ -106,15 +106,7 @@ def workspace_get_for(
 
 
 def workspace_require(*, actor: Actor, workspace: Workspace, permission: Permission) -> None:
-    held = actor.on_project(workspace.project_id, workspace.project.organization_id)
-    if not held:
-        raise NotFound("there is no such workspace")
-    if permission not in held:
-        raise Forbidden(
-            f"your role in {workspace.project.slug} does not allow this; it needs the permission "
-            f"{permission.value}",
-            detail={"permission": permission.value},
-        )
+    project_require(actor=actor, project=workspace.project, permission=permission, noun="workspace")
 
 
 def operation_open_of(*, workspace: Workspace) -> Operation | None:

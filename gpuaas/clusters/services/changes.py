@@ -23,16 +23,14 @@ from gpuaas.clusters.services.rows import (
 )
 from gpuaas.clusters.spec import held_amounts, pools_of
 from gpuaas.clusters.states import LIVE, ClusterState
-from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
-from gpuaas.core.terms import lease_validate
+from gpuaas.core.terms import lease_extend
 from gpuaas.providers.base import ClusterChange
 from quotas.services import reservation_grow
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
 
-LEASE_ENDING = "LeaseEnding"
 S = ClusterState
 
 
@@ -180,20 +178,14 @@ def cluster_extend(
     cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_CREATE)
     row = cluster_lock(cluster_id=cluster.pk, expected_version=expected_version)
     state_require(row, *(LIVE - {S.DELETING}))
-    until = lease_validate(lease_ends_at, now=clock.now())
-    if until <= row.lease_ends_at:
-        raise Invalid.field("lease_ends_at", "choose a time after the present end of the lease")
-    before = {"lease_ends_at": row.lease_ends_at.isoformat()}
-    row.lease_ends_at, row.version = until, row.version + 1
-    row.conditions = {kind: held for kind, held in row.conditions.items() if kind != LEASE_ENDING}
-    row.save(update_fields=["lease_ends_at", "conditions", "version"])
+    before, after = lease_extend(row, lease_ends_at)
     audit_record(
         actor=actor,
         action="cluster.extend",
         target=row,
         project=row.project,
         before=before,
-        after={"lease_ends_at": until.isoformat()},
+        after=after,
     )
     cluster_announce(row)
     return row

@@ -6,9 +6,8 @@ from typing import Any
 
 from django.db import transaction
 
-from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
-from gpuaas.core.terms import lease_validate
+from gpuaas.core.terms import lease_extend
 from gpuaas.workspaces.amounts import amounts_of, words_of
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
 from gpuaas.workspaces.selectors import resize_waits, workspace_require
@@ -32,8 +31,6 @@ from quotas.services import reservation_grow
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
-
-LEASE_ENDING = "LeaseEnding"
 
 
 @transaction.atomic
@@ -147,20 +144,14 @@ def workspace_extend(
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
     row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
     state_require(row, *(LIVE - {WorkspaceState.DELETING}))
-    until = lease_validate(lease_ends_at, now=clock.now())
-    if until <= row.lease_ends_at:
-        raise Invalid.field("lease_ends_at", "choose a time after the present end of the lease")
-    before = {"lease_ends_at": row.lease_ends_at.isoformat()}
-    row.lease_ends_at, row.version = until, row.version + 1
-    row.conditions = {kind: held for kind, held in row.conditions.items() if kind != LEASE_ENDING}
-    row.save(update_fields=["lease_ends_at", "conditions", "version"])
+    before, after = lease_extend(row, lease_ends_at)
     audit_record(
         actor=actor,
         action="workspace.extend",
         target=row,
         project=row.project,
         before=before,
-        after={"lease_ends_at": until.isoformat()},
+        after=after,
     )
     workspace_announce(row)
     return row
