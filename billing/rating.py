@@ -20,6 +20,7 @@ from billing.months import Span, month_span
 from gpuaas.core.clock import whole_second
 from gpuaas.metering.capacity import levels_parameters, levels_sql
 from gpuaas.metering.models import STREAMED_METERS, Meter
+from quotas.models import PoolReservation
 
 # counted by what sites say: only these can miss something
 OBSERVED = [meter.value for meter in STREAMED_METERS]
@@ -134,7 +135,12 @@ def rated_sql(
     rest = [sql_text(name) for name in (counted, tiers, "lines")]
     if not tariff["is_reserved"]:
         return "".join([sql_of("portal_tariff", usage, "portal_metered"), *rest]), {**parameters, **tariff}
-    idle = [sql_text("portal_reserved_pools"), levels_sql(), sql_text("portal_reserved")]
+    idle = [
+        sql_text("portal_reserved_pools"),
+        levels_sql(),
+        sql_text("portal_idle"),
+        sql_text("portal_reserved"),
+    ]
     levels = levels_parameters(first=parameters["first"], last=parameters["last"], now=now)
     sql = "".join([sql_of("portal_tariff", usage), *idle, *rest])
     return sql, {**parameters, **levels, **tariff}
@@ -248,7 +254,8 @@ def price_stretches(*, first: datetime, last: datetime, organization_id: uuid.UU
 def burn_micro(
     *, now: datetime, projects: Sequence[uuid.UUID] | None, workspace_id: uuid.UUID | None = None
 ) -> dict[uuid.UUID, int]:
-    """Millionths per hour of all open usage, by project, each in the currency of its organization."""
+    """Millionths per hour of all open usage, by project, each in the currency of its organization; of the whole project or
+    platform with what is idle of reserved pools."""
     parameters: dict[str, Any] = {
         **divisors(),
         **_instant(now),
@@ -257,7 +264,47 @@ def burn_micro(
     }
     with connection.cursor() as cursor:
         cursor.execute(sql_of("payer", "published", "tariff", "burn"), parameters)
-        return {project: int(micro) for project, micro in cursor.fetchall()}
+        burn = {project: int(micro) for project, micro in cursor.fetchall()}
+    for row in idle_at(at=now, projects=projects) if workspace_id is None else ():
+        burn[row.project_id] = burn.get(row.project_id, 0) + row.gpus * (row.price_micro or 0)
+    return burn
+
+
+@dataclass(frozen=True)
+class IdleRow:
+    """So many GPUs of a reserved pool are idle. price_micro None: nobody has said what a unit-hour of it costs."""
+
+    reservation_id: uuid.UUID
+    project_id: uuid.UUID
+    gpus: int
+    reserved_until: datetime | None
+    price_micro: int | None
+
+
+def idle_at(*, at: datetime, projects: Sequence[uuid.UUID] | None) -> list[IdleRow]:
+    """Of every pool that is reserved at `at`, by the very statement that rates it; 1 query where none is, else 2."""
+    moment = whole_second(at)
+    reserved = PoolReservation.objects.filter(valid_from__lte=moment).exclude(valid_to__lte=moment)
+    if projects is not None:
+        reserved = reserved.filter(project__in=projects)
+    if not reserved.exists():
+        return []
+    instant = _instant(moment)
+    named = None if projects is None else list(projects)
+    parameters = {
+        **divisors(),
+        **instant,
+        **levels_parameters(first=moment, last=instant["last"], now=instant["last"]),
+        "projects": named,
+        "projects_asked": named,
+    }
+    sql = [sql_of("payer", "published", "tariff", "portal_reserved_pools"), levels_sql()]
+    with connection.cursor() as cursor:
+        cursor.execute("".join([*sql, sql_text("portal_idle"), sql_text("burn_idle")]), parameters)
+        return [
+            IdleRow(key, project, int(gpus), until, None if micro is None else int(micro))
+            for key, project, gpus, until, micro in cursor.fetchall()
+        ]
 
 
 def _instant(at: datetime) -> dict[str, Any]:

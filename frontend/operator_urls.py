@@ -111,6 +111,11 @@ urlpatterns: list[URLPattern] = [
     path("rates/prices/", money.rates, name="operator_prices"),
     path("rates/at/<offer:card>/", rate_cards.card, name="operator_rate_card"),
     path("rates/at/<offer:card>/draft/", rate_cards.draft_open, name="operator_rate_draft_open"),
+    path(
+        "rates/at/<offer:card>/versions/<int:version>/withdraw/",
+        rate_cards.withdraw,
+        name="operator_rate_version_withdraw",
+    ),
     path("rates/drafts/<uuid:draft>/", rate_drafts.draft, name="operator_rate_draft"),
     path("rates/drafts/<uuid:draft>/preview/", rate_drafts.preview, name="operator_rate_draft_preview"),
     path("rates/drafts/<uuid:draft>/lines/", rate_drafts.line_set, name="operator_rate_draft_line"),

@@ -21,7 +21,10 @@ class Scope(IntEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """`limit` None = unlimited (or not counted at the site), then `left` is None too."""
+    """`limit` None = unlimited (or not counted at the site), then `left` is None too.
+
+    kept: the sentence that the pool is another organization's, and nothing is left of it whatever is free; else ''.
+    """
 
     scope: Scope
     scope_name: str
@@ -29,14 +32,17 @@ class Check:
     limit: int | None
     used: int
     asked: int
+    kept: str = ""
 
     @property
     def left(self) -> int | None:
+        if self.kept:
+            return 0
         return None if self.limit is None else max(self.limit - self.used, 0)
 
     @property
     def fits(self) -> bool:
-        return self.limit is None or self.used + self.asked <= self.limit
+        return not self.kept and (self.limit is None or self.used + self.asked <= self.limit)
 
     @property
     def message(self) -> str:
@@ -44,6 +50,8 @@ class Check:
         return "" if self.fits else self._sentence()
 
     def _sentence(self) -> str:
+        if self.kept:
+            return self.kept
         unit = resource_unit(self.resource)
         if self.scope is Scope.SITE:
             return (

@@ -1,4 +1,4 @@
-"""Limits, the sellable capacity of sites, and the reservations that hold parts of both.
+"""Limits, the sellable capacity of sites, the reservations that hold parts of both, and pools kept for one organization.
 
 A resource is a key: `gpu:<GPU type slug>` (devices), `vcpu` (cores), `memory` (GiB), `storage` (GiB).
 """
@@ -6,7 +6,7 @@ A resource is a key: `gpu:<GPU type slug>` (devices), `vcpu` (cores), `memory` (
 from django.db import models
 from django.db.models import F, Q
 
-from gpuaas.catalog.models import GpuType, Site
+from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Site
 from gpuaas.core.ids import uuid7
 from tenants.models import Organization, Project
 
@@ -188,3 +188,33 @@ class Hold(models.Model):
 
     def __str__(self) -> str:
         return f"hold by {self.source}"
+
+
+class PoolReservation(models.Model):
+    """A pool that the organization of `project` has for itself over [valid_from, valid_to), whole seconds.
+
+    Others get nothing more of it from the moment this is made (pools.py). What of it is idle is usage of `project`, counted by
+    `flavor`: of the pool, in the class reserved. No two of a pool overlap (migration 0005).
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    pool = models.ForeignKey(GpuPool, on_delete=models.PROTECT, related_name="reservations")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="pool_reservations")
+    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="+")
+    valid_from = models.DateTimeField()
+    valid_to = models.DateTimeField(null=True, blank=True)
+    note = models.CharField(max_length=300, blank=True)
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-valid_from"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")),
+                name="pool_reserved_ends_after",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.pool} for {self.project}"

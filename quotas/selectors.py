@@ -13,6 +13,7 @@ from gpuaas.core.errors import OnHold
 from quotas.checks import Check, Scope
 from quotas.holds import holds_on
 from quotas.models import Limit, Reservation, ReservationState, SiteCapacity
+from quotas.pools import pools_kept
 from quotas.resources import resource_order
 from tenants.actors import Actor
 from tenants.models import Organization, Project
@@ -123,7 +124,7 @@ def limits_of(*, project: Project) -> QuerySet[Limit]:
 def admission_preview(
     *, project: Project, site: Site, amounts: Mapping[str, int], holder_id: uuid.UUID | None = None
 ) -> Preview:
-    """Every check that `reservation_reserve` (or, for a holder, `reservation_grow`) would make, in its order; 3 queries."""
+    """Every check that `reservation_reserve` (or, for a holder, `reservation_grow`) would make, in its order; 4 queries."""
     wanted = [resource for resource, amount in amounts.items() if amount > 0]
     limits = {
         (Scope.PROJECT if row.project_id else Scope.ORGANIZATION, row.resource): (row.hard, row.used)
@@ -132,11 +133,13 @@ def admission_preview(
     for capacity in SiteCapacity.objects.filter(site=site, resource__in=wanted):
         limits[Scope.SITE, capacity.resource] = (capacity.hard, capacity.used)
     names = scope_names(project=project, site=site)
+    kept = pools_kept(project=project, site=site, resources=wanted)
     checks = []
     for scope in Scope:
         for resource in sorted(wanted):
             hard, used = limits.get((scope, resource), (0, 0))
-            checks.append(Check(scope, names[scope], resource, hard, used, amounts[resource]))
+            told = kept.get(resource, "") if scope is Scope.SITE else ""
+            checks.append(Check(scope, names[scope], resource, hard, used, amounts[resource], kept=told))
     holds = holds_on(project=project, holder_id=holder_id) if wanted else []
     return Preview(tuple(checks), hold=holds[0].reason if holds else "")
 

@@ -17,6 +17,7 @@ from quotas.checks import Check, Scope
 from quotas.counters import counters_lower, counters_raise
 from quotas.holds import holds_refuse
 from quotas.models import Limit, Reservation, ReservationState, SiteCapacity
+from quotas.pools import pools_kept
 from quotas.resources import STORAGE, gpu_type_slug, is_resource
 from quotas.selectors import scope_names
 from tenants.actors import Actor
@@ -225,16 +226,21 @@ def _counter(
 
 
 def _counters_raise(project: Project, site: Site, amounts: Mapping[str, int]) -> None:
-    """In the global order; the first counter that has no room refuses, and the caller's transaction undoes the rest."""
+    """In the global order; the first counter that has no room refuses, and the caller's transaction undoes the rest.
+
+    Whose a pool is is read under the lock of its counter: it cannot be reserved for anybody else before the commit.
+    """
     wanted = dict(sorted(amounts.items()))
     for scope in Scope if wanted else ():
         refused = set(wanted) - counters_raise(scope, _owner(scope, project, site), wanted)
-        if refused:
-            resource = min(refused)
+        kept = pools_kept(project=project, site=site, resources=wanted) if scope is Scope.SITE else {}
+        if refused or kept:
+            resource = min(kept or refused)
             counter = _counter(scope, project, site, resource)
             hard, used = counter.values_list("hard", "used").first() or (0, 0)
             name = scope_names(project=project, site=site)[scope]
-            raise Check(scope, name, resource, hard, used, wanted[resource]).refusal()
+            told = kept.get(resource, "")
+            raise Check(scope, name, resource, hard, used, wanted[resource], kept=told).refusal()
 
 
 def _owner(scope: Scope, project: Project, site: Site) -> uuid.UUID:

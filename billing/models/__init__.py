@@ -1,6 +1,6 @@
 """Money: prices (`rates`, `drafts`), who pays and how (`accounts`), documents (`invoices`), `months` and the `ledger`."""
 
-from billing.models.accounts import BillingAccount, Discount, PoolReservation, ProjectCostCenter
+from billing.models.accounts import BillingAccount, Discount, ProjectCostCenter
 from billing.models.budgets import (
     Budget,
     BudgetAction,
@@ -35,7 +35,6 @@ __all__ = [
     "Measure",
     "MonthClose",
     "Period",
-    "PoolReservation",
     "ProjectCostCenter",
     "Rate",
     "RateCard",

@@ -1,10 +1,10 @@
-"""Who pays: an organization's currency, tax and address, its discounts, and the pools that are reserved for it."""
+"""Who pays: an organization's currency, tax and address, and its discounts."""
 
 from django.core.validators import MaxValueValidator
 from django.db import models
 from django.db.models import F, Q
 
-from gpuaas.catalog.models import Flavor, GpuPool
+from gpuaas.catalog.models import Flavor
 from gpuaas.core.ids import uuid7
 from tenants.models import Organization, Project
 
@@ -79,33 +79,3 @@ class Discount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.basis_points / 100:g} % for {self.organization}"
-
-
-class PoolReservation(models.Model):
-    """A pool that one organization has for itself over [valid_from, valid_to): its idle GPUs are charged to `project`.
-
-    At the price of `flavor` (of the pool, in the class reserved) for the meter gpu_idle; rating.md, section 10. No two of a
-    pool overlap (migration 0003).
-    """
-
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    pool = models.ForeignKey(GpuPool, on_delete=models.PROTECT, related_name="+")
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="pool_reservations")
-    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="+")
-    valid_from = models.DateTimeField()
-    valid_to = models.DateTimeField(null=True, blank=True)
-    note = models.CharField(max_length=300, blank=True)
-    created_by = models.CharField(max_length=150)
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["-valid_from"]
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")),
-                name="pool_reservation_ends_after",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.pool} for {self.project}"

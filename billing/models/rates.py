@@ -24,7 +24,8 @@ class TierMode(models.TextChoices):
 
 class RateCard(models.Model):
     """Prices in one currency. The standard one of a currency has no organization; an organization's own card has the
-    prices in which it differs from the standard card of its currency.
+    prices in which it differs from the standard card of its currency. numbers_gone: the highest number of a version that was
+    withdrawn, which is not given again.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -34,6 +35,7 @@ class RateCard(models.Model):
     slug = models.CharField(max_length=64, unique=True)
     name = models.CharField(max_length=150)
     currency = models.CharField(max_length=3)
+    numbers_gone = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

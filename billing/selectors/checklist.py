@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import F, Min, Subquery
 from django.db.models.functions import Least
 
-from billing.models import MonthClose, PoolReservation
+from billing.models import MonthClose
 from billing.months import Span, billing_zone, month_next, month_of, month_span
 from billing.states import CloseState
 from gpuaas.catalog.models import Site
@@ -18,6 +18,7 @@ from gpuaas.core.errors import Invalid
 from gpuaas.metering.health import SHORT
 from gpuaas.metering.models import MeterGap, SiteMeter, UsageInterval
 from gpuaas.metering.selectors import gaps_between, sites_metered
+from quotas.models import PoolReservation
 from tenants.actors import Actor
 from tenants.selectors import platform_require
 

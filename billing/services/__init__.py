@@ -1,4 +1,4 @@
-"""Writes of money, by what they write: `rates`, `drafts`, `discounts`, `accounts`, `reservations`."""
+"""Writes of money, by what they write: `rates`, `drafts`, `discounts`, `accounts`."""
 
 from billing.services.accounts import (
     AccountTerms,
@@ -16,9 +16,9 @@ from billing.services.drafts import (
     rate_draft_line_set,
     rate_draft_open,
     rate_draft_publish,
+    rate_version_withdraw,
 )
 from billing.services.rates import rate_card_ensure, rate_set
-from billing.services.reservations import pool_reservation_end, pool_reserve
 
 __all__ = [
     "AccountTerms",
@@ -28,8 +28,6 @@ __all__ = [
     "cost_center_set",
     "discount_end",
     "discount_give",
-    "pool_reservation_end",
-    "pool_reserve",
     "rate_card_ensure",
     "rate_card_make",
     "rate_draft_discard",
@@ -38,5 +36,6 @@ __all__ = [
     "rate_draft_open",
     "rate_draft_publish",
     "rate_set",
+    "rate_version_withdraw",
     "tax_rate_parse",
 ]

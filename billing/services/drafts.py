@@ -171,6 +171,55 @@ def rate_draft_publish(
     return version
 
 
+@transaction.atomic
+def rate_version_withdraw(*, actor: Actor, version: RateCardVersion) -> RateDraft | None:
+    """Take back an announced version: what it was to end goes on, and its draft is open again where the card has no other.
+
+    Raises Conflict once it has begun, where a later one is announced on top of it, or where it is withdrawn already.
+    """
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    card = RateCard.objects.select_for_update().get(pk=version.card_id)
+    row = card.versions.filter(pk=version.pk).first()
+    if row is None:
+        raise Conflict(f"version {version.number} is withdrawn already")
+    if row.valid_from <= clock.now():
+        raise Conflict(
+            f"version {row.number} has begun at {row.valid_from:%Y-%m-%d %H:%M:%S} UTC and usage is rated by it; "
+            "it stays. Publish a new version that changes it from now on"
+        )
+    later = card.versions.filter(valid_from__gt=row.valid_from).order_by("-valid_from").first()
+    if later is not None:
+        raise Conflict(
+            f"version {later.number} is announced on top of version {row.number}; withdraw that first"
+        )
+    before = {
+        "number": row.number,
+        "valid_from": row.valid_from.isoformat(),
+        "prices": [
+            f"{rate.flavor or rate.meter} {rate.price}" for rate in row.rates.select_related("flavor")
+        ],
+    }
+    row.rates.all().delete()
+    Rate.objects.filter(card=card, valid_to=row.valid_from).update(valid_to=None)
+    RateCard.objects.filter(pk=card.pk).update(numbers_gone=row.number)
+    draft = _reopen(card, row)
+    audit_record(actor=actor, action="rate_card.withdraw", target=card, before=before, after=None)
+    row.delete()
+    return draft
+
+
+def _reopen(card: RateCard, version: RateCardVersion) -> RateDraft | None:
+    draft = RateDraft.objects.filter(published=version).first()
+    if draft is None:
+        return None
+    if RateDraft.objects.filter(card=card, published=None).exists():
+        draft.delete()
+        return None
+    draft.published, draft.valid_from = None, None
+    draft.save(update_fields=["published", "valid_from"])
+    return draft
+
+
 def _require_current(draft: RateDraft, fingerprint: str) -> None:
     """What is published is what was looked at, on top of the prices with which the draft was begun."""
     if fingerprint and fingerprint != draft_fingerprint(lines=draft.lines.all()):

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Max, Q, QuerySet
 
-from billing.models import PoolReservation, Rate, RateCard, RateCardVersion
+from billing.models import Rate, RateCard, RateCardVersion
 from billing.money import price_of, price_parse
 from billing.selectors import rate_card_default
 from gpuaas.catalog.models import Flavor
@@ -15,6 +15,7 @@ from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 from gpuaas.metering.models import Meter, UsageInterval
+from quotas.models import PoolReservation
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
@@ -72,7 +73,7 @@ def rate_card_ensure() -> RateCard:
 
 def version_at(*, card: RateCard, at: datetime, actor: Actor, note: str = "") -> RateCardVersion:
     """The version that begins at this very second, made where there is none. The card is locked by the caller."""
-    last = card.versions.aggregate(last=Max("number"))["last"] or 0
+    last = max(card.versions.aggregate(last=Max("number"))["last"] or 0, card.numbers_gone)
     version, _ = RateCardVersion.objects.get_or_create(
         card=card, valid_from=at, defaults={"number": last + 1, "note": note, "published_by": actor.name}
     )

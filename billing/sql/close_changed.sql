@@ -4,7 +4,7 @@
 WITH reserved AS (
     SELECT s.month, r.project_id AS project
     FROM unnest(%(months)s::date[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) AS s (month, starts_at, ends_at)
-    JOIN billing_poolreservation r ON r.valid_from < s.ends_at AND (r.valid_to IS NULL OR r.valid_to > s.starts_at)
+    JOIN quotas_poolreservation r ON r.valid_from < s.ends_at AND (r.valid_to IS NULL OR r.valid_to > s.starts_at)
 ),
 differs AS (
     SELECT coalesce(c.month, r.month) AS month, coalesce(c.project, r.project_id) AS project

@@ -1,18 +1,5 @@
--- What counts is what meters have told, and of pools that are reserved what was idle: an interval with as many GPUs for every
--- stretch in which neither the capacity nor what is taken of it changes. portal_usage.sql or portal_sessions.sql comes before
--- it, then the CTEs of metering's capacity_levels.sql over the pools of portal_reserved_pools.sql.
-idle AS (
-    SELECT r.id, r.project_id AS project, p.key, r.flavor_id AS ware, (l.capacity - l.taken)::bigint AS quantity,
-           greatest(l.starts_at, r.valid_from) AS started_at, least(l.ends_at, r.valid_to) AS ended_at
-    FROM billing_poolreservation r
-    JOIN payer p ON p.project = r.project_id
-    JOIN catalog_gpupool o ON o.id = r.pool_id
-    JOIN level l
-        ON l.site = o.site_id AND l.gpu_type = o.gpu_type_id AND l.capacity > l.taken AND l.ends_at > r.valid_from
-        AND (r.valid_to IS NULL OR l.starts_at < r.valid_to)
-    WHERE %(projects_asked)s::uuid[] IS NULL OR r.project_id = ANY (%(projects_asked)s::uuid[])
-),
-usage AS NOT MATERIALIZED (
+-- What counts is what meters have told, and what was idle. portal_usage.sql or portal_sessions.sql and portal_idle.sql come before it.
+, usage AS NOT MATERIALIZED (
     SELECT * FROM metered
     UNION ALL
     SELECT id, project, NULL, key, ware, 'gpu_idle', quantity, started_at, ended_at, '', false, false FROM idle

@@ -31,7 +31,7 @@ CROSS JOIN (
 ) s
 CROSS JOIN (
     SELECT EXISTS (
-        SELECT 1 FROM billing_poolreservation b
+        SELECT 1 FROM quotas_poolreservation b
         JOIN payer p ON p.project = b.project_id
         WHERE b.valid_from < %(last)s AND (b.valid_to IS NULL OR b.valid_to > %(first)s)
     ) AS is_reserved

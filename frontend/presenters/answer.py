@@ -116,6 +116,8 @@ def _notice(preview: Preview, flavor: Flavor, count: int, most: int, take_url: s
         return _granted(flavor, count)
     check = preview.refusals[0]
     unit = unit_of(check, flavor)
+    if check.kept:
+        return Notice(Tone.BAD, f"{unit} at {check.scope_name} is reserved", check.kept)
     actions = (Action(f"Take {most}", post=f"{take_url}?take={most}"),) if most >= 1 else ()
     if check.scope is Scope.SITE:
         title = f"{check.scope_name} has {check.left} {unit} left"
@@ -139,6 +141,8 @@ def _granted(flavor: Flavor, count: int) -> Notice:
 
 def _short(check: Check, flavor: Flavor, count: int, most: int) -> str:
     unit = unit_of(check, flavor)
+    if check.kept:
+        return "reserved for another organization"
     over = check.asked - (check.left or 0)
     if check.resource.startswith("gpu:") and check.scope is not Scope.SITE:
         return f"{over:,} more than {check.scope_name} may hold"

@@ -9,6 +9,8 @@ from decimal import Decimal
 from billing.months import billing_zone, month_days, month_next, month_of, month_previous, month_span
 from billing.rating import Cell, LineStatus, Slots, rate_usage
 from billing.selectors import DayCost, Statement
+from billing.selectors.costs import NO_WORKSPACE
+from billing.selectors.idle import Idle
 from frontend.charts import Chart, Series
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core.errors import Forbidden, NotFound
@@ -130,14 +132,26 @@ def groups_of(statement: Statement) -> tuple[Group, ...]:
 
 @dataclass(frozen=True)
 class Coming:
-    """What is held now costs this much per hour, until its lease ends."""
+    """What is held now costs this much per hour, until its lease ends (None: it goes on); `also`: what goes on beside it."""
 
     per_hour: Decimal
-    until: datetime
+    until: datetime | None
+    also: "Coming | None" = None
 
     def cost(self, starts_at: datetime, ends_at: datetime) -> Decimal:
-        seconds = max(int((min(ends_at, self.until) - starts_at).total_seconds()), 0)
-        return (self.per_hour * Decimal(seconds) / HOUR).quantize(CENT)
+        end = min(ends_at, self.until) if self.until else ends_at
+        seconds = max(int((end - starts_at).total_seconds()), 0)
+        cost = (self.per_hour * Decimal(seconds) / HOUR).quantize(CENT)
+        return cost + self.also.cost(starts_at, ends_at) if self.also else cost
+
+
+def coming_idle(found: Iterable[Idle]) -> dict[str, Coming]:
+    """By the name that idle GPUs have in days and costs; what is idle now stays idle until it is no longer reserved."""
+    coming: Coming | None = None
+    for row in found:
+        if row.per_hour:
+            coming = Coming(row.per_hour, row.until, also=coming)
+    return {NO_WORKSPACE: coming} if coming else {}
 
 
 def expected_rest(coming: Iterable[Coming], *, month: Month, now: datetime) -> Decimal:

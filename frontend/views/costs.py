@@ -17,6 +17,7 @@ from django.urls import reverse
 from billing.months import billing_zone
 from billing.selectors import burn_per_hour, cost_by_day, prices_at
 from billing.selectors.breakdown import Breakdown, By, CostFilters, cost_breakdown, cost_intervals
+from billing.selectors.idle import idle_now
 from frontend import formats
 from frontend.components import Chip, Meter, Stat
 from frontend.nav import Crumb
@@ -221,13 +222,14 @@ def _running(scope: Scope, month: money.Month, now: datetime, currency: str) -> 
 
 
 def _rest(scope: Scope, month: money.Month, now: datetime) -> Decimal:
-    """What is held now, until its lease ends: as on home, project by project."""
+    """What is held now, until its lease ends, and what is idle of reserved pools: as on home, project by project."""
     held = workspaces_for(actor=scope.actor, project=scope.project, states=LIVE)
     prices = prices_at(at=now, organization=scope.organization)
     projects: dict[object, list[Workspace]] = {}
     for row in held.filter(project__organization=scope.organization):
         projects.setdefault(row.project_id, []).append(row)
-    coming = (coming_of(rows, prices).values() for rows in projects.values())
+    coming = [coming_of(rows, prices).values() for rows in projects.values()]
+    coming.append(money.coming_idle(idle_now(now=now, **scope.given)).values())
     return sum((money.expected_rest(each, month=month, now=now) for each in coming), Decimal("0.00"))
 
 

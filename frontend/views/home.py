@@ -11,6 +11,7 @@ from django.urls import NoReverseMatch, reverse
 from billing.models import BudgetAction
 from billing.selectors import burn_per_hour, prices_at, statement
 from billing.selectors.budgets import budget_alerts_on
+from billing.selectors.idle import idle_now
 from frontend import formats
 from frontend.components import Stat, Tone
 from frontend.nav import Crumb
@@ -90,6 +91,7 @@ def money_of(here: ProjectPlace, found: list[Workspace], now: datetime) -> dict[
         sign = formats.SIGNS.get(sheet.currency, f"{sheet.currency} ")
         values = money.days_by_workspace(project=here.project, month=sheet.month, now=now)
         coming = coming_of(found, prices_at(at=now, organization=here.project.organization))
+        coming |= money.coming_idle(idle_now(actor=here.actor, project=here.project, now=now))
         chart = money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
         return {
             "statement": sheet,

@@ -122,6 +122,8 @@ def _verdict(preview: Preview) -> Notice:
         return Notice(Tone.BAD, "More is blocked here", preview.hold)
     check = preview.refusals[0]
     words = resource_unit(check.resource)
+    if check.kept:
+        return Notice(Tone.BAD, f"{check.scope_name} keeps them for others", check.kept)
     text = (
         f"{check.used:,} of {check.limit or 0:,} {words} are held; "
         f"this asks for {check.asked:,} more, {check.left:,} are left."

@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from billing.months import month_of, month_parse, month_span
 from billing.selectors import Statement, cost_by_workspace, prices_at, statement
+from billing.selectors.idle import idle_now
 from frontend.charts import Chart
 from frontend.formats import SIGNS, full_when
 from frontend.nav import Crumb
@@ -71,6 +72,7 @@ def chart_of(here: ProjectPlace, month: money.Month, now: datetime, currency: st
     if month.running and here.can(Permission.WORKSPACE_VIEW):
         held = workspaces_for(actor=here.actor, project=here.project, states=LIVE)
         coming = coming_of(list(held), prices_at(at=now, organization=here.project.organization))
+        coming |= money.coming_idle(idle_now(actor=here.actor, project=here.project, now=now))
     sign = SIGNS.get(currency, f"{currency} ")
     return money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
 

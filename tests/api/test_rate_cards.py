@@ -151,6 +151,19 @@ def test_bad_prices_are_refused_beside_their_field(
     assert olgas.get(draft).json == before
 
 
+def test_an_announced_version_is_withdrawn_once_and_one_that_has_begun_is_not(
+    card: RateCard, olgas: Caller
+) -> None:
+    draft = draft_of(olgas)
+    number = olgas.post(f"{draft}/publish", {"valid_from": LATER}).json["number"]
+    assert olgas.delete(f"{CARD}/versions/{number}").status == 204
+    assert olgas.get(draft).json["published"] is None
+    assert olgas.delete(f"{CARD}/versions/{number}").status == 404
+    begun = olgas.get(f"{CARD}/versions").json["results"][0]["number"]
+    refused = olgas.delete(f"{CARD}/versions/{begun}")
+    assert (refused.status, "has begun" in refused.error["message"]) == (409, True)
+
+
 def test_what_is_backdated_or_before_the_newest_version_is_refused(card: RateCard, olgas: Caller) -> None:
     draft = draft_of(olgas)
     for moment in ("2026-01-02T00:00:00Z", "2020-01-01T00:00:00Z"):

@@ -13,18 +13,19 @@ from django.db import IntegrityError, connections, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from billing.models import Invoice, PoolReservation
+from billing.models import Invoice
 from billing.months import month_of, month_span
 from billing.rating import Cell, LineStatus
 from billing.selectors import cost_by_day, cost_by_workspace, statement
-from billing.services import pool_reservation_end, pool_reserve, rate_card_ensure, rate_set
+from billing.services import rate_card_ensure, rate_set
 from billing.services.closing import month_close_run
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, GpuaasError, Invalid, NotFound
 from gpuaas.metering.models import Meter
 from gpuaas.workspaces.models import Workspace
-from quotas.models import CapacityStretch, CapacityWatch
+from quotas.models import CapacityStretch, CapacityWatch, PoolReservation
+from quotas.pools import pool_reservation_end, pool_reserve
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
 from tests.billing.closed import month_close

@@ -7,13 +7,13 @@ from django.shortcuts import redirect, render
 from billing.models import RateCard, RateCardVersion
 from billing.selectors import cards
 from billing.selectors.accounts import currencies_of
-from billing.services import rate_card_make, rate_draft_open
-from frontend.forms import refuse
+from billing.services import rate_card_make, rate_draft_open, rate_version_withdraw
+from frontend.forms import refuse, sentence_of
 from frontend.forms.rates import CardForm
 from frontend.presenters.rate_cards import price_rows, version_rows
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
 from gpuaas.core import clock
-from gpuaas.core.errors import Invalid, NotFound
+from gpuaas.core.errors import Conflict, Invalid, NotFound
 from tenants.models import Organization
 
 CARDS = ("Rate cards", "operator_rate_cards")
@@ -59,10 +59,32 @@ def card(request: HttpRequest, here: OperatorPlace, card: str) -> HttpResponse:
         "page": page,
         "versions": version_rows(list(page), ends, now),
         "chosen": chosen,
+        "withdrawable": _withdrawable(here, row),
         "prices": price_rows(cards.prices_of(card=row, at=at), row.currency),
         "crumbs": crumbs("Money", CARDS, (row.name, "")),
     }
     return render(request, "operator/rate_card.html", context)
+
+
+def _withdrawable(here: OperatorPlace, row: RateCard) -> RateCardVersion | None:
+    """The newest one, while it is only announced."""
+    newest = cards.versions_of(actor=here.actor, card=row).first()
+    return newest if newest is not None and newest.valid_from > clock.now() and here.may_manage else None
+
+
+@operator_action
+def withdraw(request: HttpRequest, here: OperatorPlace, card: str, version: int) -> HttpResponse:
+    row = cards.rate_card_get(actor=here.actor, slug=card)
+    found = cards.version_get(actor=here.actor, card=row, number=version)
+    try:
+        draft = rate_version_withdraw(actor=here.actor, version=found)
+    except Conflict as error:
+        messages.error(request, sentence_of(error.message))
+        return redirect("frontend:operator_rate_card", row.slug)
+    messages.success(request, f"Version {version} is withdrawn; prices go on as they were.")
+    if draft is not None:
+        return redirect("frontend:operator_rate_draft", draft.pk)
+    return redirect("frontend:operator_rate_card", row.slug)
 
 
 def _chosen(request: HttpRequest, here: OperatorPlace, row: RateCard) -> RateCardVersion | None:

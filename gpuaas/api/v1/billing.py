@@ -82,7 +82,9 @@ class CostsOutput(Output):
     month = Month()
     currency = serializers.CharField()
     total = Money()
-    per_hour = Money(help_text="What all that is held at this moment costs per hour.")
+    per_hour = Money(
+        help_text="What all that is held at this moment costs per hour, and what is idle of reserved pools."
+    )
     by_day = DayCostOutput(many=True)
     by_workspace = WorkspaceCostOutput(many=True)
 

@@ -17,6 +17,7 @@ from billing.services import (
     rate_draft_line_set,
     rate_draft_open,
     rate_draft_publish,
+    rate_version_withdraw,
 )
 from gpuaas.api.fields import PageQuery
 from gpuaas.api.idempotency import idempotent
@@ -123,6 +124,15 @@ class VersionView(CardView):
         del request, card
         found = cards.version_get(actor=self.actor, card=self.card(), number=version)
         return Response(RateVersionOutput(found).data)
+
+    @operation("platform_rate_version_withdraw", "Withdraw a version", tag=TAG, status=204)
+    def delete(self, request: Request, card: str, version: int) -> Response:
+        """An announced one: prices go on as they were, and its draft is open again. 409 once it has begun."""
+        del request, card
+        row = self.card(Permission.PLATFORM_MANAGE)
+        found = cards.version_get(actor=self.actor, card=row, number=version)
+        rate_version_withdraw(actor=self.actor, version=found)
+        return Response(status=204)
 
 
 class VersionPricesView(CardView):

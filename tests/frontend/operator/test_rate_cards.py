@@ -128,6 +128,23 @@ def test_who_publishes_what_somebody_changed_is_told(
     assert (refused.status_code, RateCardVersion.objects.count()) == (422, 2)
 
 
+def test_an_announced_version_is_withdrawn_and_one_that_has_begun_is_not(
+    draft: RateDraft, olga_at: Client
+) -> None:
+    card = reverse("frontend:operator_rate_card", args=["standard"])
+    olga_at.post(at("_publish", draft.pk), {"valid_from": NEXT})
+    page = words(olga_at.get(card))
+    assert page.count('data-dialog="withdraw"') == 1
+    url = reverse("frontend:operator_rate_version_withdraw", args=["standard", 2])
+    assert url in page
+    assert olga_at.post(url)["Location"] == at("", draft.pk)
+    assert "Version 2</a>" not in words(olga_at.get(card))
+    begun = reverse("frontend:operator_rate_version_withdraw", args=["standard", 1])
+    answer = olga_at.post(begun, follow=True)
+    assert "Version 1 has begun at" in words(answer)
+    assert 'data-dialog="withdraw"' not in words(answer)
+
+
 def test_cards_are_made_and_nonsense_is_refused(olga_at: Client, workspace: Workspace) -> None:
     url = reverse("frontend:operator_rate_cards")
     for form, said in (

@@ -1,0 +1,231 @@
+"""Pools that are reserved: a GPU type at a site, whole, for one organization, and for nobody else.
+
+From the moment a reservation is made, whoever asks for more of the pool is refused unless the pool is theirs: it is whose
+reservation comes first of those that are not over. Nobody is evicted: one that begins at once needs the pool free of
+others; one that begins later gives them until then, and what they still hold is not idle (decision 0032).
+
+A reservation of GPUs and one of their pool exclude each other by the lock of the pool's capacity row.
+"""
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Count, Q, QuerySet, Sum
+
+from gpuaas.catalog.models import Flavor, GpuPool, Site
+from gpuaas.catalog.states import PriceClass
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid, NotFound
+from quotas.models import PoolReservation, Reservation, ReservationState, SiteCapacity
+from quotas.resources import gpu_resource, gpu_type_slug, resource_unit
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import Project
+from tenants.roles import Permission
+from tenants.selectors import platform_require, projects_for
+
+FORMAT = "%Y-%m-%d %H:%M"
+
+
+@dataclass(frozen=True)
+class Guest:
+    """What a project of another organization holds of a pool: `amount` GPUs, in so many workspaces and clusters."""
+
+    organization: str
+    project: str
+    holders: int
+    amount: int
+
+
+def pool_reservations_for(*, actor: Actor) -> QuerySet[PoolReservation]:
+    """The latest first: all of them for operators and auditors, else those charged to projects that one sees."""
+    rows = PoolReservation.objects.select_related(
+        "pool__site", "pool__gpu_type", "flavor", "project__organization"
+    ).order_by("-valid_from", "-pk")
+    if actor.sees_all:
+        return rows
+    return rows.filter(project__in=projects_for(actor=actor, permission=Permission.PROJECT_VIEW))
+
+
+def pool_reservation_get_for(*, actor: Actor, reservation_id: uuid.UUID) -> PoolReservation:
+    found = pool_reservations_for(actor=actor).filter(pk=reservation_id).first()
+    if found is None:
+        raise NotFound("there is no such reservation; one that had not begun is gone once it is ended")
+    return found
+
+
+def pool_guests(*, pool: GpuPool, organization_id: uuid.UUID) -> list[Guest]:
+    """Who of other organizations holds GPUs of the pool, most first; for operators."""
+    rows = (
+        Reservation.objects.filter(
+            site=pool.site_id, resource=gpu_resource(pool.gpu_type.slug), state=ReservationState.HELD
+        )
+        .exclude(project__organization=organization_id)
+        .order_by()
+        .values_list("project__organization__slug", "project__slug")
+        .annotate(holders=Count("holder_id", distinct=True), amount=Sum("amount"))
+    )
+    return sorted((Guest(*row) for row in rows), key=lambda guest: (-guest.amount, guest.project))
+
+
+def pools_kept(*, project: Project, site: Site, resources: Iterable[str]) -> dict[str, str]:
+    """Of these resources at the site those that are kept for another organization, with the sentence that says so; 1 query."""
+    slugs = [slug for slug in map(gpu_type_slug, resources) if slug]
+    if not slugs:
+        return {}
+    rows = PoolReservation.objects.filter(pool__site=site, pool__gpu_type__slug__in=slugs)
+    first = (
+        rows.exclude(valid_to__lte=clock.now())
+        .order_by("pool_id", "valid_from")
+        .distinct("pool_id")
+        .values_list("pool__gpu_type__slug", "project__organization_id", "valid_to")
+    )
+    return {
+        gpu_resource(slug): _sentence(slug, site, until)
+        for slug, organization_id, until in first
+        if organization_id != project.organization_id
+    }
+
+
+@transaction.atomic
+def pool_reserve(
+    *,
+    actor: Actor,
+    flavor: Flavor,
+    project: Project,
+    valid_from: datetime | None = None,
+    valid_to: datetime | None = None,
+    note: str = "",
+) -> PoolReservation:
+    """The pool of `flavor`, whole, from now or later, for the organization of `project`.
+
+    Raises Invalid on `flavor` (not of the class reserved), `valid_from` (in the past, reserved then already, or now while
+    others hold some of it) and `valid_to` (not after the start).
+    """
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    if flavor.price_class != PriceClass.RESERVED:
+        raise Invalid.field(
+            "flavor",
+            f"{flavor.slug} is sold {flavor.get_price_class_display().lower()}; choose one of the class reserved",
+        )
+    pool = GpuPool.objects.select_related("site", "gpu_type").get(pk=flavor.pool_id)
+    _lock(pool)
+    now = clock.whole_second(clock.now())
+    start, end = _span(now, valid_from, valid_to)
+    _require_unreserved(pool, start, end)
+    if start <= now:
+        _require_no_guests(pool, project)
+    made = PoolReservation.objects.create(
+        pool=pool,
+        flavor=flavor,
+        project=project,
+        valid_from=start,
+        valid_to=end,
+        note=note.strip()[:300],
+        created_by=actor.name,
+    )
+    audit_record(actor=actor, action="pool.reserve", target=made, project=project, after=_told(made))
+    return made
+
+
+@transaction.atomic
+def pool_reservation_end(
+    *, actor: Actor, reservation: PoolReservation, at: datetime | None = None
+) -> PoolReservation | None:
+    """It ends at `at` (default now); one that has not begun by then goes, and None is returned.
+
+    Raises Conflict where it is over, Invalid on `at` in the past.
+    """
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    rows = PoolReservation.objects.select_for_update(of=("self",)).select_related("project", "flavor", "pool")
+    row = rows.filter(pk=reservation.pk).first()
+    now = clock.whole_second(clock.now())
+    end = clock.whole_second(at) if at else now
+    if row is None or (row.valid_to is not None and row.valid_to <= now):
+        raise Conflict("this reservation is over already")
+    if end < now:
+        raise Invalid.field("at", "what was idle was already counted; a reservation ends now or later")
+    if row.valid_to is not None and row.valid_to < end:
+        raise Invalid.field("at", f"it ends at {row.valid_to:{FORMAT}} UTC, before that")
+    before, gone = _told(row), row.valid_from >= end
+    audit_record(
+        actor=actor,
+        action="pool.reservation.end",
+        target=row,
+        project=row.project,
+        before=before,
+        after={**before, "valid_to": None if gone else end.isoformat(), "removed": gone},
+    )
+    if gone:
+        row.delete()
+        return None
+    row.valid_to = end
+    row.save(update_fields=["valid_to"])
+    return row
+
+
+def _sentence(slug: str, site: Site, until: datetime | None) -> str:
+    when = f" until {until:{FORMAT}} UTC" if until else ""
+    return (
+        f"All {resource_unit(gpu_resource(slug))} at {site.slug} are reserved for another organization{when}. "
+        "Choose another GPU type or site, or ask an operator."
+    )
+
+
+def _lock(pool: GpuPool) -> None:
+    """Until the commit nobody raises the counter of the pool; who waited for it then sees what was made meanwhile."""
+    resource = gpu_resource(pool.gpu_type.slug)
+    SiteCapacity.objects.bulk_create(
+        [SiteCapacity(site=pool.site, resource=resource, hard=0)], ignore_conflicts=True
+    )
+    SiteCapacity.objects.select_for_update(no_key=True).get(site=pool.site, resource=resource)
+
+
+def _span(
+    now: datetime, valid_from: datetime | None, valid_to: datetime | None
+) -> tuple[datetime, datetime | None]:
+    start = clock.whole_second(valid_from) if valid_from else now
+    end = clock.whole_second(valid_to) if valid_to else None
+    if start < now:
+        raise Invalid.field("valid_from", "what was idle is past; a reservation begins now or later")
+    if end is not None and end <= start:
+        raise Invalid.field("valid_to", "a reservation ends after it begins")
+    return start, end
+
+
+def _require_unreserved(pool: GpuPool, start: datetime, end: datetime | None) -> None:
+    """One after the other for a pool; the database refuses an overlap all the same."""
+    rows = PoolReservation.objects.filter(pool=pool).select_related("project__organization")
+    before_end = Q() if end is None else Q(valid_from__lt=end)
+    other = rows.filter(before_end).exclude(valid_to__lte=start).first()
+    if other is not None:
+        until = f"to {other.valid_to:{FORMAT}} UTC" if other.valid_to else "on"
+        raise Invalid.field(
+            "valid_from",
+            f"{pool} is reserved for {other.project.organization.slug} from {other.valid_from:{FORMAT}} UTC {until}; "
+            "end that first",
+        )
+
+
+def _require_no_guests(pool: GpuPool, project: Project) -> None:
+    guests = pool_guests(pool=pool, organization_id=project.organization_id)
+    if guests:
+        named = ", ".join(f"{guest.project} of {guest.organization} {guest.amount}" for guest in guests)
+        raise Invalid.field(
+            "valid_from",
+            f"others hold {sum(guest.amount for guest in guests)} GPUs of {pool}: {named}. Have them given back, or let it "
+            "begin later: from now on nobody else gets more of it, and what is still held then stays until it is given back",
+        )
+
+
+def _told(row: PoolReservation) -> dict[str, str | None]:
+    return {
+        "pool": str(row.pool),
+        "flavor": row.flavor.slug,
+        "project": row.project.slug,
+        "valid_from": row.valid_from.isoformat(),
+        "valid_to": row.valid_to.isoformat() if row.valid_to else None,
+    }
