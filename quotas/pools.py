@@ -8,9 +8,10 @@ A reservation of GPUs and one of their pool exclude each other by the lock of th
 """
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet, Sum
@@ -23,11 +24,19 @@ from quotas.models import PoolReservation, Reservation, ReservationState, SiteCa
 from quotas.resources import gpu_resource, gpu_type_slug, resource_unit
 from tenants.actors import Actor
 from tenants.audit import audit_record
-from tenants.models import Project
+from tenants.models import Organization, Project
 from tenants.roles import Permission
 from tenants.selectors import platform_require, projects_for
 
 FORMAT = "%Y-%m-%d %H:%M"
+
+
+class PoolStanding(StrEnum):
+    """At one moment."""
+
+    WAITS = "waits"
+    IN_FORCE = "in_force"
+    OVER = "over"
 
 
 @dataclass(frozen=True)
@@ -40,11 +49,15 @@ class Guest:
     amount: int
 
 
-def pool_reservations_for(*, actor: Actor) -> QuerySet[PoolReservation]:
+def pool_reservations_for(
+    *, actor: Actor, organization: Organization | None = None
+) -> QuerySet[PoolReservation]:
     """The latest first: all of them for operators and auditors, else those charged to projects that one sees."""
     rows = PoolReservation.objects.select_related(
         "pool__site", "pool__gpu_type", "flavor", "project__organization"
     ).order_by("-valid_from", "-pk")
+    if organization is not None:
+        rows = rows.filter(project__organization=organization)
     if actor.sees_all:
         return rows
     return rows.filter(project__in=projects_for(actor=actor, permission=Permission.PROJECT_VIEW))
@@ -57,18 +70,43 @@ def pool_reservation_get_for(*, actor: Actor, reservation_id: uuid.UUID) -> Pool
     return found
 
 
-def pool_guests(*, pool: GpuPool, organization_id: uuid.UUID) -> list[Guest]:
-    """Who of other organizations holds GPUs of the pool, most first; for operators."""
+def pool_standing(*, reservation: PoolReservation, now: datetime) -> PoolStanding:
+    if reservation.valid_to is not None and reservation.valid_to <= now:
+        return PoolStanding.OVER
+    return PoolStanding.WAITS if reservation.valid_from > now else PoolStanding.IN_FORCE
+
+
+def pool_guests(
+    *, actor: Actor, wanted: Iterable[tuple[GpuPool, uuid.UUID]]
+) -> dict[tuple[uuid.UUID, uuid.UUID], list[Guest]]:
+    """For operators: by (pool, organization) who of other organizations holds GPUs of that pool, most first; 1 query."""
+    platform_require(actor=actor)
+    asked = list(wanted)
     rows = (
         Reservation.objects.filter(
-            site=pool.site_id, resource=gpu_resource(pool.gpu_type.slug), state=ReservationState.HELD
+            site__in={pool.site_id for pool, _ in asked},
+            resource__in={gpu_resource(pool.gpu_type.slug) for pool, _ in asked},
+            state=ReservationState.HELD,
         )
-        .exclude(project__organization=organization_id)
         .order_by()
-        .values_list("project__organization__slug", "project__slug")
+        .values_list(
+            "site", "resource", "project__organization", "project__organization__slug", "project__slug"
+        )
         .annotate(holders=Count("holder_id", distinct=True), amount=Sum("amount"))
     )
-    return sorted((Guest(*row) for row in rows), key=lambda guest: (-guest.amount, guest.project))
+    held = list(rows)
+    return {
+        (pool.pk, organization_id): sorted(
+            (
+                Guest(*guest)
+                for site_id, resource, owner, *guest in held
+                if (site_id, resource) == (pool.site_id, gpu_resource(pool.gpu_type.slug))
+                and owner != organization_id
+            ),
+            key=lambda guest: (-guest.amount, guest.project),
+        )
+        for pool, organization_id in asked
+    }
 
 
 def pools_kept(*, project: Project, site: Site, resources: Iterable[str]) -> dict[str, str]:
@@ -90,6 +128,18 @@ def pools_kept(*, project: Project, site: Site, resources: Iterable[str]) -> dic
     }
 
 
+def pool_reserve_check(
+    *,
+    actor: Actor,
+    flavor: Flavor,
+    project: Project,
+    valid_from: datetime | None = None,
+    valid_to: datetime | None = None,
+) -> list[Guest]:
+    """Raises what `pool_reserve` would raise now; else who of others is in the pool, and stays until they leave."""
+    return _plan(actor, flavor, project, valid_from, valid_to).guests
+
+
 @transaction.atomic
 def pool_reserve(
     *,
@@ -106,24 +156,14 @@ def pool_reserve(
     others hold some of it) and `valid_to` (not after the start).
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    if flavor.price_class != PriceClass.RESERVED:
-        raise Invalid.field(
-            "flavor",
-            f"{flavor.slug} is sold {flavor.get_price_class_display().lower()}; choose one of the class reserved",
-        )
-    pool = GpuPool.objects.select_related("site", "gpu_type").get(pk=flavor.pool_id)
-    _lock(pool)
-    now = clock.whole_second(clock.now())
-    start, end = _span(now, valid_from, valid_to)
-    _require_unreserved(pool, start, end)
-    if start <= now:
-        _require_no_guests(pool, project)
+    _lock(flavor.pool)
+    plan = _plan(actor, flavor, project, valid_from, valid_to)
     made = PoolReservation.objects.create(
-        pool=pool,
+        pool=flavor.pool,
         flavor=flavor,
         project=project,
-        valid_from=start,
-        valid_to=end,
+        valid_from=plan.start,
+        valid_to=plan.end,
         note=note.strip()[:300],
         created_by=actor.name,
     )
@@ -184,6 +224,29 @@ def _lock(pool: GpuPool) -> None:
     SiteCapacity.objects.select_for_update(no_key=True).get(site=pool.site, resource=resource)
 
 
+@dataclass(frozen=True)
+class _Plan:
+    start: datetime
+    end: datetime | None
+    guests: list[Guest]
+
+
+def _plan(
+    actor: Actor, flavor: Flavor, project: Project, valid_from: datetime | None, valid_to: datetime | None
+) -> _Plan:
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    if flavor.price_class != PriceClass.RESERVED:
+        sold = flavor.get_price_class_display().lower()
+        raise Invalid.field("flavor", f"{flavor.slug} is sold {sold}; choose one of the class reserved")
+    now = clock.whole_second(clock.now())
+    start, end = _span(now, valid_from, valid_to)
+    _require_unreserved(flavor.pool, start, end)
+    (guests,) = pool_guests(actor=actor, wanted=[(flavor.pool, project.organization_id)]).values()
+    if start <= now and guests:
+        raise Invalid.field("valid_from", _still_there(flavor.pool, guests))
+    return _Plan(start, end, guests)
+
+
 def _span(
     now: datetime, valid_from: datetime | None, valid_to: datetime | None
 ) -> tuple[datetime, datetime | None]:
@@ -210,15 +273,12 @@ def _require_unreserved(pool: GpuPool, start: datetime, end: datetime | None) ->
         )
 
 
-def _require_no_guests(pool: GpuPool, project: Project) -> None:
-    guests = pool_guests(pool=pool, organization_id=project.organization_id)
-    if guests:
-        named = ", ".join(f"{guest.project} of {guest.organization} {guest.amount}" for guest in guests)
-        raise Invalid.field(
-            "valid_from",
-            f"others hold {sum(guest.amount for guest in guests)} GPUs of {pool}: {named}. Have them given back, or let it "
-            "begin later: from now on nobody else gets more of it, and what is still held then stays until it is given back",
-        )
+def _still_there(pool: GpuPool, guests: Sequence[Guest]) -> str:
+    named = ", ".join(f"{guest.project} of {guest.organization} {guest.amount}" for guest in guests)
+    return (
+        f"others hold {sum(guest.amount for guest in guests)} GPUs of {pool}: {named}. Have them given back, or let it "
+        "begin later: from now on nobody else gets more of it, and what is still held then stays until it is given back"
+    )
 
 
 def _told(row: PoolReservation) -> dict[str, str | None]:

@@ -33,7 +33,7 @@ from tenants.actors import Actor
 from tenants.models import Organization, Project, User
 from tests.api.addresses import addresses
 from tests.api.caller import Caller, token_for
-from tests.billing.stage import budget_stage, card_stage, rate_make, utc
+from tests.billing.stage import budget_stage, card_stage, pool_stage, rate_make, utc
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
 from tests.factories.tenants import (
@@ -103,6 +103,8 @@ class World:
             valid_to=start + timedelta(days=1),
             created_by="olga",
         )
+
+        pool_stage(self.project, Flavor.objects.get(slug="h100.1"), days=n)
 
     def _tenants(self, n: int) -> None:
         organization: Organization = OrganizationFactory.create(slug=f"org-{n:03}")

@@ -14,7 +14,7 @@ from gpuaas.workspaces.models import Adoption, AdoptionScan, Drift, Workspace
 from tenants.models import ApiToken, AuditEntry, Organization, Project, User
 from tests.api.addresses import Address, addresses
 from tests.api.caller import Caller, token_for
-from tests.billing.stage import budget_stage, card_stage
+from tests.billing.stage import budget_stage, card_stage, pool_stage
 from tests.factories.billing import invoice_make
 
 pytestmark = pytest.mark.django_db
@@ -120,6 +120,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-billing-account", "PUT"): {"currency": "USD"},
     ("platform-cost-center", "PUT"): {"cost_center": "4711"},
     ("platform-discounts", "POST"): {"percent": "100"},
+    ("platform-pool-reservations", "POST"): {"flavor": "h100.own", "project": "weather-lm"},
+    ("platform-pool-reservation-end", "POST"): {},
 }
 QUERIES = {"usage-totals": "?starts_at=2026-11-01T00:00:00Z&ends_at=2026-12-01T00:00:00Z"}
 CASES = [(address, method) for address in addresses() for method in address.methods]
@@ -161,6 +163,7 @@ def stage(
         "resource": "gpu:h100-sxm-80gb",
         "month": "2026-11",
         "budget": budget_stage(project).pk,
+        "reservation": pool_stage(project, Flavor.objects.get(slug="h100.1")).pk,
         **card_stage(project, Flavor.objects.get(slug="h100.1")),
     }
 
@@ -257,6 +260,7 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "draft": uuid7(),
         "line": uuid7(),
         "discount": uuid7(),
+        "reservation": uuid7(),
     }
     real, missing = ask(charlies, address, method, stage), ask(charlies, address, method, nothing)
     assert real.status == missing.status

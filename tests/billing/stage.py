@@ -1,7 +1,7 @@
 """Workspaces, holdings and intervals for tests of money, made directly: no site is needed to count."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from billing.models import Budget, Discount, Rate, RateCard, RateCardVersion, RateDraft
@@ -9,6 +9,7 @@ from gpuaas.catalog.models import Flavor
 from gpuaas.core.ids import uuid7
 from gpuaas.metering.models import EndedBy, Meter, UsageInterval
 from gpuaas.workspaces.models import Workspace
+from quotas.models import PoolReservation
 from tenants.models import Project, User
 
 
@@ -127,3 +128,20 @@ def card_stage(project: Project, flavor: Flavor) -> dict[str, object]:
         "line": line.pk,
         "discount": discount.pk,
     }
+
+
+def pool_stage(project: Project, flavor: Flavor, *, days: int = 0) -> PoolReservation:
+    """A reservation of the flavor's pool to come, from 2031 and so many days on, by a flavor of the class reserved."""
+    own, _ = Flavor.objects.get_or_create(
+        slug="h100.own",
+        defaults={"name": "own", "pool": flavor.pool, "vcpus": 1, "memory_gib": 1, "price_class": "reserved"},
+    )
+    start = utc("2031-01-01") + timedelta(days=days)
+    return PoolReservation.objects.create(
+        pool=flavor.pool,
+        flavor=own,
+        project=project,
+        valid_from=start,
+        valid_to=start + timedelta(days=1),
+        created_by="olga",
+    )

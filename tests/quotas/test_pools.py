@@ -13,7 +13,14 @@ from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid, NoCapacity
 from quotas.models import PoolReservation, Reservation, SiteCapacity
-from quotas.pools import Guest, pool_guests, pool_reservation_end, pool_reservations_for, pool_reserve
+from quotas.pools import (
+    Guest,
+    pool_guests,
+    pool_reservation_end,
+    pool_reservations_for,
+    pool_reserve,
+    pool_reserve_check,
+)
 from quotas.selectors import admission_preview
 from quotas.services import reservation_grow, reservation_release, reservation_reserve, reservation_shrink
 from tenants.actors import Actor
@@ -58,6 +65,11 @@ def refused(project: Project, site: Site) -> str:
     return caught.value.message
 
 
+def guests_of(flavor: Flavor, project: Project, actor: Actor) -> list[Guest]:
+    ((_, found),) = pool_guests(actor=actor, wanted=[(flavor.pool, project.organization_id)]).items()
+    return found
+
+
 @pytest.mark.django_db
 def test_others_get_nothing_of_it_and_its_organization_everything(
     own: Flavor, site: Site, project: Project, other_project: Project, as_olga: Actor
@@ -91,8 +103,10 @@ def test_it_begins_at_once_only_where_nobody_else_is(
     assert "others hold 4 GPUs of h100-sxm-80gb at ber-1: protein-fold of biology 4" in str(
         caught.value.fields["valid_from"]
     )
-    guests = pool_guests(pool=own.pool, organization_id=project.organization_id)
-    assert guests == [Guest("biology", "protein-fold", 2, 4)]
+    assert guests_of(own, project, as_olga) == [Guest("biology", "protein-fold", 2, 4)]
+    begins = clock.now() + timedelta(days=1)
+    waits = pool_reserve_check(actor=as_olga, flavor=own, project=project, valid_from=begins)
+    assert waits == guests_of(own, project, as_olga)
     for row in Reservation.objects.filter(project=other_project).exclude(holder_id=theirs):
         reservation_release(holder_kind="workspace", holder_id=row.holder_id)
     reservation_release(holder_kind="workspace", holder_id=theirs)
@@ -118,7 +132,7 @@ def test_one_that_begins_later_closes_the_pool_and_evicts_nobody(
         reservation_grow(**grow, amounts={H100: 3, "vcpu": 16})
     reservation_grow(**grow, amounts={H100: 2, "vcpu": 20})  # it is the GPUs that are kept
     later(monkeypatch, begins + timedelta(hours=1))
-    assert pool_guests(pool=own.pool, organization_id=project.organization_id)[0].amount == 2
+    assert guests_of(own, project, as_olga)[0].amount == 2
     reservation_shrink(**grow, amounts={H100: 1, "vcpu": 20})
     with pytest.raises(NoCapacity):
         reservation_grow(**grow, amounts={H100: 2, "vcpu": 20})

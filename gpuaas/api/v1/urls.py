@@ -23,6 +23,7 @@ from gpuaas.api.v1 import (
     meters,
     offers,
     organizations,
+    pool_reservations,
     projects,
     quotes,
     rate_cards,
@@ -246,6 +247,11 @@ invoice_urls = [
         billing_accounts.OrganizationPricesView.as_view(),
         name="organization-prices",
     ),
+    path(
+        f"{ORGANIZATION}/pool-reservations",
+        pool_reservations.OrganizationPoolReservationsView.as_view(),
+        name="organization-pool-reservations",
+    ),
     path("platform/closes", invoices.ClosesView.as_view(), name="platform-closes"),
     path("platform/closes/<month:month>", invoices.CloseView.as_view(), name="platform-close"),
 ]
@@ -287,6 +293,21 @@ card_urls = [
         f"platform/{ORGANIZATION}/discounts/<uuid:discount>",
         billing_accounts.PlatformDiscountView.as_view(),
         name="platform-discount",
+    ),
+]
+
+POOL = "platform/pool-reservations/<uuid:reservation>"
+pool_urls = [
+    path(
+        "platform/pool-reservations",
+        pool_reservations.PlatformPoolReservationsView.as_view(),
+        name="platform-pool-reservations",
+    ),
+    path(POOL, pool_reservations.PlatformPoolReservationView.as_view(), name="platform-pool-reservation"),
+    path(
+        f"{POOL}/end",
+        pool_reservations.PlatformPoolReservationEndView.as_view(),
+        name="platform-pool-reservation-end",
     ),
 ]
 
@@ -357,5 +378,6 @@ urlpatterns = [
     *money_urls,
     *invoice_urls,
     *card_urls,
+    *pool_urls,
     *platform_urls,
 ]
