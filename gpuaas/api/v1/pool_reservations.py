@@ -17,7 +17,6 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 from quotas.models import PoolReservation
 from quotas.pools import (
-    PoolStanding,
     pool_guests,
     pool_reservation_end,
     pool_reservation_get_for,
@@ -62,8 +61,8 @@ class PoolReservationOutput(Output):
     valid_to = serializers.DateTimeField(allow_null=True)
     note = serializers.CharField()
 
-    def get_standing(self, row: PoolReservation) -> PoolStanding:
-        return pool_standing(reservation=row, now=clock.now())
+    def get_standing(self, row: PoolReservation) -> str:
+        return pool_standing(reservation=row, now=clock.now()).value
 
 
 class PoolGuestOutput(Output):
