@@ -103,6 +103,11 @@ def divisors() -> dict[str, Any]:
     }
 
 
+def idle_sql() -> str:
+    """`, asked …` up to the CTE `idle`; `payer` comes before it. Parameters: first, last, projects_asked, `levels_parameters`."""
+    return "".join([sql_text("portal_reserved_pools"), levels_sql(), sql_text("portal_idle")])
+
+
 def rated_sql(
     *,
     slots: Slots,
@@ -135,14 +140,8 @@ def rated_sql(
     rest = [sql_text(name) for name in (counted, tiers, "lines")]
     if not tariff["is_reserved"]:
         return "".join([sql_of("portal_tariff", usage, "portal_metered"), *rest]), {**parameters, **tariff}
-    idle = [
-        sql_text("portal_reserved_pools"),
-        levels_sql(),
-        sql_text("portal_idle"),
-        sql_text("portal_reserved"),
-    ]
     levels = levels_parameters(first=parameters["first"], last=parameters["last"], now=now)
-    sql = "".join([sql_of("portal_tariff", usage), *idle, *rest])
+    sql = "".join([sql_of("portal_tariff", usage), idle_sql(), sql_text("portal_reserved"), *rest])
     return sql, {**parameters, **levels, **tariff}
 
 
@@ -298,9 +297,9 @@ def idle_at(*, at: datetime, projects: Sequence[uuid.UUID] | None) -> list[IdleR
         "projects": named,
         "projects_asked": named,
     }
-    sql = [sql_of("payer", "published", "tariff", "portal_reserved_pools"), levels_sql()]
+    sql = "".join([sql_of("payer", "published", "tariff"), idle_sql(), sql_text("burn_idle")])
     with connection.cursor() as cursor:
-        cursor.execute("".join([*sql, sql_text("portal_idle"), sql_text("burn_idle")]), parameters)
+        cursor.execute(sql, parameters)
         return [
             IdleRow(key, project, int(gpus), until, None if micro is None else int(micro))
             for key, project, gpus, until, micro in cursor.fetchall()

@@ -105,6 +105,7 @@ OPERATOR_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place("Sites", "frontend:operator_sites", "server-2", "s"),
             Place("Capacity", "frontend:operator_capacity", "grid-dots", "c"),
             Place("Utilization", "frontend:operator_utilization", "chart-bar", "z"),
+            Place("Reservations", "frontend:operator_reservations", "lock", "r"),
             Place("Flavors", "frontend:operator_flavors", "cpu", "f"),
             Place("GPU types", "frontend:operator_gpu_types", "components", "t"),
         ),

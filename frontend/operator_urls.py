@@ -14,6 +14,7 @@ from frontend.views.operator import (
     overview,
     rate_cards,
     rate_drafts,
+    reservations,
     site_parts,
     sites,
     tenants,
@@ -81,6 +82,10 @@ urlpatterns: list[URLPattern] = [
         "sites/at/<slug:slug>/adoption/plans/<uuid:adoption>/discard/",
         adoption.plan_discard,
         name="operator_adoption_discard",
+    ),
+    path("reservations/", reservations.reservations, name="operator_reservations"),
+    path(
+        "reservations/<uuid:reservation>/end/", reservations.reservation_end, name="operator_reservation_end"
     ),
     path("flavors/", offers.flavors, name="operator_flavors"),
     path("flavors/new/<uuid:pool>/", offers.flavor_new, name="operator_flavor_new"),

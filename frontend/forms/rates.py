@@ -15,7 +15,7 @@ from gpuaas.metering.models import Meter
 
 TIERS = 3
 WHOLE = {"invalid": "A whole number, please."}
-GPU_METERS = (Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_SHELVED)
+GPU_METERS = (Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_SHELVED, Meter.GPU_IDLE)
 
 
 class CardForm(forms.Form):

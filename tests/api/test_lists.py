@@ -28,7 +28,7 @@ from gpuaas.workspaces.models import (
 )
 from gpuaas.workspaces.services import member_set, workspace_request
 from gpuaas.workspaces.takeover import found_stored
-from quotas.models import Limit
+from quotas.models import Limit, PoolReservation
 from tenants.actors import Actor
 from tenants.models import Organization, Project, User
 from tests.api.addresses import addresses
@@ -236,6 +236,7 @@ def path_of(name: str) -> str:
         "card": "standard",
         "version": RateCardVersion.objects.order_by("-valid_from")[0].number,
         "draft": RateDraft.objects.get().pk,
+        "reservation": PoolReservation.objects.order_by("pk")[0].pk,
     }
     return address.path(**values)
 
@@ -278,6 +279,7 @@ UNPAGED = {
     "platform-adoption",
     "platform-adoption-scan",
     "platform-node-check",
+    "platform-pool-reservation",
     "platform-site-checks",
     "platform-site-meter",
     "project-budget",

@@ -27,10 +27,8 @@ def olgas(olga: User, h100: Flavor, project: Project, other_project: Project) ->
     return Caller(olga)
 
 
-def test_from_the_reservation_to_its_end(
-    olgas: Caller, alice: User, charlie: User, project: Project, other_project: Project, site: Site
-) -> None:
-    hers, his = Caller(alice), Caller(charlie)
+def test_from_the_reservation_to_its_end(olgas: Caller, alice: User, charlie: User, site: Site) -> None:
+    his = Caller(charlie)
     assert his.post("/projects/protein-fold/workspaces", WANTED).status == 202
     busy = olgas.post(POOLS, ASKED)
     assert (busy.status, list(busy.error["fields"])) == (400, ["valid_from"])
@@ -52,23 +50,30 @@ def test_from_the_reservation_to_its_end(
     assert (refused.status, refused.error["code"]) == (409, "no_capacity")
     assert "are reserved for another organization" in refused.error["message"]
     assert "climate" not in refused.error["message"]
-    preview = his.post("/projects/protein-fold/workspaces/preview", WANTED).json
+    preview = his.post("/projects/protein-fold/workspaces/preview", {"items": WANTED["items"]}).json
     assert (preview["fits"], [check["left"] for check in preview["checks"] if not check["fits"]]) == (
         False,
         [0],
     )
-    assert hers.post("/projects/weather-lm/workspaces", WANTED).status == 202
-    (mine,) = hers.get(MINE).json["results"]
-    assert (mine["note"], "guests" in mine, "created_by" in mine) == ("the big run", False, False)
-    assert his.get(MINE).status == 404
     url = f"{POOLS}/{made.json['id']}"
-    assert hers.get(url).status == 404
     assert olgas.post(f"{url}/end").status == 204
     assert not PoolReservation.objects.exists()
     assert olgas.get(url).status == 404
     assert his.post("/projects/protein-fold/workspaces", {**WANTED, "name": "more"}).status == 202
     told = AuditEntry.objects.filter(action__startswith="pool.").values_list("action", flat=True)
     assert sorted(told) == ["pool.reservation.end", "pool.reserve"]
+
+
+def test_an_organization_sees_its_own_and_uses_it(
+    olgas: Caller, alice: User, charlie: User, site: Site
+) -> None:
+    hers, his = Caller(alice), Caller(charlie)
+    made = olgas.post(POOLS, {**ASKED, "valid_from": LATER, "note": "the big run"})
+    assert hers.post("/projects/weather-lm/workspaces", WANTED).status == 202
+    (mine,) = hers.get(MINE).json["results"]
+    assert (mine["note"], "guests" in mine, "created_by" in mine) == ("the big run", False, False)
+    assert his.get(MINE).status == 404
+    assert hers.get(f"{POOLS}/{made.json['id']}").status == 404
 
 
 @pytest.mark.parametrize(

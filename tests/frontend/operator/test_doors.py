@@ -9,7 +9,7 @@ from django.urls import reverse
 from frontend.operator_urls import urlpatterns
 from gpuaas.workspaces.models import Workspace
 from tenants.models import AuditEntry, User
-from tests.billing.stage import card_stage
+from tests.billing.stage import card_stage, pool_stage
 from tests.factories.billing import invoice_make
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.conftest import signed_in
@@ -47,6 +47,7 @@ ACTIONS = frozenset(
         "operator_payment_record",
         "operator_month_close",
         "operator_rate_version_withdraw",
+        "operator_reservation_end",
         "operator_rate_draft_open",
         "operator_rate_draft_line",
         "operator_rate_draft_price",
@@ -79,6 +80,7 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     known = {"slug": slug, "verb": "retire", "pool": pool.pk, "user": user.pk, "node": "h100-01"}
     known |= {"name": plan.external_name, "adoption": plan.pk, "drift": drift_of(workspace).pk}
     known |= {"month": "2026-10"}
+    known |= {"reservation": pool_stage(workspace.project, workspace.flavors.get().flavor).pk}
     known |= card_stage(workspace.project, workspace.flavors.get().flavor)
     if "number" in pattern.pattern.converters:
         known["number"] = invoice_make(workspace.project).number
@@ -144,6 +146,7 @@ def test_things_that_are_not_there_are_not_found(name: str, workspace: Workspace
         "draft": uuid.uuid4(),
         "line": uuid.uuid4(),
         "discount": uuid.uuid4(),
+        "reservation": uuid.uuid4(),
     }
     url = reverse(f"frontend:{name}", kwargs={key: nobody[key] for key in pattern.pattern.converters})
     assert olga_at.post(url).status_code == 404

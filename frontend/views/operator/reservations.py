@@ -1,0 +1,133 @@
+"""Pools that are reserved for one organization: the list, a new one after a look at what it means, and the end of one."""
+
+import uuid
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from billing.selectors import prices_at
+from billing.selectors.accounts import currencies_of
+from billing.selectors.idle import idle_now
+from frontend.forms import refuse, sentence_of
+from frontend.forms.reservations import EndForm, ReservationForm
+from frontend.presenters.operator.reservations import guests_words, reservation_rows
+from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
+from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.states import PriceClass
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.metering.models import Meter
+from quotas.models import PoolReservation
+from quotas.pools import (
+    pool_guests,
+    pool_reservation_end,
+    pool_reservation_get_for,
+    pool_reservations_for,
+    pool_reserve,
+    pool_reserve_check,
+)
+from tenants.models import Project
+
+
+@operator_page
+def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+    """A POST without `confirmed` shows what would happen."""
+    flavors, projects = _flavors(), _projects()
+    form = ReservationForm(
+        request.POST or None,
+        flavors=[(slug, _named(row)) for slug, row in flavors.items()],
+        projects=[(slug, f"{row.organization.name}: {row.name}") for slug, row in projects.items()],
+    )
+    plan: dict[str, Any] = {}
+    if request.method == "POST" and form.is_valid():
+        asked = dict(form.cleaned_data)
+        confirmed, note = asked.pop("confirmed"), asked.pop("note")
+        asked["flavor"], asked["project"] = flavors[asked["flavor"]], projects[asked["project"]]
+        try:
+            if confirmed:
+                made = pool_reserve(actor=here.actor, note=note, **asked)
+                messages.success(request, f"{made.pool} is reserved for {made.project.organization.name}.")
+                return redirect("frontend:operator_reservations")
+            plan = _plan(here, asked)
+        except Invalid as error:
+            refuse(form, error)
+    context = {
+        "place": here,
+        "form": form,
+        "plan": plan,
+        "may_reserve": bool(flavors) and here.may_manage,
+        "crumbs": crumbs("Supply", ("Reservations", "")),
+        **_listed(request, here),
+    }
+    return render(request, "operator/reservations.html", context, status=422 if form.errors else 200)
+
+
+def _listed(request: HttpRequest, here: OperatorPlace) -> dict[str, Any]:
+    page = paged(request, pool_reservations_for(actor=here.actor))
+    rows, now = list(page), clock.now()
+    owners = {row.project.organization_id for row in rows}
+    shown = reservation_rows(
+        rows,
+        now=now,
+        idle={each.reservation_id: each for each in idle_now(actor=here.actor, now=now)},
+        guests=pool_guests(
+            actor=here.actor, wanted=[(row.pool, row.project.organization_id) for row in rows]
+        ),
+        currencies=currencies_of(organizations=list(owners)),
+    )
+    return {"page": page, "rows": shown}
+
+
+def _plan(here: OperatorPlace, asked: dict[str, Any]) -> dict[str, Any]:
+    """What is confirmed. Raises Invalid where it is refused."""
+    guests = pool_reserve_check(actor=here.actor, **asked)
+    flavor, organization = asked["flavor"], asked["project"].organization
+    price = prices_at(organization=organization).get((flavor.pk, Meter.GPU_IDLE))
+    return {
+        "flavor": flavor,
+        "project": asked["project"],
+        "valid_from": asked["valid_from"],
+        "valid_to": asked["valid_to"],
+        "guests": guests_words(guests),
+        "devices": flavor.pool.healthy,
+        "price": price,
+        "most": price.per_hour * flavor.pool.healthy if price else None,
+    }
+
+
+@operator_action
+def reservation_end(request: HttpRequest, here: OperatorPlace, reservation: uuid.UUID) -> HttpResponse:
+    row = pool_reservation_get_for(actor=here.actor, reservation_id=reservation)
+    form = EndForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, str(form.errors["at"][0]))
+        return redirect("frontend:operator_reservations")
+    try:
+        ended = pool_reservation_end(actor=here.actor, reservation=row, at=form.cleaned_data["at"])
+    except (Conflict, Invalid) as error:
+        messages.error(request, sentence_of(error.message))
+    else:
+        messages.success(request, _ended(row, ended))
+    return redirect("frontend:operator_reservations")
+
+
+def _ended(row: PoolReservation, ended: PoolReservation | None) -> str:
+    if ended is None:
+        return f"The reservation of {row.pool} is gone; it had not begun."
+    return f"The reservation of {row.pool} ends {ended.valid_to:%Y-%m-%d %H:%M} UTC; others may have GPUs of it again then."
+
+
+def _flavors() -> dict[str, Flavor]:
+    rows = Flavor.objects.filter(price_class=PriceClass.RESERVED)
+    return {row.slug: row for row in rows.select_related("pool__gpu_type", "pool__site").order_by("slug")}
+
+
+def _named(row: Flavor) -> str:
+    return f"{row.pool.gpu_type.name} at {row.pool.site.slug}, price of {row.slug}"
+
+
+def _projects() -> dict[str, Project]:
+    rows = Project.objects.select_related("organization").order_by("organization__name", "name")
+    return {row.slug: row for row in rows}

@@ -1,0 +1,99 @@
+"""The page of reserved pools: looked at before it is confirmed, refused beside the field, ended."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from gpuaas.workspaces.models import Workspace
+from quotas.models import PoolReservation
+from tenants.models import AuditEntry, Project, User
+from tests.factories.catalog import FlavorFactory
+from tests.frontend.operator.conftest import signed_in
+
+pytestmark = pytest.mark.django_db
+LATER = "2199-01-01T00:00"
+
+
+@pytest.fixture
+def asked(workspace: Workspace) -> dict[str, str]:
+    """The pool of which weather-lm holds some."""
+    pool = workspace.flavors.get().flavor.pool
+    FlavorFactory.create(pool=pool, slug="h100.own", price_class="reserved")
+    return {"flavor": "h100.own", "project": "weather-lm"}
+
+
+def words(answer: Any) -> str:
+    return str(answer.content.decode())
+
+
+def page_of() -> str:
+    return reverse("frontend:operator_reservations")
+
+
+def test_it_is_looked_at_and_then_confirmed_and_ended(asked: dict[str, str], olga_at: Client) -> None:
+    assert "No pool is reserved" in words(olga_at.get(page_of()))
+    looked = olga_at.post(page_of(), {**asked, "note": "the big run"})
+    for said in ("for Climate Physics?", "Idle GPUs have no price yet", 'name="confirmed"', "Reserve it"):
+        assert said in words(looked)
+    assert not PoolReservation.objects.exists()
+    assert (
+        olga_at.post(page_of(), {**asked, "note": "the big run", "confirmed": "on"})["Location"] == page_of()
+    )
+    made = PoolReservation.objects.get()
+    page = words(olga_at.get(page_of()))
+    for said in ("Climate Physics", "the big run", "in force", f'data-dialog="end-{made.pk}"'):
+        assert said in page
+    end = reverse("frontend:operator_reservation_end", args=[made.pk])
+    assert "now or later" in words(olga_at.post(end, {"at": "2020-01-01T00:00"}, follow=True))
+    assert "year-month-day" in words(olga_at.post(end, {"at": "soon"}, follow=True))
+    later = words(olga_at.post(end, {"at": LATER}, follow=True))
+    assert "others may have GPUs of it again then" in later
+    actions = AuditEntry.objects.filter(action__startswith="pool.").values_list("action", flat=True)
+    assert list(actions.order_by("pk")) == ["pool.reserve", "pool.reservation.end"]
+
+
+def test_others_in_the_pool_refuse_it_now_and_are_named_where_it_waits(
+    asked: dict[str, str], olga_at: Client, other_project: Project
+) -> None:
+    form = {**asked, "project": other_project.slug}
+    for confirmed in ({}, {"confirmed": "on"}):
+        refused = olga_at.post(page_of(), {**form, **confirmed})
+        assert refused.status_code == 422
+        assert "weather-lm of climate" in words(refused)
+    waits = words(olga_at.post(page_of(), {**form, "valid_from": LATER}))
+    assert "Others are still in the pool" in waits
+    olga_at.post(page_of(), {**form, "valid_from": LATER, "confirmed": "on"})
+    page = words(olga_at.get(page_of()))
+    assert "to come" in page
+    assert "weather-lm of climate holds" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"flavor": ""}, "Choose what is reserved."),
+        ({"flavor": "h100.1"}, "There is no such flavor of the class reserved."),
+        ({"project": "nobody"}, "There is no such project."),
+        ({"valid_from": "2020-01-01T00:00"}, "a reservation begins now or later"),
+        ({"valid_from": "soon"}, "Write it as year-month-day and hour."),
+        ({"valid_from": LATER, "valid_to": LATER}, "A reservation ends after it begins."),
+    ],
+)
+def test_what_is_wrong_is_said_beside_its_field(
+    asked: dict[str, str], olga_at: Client, change: dict[str, str], said: str
+) -> None:
+    refused = olga_at.post(page_of(), {**asked, **change, "confirmed": "on"})
+    assert (refused.status_code, said in words(refused)) == (422, True)
+    assert not PoolReservation.objects.exists()
+
+
+def test_the_tenant_reads_that_it_is_reserved_for_others(
+    asked: dict[str, str], olga_at: Client, charlie: User
+) -> None:
+    olga_at.post(page_of(), {**asked, "confirmed": "on"})
+    url = reverse("frontend:workspace_new", args=["protein-fold"])
+    answer = words(signed_in(charlie).get(url, {"flavor": "h100.1", "count": "1"}))
+    assert "are reserved for another organization" in answer
+    assert "Climate" not in answer
