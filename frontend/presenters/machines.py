@@ -88,6 +88,7 @@ class MachinesPage:
     belongings: tuple[Belonging, ...]
     notice: Notice | None
     looked_at: datetime | None
+    listed_at: datetime | None  # when the belongings were
     moving: bool
     ending: bool
     may_run: bool
@@ -138,6 +139,7 @@ def machines_page(
         belongings=tuple(belongings_of(look)),
         notice=_notice(look),
         looked_at=look.observed_at if look is not None else None,
+        listed_at=look.slow_at if look is not None else None,
         moving=look is None or look.slow_at is None or any(row.state in MOVING for row in found),
         ending=workspace.state == WorkspaceState.DELETING,
         may_run=runs,

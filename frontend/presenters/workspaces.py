@@ -37,6 +37,7 @@ MOVING = frozenset(
         WorkspaceState.DELETING,
     }
 )
+ENDED = "Deleting"  # the reason of what a deletion has ended, as it should
 CONDITION_TONES = {Status.TRUE: Tone.OK, Status.FALSE: Tone.BAD, Status.UNKNOWN: Tone.WAIT}
 SHARED = (("cpu", "vCPU", ""), ("memory", "Memory", "GiB"), ("storage", "Storage", "GiB"))
 
@@ -263,7 +264,7 @@ def conditions_of(workspace: Workspace) -> tuple[ConditionRow, ...]:
     return tuple(
         ConditionRow(
             name=words_of(item.type),
-            tone=CONDITION_TONES[item.status],
+            tone=Tone.OFF if item.reason == ENDED else CONDITION_TONES[item.status],
             text=formats.local_times(item.message) or words_of(item.reason),
             remedy=item.remedy,
             since=item.since,

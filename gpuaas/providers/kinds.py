@@ -24,10 +24,11 @@ INTERCONNECTS = {"sxm": "NVLink", "nvl": "NVLink bridge", "pcie": "PCIe", "oam":
 
 @dataclass(frozen=True)
 class Share:
-    """One of `of` shares of a device; `limited`: each has memory of its own (MPS), else all see the whole."""
+    """One of `of` shares of a device; `limited`: each has memory of its own, else all see the whole. word: what people call such a share."""
 
     of: int
     limited: bool = False
+    word: str = "MPS"
 
 
 def kind(
@@ -85,7 +86,7 @@ def _cut(profile: str, share: Share | None, held: int) -> str:
     """What distinguishes a part from the whole card, as people read it."""
     parts = [f"MIG {profile}"] if profile else []
     if share:
-        parts.append(f"MPS {held}gb" if share.limited else "shared")
+        parts.append(f"{share.word} {held}gb" if share.limited else "shared")
     return " ".join(parts)
 
 

@@ -1,9 +1,10 @@
 """What `ensure` would change in a project now: it is rehearsed. The cloud does not say who changed something.
 
 Bounded: about a dozen reads and one for each flavor that was bought, however many machines there are; what is the whole site's is
-read once for all workspaces that are compared at the same time.
+read once for all workspaces that are compared at the same time. Only where something differs all of it is read again.
 """
 
+import time
 from collections.abc import Callable
 
 from gpuaas.core.errors import NotFound, Permanent
@@ -13,6 +14,12 @@ from gpuaas.providers.openstack.client import Cloud
 from gpuaas.providers.openstack.rehearsal import Rehearsal
 
 MOST = 100  # differences told of one workspace
+
+
+def drift(cloud: Cloud, rehearse: Callable[[Rehearsal], tuple[Difference, ...]]) -> tuple[Difference, ...]:
+    """Whoever sets one thing right sets all of it right. So before a difference is told nothing is believed that was read for somebody
+    else: what has changed meanwhile is told with it, and what was set right meanwhile is not."""
+    return rehearse(Rehearsal(cloud)) and rehearse(Rehearsal(cloud, since=time.monotonic()))
 
 
 def differences(

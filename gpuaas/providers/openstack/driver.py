@@ -182,7 +182,7 @@ class OpenStackDriver(
         return warden.evict(self._cloud, machine, reason=reason, policy=policy, devices=seen)
 
     def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
-        return self._rehearse(Rehearsal(self._cloud), spec)
+        return drift.drift(self._cloud, lambda rehearsal: self._rehearse(rehearsal, spec))
 
     def _rehearse(self, rehearsal: Rehearsal, spec: WorkspaceSpec) -> tuple[Difference, ...]:
         ours = self._ensure(rehearsal, spec, rehearsed=True)

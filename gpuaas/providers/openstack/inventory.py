@@ -126,7 +126,7 @@ def _kind(cell: Cell) -> DeviceKind:
     product, memory = pci.product_of(cell.name)
     if cell.name == names.VGPU:
         product, memory = pci.product_named(cell.trait.removeprefix(TRAIT) or "vGPU")
-    share = Share(cell.shares, limited=True) if cell.shares > 1 else None
+    share = Share(cell.shares, limited=True, word="vGPU") if cell.shares > 1 else None
     return kind(product.removesuffix("-VF"), memory_mib=memory, share=share)
 
 

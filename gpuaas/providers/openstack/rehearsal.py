@@ -36,10 +36,11 @@ _common: dict[tuple[str, str], tuple[float, Object]] = {}
 
 
 class Reading(Cloud):
-    """Asks nothing twice."""
+    """Asks nothing twice. since: nothing that was read before, by the monotonic clock, is believed."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, *, since: float = float("-inf")) -> None:
         self._real = cloud
+        self._since = since
         self._entry = cloud._entry
         self._seen: dict[str, Object] = {}
 
@@ -69,7 +70,7 @@ class Reading(Cloud):
 
     def _read_common(self, key: str, service: str, path: str, query: Mapping[str, Any]) -> Object:
         kept = _common.get((self._real.key, key))
-        if kept is None or kept[0] < time.monotonic() - COMMON_SECONDS:
+        if kept is None or kept[0] < max(time.monotonic() - COMMON_SECONDS, self._since):
             kept = (time.monotonic(), self._real.get(service, path, **query))
             _common[self._real.key, key] = kept
         return kept[1]
@@ -85,8 +86,8 @@ class Reading(Cloud):
 class Rehearsal(Reading):
     """`told`: what the writes so far would change. What follows from something that is missing is not told beside it."""
 
-    def __init__(self, cloud: Cloud) -> None:
-        super().__init__(cloud)
+    def __init__(self, cloud: Cloud, *, since: float = float("-inf")) -> None:
+        super().__init__(cloud, since=since)
         self.step = ""
         self.told: list[Difference] = []
 

@@ -35,6 +35,7 @@ def test_a_machine_is_ordered_seen_stopped_and_deleted(alice_at: Client, room: W
     assert "train-vm" in listed
     assert "Running" in listed
     assert "1 of 2" in listed
+    assert "Volumes and networks</h2><p>seen " in listed
     assert "h-01" not in listed  # which host it runs on is no tenant's business
     row = Machine.objects.get()
     page = alice_at.get(url("machine", room, row.pk)).content.decode()

@@ -8,11 +8,16 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from frontend.components import Tone
+from frontend.presenters.workspaces import conditions_of
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Robot, Workspace
+from gpuaas.workspaces.services import workspace_delete
+from tenants.actors import Actor
 from tenants.models import User
 from tests.frontend.operator.trouble import drift_of, eviction_of
 from tests.frontend.pages.scene import busy, grant_to, robot_of
+from tests.workspaces.stage import settle
 
 QUERIES = 34
 
@@ -57,6 +62,13 @@ def test_placement_tuning_and_remedies_are_shown(alice_at: Client, troubled: Wor
     assert "One node" in text
     assert "Whole cores; 16 GiB in hugepages of 1 GiB; sysctl net.core.somaxconn" in text
     assert "Wait, or ask for fewer GPUs in one pod." in text
+
+
+def test_what_a_deletion_ends_is_not_told_as_trouble(as_alice: Actor, workspace: Workspace) -> None:
+    settle(workspace_delete(actor=as_alice, workspace=workspace))
+    told = {row.name: row for row in conditions_of(Workspace.objects.get(pk=workspace.pk))}
+    assert told["Access granted"].tone == Tone.OFF
+    assert Tone.BAD not in {row.tone for row in told.values()}
 
 
 def test_an_outsider_sees_none_of_it(charlie_at: Client, troubled: Workspace) -> None:

@@ -6,6 +6,7 @@ to, and the one behind all others that loses answers.
 """
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -111,14 +112,42 @@ def test_services_go_and_come_back_under_load(
         for workspace, state in zip(under_way, ("ready", "ready", "deleted"), strict=True):
             row = reach(workspace, state, seconds=BACK_SECONDS)
             assert state == "deleted" or row.conditions[REACHABLE]["status"] == "True", program
-    live = list(Workspace.objects.exclude(state="deleted"))
+    everyone = list(Workspace.objects.all())
 
     def settled() -> bool:
-        """A call whose answer was lost may make its thing much later: that goes when the portal compares next."""
-        return all(in_sync(visit(each)) for each in live) and not twins(admin)
+        """A call whose answer was lost may make its thing much later: that goes when the portal looks next, at what is deleted too."""
+        seen = [visit(each) for each in everyone]
+        live = {row.external_name for row in seen if row.state != "deleted"}
+        there = {row["name"] for row in admin.items("identity", "/projects", "projects", tags=names.MANAGED)}
+        return (
+            live == there and all(in_sync(row) for row in seen if row.state != "deleted") and not twins(admin)
+        )
 
     until(settled, "nothing differs and nothing is there twice", seconds=BACK_SECONDS)
     assert_as_wanted(admin)
+    machine_starts(load.kept, as_alice)
+
+
+def machine_starts(workspace: Workspace, actor: Actor) -> None:
+    """What was asked of a message bus that was only just back may be lost: then it is asked again."""
+    issued = credential_issue(actor=actor, workspace=workspace, lifetime=timedelta(hours=1))
+    tenant = Cloud({"clouds_yaml": issued.document})
+
+    def started() -> bool:
+        try:
+            made = boot(tenant)
+            deadline = time.monotonic() + 30
+            while (found := tenant.get("compute", f"/servers/{made}")["server"]["status"]) == "BUILD":
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.5)
+            tenant.delete("compute", f"/servers/{made}")
+        except GpuaasError:
+            return False
+        return bool(found == "ACTIVE")
+
+    until(started, "machines start again", seconds=BACK_SECONDS)
+    tenant.close()
 
 
 def machine_in(workspace: Workspace, actor: Actor) -> None:

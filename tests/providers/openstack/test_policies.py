@@ -12,10 +12,12 @@ import pytest
 import yaml
 
 from deploy.lab.openstack import Lab
+from gpuaas.core.conditions import Status
 from gpuaas.core.errors import Unauthorized
 from gpuaas.providers.base import Connection, WorkspaceSpec
 from gpuaas.providers.openstack.client import Cloud
 from gpuaas.providers.openstack.driver import OpenStackDriver
+from gpuaas.providers.openstack.preflight import ports
 from tests.lab.fixtures import until
 from tests.providers.openstack.conftest import ALICE, H100, provision, spec_of, take_away
 from tests.providers.openstack.test_workspace import as_member, boot
@@ -66,9 +68,9 @@ def test_what_they_claim_is_closed_and_machines_still_start(
     )
     direct = {"network_id": network, "binding:vnic_type": "direct"}
     image = alice.post("image", "/images", {"disk_format": "raw", "container_format": "bare"})["id"]
-    # before: she may
-    made = alice.post("network", "/ports", {"port": direct})["port"]["id"]
-    assert alice.delete("network", f"/ports/{made}")
+    before = ports.direct(alice)
+    assert (before.status, before.reason) == (Status.FALSE, "Allowed")
+    assert "make a direct port and turn a port into a direct one" in before.message
 
     for service, rules in recommended().items():
         own_openstack_lab.policies(service, rules)
@@ -85,6 +87,20 @@ def test_what_they_claim_is_closed_and_machines_still_start(
             call()
     assert alice.delete("network", f"/ports/{plain}")
     assert driver.drift(ready) == ()
+    (after,) = (check for check in driver.preflight() if check.type == ports.DIRECT.type)
+    assert (after.status, after.reason) == (Status.TRUE, "Refused"), after
+    half_closed_is_told(own_openstack_lab, alice)
+
+
+def half_closed_is_told(lab: Lab, alice: Cloud) -> None:
+    """Where one of the two policies was forgotten, and where direct ports alone were thought of."""
+    rules = recommended()["neutron"]
+    lab.policies("neutron", {"update_port:binding:vnic_type": rules["update_port:binding:vnic_type"]})
+    assert "A tenant may make a direct port: " in ports.direct(alice).message
+    lab.policies(
+        "neutron", {**rules, "create_port:binding:vnic_type": "not field:port:binding:vnic_type=direct"}
+    )
+    assert "A tenant may make a macvtap port: " in ports.direct(alice).message
 
 
 def all_that_is_closed(

@@ -88,7 +88,9 @@ def test_what_a_killed_check_left_is_nobodys_to_take_over_and_goes_with_the_next
     site = OpenStackDriver(Connection(uuid.uuid4(), "killed", "", credentials, {"aliases": {H100: "h100"}}))
     canary = Canary(admin, site.connection.site_id, "default")
     project = canary._project(limits.registered_limits(admin))
-    with closing(inside.enter(admin, project)):
+    with closing(inside.enter(admin, project)) as own:
+        network = own.post("network", "/networks", {"network": {"name": "gpuaas-canary"}})["network"]["id"]
+        own.post("network", "/ports", {"port": {"network_id": network}})
         body = {"name": f"{canary.name}-{H100}", "vcpus": 1, "ram": 64, "disk": 1}
         flavor = admin.post("compute", "/flavors", {"flavor": body})["flavor"]["id"]
     users = {user["id"] for user in people.all_users_of(admin, project)}
@@ -101,4 +103,5 @@ def test_what_a_killed_check_left_is_nobodys_to_take_over_and_goes_with_the_next
     assert found["GpuLimits"].status == Status.TRUE, found["GpuLimits"]
     gone = [("identity", f"/projects/{project['id']}"), ("compute", f"/flavors/{flavor}")]
     gone += [("identity", f"/users/{user}") for user in users]
+    gone += [("network", f"/networks/{network}")]
     assert [path for service, path in gone if admin.find(service, path)] == []

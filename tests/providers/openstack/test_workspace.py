@@ -39,6 +39,7 @@ def test_the_cloud_tells_its_gpus_hosts_and_how_they_are_asked_for(driver: OpenS
     assert pools[H100].kind.slug == "h100-sxm-80gb"
     assert dict(pools[H100].selector) == {"pci_passthrough:alias": "h100"}
     assert dict(pools["VGPU"].selector) == {"resources:VGPU": "1", "trait:CUSTOM_GPU_L40S": "required"}
+    assert pools["VGPU"].kind.slug == "l40s-48gb-vgpu-12gb"
     capacity = {(node.name, node.kind_slug): node.capacity for node in found.nodes}
     assert capacity["gpu-h100-1", "h100-sxm-80gb"] == 8
     assert capacity["gpu-mixed-1", "a100-sxm-40gb"] == 2

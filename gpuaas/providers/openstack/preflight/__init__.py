@@ -9,7 +9,7 @@ from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.base import Check, Inventory
 from gpuaas.providers.openstack import limits
 from gpuaas.providers.openstack.client import Cloud, Object
-from gpuaas.providers.openstack.preflight import canary, devices, platform, server
+from gpuaas.providers.openstack.preflight import canary, devices, platform, ports, server
 from gpuaas.providers.verdicts import Kind
 
 KINDS: tuple[Kind, ...] = (
@@ -24,6 +24,7 @@ KINDS: tuple[Kind, ...] = (
     devices.ALIASES,
     devices.MODELS,
     canary.LIMITS,
+    ports.DIRECT,
     platform.IMAGES,
     platform.NETWORK,
     platform.VOLUMES,
@@ -72,6 +73,7 @@ def _of_devices(site: Site) -> Iterator[Check]:
             devices.ALIASES,
             devices.MODELS,
             canary.LIMITS,
+            ports.DIRECT,
         ):
             yield _untried(kind, error)
         return
@@ -80,11 +82,19 @@ def _of_devices(site: Site) -> Iterator[Check]:
     yield devices.defaults(inventory, registered)
     yield devices.aliases(inventory)
     yield devices.models(inventory)
-    yield _looked(canary.LIMITS, partial(_canary, site, inventory, registered))
+    yield from _tried(site, inventory, registered)
 
 
-def _canary(site: Site, inventory: Inventory, registered: Mapping[str, Object]) -> Check:
-    return canary.Canary(site.cloud, site.id, site.domain).run(inventory, registered)
+def _tried(site: Site, inventory: Inventory, registered: Mapping[str, Object]) -> Iterator[Check]:
+    try:
+        with canary.Canary(site.cloud, site.id, site.domain).project(registered) as stage:
+            found = (
+                _looked(canary.LIMITS, partial(stage.limits, inventory, registered)),
+                _looked(ports.DIRECT, partial(ports.direct, stage.own)),
+            )
+    except GpuaasError as error:
+        found = (_untried(canary.LIMITS, error), _untried(ports.DIRECT, error))
+    yield from found
 
 
 def _looked(kind: Kind, check: Callable[[], Check]) -> Check:

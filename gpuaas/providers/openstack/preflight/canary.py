@@ -1,4 +1,5 @@
-"""The limit on GPUs, tried out: a project of our own whose limits are 0 asks for one machine of every GPU class.
+"""What a tenant can do, tried out in a project of our own: with limits of 0 it asks for one machine of every GPU class, and for ports
+that bring a device.
 
 It has the site's own mark and no workspace's, so that nobody takes it over, and goes when it was tried; what a killed check
 left is found by that mark the next time. A limit that acts refuses before Nova looks for a host, so nothing is ever started where all is well.
@@ -6,8 +7,8 @@ left is found by that mark the next time. A limit that acts refuses before Nova 
 
 import time
 import uuid
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from gpuaas.core.errors import GpuaasError, QuotaRefused, Unavailable
@@ -15,6 +16,7 @@ from gpuaas.core.ids import short
 from gpuaas.providers.base import Check, Inventory, ObservedPool
 from gpuaas.providers.openstack import flavors, inside, limits, names, people, servers
 from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.preflight import ports
 from gpuaas.providers.verdicts import Kind, some
 
 LIMITS = Kind("GpuLimits", blocking=True)
@@ -37,28 +39,16 @@ class Canary:
     def name(self) -> str:
         return NAME.format(site=short(self.site))
 
-    def run(self, inventory: Inventory, registered: Mapping[str, Object]) -> Check:
-        pools = [
-            pool
-            for pool in inventory.pools
-            if pool.selector and names.limit_name(pool.resource_name) in registered
-        ]
-        images = self.cloud.get("image", "/images", visibility="public", status="active", limit=1)["images"]
-        if not pools or not images:
-            lacks = "a public image" if pools else "a GPU type that can be asked for and limited"
-            return LIMITS.unknown(
-                "NotTried",
-                f"This could not be tried without {lacks}.",
-                "Set right what the other checks name first.",
-            )
-        self._clean_up()  # what a killed check left
+    @contextmanager
+    def project(self, registered: Mapping[str, Object]) -> Iterator["Stage"]:
+        """What a killed check left goes first."""
+        self._clean_up()
         try:
             project = self._project(registered)
             with closing(inside.enter(self.cloud, project)) as own:
-                said = {pool.resource_name: self._try(own, project, pool, images[0]["id"]) for pool in pools}
+                yield Stage(self, project, own)
         finally:
             self._clean_up()
-        return _verdict(said)
 
     def _project(self, registered: Mapping[str, Object]) -> Object:
         """Room for a machine in all but devices, so that it is the devices which are refused."""
@@ -74,33 +64,15 @@ class Canary:
             is_gpu = names.is_gpu_class(name.removeprefix("class:"))
             if name in room or is_gpu:
                 limits.limit_write(self.cloud, row, project["id"], room.get(name, 0))
+        limits.network_write(self.cloud, project["id"], ports.ROOM)
         return project
-
-    def _try(self, own: Cloud, project: Object, pool: ObservedPool, image: str) -> str:
-        """ "" where it was refused for the limit; else what was seen."""
-        name = f"{self.name}-{pool.resource_name}"
-        body = {"name": name, "vcpus": 1, "ram": 64, "disk": 1, "os-flavor-access:is_public": False}
-        flavor = self.cloud.post("compute", "/flavors", {"flavor": body})["flavor"]["id"]
-        specs = {"extra_specs": flavors.specs_of(pool.selector, 1)}
-        self.cloud.post("compute", f"/flavors/{flavor}/os-extra_specs", specs)
-        access = {"addTenantAccess": {"tenant": project["id"]}}
-        self.cloud.post("compute", f"/flavors/{flavor}/action", access)
-        server = {"name": self.name, "flavorRef": flavor, "imageRef": image, "networks": "none"}
-        try:
-            own.post("compute", "/servers", {"server": server})
-        except QuotaRefused as refused:
-            if pool.resource_name in refused.message:
-                return ""
-            return f"it was refused for something else: {refused.message}"
-        except GpuaasError as refused:
-            return refused.message
-        return "Nova took it on"
 
     def _clean_up(self) -> None:
         marked = {"tags": self.name, "domain_id": self.domain}
         for project in self.cloud.items("identity", "/projects", "projects", **marked):
             self._machines_delete(project["id"])
             people.remove_members(self.cloud, {**project, "name": self.name})
+            ports.clean_up(self.cloud, project["id"])
             self.cloud.delete("identity", f"/projects/{project['id']}")
         for row in flavors.all_flavors(self.cloud):
             if row["name"].startswith(self.name):
@@ -117,6 +89,52 @@ class Canary:
                     "machines of an earlier try of the limits are being deleted", retry_after=30
                 )
             time.sleep(0.5)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The project while it is there. own: signed in to it, with a member's rights."""
+
+    canary: Canary
+    project: Object
+    own: Cloud
+
+    def limits(self, inventory: Inventory, registered: Mapping[str, Object]) -> Check:
+        pools = [
+            pool
+            for pool in inventory.pools
+            if pool.selector and names.limit_name(pool.resource_name) in registered
+        ]
+        query = {"visibility": "public", "status": "active", "limit": 1}
+        images = self.canary.cloud.get("image", "/images", **query)["images"]
+        if not pools or not images:
+            lacks = "a public image" if pools else "a GPU type that can be asked for and limited"
+            return LIMITS.unknown(
+                "NotTried",
+                f"This could not be tried without {lacks}.",
+                "Set right what the other checks name first.",
+            )
+        return _verdict({pool.resource_name: self._try(pool, images[0]["id"]) for pool in pools})
+
+    def _try(self, pool: ObservedPool, image: str) -> str:
+        """ "" where it was refused for the limit; else what was seen."""
+        name = f"{self.canary.name}-{pool.resource_name}"
+        body = {"name": name, "vcpus": 1, "ram": 64, "disk": 1, "os-flavor-access:is_public": False}
+        flavor = self.canary.cloud.post("compute", "/flavors", {"flavor": body})["flavor"]["id"]
+        specs = {"extra_specs": flavors.specs_of(pool.selector, 1)}
+        self.canary.cloud.post("compute", f"/flavors/{flavor}/os-extra_specs", specs)
+        access = {"addTenantAccess": {"tenant": self.project["id"]}}
+        self.canary.cloud.post("compute", f"/flavors/{flavor}/action", access)
+        server = {"name": self.canary.name, "flavorRef": flavor, "imageRef": image, "networks": "none"}
+        try:
+            self.own.post("compute", "/servers", {"server": server})
+        except QuotaRefused as refused:
+            if pool.resource_name in refused.message:
+                return ""
+            return f"it was refused for something else: {refused.message}"
+        except GpuaasError as refused:
+            return refused.message
+        return "Nova took it on"
 
 
 def _verdict(said: Mapping[str, str]) -> Check:
