@@ -1,11 +1,16 @@
 """The plan of a cluster with its price: the one call that answers while somebody fills in an order."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from billing.quotes import Beside, Quote, QuoteItem, quote
+from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.selectors import definition_of
 from gpuaas.clusters.services import Plan, cluster_plan
+from gpuaas.clusters.spec import is_asleep
+from gpuaas.clusters.states import ClusterState
 from tenants.actors import Actor
 from tenants.models import Project
 from tenants.roles import Permission
@@ -50,3 +55,23 @@ def cluster_plan_priced(
         beside=Beside(vcpus=count * sizes.vcpus, memory_gib=count * sizes.memory_gib),
     )
     return PricedPlan(plan, priced)
+
+
+def cluster_quote(*, cluster: Cluster, counts: Mapping[str, int] | None = None) -> Quote:
+    """What is wanted of it costs, by the prices of now: asleep its control plane alone, deleted nothing.
+
+    counts: other numbers of workers, by pool.
+    """
+    wanted = counts or {}
+    definition = definition_of(cluster.template_version)
+    count = 0 if cluster.state == ClusterState.DELETED else cluster.control_count
+    awake = count and not is_asleep(cluster)
+    return quote(
+        organization=cluster.project.organization,
+        items=[
+            QuoteItem(pool.flavor, wanted.get(pool.name, pool.count)) for pool in cluster.pools.all() if awake
+        ],
+        storage_gib=count * definition.disk_gib,
+        lease_ends_at=cluster.lease_ends_at,
+        beside=Beside(vcpus=count * definition.vcpus, memory_gib=count * definition.memory_gib),
+    )

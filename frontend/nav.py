@@ -108,6 +108,7 @@ OPERATOR_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place("Reservations", "frontend:operator_reservations", "lock", "r"),
             Place("Flavors", "frontend:operator_flavors", "cpu", "f"),
             Place("GPU types", "frontend:operator_gpu_types", "components", "t"),
+            Place("Cluster templates", "frontend:operator_cluster_templates", "topology-star-3", "x"),
         ),
     ),
     (
@@ -117,6 +118,7 @@ OPERATOR_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place("People", "frontend:operator_people", "users", "p"),
             Place("Limits", "frontend:operator_limits", "gauge", "l"),
             Place("Workspaces", "frontend:operator_workspaces", "stack-2", "w"),
+            Place("Clusters", "frontend:operator_clusters", "topology-star-3", "k"),
         ),
     ),
     (

@@ -8,6 +8,9 @@ from django.urls import URLPattern, URLResolver, include, path
 from frontend.views import (
     account,
     budgets,
+    cluster_actions,
+    cluster_orders,
+    clusters,
     costs,
     home,
     invoices,
@@ -54,6 +57,19 @@ workspace_patterns: list[URLPattern] = [
     path("members/<uuid:user>/remove/", workspace_actions.member_remove, name="workspace_member_remove"),
 ]
 
+cluster_patterns: list[URLPattern] = [
+    path("", clusters.show, name="cluster"),
+    path("scale/", cluster_actions.scale, name="cluster_scale"),
+    path("scale/effect/", cluster_actions.scale_effect, name="cluster_scale_effect"),
+    path("upgrade/", cluster_actions.upgrade, name="cluster_upgrade"),
+    path("extend/", cluster_actions.extend, name="cluster_extend"),
+    path("delete/", cluster_actions.delete, name="cluster_delete"),
+    path("retry/", cluster_actions.retry, name="cluster_retry"),
+    path("suspend/", cluster_actions.suspend, name="cluster_suspend"),
+    path("resume/", cluster_actions.resume, name="cluster_resume"),
+    path("credential/", cluster_actions.credential, name="cluster_credential"),
+]
+
 project_patterns: list[URLPattern | URLResolver] = [
     path("", home.project_home, name="home"),
     path("workspaces/", workspaces.index, name="workspaces"),
@@ -61,6 +77,11 @@ project_patterns: list[URLPattern | URLResolver] = [
     path("workspaces/new/answer/", requests.answer_now, name="workspace_answer"),
     path("workspaces/new/flavors/", requests.flavors, name="workspace_flavors"),
     path("workspaces/<uuid:workspace>/", include(workspace_patterns)),
+    path("clusters/", clusters.index, name="clusters"),
+    path("clusters/new/", cluster_orders.choose, name="cluster_new"),
+    path("clusters/new/<slug:template>/", cluster_orders.new, name="cluster_order"),
+    path("clusters/new/<slug:template>/answer/", cluster_orders.answer_now, name="cluster_answer"),
+    path("clusters/<uuid:cluster>/", include(cluster_patterns)),
     path("usage/", usage.usage, name="usage"),
     path("usage.csv", usage.usage_csv, name="usage_csv"),
     path("usage/<uuid:workspace>/", usage.intervals, name="intervals"),

@@ -27,6 +27,25 @@ GPU_PRICES = {
 UNIT_PRICES = {"storage_held": "0.00012"}
 LIMITS = {"weather-lm": 8, "downscale": 4, "protein-fold": 8}
 UNITS = {"vcpu": 512, "memory": 8192, "storage": 20_000}
+CLUSTER = {
+    "releases": ["1.34.9", "1.35.6", "1.36.3"],
+    "control_plane": {"vcpus": 4, "memory_gib": 8, "disk_gib": 40, "counts": [1, 3]},
+    "addons": [
+        {"name": "gpu-operator", "label": "NVIDIA GPU Operator", "required": True},
+        {"name": "monitoring", "label": "Monitoring", "default": True},
+    ],
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "pod_network": {
+                "type": "string",
+                "title": "Pod network",
+                "enum": ["cilium", "calico"],
+                "default": "cilium",
+            }
+        },
+    },
+}
 PASSWORD = "demo"
 ANSWER_SECONDS = 30.0
 
@@ -54,6 +73,7 @@ def main() -> None:
         sandbox()
     offer()
     limits()
+    clusters()
 
 
 def people() -> None:
@@ -207,6 +227,41 @@ def limits() -> None:
             if (project.organization_id, resource) not in known:
                 limit_set(actor=SYSTEM, organization=project.organization, resource=resource, hard=2 * hard)
                 known.add((project.organization_id, resource))
+
+
+def clusters() -> None:
+    """Something to order at the sandbox: Kubernetes with a pool of large GPUs and one of small ones."""
+    from gpuaas.catalog.models import Flavor, Site
+    from gpuaas.clusters.models import ClusterTemplate
+    from gpuaas.clusters.services import template_create, template_update, template_version_add
+    from tenants.actors import SYSTEM
+
+    site = Site.objects.filter(slug="ber-1").first()
+    if site is None or ClusterTemplate.objects.exists():
+        return
+    sold = Flavor.objects.filter(pool__site=site, state="active").order_by("-slug")
+    slugs = [slug for slug in sold.values_list("slug", flat=True) if "mig" not in slug]
+    large = [slug for slug in slugs if slug.startswith(("h100", "a100"))]
+    small = [slug for slug in slugs if slug.startswith("l40s")]
+    template = template_create(
+        actor=SYSTEM,
+        slug="kubernetes",
+        name="Kubernetes with GPUs",
+        summary="A control plane of your own, GPU workers and the NVIDIA operator",
+        kind="kubernetes",
+        site=site,
+        driver="sandbox",
+    )
+    pools = [
+        {"name": name, "label": label, "flavors": flavors, "min": least, "max": 8}
+        for name, label, flavors, least in (
+            ("gpu", "GPU workers", large, 1),
+            ("small", "Small workers", small, 0),
+        )
+        if flavors
+    ]
+    template_version_add(actor=SYSTEM, template=template, document={**CLUSTER, "pools": pools})
+    template_update(actor=SYSTEM, template=template, state="active", public=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from django.urls import reverse
 from frontend import formats
 from frontend.components import Fact, Meter, Notice, Tone
 from frontend.place import ProjectPlace
-from frontend.presenters import access, cost, drift, events, money, pods, tuning, workspaces
+from frontend.presenters import access, cost, drift, events, money, operations, pods, tuning, workspaces
 from frontend.presenters.machines import machine_pods
 from frontend.presenters.operator.sites import version_of
 from frontend.presenters.pods import EvictionRow, PodRow
@@ -23,6 +23,7 @@ from tenants.roles import Permission
 
 S = WorkspaceState
 SHOWN = 10
+HISTORY = "the median of the last 30 days at this site"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Page:
     gone: bool
     failure: Notice | None
     sleep: Sleep
-    operation: workspaces.OperationShown | None
+    operation: operations.OperationShown | None
     meters: tuple[Meter, ...]
     observed_at: datetime | None
     pods: tuple[PodRow, ...]
@@ -103,7 +104,9 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         gone=workspace.state == S.DELETED,
         failure=_failure(workspace),
         sleep=sleep_of(workspace, found, here),
-        operation=workspaces.operation_of(timeline(workspace=workspace), now=now, retry_url=retry),
+        operation=operations.operation_of(
+            timeline(workspace=workspace), now=now, history=HISTORY, retry_url=retry
+        ),
         meters=() if workspace.state == S.DELETED else workspaces.meters_of(workspace),
         observed_at=_observed_at(workspace),
         pods=found,

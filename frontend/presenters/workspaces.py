@@ -10,23 +10,16 @@ from django.urls import reverse
 
 from billing.selectors import Price
 from frontend import formats
-from frontend.components import Meter, StepState, TimelineStep, Tone
+from frontend.components import Meter, Tone
 from frontend.presenters.money import Coming
+from gpuaas.clusters.models import Cluster
 from gpuaas.core.conditions import Status, conditions_read
 from gpuaas.core.looks import Tone as StateTone
 from gpuaas.metering.models import Meter as Metered
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
-from gpuaas.workspaces.selectors import OperationView, StepView
-from gpuaas.workspaces.states import MACHINE, OperationKind, WorkspaceState
-from gpuaas.workspaces.states import StepState as State
+from gpuaas.workspaces.states import MACHINE, WorkspaceState
 
 SOON = timedelta(days=3)
-STEP_STATES = {
-    State.WAITING: StepState.TODO,
-    State.RUNNING: StepState.RUNNING,
-    State.DONE: StepState.DONE,
-    State.FAILED: StepState.FAILED,
-}
 MOVING = frozenset(
     {
         WorkspaceState.REQUESTED,
@@ -67,18 +60,6 @@ class ConditionRow:
     text: str
     remedy: str
     since: datetime
-
-
-@dataclass(frozen=True)
-class OperationShown:
-    title: str
-    asked_by: str
-    asked_at: datetime
-    open: bool
-    progress: str
-    steps: tuple[TimelineStep, ...]
-    note: str
-    earlier: tuple[str, ...]
 
 
 def look_of(workspace: Workspace) -> tuple[StateTone, str]:
@@ -147,73 +128,6 @@ def row_of(
     )
 
 
-def operation_of(
-    views: Sequence[OperationView], *, now: datetime, retry_url: str = ""
-) -> OperationShown | None:
-    """The newest operation with its steps on one axis; the earlier ones in a line each."""
-    if not views:
-        return None
-    newest = views[0]
-    row = newest.operation
-    steps = tuple(_step(view, row.requested_at, now, retry_url) for view in newest.steps)
-    known = [view for view in newest.steps if view.usual_seconds is not None]
-    site_note = "Duration / usual: the median of the last 30 days at this site." if known else ""
-    return OperationShown(
-        title=f"{OperationKind(row.kind).label}: {row.summary}"
-        if row.summary
-        else OperationKind(row.kind).label,
-        asked_by=row.requested_by,
-        asked_at=row.requested_at,
-        open=row.finished_at is None,
-        progress=_progress(newest, now),
-        steps=steps,
-        note=site_note,
-        earlier=tuple(_earlier(view) for view in views[1:4]),
-    )
-
-
-def _earlier(view: OperationView) -> str:
-    row = view.operation
-    kind = OperationKind(row.kind).label.lower()
-    if row.finished_at is None:
-        return kind
-    took = formats.duration(row.finished_at - row.requested_at)
-    return f"{kind} in {took}" if row.succeeded else f"{kind}, not done after {took}"
-
-
-def _progress(view: OperationView, now: datetime) -> str:
-    row = view.operation
-    if row.finished_at is not None:
-        took = formats.duration(row.finished_at - row.requested_at)
-        return f"done in {took}" if row.succeeded else f"not done after {took}"
-    done = sum(1 for item in view.steps if item.step.state == State.DONE)
-    place = f"Step {min(done + 1, len(view.steps))} of {len(view.steps)}"
-    remaining = view.remaining_seconds
-    if remaining is None:
-        return place
-    running = next((item.step for item in view.steps if item.step.state == State.RUNNING), None)
-    spent = (now - running.started_at).total_seconds() if running and running.started_at else 0.0
-    return f"{place} · about {formats.duration(max(round(remaining - spent), 1))} left"
-
-
-def _step(view: StepView, origin: datetime, now: datetime, retry_url: str) -> TimelineStep:
-    step = view.step
-    state = STEP_STATES[State(step.state)]
-    started = max((step.started_at - origin).total_seconds(), 0.0) if step.started_at else 0.0
-    ended = step.finished_at or (now if state is not StepState.TODO else None)
-    seconds = max((ended - step.started_at).total_seconds(), 0.0) if ended and step.started_at else 0.0
-    tries = f"try {step.attempts}" if step.attempts > 1 and state is not StepState.DONE else ""
-    return TimelineStep(
-        name=step.label,
-        state=state,
-        started=started,
-        seconds=seconds,
-        usual=view.usual_seconds,
-        note=" · ".join(part for part in (step.detail, tries) if part),
-        retry_url=retry_url if state is StepState.FAILED else "",
-    )
-
-
 def meters_of(workspace: Workspace) -> tuple[Meter, ...]:
     """What the site enforces: in use, held and not in use, and what arrives with a resize."""
     hard: Mapping[str, int] = workspace.observed.get("hard", {})
@@ -260,7 +174,7 @@ def _meter(
     )
 
 
-def conditions_of(workspace: Workspace) -> tuple[ConditionRow, ...]:
+def conditions_of(row: Workspace | Cluster) -> tuple[ConditionRow, ...]:
     return tuple(
         ConditionRow(
             name=words_of(item.type),
@@ -269,7 +183,7 @@ def conditions_of(workspace: Workspace) -> tuple[ConditionRow, ...]:
             remedy=item.remedy,
             since=item.since,
         )
-        for item in conditions_read(workspace.conditions)
+        for item in conditions_read(row.conditions)
     )
 
 

@@ -1,6 +1,7 @@
 """Reads of templates and clusters, scoped by the actor: an outsider finds nothing."""
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -18,7 +19,8 @@ from gpuaas.clusters.models import (
     TemplateGrant,
     TemplateVersion,
 )
-from gpuaas.clusters.states import TemplateState
+from gpuaas.clusters.releases import STEP_MAX, release_order
+from gpuaas.clusters.states import ClusterState, TemplateState
 from gpuaas.core.clock import now
 from gpuaas.core.errors import NotFound
 from gpuaas.core.operations import StepState
@@ -47,6 +49,10 @@ class StepView:
     step: ClusterOperationStep
     usual: Usual | None
 
+    @property
+    def usual_seconds(self) -> float | None:
+        return self.usual.median if self.usual else None
+
 
 @dataclass(frozen=True)
 class OperationView:
@@ -68,7 +74,13 @@ class OperationView:
 def templates_all(*, actor: Actor) -> QuerySet[ClusterTemplate]:
     """For operators and auditors, drafts and retired ones too."""
     platform_require(actor=actor)
-    return ClusterTemplate.objects.select_related("site").prefetch_related("versions")
+    rows = ClusterTemplate.objects.select_related("site")
+    return rows.prefetch_related("versions", "grants__organization")
+
+
+def versions_of(*, template: ClusterTemplate) -> QuerySet[TemplateVersion]:
+    """Newest first."""
+    return TemplateVersion.objects.filter(template=template).select_related("template__site")
 
 
 def template_get(*, actor: Actor, slug: str) -> ClusterTemplate:
@@ -119,11 +131,27 @@ def clusters_loaded() -> QuerySet[Cluster]:
     return rows.prefetch_related(Prefetch("pools", queryset=pools))
 
 
-def clusters_for(*, actor: Actor, project: Project | None = None) -> QuerySet[Cluster]:
-    """Those that the actor may see, newest first."""
+def clusters_for(
+    *,
+    actor: Actor,
+    project: Project | None = None,
+    states: Iterable[str] | None = None,
+    template: str = "",
+    site: str = "",
+    search: str = "",
+) -> QuerySet[Cluster]:
+    """Those that the actor may see, newest first; template and site by their slugs, search in the name."""
     seen = projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW).order_by()
     rows = clusters_loaded().filter(project__in=seen)
-    return rows if project is None else rows.filter(project=project)
+    if project is not None:
+        rows = rows.filter(project=project)
+    if states is not None:
+        rows = rows.filter(state__in=list(states))
+    if template:
+        rows = rows.filter(template_version__template__slug=template)
+    if site:
+        rows = rows.filter(site__slug=site)
+    return rows.filter(name__icontains=search) if search else rows
 
 
 def cluster_get_for(
@@ -141,9 +169,31 @@ def cluster_require(*, actor: Actor, cluster: Cluster, permission: Permission) -
     project_require(actor=actor, project=cluster.project, permission=permission, noun="cluster")
 
 
+def releases_offered(*, cluster: Cluster) -> tuple[str, ...]:
+    """To which it may be upgraded now, by the newest version of its template; the one that it has where a pool is behind."""
+    definition = definition_of(template_version_get(template=cluster.template_version.template))
+    held = release_order(definition.kind, cluster.release)
+    behind = any(pool.release != cluster.release for pool in cluster.pools.all())
+    return tuple(
+        release
+        for release in definition.releases
+        if (behind if release == cluster.release else release_order(definition.kind, release) > held)
+        and release_order(definition.kind, release)[0] - held[0] <= STEP_MAX[definition.kind]
+    )
+
+
 def ledger_of(*, cluster: Cluster) -> QuerySet[LedgerEntry]:
     """Every object that was ever made for it, in the order in which they were written down."""
     return LedgerEntry.objects.filter(cluster=cluster).order_by("pk")
+
+
+def ledger_orphans(*, actor: Actor) -> QuerySet[LedgerEntry]:
+    """For operators: what clusters that are going or gone may still have at their sites, without a proof that it is not there."""
+    platform_require(actor=actor)
+    rows = LedgerEntry.objects.filter(
+        gone_at=None, cluster__state__in=[ClusterState.DELETING, ClusterState.DELETED]
+    )
+    return rows.select_related("cluster__project__organization", "cluster__site").order_by("pk")
 
 
 # -- how long it takes ------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from gpuaas.workspaces.services import adoption_plan_request, adoption_scan_requ
 from tenants.actors import Actor
 from tenants.models import ApiToken, Project, User
 from tests.api.caller import token_for
+from tests.api.cluster_stage import cluster_stage
 from tests.billing.stage import budget_stage, card_stage
 from tests.factories.billing import invoice_make
 from tests.workspaces.stage import ready, run_now
@@ -52,6 +53,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         **{
             name: str(value) for name, value in card_stage(project, Flavor.objects.get(slug="h100.1")).items()
         },
+        **cluster_stage(olga=olga, alice=alice, project=project, site=site),
         "adoption": _plan(olga, project, site),
         "check": _check(olga, site),
     }

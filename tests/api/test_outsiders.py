@@ -1,5 +1,6 @@
 """An outsider finds nothing, at every address of the API: one that is added without a case here fails the test."""
 
+import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -7,13 +8,16 @@ import pytest
 
 from billing.models import Invoice, LedgerEntry, MonthClose
 from gpuaas.catalog.models import Flavor, GpuType, NodeCheck, Site
+from gpuaas.clusters.models import Cluster, ClusterTemplate, TemplateGrant, TemplateVersion
 from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
 from gpuaas.workspaces.machines.models import Machine, PublicKey
 from gpuaas.workspaces.models import Adoption, AdoptionScan, Drift, Workspace
+from tenants.actors import Actor
 from tenants.models import ApiToken, AuditEntry, Organization, Project, User
 from tests.api.addresses import Address, addresses
 from tests.api.caller import Caller, token_for
+from tests.api.cluster_stage import DOCUMENT, cluster_stage
 from tests.billing.stage import budget_stage, card_stage, pool_stage
 from tests.factories.billing import invoice_make
 
@@ -111,6 +115,25 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-invoice-write-off", "POST"): {"reason": "mine"},
     ("platform-organization-grants", "POST"): {"amount": "500", "expires_at": "2030-01-01T00:00:00Z"},
     ("platform-organization-payments", "POST"): {"amount": "500"},
+    ("clusters", "POST"): {"template": "k8s", "name": "mine"},
+    ("cluster-plan", "POST"): {"template": "k8s"},
+    ("cluster", "PATCH"): {"pools": {"gpu": 2}},
+    ("cluster-upgrade", "POST"): {"release": "1.36.3"},
+    ("cluster-retry", "POST"): {},
+    ("cluster-suspend", "POST"): {"reason": "for fun"},
+    ("cluster-resume", "POST"): {},
+    ("cluster-credential", "POST"): {},
+    ("platform-cluster-templates", "POST"): {
+        "slug": "mine",
+        "name": "Mine",
+        "kind": "kubernetes",
+        "site": "ber-1",
+        "driver": "sandbox",
+    },
+    ("platform-cluster-template", "PATCH"): {"state": "retired"},
+    ("platform-cluster-template-versions", "POST"): {"document": DOCUMENT},
+    ("platform-cluster-template-version", "PATCH"): {"deprecated": True},
+    ("platform-cluster-template-organization", "PUT"): {},
     ("platform-closes", "POST"): {"month": "2026-09"},
     ("platform-rates", "POST"): {"meter": "vcpu_held", "price": "0"},
     ("platform-rate-cards", "POST"): {"currency": "USD"},
@@ -128,9 +151,28 @@ CASES = [(address, method) for address in addresses() for method in address.meth
 IDS = [f"{method} {address.name}" for address, method in CASES]
 
 
+def check_make(site: Site) -> uuid.UUID:
+    made = NodeCheck.objects.create(site=site, node="h100-01", requested_by="olga", requested_at=clock.now())
+    found: uuid.UUID = made.pk
+    return found
+
+
+def key_make(user: User) -> None:
+    PublicKey.objects.create(
+        user=user, name="laptop", public_key=KEY, fingerprint="f", created_at=clock.now()
+    )
+
+
 @pytest.fixture
 def stage(
-    workspace: Workspace, alice: User, bob: User, project: Project, organization: Organization, site: Site
+    workspace: Workspace,
+    alice: User,
+    bob: User,
+    project: Project,
+    organization: Organization,
+    site: Site,
+    as_alice: Actor,
+    as_olga: Actor,
 ) -> dict[str, Any]:
     token_for(alice, project)
     AdoptionScan.objects.create(site=site, requested_at=clock.now())
@@ -139,17 +181,14 @@ def stage(
     )
     drift = Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="one")
     machine = Machine.objects.create(workspace=workspace, name="train-7b", created_at=clock.now())
-    PublicKey.objects.create(
-        user=alice, name="laptop", public_key=KEY, fingerprint="f", created_at=clock.now()
-    )
+    key_make(alice)
     return {
+        **cluster_stage(olga=as_olga, alice=as_alice, project=project, site=site),
         "machine": machine.pk,
         "key": "laptop",
         "number": invoice_make(project).number,
         "adoption": plan.pk,
-        "check": NodeCheck.objects.create(
-            site=site, node="h100-01", requested_by="olga", requested_at=clock.now()
-        ).pk,
+        "check": check_make(site),
         "drift": drift.pk,
         "project": project.slug,
         "organization": organization.slug,
@@ -188,6 +227,10 @@ def world() -> tuple[int, ...]:
         LedgerEntry.objects.count(),
         Invoice.objects.count(),
         MonthClose.objects.count(),
+        Cluster.objects.filter(state="requested").count(),
+        ClusterTemplate.objects.filter(state="active").count(),
+        TemplateVersion.objects.filter(deprecated_at=None).count(),
+        TemplateGrant.objects.count(),
     )
 
 
@@ -261,6 +304,8 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "line": uuid7(),
         "discount": uuid7(),
         "reservation": uuid7(),
+        "cluster": uuid7(),
+        "template": "no-such",
     }
     real, missing = ask(charlies, address, method, stage), ask(charlies, address, method, nothing)
     assert real.status == missing.status

@@ -33,6 +33,7 @@ from gpuaas.api.v1 import (
     workspace_access,
     workspaces,
 )
+from gpuaas.api.v1.cluster_urls import cluster_urls, platform_cluster_urls
 
 PROJECT = "projects/<name_slug:project>"
 ORGANIZATION = "organizations/<name_slug:organization>"
@@ -373,6 +374,7 @@ urlpatterns = [
     *tenant_urls,
     *catalog_urls,
     *workspace_urls,
+    *cluster_urls,
     *access_urls,
     *machine_urls,
     *money_urls,
@@ -380,4 +382,5 @@ urlpatterns = [
     *card_urls,
     *pool_urls,
     *platform_urls,
+    *platform_cluster_urls,
 ]

@@ -7,6 +7,7 @@ from gpuaas.clusters.services.changes import (
     cluster_retry,
     cluster_scale,
     cluster_upgrade,
+    scale_preview,
 )
 from gpuaas.clusters.services.order import cluster_order
 from gpuaas.clusters.services.planning import Plan, cluster_plan
@@ -31,6 +32,7 @@ __all__ = [
     "cluster_scale",
     "cluster_suspend",
     "cluster_upgrade",
+    "scale_preview",
     "template_create",
     "template_grant",
     "template_update",

@@ -26,6 +26,7 @@ from gpuaas.clusters.states import LIVE, ClusterState
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.terms import lease_extend
 from gpuaas.providers.base import ClusterChange
+from quotas.selectors import Preview, admission_preview
 from quotas.services import reservation_grow
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -72,6 +73,21 @@ def cluster_scale(
     cluster_wake(row)
     reservation_grow(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts_of_cluster(row, pools))
     return row
+
+
+def scale_preview(*, cluster: Cluster, counts: Mapping[str, int]) -> Preview:
+    """What admission would say to a scaling now, beyond what is held; reserves nothing. Raises Invalid beside the pools."""
+    pools = pools_of(cluster)
+    _counts_validate(cluster, pools, counts)
+    # what shrinks is held until the site has confirmed it
+    for pool in pools:
+        pool.count = max(pool.count, pool.confirmed)
+    held = amounts_of_cluster(cluster, pools)
+    for pool in pools:
+        pool.count = counts.get(pool.name, pool.count)
+    wanted = amounts_of_cluster(cluster, pools)
+    more = {name: wanted.get(name, 0) - held.get(name, 0) for name in {**held, **wanted}}
+    return admission_preview(project=cluster.project, site=cluster.site, amounts=more, holder_id=cluster.pk)
 
 
 def amounts_of_cluster(row: Cluster, pools: list[ClusterPool]) -> dict[str, int]:

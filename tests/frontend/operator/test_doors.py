@@ -8,7 +8,9 @@ from django.urls import reverse
 
 from frontend.operator_urls import urlpatterns
 from gpuaas.workspaces.models import Workspace
+from tenants.actors import SYSTEM
 from tenants.models import AuditEntry, User
+from tests.api.cluster_stage import template_stage
 from tests.billing.stage import card_stage, pool_stage
 from tests.factories.billing import invoice_make
 from tests.frontend.operator.adopting import plan_at
@@ -32,6 +34,10 @@ ACTIONS = frozenset(
         "operator_drift_repair",
         "operator_adoption_confirm",
         "operator_adoption_discard",
+        "operator_cluster_template_state",
+        "operator_cluster_template_version",
+        "operator_cluster_template_deprecate",
+        "operator_cluster_template_give",
         "operator_pool_sell",
         "operator_flavor_state",
         "operator_gpu_type_state",
@@ -61,7 +67,9 @@ ACTIONS = frozenset(
         "operator_discount_end",
     }
 )
-FORMS = frozenset({"operator_site_new", "operator_flavor_new", "operator_adoption_new"})
+FORMS = frozenset(
+    {"operator_site_new", "operator_flavor_new", "operator_adoption_new", "operator_cluster_template_new"}
+)
 QUERY = {"kind": "project", "owner": "weather-lm", "resource": "gpu:h100-sxm-80gb", "hard": "9"}
 
 
@@ -82,6 +90,8 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     known |= {"month": "2026-10"}
     known |= {"reservation": pool_stage(workspace.project, workspace.flavors.get().flavor).pk}
     known |= card_stage(workspace.project, workspace.flavors.get().flavor)
+    if name.startswith("operator_cluster_template"):
+        known |= {"slug": template_stage(SYSTEM, workspace.site).slug, "version": 1}
     if "number" in pattern.pattern.converters:
         known["number"] = invoice_make(workspace.project).number
     return reverse(f"frontend:{name}", kwargs={key: known[key] for key in pattern.pattern.converters})

@@ -11,8 +11,11 @@ from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.workspaces.machines.models import Machine
 from gpuaas.workspaces.models import Workspace
+from tenants.actors import SYSTEM
 from tenants.models import Project, User
 from tenants.roles import Permission
+from tenants.selectors import actor_for
+from tests.api.cluster_stage import cluster_stage
 from tests.billing.stage import budget_stage
 from tests.factories.billing import invoice_make
 from tests.frontend.pages.conftest import signed_in
@@ -35,6 +38,15 @@ POSTED = frozenset(
         "workspace_robot_delete",
         "workspace_members",
         "workspace_member_remove",
+        "cluster_answer",
+        "cluster_scale_effect",
+        "cluster_upgrade",
+        "cluster_extend",
+        "cluster_delete",
+        "cluster_retry",
+        "cluster_suspend",
+        "cluster_resume",
+        "cluster_credential",
         "machine_act",
         "machine_delete",
         "machine_console",
@@ -68,6 +80,8 @@ SHAPES = (
     ("project", "workspace", "user"),
     ("project", "workspace", "robot"),
     ("project", "workspace", "machine"),
+    ("project", "cluster"),
+    ("project", "template"),
     ("project", "user"),
     ("project", "token"),
     ("project", "month"),
@@ -99,6 +113,9 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         "number": "INV-2026-0001",
         "budget": budget_stage(workspace.project).pk,
     }
+    if name.startswith("cluster"):
+        alice = actor_for(user=workspace.created_by)
+        known |= cluster_stage(olga=SYSTEM, alice=alice, project=workspace.project, site=workspace.site)
     if name in {"invoice", "invoice_csv", "invoice_pdf"}:
         invoice_make(workspace.project)
     for wanted in SHAPES:

@@ -1,0 +1,296 @@
+"""What requests about clusters may carry, and how templates, plans and clusters are answered."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, extend_schema_field
+from rest_framework import serializers
+
+from gpuaas.api.fields import Conditions, Input, Instant, Money, Output, PageQuery, Text, Whole
+from gpuaas.api.v1.workspace_shapes import CheckOutput, OperationOutput, QuoteOutput, StepOutput
+from gpuaas.clusters.models import ClusterTemplate, TemplateVersion
+from gpuaas.clusters.selectors import definition_of
+from gpuaas.clusters.states import CHANGE_KINDS, CLUSTER_KINDS, ClusterState, TemplateState
+
+ORDERS = {"newest": "-pk", "oldest": "pk"}
+DOCUMENT_HELP = "What is wanted, by the schema of the template; what is left out is the schema's default."
+
+
+@extend_schema_field({"type": "object", "additionalProperties": True})
+class Document(serializers.JSONField):
+    """A JSON object; what may be in it is said by a schema of its own."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise serializers.ValidationError("this is a JSON object")
+        return data
+
+
+class ClusterQuery(PageQuery):
+    state = serializers.ChoiceField(choices=ClusterState.choices, required=False)
+    template = Text(required=False, max_length=40, help_text="A template's slug.")
+    site = Text(required=False, max_length=40, help_text="A site's slug.")
+    search = Text(required=False, max_length=40, help_text="Part of the name.")
+    order = serializers.ChoiceField(
+        choices=[(name, name) for name in ORDERS], required=False, default="newest"
+    )
+
+
+class LedgerQuery(PageQuery):
+    standing = serializers.ChoiceField(
+        choices=[("open", "open"), ("gone", "gone")],
+        required=False,
+        help_text="open: not proved gone yet.",
+    )
+
+
+class ClusterPlanInput(Input):
+    template = Text(max_length=40, help_text="A template's slug.")
+    version = Whole(required=False, min_value=1, help_text="Of the template; default: the newest.")
+    name = Text(required=False, max_length=20)
+    document = Document(required=False, default=dict, help_text=DOCUMENT_HELP)
+    lease_ends_at = Instant(required=False, help_text="Default: in 28 days. At most 365 days ahead.")
+
+
+class ClusterInput(ClusterPlanInput):
+    name = Text(max_length=20, help_text="Lower-case letters, digits and hyphens; unique in the project.")
+
+
+class ClusterPatchInput(Input):
+    pools = serializers.DictField(
+        child=Whole(max_value=500),
+        required=False,
+        allow_empty=False,
+        help_text="Workers by pool; pools that are not named stay.",
+    )
+    lease_ends_at = Instant(required=False, help_text="A later end of the lease.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if not attrs:
+            raise serializers.ValidationError("say what shall change: pools or lease_ends_at")
+        return attrs
+
+
+class ClusterUpgradeInput(Input):
+    release = Text(max_length=32, help_text="One of the newest version of the template.")
+    first_pool = Text(
+        required=False, max_length=20, help_text="To try it: the control plane and this pool alone."
+    )
+
+
+class ClusterTemplateOutput(Output):
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    summary = serializers.CharField(allow_blank=True)
+    kind = serializers.ChoiceField(choices=CLUSTER_KINDS)
+    site = serializers.CharField(source="site.slug")
+    state = serializers.ChoiceField(
+        choices=TemplateState.choices, help_text="deprecated: still ordered, with a warning."
+    )
+    version = serializers.SerializerMethodField(help_text="The newest; null: there is none yet.")
+
+    @extend_schema_field(serializers.IntegerField(allow_null=True))
+    def get_version(self, template: ClusterTemplate) -> int | None:
+        return next((version.number for version in template.versions.all()), None)
+
+
+class PoolDefinitionOutput(Output):
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]  # the shape's own word hides the class's
+    flavors = serializers.ListField(child=serializers.CharField())
+    minimum = serializers.IntegerField()
+    maximum = serializers.IntegerField()
+    default = serializers.IntegerField()
+
+
+class AddonDefinitionOutput(Output):
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]  # the shape's own word hides the class's
+    default = serializers.BooleanField()
+    required = serializers.BooleanField()  # type: ignore[assignment]  # the shape's own word hides the class's
+
+
+class DefinitionOutput(Output):
+    number = serializers.IntegerField()
+    note = serializers.CharField(allow_blank=True)
+    deprecated_at = serializers.DateTimeField(allow_null=True)
+    created_at = serializers.DateTimeField()
+    releases = serializers.ListField(child=serializers.CharField(), help_text="From the oldest.")
+    pools = PoolDefinitionOutput(many=True)
+    addons = AddonDefinitionOutput(many=True)
+    schema = Document(help_text="JSON Schema of an order's `document`.")
+
+    def to_representation(self, instance: TemplateVersion) -> Any:
+        return super().to_representation(self.said(instance))
+
+    def said(self, version: TemplateVersion) -> dict[str, Any]:
+        definition = definition_of(version)
+        return {
+            "number": version.number,
+            "note": version.note,
+            "deprecated_at": version.deprecated_at,
+            "created_at": version.created_at,
+            "releases": definition.releases,
+            "pools": definition.pools,
+            "addons": definition.addons,
+            "schema": definition.schema,
+        }
+
+
+class ClusterTemplateMoreOutput(Output):
+    versions = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Numbers that may be ordered, newest first."
+    )
+    definition = DefinitionOutput(help_text="Of the version that was asked for, or the newest.")
+
+
+class ClusterTemplateDetailOutput(ClusterTemplateMoreOutput, ClusterTemplateOutput):
+    pass
+
+
+class SiteObjectOutput(Output):
+    kind = serializers.CharField()
+    name = serializers.CharField()
+
+
+class PlannedStepOutput(Output):
+    key = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]  # the shape's own word hides the class's
+
+
+class ClusterPlanOutput(Output):
+    template = serializers.CharField()
+    version = serializers.IntegerField()
+    document = Document(help_text="With the defaults filled in: what an order would make.")
+    fits = serializers.BooleanField()
+    hold = serializers.CharField(
+        allow_blank=True, help_text="Why nothing at all is given here now, else empty."
+    )
+    checks = CheckOutput(many=True, help_text="Each limit and the site's capacity; fits = false: a deficit.")
+    amounts = serializers.DictField(
+        child=serializers.IntegerField(), help_text="What the order reserves, by resource."
+    )
+    quote = QuoteOutput(allow_null=True, help_text="null for who may not see prices.")
+    usual_seconds = serializers.FloatField(
+        source="usual.median", allow_null=True, help_text="Median of earlier orders; null without any."
+    )
+    usual_seconds_p90 = serializers.FloatField(source="usual.p90", allow_null=True)
+    warnings = serializers.ListField(child=serializers.CharField())
+    steps = PlannedStepOutput(many=True)
+    objects = SiteObjectOutput(
+        many=True, help_text="Everything that would be made at the site. The names depend on the order's id."
+    )
+    lease_ends_at = serializers.DateTimeField()
+
+
+class ClusterPoolOutput(Output):
+    name = serializers.CharField()
+    flavor = serializers.CharField(source="flavor.slug")
+    gpu_type = serializers.CharField(source="flavor.pool.gpu_type.slug")
+    gpus = serializers.IntegerField(source="flavor.gpus", help_text="GPUs of one worker.")
+    count = serializers.IntegerField(help_text="Workers wanted.")
+    confirmed = serializers.IntegerField(help_text="Confirmed by the site.")
+    release = serializers.CharField()
+    confirmed_release = serializers.CharField(allow_blank=True)
+
+
+class TroubleOutput(Output):
+    step = serializers.CharField()
+    cause = serializers.CharField()
+    evidence = serializers.ListField(child=serializers.CharField(), help_text="Lines that the site said.")
+    next = serializers.CharField(help_text="What to do about it.")
+
+
+class ClusterOutput(Output):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    project = serializers.CharField(source="project.slug")
+    organization = serializers.CharField(source="project.organization.slug")
+    site = serializers.CharField(source="site.slug")
+    kind = serializers.ChoiceField(choices=CLUSTER_KINDS, source="template_version.template.kind")
+    template = serializers.CharField(source="template_version.template.slug")
+    template_version = serializers.IntegerField(source="template_version.number")
+    external_name = serializers.CharField(help_text="At the site.")
+    state = serializers.ChoiceField(choices=ClusterState.choices)
+    trouble = serializers.SerializerMethodField(help_text="Why it failed; null where nothing did.")
+    release = serializers.CharField(help_text="Of the control plane, as wanted.")
+    confirmed_release = serializers.CharField(allow_blank=True)
+    control_count = serializers.IntegerField()
+    pools = ClusterPoolOutput(many=True)
+    addons = serializers.ListField(child=serializers.CharField())
+    parameters = Document()
+    conditions = Conditions()
+    lease_ends_at = serializers.DateTimeField()
+    created_by = serializers.CharField(source="created_by.username")
+    created_at = serializers.DateTimeField()
+    ready_at = serializers.DateTimeField(allow_null=True)
+    suspended_at = serializers.DateTimeField(allow_null=True)
+    deleted_at = serializers.DateTimeField(
+        allow_null=True, help_text="When a sweep of the site had proved that nothing is left."
+    )
+    version = serializers.IntegerField()
+
+    @extend_schema_field(TroubleOutput(allow_null=True))
+    def get_trouble(self, cluster: Any) -> Any:
+        return TroubleOutput(cluster.trouble).data if cluster.trouble else None
+
+
+class ClusterNodeOutput(Output):
+    name = serializers.CharField()
+    pool = serializers.CharField(allow_blank=True, help_text="Empty: the control plane.")
+    release = serializers.CharField()
+    ready = serializers.BooleanField()
+    reason = serializers.CharField(allow_blank=True)
+
+
+class ClusterStepOutput(StepOutput):
+    usual_seconds = serializers.FloatField(
+        allow_null=True, help_text="Median of the template; null without history."
+    )
+
+
+class ClusterOperationOutput(OperationOutput):
+    kind = serializers.ChoiceField(choices=CHANGE_KINDS, source="operation.kind")
+    steps = ClusterStepOutput(many=True)
+
+
+class ClusterCostOutput(Output):
+    currency = serializers.CharField()
+    per_hour = Money(help_text="What is wanted of it, by the prices of now; asleep it has no workers.")
+    to_lease_end = Money(allow_null=True)
+    complete = serializers.BooleanField(help_text="false where a price is missing.")
+
+
+class ClusterMoreOutput(Output):
+    endpoint = serializers.CharField(allow_blank=True, help_text="Where its API answers.")
+    nodes = ClusterNodeOutput(many=True, help_text="As last seen.")
+    operation = ClusterOperationOutput(
+        allow_null=True, help_text="The newest, with its steps and how long they usually take."
+    )
+    cost = ClusterCostOutput(allow_null=True, help_text="null for who may not see prices.")
+
+
+class ClusterDetailOutput(ClusterMoreOutput, ClusterOutput):
+    pass
+
+
+class LedgerEntryOutput(Output):
+    kind = serializers.CharField()
+    name = serializers.CharField()
+    uid = serializers.CharField(allow_blank=True, help_text="The site's own name for it.")
+    step = serializers.CharField(allow_blank=True, help_text="The step that makes it.")
+    written_at = serializers.DateTimeField(help_text="Before the site was asked for it.")
+    seen_at = serializers.DateTimeField(allow_null=True, help_text="A sweep has found it.")
+    gone_at = serializers.DateTimeField(allow_null=True, help_text="A sweep has proved that it is not there.")
+    found = serializers.BooleanField(help_text="It was not planned; a sweep found it.")
+
+
+ORDER_EXAMPLE = OpenApiExample(
+    "Two workers for a week",
+    value={
+        "template": "kubernetes-h100",
+        "name": "train",
+        "document": {"release": "1.35.6", "pools": {"gpu": {"count": 2}}},
+        "lease_ends_at": "2026-12-01T18:00:00Z",
+    },
+    request_only=True,
+)

@@ -1,0 +1,62 @@
+"""Addresses of clusters on demand."""
+
+from django.urls import path
+
+from gpuaas.api import converters as _registered  # noqa: F401  the converters of the routes below
+from gpuaas.api.v1 import cluster_platform, cluster_templates, clusters
+
+PROJECT = "projects/<name_slug:project>"
+TEMPLATE = "platform/cluster-templates/<name_slug:template>"
+CLUSTER = f"{PROJECT}/clusters/<uuid:cluster>"
+cluster_urls = [
+    path(
+        f"{PROJECT}/cluster-templates",
+        cluster_templates.ClusterTemplatesView.as_view(),
+        name="cluster-templates",
+    ),
+    path(
+        f"{PROJECT}/cluster-templates/<name_slug:template>",
+        cluster_templates.ClusterTemplateView.as_view(),
+        name="cluster-template",
+    ),
+    path(f"{PROJECT}/clusters", clusters.ClustersView.as_view(), name="clusters"),
+    path(f"{PROJECT}/clusters/plan", cluster_templates.ClusterPlanView.as_view(), name="cluster-plan"),
+    path(CLUSTER, clusters.ClusterDetailView.as_view(), name="cluster"),
+    path(f"{CLUSTER}/upgrade", clusters.ClusterUpgradeView.as_view(), name="cluster-upgrade"),
+    path(f"{CLUSTER}/retry", clusters.ClusterRetryView.as_view(), name="cluster-retry"),
+    path(f"{CLUSTER}/suspend", clusters.ClusterSuspendView.as_view(), name="cluster-suspend"),
+    path(f"{CLUSTER}/resume", clusters.ClusterResumeView.as_view(), name="cluster-resume"),
+    path(f"{CLUSTER}/operations", clusters.ClusterOperationsView.as_view(), name="cluster-operations"),
+    path(f"{CLUSTER}/ledger", clusters.ClusterLedgerView.as_view(), name="cluster-ledger"),
+    path(f"{CLUSTER}/credential", clusters.ClusterCredentialView.as_view(), name="cluster-credential"),
+]
+
+platform_cluster_urls = [
+    path("platform/clusters", cluster_platform.PlatformClustersView.as_view(), name="platform-clusters"),
+    path(
+        "platform/cluster-orphans",
+        cluster_platform.PlatformOrphansView.as_view(),
+        name="platform-cluster-orphans",
+    ),
+    path(
+        "platform/cluster-templates",
+        cluster_platform.PlatformTemplatesView.as_view(),
+        name="platform-cluster-templates",
+    ),
+    path(TEMPLATE, cluster_platform.PlatformTemplateView.as_view(), name="platform-cluster-template"),
+    path(
+        f"{TEMPLATE}/versions",
+        cluster_platform.PlatformVersionsView.as_view(),
+        name="platform-cluster-template-versions",
+    ),
+    path(
+        f"{TEMPLATE}/versions/<int:version>",
+        cluster_platform.PlatformVersionView.as_view(),
+        name="platform-cluster-template-version",
+    ),
+    path(
+        f"{TEMPLATE}/organizations/<name_slug:organization>",
+        cluster_platform.PlatformTemplateGrantView.as_view(),
+        name="platform-cluster-template-organization",
+    ),
+]

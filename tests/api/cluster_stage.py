@@ -1,0 +1,91 @@
+"""A template and a cluster of it, ordered as tenants do; and more of each, as rows, for lists."""
+
+from datetime import timedelta
+from typing import Any
+
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.clusters.models import (
+    Cluster,
+    ClusterOperation,
+    ClusterOperationStep,
+    ClusterPool,
+    ClusterTemplate,
+    LedgerEntry,
+    TemplateVersion,
+)
+from gpuaas.clusters.services import cluster_order, template_create, template_update, template_version_add
+from gpuaas.core import clock
+from tenants.actors import Actor
+from tenants.models import Project, User
+
+DOCUMENT: dict[str, Any] = {
+    "releases": ["1.35.6", "1.36.3"],
+    "control_plane": {"vcpus": 2, "memory_gib": 4, "disk_gib": 20, "counts": [1, 3]},
+    "pools": [
+        {"name": "gpu", "label": "GPU workers", "flavors": ["h100.1"], "min": 0, "max": 8, "default": 1}
+    ],
+    "addons": [{"name": "monitoring", "label": "Monitoring"}],
+    "parameters": {
+        "type": "object",
+        "properties": {"network": {"type": "string", "enum": ["cilium", "calico"], "default": "cilium"}},
+    },
+}
+TEMPLATE = "k8s"
+
+
+def template_stage(olga: Actor, site: Site, *, slug: str = TEMPLATE) -> ClusterTemplate:
+    """Active, for everybody, of one version."""
+    made = template_create(
+        actor=olga, slug=slug, name="Kubernetes", kind="kubernetes", site=site, driver="sandbox"
+    )
+    template_version_add(actor=olga, template=made, document=DOCUMENT)
+    return template_update(actor=olga, template=made, state="active", public=True)
+
+
+def cluster_stage(*, olga: Actor, alice: Actor, project: Project, site: Site) -> dict[str, str]:
+    """Path parameters of a cluster that was ordered a moment ago."""
+    template_stage(olga, site)
+    made = cluster_order(actor=alice, project=project, template=TEMPLATE, name="lab", document={})
+    return {"template": TEMPLATE, "cluster": str(made.pk)}
+
+
+def cluster_rows(*, project: Project, site: Site, user: User, number: int) -> None:
+    """One more of everything that is listed: a template that may be ordered with a version, a cluster that is being deleted
+    with a pool, and, on the first cluster of the project, an operation with a step and two objects in the ledger."""
+    now = clock.now()
+    template = ClusterTemplate.objects.create(
+        slug=f"t-{number:03}",
+        name="T",
+        kind="kubernetes",
+        site=site,
+        driver="sandbox",
+        state="active",
+        public=True,
+    )
+    version = TemplateVersion.objects.create(
+        template=template, number=1, document=DOCUMENT, created_by="olga"
+    )
+    cluster = Cluster.objects.create(
+        project=project,
+        site=site,
+        template_version=version,
+        name=f"c-{number:03}",
+        state="deleting",
+        release="1.35.6",
+        control_count=1,
+        lease_ends_at=now + timedelta(days=1),
+        created_by=user,
+        created_at=now,
+    )
+    flavor = Flavor.objects.get(slug="h100.1")
+    ClusterPool.objects.create(cluster=cluster, name="gpu", flavor=flavor, count=1, release="1.35.6")
+    first = Cluster.objects.filter(project=project).earliest("pk")
+    TemplateVersion.objects.create(
+        template=first.template_version.template, number=number + 1, document=DOCUMENT, created_by="olga"
+    )
+    operation = ClusterOperation.objects.create(
+        cluster=first, kind="scale", requested_by="alice", requested_at=now, finished_at=now, succeeded=True
+    )
+    ClusterOperationStep.objects.create(operation=operation, position=0, key="checks", label="Check")
+    for name in ("one", "two"):
+        LedgerEntry.objects.create(cluster=first, kind="machine", name=f"{name}-{number}", written_at=now)

@@ -1,0 +1,140 @@
+"""Clusters in a real browser: from the order to the proof that nothing is left, and every page in both themes and on a phone."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from billing.services import rate_set
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.reconcile import run
+from gpuaas.core import clock
+from gpuaas.metering.models import Meter
+from tenants.actors import SYSTEM, Actor
+from tenants.models import Project, User
+from tests.clusters.stage import offered, ready
+from tests.factories.quotas import limits_give
+from tests.frontend.pages.browsing import NEEDED, beside, context_for, looked_at, opened
+from tests.frontend.pages.server import served
+
+pytestmark = NEEDED
+
+
+@pytest.fixture
+def address(as_olga: Actor, site: Site, project: Project) -> Iterator[str]:
+    """A template on offer, with limits and prices."""
+    offered(as_olga, site)
+    limits_give(project)
+    rate_set(actor=SYSTEM, flavor=Flavor.objects.get(slug="h100.2"), meter=Meter.GPU_HELD, price="2.40")
+    with served() as url:
+        yield url
+
+
+@pytest.fixture
+def worker(address: str) -> Iterator[None]:
+    """What brings wishes to the site, beside the browser."""
+
+    def work() -> None:
+        for pk in Cluster.objects.exclude(state="deleted").values_list("pk", flat=True):
+            Cluster.objects.filter(pk=pk, claim_until=None).update(due_at=clock.now())
+            run(pk)
+
+    with beside(work) as start:
+        start()
+        yield
+
+
+def state_is(page: Page, word: str) -> None:
+    expect(page.locator(".g-head .badge")).to_have_text(word)
+
+
+def ordered(page: Page, address: str) -> None:
+    page.goto(f"{address}/p/weather-lm/clusters/")
+    expect(page.get_by_text("No clusters yet")).to_be_visible()
+    page.get_by_role("link", name="Order a cluster").first.click()
+    page.get_by_role("link", name="Kubernetes").click()
+    answer = page.locator("#answer")
+    expect(answer).to_contain_text("You can have this now")
+    workers = page.get_by_label("GPU workers: workers")
+    workers.fill("9")
+    expect(answer).to_contain_text("a whole number of at most 8", ignore_case=True)
+    workers.fill("2")
+    page.get_by_label("Name", exact=True).fill("train")
+    expect(answer).to_contain_text("3 × machine")
+    expect(answer).to_contain_text("€9.60")
+    page.get_by_role("button", name="Order cluster").click()
+    state_is(page, "Ready")
+
+
+def scaled(page: Page) -> None:
+    page.get_by_role("link", name="Scale").first.click()
+    page.get_by_label("GPU workers: workers").fill("1")
+    expect(page.locator("#effect")).to_contain_text("−€4.80")
+    page.get_by_role("button", name="Scale", exact=True).click()
+    state_is(page, "Ready")
+    expect(page.get_by_role("row", name="gpu GPU workers")).to_contain_text("1 of 1 ready")
+
+
+def test_from_the_order_to_the_proof(
+    chromium: Browser, address: str, alice: User, charlie: User, worker: None
+) -> None:
+    page, complaints = opened(context_for(chromium, address, alice))
+    ordered(page, address)
+    outsider, _ = opened(context_for(chromium, address, charlie))
+    answer = outsider.goto(page.url)
+    assert answer is not None
+    assert answer.status == 404
+    scaled(page)
+    page.get_by_role("button", name="Get kubeconfig").click()
+    expect(page.locator("#drawer pre")).to_contain_text("apiVersion")
+    page.reload()
+    expect(page.locator("body")).not_to_contain_text("apiVersion")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    confirm = page.locator("#delete").get_by_role("button", name="Delete cluster")
+    expect(confirm).to_be_disabled()
+    page.locator("#delete-name").fill("train")
+    confirm.click()
+    state_is(page, "Deleted")
+    expect(page.locator("section[aria-labelledby=ledger-title]")).to_contain_text("are proved gone")
+    cluster = Cluster.objects.get()
+    assert cluster.state == "deleted"
+    assert not cluster.ledger.filter(gone_at=None).exists()
+    assert complaints == []
+
+
+@pytest.mark.parametrize(("theme", "size"), [("light", "desk"), ("dark", "desk"), ("dark", "phone")])
+def test_every_page_reads_well(
+    chromium: Browser,
+    address: str,
+    alice: User,
+    olga: User,
+    as_alice: Actor,
+    project: Project,
+    theme: str,
+    size: str,
+) -> None:
+    cluster = ready(as_alice, project)
+    home = f"{address}/p/weather-lm/clusters"
+    supply = f"{address}/operator/cluster-templates"
+    places = {
+        alice: [
+            (f"{home}/", "clusters"),
+            (f"{home}/new/k8s/", "cluster-order"),
+            (f"{home}/{cluster.pk}/", "cluster"),
+            (f"{home}/{cluster.pk}/scale/", "cluster-scale"),
+        ],
+        olga: [
+            (f"{supply}/", "operator-cluster-templates"),
+            (f"{supply}/of/k8s/", "operator-cluster-template"),
+            (f"{address}/operator/clusters/", "operator-clusters"),
+            (f"{address}/operator/clusters/without-proof/", "operator-orphans"),
+        ],
+    }
+    for user, urls in places.items():
+        page, complaints = opened(context_for(chromium, address, user, size=size, theme=theme))
+        for url, picture in urls:
+            page.goto(url)
+            page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true })")
+            looked_at(page, size, picture=f"{picture}-{theme}")
+        assert complaints == []
