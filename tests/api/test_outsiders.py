@@ -152,6 +152,8 @@ IDS = [f"{method} {address.name}" for address, method in CASES]
 
 
 def check_make(site: Site) -> uuid.UUID:
+    """Beside it, somebody has looked what could be taken over."""
+    AdoptionScan.objects.create(site=site, requested_at=clock.now())
     made = NodeCheck.objects.create(site=site, node="h100-01", requested_by="olga", requested_at=clock.now())
     found: uuid.UUID = made.pk
     return found
@@ -175,7 +177,6 @@ def stage(
     as_olga: Actor,
 ) -> dict[str, Any]:
     token_for(alice, project)
-    AdoptionScan.objects.create(site=site, requested_at=clock.now())
     plan = Adoption.objects.create(
         site=site, project=project, external_name="old-lab", requested_by=alice, requested_at=clock.now()
     )
