@@ -1,6 +1,7 @@
-"""Rating of files, for audits, migrations and what-if: usage and rates as CSV in, invoice lines as CSV out."""
+"""Usage and rates as CSV: rated by themselves, invoice lines as CSV out; or usage taken into the portal."""
 
 from billing.files.rate import Refused, files_rate
 from billing.files.rows import BadRow
+from billing.files.take import files_import
 
-__all__ = ["BadRow", "Refused", "files_rate"]
+__all__ = ["BadRow", "Refused", "files_import", "files_rate"]

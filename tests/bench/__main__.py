@@ -1,13 +1,13 @@
 """`make bench`: every figure beside a floor measured in the same run, on a database of its own.
 
-`python -m tests.bench reserve lists ready events sweep warden closing rating` runs some of them.
+`python -m tests.bench reserve lists ready events sweep warden closing rating ingest` runs some of them.
 """
 
 import importlib
 import os
 import sys
 
-BENCHES = ("reserve", "lists", "ready", "events", "sweep", "warden", "closing", "rating")
+BENCHES = ("reserve", "lists", "ready", "events", "sweep", "warden", "closing", "rating", "ingest")
 
 
 def main() -> int:

@@ -77,14 +77,14 @@ def exported(actor: Actor, month: date, organization: Organization | None) -> li
 
 
 def arithmetic(records: Iterable[Record]) -> list[str]:
-    """What is wrong, in words: cost = price × quantity, UTC, periods inside each other, amounts in whole minor units."""
+    """What is wrong, in words: cost = price × quantity, UTC, periods inside each other, amounts in whole minor units of their currency."""
     wrong = []
     for number, row in enumerate(records, start=2):
         moments = {name: row[name] for name in row if name.endswith(("PeriodStart", "PeriodEnd"))}
         wrong += [
             f"{number}: {name} {text} is not UTC" for name, text in moments.items() if not text.endswith("Z")
         ]
-        times = {name: datetime.fromisoformat(text) for name, text in moments.items()}
+        times = {name: datetime.fromisoformat(text.rstrip("Z")) for name, text in moments.items()}
         if times["ChargePeriodStart"] >= times["ChargePeriodEnd"]:
             wrong.append(f"{number}: the charge period ends before it begins")
         inside = (
@@ -101,16 +101,19 @@ def arithmetic(records: Iterable[Record]) -> list[str]:
 def _money(row: Record) -> list[str]:
     wrong = []
     billed = Decimal(row["BilledCost"])
-    if billed != amount_of(int(billed * 100), "EUR"):
-        wrong.append("BilledCost has parts of a cent")
+    unit = amount_of(1, row["BillingCurrency"])
+    # a correction is the difference of two amounts that were rounded and shared out each by itself
+    most = 2 * unit if row["ChargeClass"] else unit
+    if billed % unit:
+        wrong.append("BilledCost has parts of the smallest coin")
     if Decimal(row["EffectiveCost"]) != billed:
         wrong.append("EffectiveCost is not what is billed")
     for cost, price in (("ListCost", "ListUnitPrice"), ("ContractedCost", "ContractedUnitPrice")):
         exact = Decimal(row[price]) * Decimal(row["PricingQuantity"]) if row[price] else billed
         if Decimal(row[cost]) != exact:
             wrong.append(f"{cost} is not price × quantity")
-        if abs(Decimal(row[cost]) - billed) >= Decimal("0.01"):
-            wrong.append(f"{cost} is a cent or more from what is billed")
+        if abs(Decimal(row[cost]) - billed) >= most:
+            wrong.append(f"{cost} is the smallest coin or more from what is billed")
     if row["x_UnitSeconds"] and round(Decimal(row["PricingQuantity"]) * 3600) != int(row["x_UnitSeconds"]):
         wrong.append("the quantity is not the seconds")
     return wrong
