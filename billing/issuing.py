@@ -4,9 +4,11 @@ Nothing here decides: services say what is closed or corrected, the database che
 """
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
 from time import monotonic
 from typing import Any
 
@@ -19,18 +21,34 @@ from billing.rating import Slots, rated_sql, sql_text
 from billing.states import PREFIXES, InvoiceKind
 from gpuaas.core.clock import whole_second
 
+# the most of a batch: what is in memory at once, and how often progress is told
+INTERVALS, ORGANIZATIONS = 4_000, 200
+
 
 @dataclass
 class Steps:
-    """What was done, for the operator: a name, how many rows, how long."""
+    """What was done, for the operator: a name, how many rows, how long. The same step of several batches is one."""
 
     done: list[dict[str, Any]] = field(default_factory=list)
     began: float = field(default_factory=monotonic)
 
     def add(self, name: str, rows: int) -> None:
         now = monotonic()
-        self.done.append({"name": name, "rows": rows, "seconds": round(now - self.began, 2)})
+        step = next((each for each in self.done if each["name"] == name), None)
+        if step is None:
+            step = {"name": name, "rows": 0, "seconds": 0.0}
+            self.done.append(step)
+        step["rows"] += rows
+        step["seconds"] = round(step["seconds"] + now - self.began, 3)
         self.began = now
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Organizations that are rated and written together; their projects by the month that is rated."""
+
+    organizations: tuple[uuid.UUID, ...]
+    projects: Mapping[date, Sequence[uuid.UUID]]
 
 
 @dataclass(frozen=True)
@@ -59,6 +77,11 @@ def tables_make() -> None:
     sql_run("close_tables")
 
 
+def tables_clear() -> None:
+    """For the next batch."""
+    sql_run("close_next")
+
+
 def parties_write(parties: Iterable[Party]) -> None:
     columns = (
         "organization_id",
@@ -75,10 +98,11 @@ def parties_write(parties: Iterable[Party]) -> None:
         cursor.executemany("INSERT INTO close_account VALUES (%s, %s, %s, %s, %s, %s, %s, %s)", rows)
 
 
-def changed_find(*, month: date, earlier: Sequence[date]) -> dict[date, list[uuid.UUID]]:
+def changed_find(*, month: date, earlier: Sequence[date]) -> list[Batch]:
     """Whose usage is rated: of the month all, of `earlier` closed months those that changed since they were rated.
 
     Read before the usage itself is: what comes in between is found changed by the next close, so nothing is lost.
+    Batches come in the order in which invoices are numbered.
     """
     months = [*earlier, month]
     spans = [month_span(each) for each in months]
@@ -90,12 +114,31 @@ def changed_find(*, month: date, earlier: Sequence[date]) -> dict[date, list[uui
     }
     sql_run("close_prints", parameters)
     sql_run("close_changed", parameters)
-    found: dict[date, list[uuid.UUID]] = {}
     with connection.cursor() as cursor:
-        cursor.execute("SELECT month, project FROM close_changed ORDER BY month, project")
-        for changed, project in cursor.fetchall():
-            found.setdefault(changed, []).append(project)
-    return found
+        cursor.execute(sql_text("close_batches"))
+        return batches_of(cursor.fetchall())
+
+
+def batches_of(rows: Iterable[tuple[uuid.UUID, date, Sequence[uuid.UUID], int]]) -> list[Batch]:
+    """Rows of (organization, month, projects, intervals), an organization's one after the other, in batches of a bounded size.
+
+    An organization is never cut, so the largest of them is the size of a batch: not the platform.
+    """
+    found: list[Batch] = []
+    organizations: list[uuid.UUID] = []
+    projects: dict[date, list[uuid.UUID]] = {}
+    size = 0
+    for organization, of_it in groupby(rows, key=itemgetter(0)):
+        parts = list(of_it)
+        added = sum(intervals for *_, intervals in parts)
+        if organizations and (size + added > INTERVALS or len(organizations) >= ORGANIZATIONS):
+            found.append(Batch(tuple(organizations), projects))
+            organizations, projects, size = [], {}, 0
+        organizations.append(organization)
+        size += added
+        for _, month, named, _ in parts:
+            projects.setdefault(month, []).extend(named)
+    return [*found, Batch(tuple(organizations), projects)] if organizations else found
 
 
 def cells_write(*, month: date, projects: Sequence[uuid.UUID], now: datetime) -> int:

@@ -7,6 +7,7 @@ from frontend.views.operator import (
     adoption,
     audit,
     billing_accounts,
+    closing,
     clusters,
     invoices,
     limits,
@@ -192,7 +193,7 @@ urlpatterns: list[URLPattern] = [
     path("organizations/<slug:slug>/credits/", invoices.money_of, name="operator_credits"),
     path("organizations/<slug:slug>/credits/grant/", invoices.grant, name="operator_grant_give"),
     path("organizations/<slug:slug>/credits/payment/", invoices.payment, name="operator_payment_record"),
-    path("closes/", invoices.closes, name="operator_closes"),
-    path("closes/at/<slug:month>/", invoices.close, name="operator_month_close"),
+    path("closes/", closing.closes, name="operator_closes"),
+    path("closes/at/<slug:month>/", closing.close, name="operator_month_close"),
     path("audit/", audit.audit, name="operator_audit"),
 ]

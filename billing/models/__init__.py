@@ -13,7 +13,7 @@ from billing.models.budgets import (
 from billing.models.drafts import RateDraft, RateDraftLine
 from billing.models.invoices import Invoice, InvoiceDocument, InvoiceLine, InvoiceSeries, InvoiceShare
 from billing.models.ledger import Grant, LedgerEntry, LedgerPosting
-from billing.models.months import MonthClose, RatedUsage
+from billing.models.months import CloseProgress, MonthClose, RatedUsage
 from billing.models.rates import Rate, RateCard, RateCardVersion, RateTier, TierMode
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "BudgetAction",
     "BudgetAlert",
     "BudgetThreshold",
+    "CloseProgress",
     "Discount",
     "Grant",
     "Invoice",

@@ -41,6 +41,27 @@ class MonthClose(models.Model):
         return f"{self.month:%Y-%m}"
 
 
+class CloseProgress(models.Model):
+    """How far the closing of a requested month has come; told to people, decides nothing.
+
+    A row of its own: the month's row is locked by the worker until all is written, and what it writes there nobody sees.
+    done, organizations: 0 of 0 until the worker knows how many. attempts: workers that have begun; above 1 the one before died.
+    """
+
+    close = models.OneToOneField(
+        MonthClose, on_delete=models.CASCADE, primary_key=True, related_name="progress"
+    )
+    attempts = models.PositiveIntegerField(default=0)
+    step = models.CharField(max_length=60, blank=True)
+    done = models.PositiveIntegerField(default=0)
+    organizations = models.PositiveIntegerField(default=0)
+    began_at = models.DateTimeField(null=True, blank=True)
+    seen_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.done} of {self.organizations}"
+
+
 class RatedUsage(models.Model):
     """A fingerprint of what a project's closed month was last rated from: usage and prices. Another one: rate it again."""
 

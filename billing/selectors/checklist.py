@@ -107,7 +107,7 @@ def silent_sites(*, month: date) -> list[Silent]:
 
 def close_for(*, actor: Actor, month: date) -> MonthClose | None:
     platform_require(actor=actor)
-    return MonthClose.objects.filter(month=month.replace(day=1)).first()
+    return MonthClose.objects.select_related("progress").filter(month=month.replace(day=1)).first()
 
 
 def _over(span: Span, now: datetime) -> Check:

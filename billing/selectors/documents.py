@@ -93,7 +93,7 @@ def settlement_of(*, actor: Actor, invoice: Invoice) -> Settlement:
 def closes_for(*, actor: Actor) -> QuerySet[MonthClose]:
     """Months that were closed or are asked for, newest first; for operators and auditors."""
     platform_require(actor=actor)
-    return MonthClose.objects.all()
+    return MonthClose.objects.select_related("progress")
 
 
 def invoice_verify(*, invoice: Invoice) -> bool:

@@ -4,27 +4,27 @@ What is used late, changed or priced after the close lands on the next invoice a
 months are rated again where they changed, and the difference to what was invoiced so far is posted.
 """
 
-import uuid
 from datetime import date, datetime
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 
-from billing import issuing
-from billing.models import BillingAccount, MonthClose
-from billing.rating import OBSERVED
-from billing.selectors.checklist import Check, checks_require, month_checks, quarantine_check, silent_sites
-from billing.selectors.parties import parties_of
-from billing.services.settling import documents_settle
-from billing.states import CloseState, InvoiceKind
+from billing.models import CloseProgress, MonthClose
+from billing.selectors.checklist import checks_require, month_checks
+from billing.services.closing_work import Tell, close_work
+from billing.states import CloseState
+from billing.telling import close_told
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.events import OPERATORS_GROUP, publish
 from gpuaas.core.queue import poke
 from gpuaas.metering.services import held_sync
 from tenants.actors import SYSTEM, Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
 from tenants.selectors import platform_require
+
+UNTOLD = {"attempts": 0, "step": "", "done": 0, "organizations": 0, "began_at": None, "seen_at": None}
 
 
 def month_close_request(
@@ -54,7 +54,9 @@ def month_close_request(
         row.state, row.requested_at, row.requested_by = CloseState.REQUESTED, moment, actor.name
         row.accepted, row.refusal = accepted, ""
         row.save()
+        CloseProgress.objects.update_or_create(close=row, defaults=dict(UNTOLD))
         audit_record(actor=actor, action="month.close", target=row, after={"accepted": accepted})
+        _said(row, moment)
         poke("billing.month_close", f"{first:%Y-%m}")
     return row
 
@@ -64,7 +66,10 @@ def closes_due() -> QuerySet[MonthClose]:
 
 
 def month_close_run(*, month: date, now: datetime | None = None) -> MonthClose:
-    """Do what was requested; repeating it, at once or later, changes nothing. What another worker does is left to it."""
+    """Do what was requested; repeating it, at once or later, changes nothing. What another worker does is left to it.
+
+    The lock on the month's row is the worker's claim: it ends with its connection, so whoever dies is succeeded.
+    """
     held_sync()
     with transaction.atomic():
         rows = MonthClose.objects.select_for_update(skip_locked=True)
@@ -73,77 +78,25 @@ def month_close_run(*, month: date, now: datetime | None = None) -> MonthClose:
             return MonthClose.objects.get(month=month.replace(day=1))
         moment = now or clock.now()
         try:
-            with transaction.atomic():
-                _close(row, moment)
+            with close_told(row.pk) as tell, transaction.atomic():
+                _close(row, moment, tell)
         except Invalid as error:
             row = MonthClose.objects.get(pk=row.pk)
             row.state, row.refusal = CloseState.REFUSED, error.message[:1000]
             row.save()
+        _said(row, moment)
         return row
 
 
-def _close(row: MonthClose, now: datetime) -> None:
-    month, steps = row.month, issuing.Steps()
-    checks_require(month_checks(month=month, now=now), accepted=row.accepted)
-    issuing.tables_make()
-    closed = MonthClose.objects.filter(state=CloseState.CLOSED, month__lt=month)
-    changed = issuing.changed_find(month=month, earlier=list(closed.values_list("month", flat=True)))
-    steps.add("changed", sum(map(len, changed.values())))
-    cells = sum(
-        issuing.cells_write(month=each, projects=projects, now=now) for each, projects in changed.items()
-    )
-    steps.add("rated", cells)
-    issuing.sql_run("close_invoiced", {"month": month})
-    _estimate(month)
-    steps.add("lines", issuing.sql_run("close_lines", {"month": month}))
-    checks_require([_quarantined(month)], accepted=row.accepted)
-    issuing.sql_run("close_analyze")
-    issuing.sql_run("close_shares")
-    issuing.sql_run("close_share_counts")
-    steps.add("shares of lines", 0)
-    made = _issue(month, now, row.requested_by, steps)
-    issuing.sql_run("close_rated")
-    documents_settle(invoices=made, now=now, by=row.requested_by)
-    steps.add("grants and prepaid", len(made))
-    row.state, row.closed_at, row.invoices, row.steps = CloseState.CLOSED, now, len(made), steps.done
+def _close(row: MonthClose, now: datetime, tell: Tell) -> None:
+    work = close_work(row=row, now=now, tell=tell)
+    made = len(work.documents)
+    row.state, row.closed_at, row.invoices, row.steps = CloseState.CLOSED, now, made, work.steps.done
     row.save()
     poke("billing.pdfs_due")
-    audit_record(actor=SYSTEM, action="month.closed", target=row, after={"invoices": len(made)})
+    audit_record(actor=SYSTEM, action="month.closed", target=row, after={"invoices": made})
 
 
-def _issue(month: date, now: datetime, by: str, steps: issuing.Steps) -> list[uuid.UUID]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT DISTINCT organization FROM close_line ORDER BY 1")
-        organizations = [pk for (pk,) in cursor.fetchall()]
-    issuing.parties_write(parties_of(organizations=organizations))
-    series, number = issuing.numbers_take(kind=InvoiceKind.INVOICE, now=now, count=len(organizations))
-    issuing.sql_run("close_invoices", {"month": month, "series": series, "next_number": number})
-    made = issuing.documents_write(now=now, by=by, steps=steps)
-    BillingAccount.objects.filter(organization__in=organizations, currency_fixed_at__isnull=True).update(
-        currency_fixed_at=now
-    )
-    return made
-
-
-def _estimate(month: date) -> None:
-    rows = [(silent.site_id, day) for silent in silent_sites(month=month) for day in silent.days()]
-    if rows:
-        sites, days = zip(*rows, strict=True)
-        parameters = {"sites": list(sites), "days": list(days), "observed": OBSERVED}
-        issuing.sql_run("close_estimated", parameters)
-
-
-def _quarantined(month: date) -> Check:
-    """Only of the month itself: what an earlier close has accepted is not asked again."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT DISTINCT p.slug FROM close_line l JOIN tenants_project p ON p.id = l.project "
-            "WHERE l.charge_month = %s AND l.status = 'quarantined' ORDER BY 1",
-            [month],
-        )
-        slugs = [slug for (slug,) in cursor.fetchall()]
-        cursor.execute(
-            "SELECT count(*) FROM close_line WHERE charge_month = %s AND status = 'quarantined'", [month]
-        )
-        ((lines,),) = cursor.fetchall()
-    return quarantine_check(lines=lines, names=slugs)
+def _said(row: MonthClose, now: datetime) -> None:
+    """Pages that show the month fetch themselves again."""
+    publish(kind="month_close", id=row.pk, version=int(now.timestamp()), groups=(OPERATORS_GROUP,))

@@ -16,15 +16,15 @@ differs AS (
     SELECT month, project FROM reserved WHERE month < %(month)s
 )
 INSERT INTO close_changed
-SELECT DISTINCT d.month, other.id, coalesce(c.fingerprint, '')
+SELECT DISTINCT d.month, other.id, coalesce(c.fingerprint, ''), coalesce(c.intervals, 0)
 FROM differs d
 JOIN tenants_project p ON p.id = d.project
 JOIN tenants_project other ON other.organization_id = p.organization_id
 LEFT JOIN close_print c ON c.month = d.month AND c.project = other.id
 UNION
-SELECT c.month, c.project, c.fingerprint FROM close_print c WHERE c.month = %(month)s
+SELECT c.month, c.project, c.fingerprint, c.intervals FROM close_print c WHERE c.month = %(month)s
 UNION
-SELECT reserved.month, reserved.project, ''
+SELECT reserved.month, reserved.project, '', 0
 FROM reserved
 LEFT JOIN close_print c ON c.month = reserved.month AND c.project = reserved.project
 WHERE reserved.month = %(month)s AND c.project IS NULL

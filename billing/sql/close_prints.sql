@@ -33,7 +33,8 @@ padding AS (
 used AS (
     SELECT s.month, i.project_id AS project,
            sum(hashtextextended(row(i.workspace_id, i.flavor_id, i.resource_name, i.meter, i.quantity, i.surplus,
-               extract(EPOCH FROM i.started_at), extract(EPOCH FROM least(i.ended_at, s.ends_at)))::text, 0)::numeric) AS print
+               extract(EPOCH FROM i.started_at), extract(EPOCH FROM least(i.ended_at, s.ends_at)))::text, 0)::numeric) AS print,
+           count(*) AS intervals
     FROM span s
     JOIN metering_usageinterval i
         ON i.started_at < s.ends_at
@@ -41,6 +42,6 @@ used AS (
     GROUP BY 1, 2
 )
 INSERT INTO close_print
-SELECT u.month, u.project, u.print::text || '/' || p.print::text
+SELECT u.month, u.project, u.print::text || '/' || p.print::text, u.intervals
 FROM used u
 JOIN prices p ON p.month = u.month

@@ -1,7 +1,7 @@
 -- What a close works with, gone at its end. A cell is a workspace's day of a line; of a month that was closed before it is
 -- what usage says now, and, negated, what was invoiced so far.
--- Sorts and hashes of a large month stay in memory, in this transaction only.
-SET LOCAL work_mem = '128MB';
+-- Sorts and hashes of a batch stay in memory, in this transaction only.
+SET LOCAL work_mem = '64MB';
 SET LOCAL jit = off;
 DROP TABLE IF EXISTS pg_temp.close_cell, pg_temp.close_line, pg_temp.close_invoice, pg_temp.close_account,
     pg_temp.close_changed, pg_temp.close_print, pg_temp.close_share;
@@ -9,8 +9,8 @@ CREATE TEMPORARY TABLE close_account (
     organization uuid PRIMARY KEY, slug text, currency text, tax_rate_bp integer, tax_label text, name text, address text,
     reference text
 ) ON COMMIT DROP;
-CREATE TEMPORARY TABLE close_print (month date, project uuid, fingerprint text) ON COMMIT DROP;
-CREATE TEMPORARY TABLE close_changed (month date, project uuid, fingerprint text) ON COMMIT DROP;
+CREATE TEMPORARY TABLE close_print (month date, project uuid, fingerprint text, intervals bigint) ON COMMIT DROP;
+CREATE TEMPORARY TABLE close_changed (month date, project uuid, fingerprint text, intervals bigint) ON COMMIT DROP;
 CREATE TEMPORARY TABLE close_cell (
     charge_month date, day date, project uuid, workspace uuid, flavor uuid, resource text, meter text, price_class text,
     status text, price_micro bigint, surplus boolean, estimated boolean, unit_seconds bigint, minor bigint

@@ -1,7 +1,5 @@
-"""Documents of all organizations, their corrections, what pays for them, and the close of a month."""
+"""Documents of all organizations, their corrections, and what pays for them."""
 
-from datetime import date
-from decimal import Decimal
 from typing import Any
 
 from django.contrib import messages
@@ -10,19 +8,16 @@ from django.shortcuts import redirect, render
 
 from billing.models import Invoice
 from billing.money import amount_of
-from billing.months import month_parse
-from billing.selectors import balances, checklist, documents, statement
+from billing.selectors import balances, documents
 from billing.selectors.parties import parties_of
-from billing.services.closing import month_close_request
 from billing.services.notes import lines_left, note_issue
 from billing.services.payments import grant_give, payment_record, write_off
-from billing.states import CloseState, InvoiceKind
+from billing.states import InvoiceKind
 from frontend.forms import refuse
-from frontend.forms.invoices import LINE, CloseForm, GrantForm, NoteForm, PaymentForm, WriteOffForm
+from frontend.forms.invoices import LINE, GrantForm, NoteForm, PaymentForm, WriteOffForm
 from frontend.presenters import invoices as shown
 from frontend.views.invoices import KINDS, entry_shown, grant_shown, invoice_context, kind_asked
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
-from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from tenants.models import Organization
 from tenants.selectors import organization_get_for
@@ -186,74 +181,3 @@ def payment(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpRespons
             messages.success(request, f"The payment of {row.name} is recorded.")
             return redirect("frontend:operator_credits", slug)
     return _credits(request, here, row, status=422, payment_form=form)
-
-
-@operator_page
-def closes(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    return _closes(request, here, _month(request))
-
-
-def _month(request: HttpRequest) -> date:
-    """The month of the query, the oldest that is not closed where it says nothing or nonsense."""
-    try:
-        return month_parse(request.GET.get("month", ""))
-    except Invalid:
-        return checklist.month_due()
-
-
-def _closes(
-    request: HttpRequest,
-    here: OperatorPlace,
-    month: date,
-    *,
-    form: CloseForm | None = None,
-    status: int = 200,
-) -> HttpResponse:
-    now = clock.now()
-    row = checklist.close_for(actor=here.actor, month=month)
-    closed = row is not None and row.state == CloseState.CLOSED
-    checks, totals = ([], {}) if closed else _judged(here, month)
-    context = {
-        "place": here,
-        "month": month,
-        "close": row,
-        "closed": closed,
-        "running": row is not None and row.state == CloseState.REQUESTED,
-        "look": shown.look_of(row) if row else None,
-        "checks": checks,
-        "waits": any(not check.ok and not check.may_accept for check in checks),
-        "doubtful": any(not check.ok and check.may_accept for check in checks),
-        "totals": totals,
-        "months": [(each, shown.look_of(each)) for each in documents.closes_for(actor=here.actor)[:24]],
-        "form": form or CloseForm(),
-        "now": now,
-        "crumbs": crumbs("Money", ("Month close", "")),
-    }
-    return render(request, "operator/closes.html", context, status=status)
-
-
-def _judged(here: OperatorPlace, month: date) -> tuple[list[checklist.Check], dict[str, Decimal]]:
-    """The checks, quarantine with them, and the drafts' total by currency."""
-    checks = checklist.month_checks(month=month, now=clock.now())
-    sheet = statement(actor=here.actor, month=month)
-    unpriced = sheet.quarantined
-    names = sorted({line.project for line in unpriced})
-    totals: dict[str, Decimal] = {}
-    for line in sheet.lines:
-        if line.amount:
-            totals[line.currency] = totals.get(line.currency, Decimal(0)) + line.amount
-    return [*checks, checklist.quarantine_check(lines=len(unpriced), names=names)], totals
-
-
-@operator_action
-def close(request: HttpRequest, here: OperatorPlace, month: str) -> HttpResponse:
-    first, form = month_parse(month), CloseForm(request.POST)
-    if form.is_valid():
-        try:
-            month_close_request(actor=here.actor, month=first, accept=form.cleaned_data["accept"])
-        except (Invalid, Conflict) as error:
-            refuse(form, error, fields={"month": ""}, default="accept")
-        else:
-            messages.success(request, f"{first:%B %Y} is being closed.")
-            return redirect(f"{request.path.rpartition('/at/')[0]}/?month={first:%Y-%m}")
-    return _closes(request, here, first, form=form, status=422)

@@ -154,15 +154,37 @@ class CloseInput(Input):
     )
 
 
+class CloseProgressOutput(Output):
+    attempts = serializers.IntegerField(
+        help_text="Workers that have begun. 0: it waits for one; above 1 the one before died."
+    )
+    step = serializers.CharField()
+    done = serializers.IntegerField(help_text="Organizations done; nothing is written before all are.")
+    organizations = serializers.IntegerField(help_text="0 until it is known.")
+    began_at = serializers.DateTimeField(allow_null=True)
+    seen_at = serializers.DateTimeField(allow_null=True, help_text="The worker's last sign of life.")
+
+
 class CloseOutput(Output):
     month = Month()
-    state = serializers.CharField(help_text="requested, refused or closed.")
+    state = serializers.CharField(help_text="requested (being closed: see `progress`), refused or closed.")
     requested_at = serializers.DateTimeField()
     requested_by = serializers.CharField()
     accepted = serializers.CharField()
     refusal = serializers.CharField()
     closed_at = serializers.DateTimeField(allow_null=True)
     invoices = serializers.IntegerField()
+    progress = CloseProgressOutput(allow_null=True, help_text="Of the last try.")
+
+
+class CloseTotalOutput(Output):
+    currency = serializers.CharField()
+    amount = Money(help_text="Before tax.")
+
+
+class CloseDraftsOutput(Output):
+    organizations = serializers.IntegerField(help_text="How many get an invoice.")
+    totals = CloseTotalOutput(many=True)
 
 
 class CloseCheckOutput(Output):
@@ -177,4 +199,8 @@ class CloseCheckOutput(Output):
 class CloseChecksOutput(Output):
     month = Month()
     close = CloseOutput(allow_null=True)
-    checks = CloseCheckOutput(many=True)
+    checks = CloseCheckOutput(many=True, help_text="Empty once it is being closed or closed.")
+    drafts = CloseDraftsOutput(
+        allow_null=True,
+        help_text="What would be invoiced now, without corrections of earlier months; null as `checks` is empty.",
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from django.http import HttpResponse, StreamingHttpResponse
+from django.urls import reverse
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,12 +12,13 @@ from billing.exports import rows_csv
 from billing.models import Invoice
 from billing.months import month_parse
 from billing.selectors import balances, checklist, documents
+from billing.selectors.closing import close_preview
 from billing.selectors.parties import parties_of
 from billing.services.closing import month_close_request
 from billing.services.notes import note_issue
 from billing.services.payments import grant_give, payment_record, write_off
 from billing.services.pdfs import pdf_ready
-from billing.states import InvoiceKind
+from billing.states import CloseState, InvoiceKind
 from gpuaas.api.fields import PageQuery
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation, page_of
@@ -287,22 +289,33 @@ class ClosesView(ApiView):
     )
     @idempotent
     def post(self, request: Request) -> Response:
-        """Invoices of all organizations, made by a worker in one transaction. What is in the way is said beside `month`
+        """Invoices of all organizations, made by a worker in one transaction: follow `Location`.
+        Asking twice, or by two people, asks once. What is in the way is said beside `month`
         (to wait for) or `accept` (to be closed in spite of, with a reason).
         """
         del request
         platform_require(actor=self.actor, permission=Permission.PLATFORM_MANAGE)
         asked = self.input(CloseInput)
         row = month_close_request(actor=self.actor, month=month_parse(asked["month"]), accept=asked["accept"])
-        return Response(CloseOutput(row).data, status=202)
+        where = reverse("api:platform-close", kwargs={"month": f"{row.month:%Y-%m}"})
+        return Response(CloseOutput(row).data, status=202, headers={"Location": where})
 
 
 class CloseView(ApiView):
-    @operation("platform_close_get", "May a month be closed?", tag=PLATFORM, answer=CloseChecksOutput)
+    @operation(
+        "platform_close_get", "May a month be closed? How far is it?", tag=PLATFORM, answer=CloseChecksOutput
+    )
     def get(self, request: Request, month: str) -> Response:
-        """Each thing that has to be so, and what to do where it is not."""
+        """Before: each thing that has to be so, what to do where it is not, and what would be invoiced. From the request on: how
+        far it is. Ask every few seconds until the state is `closed` or `refused`.
+        """
         del request
         first = month_parse(month)
         row = checklist.close_for(actor=self.actor, month=first)
-        checks = checklist.month_checks(month=first, now=clock.now())
-        return Response(CloseChecksOutput({"month": first, "close": row, "checks": checks}).data)
+        found: dict[str, object] = {"month": first, "close": row, "checks": (), "drafts": None}
+        if row is None or row.state == CloseState.REFUSED:
+            preview = close_preview(actor=self.actor, month=first, now=clock.now())
+            totals = [{"currency": name, "amount": total} for name, total in preview.totals.items()]
+            found["checks"] = preview.checks
+            found["drafts"] = {"organizations": preview.organizations, "totals": totals}
+        return Response(CloseChecksOutput(found).data)

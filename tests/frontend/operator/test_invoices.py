@@ -52,7 +52,10 @@ def test_from_the_checklist_to_a_paid_invoice(
         assert silent.status_code == 422
         assert "have not reported" in words(silent)
         meters_prove(END)
-        assert "Drafts come to <b>€24.00</b>" in words(olga_at.get(closes))
+        assert "Drafts of 1 organization come to <b>€24.00</b>" in words(olga_at.get(closes))
+        asked = words(olga_at.get(close))
+        assert "1, one per organization with usage" in asked
+        assert "<b>€24.00</b>, before tax" in asked
         assert olga_at.post(close).status_code == 302
         assert "Being closed" in words(olga_at.get(closes))
         month_close_run(month=MONTH)

@@ -1,0 +1,124 @@
+"""The work of a close, batch after batch of organizations in one transaction of its caller, which leaves all of it or nothing."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+from django.db import connection
+
+from billing import issuing
+from billing.models import BillingAccount, MonthClose
+from billing.rating import OBSERVED
+from billing.selectors.checklist import checks_require, month_checks, quarantine_check, silent_sites
+from billing.selectors.parties import parties_of
+from billing.services.settling import accounts_lock, documents_settle
+from billing.states import CloseState, InvoiceKind
+
+# told after each batch: step, organizations done, organizations in all
+Tell = Callable[[str, int, int], None]
+SETTLED_AT_ONCE = 500
+
+
+@dataclass
+class Close:
+    """What is made of a month, as far as it has come."""
+
+    row: MonthClose
+    now: datetime
+    steps: issuing.Steps = field(default_factory=issuing.Steps)
+    documents: list[uuid.UUID] = field(default_factory=list)
+    billed: list[uuid.UUID] = field(default_factory=list)
+    unpriced_lines: int = 0
+    unpriced_projects: set[str] = field(default_factory=set)
+
+    @property
+    def month(self) -> date:
+        return self.row.month
+
+
+def close_work(*, row: MonthClose, now: datetime, tell: Tell) -> Close:
+    """Documents, shares, ledger and what pays, of all organizations. Raises Invalid for what is in the way, also where it
+    shows only once everything is rated."""
+    checks_require(month_checks(month=row.month, now=now), accepted=row.accepted)
+    work = Close(row, now)
+    issuing.tables_make()
+    earlier = MonthClose.objects.filter(state=CloseState.CLOSED, month__lt=row.month)
+    batches = issuing.changed_find(month=row.month, earlier=list(earlier.values_list("month", flat=True)))
+    done, total = 0, sum(len(batch.organizations) for batch in batches)
+    work.steps.add("changed", total)
+    for batch in batches:
+        tell("rating and writing", done, total)
+        _rate(work, batch)
+        _issue(work)
+        done += len(batch.organizations)
+    tell("paying from grants and prepaid money", done, total)
+    check = quarantine_check(lines=work.unpriced_lines, names=sorted(work.unpriced_projects))
+    checks_require([check], accepted=row.accepted)
+    issuing.sql_run("close_rated")
+    _settle(work)
+    return work
+
+
+def _rate(work: Close, batch: issuing.Batch) -> None:
+    """The batch's usage as lines and their shares, in the tables of the close."""
+    issuing.tables_clear()
+    cells = sum(
+        issuing.cells_write(month=month, projects=projects, now=work.now)
+        for month, projects in batch.projects.items()
+    )
+    work.steps.add("rated", cells)
+    issuing.sql_run("close_invoiced", {"month": work.month, "organizations": list(batch.organizations)})
+    _estimate(work.month)
+    issuing.sql_run("close_lines", {"month": work.month})
+    _quarantine(work)
+    issuing.sql_run("close_analyze")
+    issuing.sql_run("close_shares")
+    issuing.sql_run("close_share_counts")
+    work.steps.add("added up", 0)
+
+
+def _issue(work: Close) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT DISTINCT organization FROM close_line ORDER BY 1")
+        organizations = [pk for (pk,) in cursor.fetchall()]
+    if not organizations:
+        return
+    # first: whose currency is fixed cannot get another one while this is written
+    accounts = BillingAccount.objects.filter(organization__in=organizations, currency_fixed_at__isnull=True)
+    accounts.update(currency_fixed_at=work.now)
+    issuing.parties_write(parties_of(organizations=organizations))
+    series, number = issuing.numbers_take(kind=InvoiceKind.INVOICE, now=work.now, count=len(organizations))
+    issuing.sql_run("close_invoices", {"month": work.month, "series": series, "next_number": number})
+    work.documents += issuing.documents_write(now=work.now, by=work.row.requested_by, steps=work.steps)
+    work.billed += organizations
+
+
+def _settle(work: Close) -> None:
+    """Last, as balances are locked from here on: a payment that comes in waits for this part only."""
+    accounts_lock(work.billed)
+    for first in range(0, len(work.documents), SETTLED_AT_ONCE):
+        invoices = work.documents[first : first + SETTLED_AT_ONCE]
+        documents_settle(invoices=invoices, now=work.now, by=work.row.requested_by)
+    work.steps.add("grants and prepaid", len(work.documents))
+
+
+def _estimate(month: date) -> None:
+    rows = [(silent.site_id, day) for silent in silent_sites(month=month) for day in silent.days()]
+    if rows:
+        sites, days = zip(*rows, strict=True)
+        parameters = {"sites": list(sites), "days": list(days), "observed": OBSERVED}
+        issuing.sql_run("close_estimated", parameters)
+
+
+def _quarantine(work: Close) -> None:
+    """Only of the month itself: what an earlier close has accepted is not asked again."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT p.slug, count(*) FROM close_line l JOIN tenants_project p ON p.id = l.project "
+            "WHERE l.charge_month = %s AND l.status = 'quarantined' GROUP BY 1",
+            [work.month],
+        )
+        for slug, lines in cursor.fetchall():
+            work.unpriced_lines += lines
+            work.unpriced_projects.add(slug)

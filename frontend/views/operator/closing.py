@@ -1,0 +1,92 @@
+"""The close of a month: what is in the way, what will happen, how far it has come."""
+
+from datetime import date
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from billing.months import month_parse
+from billing.selectors import checklist, closing, documents
+from billing.services.closing import month_close_request
+from billing.states import CloseState
+from frontend.forms import refuse
+from frontend.forms.invoices import CloseForm
+from frontend.presenters.closing import progress_shown
+from frontend.presenters.invoices import look_of
+from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid
+
+CLOSES = ("Month close", "operator_closes")
+
+
+def _page_of(month: date) -> str:
+    return f"{reverse('frontend:operator_closes')}?month={month:%Y-%m}"
+
+
+@operator_page
+def closes(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+    """While it runs, only how far it is: the page asks every two seconds, and to rate the month is not free."""
+    month, now = _month(request), clock.now()
+    row = checklist.close_for(actor=here.actor, month=month)
+    closed = row is not None and row.state == CloseState.CLOSED
+    running = row is not None and row.state == CloseState.REQUESTED
+    settled = closed or running
+    context = {
+        "place": here,
+        "month": month,
+        "url": _page_of(month),
+        "close": row,
+        "closed": closed,
+        "running": running,
+        "progress": progress_shown(closing.progress_of(row), now) if row else None,
+        "look": look_of(row) if row else None,
+        "preview": None if settled else closing.close_preview(actor=here.actor, month=month, now=now),
+        "months": [(each, look_of(each)) for each in documents.closes_for(actor=here.actor)[:24]],
+        "crumbs": crumbs("Money", (CLOSES[0], "")),
+    }
+    return render(request, "operator/closes.html", context)
+
+
+def _month(request: HttpRequest) -> date:
+    """The month of the query, the oldest that is not closed where it says nothing or nonsense."""
+    try:
+        return month_parse(request.GET.get("month", ""))
+    except Invalid:
+        return checklist.month_due()
+
+
+@operator_page
+def close(request: HttpRequest, here: OperatorPlace, month: str) -> HttpResponse:
+    """What will happen, and the button. Who comes second, or may not, is sent to where it is followed."""
+    first, asked = month_parse(month), request.method == "POST"
+    row = checklist.close_for(actor=here.actor, month=first)
+    if not here.may_manage or (row is not None and row.state != CloseState.REFUSED):
+        if asked and row is not None:
+            messages.info(
+                request, f"{row.requested_by} was first: {first:%B %Y} is closed once, for everybody."
+            )
+        return redirect(_page_of(first))
+    form = CloseForm(request.POST if asked else None)
+    if form.is_valid():
+        try:
+            made = month_close_request(actor=here.actor, month=first, accept=form.cleaned_data["accept"])
+        except Invalid as error:
+            refuse(form, error, fields={"month": ""}, default="accept")
+        except Conflict as error:
+            messages.info(request, str(error))
+            return redirect(_page_of(first))
+        else:
+            messages.success(request, f"{first:%B %Y} is being closed, asked for by {made.requested_by}.")
+            return redirect(_page_of(first))
+    context = {
+        "place": here,
+        "month": first,
+        "url": _page_of(first),
+        "preview": closing.close_preview(actor=here.actor, month=first, now=clock.now()),
+        "form": form,
+        "crumbs": crumbs("Money", CLOSES, (f"{first:%B %Y}", "")),
+    }
+    return render(request, "operator/close_confirm.html", context, status=422 if asked else 200)
