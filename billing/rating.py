@@ -39,6 +39,7 @@ class LineStatus(StrEnum):
 class Cell:
     """Usage and charge of one line, or of one day or workspace of it. amount is None in quarantine.
 
+    workspace: who held it, a workspace or (is_cluster) a cluster; None for both and for what nobody held.
     surplus: held beyond what was bought. estimated: some of the line touches a gap of the meter.
     """
 
@@ -48,6 +49,7 @@ class Cell:
     project: str
     workspace_id: uuid.UUID | None
     workspace: str | None
+    is_cluster: bool
     flavor_id: uuid.UUID | None
     flavor: str | None
     flavor_name: str | None
@@ -118,7 +120,7 @@ def rated_sql(
 ) -> tuple[str, dict[str, Any]]:
     """`WITH …` that ends with the CTE `rated`, and its parameters: for a SELECT, or an INSERT … that text SELECT.
 
-    rated: month, slot (first day of it), project, workspace (null unless by_workspace), flavor (nil UUID = none), resource,
+    rated: month, slot (first day of it), project, workspace (or cluster; null unless by_workspace), flavor (nil UUID = none), resource,
     meter, price_class, surplus, status, price_micro, unit_seconds, minor (null = quarantined or included), estimated.
     `payer` has project, organization, currency. Slots have to cover whole months: tiers and rounding are a month's.
     With draft_id that draft's prices stand in for all those of its card, at all times.
@@ -325,11 +327,11 @@ def _time(slots: Slots, now: datetime) -> dict[str, Any]:
 
 
 def _cell(row: tuple[Any, ...]) -> Cell:
-    meter, price_class, status, price_micro, unit_seconds, minor = row[14:]
-    currency = row[11]
+    meter, price_class, status, price_micro, unit_seconds, minor = row[15:]
+    currency = row[12]
     amount = None if minor is None else amount_of(minor, currency)
     values: list[Any] = [
-        *row[:14],
+        *row[:15],
         Meter(meter),
         price_class,
         LineStatus(status),

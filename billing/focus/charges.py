@@ -24,7 +24,7 @@ AT_ONCE = 5000
 
 @dataclass(frozen=True)
 class Charge:
-    """A row of focus_documents.sql: line × workspace × day, or (day None) a whole line, or the tax of a document."""
+    """A row of focus_documents.sql: line × workspace or cluster × day, or (day None) a whole line, or the tax of a document."""
 
     kind: str
     number: str | None
@@ -39,6 +39,7 @@ class Charge:
     cost_center: str
     workspace_id: uuid.UUID | None
     workspace: str | None
+    is_cluster: bool
     site: str | None
     site_name: str | None
     flavor: str

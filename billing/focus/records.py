@@ -136,10 +136,20 @@ def _tags(facts: Facts) -> str | None:
 
 def _service(facts: Facts) -> tuple[str, str, str]:
     if facts.charge.meter == Meter.STORAGE_HELD:
-        return "Workspace storage", "Storage", "Other (Storage)"
+        return (
+            "Cluster storage" if facts.charge.is_cluster else "Workspace storage",
+            "Storage",
+            "Other (Storage)",
+        )
     if facts.category == "Tax":
         return "Taxes", "Other", "Other (Other)"
-    return "GPU workspaces", "Compute", "Other (Compute)"
+    return "Clusters on demand" if facts.charge.is_cluster else "GPU workspaces", "Compute", "Other (Compute)"
+
+
+def _resource_type(facts: Facts) -> str | None:
+    if facts.charge.workspace_id is None:
+        return None
+    return "GPU cluster" if facts.charge.is_cluster else "GPU workspace"
 
 
 def _details(facts: Facts) -> str | None:
@@ -211,7 +221,7 @@ COLUMNS = (
     Column("RegionName", T, lambda f: _text(f.charge.site_name)),
     Column("ResourceId", T, lambda f: str(f.charge.workspace_id) if f.charge.workspace_id else None),
     Column("ResourceName", T, lambda f: _text(f.charge.workspace)),
-    Column("ResourceType", T, lambda f: "GPU workspace" if f.charge.workspace_id else None),
+    Column("ResourceType", T, _resource_type),
     Column("ServiceCategory", T, lambda f: _service(f)[1]),
     Column("ServiceName", T, lambda f: _service(f)[0]),
     Column("ServiceSubcategory", T, lambda f: _service(f)[2]),

@@ -28,7 +28,7 @@ class BudgetAction(models.TextChoices):
 
     NOTIFY = "notify", "Notify"
     BLOCK = "block", "Block new requests"
-    SUSPEND = "suspend", "Suspend workspaces"
+    SUSPEND = "suspend", "Suspend workspaces and clusters"
 
 
 class Level(models.TextChoices):

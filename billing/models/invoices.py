@@ -6,6 +6,7 @@ from django.db.models import F, Q
 from billing.states import InvoiceKind
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
+from gpuaas.clusters.models import Cluster
 from gpuaas.core.ids import uuid7
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Organization, Project
@@ -122,28 +123,37 @@ class InvoiceLine(models.Model):
 
 
 class InvoiceShare(models.Model):
-    """A workspace's part of a line on one day. The shares of a line add up to it, in seconds and in money."""
+    """A workspace's or cluster's part of a line on one day. The shares of a line add up to it, in seconds and in money."""
 
     id = models.BigAutoField(primary_key=True)
     line = models.ForeignKey(InvoiceLine, on_delete=models.PROTECT, related_name="shares", db_index=False)
-    # null: what no workspace held, as the idle GPUs of a pool that is reserved
+    # both null: what nobody held, as the idle GPUs of a pool that is reserved
     workspace = models.ForeignKey(
         Workspace, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False
+    )
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False
     )
     day = models.DateField()
     unit_seconds = models.BigIntegerField()
     amount_minor = models.BigIntegerField(null=True)
 
     class Meta:
-        ordering = ["line", "day", "workspace"]
+        ordering = ["line", "day", "workspace", "cluster"]
         constraints = [
             models.UniqueConstraint(
-                fields=["line", "workspace", "day"], name="invoice_share_once", nulls_distinct=False
-            )
+                fields=["line", "workspace", "day", "cluster"],
+                name="invoice_share_once",
+                nulls_distinct=False,
+            ),
+            models.CheckConstraint(
+                condition=Q(workspace__isnull=True) | Q(cluster__isnull=True),
+                name="invoice_share_has_one_holder",
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.workspace_id} on {self.day}"
+        return f"{self.workspace_id or self.cluster_id} on {self.day}"
 
 
 class InvoiceDocument(models.Model):

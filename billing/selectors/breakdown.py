@@ -1,6 +1,6 @@
-"""What a month cost by project, workspace, GPU type, member or day, with filters; each view adds up to the same lines.
+"""What a month cost by project, workspace or cluster, GPU type, member or day, with filters; each view adds up to the same lines.
 
-And the intervals that a row is made of. A member is who asked for the workspace. Who asks sees what `billing:view` shows.
+And the intervals that a row is made of. A member is who asked for the workspace or cluster. Who asks sees what `billing:view` shows.
 """
 
 import uuid
@@ -16,6 +16,7 @@ from billing.models.rates import SHARED_METERS
 from billing.months import Span, day_span, month_days, month_of, month_span
 from billing.rating import Cell, LineStatus, Slots, rate_usage
 from billing.selectors.costs import NO_WORKSPACE, cost_scope, currency_in, gpu_seconds_of, total_of
+from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 from gpuaas.metering.models import UsageInterval
@@ -24,12 +25,12 @@ from tenants.actors import Actor
 from tenants.models import Organization, Project
 
 NO_GPU = "none"  # the key of vCPU, memory and storage
-NO_KEY = "idle"  # of what no workspace held
+NO_KEY = "idle"  # of what nobody held
 
 
 class By(StrEnum):
     PROJECT = "project"
-    WORKSPACE = "workspace"
+    WORKSPACE = "workspace"  # or cluster
     GPU_TYPE = "gpu_type"
     MEMBER = "member"
     DAY = "day"
@@ -48,7 +49,7 @@ class CostFilters:
 
 @dataclass(frozen=True)
 class CostRow:
-    """`key` is what filters take. quarantined: lines without a price, of which the amount knows nothing."""
+    """`key` is what filters take. is_cluster: a row of a cluster among workspaces. quarantined: lines without a price, of which the amount knows nothing."""
 
     key: str
     name: str
@@ -56,6 +57,7 @@ class CostRow:
     amount: Decimal
     gpu_seconds: int
     quarantined: int
+    is_cluster: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,15 +121,17 @@ def cost_intervals(
     if wanted.project:
         rows = rows.filter(project__slug=wanted.project)
     if wanted.workspace:
-        rows = rows.filter(workspace=_uuid(wanted.workspace))
+        key = _uuid(wanted.workspace)
+        rows = rows.filter(Q(workspace=key) | Q(cluster=key))
     if wanted.member:
-        rows = rows.filter(workspace__created_by__username=wanted.member)
+        asked_by = Q(workspace__created_by__username=wanted.member)
+        rows = rows.filter(asked_by | Q(cluster__created_by__username=wanted.member))
     if wanted.gpu_type == NO_GPU:
         rows = rows.filter(meter__in=SHARED_METERS)
     elif wanted.gpu_type:
         unsold = Q(flavor__isnull=True, resource_name=wanted.gpu_type)
         rows = rows.filter(Q(flavor__pool__gpu_type__slug=wanted.gpu_type) | unsold)
-    found = rows.select_related("project", "flavor", "workspace__created_by", "site")
+    found = rows.select_related("project", "flavor", "workspace__created_by", "cluster__created_by", "site")
     return found.order_by(F("started_at").desc(), "-pk")
 
 
@@ -137,10 +141,11 @@ def _day_require(day: date | None, spans: Iterable[Span]) -> None:
 
 
 def _members(cells: Iterable[Cell]) -> dict[uuid.UUID, str]:
-    """Who asked for each workspace."""
+    """Who asked for each workspace and cluster; 1 query."""
     wanted = {cell.workspace_id for cell in cells if cell.workspace_id}
-    rows = Workspace.objects.filter(pk__in=wanted).order_by()
-    return dict(rows.values_list("pk", "created_by__username"))
+    rows = Workspace.objects.filter(pk__in=wanted).order_by().values_list("pk", "created_by__username")
+    clusters = Cluster.objects.filter(pk__in=wanted).order_by().values_list("pk", "created_by__username")
+    return dict(rows.union(clusters, all=True))
 
 
 def _wanted(cell: Cell, wanted: CostFilters, members: dict[uuid.UUID, str]) -> bool:
@@ -189,6 +194,7 @@ def _rows(cells: Iterable[Cell], by: By, members: dict[uuid.UUID, str], currency
             amount=total_of(found, currency),
             gpu_seconds=gpu_seconds_of(found),
             quarantined=sum(cell.status is LineStatus.QUARANTINED for cell in found),
+            is_cluster=by is By.WORKSPACE and found[0].is_cluster,
         )
         for (key, name, of), found in rows.items()
     ]

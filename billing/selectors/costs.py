@@ -16,6 +16,7 @@ from billing.money import amount_of, price_of
 from billing.months import Span, month_days, month_of, month_span, months_between
 from billing.rating import Cell, LineStatus, Slots, burn_micro, price_list, rate_usage
 from gpuaas.catalog.models import Flavor
+from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
 from gpuaas.core.errors import Forbidden, NotFound
 from gpuaas.metering.models import Meter
@@ -81,14 +82,24 @@ class DayCost:
 
 @dataclass(frozen=True)
 class WorkspaceCost:
-    """workspace_id None: what no workspace held, as the idle GPUs of a reserved pool; `workspace` says so."""
+    """Of a workspace, or (is_cluster) of a cluster. workspace_id None: what nobody held, as the idle GPUs of a reserved pool;
+    `workspace` says so.
+    """
 
     workspace_id: uuid.UUID | None
     workspace: str
+    is_cluster: bool
     project_id: uuid.UUID
     project: str
     amount: Decimal
     gpu_seconds: int
+
+    @property
+    def kind(self) -> str:
+        """`workspace`, `cluster`, or `idle` where nobody held it."""
+        if self.workspace_id is None:
+            return "idle"
+        return "cluster" if self.is_cluster else "workspace"
 
 
 @dataclass(frozen=True)
@@ -211,10 +222,10 @@ def burn_per_hour(
     actor: Actor,
     project: Project | None = None,
     organization: Organization | None = None,
-    workspace: Workspace | None = None,
+    workspace: Workspace | Cluster | None = None,
     now: datetime | None = None,
 ) -> Decimal:
-    """What all that is held and used at this moment costs per hour, exact."""
+    """What all that is held and used at this moment costs per hour, exact. Of one workspace or cluster, where it is given."""
     scope = cost_scope(actor, workspace.project if workspace else project, organization)
     burn = burn_micro(
         now=now or clock.now(),
@@ -255,14 +266,14 @@ def cost_by_workspace(
     month: date | None = None,
     now: datetime | None = None,
 ) -> list[WorkspaceCost]:
-    """Workspaces of a month, dearest first; adds up to the statement exactly."""
+    """Workspaces and clusters of a month, dearest first; adds up to the statement exactly."""
     moment = now or clock.now()
     scope = cost_scope(actor, project, organization)
     return _by_workspace([month or month_of(moment)], moment, scope)
 
 
-def workspace_cost(*, actor: Actor, workspace: Workspace, now: datetime | None = None) -> Decimal:
-    """What a workspace has cost from its first second until now: its shares of all its months' lines."""
+def workspace_cost(*, actor: Actor, workspace: Workspace | Cluster, now: datetime | None = None) -> Decimal:
+    """What a workspace or cluster has cost from its first second until now: its shares of all its months' lines."""
     moment = now or clock.now()
     project_require(actor=actor, project=workspace.project, permission=Permission.BILLING_VIEW)
     last = min(moment, workspace.deleted_at or moment)
@@ -318,6 +329,7 @@ def _by_workspace(
         WorkspaceCost(
             workspace_id=key,
             workspace=found[0].workspace or NO_WORKSPACE,
+            is_cluster=found[0].is_cluster,
             project_id=found[0].project_id,
             project=found[0].project,
             amount=total_of(found, found[0].currency),

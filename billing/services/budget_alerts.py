@@ -14,6 +14,9 @@ from django.db.models import Q, QuerySet
 from billing.models import Budget, BudgetAction, BudgetAlert
 from billing.readings import Reading, budgets_read
 from billing.selectors.budgets import amount_shown, scope_words, units_of
+from gpuaas.clusters.lease import AWAKE as CLUSTER_AWAKE
+from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.services import cluster_suspend
 from gpuaas.core.errors import Conflict, NotFound, StaleVersion
 from gpuaas.core.events import OPERATORS_GROUP, project_group, publish
 from gpuaas.workspaces.lease import AWAKE
@@ -106,16 +109,31 @@ def budgets_enforce() -> int:
                     actor=SYSTEM, workspace=workspace, expected_version=workspace.version, reason=reason
                 )
                 asked += 1
+        for cluster in _clusters_awake(alert.budget)[:BATCH]:
+            with contextlib.suppress(Conflict, StaleVersion, NotFound):
+                cluster_suspend(
+                    actor=SYSTEM, cluster=cluster, expected_version=cluster.version, reason=reason
+                )
+                asked += 1
     return asked
 
 
 def _awake(budget: Budget) -> QuerySet[Workspace]:
-    scope = Q(project__organization_id=budget.organization_id)
-    if budget.project_id is not None:
-        scope = Q(project_id=budget.project_id)
-    if budget.workspace_id is not None:
-        scope = Q(pk=budget.workspace_id)
+    scope = Q(pk=budget.workspace_id) if budget.workspace_id is not None else _scope(budget)
     return Workspace.objects.filter(scope, AWAKE).select_related("project").order_by("pk")
+
+
+def _clusters_awake(budget: Budget) -> QuerySet[Cluster]:
+    """None for the budget of one workspace."""
+    if budget.workspace_id is not None:
+        return Cluster.objects.none()
+    return Cluster.objects.filter(_scope(budget), CLUSTER_AWAKE).select_related("project").order_by("pk")
+
+
+def _scope(budget: Budget) -> Q:
+    if budget.project_id is not None:
+        return Q(project_id=budget.project_id)
+    return Q(project__organization_id=budget.organization_id)
 
 
 def reached(budget: Budget, reading: Reading | None, unit: str) -> list[Reached]:
@@ -149,7 +167,7 @@ def _words(reading: Reading, percent: int, action: str, unit: str) -> str:
     what = (
         "New requests are refused"
         if action == BudgetAction.BLOCK
-        else "Workspaces sleep and new requests are refused"
+        else "Workspaces and clusters sleep and new requests are refused"
     )
     return (
         f"{said} {what} until {again:%Y-%m-%d}. Ask whoever set the budget to raise it, or wait until then."

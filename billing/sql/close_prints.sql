@@ -32,8 +32,8 @@ padding AS (
 ),
 used AS (
     SELECT s.month, i.project_id AS project,
-           sum(hashtextextended(row(i.workspace_id, i.flavor_id, i.resource_name, i.meter, i.quantity, i.surplus,
-               extract(EPOCH FROM i.started_at), extract(EPOCH FROM least(i.ended_at, s.ends_at)))::text, 0)::numeric) AS print,
+           sum(hashtextextended(row(coalesce(i.workspace_id, i.cluster_id), i.flavor_id, i.resource_name, i.meter, i.quantity,
+               i.surplus, extract(EPOCH FROM i.started_at), extract(EPOCH FROM least(i.ended_at, s.ends_at)))::text, 0)::numeric) AS print,
            count(*) AS intervals
     FROM span s
     JOIN metering_usageinterval i

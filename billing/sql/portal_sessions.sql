@@ -23,7 +23,8 @@ session AS NOT MATERIALIZED (
       AND coalesce(i.ended_at, %(now)s) > i.started_at
 ),
 metered AS MATERIALIZED (
-    SELECT i.id, i.project_id AS project, i.workspace_id AS workspace, i.key, i.ware, i.meter, i.quantity, i.started_at,
+    SELECT i.id, i.project_id AS project, coalesce(i.workspace_id, i.cluster_id) AS workspace, i.key, i.ware, i.meter,
+           i.quantity, i.started_at,
            i.started_at + interval '1 second' * greatest(
                coalesce(own.minimum_seconds, standard.minimum_seconds, 0),
                ceil(extract(EPOCH FROM i.really_ended_at - i.started_at)

@@ -1,4 +1,5 @@
--- The intervals that touch the slots, where every session ends when it ends. portal_tariff.sql comes before it.
+-- The intervals that touch the slots, where every session ends when it ends. portal_tariff.sql comes before it. From here on
+-- `workspace` is the id of the workspace or of the cluster that held it.
 -- Parameters: first, last, now, projects_asked, observed (meters that can have gaps).
 gap AS NOT MATERIALIZED (
     SELECT site_id AS site, range_agg(tstzrange(starts_at, ends_at, '[]')) AS ranges
@@ -7,7 +8,7 @@ gap AS NOT MATERIALIZED (
     GROUP BY site_id
 ),
 metered AS NOT MATERIALIZED (
-    SELECT i.id, i.project_id AS project, i.workspace_id AS workspace, p.key,
+    SELECT i.id, i.project_id AS project, coalesce(i.workspace_id, i.cluster_id) AS workspace, p.key,
            coalesce(i.flavor_id, '00000000-0000-0000-0000-000000000000') AS ware, i.meter, i.quantity, i.started_at,
            coalesce(i.ended_at, %(now)s) AS ended_at, CASE WHEN i.flavor_id IS NULL THEN i.resource_name ELSE '' END AS resource,
            i.surplus,

@@ -12,7 +12,7 @@ from frontend.components import Meter, Tone
 DONE = {
     BudgetAction.NOTIFY: "notifies",
     BudgetAction.BLOCK: "blocks new requests",
-    BudgetAction.SUSPEND: "suspends workspaces",
+    BudgetAction.SUSPEND: "suspends workspaces and clusters",
 }
 SAID = {
     BudgetAction.NOTIFY: (Tone.WARN, "Threshold reached"),

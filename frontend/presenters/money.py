@@ -101,7 +101,7 @@ def line_of(cell: Cell) -> Line:
         note = PriceClass(cell.price_class).label.lower()
         note = f"{note}, {HOW[meter]}" if meter in HOW else note
     else:
-        note = "all workspaces"
+        note = "all workspaces and clusters"
     if cell.status is LineStatus.INCLUDED:
         note = f"{note}, included"
     return Line(
@@ -198,14 +198,19 @@ def days_by_project(rows: Iterable[DayCost]) -> Days:
     return found
 
 
+def cluster_name(name: str | None) -> str:
+    """Where workspaces and clusters stand side by side: they may have the same name."""
+    return f"{name} (cluster)"
+
+
 def days_by_workspace(*, project: Project, month: date, now: datetime) -> Days:
-    """Day × workspace of one project. The page has asked for billing:view before."""
+    """Day × workspace or cluster of one project. The page has asked for billing:view before."""
     spans = month_days(month)
     slots = Slots([month] * len(spans), spans)
     cells = rate_usage(slots=slots, now=now, projects=[project.pk], by_workspace=True)
     found: Days = {}
     for cell in cells:
-        days = found.setdefault(cell.workspace or "", {})
+        days = found.setdefault(cluster_name(cell.workspace) if cell.is_cluster else cell.workspace or "", {})
         days[cell.slot] = days.get(cell.slot, Decimal(0)) + (cell.amount or Decimal(0))
     return found
 

@@ -1,6 +1,6 @@
 """A workspace as its pages show it: rows of lists, the timeline, meters, pods and conditions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -11,7 +11,6 @@ from django.urls import reverse
 from billing.selectors import Price
 from frontend import formats
 from frontend.components import Meter, Tone
-from frontend.presenters.money import Coming
 from gpuaas.clusters.models import Cluster
 from gpuaas.core.conditions import Status, conditions_read
 from gpuaas.core.looks import Tone as StateTone
@@ -193,9 +192,3 @@ def words_of(camel: str) -> str:
     short = {"gpu": "GPU", "api": "API"}
     said = " ".join(short.get(word, word) for word in text.split())
     return said[:1].upper() + said[1:]
-
-
-def coming_of(found: Sequence[Workspace], prices: Mapping[tuple[Any, Metered], Price]) -> dict[str, Coming]:
-    """What each of them costs from here on; those without a price are left out."""
-    known = {row.name: (per_hour_of(row, prices), row.lease_ends_at) for row in found if row.ready_at}
-    return {name: Coming(each, until) for name, (each, until) in known.items() if each}

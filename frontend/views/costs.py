@@ -1,6 +1,7 @@
 """Costs of a project or an organization: by whatever one asks, filtered step by step, down to the raw intervals."""
 
 import csv
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -23,8 +24,10 @@ from frontend.components import Chip, Meter, Stat
 from frontend.nav import Crumb
 from frontend.place import OrganizationPlace, ProjectPlace, organization_place, project_page
 from frontend.presenters import money
-from frontend.presenters.workspaces import coming_of
+from frontend.presenters.coming import coming_of
 from frontend.views.usage import intervals_csv, month_asked, safe
+from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.selectors import clusters_holding
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspaces_for
@@ -35,7 +38,7 @@ from tenants.roles import Permission
 
 LABELS = {
     By.PROJECT: "Project",
-    By.WORKSPACE: "Workspace",
+    By.WORKSPACE: "Workspace or cluster",
     By.GPU_TYPE: "GPU type",
     By.MEMBER: "Member",
     By.DAY: "Day",
@@ -189,10 +192,14 @@ def _chips(scope: Scope, want: Asked, page: str) -> list[Chip]:
 
 
 def _workspace_name(scope: Scope, key: str) -> str:
-    rows = Workspace.objects.filter(project__organization=scope.organization)
-    if scope.project:
-        rows = rows.filter(project=scope.project)
-    return next((row.name for row in rows if str(row.pk) == key), key)
+    """Or the cluster's, of that id; what is none is shown as it came."""
+    inside = {"project": scope.project} if scope.project else {"project__organization": scope.organization}
+    try:
+        pk = uuid.UUID(key)
+    except ValueError:
+        return key
+    found = (model.objects.filter(pk=pk, **inside).first() for model in (Workspace, Cluster))
+    return next((row.name for row in found if row), key)
 
 
 def _without(query: dict[str, str], key: str) -> dict[str, str]:
@@ -222,15 +229,15 @@ def _running(scope: Scope, month: money.Month, now: datetime, currency: str) -> 
 
 
 def _rest(scope: Scope, month: money.Month, now: datetime) -> Decimal:
-    """What is held now, until its lease ends, and what is idle of reserved pools: as on home, project by project."""
-    held = workspaces_for(actor=scope.actor, project=scope.project, states=LIVE)
+    """What is held now, until its lease ends, and what is idle of reserved pools; one by one, as projects may use the same names."""
     prices = prices_at(at=now, organization=scope.organization)
-    projects: dict[object, list[Workspace]] = {}
-    for row in held.filter(project__organization=scope.organization):
-        projects.setdefault(row.project_id, []).append(row)
-    coming = [coming_of(rows, prices).values() for rows in projects.values()]
-    coming.append(money.coming_idle(idle_now(now=now, **scope.given)).values())
-    return sum((money.expected_rest(each, month=month, now=now) for each in coming), Decimal("0.00"))
+    rooms = workspaces_for(actor=scope.actor, project=scope.project, states=LIVE)
+    clusters = clusters_holding(actor=scope.actor, project=scope.project)
+    inside = {"project__organization": scope.organization}
+    each = [coming_of([row], [], prices) for row in rooms.filter(**inside)]
+    each += [coming_of([], [row], prices) for row in clusters.filter(**inside)]
+    each.append(money.coming_idle(idle_now(now=now, **scope.given)))
+    return sum((money.expected_rest(one.values(), month=month, now=now) for one in each), Decimal("0.00"))
 
 
 def costs_csv(request: HttpRequest, scope: Scope) -> HttpResponse:

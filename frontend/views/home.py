@@ -17,10 +17,12 @@ from frontend.components import Stat, Tone
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, place_of, project_page
 from frontend.presenters import limits, money
+from frontend.presenters.coming import coming_of
 from frontend.presenters.events import transition_words
 from frontend.presenters.sleep import after_lease
-from frontend.presenters.workspaces import coming_of, look_of, url_of
+from frontend.presenters.workspaces import look_of, url_of
 from frontend.views.workspaces import list_urls, rows_context
+from gpuaas.clusters.selectors import clusters_holding
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace, WorkspaceTransition
 from gpuaas.workspaces.selectors import workspaces_for
@@ -90,7 +92,8 @@ def money_of(here: ProjectPlace, found: list[Workspace], now: datetime) -> dict[
         month = money.month_shown(sheet.month, now=now)
         sign = formats.SIGNS.get(sheet.currency, f"{sheet.currency} ")
         values = money.days_by_workspace(project=here.project, month=sheet.month, now=now)
-        coming = coming_of(found, prices_at(at=now, organization=here.project.organization))
+        clusters = clusters_holding(actor=here.actor, project=here.project)
+        coming = coming_of(found, clusters, prices_at(at=now, organization=here.project.organization))
         coming |= money.coming_idle(idle_now(actor=here.actor, project=here.project, now=now))
         chart = money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
         return {

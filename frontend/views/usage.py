@@ -1,4 +1,4 @@
-"""Usage and cost of one project: a month by workspace, by GPU type and by day, down to the intervals."""
+"""Usage and cost of one project: a month by workspace and cluster, by GPU type and by day, down to the intervals."""
 
 import csv
 import uuid
@@ -19,7 +19,8 @@ from frontend.formats import SIGNS, full_when
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters import money
-from frontend.presenters.workspaces import coming_of
+from frontend.presenters.coming import coming_of
+from gpuaas.clusters.selectors import clusters_holding
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 from gpuaas.metering.models import UsageInterval
@@ -27,7 +28,7 @@ from gpuaas.workspaces.selectors import workspace_get_for, workspaces_for
 from gpuaas.workspaces.states import LIVE
 from tenants.roles import Permission
 
-VIEWS = (("workspace", "By workspace"), ("type", "By GPU type"), ("day", "By day"))
+VIEWS = (("workspace", "By workspace and cluster"), ("type", "By GPU type"), ("day", "By day"))
 ROWS = 50
 
 
@@ -66,12 +67,13 @@ def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
 
 
 def chart_of(here: ProjectPlace, month: money.Month, now: datetime, currency: str) -> Chart:
-    """Days by workspace; in the running month also what is held now, where the reader may see workspaces."""
+    """Days by workspace and cluster; in the running month also what is held now, where the reader may see workspaces."""
     values = money.days_by_workspace(project=here.project, month=month.first, now=now)
     coming: dict[str, money.Coming] = {}
     if month.running and here.can(Permission.WORKSPACE_VIEW):
         held = workspaces_for(actor=here.actor, project=here.project, states=LIVE)
-        coming = coming_of(list(held), prices_at(at=now, organization=here.project.organization))
+        clusters = clusters_holding(actor=here.actor, project=here.project)
+        coming = coming_of(held, clusters, prices_at(at=now, organization=here.project.organization))
         coming |= money.coming_idle(idle_now(actor=here.actor, project=here.project, now=now))
     sign = SIGNS.get(currency, f"{currency} ")
     return money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
@@ -103,14 +105,14 @@ def _intervals(here: ProjectPlace, first: date) -> QuerySet[UsageInterval]:
     span = month_span(first)
     rows = UsageInterval.objects.filter(project=here.project, started_at__lt=span.ends_at)
     open_or_later = rows.filter(ended_at__isnull=True) | rows.filter(ended_at__gt=span.starts_at)
-    return open_or_later.select_related("project", "flavor", "workspace", "site").order_by(
+    return open_or_later.select_related("project", "flavor", "workspace", "cluster", "site").order_by(
         F("started_at").desc(), "-pk"
     )
 
 
 USAGE_COLUMNS = (
     *("workspace", "consumer", "site", "flavor", "meter", "quantity", "started_at", "ended_at", "ended_by"),
-    *("owner", "node", "surplus", "project"),
+    *("owner", "node", "surplus", "project", "held_by"),
 )
 
 
@@ -129,8 +131,9 @@ def intervals_csv(rows: QuerySet[UsageInterval], name: str) -> HttpResponse:
     for row in rows.iterator(chunk_size=2000):
         ended = row.ended_at.isoformat() if row.ended_at else ""
         flavor = row.flavor.slug if row.flavor else ""
-        cells = [row.workspace.name, row.consumer_name, row.site.slug, flavor, row.meter, row.quantity]
-        more = [row.owner, row.node, "surplus" if row.surplus else "", row.project.slug]
+        cells = [row.holder.name, row.consumer_name, row.site.slug, flavor, row.meter, row.quantity]
+        kind = "cluster" if row.cluster_id else "workspace"
+        more = [row.owner, row.node, "surplus" if row.surplus else "", row.project.slug, kind]
         times = [row.started_at.isoformat(), ended, row.ended_by]
         writer.writerow([*map(safe, cells), *times, *map(safe, more)])
     return response

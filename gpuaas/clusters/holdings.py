@@ -1,13 +1,14 @@
 """What a cluster holds, from when to when: rotated when the site has confirmed, ended when a sweep has proved that all is gone."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
 from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.models import Cluster, ClusterHolding
 from gpuaas.core.clock import whole_second
+from gpuaas.core.queue import poke
 from quotas.resources import MEMORY, STORAGE, VCPU
 
 METERS = {VCPU: "vcpu_held", MEMORY: "memory_held", STORAGE: "storage_held"}
@@ -26,23 +27,29 @@ def holdings_set(
         wanted[GPU_HELD, flavor.pk] += flavor.gpus * count
     for resource, meter in METERS.items():
         wanted[meter, None] += amounts.get(resource, 0)
+    ended = []
     for row in cluster.holdings.filter(ended_at__isnull=True):
         if wanted[row.meter, row.flavor_id] == row.quantity:
             del wanted[row.meter, row.flavor_id]
         else:
-            _end(row, moment)
-    ClusterHolding.objects.bulk_create(
+            ended.append(row)
+    begun = [
         ClusterHolding(cluster=cluster, meter=meter, flavor_id=flavor, quantity=quantity, started_at=moment)
         for (meter, flavor), quantity in wanted.items()
         if quantity
-    )
+    ]
+    _write(ended, begun, moment)
 
 
 def holdings_end(*, cluster: Cluster, at: datetime) -> None:
-    for row in cluster.holdings.filter(ended_at__isnull=True):
-        _end(row, whole_second(at))
+    _write(list(cluster.holdings.filter(ended_at__isnull=True)), [], whole_second(at))
 
 
-def _end(row: ClusterHolding, moment: datetime) -> None:
-    row.ended_at = max(moment, row.started_at)
-    row.save(update_fields=["ended_at"])
+def _write(ended: Sequence[ClusterHolding], begun: Sequence[ClusterHolding], moment: datetime) -> None:
+    """Costs follow at once; where the poke is lost the metering's own round finds the rows."""
+    for row in ended:
+        row.ended_at = max(moment, row.started_at)
+        row.save(update_fields=["ended_at"])
+    ClusterHolding.objects.bulk_create(begun)
+    if ended or begun:
+        poke("metering.held_sync")

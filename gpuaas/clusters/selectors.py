@@ -11,6 +11,7 @@ from django.db.models.functions import Extract
 from gpuaas.clusters.definition import Definition, definition_read
 from gpuaas.clusters.models import (
     Cluster,
+    ClusterHolding,
     ClusterOperation,
     ClusterOperationStep,
     ClusterPool,
@@ -152,6 +153,16 @@ def clusters_for(
     if site:
         rows = rows.filter(site__slug=site)
     return rows.filter(name__icontains=search) if search else rows
+
+
+def clusters_holding(*, actor: Actor, project: Project | None = None) -> QuerySet[Cluster]:
+    """What is not deleted, with `holdings` as they are at this moment: for whoever says what it will cost."""
+    seen = projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW).order_by()
+    rows = Cluster.objects.filter(project__in=seen).exclude(state=ClusterState.DELETED)
+    rows = rows if project is None else rows.filter(project=project)
+    return rows.prefetch_related(
+        Prefetch("holdings", queryset=ClusterHolding.objects.filter(ended_at__isnull=True))
+    )
 
 
 def cluster_get_for(

@@ -124,7 +124,7 @@ def _rows(site_id: uuid.UUID, uids: Sequence[str]) -> dict[Key, UsageInterval]:
 def _compare(fact: Fact | None, row: UsageInterval | None) -> Finding | None:
     if row is None:
         return _finding(fact, "uncounted") if fact is not None else None
-    workspace = row.workspace.external_name
+    workspace = row.holder.external_name
     found = Finding(row.consumer_uid, row.consumer_name, workspace, row.resource_name, "")
     if fact is None:
         return replace(found, what="gone") if row.ended_at is None else None
@@ -162,4 +162,4 @@ def _gone(row: UsageInterval) -> UsageEvent:
         owner=row.owner,
         state=next(state for state, meter in METERS.items() if meter == row.meter),
     )
-    return UsageEvent(UsageKind.GONE, row.last_seen_at, "", row.workspace.external_name, last)
+    return UsageEvent(UsageKind.GONE, row.last_seen_at, "", row.holder.external_name, last)

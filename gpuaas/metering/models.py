@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from gpuaas.catalog.models import Flavor, Site
+from gpuaas.clusters.models import Cluster
 from gpuaas.core.ids import uuid7
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project
@@ -40,6 +41,7 @@ class EndedBy(models.TextChoices):
 class UsageInterval(models.Model):
     """One resource held by one consumer over [started_at, ended_at), whole seconds, UTC. Open while ended_at is null.
 
+    Of a workspace or of a cluster, never both; of a cluster there are only the held meters (docs/decisions/0033).
     Keyed by (site, consumer_uid, meter, resource_name): a replayed, reordered or doubled event meets the same row.
     flavor is null for a GPU type that is not sold: billing quarantines it.
     """
@@ -47,7 +49,12 @@ class UsageInterval(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="+")
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
-    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="intervals")
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.PROTECT, null=True, blank=True, related_name="intervals"
+    )
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.PROTECT, null=True, blank=True, related_name="intervals", db_index=False
+    )
     flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     consumer_uid = models.CharField(max_length=80)
     consumer_name = models.CharField(max_length=253)
@@ -74,14 +81,28 @@ class UsageInterval(models.Model):
                 name="interval_ends_after",
             ),
             models.CheckConstraint(condition=Q(quantity__gt=0), name="interval_is_positive"),
+            models.CheckConstraint(
+                condition=Q(workspace__isnull=False, cluster__isnull=True)
+                | Q(workspace__isnull=True, cluster__isnull=False),
+                name="interval_has_one_holder",
+            ),
         ]
         indexes = [
             models.Index(fields=["project", "started_at"], name="interval_project_idx"),
             models.Index(fields=["site"], condition=Q(ended_at__isnull=True), name="interval_open_idx"),
+            models.Index(fields=["cluster"], condition=Q(cluster__isnull=False), name="interval_cluster_idx"),
         ]
 
     def __str__(self) -> str:
         return f"{self.quantity} {self.meter} by {self.consumer_name}"
+
+    @property
+    def holder(self) -> Workspace | Cluster:
+        """Whose it is, where it does not matter which of the two."""
+        found = self.workspace or self.cluster
+        if found is None:
+            raise ValueError("an interval without a holder: the database refuses it")
+        return found
 
 
 class SiteMeter(models.Model):

@@ -12,6 +12,7 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from gpuaas.catalog.models import Site
+from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
 from gpuaas.metering.models import (
     HOLDING_METERS,
@@ -41,6 +42,7 @@ class UsageFilters:
 
     project: Project | None = None
     workspace: Workspace | None = None
+    cluster: Cluster | None = None
     meter: Meter | None = None
     starts_at: datetime | None = None
     ends_at: datetime | None = None
@@ -67,14 +69,16 @@ class UsageSum:
 
 
 def intervals_for(*, actor: Actor, filters: UsageFilters | None = None) -> QuerySet[UsageInterval]:
-    """Intervals of projects whose workspaces the actor may see, newest first."""
+    """Intervals of projects whose workspaces and clusters the actor may see, newest first."""
     wanted = filters or UsageFilters()
-    rows = UsageInterval.objects.select_related("project", "workspace", "flavor", "site")
+    rows = UsageInterval.objects.select_related("project", "workspace", "cluster", "flavor", "site")
     rows = rows.filter(project__in=projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW))
     if wanted.project is not None:
         rows = rows.filter(project=wanted.project)
     if wanted.workspace is not None:
         rows = rows.filter(workspace=wanted.workspace)
+    if wanted.cluster is not None:
+        rows = rows.filter(cluster=wanted.cluster)
     if wanted.meter is not None:
         rows = rows.filter(meter=wanted.meter)
     if wanted.ends_at is not None:

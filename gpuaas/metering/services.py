@@ -1,4 +1,4 @@
-"""Writing usage: the events of a site's watch, the holdings of workspaces, and where each site's meter stands."""
+"""Writing usage: the events of a site's watch, the holdings of workspaces and clusters, and where each site's meter stands."""
 
 import uuid
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def usage_apply(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> UsageApp
 
 
 def held_sync(*, now: datetime | None = None) -> int:
-    """Carry the workspaces' holdings over into intervals of the held meters; how many rows changed."""
+    """Carry the holdings of workspaces and clusters over into intervals of the held meters; how many rows changed."""
     with connection.cursor() as cursor:
         cursor.execute(_sql("held_sync.sql"), {"now": whole_second(now or clock.now())})
         changed: int = cursor.rowcount

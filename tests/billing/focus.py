@@ -18,7 +18,7 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Organization, Project, User
 from tests.billing.closed import month_close
-from tests.billing.stage import interval_make, utc, workspace_make
+from tests.billing.stage import cluster_make, interval_make, utc, workspace_make
 
 OCTOBER, NOVEMBER, DECEMBER = date(2026, 10, 1), date(2026, 11, 1), date(2026, 12, 1)
 Record = Mapping[str, str]
@@ -38,7 +38,8 @@ def months_stage(project: Project, h100: Flavor, l40s: Flavor, user: User, olga:
     )
     cost_center_set(actor=olga, project=project, code="4711")
     first, second = (workspace_make(project, h100, user, name=name) for name in ("train", "tune"))
-    for row, seconds in ((first, 61), (second, 100_003)):
+    cluster = cluster_make(project, h100, user, name="sim")
+    for row, seconds in ((first, 61), (second, 100_003), (cluster, 7_777)):
         interval_make(
             row, h100, utc("2026-10-31 20:00:01"), utc("2026-10-31 20:00:01") + timedelta(seconds=seconds)
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 from billing.models import Budget, Discount, Rate, RateCard, RateCardVersion, RateDraft
 from gpuaas.catalog.models import Flavor
+from gpuaas.clusters.models import Cluster, ClusterTemplate, TemplateVersion
 from gpuaas.core.ids import uuid7
 from gpuaas.metering.models import EndedBy, Meter, UsageInterval
 from gpuaas.workspaces.models import Workspace
@@ -29,8 +30,30 @@ def workspace_make(project: Project, flavor: Flavor, user: User, *, name: str = 
     )
 
 
+def cluster_make(project: Project, flavor: Flavor, user: User, *, name: str = "sim") -> Cluster:
+    """Of a template without a document: nothing is built of it."""
+    site = flavor.pool.site
+    template, _ = ClusterTemplate.objects.get_or_create(
+        slug="counted", defaults={"name": "Counted", "kind": "kubernetes", "site": site, "driver": "sandbox"}
+    )
+    version, _ = TemplateVersion.objects.get_or_create(
+        template=template, number=1, defaults={"document": {}, "created_by": "olga"}
+    )
+    return Cluster.objects.create(
+        project=project,
+        site=site,
+        template_version=version,
+        name=name,
+        release="1.35.6",
+        control_count=1,
+        lease_ends_at=utc("2030-01-01"),
+        created_by=user,
+        created_at=utc("2026-01-01"),
+    )
+
+
 def interval_make(
-    workspace: Workspace,
+    holder: Workspace | Cluster,
     flavor: Flavor | None,
     start: datetime,
     end: datetime | None,
@@ -40,9 +63,10 @@ def interval_make(
     resource: str = "nvidia.com/gpu",
 ) -> UsageInterval:
     return UsageInterval.objects.create(
-        site=workspace.site,
-        project=workspace.project,
-        workspace=workspace,
+        site=holder.site,
+        project=holder.project,
+        workspace=holder if isinstance(holder, Workspace) else None,
+        cluster=holder if isinstance(holder, Cluster) else None,
         flavor=flavor,
         consumer_uid=str(uuid7()),
         consumer_name="pod",

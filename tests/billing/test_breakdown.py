@@ -87,7 +87,7 @@ def test_filters_hold_together_down_to_the_intervals(
     given = {"actor": as_alice, "organization": organization, "month": OCTOBER}
     assert [row.quantity for row in cost_intervals(filters=day, **given)] == [5]  # type: ignore[arg-type]
     (row,) = cost_intervals(filters=only, **given)  # type: ignore[arg-type]
-    assert (row.workspace.name, row.meter) == ("train", Meter.GPU_HELD)
+    assert (row.holder.name, row.meter) == ("train", Meter.GPU_HELD)
     for nothing in (CostFilters(project="no"), CostFilters(workspace="no"), CostFilters(member="charlie")):
         assert rows_by(as_alice, By.DAY, nothing, organization=organization) == []
         assert not cost_intervals(filters=nothing, **given).exists()  # type: ignore[arg-type]

@@ -173,7 +173,22 @@ def test_who_may_export(
 def test_memory_does_not_grow_with_the_rows() -> None:
     """Three times the rows through both writers; what is held at once stays about the same."""
     charge = Charge(
-        *("running", None, OCTOBER, "climate", "Climate", "EUR", OCTOBER, OCTOBER, "p", "P", "", None, None),
+        *(
+            "running",
+            None,
+            OCTOBER,
+            "climate",
+            "Climate",
+            "EUR",
+            OCTOBER,
+            OCTOBER,
+            "p",
+            "P",
+            "",
+            None,
+            None,
+            False,
+        ),
         *(None, None, "h100.1", "H100", "h100", "", "gpu_held", "on_demand", "billed", False, False),
         *(2_400_000, 3600, 240, None, None, "", None),
     )

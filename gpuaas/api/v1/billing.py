@@ -70,9 +70,11 @@ class DayCostOutput(Output):
 
 class WorkspaceCostOutput(Output):
     workspace_id = serializers.UUIDField(
-        allow_null=True, help_text="null for the idle GPUs of a pool that is reserved for the project."
+        allow_null=True,
+        help_text="Of the workspace or cluster; null for the idle GPUs of a pool that is reserved for the project.",
     )
-    workspace = serializers.CharField()
+    workspace = serializers.CharField(help_text="The name of the workspace or cluster.")
+    kind = serializers.ChoiceField(choices=["workspace", "cluster", "idle"])
     project = serializers.CharField()
     amount = Money()
     gpu_seconds = serializers.IntegerField()
@@ -172,7 +174,7 @@ class Scoped(ProjectView):
 class ProjectCostsView(Scoped):
     @operation("project_costs", "Costs of a project", tag=TAG, answer=CostsOutput, query=CostsQuery)
     def get(self, request: Request, project: str) -> Response:
-        """A month by day and by workspace; every view adds up to the same total."""
+        """A month by day and by workspace or cluster; every view adds up to the same total."""
         del request, project
         return self.costs()
 

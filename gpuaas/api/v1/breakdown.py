@@ -1,4 +1,4 @@
-"""Costs of a month by project, workspace, GPU type, member or day, with filters."""
+"""Costs of a month by project, workspace or cluster, GPU type, member or day, with filters."""
 
 from datetime import date
 from typing import Any
@@ -18,15 +18,19 @@ CHOICES = [by.value for by in By]
 
 class BreakdownQuery(Input):
     group_by = serializers.ChoiceField(
-        choices=CHOICES, required=False, help_text="What a row is; default `workspace`."
+        choices=CHOICES,
+        required=False,
+        help_text="What a row is; default `workspace`, which is a workspace or a cluster.",
     )
     month = Text(required=False, max_length=7, help_text="YYYY-MM; default the running month.")
     project = Text(required=False, max_length=40, help_text="Only this project, by its slug.")
-    workspace = serializers.UUIDField(required=False)
+    workspace = serializers.UUIDField(required=False, help_text="Only this workspace or cluster.")
     gpu_type = Text(
         required=False, max_length=150, help_text="Only this GPU type; `none` for vCPU, memory and storage."
     )
-    member = Text(required=False, max_length=150, help_text="Only workspaces that this person asked for.")
+    member = Text(
+        required=False, max_length=150, help_text="Only workspaces and clusters that this person asked for."
+    )
     day = serializers.DateField(
         required=False, help_text="Only this day of the month, of the billing time zone."
     )
@@ -35,7 +39,8 @@ class BreakdownQuery(Input):
 class CostRowOutput(Output):
     key = serializers.CharField(help_text="What the filter of the same name takes.")
     name = serializers.CharField()
-    project = serializers.CharField(allow_blank=True, help_text="Of a workspace; else blank.")
+    is_cluster = serializers.BooleanField(help_text="Among workspaces: a row of a cluster.")
+    project = serializers.CharField(allow_blank=True, help_text="Of a workspace or cluster; else blank.")
     amount = Money()
     gpu_seconds = serializers.IntegerField(help_text="GPU-seconds held.")
     quarantined = serializers.IntegerField(

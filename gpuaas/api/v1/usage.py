@@ -10,6 +10,8 @@ from rest_framework.response import Response
 from gpuaas.api.fields import Input, Instant, Output, PageQuery, Text
 from gpuaas.api.schema import operation, page_of
 from gpuaas.api.views import ProjectView
+from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.selectors import clusters_for
 from gpuaas.core.errors import NotFound
 from gpuaas.metering.models import EndedBy, Meter
 from gpuaas.metering.selectors import UsageFilters, intervals_for, usage_by_project
@@ -24,6 +26,7 @@ SWITCH = {"true": True, "false": False}
 
 class UsageQuery(PageQuery):
     workspace = serializers.UUIDField(required=False)
+    cluster = serializers.UUIDField(required=False)
     meter = serializers.ChoiceField(choices=Meter.choices, required=False)
     starts_at = Instant(required=False, help_text="Only intervals that end after this.")
     ends_at = Instant(required=False, help_text="Only intervals that start before this.")
@@ -47,8 +50,10 @@ class UsageTotalsQuery(Input):
 
 class UsageIntervalOutput(Output):
     id = serializers.UUIDField()
-    workspace_id = serializers.UUIDField()
-    workspace = serializers.CharField(source="workspace.name")
+    workspace_id = serializers.UUIDField(allow_null=True, help_text="null where a cluster held it.")
+    workspace = serializers.CharField(source="workspace.name", default=None, allow_null=True)
+    cluster_id = serializers.UUIDField(allow_null=True, help_text="null where a workspace held it.")
+    cluster = serializers.CharField(source="cluster.name", default=None, allow_null=True)
     site = serializers.CharField(source="site.slug")
     flavor = serializers.CharField(
         source="flavor.slug", default=None, allow_null=True, help_text="null for a GPU type that is not sold."
@@ -97,6 +102,7 @@ class UsageView(ProjectView):
         filters = UsageFilters(
             project=found,
             workspace=self._workspace(found),
+            cluster=self._cluster(found),
             meter=Meter(meter) if meter else None,
             starts_at=self.params.get("starts_at"),
             ends_at=self.params.get("ends_at"),
@@ -113,6 +119,15 @@ class UsageView(ProjectView):
         found = workspaces_for(actor=self.actor, project=project).filter(pk=key).first()
         if found is None:
             raise NotFound("there is no such workspace")
+        return found
+
+    def _cluster(self, project: Project) -> Cluster | None:
+        key: uuid.UUID | None = self.params.get("cluster")
+        if key is None:
+            return None
+        found = clusters_for(actor=self.actor, project=project).filter(pk=key).first()
+        if found is None:
+            raise NotFound("there is no such cluster")
         return found
 
 

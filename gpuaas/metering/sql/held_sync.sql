@@ -1,20 +1,28 @@
 -- Holdings that the intervals do not yet show, or whose end they do not yet show. Idempotent, set-based. An interval keeps
 -- the resource name that it began with: the site may count the GPUs by another one since.
 INSERT INTO metering_usageinterval AS t (
-    id, site_id, project_id, workspace_id, flavor_id, consumer_uid, consumer_name, node, meter, resource_name,
+    id, site_id, project_id, workspace_id, cluster_id, flavor_id, consumer_uid, consumer_name, node, meter, resource_name,
     quantity, started_at, ended_at, last_seen_at, ended_by
 )
-SELECT gen_random_uuid(), w.site_id, w.project_id, w.id, h.flavor_id, 'holding:' || h.id, w.name, '', h.meter,
+SELECT gen_random_uuid(), h.site_id, h.project_id, h.workspace_id, h.cluster_id, h.flavor_id, h.uid, h.name, '', h.meter,
        coalesce(i.resource_name, o.resource_name, h.meter), h.quantity, h.started_at, h.ended_at, coalesce(h.ended_at, %(now)s),
        CASE WHEN h.ended_at IS NULL THEN '' ELSE 'observed' END
-FROM workspaces_holding h
-JOIN workspaces_workspace w ON w.id = h.workspace_id
+FROM (
+    SELECT 'holding:' || h.id AS uid, w.site_id, w.project_id, w.id AS workspace_id, NULL::uuid AS cluster_id, w.name,
+           h.flavor_id, h.meter, h.quantity, h.started_at, h.ended_at
+    FROM workspaces_holding h
+    JOIN workspaces_workspace w ON w.id = h.workspace_id
+    UNION ALL
+    SELECT 'cluster-holding:' || h.id, c.site_id, c.project_id, NULL, c.id, c.name,
+           h.flavor_id, h.meter, h.quantity, h.started_at, h.ended_at
+    FROM clusters_clusterholding h
+    JOIN clusters_cluster c ON c.id = h.cluster_id
+) h
 LEFT JOIN catalog_flavor f ON f.id = h.flavor_id
 LEFT JOIN catalog_gpupool o ON o.id = f.pool_id
-LEFT JOIN metering_usageinterval i
-    ON i.site_id = w.site_id AND i.consumer_uid = 'holding:' || h.id AND i.meter = h.meter
+LEFT JOIN metering_usageinterval i ON i.site_id = h.site_id AND i.consumer_uid = h.uid AND i.meter = h.meter
 WHERE h.quantity > 0 AND (i.id IS NULL OR i.ended_at IS DISTINCT FROM h.ended_at)
-ORDER BY h.id
+ORDER BY h.uid
 ON CONFLICT (site_id, consumer_uid, meter, resource_name) DO UPDATE SET
     ended_at = excluded.ended_at, last_seen_at = excluded.last_seen_at, ended_by = excluded.ended_by
 WHERE t.ended_at IS NULL

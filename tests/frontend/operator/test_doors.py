@@ -67,7 +67,13 @@ ACTIONS = frozenset(
     }
 )
 FORMS = frozenset(
-    {"operator_site_new", "operator_flavor_new", "operator_adoption_new", "operator_cluster_template_new", "operator_month_close"}
+    {
+        "operator_site_new",
+        "operator_flavor_new",
+        "operator_adoption_new",
+        "operator_cluster_template_new",
+        "operator_month_close",
+    }
 )
 QUERY = {"kind": "project", "owner": "weather-lm", "resource": "gpu:h100-sxm-80gb", "hard": "9"}
 
