@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 import time_machine
@@ -147,20 +148,20 @@ def test_costs_by_workspace_show_clusters_down_to_the_intervals(
     )
     interval_make(room, h100, START, START + HOUR)
     interval_make(cluster, h100, START, START + 2 * HOUR)
-    scope = {"actor": as_alice, "project": project, "month": OCTOBER, "now": START + 3 * HOUR}
-    found = cost_breakdown(by=By.WORKSPACE, **scope)  # type: ignore[arg-type]
+    scope: dict[str, Any] = {"actor": as_alice, "project": project, "month": OCTOBER, "now": START + 3 * HOUR}
+    found = cost_breakdown(by=By.WORKSPACE, **scope)
     assert [(row.key, row.name, row.is_cluster, row.amount) for row in found.rows] == [
         (str(cluster.pk), "sim", True, Decimal("4.80")),
         (str(room.pk), "sim", False, Decimal("2.40")),
     ]
-    by = cost_breakdown(by=By.MEMBER, **scope)  # type: ignore[arg-type]
+    by = cost_breakdown(by=By.MEMBER, **scope)
     assert [(row.name, row.amount) for row in by.rows] == [
         ("bob", Decimal("4.80")),
         ("alice", Decimal("2.40")),
     ]
     del scope["now"]
     for filters in (CostFilters(workspace=str(cluster.pk)), CostFilters(member="bob")):
-        assert [row.holder for row in cost_intervals(filters=filters, **scope)] == [cluster]  # type: ignore[arg-type]
+        assert [row.holder for row in cost_intervals(filters=filters, **scope)] == [cluster]
 
 
 def test_documents_and_the_export_name_clusters(

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ ORIGIN = BOUND - timedelta(seconds=WINDOW / 2)
 MONTHS = (date(2026, 10, 1), date(2026, 11, 1))
 CORES, DISK = 4, 40  # of a control plane
 DELETED = None
-Held = tuple[int, int | None]  # from this second on: so many GPUs, or asleep, or deleted
+Held = tuple[int, int | None]  # from this second on: so many GPUs, none (asleep), or deleted
 
 history = st.lists(
     st.tuples(st.integers(0, WINDOW), st.one_of(st.integers(0, 5), st.just(DELETED)), st.booleans()),
@@ -103,19 +104,19 @@ def test_what_is_held_is_metered_and_billed(
         span = month_span(month)
         end = span.ends_at if month == MONTHS[0] else BOUND + timedelta(hours=1)
         counted = [_until(one, end) for one in (*rooms, *(one for found in gpus.values() for one in found))]
-        at = {"actor": as_alice, "project": project, "month": month, "now": min(end, NOW)}
-        found = selectors.statement(**at)  # type: ignore[arg-type]
+        at: dict[str, Any] = {"actor": as_alice, "project": project, "month": month, "now": min(end, NOW)}
+        said = selectors.statement(**at)
         assert {
             None if line.unit_price is None else int(line.unit_price * 1_000_000): (
                 line.unit_seconds,
                 None if line.amount is None else int(line.amount * 100),
             )
-            for line in found.lines
+            for line in said.lines
             if line.meter is Meter.GPU_HELD
         } == lines(counted, rates, span.starts_at, end)
-        shares = selectors.cost_by_workspace(**at)  # type: ignore[arg-type]
-        assert sum(row.amount for row in shares) == found.total
-        assert sum(row.gpu_seconds for row in shares) == found.gpu_seconds
+        shares = selectors.cost_by_workspace(**at)
+        assert sum(row.amount for row in shares) == said.total
+        assert sum(row.gpu_seconds for row in shares) == said.gpu_seconds
         by = {row.workspace_id: row for row in shares}
         for row, pieces in gpus.items():
             seconds = sum(_seconds(_until(one, end), span.starts_at) for one in pieces)

@@ -129,6 +129,7 @@ def test_a_broken_note_is_found_in_the_month_it_was_written_in(staged: Project, 
 
 def test_late_usage_waits_for_the_next_close(staged: Project, l40s: Flavor, as_olga: Actor) -> None:
     workspace = UsageInterval.objects.earliest("started_at").workspace
+    assert workspace is not None
     interval_make(workspace, l40s, utc("2026-10-20"), utc("2026-10-20 00:00:07"), quantity=3)
     (found,) = reconciled(as_olga)
     assert (found[0], found[2] - found[3]) == ("intervals, lines: unit-seconds", 21)  # type: ignore[operator]

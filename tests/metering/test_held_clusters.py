@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -44,7 +45,7 @@ def test_an_open_holding_is_an_open_interval_until_it_ends(cluster: Cluster, h10
     rows = UsageInterval.objects.order_by("meter").values_list(
         "cluster", "workspace", "project", "site", "meter", "flavor__slug", "resource_name", "consumer_name"
     )
-    about = (cluster.pk, None, cluster.project_id, cluster.site_id)
+    about: tuple[Any, ...] = (cluster.pk, None, cluster.project_id, cluster.site_id)
     assert list(rows) == [
         (*about, "gpu_held", "h100.1", "nvidia.com/gpu", "sim"),
         (*about, "vcpu_held", None, "vcpu_held", "sim"),

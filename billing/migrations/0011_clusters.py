@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('billing', '0009_versions_are_withdrawn'),
+        ("billing", "0010_how_far_a_close_has_come"),
         ('clusters', '0002_versions_stay'),
         ('workspaces', '0006_machines'),
     ]
