@@ -38,14 +38,10 @@ def months_stage(project: Project, h100: Flavor, l40s: Flavor, user: User, olga:
     )
     cost_center_set(actor=olga, project=project, code="4711")
     first, second = (workspace_make(project, h100, user, name=name) for name in ("train", "tune"))
-    cluster = cluster_make(project, h100, user, name="sim")
-    for row, seconds in ((first, 61), (second, 100_003), (cluster, 7_777)):
-        interval_make(
-            row, h100, utc("2026-10-31 20:00:01"), utc("2026-10-31 20:00:01") + timedelta(seconds=seconds)
-        )
-        interval_make(
-            row, h100, utc("2026-11-20 07:00:00"), utc("2026-11-20 07:00:00") + timedelta(seconds=seconds)
-        )
+    used = ((first, 61), (second, 100_003), (cluster_make(project, h100, user), 7_777))
+    for row, seconds in used:
+        for start in (utc("2026-10-31 20:00:01"), utc("2026-11-20 07:00:00")):
+            interval_make(row, h100, start, start + timedelta(seconds=seconds))
         interval_make(
             row, None, utc("2026-10-30"), utc("2026-12-02 01:02:03"), meter=Meter.STORAGE_HELD, quantity=100
         )

@@ -18,11 +18,12 @@ from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.metering.services import held_sync
 from tenants.actors import Actor
 from tenants.models import Project, User
-from tests.billing.oracle import Used, lines
+from tests.billing.oracle import Priced, Used, lines
 from tests.billing.stage import cluster_make
 from tests.billing.test_rating_properties import BOUND, NOW, WINDOW, make_three, priced, stage_set, used
 
 ORIGIN = BOUND - timedelta(seconds=WINDOW / 2)
+LATER = BOUND + timedelta(hours=1)
 MONTHS = (date(2026, 10, 1), date(2026, 11, 1))
 CORES, DISK = 4, 40  # of a control plane
 DELETED = None
@@ -99,35 +100,40 @@ def test_what_is_held_is_metered_and_billed(
         Used(ORIGIN + timedelta(seconds=start), ORIGIN + timedelta(seconds=start + lasts), quantity)
         for start, lasts, quantity, _ in usage
     ]
-    total = Decimal(0)
-    for month in MONTHS:
-        span = month_span(month)
-        end = span.ends_at if month == MONTHS[0] else BOUND + timedelta(hours=1)
-        counted = [_until(one, end) for one in (*rooms, *(one for found in gpus.values() for one in found))]
-        at: dict[str, Any] = {"actor": as_alice, "project": project, "month": month, "now": min(end, NOW)}
-        said = selectors.statement(**at)
-        assert {
-            None if line.unit_price is None else int(line.unit_price * 1_000_000): (
-                line.unit_seconds,
-                None if line.amount is None else int(line.amount * 100),
-            )
-            for line in said.lines
-            if line.meter is Meter.GPU_HELD
-        } == lines(counted, rates, span.starts_at, end)
-        shares = selectors.cost_by_workspace(**at)
-        assert sum(row.amount for row in shares) == said.total
-        assert sum(row.gpu_seconds for row in shares) == said.gpu_seconds
-        by = {row.workspace_id: row for row in shares}
-        for row, pieces in gpus.items():
-            seconds = sum(_seconds(_until(one, end), span.starts_at) for one in pieces)
-            assert (by[row.pk].gpu_seconds if row.pk in by else 0) == seconds
-            assert row.pk not in by or (by[row.pk].workspace, by[row.pk].kind) == (row.name, "cluster")
-            total += by[row.pk].amount if row.pk in by else 0
-    whole = (
-        selectors.workspace_cost(actor=as_alice, workspace=row, now=BOUND + timedelta(hours=1))
-        for row in clusters
-    )
-    assert sum(whole) == total
+    billed = sum(_billed(as_alice, project, month, rates, rooms, gpus) for month in MONTHS)
+    costs = [selectors.workspace_cost(actor=as_alice, workspace=row, now=LATER) for row in clusters]
+    assert sum(costs) == billed
+
+
+def _billed(
+    actor: Actor,
+    project: Project,
+    month: date,
+    rates: list[Priced],
+    rooms: list[Used],
+    gpus: dict[Cluster, list[Used]],
+) -> Decimal:
+    """The month is what the oracle says, and the shares of all add up to it; what the clusters cost in it."""
+    start, end = month_span(month).starts_at, min(month_span(month).ends_at, LATER)
+    counted = [_until(one, end) for one in (*rooms, *(one for found in gpus.values() for one in found))]
+    at: dict[str, Any] = {"actor": actor, "project": project, "month": month, "now": end}
+    said = selectors.statement(**at)
+    assert {
+        None if line.unit_price is None else int(line.unit_price * 1_000_000): (
+            line.unit_seconds,
+            None if line.amount is None else int(line.amount * 100),
+        )
+        for line in said.lines
+        if line.meter is Meter.GPU_HELD
+    } == lines(counted, rates, start, end)
+    shares = selectors.cost_by_workspace(**at)
+    assert sum(row.amount for row in shares) == said.total
+    assert sum(row.gpu_seconds for row in shares) == said.gpu_seconds
+    of_clusters = {row.workspace_id: row for row in shares if row.kind == "cluster"}
+    for row, pieces in gpus.items():
+        share = of_clusters.get(row.pk)
+        assert (share.gpu_seconds if share else 0) == sum(_seconds(_until(one, end), start) for one in pieces)
+    return sum((row.amount for row in of_clusters.values()), Decimal(0))
 
 
 def _metered(row: Cluster, meter: Meter, expected: list[Used]) -> None:
