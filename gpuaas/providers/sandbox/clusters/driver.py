@@ -259,6 +259,10 @@ def _checks(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
     return StepOutcome(done=True, detail=f"{len(nodes)} machines are ready")
 
 
+def _run(machines: int, release: str) -> str:
+    return f"1 machine runs {release}" if machines == 1 else f"{machines} machines run {release}"
+
+
 def _machines(site: SandboxSite, rows: list[Thing], wanted: int, release: str) -> StepOutcome:
     """One at a time is brought to another release, and only while all others work."""
     if len(rows) < wanted:
@@ -268,13 +272,13 @@ def _machines(site: SandboxSite, rows: list[Thing], wanted: int, release: str) -
         return StepOutcome(done=False, detail=f"{wanted - len(waiting)} of {wanted} machines answer")
     behind = [row for row in rows if row.facts["release"] != release]
     if not behind:
-        return StepOutcome(done=True, detail=f"{wanted} machines run {release}")
+        return StepOutcome(done=True, detail=_run(wanted, release))
     row = behind[0]
     row.facts = {**row.facts, "release": release}
     row.ready_at = clock.now() + timedelta(milliseconds=site.machine_ms)
     row.save(update_fields=["facts", "ready_at"])
     if len(behind) == 1 and _is_ready(row):
-        return StepOutcome(done=True, detail=f"{wanted} machines run {release}")
+        return StepOutcome(done=True, detail=_run(wanted, release))
     return StepOutcome(done=False, detail=f"{row.name} is brought to {release}; {len(behind) - 1} are left")
 
 
