@@ -17,7 +17,7 @@ from tenants.actors import Actor
 from tenants.models import ApiToken, Project, User
 from tests.api.caller import token_for
 from tests.api.cluster_stage import cluster_stage
-from tests.billing.stage import budget_stage, card_stage
+from tests.billing.stage import budget_stage, card_stage, pool_stage
 from tests.factories.billing import invoice_make
 from tests.workspaces.stage import ready, run_now
 
@@ -50,6 +50,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "number": invoice_make(project).number,
         "drift": drift,
         "budget": str(budget_stage(project).pk),
+        "reservation": str(pool_stage(project, Flavor.objects.get(slug="h100.1")).pk),
         **{
             name: str(value) for name, value in card_stage(project, Flavor.objects.get(slug="h100.1")).items()
         },
