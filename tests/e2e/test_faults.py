@@ -14,7 +14,7 @@ from tests.e2e.pieces import Pieces
 from tests.e2e.portal import Client, wait_until
 from tests.e2e.tenant import HOME, Kubectl, Tenant, span, truth
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +26,19 @@ WORKSPACES, KILLS = 6, 3
 
 
 @pytest.fixture(scope="module")
-def site(portal: Pieces, own_lab: Lab) -> Iterator[Lab]:
+def site(portal: Pieces, own_lab: Lab) -> Lab:
     """A cluster of its own, priced and with limits like the others."""
     words = ("--slug", SITE, "--kubeconfig", str(own_lab.kubeconfig), "--publish")
     portal.run("manage.py", "site_attach", *words)
     portal.run("-m", "deploy.embedded.seed")
-    yield own_lab
-    own_lab.start_program("kube-apiserver")
+    return own_lab
+
+
+@pytest.fixture(autouse=True)
+def answering(site: Lab) -> Iterator[None]:
+    """Also for whoever comes after a test that failed in between."""
+    yield
+    site.start_program("kube-apiserver")
 
 
 @pytest.fixture
@@ -49,7 +55,10 @@ def test_the_api_server_is_away_for_half_a_minute(alice: Tenant, site: Lab) -> N
     kubectl.start_pod("spans-it", run_seconds=45)
     for name in ("ends-while-down", "spans-it"):
         kubectl.pod_in(name, "Running")
+    site.pause_program("kube-apiserver")  # what is begun now does not come to its end before the kill
     caught = [alice.request(FLAVOR, 1) for _ in range(2)]
+    for row in caught:
+        alice.in_state(row["id"], "provisioning")
     site.stop_program("kube-apiserver", kill=True)
     went = time.monotonic()
     it_is_said(alice, caught[0])
@@ -80,7 +89,7 @@ def it_is_said(alice: Tenant, caught: Any) -> None:
         found = alice.conditions(caught["id"]).get("Reachable", {})
         return found if found.get("status") == "False" else None
 
-    said = wait_until("the condition that says so", unreachable, seconds=25)
+    said = wait_until("the condition that says so", unreachable, seconds=90)
     assert said["reason"] == "NoAnswer"
     assert "does not answer" in said["message"]
     portal = alice.client.portal
