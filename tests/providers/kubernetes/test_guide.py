@@ -6,11 +6,12 @@ from pathlib import Path
 
 from gpuaas.catalog.services.preflight import CHECKED, SELLABLE
 from gpuaas.providers.kubernetes import dcgm, health, preflight
+from gpuaas.providers.openstack import preflight as openstack_preflight
 from gpuaas.providers.sandbox import fitness
 from gpuaas.providers.verdicts import Kind
 
 ROOT = Path(__file__).resolve().parents[3]
-ROW = re.compile(r"^\| `(\w+)` \| (.*)$", re.MULTILINE)
+ROW = re.compile(r"^\| (`\w+`(?:, `\w+`)*) \| (.*)$", re.MULTILINE)
 MODULES = (
     preflight.server,
     preflight.rights,
@@ -20,10 +21,14 @@ MODULES = (
 )
 
 
-def chapter() -> dict[str, str]:
+def chapter(*, openstack: bool = False) -> dict[str, str]:
+    """Rows by check: of Kubernetes sites and nodes, or of OpenStack sites."""
     text = (ROOT / "docs" / "operator-guide.md").read_text(encoding="utf-8")
     _, _, after = text.partition("## Is the site fit to be sold?")
-    return dict(ROW.findall(after.partition("\n## ")[0]))
+    before, _, rest = after.partition("\n## ")[0].partition("\nOn OpenStack ")
+    theirs, _, nodes = rest.partition("\n### Nodes")
+    rows = ROW.findall(theirs if openstack else before + nodes)
+    return {name.strip("`"): row for names, row in rows for name in names.split(", ")}
 
 
 def site_kinds() -> dict[str, Kind]:
@@ -58,6 +63,13 @@ def test_what_forbids_to_sell_is_said() -> None:
     rows = chapter()
     for name, kind in site_kinds().items():
         assert rows[name].endswith("| yes |") == kind.blocking, name
+
+
+def test_of_openstack_sites_it_names_every_check_and_what_forbids_to_sell() -> None:
+    rows = chapter(openstack=True)
+    assert {name: row.endswith("| yes |") for name, row in rows.items()} == {
+        kind.type: kind.blocking for kind in openstack_preflight.KINDS
+    }
 
 
 def test_the_simulated_site_knows_no_others() -> None:
