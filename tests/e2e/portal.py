@@ -15,12 +15,15 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.lab.fixtures import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 Found = TypeVar("Found")
 
 
 def wait_until(what: str, look: Callable[[], Found | None], *, seconds: float = 60.0) -> Found:
-    """The first truthy answer of `look`; fails with `what` when it does not come in time."""
+    """The first truthy answer of `look`; fails with `what` after PATIENCE times the seconds."""
+    seconds *= PATIENCE
     deadline = time.monotonic() + seconds
     while True:
         found = look()

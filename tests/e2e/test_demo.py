@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.portal import Client, Portal, wait_until
 from tests.e2e.tenant import HOME, Tenant
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 log = logging.getLogger(__name__)
 

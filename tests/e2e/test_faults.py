@@ -14,7 +14,7 @@ from tests.e2e.pieces import Pieces
 from tests.e2e.portal import Client, wait_until
 from tests.e2e.tenant import HOME, Kubectl, Tenant, span, truth
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 log = logging.getLogger(__name__)
 

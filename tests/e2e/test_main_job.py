@@ -13,7 +13,7 @@ from tests.e2e.portal import Client, Portal, wait_until
 from tests.e2e.tenant import HOME, Kubectl, Refused, Tenant, span, truth
 from tests.lab.fixtures import LabSite
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from tests.e2e.pieces import Pieces
 from tests.e2e.portal import Client
 from tests.e2e.tenant import HOME, Tenant
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 SLOW = 60_000
 SITE = "/operator/sites/at/ber-1"
