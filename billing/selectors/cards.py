@@ -41,7 +41,8 @@ class DraftRow:
     def shown(self) -> RateDraftLine | Rate:
         """What the draft says, or what it takes away."""
         found = self.line or self.before
-        assert found is not None  # noqa: S101  a row is made of one of the two
+        if found is None:
+            raise ValueError("a row is made of a price in the draft, or of the one before it")
         return found
 
 

@@ -3,13 +3,12 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
 
 from frontend.forms import refuse
-from frontend.forms.workspaces import DATE, LEASES, moment_field
+from frontend.forms.lease import LeaseForm
 from gpuaas.clusters.definition import Definition
 from gpuaas.clusters.forms import NO, YES, FieldKind, FormField, document_of, fields_of
 from gpuaas.clusters.models import Cluster
@@ -29,18 +28,10 @@ class Section:
     fields: tuple[forms.BoundField, ...]
 
 
-class OrderForm(forms.Form):
+class OrderForm(LeaseForm):
     """One plain field per leaf of the schema, named by its path; `gpuaas.clusters.forms` reads it back without a loss."""
 
     name = forms.CharField(label="Name", max_length=300, error_messages={"required": "Give it a name."})
-    lease = forms.ChoiceField(
-        label="Lease ends after", choices=LEASES, initial="28", widget=forms.RadioSelect
-    )
-    lease_ends_at = moment_field(
-        label="Date and time",
-        required=False,
-        error_messages={"invalid": "Write it as year-month-day and hour."},
-    )
     number = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
     def __init__(self, *args: Any, definition: Definition, number: int, **kwargs: Any) -> None:
@@ -66,25 +57,12 @@ class OrderForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         found = super().clean() or {}
-        if (
-            found.get("lease") == DATE
-            and not found.get("lease_ends_at")
-            and "lease_ends_at" not in self.errors
-        ):
-            self.add_error("lease_ends_at", "Choose the day and hour on which it ends.")
         try:
             self.document = document_of(self.schema, self.posted())
             document_check(self.schema, self.document)
         except Invalid as error:
             refuse(self, error)
         return found
-
-    def lease_end(self, *, now: datetime) -> datetime | None:
-        lease = self.cleaned_data.get("lease")
-        if lease == DATE:
-            found: datetime | None = self.cleaned_data.get("lease_ends_at")
-            return found
-        return now + timedelta(days=int(lease)) if lease else None
 
     def sections(self) -> list[Section]:
         """In the order of the schema; what has no fields is left out."""

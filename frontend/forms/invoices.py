@@ -3,7 +3,7 @@
 from django import forms
 
 from billing.states import InvoiceKind
-from frontend.forms.workspaces import moment_field
+from frontend.forms.lease import moment_field
 
 NOTES = [(kind.value, kind.label) for kind in InvoiceKind if kind != InvoiceKind.INVOICE]
 LINE = "line_"

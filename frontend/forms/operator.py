@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django import forms
 
-from frontend.forms.workspaces import moment_field
+from frontend.forms.lease import moment_field
 from gpuaas.catalog.states import DriftPolicy, HugepagesSize, PriceClass
 from gpuaas.metering.models import Meter
 from tenants.roles import OrganizationRole, PlatformRole

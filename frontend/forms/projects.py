@@ -6,7 +6,7 @@ from zoneinfo import available_timezones
 from django import forms
 from django.core.exceptions import ValidationError
 
-from frontend.forms.workspaces import moment_field
+from frontend.forms.lease import moment_field
 from tenants.roles import OrganizationRole, Permission, ProjectRole
 
 

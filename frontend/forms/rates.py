@@ -10,7 +10,7 @@ from billing.models import Rate, RateDraftLine, TierMode
 from billing.money import price_of
 from billing.selectors.cards import tiers_of
 from billing.services import LineTerms
-from frontend.forms.workspaces import moment_field
+from frontend.forms.lease import moment_field
 from gpuaas.metering.models import Meter
 
 TIERS = 3

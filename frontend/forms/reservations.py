@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms.workspaces import moment_field
+from frontend.forms.lease import moment_field
 
 Choices = Iterable[tuple[str, str]]
 WRITTEN = {"invalid": "Write it as year-month-day and hour."}

@@ -1,38 +1,23 @@
 """Asking for a workspace, changing it, letting people in."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django import forms
 
+from frontend.forms.lease import LeaseForm, moment_field
 from frontend.presenters.tuning import PLACEMENTS
 from gpuaas.providers.base import Placement
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services.access import lifetime_max
 from gpuaas.workspaces.states import AccessRole
 
-LEASES = (("1", "1 day"), ("7", "1 week"), ("28", "4 weeks"), ("90", "90 days"), ("date", "On a date"))
 LIFETIMES = (1, 8, 24)
-DATE = "date"
 COUNT_MAX = 1000
 STORAGE_MAX = 1_000_000
 
 
-class Moment(forms.DateTimeInput):
-    input_type = "datetime-local"
-
-    def __init__(self) -> None:
-        super().__init__(format="%Y-%m-%dT%H:%M")
-
-
-def moment_field(**kwargs: Any) -> forms.DateTimeField:
-    """A date and time in the reader's zone, which the middleware has made the current one."""
-    return forms.DateTimeField(
-        widget=Moment(), input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"], **kwargs
-    )
-
-
-class RequestForm(forms.Form):
+class RequestForm(LeaseForm):
     """`token` makes a second press of the button the same request."""
 
     flavor = forms.CharField(max_length=64, error_messages={"required": "Choose a GPU from the list."})
@@ -47,14 +32,6 @@ class RequestForm(forms.Form):
         required=False,
         error_messages={"invalid": "A whole number of GiB, please."},
     )
-    lease = forms.ChoiceField(
-        label="Lease ends after", choices=LEASES, initial="28", widget=forms.RadioSelect
-    )
-    lease_ends_at = moment_field(
-        label="Date and time",
-        required=False,
-        error_messages={"invalid": "Write it as year-month-day and hour."},
-    )
     placement = forms.ChoiceField(
         label="Placement",
         choices=lambda: [(place.value, PLACEMENTS[place][0]) for place in Placement],
@@ -64,23 +41,6 @@ class RequestForm(forms.Form):
     name = forms.CharField(max_length=300, error_messages={"required": "Give it a name."})
     members = forms.CharField(label="Also let in", required=False, max_length=2000)
     token = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
-
-    def clean(self) -> dict[str, Any]:
-        found = super().clean() or {}
-        if (
-            found.get("lease") == DATE
-            and not found.get("lease_ends_at")
-            and "lease_ends_at" not in self.errors
-        ):
-            self.add_error("lease_ends_at", "Choose the day and hour on which it ends.")
-        return found
-
-    def lease_end(self, *, now: datetime) -> datetime | None:
-        lease = self.cleaned_data.get("lease")
-        if lease == DATE:
-            found: datetime | None = self.cleaned_data.get("lease_ends_at")
-            return found
-        return now + timedelta(days=int(lease)) if lease else None
 
     def member_names(self) -> list[str]:
         text = str(self.cleaned_data.get("members", "")).replace(",", " ")

@@ -22,6 +22,7 @@ from frontend.place import OrganizationPlace, organization_place
 from frontend.presenters import invoices as shown
 from gpuaas.core import clock
 from gpuaas.core.errors import Unavailable
+from gpuaas.core.streams import streamed
 from tenants.actors import Actor
 from tenants.roles import Permission
 
@@ -118,11 +119,9 @@ def invoice_context(invoice: Invoice, actor: Actor) -> dict[str, Any]:
 def csv(request: HttpRequest, organization: str, number: str) -> StreamingHttpResponse:
     here = place(request, organization)
     invoice = documents.invoice_get_for(actor=here.actor, organization=here.organization, number=number)
-    return StreamingHttpResponse(
-        rows_csv(documents.invoice_rows(invoice=invoice)),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{invoice.number}.csv"'},
-    )
+    rows = rows_csv(documents.invoice_rows(invoice=invoice))
+    parts = (row.encode() for row in rows)
+    return streamed(request, parts, content_type="text/csv; charset=utf-8", name=f"{invoice.number}.csv")
 
 
 @login_required

@@ -41,6 +41,7 @@ from gpuaas.api.v1.invoice_shapes import (
 from gpuaas.api.views import ApiView
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid, NotFound
+from gpuaas.core.streams import streamed
 from tenants.models import Organization
 from tenants.roles import Permission
 from tenants.selectors import organization_get_for, platform_require
@@ -120,13 +121,10 @@ class OrganizationInvoiceCsvView(OrganizationView):
     @operation("organization_invoice_csv", "An invoice as CSV", tag=TAG, csv=True)
     def get(self, request: Request, organization: str, number: str) -> StreamingHttpResponse:
         """One row per line, streamed; amounts are exact decimals."""
-        del request, organization
-        rows = documents.invoice_rows(invoice=self.invoice())
-        return StreamingHttpResponse(
-            rows_csv(rows),
-            content_type="text/csv; charset=utf-8",
-            headers={"Content-Disposition": f'attachment; filename="{number}.csv"'},
-        )
+        del organization
+        rows = rows_csv(documents.invoice_rows(invoice=self.invoice()))
+        parts = (row.encode() for row in rows)
+        return streamed(request._request, parts, content_type="text/csv; charset=utf-8", name=f"{number}.csv")
 
 
 class OrganizationInvoicePdfView(OrganizationView):
