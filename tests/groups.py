@@ -21,6 +21,7 @@ GROUPS = {
     "tests/contracts/test_counting.py": "own-lab",
     "tests/workspaces/test_new_model.py": "own-lab",
     "tests/providers/kubernetes/fitness/": "own-lab",
+    "tests/providers/baremetal/": "own-lab",
     "tests/providers/openstack/test_chaos.py": "own-lab",
     "tests/providers/openstack/test_policies.py": "own-lab",
     "tests/providers/openstack/": "openstack-contracts",

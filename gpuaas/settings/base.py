@@ -59,6 +59,7 @@ INSTALLED_APPS = [
     "channels",
     "gpuaas.core",
     "gpuaas.providers.sandbox",
+    "gpuaas.providers.baremetal",
     "tenants",
     "gpuaas.catalog",
     "quotas",

@@ -1,0 +1,142 @@
+"""The requests of one cluster's kubelets, looked at, judged and answered. Any number of these may run at once.
+
+The kubeconfig needs `get, list` on certificatesigningrequests, `update` on certificatesigningrequests/approval, and `approve` on the
+signers kubernetes.io/kube-apiserver-client-kubelet, kubernetes.io/kubelet-serving, kubernetes.io/kube-apiserver-client and
+kubernetes.io/legacy-unknown (to deny there what would make a node).
+"""
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+
+import structlog
+
+from gpuaas.core import clock
+from gpuaas.core.errors import NotFound, Unavailable
+from gpuaas.providers.baremetal.approval import (
+    OPENSHIFT,
+    Action,
+    Bootstrapper,
+    ExpectedHost,
+    Round,
+    Verdict,
+    judge,
+    replayed,
+)
+from gpuaas.providers.baremetal.models import CertificateApproval, Host, HostState
+from gpuaas.providers.baremetal.requests import SigningRequest, request_read
+from gpuaas.providers.kubernetes.client import Api, Object
+
+log = structlog.get_logger(__name__)
+REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+# a host boots an installer, writes its disks and boots again; big machines take many minutes for each boot
+JOIN_WITHIN = timedelta(hours=6)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of one request."""
+
+    request: str
+    verdict: Verdict
+
+
+def requests_decide(
+    api: Api, *, cluster_id: uuid.UUID, bootstrapper: Bootstrapper = OPENSHIFT
+) -> tuple[Decision, ...]:
+    """Answer what waits at the cluster's API, the oldest first; what others have decided uses up rounds before that.
+
+    Requests are listed before hosts are read: no request is older than what it is judged by.
+    """
+    listed = [(request_read(found), found) for found in api.items(REQUESTS)]
+    listed.sort(key=lambda pair: (not pair[0].decided, pair[0].created_at))
+    rows = {row.name: row for row in Host.objects.filter(cluster_id=cluster_id, state=HostState.BOUND)}
+    hosts = hosts_expected(rows)
+    made = []
+    for request, found in listed:
+        verdict = judge(request, hosts, now=clock.now(), bootstrapper=bootstrapper)
+        if verdict.action in {Action.APPROVE, Action.NOTE}:
+            verdict, hosts = _claimed(rows[verdict.host], hosts, request, verdict)
+        if verdict.action in {Action.APPROVE, Action.DENY} and _answer(api, found, verdict):
+            made.append(Decision(request.name, verdict))
+    return tuple(made)
+
+
+def hosts_expected(rows: dict[str, Host]) -> dict[str, ExpectedHost]:
+    """With what was approved by now, whoever did it."""
+    done: dict[uuid.UUID, list[CertificateApproval]] = defaultdict(list)
+    for one in CertificateApproval.objects.filter(host__in=rows.values()):
+        done[one.host_id].append(one)
+    return {name: _expected(row, row.bound_at, done[row.pk]) for name, row in rows.items() if row.bound_at}
+
+
+def _expected(row: Host, bound_at: datetime, done: Iterable[CertificateApproval]) -> ExpectedHost:
+    uids = {one.round: one.request_uid for one in done if one.binding == row.binding}
+    return ExpectedHost(
+        name=row.name,
+        dns=frozenset({row.name.lower()}),
+        addresses=frozenset(map(ip_address, row.addresses)),
+        opens_at=bound_at,
+        closes_at=bound_at + JOIN_WITHIN,
+        client=uids.get(Round.CLIENT, ""),
+        serving=uids.get(Round.SERVING, ""),
+        earlier=frozenset(one.request_uid for one in done if one.binding != row.binding),
+    )
+
+
+def _claimed(
+    row: Host, hosts: dict[str, ExpectedHost], request: SigningRequest, verdict: Verdict
+) -> tuple[Verdict, dict[str, ExpectedHost]]:
+    """The round is this request's, or another worker was faster with another one, and this one is a replay."""
+    which = Round(verdict.round or "")
+    mine = CertificateApproval(
+        host=row,
+        binding=row.binding,
+        round=which,
+        request_uid=request.uid,
+        request_name=request.name,
+        written_at=clock.now(),
+    )
+    CertificateApproval.objects.bulk_create([mine], ignore_conflicts=True)
+    held = CertificateApproval.objects.get(host=row, binding=row.binding, round=which).request_uid
+    used = hosts[row.name].used(which, held)
+    hosts = {**hosts, row.name: used}
+    if verdict.action is Action.NOTE:
+        return verdict, hosts
+    still = Host.objects.filter(pk=row.pk, binding=row.binding, state=HostState.BOUND).exists()
+    if not still:
+        return Verdict(Action.LEAVE, "Moved", f"{row.name} was released meanwhile."), hosts
+    if held != request.uid:
+        return replayed(used, which), hosts
+    return verdict, hosts
+
+
+def _answer(api: Api, found: Object, verdict: Verdict) -> bool:
+    """False where somebody else has answered, changed or removed it meanwhile: it is looked at again."""
+    condition = {
+        "type": "Approved" if verdict.action is Action.APPROVE else "Denied",
+        "status": "True",
+        "reason": f"Gpuaas{verdict.reason}",
+        "message": verdict.message,
+    }
+    body = {
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": found["metadata"],
+        "spec": found["spec"],
+        "status": {"conditions": [condition]},
+    }
+    name = found["metadata"]["name"]
+    try:
+        api.replace(f"{REQUESTS}/{name}/approval", body)
+    except NotFound:
+        return False
+    except Unavailable as error:
+        if not error.message.startswith("somebody else changed it"):
+            raise
+        return False
+    log.info("kubelet_request_decided", request=name, action=verdict.action, reason=verdict.reason)
+    return True
