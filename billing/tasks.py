@@ -1,10 +1,14 @@
 """Background work by name; rules live in services."""
 
+import uuid
+
 from celery import shared_task
 
 from billing.mails import alert_mails_send
 from billing.months import month_parse
+from billing.policies import policy_allowance
 from billing.services import budget_alerts, closing, payments, pdfs
+from gpuaas.clusters.reconcile.policies import policy_run
 from gpuaas.core import clock
 from gpuaas.core.queue import poke
 
@@ -52,3 +56,9 @@ def budgets_enforce(budget_id: str) -> None:
     del budget_id
     budget_alerts.budgets_enforce()
     alert_mails_send()
+
+
+@shared_task(name="billing.scaling_policy")
+def scaling_policy(policy_id: str) -> None:
+    """A round of one policy of a cluster, with what may be spent on it."""
+    policy_run(uuid.UUID(policy_id), purse=policy_allowance)

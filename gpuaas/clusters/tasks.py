@@ -5,8 +5,9 @@ import uuid
 from celery import shared_task
 
 from gpuaas.clusters.lease import leases_enforce
-from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.models import Cluster, ScalingPolicy
 from gpuaas.clusters.reconcile import run
+from gpuaas.clusters.reconcile.policies import samples_prune
 from gpuaas.core import clock, leases
 from gpuaas.core.queue import poke
 
@@ -30,3 +31,17 @@ def sweep() -> int:
 @shared_task(name="clusters.leases")
 def lease_ends() -> int:
     return leases_enforce(now=clock.now())
+
+
+@shared_task(name="clusters.policies")
+def policies_due() -> int:
+    """Pokes the rounds of policies that are due. They are billing's task, which knows what may be spent."""
+    due = leases.due_ids(ScalingPolicy, now=clock.now(), limit=SWEEP_LIMIT)
+    for policy_id in due:
+        poke("billing.scaling_policy", str(policy_id))
+    return len(due)
+
+
+@shared_task(name="clusters.samples")
+def samples() -> int:
+    return samples_prune(now=clock.now())

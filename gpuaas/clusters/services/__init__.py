@@ -11,6 +11,13 @@ from gpuaas.clusters.services.changes import (
 )
 from gpuaas.clusters.services.order import cluster_order
 from gpuaas.clusters.services.planning import Plan, cluster_plan
+from gpuaas.clusters.services.policies import (
+    PolicyTerms,
+    policy_create,
+    policy_delete,
+    policy_switch,
+    policy_update,
+)
 from gpuaas.clusters.services.suspend import cluster_resume, cluster_suspend
 from gpuaas.clusters.services.templates import (
     template_create,
@@ -22,6 +29,7 @@ from gpuaas.clusters.services.templates import (
 
 __all__ = [
     "Plan",
+    "PolicyTerms",
     "cluster_credential",
     "cluster_delete",
     "cluster_extend",
@@ -32,6 +40,10 @@ __all__ = [
     "cluster_scale",
     "cluster_suspend",
     "cluster_upgrade",
+    "policy_create",
+    "policy_delete",
+    "policy_switch",
+    "policy_update",
     "scale_preview",
     "template_create",
     "template_grant",

@@ -139,6 +139,17 @@ class ObservedCluster:
     nodes: tuple[ClusterNode, ...] = ()
 
 
+@dataclass(frozen=True)
+class PoolSignals:
+    """What a pool has to do now. used_gpus: given to pods or jobs; pending_gpus: what those that wait for this pool ask for;
+    queued: how many wait. Who waits and fits several pools is counted at the first."""
+
+    pool: str
+    used_gpus: int
+    pending_gpus: int
+    queued: int
+
+
 class ClusterDriver(ABC):
     """One object per call or per process, bound to one site; cheap to make, safe to drop."""
 
@@ -202,3 +213,11 @@ class ClusterSuspendCapability(ABC):
     @abstractmethod
     def resume(self, spec: ClusterSpec, step: str) -> StepOutcome:
         """Do or confirm one step of bringing the workers back."""
+
+
+class ClusterSignalsCapability(ABC):
+    """Drivers that can say how much there is to do in a cluster; scaling by policy follows it."""
+
+    @abstractmethod
+    def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
+        """One for each pool of `spec`, of this moment. Raises NotFound where nothing answers at the cluster's endpoint."""

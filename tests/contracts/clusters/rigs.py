@@ -20,6 +20,7 @@ from gpuaas.providers.base import (
     NodePool,
     StepOutcome,
 )
+from gpuaas.providers.sandbox.clusters.demand import demand_set
 from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver, token_subject
 from gpuaas.providers.sandbox.clusters.objects import foreign_object, machine_break
 from gpuaas.providers.sandbox.dials import dials_set, failure_plan
@@ -69,6 +70,10 @@ class ClusterRig(ABC):
     @abstractmethod
     def who(self, spec: ClusterSpec, access: Access) -> str:
         """Whom the cluster sees behind a credential; raises Unauthorized."""
+
+    def demand(self, spec: ClusterSpec, pool: str, gpus: int) -> None:
+        """So many GPUs are asked for in the pool, one by each pod or job. Of drivers that tell signals."""
+        raise NotImplementedError
 
 
 class SandboxClusterRig(ClusterRig):
@@ -121,6 +126,9 @@ class SandboxClusterRig(ClusterRig):
 
     def who(self, spec: ClusterSpec, access: Access) -> str:
         return token_subject(spec.ref, yaml.safe_load(access.document)["users"][0]["user"]["token"])
+
+    def demand(self, spec: ClusterSpec, pool: str, gpus: int) -> None:
+        demand_set(self.connection.site_id, spec.id, pool, gpus=gpus)
 
 
 _H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}

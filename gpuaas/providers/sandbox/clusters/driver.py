@@ -20,15 +20,17 @@ from gpuaas.providers.base import (
     ClusterNode,
     ClusterPlan,
     ClusterRef,
+    ClusterSignalsCapability,
     ClusterSpec,
     ClusterSuspendCapability,
     Member,
     NodePool,
     ObservedCluster,
+    PoolSignals,
     SiteObject,
     StepOutcome,
 )
-from gpuaas.providers.sandbox.clusters import objects
+from gpuaas.providers.sandbox.clusters import demand, objects
 from gpuaas.providers.sandbox.clusters.objects import Thing, move, shown, things
 from gpuaas.providers.sandbox.clusters.plan import (
     ADDON,
@@ -53,7 +55,9 @@ Do = Callable[[SandboxSite, ClusterSpec], StepOutcome]
 Answer = StepOutcome | NoCapacity
 
 
-class SandboxClusterDriver(ClusterDriver, ClusterAccessCapability, ClusterSuspendCapability):
+class SandboxClusterDriver(
+    ClusterDriver, ClusterAccessCapability, ClusterSuspendCapability, ClusterSignalsCapability
+):
     name = "sandbox"
     kinds = frozenset(ClusterKind)
 
@@ -134,6 +138,10 @@ class SandboxClusterDriver(ClusterDriver, ClusterAccessCapability, ClusterSuspen
                 expires_at=now + lifetime,
             )
         return Access(_kubeconfig(spec.ref, member, token), now + lifetime, AccessKind.KUBECONFIG)
+
+    def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
+        with self._site("cluster:signals") as site:
+            return demand.signals(site, spec)
 
     @contextmanager
     def _site(self, verb: str) -> Iterator[SandboxSite]:

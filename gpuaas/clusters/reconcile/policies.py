@@ -1,0 +1,198 @@
+"""One round about one policy: lease, ask the site what there is to do, decide, scale, write down."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import structlog
+from django.db import transaction
+
+from gpuaas.clusters.models import (
+    Cluster,
+    ClusterPool,
+    PoolSample,
+    ScalingDecision,
+    ScalingOutcome,
+    ScalingPolicy,
+)
+from gpuaas.clusters.policies.decide import decide
+from gpuaas.clusters.policies.facts import Cap, Decision, Pool, Rules, Signals
+from gpuaas.clusters.policies.registry import policy_make
+from gpuaas.clusters.policies.stored import memory_read, memory_stored
+from gpuaas.clusters.room import room_of
+from gpuaas.clusters.services.changes import cluster_scale
+from gpuaas.clusters.services.rows import cluster_announce, cluster_lock, driver_of
+from gpuaas.clusters.site import outside_transaction
+from gpuaas.clusters.spec import spec_of
+from gpuaas.clusters.states import ClusterState
+from gpuaas.core import clock, leases
+from gpuaas.core.clock import whole_second
+from gpuaas.core.errors import Conflict, GpuaasError, Invalid
+from gpuaas.core.visits import CLAIM_SECONDS, EARLY, LeaseLost
+from gpuaas.providers.base import ClusterSignalsCapability
+from tenants.actors import SYSTEM
+
+log = structlog.get_logger(__name__)
+EVERY = timedelta(seconds=60)
+SAY_AGAIN = timedelta(hours=1)  # a refusal that lasts is written down that often
+KEPT = timedelta(days=35)
+WATCHED = {ClusterState.READY, ClusterState.SCALING, ClusterState.UPGRADING}
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What money says. worker_hour: of one more worker, in `currency`; None where it has no price."""
+
+    caps: tuple[Cap, ...] = ()
+    worker_hour: Decimal | None = None
+    currency: str = ""
+
+
+Purse = Callable[[ScalingPolicy, datetime], Allowance]
+
+
+def policy_run(policy_id: uuid.UUID, *, purse: Purse) -> None:
+    """Look at one pool, and scale it where its policy is enabled and says so. Safe at any time, by any number of processes."""
+    outside_transaction()
+    row = leases.claim(ScalingPolicy, policy_id, now=clock.now(), seconds=CLAIM_SECONDS)
+    if row is None:
+        return
+    if row.due_at is None or row.due_at > clock.now() + EARLY:
+        leases.release(row, due_at=row.due_at)
+        return
+    again = clock.now() + EVERY
+    try:
+        cluster = row.pool.cluster
+        if cluster.state == ClusterState.DELETED:
+            leases.release(row, due_at=None)
+        elif cluster.state not in WATCHED:
+            leases.release(row, due_at=again)
+        else:
+            seen = _signals(row, cluster)
+            _decide(row, seen, purse(row, seen.at), again)
+    except LeaseLost:
+        log.info("lease_lost", kind="ScalingPolicy", id=str(policy_id))
+    except GpuaasError as error:
+        log.warning("policy_not_run", policy=str(policy_id), code=error.code, message=error.message)
+        leases.release(row, due_at=again)
+
+
+def samples_prune(*, now: datetime) -> int:
+    deleted, _ = PoolSample.objects.filter(at__lt=now - KEPT).delete()
+    return deleted
+
+
+def _signals(row: ScalingPolicy, cluster: Cluster) -> Signals:
+    """Of a driver that tells none, only the time."""
+    driver = driver_of(cluster)
+    if not isinstance(driver, ClusterSignalsCapability):
+        return Signals(whole_second(clock.now()))
+    found = {one.pool: one for one in driver.signals(spec_of(cluster))}
+    mine = found.get(row.pool.name)
+    if mine is None:
+        raise Conflict("the cluster tells nothing about this pool")
+    return Signals(whole_second(clock.now()), mine.used_gpus, mine.pending_gpus, mine.queued)
+
+
+@transaction.atomic
+def _decide(claimed: ScalingPolicy, signals: Signals, allowance: Allowance, again: datetime) -> None:
+    """The cluster is locked first, as everywhere; then all that is read here is as it is now."""
+    cluster = cluster_lock(cluster_id=claimed.pool.cluster_id)
+    rows = ScalingPolicy.objects.select_for_update(of=("self",), no_key=True).select_related("pool__flavor")
+    row = rows.filter(pk=claimed.pk, claim_token=claimed.claim_token).first()
+    if row is None:
+        raise LeaseLost("another process works on this policy")
+    if cluster.state in WATCHED and row.version == claimed.version:
+        room = room_of(cluster=cluster, pool=row.pool, maximum=row.maximum)
+        PoolSample.objects.bulk_create([_sample(row.pool, signals, room.most)], ignore_conflicts=True)
+        if row.enabled and cluster.state == ClusterState.READY:
+            decision = _scaled(row, cluster, signals, allowance)
+            row.memory = memory_stored(decision.memory)
+            row.save(update_fields=["memory"])
+            _write(row, cluster, signals, decision, allowance)
+    row.due_at = claimed.due_at
+    leases.release(row, due_at=again, attempts=0)
+
+
+def _sample(pool: ClusterPool, signals: Signals, room: int) -> PoolSample:
+    return PoolSample(
+        pool=pool,
+        at=signals.at,
+        count=pool.count,
+        used_gpus=signals.used_gpus,
+        pending_gpus=signals.pending_gpus,
+        queued=signals.queued,
+        room=room,
+    )
+
+
+def _scaled(row: ScalingPolicy, cluster: Cluster, signals: Signals, allowance: Allowance) -> Decision:
+    """Decided and asked for, reserved in the same moment. What is refused there all the same is a cap like the others."""
+    pool = row.pool
+    wanted = _decided(row, signals, allowance.caps)
+    if not wanted.changes:
+        return wanted
+    room = room_of(cluster=cluster, pool=pool, maximum=wanted.count)
+    decision = _decided(row, signals, (*allowance.caps, Cap(room.most, room.reason)))
+    if not decision.changes:
+        return decision
+    try:
+        with transaction.atomic():
+            reason = f"by policy: {decision.reason}"[:200]
+            cluster_scale(actor=SYSTEM, cluster=cluster, counts={pool.name: decision.count}, reason=reason)
+    except (Conflict, Invalid) as error:
+        decision = replace(_decided(row, signals, ()), count=pool.count, refused=error.message)
+        return replace(decision, memory=memory_read(row.memory))
+    return decision
+
+
+def _decided(row: ScalingPolicy, signals: Signals, caps: tuple[Cap, ...]) -> Decision:
+    rules = rules_of(row)
+    pool = Pool(row.pool.name, row.pool.count, row.pool.flavor.gpus, rules.minimum, rules.maximum)
+    memory = memory_read(row.memory)
+    try:
+        policy = policy_make(row.kind, row.settings)
+    except Invalid as error:
+        return Decision(pool.count, pool.count, pool.count, error.message, memory, broken=True)
+    return decide(policy, rules, signals=signals, pool=pool, memory=memory, caps=caps, now=signals.at)
+
+
+def rules_of(row: ScalingPolicy) -> Rules:
+    return Rules(row.minimum, row.maximum, row.step, row.up_delay, row.down_delay, row.cool_down)
+
+
+def _write(
+    row: ScalingPolicy, cluster: Cluster, signals: Signals, decision: Decision, allowance: Allowance
+) -> None:
+    """A line where something changed; where nothing could, one for each reason, and each hour."""
+    outcome = ScalingOutcome.SCALED
+    if not decision.changes:
+        if not (decision.refused or decision.broken):
+            return
+        outcome = ScalingOutcome.BROKEN if decision.broken else ScalingOutcome.REFUSED
+    last = ScalingDecision.objects.filter(cluster=cluster, pool=row.pool.name).first()
+    said = decision.reason if decision.broken else decision.refused
+    told = last is not None and last.outcome == outcome and signals.at - last.at < SAY_AGAIN
+    if told and not decision.changes and last is not None and said[:500] in {last.reason, last.refused}:
+        return
+    more, worker_hour = decision.count - decision.before, allowance.worker_hour
+    ScalingDecision.objects.create(
+        cluster=cluster,
+        pool=row.pool.name,
+        kind=row.kind,
+        at=signals.at,
+        outcome=outcome,
+        before=decision.before,
+        wanted=decision.wanted,
+        after=decision.count,
+        reason=decision.reason[:500],
+        refused=decision.refused[:500],
+        signals={name: value for name, value in asdict(signals).items() if name != "at"},
+        per_hour=None if worker_hour is None else worker_hour * more,
+        currency=allowance.currency,
+    )
+    if outcome != ScalingOutcome.SCALED:
+        log.warning("policy_refused", cluster=str(cluster.pk), pool=row.pool.name, outcome=outcome, said=said)
+    cluster_announce(cluster)

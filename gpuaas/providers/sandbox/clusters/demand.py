@@ -1,0 +1,36 @@
+"""What there is to do in a simulated cluster: somebody dials how many GPUs are asked for, the machines that work give theirs."""
+
+import uuid
+from typing import Any
+
+from gpuaas.core import clock
+from gpuaas.core.errors import NotFound
+from gpuaas.providers.base import ClusterSpec, PoolSignals
+from gpuaas.providers.sandbox.clusters.objects import things
+from gpuaas.providers.sandbox.clusters.plan import MACHINE
+from gpuaas.providers.sandbox.dials import fault_set
+from gpuaas.providers.sandbox.models import SandboxSite
+
+AREA = "demand"
+
+
+def demand_set(site_id: uuid.UUID, cluster_id: uuid.UUID, pool: str, *, gpus: int, jobs: int = 0) -> None:
+    """From now on `gpus` are asked for in the pool, by `jobs` (0 = one for each GPU) as soon as some have to wait."""
+    found = {"gpus": gpus, "jobs": jobs} if gpus else None
+    fault_set(site_id, area=AREA, name=f"{cluster_id}/{pool}", found=found)
+
+
+def signals(site: SandboxSite, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
+    machines = [row for row in things(site, spec.id, MACHINE) if row.gone_at is None]
+    working = [row for row in machines if row.ready_at <= clock.now() and not row.facts.get("fault")]
+    if all(row.facts["pool"] for row in working):
+        raise NotFound("nothing answers at the cluster's address")
+    found = []
+    for pool in spec.pools:
+        dialed: dict[str, Any] = site.faults.get(AREA, {}).get(f"{spec.id}/{pool.name}", {})
+        asked, jobs = dialed.get("gpus", 0), dialed.get("jobs", 0)
+        has = sum(row.facts["pool"] == pool.name for row in working) * pool.flavor.gpus
+        waiting = max(asked - has, 0)
+        queued = -(-jobs * waiting // asked) if jobs and waiting else waiting
+        found.append(PoolSignals(pool.name, min(asked, has), waiting, queued))
+    return tuple(found)
