@@ -7,7 +7,8 @@ from typing import Any, Concatenate, ParamSpec
 from zoneinfo import ZoneInfo
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.urls import reverse
 
 from frontend.context import Console, attach
@@ -132,17 +133,17 @@ def place_of(request: HttpRequest) -> Place:
 def project_page(
     permission: Permission,
 ) -> Callable[
-    [Callable[Concatenate[HttpRequest, ProjectPlace, P], HttpResponse]],
-    Callable[..., HttpResponse],
+    [Callable[Concatenate[HttpRequest, ProjectPlace, P], HttpResponseBase]],
+    Callable[..., HttpResponseBase],
 ]:
     """A view below /p/<project>/: sign-in, then NotFound for outsiders, Forbidden for insiders without `permission`."""
 
     def decorate(
-        view: Callable[Concatenate[HttpRequest, ProjectPlace, P], HttpResponse],
-    ) -> Callable[..., HttpResponse]:
+        view: Callable[Concatenate[HttpRequest, ProjectPlace, P], HttpResponseBase],
+    ) -> Callable[..., HttpResponseBase]:
         @login_required
         @wraps(view)
-        def page(request: HttpRequest, project: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        def page(request: HttpRequest, project: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             place = place_of(request)
             row = place.project
             if row is None or row.slug != project:

@@ -1,8 +1,7 @@
 """Costs of a project or an organization: by whatever one asks, filtered step by step, down to the raw intervals."""
 
-import csv
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -11,10 +10,12 @@ from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 
+from billing.exports import interval_rows, rows_csv
 from billing.months import billing_zone
 from billing.selectors import burn_per_hour, cost_by_day, prices_at
 from billing.selectors.breakdown import Breakdown, By, CostFilters, cost_breakdown, cost_intervals
@@ -25,10 +26,11 @@ from frontend.nav import Crumb
 from frontend.place import OrganizationPlace, ProjectPlace, organization_place, project_page
 from frontend.presenters import money
 from frontend.presenters.coming import coming_of
-from frontend.views.usage import intervals_csv, month_asked, safe
+from frontend.views.usage import month_asked
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.selectors import clusters_holding
 from gpuaas.core import clock
+from gpuaas.core.streams import csv_streamed
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspaces_for
 from gpuaas.workspaces.states import LIVE
@@ -85,20 +87,20 @@ class Asked:
     query: dict[str, str]
 
 
-Page = Callable[[HttpRequest, Scope], HttpResponse]
+Page = Callable[[HttpRequest, Scope], HttpResponseBase]
 
 
-def of_project(page: Page) -> Callable[..., HttpResponse]:
+def of_project(page: Page) -> Callable[..., HttpResponseBase]:
     @project_page(Permission.BILLING_VIEW)
-    def shown(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+    def shown(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
         return page(request, Scope(here.actor, here, here.project.organization, here.project))
 
     return shown
 
 
-def of_organization(page: Page) -> Callable[..., HttpResponse]:
+def of_organization(page: Page) -> Callable[..., HttpResponseBase]:
     @login_required
-    def shown(request: HttpRequest, organization: str) -> HttpResponse:
+    def shown(request: HttpRequest, organization: str) -> HttpResponseBase:
         here = organization_place(request, organization, Permission.BILLING_VIEW)
         return page(request, Scope(here.actor, here, here.organization, None))
 
@@ -240,19 +242,18 @@ def _rest(scope: Scope, month: money.Month, now: datetime) -> Decimal:
     return sum((money.expected_rest(one.values(), month=month, now=now) for one in each), Decimal("0.00"))
 
 
-def costs_csv(request: HttpRequest, scope: Scope) -> HttpResponse:
+def costs_csv(request: HttpRequest, scope: Scope) -> StreamingHttpResponse:
     now = clock.now()
     want = asked(request, scope, now)
     found = cost_breakdown(by=want.by, month=want.month, filters=want.filters, now=now, **scope.given)
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    name = f"costs-{scope.slug}-{want.month:%Y-%m}-by-{want.by.value}.csv"
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    writer = csv.writer(response)
-    writer.writerow([want.by.value, "name", "project", "gpu_seconds", "amount", "currency", "unpriced_lines"])
+    name = f"costs-{scope.slug}-{want.month:%Y-%m}-by-{want.by.value}"
+    return csv_streamed(request, rows_csv(_cells(found)), name=name)
+
+
+def _cells(found: Breakdown) -> Iterator[Sequence[object]]:
+    yield found.by.value, "name", "project", "gpu_seconds", "amount", "currency", "unpriced_lines"
     for row in found.rows:
-        named = map(safe, (row.key, row.name, row.project))
-        writer.writerow([*named, row.gpu_seconds, row.amount, found.currency, row.quarantined])
-    return response
+        yield row.key, row.name, row.project, row.gpu_seconds, row.amount, found.currency, row.quarantined
 
 
 def intervals(request: HttpRequest, scope: Scope) -> HttpResponse:
@@ -275,10 +276,11 @@ def intervals(request: HttpRequest, scope: Scope) -> HttpResponse:
     return render(request, "billing/cost_intervals.html", context)
 
 
-def cost_intervals_csv(request: HttpRequest, scope: Scope) -> HttpResponse:
+def cost_intervals_csv(request: HttpRequest, scope: Scope) -> StreamingHttpResponse:
     want = asked(request, scope, clock.now())
     found = cost_intervals(month=want.month, filters=want.filters, **scope.given)
-    return intervals_csv(found, f"intervals-{scope.slug}-{want.filters.day or want.query['month']}.csv")
+    name = f"intervals-{scope.slug}-{want.filters.day or want.query['month']}"
+    return csv_streamed(request, rows_csv(interval_rows(intervals=found)), name=name)
 
 
 def _crumbs(scope: Scope, url: str = "") -> tuple[Crumb, ...]:

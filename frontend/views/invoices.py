@@ -22,7 +22,7 @@ from frontend.place import OrganizationPlace, organization_place
 from frontend.presenters import invoices as shown
 from gpuaas.core import clock
 from gpuaas.core.errors import Unavailable
-from gpuaas.core.streams import streamed
+from gpuaas.core.streams import csv_streamed
 from tenants.actors import Actor
 from tenants.roles import Permission
 
@@ -120,8 +120,7 @@ def csv(request: HttpRequest, organization: str, number: str) -> StreamingHttpRe
     here = place(request, organization)
     invoice = documents.invoice_get_for(actor=here.actor, organization=here.organization, number=number)
     rows = rows_csv(documents.invoice_rows(invoice=invoice))
-    parts = (row.encode() for row in rows)
-    return streamed(request, parts, content_type="text/csv; charset=utf-8", name=f"{invoice.number}.csv")
+    return csv_streamed(request, rows, name=invoice.number)
 
 
 @login_required

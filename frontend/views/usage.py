@@ -1,16 +1,17 @@
 """Usage and cost of one project: a month by workspace and cluster, by GPU type and by day, down to the intervals."""
 
-import csv
 import uuid
 from datetime import date, datetime
 from typing import Any
 
 from django.core.paginator import Paginator
 from django.db.models import F, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
+from billing import exports
+from billing.exports import interval_rows, rows_csv
 from billing.months import month_of, month_parse, month_span
 from billing.selectors import Statement, cost_by_workspace, prices_at, statement
 from billing.selectors.idle import idle_now
@@ -23,6 +24,7 @@ from frontend.presenters.coming import coming_of
 from gpuaas.clusters.selectors import clusters_holding
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
+from gpuaas.core.streams import csv_streamed
 from gpuaas.metering.models import UsageInterval
 from gpuaas.workspaces.selectors import workspace_get_for, workspaces_for
 from gpuaas.workspaces.states import LIVE
@@ -110,68 +112,19 @@ def _intervals(here: ProjectPlace, first: date) -> QuerySet[UsageInterval]:
     )
 
 
-USAGE_COLUMNS = (
-    *("workspace", "consumer", "site", "flavor", "meter", "quantity", "started_at", "ended_at", "ended_by"),
-    *("owner", "node", "surplus", "project", "held_by"),
-)
-
-
 @project_page(Permission.BILLING_VIEW)
-def usage_csv(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+def usage_csv(request: HttpRequest, here: ProjectPlace) -> StreamingHttpResponse:
     """Every interval of the month, as metered: seconds are whole, times are UTC."""
     first = month_asked(request, clock.now())
-    return intervals_csv(_intervals(here, first), f"usage-{here.project.slug}-{first:%Y-%m}.csv")
-
-
-def intervals_csv(rows: QuerySet[UsageInterval], name: str) -> HttpResponse:
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    writer = csv.writer(response)
-    writer.writerow(USAGE_COLUMNS)
-    for row in rows.iterator(chunk_size=2000):
-        ended = row.ended_at.isoformat() if row.ended_at else ""
-        flavor = row.flavor.slug if row.flavor else ""
-        cells = [row.holder.name, row.consumer_name, row.site.slug, flavor, row.meter, row.quantity]
-        kind = "cluster" if row.cluster_id else "workspace"
-        more = [row.owner, row.node, "surplus" if row.surplus else "", row.project.slug, kind]
-        times = [row.started_at.isoformat(), ended, row.ended_by]
-        writer.writerow([*map(safe, cells), *times, *map(safe, more)])
-    return response
+    rows = interval_rows(intervals=_intervals(here, first))
+    return csv_streamed(request, rows_csv(rows), name=f"usage-{here.project.slug}-{first:%Y-%m}")
 
 
 @project_page(Permission.BILLING_VIEW)
-def statement_csv(request: HttpRequest, here: ProjectPlace, month: str) -> HttpResponse:
-    del request
+def statement_csv(request: HttpRequest, here: ProjectPlace, month: str) -> StreamingHttpResponse:
     sheet = statement(actor=here.actor, project=here.project, month=month_parse(month), now=clock.now())
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="statement-{here.project.slug}-{month}.csv"'
-    writer = csv.writer(response)
-    writer.writerow(
-        [
-            "project",
-            "line",
-            "meter",
-            "price_class",
-            "unit_seconds",
-            "unit_price",
-            "amount",
-            "currency",
-            "status",
-        ]
-    )
-    for cell in sheet.lines:
-        name = cell.flavor or cell.resource
-        figures = [cell.unit_seconds, cell.unit_price, cell.amount]
-        words = [cell.project, name, cell.meter, cell.price_class]
-        writer.writerow([*map(safe, words), *figures, sheet.currency, cell.status])
-    return response
-
-
-def safe(value: object) -> object:
-    """A spreadsheet must not run what a tenant named a pod."""
-    text = str(value)
-    return (
-        f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} and not isinstance(value, int) else value
+    return csv_streamed(
+        request, exports.statement_csv(statement=sheet), name=f"statement-{here.project.slug}-{month}"
     )
 
 

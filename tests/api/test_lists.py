@@ -50,7 +50,7 @@ pytestmark = pytest.mark.django_db
 
 BASELINE = Path(__file__).with_name("query_counts.json")
 SINGLE = {"me", "usage-totals", "workspace-sign-in-kubeconfig"}  # lists inside, but computed ones; no page
-FILES = ("statement", "costs", "focus", "invoice-csv", "invoice-pdf")
+FILES = ("statement", "costs", "focus", "invoice-csv", "intervals-csv", "invoice-pdf")
 MONEY = {name for name in (each.name for each in addresses()) if any(word in name for word in FILES)}
 
 

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Page, Paginator
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
 from django.urls import reverse
 
 from billing.months import month_of, month_parse
@@ -27,7 +28,7 @@ from tenants.selectors import platform_require
 P = ParamSpec("P")
 M = TypeVar("M", bound=Model)
 ROWS = 50
-View = Callable[Concatenate[HttpRequest, "OperatorPlace", P], HttpResponse]
+View = Callable[Concatenate[HttpRequest, "OperatorPlace", P], HttpResponseBase]
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,12 @@ class OperatorPlace:
         return ZoneInfo(self.user.time_zone)
 
 
-def operator_page(view: View[P]) -> Callable[..., HttpResponse]:
+def operator_page(view: View[P]) -> Callable[..., HttpResponseBase]:
     """Operators and auditors may look. What is not a GET needs platform:manage, before the view parses anything."""
 
     @login_required
     @wraps(view)
-    def page(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def page(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         place = place_of(request)
         platform_require(actor=place.actor)
         if request.method not in {"GET", "HEAD", "OPTIONS"}:
@@ -62,12 +63,12 @@ def operator_page(view: View[P]) -> Callable[..., HttpResponse]:
     return page
 
 
-def operator_action(view: View[P]) -> Callable[..., HttpResponse]:
+def operator_action(view: View[P]) -> Callable[..., HttpResponseBase]:
     """A page that only changes something: whoever may not gets the same answer whatever the method."""
 
     def action(
         request: HttpRequest, here: OperatorPlace, /, *args: P.args, **kwargs: P.kwargs
-    ) -> HttpResponse:
+    ) -> HttpResponseBase:
         platform_require(actor=here.actor, permission=Permission.PLATFORM_MANAGE)
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])

@@ -1,12 +1,13 @@
 """The limits of all organizations and projects: look, try, save; never over what somebody else saved meanwhile."""
 
-import csv
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import render
 
+from billing.exports import rows_csv
 from frontend import toasts
 from frontend.forms.operator_limits import LimitForm
 from frontend.presenters.operator.limits import (
@@ -19,6 +20,7 @@ from frontend.presenters.operator.limits import (
 )
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
 from gpuaas.core.errors import Invalid, NotFound, StaleVersion
+from gpuaas.core.streams import csv_streamed
 from quotas.models import Limit
 from quotas.services import limit_set
 
@@ -66,19 +68,17 @@ def limits(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
 
 
 @operator_page
-def limits_csv(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    del request
-    response = HttpResponse(content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = 'attachment; filename="limits.csv"'
-    writer = csv.writer(response)
-    writer.writerow(["organization", "project", "resource", "limit", "held", "in_use"])
-    for row in matrix_shown(actor=here.actor).rows:
+def limits_csv(request: HttpRequest, here: OperatorPlace) -> StreamingHttpResponse:
+    return csv_streamed(request, rows_csv(_cells(matrix_shown(actor=here.actor))), name="limits")
+
+
+def _cells(matrix: MatrixShown) -> Iterator[Sequence[object]]:
+    yield "organization", "project", "resource", "limit", "held", "in_use"
+    for row in matrix.rows:
         project = row.project.slug if row.project else ""
         for cell in row.cells:
             top = "unlimited" if cell.cell.limit is None else cell.cell.limit
-            figures = [top, cell.cell.used, cell.in_use]
-            writer.writerow([row.organization.slug, project, cell.column.resource, *figures])
-    return response
+            yield row.organization.slug, project, cell.column.resource, top, cell.cell.used, cell.in_use
 
 
 @operator_page

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import StreamingHttpResponse
 from rest_framework import serializers
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
@@ -27,6 +27,7 @@ from gpuaas.api.views import ApiView, ProjectView
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
+from gpuaas.core.streams import csv_streamed
 from gpuaas.metering.models import Meter
 from tenants.roles import Permission
 from tenants.selectors import organization_get_for, platform_require
@@ -132,15 +133,6 @@ class CsvRenderer(BaseRenderer):
         return JSONRenderer().render(data)
 
 
-def csv_answer(found: Statement, name: str) -> HttpResponse:
-    file_name = f"statement-{name}-{found.month:%Y-%m}.csv"
-    return HttpResponse(
-        "".join(statement_csv(statement=found)),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{file_name}"'},
-    )
-
-
 class Scoped(ProjectView):
     """Of a project or of an organization, whichever the address names."""
 
@@ -153,6 +145,10 @@ class Scoped(ProjectView):
 
     def month_statement(self, month: str) -> Statement:
         return statement(actor=self.actor, month=month_parse(month), **self.scope())
+
+    def month_file(self, request: Request, month: str, slug: str) -> StreamingHttpResponse:
+        rows = statement_csv(statement=self.month_statement(month))
+        return csv_streamed(request._request, rows, name=f"statement-{slug}-{month}")
 
     def costs(self) -> Response:
         """All parts as of one moment, so that they add up."""
@@ -209,20 +205,18 @@ class ProjectStatementCsvView(Scoped):
     renderer_classes = [CsvRenderer, JSONRenderer]
 
     @operation("project_statement_csv", "Statement of a project as CSV", tag=TAG, csv=True)
-    def get(self, request: Request, project: str, month: str) -> HttpResponse:
+    def get(self, request: Request, project: str, month: str) -> StreamingHttpResponse:
         """The lines of the statement; their amounts add up to its total."""
-        del request
-        return csv_answer(self.month_statement(month), project)
+        return self.month_file(request, month, project)
 
 
 class OrganizationStatementCsvView(Scoped):
     renderer_classes = [CsvRenderer, JSONRenderer]
 
     @operation("organization_statement_csv", "Statement of an organization as CSV", tag=TAG, csv=True)
-    def get(self, request: Request, organization: str, month: str) -> HttpResponse:
+    def get(self, request: Request, organization: str, month: str) -> StreamingHttpResponse:
         """The lines of the statement; their amounts add up to its total."""
-        del request
-        return csv_answer(self.month_statement(month), organization)
+        return self.month_file(request, month, organization)
 
 
 class RatesView(ApiView):

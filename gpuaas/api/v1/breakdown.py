@@ -1,38 +1,24 @@
 """Costs of a month by project, workspace or cluster, GPU type, member or day, with filters."""
 
-from datetime import date
-from typing import Any
-
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from billing.months import month_parse
-from billing.selectors.breakdown import By, CostFilters, cost_breakdown
-from gpuaas.api.fields import Input, Money, Month, Output, Text
+from billing.selectors.breakdown import By, cost_breakdown
+from gpuaas.api.fields import Money, Month, Output
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.billing import TAG, Scoped
+from gpuaas.api.v1.cost_intervals import CostFilterQuery, cost_filters
 
 CHOICES = [by.value for by in By]
 
 
-class BreakdownQuery(Input):
+class BreakdownQuery(CostFilterQuery):
     group_by = serializers.ChoiceField(
         choices=CHOICES,
         required=False,
         help_text="What a row is; default `workspace`, which is a workspace or a cluster.",
-    )
-    month = Text(required=False, max_length=7, help_text="YYYY-MM; default the running month.")
-    project = Text(required=False, max_length=40, help_text="Only this project, by its slug.")
-    workspace = serializers.UUIDField(required=False, help_text="Only this workspace or cluster.")
-    gpu_type = Text(
-        required=False, max_length=150, help_text="Only this GPU type; `none` for vCPU, memory and storage."
-    )
-    member = Text(
-        required=False, max_length=150, help_text="Only workspaces and clusters that this person asked for."
-    )
-    day = serializers.DateField(
-        required=False, help_text="Only this day of the month, of the billing time zone."
     )
 
 
@@ -59,14 +45,12 @@ class BreakdownOutput(Output):
 
 class Breakdowns(Scoped):
     def breakdown(self) -> Response:
-        asked: dict[str, Any] = dict(self.params)
-        day: date | None = asked.get("day")
-        names = ("project", "workspace", "gpu_type", "member")
+        asked = self.params
         found = cost_breakdown(
             actor=self.actor,
             by=By(asked.get("group_by", By.WORKSPACE)),
             month=month_parse(asked["month"]) if "month" in asked else None,
-            filters=CostFilters(**{name: str(asked[name]) for name in names if name in asked}, day=day),
+            filters=cost_filters(asked),
             **self.scope(),
         )
         return Response(BreakdownOutput(found).data)

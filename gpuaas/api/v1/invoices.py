@@ -41,7 +41,7 @@ from gpuaas.api.v1.invoice_shapes import (
 from gpuaas.api.views import ApiView
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid, NotFound
-from gpuaas.core.streams import streamed
+from gpuaas.core.streams import csv_streamed
 from tenants.models import Organization
 from tenants.roles import Permission
 from tenants.selectors import organization_get_for, platform_require
@@ -123,8 +123,7 @@ class OrganizationInvoiceCsvView(OrganizationView):
         """One row per line, streamed; amounts are exact decimals."""
         del organization
         rows = rows_csv(documents.invoice_rows(invoice=self.invoice()))
-        parts = (row.encode() for row in rows)
-        return streamed(request._request, parts, content_type="text/csv; charset=utf-8", name=f"{number}.csv")
+        return csv_streamed(request._request, rows, name=number)
 
 
 class OrganizationInvoicePdfView(OrganizationView):

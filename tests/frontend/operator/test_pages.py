@@ -165,7 +165,7 @@ def test_limits_are_filtered_and_exported(olga_at: Client, olga: User) -> None:
     assert [row.slug for row in rows] == ["climate-physics", "downscale", "weather-lm"]
     full = olga_at.get("/operator/limits/?over=1").context["rows"]
     assert "grasp-sim" not in {row.slug for row in full}
-    csv = olga_at.get("/operator/limits.csv").content.decode()
+    csv = olga_at.get("/operator/limits.csv").getvalue().decode()
     assert "climate-physics,weather-lm,gpu:h100-sxm-80gb,8,6,4" in csv
 
 
