@@ -51,6 +51,14 @@ class QuoteLine:
     unit_price: Decimal | None
     per_hour: Decimal | None
     per_month: Decimal | None
+    of_several: bool = False  # GPUs that come several in one: `quantity` is not how often the label is wanted
+
+    @property
+    def gpu_words(self) -> str:
+        """`2 × H100 SXM`; of a flavor of several GPUs `4 GPUs (H100 pair)`: prices are per GPU."""
+        if self.of_several:
+            return f"{self.quantity:,} GPUs ({self.label})"
+        return f"{self.quantity:,} × {self.label}"
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,7 @@ class Part:
     flavor_id: uuid.UUID | None
     meter: Meter
     quantity: int
+    of_several: bool = False
 
 
 def quote(
@@ -198,7 +207,13 @@ def _quote(
 
 def _gpu_parts(items: Iterable[QuoteItem]) -> list[Part]:
     return [
-        Part(item.flavor.name, item.flavor.pk, Meter.GPU_HELD, item.count * item.flavor.gpus)
+        Part(
+            item.flavor.name,
+            item.flavor.pk,
+            Meter.GPU_HELD,
+            item.count * item.flavor.gpus,
+            of_several=item.flavor.gpus > 1,
+        )
         for item in items
         if item.count
     ]
@@ -218,7 +233,7 @@ def _shared_parts(items: Sequence[QuoteItem], storage_gib: int, prices: Prices, 
 
 def _line(part: Part, price: Stretch | None, month: Span, currency: str) -> QuoteLine:
     if price is None:
-        return QuoteLine(part.label, part.meter, part.quantity, None, None, None)
+        return QuoteLine(part.label, part.meter, part.quantity, None, None, None, part.of_several)
     each = part.quantity * price.per_hour
     return QuoteLine(
         label=part.label,
@@ -227,6 +242,7 @@ def _line(part: Part, price: Stretch | None, month: Span, currency: str) -> Quot
         unit_price=_per_hour(price.per_hour),
         per_hour=_per_hour(each),
         per_month=_charge(each * month.seconds, currency),
+        of_several=part.of_several,
     )
 
 

@@ -86,6 +86,7 @@ TENANT_MENU: tuple[tuple[str, tuple[Place, ...]], ...] = (
             Place("Invoices", "frontend:organization_invoices", "file-invoice", "b"),
             Place("Budgets", "frontend:organization_budgets", "credit-card"),
             Place("Prices and credits", "frontend:organization_prices", "tags", "y"),
+            Place("Reserved pools", "frontend:organization_pools", "lock"),
         ),
     ),
 )

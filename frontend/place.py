@@ -39,6 +39,7 @@ NEEDS_ABOVE = {
     "organization_invoices": Permission.BILLING_VIEW,
     "organization_budgets": Permission.BILLING_VIEW,
     "organization_prices": Permission.BILLING_VIEW,
+    "organization_pools": Permission.BILLING_VIEW,
 }
 
 

@@ -123,6 +123,7 @@ organization_patterns: list[URLPattern | URLResolver] = [
     path("budgets/<uuid:budget>/", budgets.organization_budget, name="organization_budget"),
     path("budgets/<uuid:budget>/remove/", budgets.organization_remove, name="organization_budget_remove"),
     path("prices/", prices.index, name="organization_prices"),
+    path("reserved-pools/", prices.reserved_pools, name="organization_pools"),
     path("ledger/", invoices.ledger, name="organization_ledger"),
     path("statements/<str:month>/", organizations.organization_statement, name="organization_statement"),
 ]

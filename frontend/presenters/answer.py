@@ -226,7 +226,7 @@ def _priced(panel: AnswerPanel, price: Quote | None, asked: Asked, now: datetime
 
 def price_line(line: QuoteLine, currency: str) -> PriceLine:
     gpus = line.meter is Metered.GPU_HELD
-    name = f"{line.quantity:,} × {line.label}" if gpus else f"{line.quantity:,} {SHARED_WORDS[line.meter]}"
+    name = line.gpu_words if gpus else f"{line.quantity:,} {SHARED_WORDS[line.meter]}"
     if line.per_hour is None:
         return PriceLine(name, "no price", "no price")
     return PriceLine(name, formats.money(line.per_hour, currency), formats.money(line.per_month, currency))

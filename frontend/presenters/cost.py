@@ -118,7 +118,7 @@ def _lines(coming: Quote | None, so_far: dict[str, Decimal]) -> tuple[CostLine, 
 def _words(line: QuoteLine, name: str) -> tuple[str, str]:
     """What is held, and its price in the unit in which it is counted: GiB, or one of them."""
     if line.meter is Meter.GPU_HELD:
-        what, per = f"{line.quantity:,} × {name}", "each per hour"
+        what, per = line.gpu_words, "per GPU and hour" if line.of_several else "each per hour"
     elif line.meter in GIB:
         what, per = f"{line.quantity:,} GiB {name.lower()}", "per GiB and hour"
     else:

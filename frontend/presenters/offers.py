@@ -1,6 +1,7 @@
 """The flavors a project may ask for, with what is free, what its limits leave, and the price."""
 
 import re
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,6 +13,7 @@ from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.catalog.states import PriceClass
 from gpuaas.metering.models import Meter
+from quotas.pools import pools_owners
 from quotas.resources import gpu_resource
 from quotas.selectors import LimitLine, limits_for_project
 from tenants.actors import Actor
@@ -34,7 +36,10 @@ VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3})?")
 
 @dataclass(frozen=True)
 class Offer:
-    """`left` in words: what the smaller of the project's and the organization's limit leaves of this GPU type."""
+    """`left` in words: what the smaller of the project's and the organization's limit leaves of this GPU type.
+
+    `kept`: the pool is reserved, for "us" or for "others", of whom nobody else gets any.
+    """
 
     slug: str
     name: str
@@ -46,6 +51,7 @@ class Offer:
     site: str
     price_class: str
     free: int
+    kept: str
     left: str
     none_left: bool
     per_hour: Decimal | None
@@ -85,10 +91,14 @@ class Offers:
 
 
 def offers_of(*, actor: Actor, project: Project, wanted: Mapping[str, str]) -> Offers:
-    """Five queries at any length. What fits is the catalog's rule, the same as in the API."""
+    """Six queries at any length. What fits is the catalog's rule, the same as in the API."""
     lines = {line.resource: line for line in limits_for_project(project=project)}
     prices = prices_at(organization=project.organization)
-    every = [_offer(flavor, lines, prices) for flavor in flavors_for(actor=actor)]
+    owners = pools_owners()
+    every = [
+        _offer(flavor, lines, prices, kept=_kept(owners.get(flavor.pool_id), project))
+        for flavor in flavors_for(actor=actor)
+    ]
     asked = asked_of(wanted)
     fits = set(flavors_for(actor=actor, **asked).values_list("slug", flat=True)) if asked else None
     rows = tuple(offer for offer in every if fits is None or offer.slug in fits)
@@ -107,7 +117,13 @@ def asked_of(wanted: Mapping[str, str]) -> dict[str, Any]:
     return found | {name: True for name in SWITCHES if wanted.get(name) == "1"}
 
 
-def _offer(flavor: Flavor, lines: Mapping[str, LimitLine], prices: Mapping[Any, Any]) -> Offer:
+def _kept(owner: uuid.UUID | None, project: Project) -> str:
+    if owner is None:
+        return ""
+    return "us" if owner == project.organization_id else "others"
+
+
+def _offer(flavor: Flavor, lines: Mapping[str, LimitLine], prices: Mapping[Any, Any], *, kept: str) -> Offer:
     kind, pool = flavor.pool.gpu_type, flavor.pool
     line = lines.get(gpu_resource(kind.slug))
     price = prices.get((flavor.pk, Meter.GPU_HELD))
@@ -124,7 +140,8 @@ def _offer(flavor: Flavor, lines: Mapping[str, LimitLine], prices: Mapping[Any, 
         interconnect=kind.interconnect,
         site=pool.site.slug,
         price_class=flavor.price_class,
-        free=max(pool.healthy - pool.allocated, 0),
+        free=0 if kept == "others" else max(pool.healthy - pool.allocated, 0),
+        kept=kept,
         left=left_words(line),
         none_left=line is None or line.left == 0,
         per_hour=price.per_hour * flavor.gpus if price else None,

@@ -51,9 +51,11 @@ def test_a_quote_is_exact(h100: Flavor, organization: Organization) -> None:
 def test_a_flavor_of_several_gpus_costs_each_of_them(
     h100: Flavor, as_olga: Actor, organization: Organization
 ) -> None:
-    eight = FlavorFactory.create(pool=h100.pool, gpus=8)
+    eight = FlavorFactory.create(pool=h100.pool, gpus=8, name="8 × H100")
     rate_set(actor=as_olga, flavor=eight, meter=Meter.GPU_HELD, price="2", valid_from=JANUARY)
-    assert quote(organization=organization, items=[QuoteItem(eight, 2)], now=NOW).per_hour == Decimal("32.00")
+    found = quote(organization=organization, items=[QuoteItem(eight, 2), QuoteItem(h100, 3)], now=NOW)
+    assert [line.per_hour for line in found.lines] == [Decimal("32.00"), Decimal("7.20")]
+    assert [line.gpu_words for line in found.lines] == ["16 GPUs (8 × H100)", f"3 × {h100.name}"]
 
 
 @pytest.mark.usefixtures("prices")

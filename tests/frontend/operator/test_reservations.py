@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from gpuaas.catalog.models import Flavor
 from gpuaas.workspaces.models import Workspace
 from quotas.models import PoolReservation
 from tenants.models import AuditEntry, Project, User
@@ -97,3 +98,32 @@ def test_the_tenant_reads_that_it_is_reserved_for_others(
     answer = words(signed_in(charlie).get(url, {"flavor": "h100.1", "count": "1"}))
     assert "are reserved for another organization" in answer
     assert "Climate" not in answer
+    rows = offered(signed_in(charlie), "protein-fold")
+    assert (rows["h100.1"].free, rows["h100.1"].kept, rows["l40s.1"].kept) == (0, "others", "")
+    assert "reserved for others" in answer
+
+
+def offered(client: Client, project: str) -> dict[str, Any]:
+    page = client.get(reverse("frontend:workspace_new", args=[project]))
+    return {offer.slug: offer for offer in page.context["offers"].rows}
+
+
+def test_its_owner_reads_what_is_reserved_from_when_until_when(
+    asked: dict[str, str], alice: User, bob: User, charlie: User, olga_at: Client, l40s: Flavor
+) -> None:
+    url, alice_at = reverse("frontend:organization_pools", args=["climate"]), signed_in(alice)
+    assert "No pool is reserved for you" in words(alice_at.get(url))
+    olga_at.post(page_of(), {**asked, "note": "the big run", "confirmed": "on"})
+    page = words(alice_at.get(url))
+    for said in ("the big run", "in force", reverse("frontend:costs", args=["weather-lm"])):
+        assert said in page
+    row = offered(alice_at, "weather-lm")["h100.1"]
+    assert row.kept == "us"
+    assert row.free > 0
+    olga_at.post(
+        reverse("frontend:operator_reservation_end", args=[PoolReservation.objects.get().pk]), {"at": LATER}
+    )
+    assert "2199" in words(alice_at.get(url))
+    assert signed_in(charlie).get(url).status_code == 404
+    assert signed_in(bob).get(url).status_code in {403, 404}, "who may not see the bill"
+    assert words(olga_at.get(url)).count("in force") == 1
