@@ -8,10 +8,13 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
 import django
+
+from deploy.embedded.history import history_make
 
 GPU_PRICES = {
     "h100": "2.40",
@@ -71,7 +74,9 @@ def main() -> None:
     else:
         people()
         sandbox()
-    offer()
+    since = last_month()
+    offer(since)
+    past(since)
     limits()
     clusters()
 
@@ -178,8 +183,25 @@ def attach(
     capacity_sync(str(site.pk))
 
 
-def offer() -> None:
-    """Sell and price every pool that has devices and no flavor yet."""
+def last_month() -> datetime:
+    """When it began: from then on there are prices and a past."""
+    from billing.months import month_of, month_span
+    from gpuaas.core import clock
+
+    this = month_span(month_of(clock.now()))
+    return month_span(month_of(this.starts_at - timedelta(days=1))).starts_at
+
+
+def past(since: datetime) -> None:
+    from gpuaas.catalog.models import Site
+
+    site = Site.objects.filter(slug="ber-1").first()
+    if site is not None:
+        history_make(site, since)
+
+
+def offer(since: datetime) -> None:
+    """Sell every pool that has devices and no flavor yet; price what has no price, from `since` on."""
     from billing.selectors import prices_at
     from billing.services import rate_set
     from gpuaas.catalog.models import Flavor, GpuPool
@@ -191,10 +213,11 @@ def offer() -> None:
     priced = {(flavor_id, str(meter)) for flavor_id, meter in prices_at()}
     for flavor in Flavor.objects.select_related("pool__gpu_type"):
         if (flavor.pk, "gpu_held") not in priced:
-            rate_set(actor=SYSTEM, flavor=flavor, meter="gpu_held", price=price_of(flavor.pool.gpu_type.slug))
+            price = price_of(flavor.pool.gpu_type.slug)
+            rate_set(actor=SYSTEM, flavor=flavor, meter="gpu_held", price=price, valid_from=since)
     for meter, price in UNIT_PRICES.items():
         if (None, meter) not in priced:
-            rate_set(actor=SYSTEM, flavor=None, meter=meter, price=price)
+            rate_set(actor=SYSTEM, flavor=None, meter=meter, price=price, valid_from=since)
 
 
 def price_of(gpu_type: str) -> str:

@@ -1,5 +1,7 @@
 """Corrections, grants, payments and the close of a month, as operators type them."""
 
+from collections.abc import Mapping
+
 from django import forms
 
 from billing.states import InvoiceKind
@@ -10,16 +12,16 @@ LINE = "line_"
 
 
 class NoteForm(forms.Form):
-    """One amount field per line of the invoice; those left empty are not corrected."""
+    """One amount field per line of the invoice, `lines`: position → words; those left empty are not corrected."""
 
     note = forms.ChoiceField(label="What", choices=NOTES)
     reason = forms.CharField(max_length=500, error_messages={"required": "Say why; it stands on the note."})
 
-    def __init__(self, *args: object, positions: list[int], **kwargs: object) -> None:
+    def __init__(self, *args: object, lines: Mapping[int, str], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed through as they are
-        for position in positions:
+        for position, words in lines.items():
             self.fields[f"{LINE}{position}"] = forms.CharField(
-                label=f"Line {position}", max_length=20, required=False
+                label=f"{position}. {words}", max_length=20, required=False
             )
 
     def amounts(self) -> dict[int, str]:

@@ -4,11 +4,14 @@ import logging
 import re
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from billing.months import month_of
+from gpuaas.core import clock
 from tests.e2e.portal import Client, Portal, wait_until
 from tests.e2e.tenant import HOME, Tenant
 
@@ -24,6 +27,10 @@ STEPS_AT_LEAST = 5
 def folder(demo_folder: Path) -> Iterator[Path]:
     yield demo_folder / "fresh"
     assert Portal.left_of(demo_folder / "fresh") == [], "the demo's processes outlived it"
+
+
+def last_month() -> str:
+    return f"{month_of(clock.now()) - timedelta(days=1):%Y-%m}"
 
 
 def signed_in(browser: Browser, portal: Portal) -> Page:
@@ -61,6 +68,10 @@ def test_a_workspace_in_the_browser_from_a_fresh_start(chromium: Browser, folder
         client = Client(portal, "alice")
         alice = Tenant(client, folder.parent)
         before = alice.used()
+        by_project = client.get(
+            f"/organizations/climate/costs/breakdown?group_by=project&month={last_month()}"
+        )
+        assert {row["key"]: float(row["amount"]) > 0 for row in by_project["rows"]} == {"downscale": True}
         page = signed_in(chromium, portal)
         loads: list[str] = []
         requested(page, portal, "first-try")

@@ -1,5 +1,6 @@
 """Documents of all organizations, their corrections, and what pays for them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -57,11 +58,12 @@ def _document(
 ) -> HttpResponse:
     base = invoice.kind == InvoiceKind.INVOICE
     left = lines_left(invoice=invoice) if base else {}
-    note = note or NoteForm(positions=list(left))
+    shown = invoice_context(invoice, here.actor)
+    note = note or NoteForm(lines=_words(shown) if base else {})
     context = {
         "place": here,
         "crumbs": crumbs("Money", INVOICES, (invoice.number, "")),
-        **invoice_context(invoice, here.actor),
+        **shown,
         "correctable": base and here.may_manage,
         "note_form": note,
         "left": [
@@ -77,8 +79,8 @@ def _document(
 @operator_action
 def note(request: HttpRequest, here: OperatorPlace, number: str) -> HttpResponse:
     invoice = documents.invoice_get(actor=here.actor, number=number)
-    positions = list(invoice.lines.order_by("position").values_list("position", flat=True))
-    form = NoteForm(request.POST, positions=positions)
+    lines = _words(invoice_context(invoice, here.actor))
+    form = NoteForm(request.POST, lines=lines)
     if form.is_valid():
         try:
             made = note_issue(
@@ -89,11 +91,21 @@ def note(request: HttpRequest, here: OperatorPlace, number: str) -> HttpResponse
                 reason=form.cleaned_data["reason"],
             )
         except (Invalid, Conflict) as error:
-            refuse(form, error, fields={f"lines.{at}": f"{LINE}{at}" for at in positions})
+            refuse(form, error, fields={f"lines.{at}": f"{LINE}{at}" for at in lines})
         else:
             messages.success(request, f"{made.number} is written; it corrects {invoice.number}.")
             return redirect("frontend:operator_invoice", made.number)
     return _document(request, here, invoice, note=form, status=422)
+
+
+def _words(shown: Mapping[str, Any]) -> dict[int, str]:
+    """Each line by its place: `H100 SXM 80 GB, GPU h (on demand)`."""
+    lines = (line for section in shown["sections"] for line in section.lines)
+    return {
+        line.position: ", ".join(filter(None, (line.name, line.unit)))
+        + (f" ({line.note})" if line.note else "")
+        for line in sorted(lines, key=lambda line: line.position)
+    }
 
 
 @operator_action
