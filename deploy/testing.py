@@ -33,6 +33,7 @@ def prepare() -> int:
         pango_missing(),
         focus_validator.missing(),
         lab_missing("kubernetes"),
+        lab_missing("cluster_api"),
         lab_missing("openstack"),
     )
     missing = [sentence for sentence in found if sentence]

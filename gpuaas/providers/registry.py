@@ -16,6 +16,7 @@ DRIVERS = {
 }
 CLUSTER_DRIVERS = {
     "sandbox": "gpuaas.providers.sandbox.clusters.driver:SandboxClusterDriver",
+    "cluster-api": "gpuaas.providers.clusterapi.driver:ClusterApiDriver",
 }
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE, wait_limit
+from deploy.lab.gobuild import Report
 from deploy.lab.kubernetes.client import Client
 from deploy.lab.kubernetes.controlplane import PORTS, START_ORDER, ControlPlane, program_name
 from deploy.lab.kubernetes.errors import ApiError
 from deploy.lab.kubernetes.nodes import Topology
-from deploy.lab.kubernetes.programs import Programs, Report
+from deploy.lab.kubernetes.programs import Programs
 from deploy.lab.kubernetes.settings import DEFAULT_PORT_BASE, DEFAULT_STATE_DIR, Settings
 from deploy.lab.locks import locked
 from deploy.lab.ports import free_base
@@ -64,6 +65,15 @@ class Lab:
     @property
     def server(self) -> str:
         return self._plane().server
+
+    @property
+    def pki(self) -> Path:
+        """Its keys: `ca.crt` signs for everything of the lab, `apiserver.*` for whatever listens on loopback."""
+        return self._plane().pki
+
+    def client(self) -> Client:
+        plane = self._plane()
+        return Client(plane.port("kube-apiserver"), plane.pki)
 
     def status(self) -> list[ProgramStatus]:
         return [ProgramStatus(p.name, p.pid(), p.memory_mib()) for p in self._processes.values()]

@@ -4,26 +4,20 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE
+from deploy.lab.gobuild import BUILD_LIMIT_S, Report, run_build
 from deploy.lab.kubernetes.settings import HERE
 from deploy.lab.locks import locked
 
 KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 NAMES = ("etcd", *KUBERNETES, "kwok")
-BUILD_LIMIT_S = 45 * 60
-PROGRESS_EVERY_S = 10
 TO_INSTALL = (
     "no Go toolchain to build them: install Go 1.26 or newer (https://go.dev/dl) so that `go` is on the PATH, "
     "or point KUBEBUILDER_ASSETS at a folder with " + ", ".join(NAMES)
 )
-Report = Callable[[str], None]
 
 
 class Programs:
@@ -72,13 +66,12 @@ class Programs:
         source = self._build_dir / module
         packages = [_package(name) for name in names]
         report(f"fetching the Go modules of {', '.join(names)}")
-        total = _count_packages(source, packages)
-        report(f"building {', '.join(names)}, once: up to {total} packages, 4 to 6 minutes on 2 cores")
+        report(f"building {', '.join(names)}: 4 to 6 minutes on 2 cores")
         temporary = self.folder / ".building"
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
-        flags = ["-v", "-trimpath", "-ldflags", "-s -w " + self._version_flags(module), "-o", f"{temporary}/"]
-        _run_build(["go", "build", *flags, *packages], source, total, report)
+        flags = ["-ldflags", "-s -w " + self._version_flags(module), "-o", f"{temporary}/"]
+        run_build(flags, packages, source, report)
         for name in names:
             # go names a program after the last element of its package
             (temporary / ("server" if name == "etcd" else name)).replace(self.folder / name)
@@ -103,47 +96,3 @@ class Programs:
 def _package(name: str) -> str:
     other = {"etcd": "go.etcd.io/etcd/server/v3", "kwok": "sigs.k8s.io/kwok/cmd/kwok"}
     return other.get(name, f"k8s.io/kubernetes/cmd/{name}")
-
-
-def _go_environment() -> dict[str, str]:
-    return {**os.environ, "GOWORK": "off", "CGO_ENABLED": "0"}
-
-
-def _count_packages(source: Path, packages: Iterable[str]) -> int:
-    try:
-        listed = subprocess.run(
-            ["go", "list", "-deps", *packages],
-            cwd=source,
-            env=_go_environment(),
-            text=True,
-            capture_output=True,
-            timeout=BUILD_LIMIT_S,
-            check=True,
-        )
-    except subprocess.CalledProcessError as error:
-        raise LabError(f"the Go modules could not be fetched:\n{error.stderr[-3000:]}") from error
-    except subprocess.TimeoutExpired as error:
-        raise LabError("fetching the Go modules took too long") from error
-    return len(listed.stdout.splitlines())
-
-
-def _run_build(command: list[str], source: Path, total: int, report: Report) -> None:
-    """Shows how far it is: go names each package on a line of its own as it compiles it."""
-    last_lines: list[str] = []
-    begun = shown = time.monotonic()
-    with subprocess.Popen(
-        command, cwd=source, env=_go_environment(), stderr=subprocess.PIPE, text=True
-    ) as go:
-        watchdog = threading.Timer(BUILD_LIMIT_S, go.kill)
-        watchdog.start()
-        try:
-            for done, line in enumerate(go.stderr or (), start=1):
-                last_lines = [*last_lines[-29:], line]
-                if time.monotonic() - shown >= PROGRESS_EVERY_S:
-                    shown = time.monotonic()
-                    percent = min(99, 100 * done // max(total, 1))
-                    report(f"  {percent:2d} % ({done} of up to {total} packages, {shown - begun:.0f} s)")
-        finally:
-            watchdog.cancel()
-    if go.returncode:
-        raise LabError("the build failed:\n" + "".join(last_lines))

@@ -1,0 +1,64 @@
+"""Programs from Go modules that are pinned in a folder of ours."""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from deploy.lab.errors import LabError
+
+BUILD_LIMIT_S = 45 * 60
+PROGRESS_EVERY_S = 10
+Report = Callable[[str], None]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "GOWORK": "off", "CGO_ENABLED": "0"}
+
+
+def _count_packages(source: Path, packages: Iterable[str]) -> int:
+    try:
+        listed = subprocess.run(
+            ["go", "list", "-deps", *packages],
+            cwd=source,
+            env=environment(),
+            text=True,
+            capture_output=True,
+            timeout=BUILD_LIMIT_S,
+            check=True,
+        )
+    except subprocess.CalledProcessError as error:
+        raise LabError(f"the Go modules could not be fetched:\n{error.stderr[-3000:]}") from error
+    except subprocess.TimeoutExpired as error:
+        raise LabError("fetching the Go modules took too long") from error
+    return len(listed.stdout.splitlines())
+
+
+def run_build(flags: Sequence[str], packages: Sequence[str], source: Path, report: Report) -> None:
+    """Shows how far it is: go names each package on a line of its own as it compiles it."""
+    total = _count_packages(source, packages)
+    report(f"building up to {total} packages, once")
+    last_lines: list[str] = []
+    begun = shown = time.monotonic()
+    with subprocess.Popen(
+        ["go", "build", "-v", "-trimpath", *flags, *packages],
+        cwd=source,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as go:
+        watchdog = threading.Timer(BUILD_LIMIT_S, go.kill)
+        watchdog.start()
+        try:
+            for done, line in enumerate(go.stderr or (), start=1):
+                last_lines = [*last_lines[-29:], line]
+                if time.monotonic() - shown >= PROGRESS_EVERY_S:
+                    shown = time.monotonic()
+                    percent = min(99, 100 * done // max(total, 1))
+                    report(f"  {percent:2d} % ({done} of up to {total} packages, {shown - begun:.0f} s)")
+        finally:
+            watchdog.cancel()
+    if go.returncode:
+        raise LabError("the build failed:\n" + "".join(last_lines))

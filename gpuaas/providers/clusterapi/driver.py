@@ -1,0 +1,133 @@
+"""Clusters on demand made by Cluster API: the portal applies a Cluster with a topology, controllers make it, conditions tell."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from gpuaas.core.errors import Permanent
+from gpuaas.providers.base import (
+    Access,
+    ClusterAccessCapability,
+    ClusterChange,
+    ClusterDriver,
+    ClusterKind,
+    ClusterPlan,
+    ClusterRef,
+    ClusterSpec,
+    ClusterSuspendCapability,
+    Member,
+    ObservedCluster,
+    SiteObject,
+    StepOutcome,
+)
+from gpuaas.providers.clusterapi import access, conditions, deletion, making, progress, site
+from gpuaas.providers.clusterapi.plan import ADDON_STEP, API, CHECKS, CONTROL, NETWORK, ORDER, POOL_STEP, plan
+from gpuaas.providers.clusterapi.settings import settings_read
+from gpuaas.providers.clusterapi.sweep import sweep
+from gpuaas.providers.kubernetes.client import Api, shared
+
+
+class ClusterApiDriver(ClusterDriver, ClusterAccessCapability, ClusterSuspendCapability):
+    name = "cluster-api"
+    kinds = frozenset({ClusterKind.KUBERNETES})
+
+    @classmethod
+    def settings_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
+        del kind
+        settings_read(settings)
+
+    def plan(
+        self, change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None = None
+    ) -> ClusterPlan:
+        return plan(change, spec, before)
+
+    def ensure(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        return self._do(spec, step, "ensure", change=False)
+
+    def scale(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        return self._do(spec, step, "scale", change=True)
+
+    def upgrade(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        return self._do(spec, step, "upgrade", change=True)
+
+    def suspend(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        return self._do(spec, step, "suspend", change=True)
+
+    def resume(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        return self._do(spec, step, "resume", change=True)
+
+    def delete(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        do: dict[str, Callable[[], StepOutcome]] = {
+            "access": lambda: self._revoke(spec.ref),
+            "workers": lambda: deletion.workers(self._api, spec.ref),
+            "control-plane": lambda: deletion.control_plane(self._api, spec.ref),
+            "network": lambda: deletion.network(self._api, spec.ref),
+            "gone": lambda: deletion.gone(self._api, spec.ref),
+        }
+        if step not in do:
+            raise Permanent(f"the driver has no step {step!r}")
+        with site.evident(self.connection.site_slug, f"delete {step}"):
+            return do[step]()
+
+    def observe(self, ref: ClusterRef) -> ObservedCluster:
+        with site.evident(self.connection.site_slug, "observe"):
+            cluster = site.cluster_find(self._api, ref)
+            if cluster is None:
+                return ObservedCluster(exists=site.space_find(self._api, ref) is not None)
+            seen = site.seen_of(self._api, ref, cluster)
+        answers = conditions.status_of(cluster, "RemoteConnectionProbe") == "True"
+        prefix = making.release_prefix(cluster)
+        return ObservedCluster(
+            exists=True,
+            endpoint=progress.address(cluster) if answers else "",
+            nodes=tuple(making.node(one, prefix) for one in seen.machines),
+        )
+
+    def inventory(self, ref: ClusterRef | None = None) -> tuple[SiteObject, ...]:
+        with site.evident(self.connection.site_slug, "inventory"):
+            return sweep(self._api, ref)
+
+    def access(self, spec: ClusterSpec, member: Member, *, lifetime: timedelta) -> Access:
+        with site.evident(self.connection.site_slug, "access"):
+            seen = site.look(self._api, spec.ref)
+            progress.answering(seen)
+            return access.issue(self._workload(spec.ref), spec.ref, member, lifetime=lifetime)
+
+    @property
+    def _api(self) -> Api:
+        return shared(str(self.connection.credentials.get("kubeconfig", "")))
+
+    def _workload(self, ref: ClusterRef) -> Api:
+        """With every right in the cluster; for no longer than a call."""
+        return Api(access.admin_kubeconfig(self._api, ref))
+
+    def _revoke(self, ref: ClusterRef) -> StepOutcome:
+        cluster = site.cluster_find(self._api, ref)
+        if cluster is None or conditions.status_of(cluster, "RemoteConnectionProbe") != "True":
+            return StepOutcome(done=True, detail="nobody has access: no API answers")
+        told = access.revoke_if_it_answers(self._workload(ref), ref)
+        return StepOutcome(done=True, detail="" if told else "the API does not answer any more")
+
+    def _do(self, spec: ClusterSpec, step: str, verb: str, *, change: bool) -> StepOutcome:
+        """`change`: the wish may differ from what was applied before; else only the first step applies it."""
+        settings = settings_read(spec.settings)
+        pools = {f"{POOL_STEP}{pool.name}": pool for pool in spec.pools}
+        addon = step.removeprefix(ADDON_STEP) if step.startswith(ADDON_STEP) else ""
+        if step not in {ORDER, NETWORK, CONTROL, API, CHECKS, *pools} and not addon:
+            raise Permanent(f"the driver has no step {step!r}")
+        with site.evident(self.connection.site_slug, f"{verb} {step}"):
+            if step == ORDER:
+                return making.order(self._api, spec, settings)
+            seen = site.look(self._api, spec.ref)
+            if change:
+                making.apply(self._api, spec, settings)
+                seen = site.look(self._api, spec.ref)
+            if addon:
+                return making.addon(self._api, spec, addon, settings)
+            if step in pools:
+                return making.pool(self._api, seen, pools[step], settings)
+            if step == CONTROL:
+                return progress.control_plane(seen, spec)
+            if step == CHECKS:
+                return progress.checks(seen, spec)
+            return progress.network(seen) if step == NETWORK else progress.api(seen)

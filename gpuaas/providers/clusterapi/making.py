@@ -1,0 +1,139 @@
+"""What is done at the management cluster to make a cluster as it is wanted."""
+
+from datetime import datetime
+
+from gpuaas.core import clock
+from gpuaas.core.errors import NoCapacity, NotFound, Permanent
+from gpuaas.providers.base import ClusterNode, ClusterSpec, NodePool, StepOutcome
+from gpuaas.providers.clusterapi import conditions, manifests, names, progress, site
+from gpuaas.providers.clusterapi.settings import ClassSettings
+from gpuaas.providers.clusterapi.site import Seen
+from gpuaas.providers.kubernetes.client import Api, Object
+
+REFUSED = "InstanceCreateFailed"  # of OpenStack's: it is not tried again by itself
+SERVERS = "/apis/infrastructure.cluster.x-k8s.io/v1alpha1/namespaces/{}/openstackservers"
+
+
+def order(api: Api, spec: ClusterSpec, settings: ClassSettings) -> StepOutcome:
+    """Namespace and Cluster: the only step that makes them."""
+    space = site.space_own(api, spec.ref)
+    if space is not None and site.is_going(space):
+        return StepOutcome(done=False, detail="the namespace of before is still going away")
+    _class_check(api, settings)
+    if space is None:
+        api.create(names.NAMESPACES, manifests.namespace(spec))
+    found = apply(api, spec, settings)
+    if site.is_going(found):
+        return StepOutcome(done=False, detail="the cluster of before is still going away")
+    return progress.order(site.seen_of(api, spec.ref, found))
+
+
+def apply(api: Api, spec: ClusterSpec, settings: ClassSettings) -> Object:
+    """Server-side: the same again changes nothing. Webhooks refuse at once what the class does not allow."""
+    wanted = manifests.cluster(spec, settings)
+    try:
+        return api.apply(names.clusters(spec.external_name), wanted)
+    except Permanent as error:
+        raise Permanent(
+            f"the management cluster refuses the order: {error.message}",
+            detail={
+                "evidence": [f"Cluster/{spec.external_name}: {error.message}"],
+                "next": "An operator compares the template's settings with the variables and releases of its ClusterClass.",
+            },
+        ) from error
+
+
+def pool(api: Api, seen: Seen, wanted: NodePool, settings: ClassSettings) -> StepOutcome:
+    """Machines that will never come are given up first, and broken ones replaced: what is missing is then made anew."""
+    _refused(api, seen, wanted)
+    for machine in seen.machines_of(wanted.name):
+        if _is_lost(machine, settings):
+            metadata = machine["metadata"]
+            api.delete(f"{names.CORE}/namespaces/{metadata['namespace']}/machines/{metadata['name']}")
+            return StepOutcome(done=False, detail=f"{metadata['name']} is broken and is being replaced")
+    return progress.pool(seen, wanted)
+
+
+def addon(api: Api, spec: ClusterSpec, name: str, settings: ClassSettings) -> StepOutcome:
+    manifests.addon_check(spec, name, settings)
+    if settings.addons[name].variable:
+        return StepOutcome(done=True, detail=f"{name} comes with the class")
+    space = f"{names.NAMESPACES}/{spec.external_name}"
+    data, chosen = manifests.addon_objects(spec, name, settings)
+    api.apply(f"{space}/configmaps", data)
+    sets = f"{names.ADDONS}/namespaces/{spec.external_name}/clusterresourcesets"
+    made = api.apply(sets, chosen)
+    binding = api.find(f"{sets.removesuffix('s')}bindings/{spec.external_name}")
+    bound = (binding or {}).get("spec", {}).get("bindings") or []
+    mine = next((one for one in bound if one["clusterResourceSetName"] == made["metadata"]["name"]), {})
+    resources = mine.get("resources") or []
+    if resources and all(one.get("applied") for one in resources):
+        return StepOutcome(done=True, detail=f"{name} is installed")
+    said = conditions.troubles([{**made, "kind": "ClusterResourceSet"}])
+    return StepOutcome(done=False, detail=said[0].sentence if said else f"{name} is being installed")
+
+
+def node(machine: Object, prefix: str) -> ClusterNode:
+    release = str(machine["spec"].get("version", "")).removeprefix("v")
+    return ClusterNode(
+        name=machine["metadata"]["name"],
+        pool=site.pool_of(machine),
+        release=prefix + release,
+        ready=progress.is_ready(machine),
+        reason=progress.reason_of(machine),
+    )
+
+
+def release_prefix(cluster: Object) -> str:
+    """Releases are told as they were ordered: with a v, or without."""
+    told = (cluster["metadata"].get("annotations") or {}).get(names.RELEASE, "")
+    return "v" if told.startswith("v") else ""
+
+
+def _class_check(api: Api, settings: ClassSettings) -> None:
+    """The API server only warns of a class that is not there, and the cluster would wait for it for ever."""
+    path = f"{names.CORE}/namespaces/{settings.namespace}/clusterclasses/{settings.name}"
+    try:
+        api.get(path)
+    except NotFound as error:
+        raise Permanent(
+            f"the management cluster has no ClusterClass {settings.namespace}/{settings.name}",
+            detail={
+                "evidence": [error.message],
+                "next": "An operator installs the class, or adds a version of the template that names another.",
+            },
+        ) from error
+
+
+def _refused(api: Api, seen: Seen, wanted: NodePool) -> None:
+    """Only the server says that a cloud is full: Machine and Cluster would wait for ever. It is given up with its
+    machine, so that the next try asks the cloud anew."""
+    space = seen.cluster["metadata"]["namespace"]
+    mine = {one["metadata"]["name"]: one for one in seen.machines_of(wanted.name)}
+    for server in api.items_if_known(SERVERS.format(space)):
+        condition = conditions.condition_of(server, "InstanceReady")
+        machine = mine.get(server["metadata"]["name"])
+        if condition.get("reason") != REFUSED or machine is None:
+            continue
+        said = conditions.read("OpenStackServer", server["metadata"]["name"], condition)
+        api.delete(f"{names.CORE}/namespaces/{space}/machines/{machine['metadata']['name']}")
+        raise NoCapacity(
+            f"the cloud refuses a worker of the pool {wanted.name}: {str(condition.get('message', ''))[:200]}",
+            detail={
+                "evidence": [said.line],
+                "next": "Retry when the cloud has room or its quota was raised, or scale the pool to fewer workers.",
+            },
+        )
+
+
+def _is_lost(machine: Object, settings: ClassSettings) -> bool:
+    """Its node has been broken for so long; where the class has a health check, that one replaces it."""
+    condition = conditions.condition_of(machine, "NodeHealthy")
+    broken = condition.get("status") == "False" and condition.get("reason") in {
+        "NodeNotHealthy",
+        "NodeDeleted",
+    }
+    if not broken or site.is_going(machine) or conditions.condition_of(machine, "HealthCheckSucceeded"):
+        return False
+    since = datetime.fromisoformat(condition["lastTransitionTime"])
+    return (clock.now() - since).total_seconds() >= settings.repair_after

@@ -1,0 +1,184 @@
+"""Cluster API's real controllers. A cluster takes half a minute there, so those that are whole serve the next test again.
+
+Clusters of the lab are in memory: their API takes nodes and objects, but knows no tokens and no rights. So who gets access
+is shown at a real API server that stands in for theirs (`real`); everything else is theirs.
+"""
+
+import os
+import socket
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import ClassVar
+
+import yaml
+
+from gpuaas.core.errors import Unavailable
+from gpuaas.core.ids import short
+from gpuaas.providers.base import (
+    Access,
+    ClusterDriver,
+    ClusterKind,
+    ClusterRef,
+    ClusterSpec,
+    Connection,
+    ControlPlane,
+    FlavorAmount,
+    Member,
+    NodePool,
+    StepOutcome,
+)
+from gpuaas.providers.clusterapi import names
+from gpuaas.providers.clusterapi.access import admin_kubeconfig
+from gpuaas.providers.clusterapi.driver import ClusterApiDriver
+from gpuaas.providers.kubernetes.client import FIELD_MANAGER, Api
+from tests.contracts.clusters.rigs import ClusterRig
+from tests.lab.fixtures import LabSite, until
+
+ADDON = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: gpu-operator, namespace: kube-system}
+data: {driver: "580"}
+"""
+SETTINGS = {
+    "class": "lab",
+    "class_namespace": "cluster-classes",
+    "worker_class": "worker",
+    "flavor_variable": "flavor",
+    "repair_after_seconds": 0,
+    "addons": {"gpu-operator": {"manifests": ADDON}},
+}
+WHOLE = {"": 1, "gpu": 2, "other": 1}
+
+
+class CarelessDriver(ClusterApiDriver):
+    """Loses the answers that it is told to lose; `real` stands in for the API of its clusters."""
+
+    def __init__(self, connection: Connection, real: Api | None = None) -> None:
+        super().__init__(connection)
+        self.lost: set[tuple[str, str]] = set()
+        self.real = real
+
+    def _workload(self, ref: ClusterRef) -> Api:
+        return self.real or super()._workload(ref)
+
+    def ensure(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        outcome = super().ensure(spec, step)
+        if ("ensure", step) in self.lost:
+            self.lost.discard(("ensure", step))
+            raise Unavailable("the answer was lost", retry_after=1)
+        return outcome
+
+
+class ClusterApiRig(ClusterRig):
+    old, new = "1.35.6", "1.36.3"
+    names_everything = False
+    made: ClassVar[list[ClusterSpec]] = []
+
+    def __init__(self, kubeconfig: str, real: LabSite) -> None:
+        self._kubeconfig = kubeconfig
+        self._real = real
+        self.api = Api(kubeconfig)
+        super().__init__(CarelessDriver(_connection(kubeconfig), real.api()))
+
+    def spec(self, *, workers: int = 2) -> ClusterSpec:
+        made = uuid.uuid4()
+        spec = ClusterSpec(
+            id=made,
+            external_name=f"c-{short(made)}-train",
+            project_slug="weather-lm",
+            organization_slug="climate",
+            kind=ClusterKind.KUBERNETES,
+            release=self.old,
+            control_plane=ControlPlane(1, 4, 8, 40),
+            pools=(self._pool("gpu", workers), self._pool("other", 1)),
+            addons=("gpu-operator",),
+            settings=SETTINGS,
+        )
+        self.made.append(spec)
+        return spec
+
+    def _pool(self, name: str, count: int) -> NodePool:
+        return NodePool(name, FlavorAmount("h100.2", count, 2, 8, 64, 100, "nvidia.com/gpu"), self.old)
+
+    def ready_found(self) -> ClusterSpec | None:
+        for spec in self.made:
+            nodes = self.driver.observe(spec.ref).nodes
+            found = Counter(node.pool for node in nodes if node.ready and node.release == self.old)
+            if len(nodes) == sum(WHOLE.values()) and found == WHOLE:
+                return spec
+        return None
+
+    def unreachable(self) -> ClusterDriver:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        given = yaml.safe_load(self._kubeconfig)
+        given["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+        return ClusterApiDriver(_connection(yaml.safe_dump(given)))
+
+    def answer_lost(self, verb: str, step: str) -> None:
+        assert isinstance(self.driver, CarelessDriver)
+        self.driver.lost.add((verb, step))
+
+    def node_break(self, name: str) -> None:
+        machine = next(
+            one for one in self.api.items(f"{names.CORE}/machines") if one["metadata"]["name"] == name
+        )
+        space, node = machine["metadata"]["namespace"], machine["status"]["nodeRef"]["name"]
+        ref = next(spec.ref for spec in self.made if spec.external_name == space)
+        workload = Api(admin_kubeconfig(self.api, ref))
+        told = {"type": "Ready", "status": "False", "reason": "GpuFellOffTheBus", "message": "Xid 79"}
+        since = {"lastTransitionTime": machine["metadata"]["creationTimestamp"]}
+        workload.merge(f"/api/v1/nodes/{node}", {"status": {"conditions": [{**told, **since}]}})
+        until(
+            lambda: any(each.name == name and not each.ready for each in self.driver.observe(ref).nodes),
+            "Cluster API sees that the node is broken",
+        )
+
+    def foreign(self, spec: ClusterSpec) -> None:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": spec.external_name}}
+        self.api.create(names.NAMESPACES, body)
+
+    def too_many(self) -> int:
+        return 0
+
+    def gpus_held(self, spec: ClusterSpec) -> int:
+        machines = self.api.items(f"{names.CORE}/namespaces/{spec.external_name}/machines")
+        pools = {pool.name: pool.flavor.gpus for pool in spec.pools}
+        return sum(pools.get(one["metadata"]["labels"].get(names.OF_POOL, ""), 0) for one in machines)
+
+    def made_by_us(self, spec: ClusterSpec) -> set[tuple[str, str]]:
+        """By the site's own record of who wrote what."""
+        space = f"namespaces/{spec.external_name}"
+        places = {
+            "Cluster": f"{names.CORE}/{space}/clusters",
+            "ConfigMap": f"/api/v1/{space}/configmaps",
+            "ClusterResourceSet": f"{names.ADDONS}/{space}/clusterresourcesets",
+            "MachineDeployment": f"{names.CORE}/{space}/machinedeployments",
+            "Secret": f"/api/v1/{space}/secrets",
+        }
+        found = {
+            (kind, one["metadata"]["name"])
+            for kind, place in places.items()
+            for one in self.api.items(place)
+            if any(each["manager"] == FIELD_MANAGER for each in one["metadata"]["managedFields"])
+        }
+        spaces = self.api.items(names.NAMESPACES, labelSelector=f"{names.TAG}={spec.id}")
+        return found | {("Namespace", one["metadata"]["name"]) for one in spaces}
+
+    def who(self, spec: ClusterSpec, access: Access) -> str:
+        """Asked of the API server itself; it takes some seconds until a token's end is known everywhere."""
+        api = Api(access.document)
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        found = api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
+        return str(found["status"]["userInfo"]["username"]).rsplit(":", 1)[-1]
+
+
+def _connection(kubeconfig: str) -> Connection:
+    return Connection(
+        site_id=uuid.uuid4(), site_slug="mgmt", endpoint="", credentials={"kubeconfig": kubeconfig}
+    )
