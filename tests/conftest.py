@@ -25,7 +25,12 @@ settings.load_profile("busy")
 # when to give up on a page, not how fast it is
 expect.set_options(timeout=30_000)
 
-pytest_plugins = ["tests.groups", "tests.lab.fixtures", "tests.lab.openstack.fixtures"]
+pytest_plugins = [
+    "tests.groups",
+    "tests.lab.fixtures",
+    "tests.lab.openstack.fixtures",
+    "tests.lab.cluster_api.fixtures",
+]
 
 
 @pytest.fixture

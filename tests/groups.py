@@ -11,6 +11,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 # one process at a time deals with the few GPUs of the shared cloud
 ON_CLOUD = "[openstack"
+# one process at a time deals with the machines in one controller's memory
+ON_CLUSTER_API = "[cluster-api"
 GROUPS = {
     "tests/e2e/": "e2e",
     "tests/providers/kubernetes/test_outage.py": "own-lab",
@@ -27,6 +29,8 @@ GROUPS = {
     "tests/providers/openstack/": "openstack-contracts",
     "tests/workspaces/test_openstack_lab.py": "openstack-contracts",
     "tests/lab/openstack/": "openstack-contracts",
+    "tests/providers/clusterapi/": "cluster-api",
+    "tests/lab/cluster_api/": "cluster-api",
 }
 
 
@@ -34,6 +38,8 @@ class ByGroup(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if ON_CLOUD in nodeid:
             return "openstack-contracts"
+        if ON_CLUSTER_API in nodeid:
+            return "cluster-api"
         return next((group for place, group in GROUPS.items() if nodeid.startswith(place)), nodeid)
 
 

@@ -81,8 +81,8 @@ def _until_served(client: Client, name: str) -> None:
     raise LabError(f"the API server does not serve {name}")
 
 
-def classes_install(client: Client, manifests: list[Manifest]) -> None:
-    """The class and its templates. A template cannot be changed, so one that differs is made anew."""
+def classes_install(client: Client, manifests: list[Manifest]) -> bool:
+    """The class and its templates. A template cannot be changed, so one that differs is made anew. True: all are there."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CLASSES}}
     client.apply("/api/v1/namespaces", namespace)
     for manifest in manifests:
@@ -96,6 +96,7 @@ def classes_install(client: Client, manifests: list[Manifest]) -> None:
                 raise
             client.call("DELETE", path)
             client.apply(collection, manifest)
+    return True
 
 
 def _is_there(client: Client, path: str) -> bool:

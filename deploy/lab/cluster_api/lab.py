@@ -87,7 +87,7 @@ class Lab:
                 with self._ports(missing) as base:
                     self._start(client, missing, base)
             manifests = list(yaml.safe_load_all((HERE / "class.yaml").read_text()))
-            self._wait("core", lambda: install.classes_install(client, manifests) or True, "no ClusterClass")
+            self._wait("core", partial(install.classes_install, client, manifests), "no ClusterClass")
             releases = manifests[-1]["spec"]["kubernetesVersions"]
             self._wait("core", lambda: install.order_passes(client, releases[0]), "orders are not taken")
             self._report(f"ready: clusters can be ordered at {self.management.server}")

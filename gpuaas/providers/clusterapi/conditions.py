@@ -69,6 +69,7 @@ SUBJECTS = {
     "EtcdMemberHealthy": "its member of etcd",
     "EtcdPodHealthy": "etcd's pod",
     "EtcdProvisioned": "etcd",
+    "ExternallyRemediated": "its replacement",
     "HealthCheckSucceeded": "its health check",
     "InfrastructureReady": "what the provider makes for it",
     "Initialized": "the control plane",
@@ -80,7 +81,9 @@ SUBJECTS = {
     "NodeKubeadmLabelsAndTaintsSet": "its node's labels and taints",
     "NodeProvisioned": "its node",
     "NodeReady": "its node",
+    "OwnerRemediated": "its replacement",
     "RefVersionsUpToDate": "the class's templates",
+    "RemediationAllowed": "the health check",
     "RemoteConnectionProbe": "the cluster's API",
     "ReplicasReady": "its machines",
     "SchedulerPodHealthy": "the scheduler's pod",
@@ -95,6 +98,7 @@ SUBJECTS = {
 
 # as they follow "… : "
 REASONS = {
+    "APIEndpointConfigFailed": "there is no address for the API",
     "Available": "there and at work",
     "AvailableUnknown": "nothing has been reported yet",
     "CannotBeRemediated": "broken, and it cannot be replaced by itself",

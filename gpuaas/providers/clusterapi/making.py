@@ -65,7 +65,9 @@ def addon(api: Api, spec: ClusterSpec, name: str, settings: ClassSettings) -> St
     made = api.apply(sets, chosen)
     binding = api.find(f"{sets.removesuffix('s')}bindings/{spec.external_name}")
     bound = (binding or {}).get("spec", {}).get("bindings") or []
-    mine = next((one for one in bound if one["clusterResourceSetName"] == made["metadata"]["name"]), {})
+    mine: Object = next(
+        (one for one in bound if one["clusterResourceSetName"] == made["metadata"]["name"]), {}
+    )
     resources = mine.get("resources") or []
     if resources and all(one.get("applied") for one in resources):
         return StepOutcome(done=True, detail=f"{name} is installed")

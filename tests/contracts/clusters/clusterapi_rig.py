@@ -4,13 +4,9 @@ Clusters of the lab are in memory: their API takes nodes and objects, but knows 
 is shown at a real API server that stands in for theirs (`real`); everything else is theirs.
 """
 
-import os
 import socket
 import uuid
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import timedelta
 from typing import ClassVar
 
 import yaml
@@ -19,6 +15,7 @@ from gpuaas.core.errors import Unavailable
 from gpuaas.core.ids import short
 from gpuaas.providers.base import (
     Access,
+    ClusterChange,
     ClusterDriver,
     ClusterKind,
     ClusterRef,
@@ -26,7 +23,6 @@ from gpuaas.providers.base import (
     Connection,
     ControlPlane,
     FlavorAmount,
-    Member,
     NodePool,
     StepOutcome,
 )
@@ -34,7 +30,7 @@ from gpuaas.providers.clusterapi import names
 from gpuaas.providers.clusterapi.access import admin_kubeconfig
 from gpuaas.providers.clusterapi.driver import ClusterApiDriver
 from gpuaas.providers.kubernetes.client import FIELD_MANAGER, Api
-from tests.contracts.clusters.rigs import ClusterRig
+from tests.contracts.clusters.rigs import ClusterRig, carry_out
 from tests.lab.fixtures import LabSite, until
 
 ADDON = """\
@@ -104,13 +100,18 @@ class ClusterApiRig(ClusterRig):
     def _pool(self, name: str, count: int) -> NodePool:
         return NodePool(name, FlavorAmount("h100.2", count, 2, 8, 64, 100, "nvidia.com/gpu"), self.old)
 
-    def ready_found(self) -> ClusterSpec | None:
+    def ready(self) -> ClusterSpec:
+        """One of an earlier test, brought back to the number of workers that `spec` says; a new one where there is none."""
         for spec in self.made:
             nodes = self.driver.observe(spec.ref).nodes
-            found = Counter(node.pool for node in nodes if node.ready and node.release == self.old)
-            if len(nodes) == sum(WHOLE.values()) and found == WHOLE:
-                return spec
-        return None
+            if not nodes or {node.release for node in nodes} != {self.old}:
+                continue
+            if not all(node.ready for node in nodes) or "other" not in {node.pool for node in nodes}:
+                continue
+            if Counter(node.pool for node in nodes) != WHOLE:
+                carry_out(self.driver, ClusterChange.SCALE, spec)
+            return spec
+        return super().ready()
 
     def unreachable(self) -> ClusterDriver:
         with socket.socket() as probe:

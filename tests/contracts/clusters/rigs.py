@@ -32,10 +32,12 @@ ALICE = Member("u-a11ce", "alice", "admin")
 
 
 class ClusterRig(ABC):
-    """`old` and `new` are two releases that follow each other."""
+    """`old` and `new` are two releases that follow each other. names_everything=False: controllers of the site name some of what
+    they make; a sweep finds it, and the plan has at least what the driver itself makes."""
 
     old: str
     new: str
+    names_everything = True
 
     def __init__(self, driver: ClusterDriver) -> None:
         self.driver = driver
@@ -43,6 +45,16 @@ class ClusterRig(ABC):
     @abstractmethod
     def spec(self, *, workers: int = 2) -> ClusterSpec:
         """Of a cluster that is nowhere yet: pools `gpu` and `other` (one worker), one add-on."""
+
+    def ready(self) -> ClusterSpec:
+        """A whole cluster as `spec` says."""
+        spec = self.spec()
+        carry_out(self.driver, ClusterChange.CREATE, spec)
+        return spec
+
+    def made_by_us(self, spec: ClusterSpec) -> set[tuple[str, str]]:
+        """(kind, name) of what the driver itself has made, and not the site's controllers, asked of the site."""
+        return {(one.kind, one.name) for one in self.driver.inventory(spec.ref)}
 
     @abstractmethod
     def unreachable(self) -> ClusterDriver:
@@ -61,7 +73,7 @@ class ClusterRig(ABC):
 
     @abstractmethod
     def too_many(self) -> int:
-        """More workers than the site has hosts for."""
+        """More workers than the site has hosts for; 0 where it has any number."""
 
     @abstractmethod
     def gpus_held(self, spec: ClusterSpec) -> int:

@@ -7,6 +7,7 @@ import pytest
 
 from gpuaas.core.errors import NoCapacity, NotFound, Permanent, Unauthorized, Unavailable
 from gpuaas.providers.base import (
+    Access,
     ClusterAccessCapability,
     ClusterChange,
     ClusterSpec,
@@ -34,6 +35,15 @@ def names(yard: ClusterRig, spec: ClusterSpec) -> set[tuple[str, str]]:
     return {(one.kind, one.name) for one in yard.driver.inventory(spec.ref)}
 
 
+def is_refused(yard: ClusterRig, spec: ClusterSpec, access: Access) -> bool:
+    """A site may take some seconds until it has forgotten a token."""
+    try:
+        yard.who(spec, access)
+    except Unauthorized:
+        return True
+    return False
+
+
 def test_a_cluster_is_made_with_every_machine_ready(yard: ClusterRig, ready: ClusterSpec) -> None:
     seen = yard.driver.observe(ready.ref)
     assert seen.exists
@@ -46,7 +56,10 @@ def test_a_cluster_is_made_with_every_machine_ready(yard: ClusterRig, ready: Clu
 def test_what_is_made_was_named_by_the_plan(yard: ClusterRig, ready: ClusterSpec) -> None:
     planned = {(one.kind, one.name) for one in yard.driver.plan(C.CREATE, ready).objects}
     assert planned
-    assert names(yard, ready) == planned
+    assert planned <= names(yard, ready)
+    assert yard.made_by_us(ready) <= planned
+    if yard.names_everything:
+        assert names(yard, ready) == planned
     assert {one.cluster_id for one in yard.driver.inventory(ready.ref)} == {ready.id}
 
 
@@ -55,7 +68,7 @@ def test_each_step_makes_only_what_it_named(yard: ClusterRig) -> None:
     for step in yard.driver.plan(C.CREATE, spec).steps:
         named |= {(one.kind, one.name) for one in step.makes}
         step_finish(yard.driver, C.CREATE, spec, step.key)
-        assert names(yard, spec) <= named, step.key
+        assert yard.made_by_us(spec) <= named, step.key
 
 
 def test_making_ends_alike_wherever_it_was_interrupted(yard: ClusterRig) -> None:
@@ -78,7 +91,11 @@ def test_a_lost_answer_makes_nothing_twice(yard: ClusterRig) -> None:
         step_finish(yard.driver, C.CREATE, spec, step.key)
     planned = {(one.kind, one.name) for one in yard.driver.plan(C.CREATE, spec).objects}
     found = [(one.kind, one.name) for one in yard.driver.inventory(spec.ref)]
-    assert sorted(found) == sorted(planned)
+    assert len(found) == len(set(found))
+    assert planned <= set(found)
+    assert sizes(yard, spec) == {"": 1, "gpu": 2, "other": 1}
+    if yard.names_everything:
+        assert set(found) == planned
 
 
 def test_a_step_without_what_it_stands_on_says_what_is_missing(yard: ClusterRig) -> None:
@@ -118,6 +135,8 @@ def test_pools_grow_and_shrink(yard: ClusterRig, ready: ClusterSpec) -> None:
 
 
 def test_no_host_is_said_with_evidence_and_can_be_taken_back(yard: ClusterRig, ready: ClusterSpec) -> None:
+    if not yard.too_many():
+        pytest.skip("this site has hosts for any number")
     many = counts(ready, gpu=yard.too_many())
     with pytest.raises(NoCapacity) as caught:
         until(lambda: step_do(yard.driver, C.SCALE, many, "pool:gpu").done, "no host is told")
@@ -171,8 +190,7 @@ def test_access_is_personal_and_ends_with_the_cluster(yard: ClusterRig, ready: C
     assert yard.who(ready, access) == ALICE.subject
     assert access.document not in repr(access)
     step_finish(yard.driver, C.DELETE, ready, yard.driver.plan(C.DELETE, ready).steps[0].key)
-    with pytest.raises(Unauthorized):
-        yard.who(ready, access)
+    until(lambda: is_refused(yard, ready, access), "the credential is refused")
 
 
 def test_nobody_gets_access_to_what_is_not_there(yard: ClusterRig) -> None:

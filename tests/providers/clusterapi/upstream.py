@@ -1,0 +1,98 @@
+"""Every condition and reason of Cluster API 1.13's kinds (v1beta2), of its kubeadm providers, its development provider and, where they say
+what Cluster and Machine do not, of the OpenStack provider: `kind condition: reasons`."""
+
+UPSTREAM = """\
+Cluster Available: Available AvailableUnknown InternalError NotAvailable
+Cluster ControlPlaneAvailable: Available InternalError InvalidConditionReported NotAvailable ObjectDeleted ObjectDoesNotExist
+Cluster ControlPlaneInitialized: Initialized InternalError NotInitialized
+Cluster ControlPlaneMachinesReady: InternalError NoReplicas NotReady Ready ReadyUnknown
+Cluster ControlPlaneMachinesUpToDate: InternalError NoReplicas NotUpToDate UpToDate UpToDateUnknown
+Cluster Deleting: DeletionCompleted InternalError NotDeleting WaitingForBeforeDeleteHook WaitingForControlPlaneDeletion WaitingForInfrastructureDeletion WaitingForWorkersDeletion
+Cluster InfrastructureReady: InternalError InvalidConditionReported NotReady ObjectDeleted ObjectDoesNotExist Ready
+Cluster Remediating: InternalError NotRemediating Remediating
+Cluster RemoteConnectionProbe: ProbeFailed ProbeSucceeded
+Cluster RollingOut: InternalError NotRollingOut RollingOut RollingOutUnknown
+Cluster ScalingDown: InternalError NotScalingDown ScalingDown ScalingDownUnknown
+Cluster ScalingUp: InternalError NotScalingUp ScalingUp ScalingUpUnknown
+Cluster TopologyReconciled: ClusterClassNotReconciled ClusterCreating ClusterUpgrading ControlPlaneUpgradePending Deleting LifecycleHookBlocking MachineDeploymentsCreatePending MachineDeploymentsUpgradeDeferred MachineDeploymentsUpgradePending MachinePoolsCreatePending MachinePoolsUpgradeDeferred MachinePoolsUpgradePending Paused ReconcileFailed ReconcileSucceeded
+Cluster WorkerMachinesReady: InternalError NoReplicas NotReady Ready ReadyUnknown
+Cluster WorkerMachinesUpToDate: InternalError NoReplicas NotUpToDate UpToDate UpToDateUnknown
+Cluster WorkersAvailable: Available AvailableUnknown InternalError NoWorkers NotAvailable
+ClusterClass RefVersionsUpToDate: InternalError RefVersionsNotUpToDate RefVersionsUpToDate
+ClusterClass VariablesReady: VariableDiscoveryFailed VariablesReady
+DevCluster LoadBalancerAvailable: Available Deleting NotAvailable
+DevCluster Ready: NotReady Ready ReadyUnknown
+DevMachine APIServerProvisioned: InternalError Provisioned WaitingForNodeProvisioned WaitingForStartupTimeout WaitingForVMProvisioned
+DevMachine BootstrapExecSucceeded: NotSucceeded Succeeded WaitingForMultiUserTarget
+DevMachine ContainerProvisioned: Deleting NotProvisioned Provisioned WaitingForBootstrapData WaitingForClusterInfrastructureReady WaitingForControlPlaneInitialized
+DevMachine EtcdProvisioned: InternalError Provisioned WaitingForNodeProvisioned WaitingForStartupTimeout WaitingForVMProvisioned
+DevMachine NodeProvisioned: InternalError Provisioned WaitingForStartupTimeout WaitingForVMProvisioned
+DevMachine Ready: NotReady Ready ReadyUnknown
+DevMachine VMProvisioned: InternalError Provisioned WaitingForBootstrapData WaitingForClusterInfrastructureReady WaitingForControlPlaneInitialized WaitingForStartupTimeout
+DevMachinePool Ready: NotReady Ready ReadyUnknown
+KubeadmConfig CertificatesAvailable: Available InternalError
+KubeadmConfig DataSecretAvailable: Available NotAvailable
+KubeadmConfig Ready: NotReady Ready ReadyUnknown
+KubeadmControlPlane Available: Available InspectionFailed NotAvailable
+KubeadmControlPlane CertificatesAvailable: Available InternalError NotAvailable
+KubeadmControlPlane ControlPlaneComponentsHealthy: ConnectionDown HealthUnknown Healthy InspectionFailed NotHealthy
+KubeadmControlPlane Deleting: DeletionCompleted InternalError NotDeleting WaitingForMachineDeletion WaitingForWorkersDeletion
+KubeadmControlPlane EtcdClusterHealthy: ConnectionDown HealthUnknown Healthy InspectionFailed NotHealthy
+KubeadmControlPlane Initialized: Initialized NotInitialized
+KubeadmControlPlane Remediating: InternalError NotRemediating Remediating
+KubeadmControlPlane RollingOut: NotRollingOut RollingOut
+KubeadmControlPlane ScalingDown: NotScalingDown ScalingDown WaitingForReplicasSet
+KubeadmControlPlane ScalingUp: NotScalingUp ScalingUp WaitingForReplicasSet
+Machine APIServerPodHealthy: ConnectionDown Deleting DoesNotExist Failed InspectionFailed Provisioning Running
+Machine Available: Available InternalError WaitingForMinReadySeconds
+Machine BootstrapConfigReady: DataSecretProvided InternalError InvalidConditionReported NotReady ObjectDeleted ObjectDoesNotExist Ready
+Machine ControllerManagerPodHealthy: ConnectionDown Deleting DoesNotExist Failed InspectionFailed Provisioning Running
+Machine Deleting: Deleting DeletingNode DeletionCompleted DrainingNode InternalError NotDeleting WaitingForBootstrapDeletion WaitingForInfrastructureDeletion WaitingForPreDrainHook WaitingForPreTerminateHook WaitingForVolumeDetach
+Machine EtcdMemberHealthy: ConnectionDown Deleting Healthy InspectionFailed NotHealthy
+Machine EtcdPodHealthy: ConnectionDown Deleting DoesNotExist Failed InspectionFailed Provisioning Running
+Machine ExternallyRemediated: RemediationRequestCreationFailed RemediationTemplateNotFound WaitingForRemediation
+Machine InfrastructureReady: InternalError InvalidConditionReported NotReady ObjectDeleted ObjectDoesNotExist Ready
+Machine NodeHealthy: ConnectionDown InspectionFailed InternalError NodeDeleted NodeDoesNotExist NodeHealthy NodeHealthyUnknown NodeNotHealthy NodeNotReady NodeReady NodeReadyUnknown
+Machine NodeKubeadmLabelsAndTaintsSet: ConnectionDown Deleting InspectionFailed NotSet Set
+Machine NodeReady: ConnectionDown InspectionFailed InternalError NodeDeleted NodeDoesNotExist NodeHealthy NodeHealthyUnknown NodeNotHealthy NodeNotReady NodeReady NodeReadyUnknown
+Machine OwnerRemediated: WaitingForRemediation
+Machine Ready: InternalError NotReady Ready ReadyUnknown
+Machine SchedulerPodHealthy: ConnectionDown Deleting DoesNotExist Failed InspectionFailed Provisioning Running
+Machine UpToDate: NotUpToDate UpToDate Updating
+Machine Updating: InPlaceUpdateFailed InPlaceUpdating NotUpdating
+MachineDeployment Available: Available InternalError NotAvailable WaitingForAvailableReplicasSet WaitingForReplicasSet
+MachineDeployment Deleting: Deleting InternalError NotDeleting
+MachineDeployment MachinesReady: InternalError NoReplicas NotReady Ready ReadyUnknown
+MachineDeployment MachinesUpToDate: InternalError NoReplicas NotUpToDate UpToDate UpToDateUnknown
+MachineDeployment Remediating: InternalError NotRemediating Remediating
+MachineDeployment RollingOut: InternalError NotRollingOut RollingOut
+MachineDeployment ScalingDown: InternalError NotScalingDown ScalingDown WaitingForReplicasSet
+MachineDeployment ScalingUp: InternalError NotScalingUp ScalingUp WaitingForReplicasSet
+Machine HealthCheckSucceeded: HasRemediateAnnotation HealthCheckSucceeded NodeDeleted NodeStartupTimeout UnhealthyMachine UnhealthyNode
+MachineHealthCheck RemediationAllowed: RemediationAllowed TooManyUnhealthy
+MachineSet Deleting: Deleting InternalError NotDeleting
+MachineSet MachinesReady: InternalError NoReplicas NotReady Ready ReadyUnknown
+MachineSet MachinesUpToDate: InternalError NoReplicas NotUpToDate UpToDate UpToDateUnknown
+MachineSet Remediating: InternalError NotRemediating Remediating
+MachineSet ScalingDown: InternalError NotScalingDown ScalingDown WaitingForReplicasSet
+MachineSet ScalingUp: InternalError NotScalingUp ScalingUp WaitingForReplicasSet
+Cluster Paused: NotPaused Paused
+DevMachinePool ReplicasReady: Ready
+KubeadmControlPlane MachinesReady: InternalError NoReplicas NotReady Ready ReadyUnknown
+KubeadmControlPlane MachinesUpToDate: InternalError NoReplicas NotUpToDate UpToDate UpToDateUnknown
+Machine OwnerRemediated: CannotBeRemediated InternalError MachineDeleting RemediationDeferred
+MachineDeployment Paused: NotPaused Paused
+OpenStackCluster Ready: APIEndpointConfigFailed
+OpenStackMachine InstanceReady: InstanceCreateFailed InstanceDeleted InstanceNotReady InstanceStateError WaitingForBootstrapData WaitingForClusterInfrastructureReady
+OpenStackServer InstanceReady: InstanceCreateFailed InstanceDeleted InstanceNotReady InstanceStateError
+"""
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """(kind, condition, reason)"""
+    found = []
+    for line in UPSTREAM.splitlines():
+        head, _, reasons = line.partition(": ")
+        kind, _, condition = head.partition(" ")
+        found += [(kind, condition, reason) for reason in reasons.split()]
+    return found
