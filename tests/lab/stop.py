@@ -1,5 +1,7 @@
 """Stops the control plane that the tests share: `python -m tests.lab.stop`. Its data stay for the next run."""
 
+import os
+
 from deploy.lab.cluster_api import Lab as ClusterApiLab
 from deploy.lab.kubernetes import Lab
 from deploy.lab.openstack import Lab as OpenStackLab
@@ -13,8 +15,8 @@ def main() -> None:
         Lab(state_dir=fixtures.STATE_DIR).down()
     if openstack.STATE_DIR.exists():
         OpenStackLab(state_dir=openstack.STATE_DIR).down()
-    if cluster_api.STATE_DIR.exists():
-        # its clusters live in memory: none of them is of use to the next run
+    # a run with a suffix leaves it to others; its clusters live in memory, so none of them is of use to the next run
+    if cluster_api.STATE_DIR.exists() and not os.environ.get("GPUAAS_LAB_SUFFIX"):
         ClusterApiLab(state_dir=cluster_api.STATE_DIR).down(purge=True)
 
 

@@ -9,6 +9,7 @@ from gpuaas.clusters.services.changes import (
     cluster_upgrade,
     scale_preview,
 )
+from gpuaas.clusters.services.imports import template_parameters_import
 from gpuaas.clusters.services.order import cluster_order
 from gpuaas.clusters.services.planning import Plan, cluster_plan
 from gpuaas.clusters.services.policies import (
@@ -47,6 +48,7 @@ __all__ = [
     "scale_preview",
     "template_create",
     "template_grant",
+    "template_parameters_import",
     "template_update",
     "template_version_add",
     "template_version_deprecate",

@@ -221,3 +221,11 @@ class ClusterSignalsCapability(ABC):
     @abstractmethod
     def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
         """One for each pool of `spec`, of this moment. Raises NotFound where nothing answers at the cluster's endpoint."""
+
+
+class ClusterSchemaCapability(ABC):
+    """Drivers whose site says itself what may be chosen when a cluster is ordered."""
+
+    @abstractmethod
+    def parameters_schema(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """JSON Schema of an object, as the site has it, without what the template's `settings` fill. Raises NotFound, Permanent."""

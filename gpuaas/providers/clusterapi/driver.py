@@ -13,6 +13,7 @@ from gpuaas.providers.base import (
     ClusterKind,
     ClusterPlan,
     ClusterRef,
+    ClusterSchemaCapability,
     ClusterSpec,
     ClusterSuspendCapability,
     Member,
@@ -20,14 +21,16 @@ from gpuaas.providers.base import (
     SiteObject,
     StepOutcome,
 )
-from gpuaas.providers.clusterapi import access, conditions, deletion, making, progress, site
+from gpuaas.providers.clusterapi import access, conditions, deletion, making, progress, site, variables
 from gpuaas.providers.clusterapi.plan import ADDON_STEP, API, CHECKS, CONTROL, NETWORK, ORDER, POOL_STEP, plan
 from gpuaas.providers.clusterapi.settings import settings_read
 from gpuaas.providers.clusterapi.sweep import sweep
 from gpuaas.providers.kubernetes.client import Api, shared
 
 
-class ClusterApiDriver(ClusterDriver, ClusterAccessCapability, ClusterSuspendCapability):
+class ClusterApiDriver(
+    ClusterDriver, ClusterAccessCapability, ClusterSuspendCapability, ClusterSchemaCapability
+):
     name = "cluster-api"
     kinds = frozenset({ClusterKind.KUBERNETES})
 
@@ -92,6 +95,10 @@ class ClusterApiDriver(ClusterDriver, ClusterAccessCapability, ClusterSuspendCap
             seen = site.look(self._api, spec.ref)
             progress.answering(seen)
             return access.issue(self._workload(spec.ref), spec.ref, member, lifetime=lifetime)
+
+    def parameters_schema(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        with site.evident(self.connection.site_slug, "the class's variables"):
+            return variables.parameters_schema(self._api, settings_read(settings))
 
     @property
     def _api(self) -> Api:

@@ -30,7 +30,7 @@ from gpuaas.providers.clusterapi import names
 from gpuaas.providers.clusterapi.access import admin_kubeconfig
 from gpuaas.providers.clusterapi.driver import ClusterApiDriver
 from gpuaas.providers.kubernetes.client import FIELD_MANAGER, Api
-from tests.contracts.clusters.rigs import ClusterRig, carry_out
+from tests.contracts.clusters.rigs import ClusterRig, carry_out, released
 from tests.lab.fixtures import LabSite, until
 
 ADDON = """\
@@ -101,13 +101,14 @@ class ClusterApiRig(ClusterRig):
         return NodePool(name, FlavorAmount("h100.2", count, 2, 8, 64, 100, "nvidia.com/gpu"), self.old)
 
     def ready(self) -> ClusterSpec:
-        """One of an earlier test, brought back to the number of workers that `spec` says; a new one where there is none."""
-        for spec in self.made:
-            nodes = self.driver.observe(spec.ref).nodes
-            if not nodes or {node.release for node in nodes} != {self.old}:
+        """One of an earlier test, brought back to the number of workers that `spec` says, at whichever release it is by now; a new
+        one where there is none."""
+        for made in self.made:
+            nodes = self.driver.observe(made.ref).nodes
+            releases = {node.release for node in nodes}
+            if len(releases) != 1 or not all(node.ready for node in nodes):
                 continue
-            if not all(node.ready for node in nodes) or "other" not in {node.pool for node in nodes}:
-                continue
+            spec = released(made, releases.pop(), *(pool.name for pool in made.pools))
             if Counter(node.pool for node in nodes) != WHOLE:
                 carry_out(self.driver, ClusterChange.SCALE, spec)
             return spec

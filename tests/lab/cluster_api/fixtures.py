@@ -1,14 +1,12 @@
-"""One management cluster with Cluster API's real controllers for all tests of this machine: a second beside it does not work, since
-the development provider's ports are fixed. So all tests of it are one group (tests/groups.py)."""
-
-import os
+"""One management cluster with Cluster API's real controllers for all tests of this machine, whatever GPUAAS_LAB_SUFFIX says: a second
+beside it does not work, since the development provider's ports are fixed. Tests of it are one group (tests/groups.py)."""
 
 import pytest
 
 from deploy.lab.cluster_api import Lab, LabError
 from deploy.lab.files import CACHE
 
-STATE_DIR = CACHE / f"gpuaas-cluster-api-tests{os.environ.get('GPUAAS_LAB_SUFFIX', '')}"
+STATE_DIR = CACHE / "gpuaas-cluster-api-tests"
 
 
 @pytest.fixture(scope="session")
