@@ -69,6 +69,26 @@ def whole(rows: list[Cluster], api: Api, *, gpus: int, release: str) -> None:
         assert row.holdings.get(meter="gpu_held", ended_at=None).quantity == gpus
 
 
+def anew(row: Cluster) -> Cluster:
+    return Cluster.objects.get(pk=row.pk)
+
+
+def order(as_alice: Actor, project: Project, number: int) -> Cluster:
+    wanted = {"release": "1.35.6", "pools": {"gpu": {"count": 1}}, "parameters": {"boot_seconds": 1}}
+    return cluster_order(actor=as_alice, project=project, template="k8s", name=f"n-{number}", document=wanted)
+
+
+def all_gone(rows: list[Cluster], api: Api, project: Project) -> None:
+    assert {row.state for row in rows} == {"deleted"}
+    for row in rows:
+        assert api.find(f"{names.NAMESPACES}/{row.external_name}") is None
+        assert not row.ledger.filter(gone_at=None).exists()
+        assert not row.holdings.filter(ended_at=None).exists()
+        assert row.transitions.filter(new="deleted").count() == 1
+    assert Limit.objects.get(project=project, resource=GPUS).used == 0
+    counters_must_match()
+
+
 def test_a_kill_anywhere_changes_nothing_of_the_end(
     as_alice: Actor, as_olga: Actor, project: Project, site: Site, cluster_api_lab: Lab
 ) -> None:
@@ -77,45 +97,29 @@ def test_a_kill_anywhere_changes_nothing_of_the_end(
     offered(as_olga, site, kubeconfig)
     SiteCapacity.objects.update(hard=None)
     limits_give(project, {GPUS: None})
+    looks = ["observe", "inventory"]
 
-    def order(number: int) -> Cluster:
-        wanted = {"release": "1.35.6", "pools": {"gpu": {"count": 1}}, "parameters": {"boot_seconds": 1}}
-        return cluster_order(
-            actor=as_alice, project=project, template="k8s", name=f"n-{number}", document=wanted
-        )
-
-    def anew(row: Cluster) -> Cluster:
-        return Cluster.objects.get(pk=row.pk)
-
-    ordered = [order(number) for number in range(25)]
-    calls = [*(f"ensure {key}" for key in CREATE), "observe", "inventory"]
+    ordered = [order(as_alice, project, number) for number in range(25)]
+    calls = [*(f"ensure {key}" for key in CREATE), *looks]
     made = killed_everywhere(lambda row: row, ordered, calls=calls)
     whole(made, api, gpus=2, release="1.35.6")
 
-    made = killed_everywhere(
-        lambda row: cluster_scale(actor=as_alice, cluster=anew(row), counts={"gpu": 2}),
-        made[:15],
-        calls=["scale pool:gpu", "scale checks", "observe", "inventory"],
-    )
+    def scale(row: Cluster) -> Cluster:
+        return cluster_scale(actor=as_alice, cluster=anew(row), counts={"gpu": 2})
+
+    made = killed_everywhere(scale, made[:15], calls=["scale pool:gpu", "scale checks", *looks])
     whole(made, api, gpus=4, release="1.35.6")
 
+    def upgrade(row: Cluster) -> Cluster:
+        return cluster_upgrade(actor=as_alice, cluster=anew(row), release="1.36.3")
+
     made = killed_everywhere(
-        lambda row: cluster_upgrade(actor=as_alice, cluster=anew(row), release="1.36.3"),
-        made,
-        calls=["upgrade control-plane", "upgrade pool:gpu", "upgrade checks", "observe", "inventory"],
+        upgrade, made, calls=["upgrade control-plane", "upgrade pool:gpu", "upgrade checks", *looks]
     )
     whole(made, api, gpus=4, release="1.36.3")
 
-    gone = killed_everywhere(
-        lambda row: cluster_delete(actor=as_alice, cluster=anew(row)),
-        [*Cluster.objects.all()],
-        calls=[*(f"delete {key}" for key in DELETE), "inventory"],
-    )
-    assert {row.state for row in gone} == {"deleted"}
-    for row in gone:
-        assert api.find(f"{names.NAMESPACES}/{row.external_name}") is None
-        assert not row.ledger.filter(gone_at=None).exists()
-        assert not row.holdings.filter(ended_at=None).exists()
-        assert row.transitions.filter(new="deleted").count() == 1
-    assert Limit.objects.get(project=project, resource=GPUS).used == 0
-    counters_must_match()
+    def delete(row: Cluster) -> Cluster:
+        return cluster_delete(actor=as_alice, cluster=anew(row))
+
+    calls = [*(f"delete {key}" for key in DELETE), "inventory"]
+    all_gone(killed_everywhere(delete, list(Cluster.objects.all()), calls=calls), api, project)

@@ -12,7 +12,7 @@ from gpuaas.catalog.models import Site
 from gpuaas.clusters.definition import definition_read
 from gpuaas.clusters.schema import Unfit, schema_compile
 from gpuaas.clusters.services import template_parameters_import
-from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, Permanent
+from gpuaas.core.errors import Conflict, Invalid, NotFound, Permanent
 from gpuaas.providers.clusterapi.settings import settings_read
 from gpuaas.providers.clusterapi.variables import schema_of
 from tenants.actors import Actor
@@ -99,7 +99,7 @@ def test_the_real_class_fills_the_next_version_of_a_template(
 ) -> None:
     template = offered(as_olga, site, cluster_api_lab.kubeconfig.read_text())
     settings = DOCUMENT["settings"]
-    with pytest.raises(Forbidden):
+    with pytest.raises(NotFound):
         template_parameters_import(actor=as_alice, template=template, settings=settings)
     found = template_parameters_import(actor=as_olga, template=template, settings=settings)
     assert set(found["properties"]) == {"boot_seconds", "mirrors"}
