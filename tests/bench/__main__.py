@@ -1,13 +1,24 @@
 """`make bench`: every figure beside a floor measured in the same run, on a database of its own.
 
-`python -m tests.bench reserve lists ready events sweep warden closing rating ingest` runs some of them.
+`python -m tests.bench reserve lists ready clusters events sweep warden closing rating ingest` runs some of them.
 """
 
 import importlib
 import os
 import sys
 
-BENCHES = ("reserve", "lists", "ready", "events", "sweep", "warden", "closing", "rating", "ingest")
+BENCHES = (
+    "reserve",
+    "lists",
+    "ready",
+    "clusters",
+    "events",
+    "sweep",
+    "warden",
+    "closing",
+    "rating",
+    "ingest",
+)
 
 
 def main() -> int:
