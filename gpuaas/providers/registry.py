@@ -12,11 +12,13 @@ DRIVERS = {
     "sandbox-cloud": "gpuaas.providers.sandbox.machines:SandboxCloudDriver",
     "kubernetes": "gpuaas.providers.kubernetes.driver:KubernetesDriver",
     "openstack": "gpuaas.providers.openstack.driver:OpenStackDriver",
+    "bare-metal": "gpuaas.providers.baremetal.site:BareMetalSiteDriver",
     "openshift": "gpuaas.providers.kubernetes.openshift.driver:OpenShiftDriver",
 }
 CLUSTER_DRIVERS = {
     "sandbox": "gpuaas.providers.sandbox.clusters.driver:SandboxClusterDriver",
     "cluster-api": "gpuaas.providers.clusterapi.driver:ClusterApiDriver",
+    "openshift-bare-metal": "gpuaas.providers.baremetal.driver:OpenShiftBareMetalDriver",
 }
 
 

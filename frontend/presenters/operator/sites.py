@@ -21,6 +21,7 @@ DRIVERS = {
     "sandbox-cloud": "Sandbox cloud",
     "kubernetes": "Kubernetes",
     "openstack": "OpenStack",
+    "bare-metal": "Bare metal",
 }
 
 

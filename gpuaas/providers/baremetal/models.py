@@ -20,9 +20,11 @@ HELD = (HostState.BOUND, HostState.WIPING)
 class Host(models.Model):
     """One machine of a rack. Each change of `state` is one conditional UPDATE: of two orders for one host, one gets it.
 
-    name: also the node's name. resource_name: by what its flavor asks for it. network: NMState's `interfaces`, `routes`, `dns-resolver` as they are; interfaces:
+    name: also the node's name. resource_name: by what its flavor asks for it. product, gpu_memory_gib: of one of its GPUs. network: NMState's `interfaces`, `routes`, `dns-resolver` as they are; interfaces:
     [{"name", "mac"}] by which the hub knows which is which. root_device: Metal3's rootDeviceHints. bmc_secret: the Secret at
-    the hub with the BMC's user and password, which never come here. binding counts how often it was bound.
+    the hub with the BMC's user and password, which never come here. binding counts how often it was bound. pool, slot: which of the
+    cluster's machines it is. dirty: somebody's data may be on its disks. reason: why it was taken out; while a cluster holds it, it is
+    replaced, and broken instead of free once it is wiped.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -30,6 +32,10 @@ class Host(models.Model):
     name = models.CharField(max_length=253)
     resource_name = models.CharField(max_length=150)
     gpus = models.PositiveSmallIntegerField()
+    product = models.CharField(max_length=100, blank=True)
+    gpu_memory_gib = models.PositiveIntegerField(default=0)
+    vcpus = models.PositiveIntegerField(default=0)
+    memory_gib = models.PositiveIntegerField(default=0)
     bmc_address = models.CharField(max_length=300)
     bmc_secret = models.CharField(max_length=63)
     bmc_verify = models.BooleanField(default=True)
@@ -42,6 +48,8 @@ class Host(models.Model):
     reason = models.CharField(max_length=300, blank=True)
     cluster_id = models.UUIDField(null=True, blank=True)
     pool = models.CharField(max_length=20, blank=True)
+    slot = models.CharField(max_length=30, blank=True)
+    dirty = models.BooleanField(default=False)
     bound_at = models.DateTimeField(null=True, blank=True)
     binding = models.PositiveIntegerField(default=0)
 
@@ -51,6 +59,14 @@ class Host(models.Model):
             models.UniqueConstraint(fields=["site_id", "name"], name="baremetal_host_name_once"),
             models.UniqueConstraint(fields=["site_id", "boot_mac"], name="baremetal_host_mac_once"),
             models.UniqueConstraint(fields=["site_id", "bmc_address"], name="baremetal_host_bmc_once"),
+            models.UniqueConstraint(
+                fields=["cluster_id", "slot"],
+                condition=Q(cluster_id__isnull=False),
+                name="baremetal_host_slot_once",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=HostState.FREE) | Q(dirty=False), name="baremetal_host_free_is_clean"
+            ),
             models.CheckConstraint(
                 condition=Q(state__in=HELD, cluster_id__isnull=False, bound_at__isnull=False)
                 | (~Q(state__in=HELD) & Q(cluster_id__isnull=True)),

@@ -1,11 +1,12 @@
 """Each test of this folder runs once for every driver of clusters."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from gpuaas.providers.base import ClusterSpec
+from tests.contracts.clusters.baremetal_rig import BareMetalRig
 from tests.contracts.clusters.clusterapi_rig import ClusterApiRig
 from tests.contracts.clusters.rigs import ClusterRig, SandboxClusterRig
 
@@ -18,7 +19,12 @@ def cluster_api(request: pytest.FixtureRequest) -> ClusterRig:
     return ClusterApiRig(lab.kubeconfig.read_text(), request.getfixturevalue("lab"))
 
 
-RIGS: dict[str, Maker] = {"sandbox": lambda request: SandboxClusterRig(), "cluster-api": cluster_api}
+RIGS: dict[str, Maker] = {
+    "sandbox": lambda request: SandboxClusterRig(),
+    "cluster-api": cluster_api,
+    "openshift-bare-metal": lambda request: BareMetalRig(request.getfixturevalue("lab")),
+}
+MARKS = {"openshift-bare-metal": [pytest.mark.lab]}
 # a cluster of real controllers takes half a minute: what makes many of them is run where that is asked for
 MANY = {
     "test_a_lost_answer_makes_nothing_twice",
@@ -28,12 +34,14 @@ MANY = {
 WHOLE_CONTRACT = os.environ.get("GPUAAS_CLUSTER_API") == "all"
 
 
-@pytest.fixture(params=sorted(RIGS))
-def yard(request: pytest.FixtureRequest, db: None) -> ClusterRig:
+@pytest.fixture(params=[pytest.param(name, marks=MARKS.get(name, [])) for name in sorted(RIGS)])
+def yard(request: pytest.FixtureRequest, db: None) -> Iterator[ClusterRig]:
     """At a site of its own."""
     if request.param == "cluster-api" and request.function.__name__ in MANY and not WHOLE_CONTRACT:
         pytest.skip("GPUAAS_CLUSTER_API=all runs this too, some minutes")
-    return RIGS[request.param](request)
+    rig = RIGS[request.param](request)
+    yield rig
+    rig.close()
 
 
 @pytest.fixture

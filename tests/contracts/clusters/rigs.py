@@ -33,14 +33,19 @@ ALICE = Member("u-a11ce", "alice", "admin")
 
 class ClusterRig(ABC):
     """`old` and `new` are two releases that follow each other. names_everything=False: controllers of the site name some of what
-    they make; a sweep finds it, and the plan has at least what the driver itself makes."""
+    they make; a sweep finds it, and the plan has at least what the driver itself makes. upgrades=False: the driver leaves upgrades
+    to the cluster."""
 
     old: str
     new: str
     names_everything = True
+    upgrades = True
 
     def __init__(self, driver: ClusterDriver) -> None:
         self.driver = driver
+
+    def close(self) -> None:  # noqa: B027 - most rigs have nothing to take away
+        """What is left of it at a site that others use too is taken away."""
 
     @abstractmethod
     def spec(self, *, workers: int = 2) -> ClusterSpec:

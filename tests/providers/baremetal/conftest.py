@@ -1,6 +1,5 @@
 """Hosts of a rack, and the people of a cluster that they join."""
 
-import itertools
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -12,26 +11,9 @@ from gpuaas.providers.baremetal.models import Host, HostState
 from gpuaas.providers.kubernetes.client import Api
 from tests.lab.fixtures import LabSite
 from tests.providers.baremetal.kubelets import MACHINE_CONFIG, Asker, account
+from tests.providers.baremetal.rack import host_make
 
 BoundHost = Callable[..., Host]
-_NUMBERS = itertools.count(1)
-
-
-def host_make(site_id: uuid.UUID, **facts: object) -> Host:
-    number = next(_NUMBERS)
-    made = {
-        "name": f"dgx-{uuid.uuid4().hex[:8]}",
-        "resource_name": "nvidia.com/gpu",
-        "gpus": 8,
-        "bmc_address": f"redfish-virtualmedia://10.1.{number // 250}.{number % 250 + 1}/redfish/v1/Systems/1",
-        "bmc_secret": "bmc",
-        "boot_mac": f"02:00:00:00:{number // 256:02x}:{number % 256:02x}",
-        "interfaces": [{"name": "eno1", "mac": f"02:00:00:00:{number // 256:02x}:{number % 256:02x}"}],
-        "addresses": [f"192.0.2.{number % 250 + 1}"],
-        "root_device": {"deviceName": "/dev/nvme0n1"},
-        **facts,
-    }
-    return Host.objects.create(site_id=site_id, **made)
 
 
 @pytest.fixture
@@ -46,7 +28,8 @@ def bound(db: None, cluster_id: uuid.UUID) -> BoundHost:
 
     def one(**facts: object) -> Host:
         held = {"state": HostState.BOUND, "cluster_id": cluster_id, "bound_at": clock.now(), "binding": 1}
-        return host_make(site_id, **{**held, **facts})
+        slot = f"gpu-{Host.objects.filter(cluster_id=cluster_id).count() + 1}"
+        return host_make(site_id, **{**held, "slot": slot, **facts})
 
     return one
 

@@ -1,0 +1,117 @@
+"""Who holds which host. Each change is one conditional UPDATE, so that of two at once one happens; repeating one is harmless."""
+
+import uuid
+
+from django.db import IntegrityError, transaction
+from django.db.models import F, QuerySet
+
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, NoCapacity, NotFound
+from gpuaas.providers.baremetal.models import HELD, Host, HostState
+
+
+def hosts_of(cluster_id: uuid.UUID) -> QuerySet[Host]:
+    return Host.objects.filter(cluster_id=cluster_id, state__in=HELD)
+
+
+def host_bind(
+    *, site_id: uuid.UUID, cluster_id: uuid.UUID, pool: str, slot: str, resource_name: str, gpus: int
+) -> Host:
+    """The host of this slot: the one that has it, or a free one of this kind. Raises NoCapacity with what there is."""
+    held = hosts_of(cluster_id).filter(slot=slot).first()
+    if held is not None:
+        return held
+    alike = Host.objects.filter(site_id=site_id, resource_name=resource_name, gpus=gpus)
+    for key in alike.filter(state=HostState.FREE).values_list("pk", flat=True):
+        if _take(key, cluster_id, pool, slot):
+            return hosts_of(cluster_id).get(slot=slot)
+    raise NoCapacity(
+        f"no host with {gpus} {resource_name} is free for {slot}",
+        detail={
+            "evidence": [f"{row.name}: {_what(row)}" for row in alike[:20]]
+            or ["there is no host of this kind"],
+            "next": "Retry when others have given hosts back, scale to fewer, or add hosts to the inventory.",
+        },
+    )
+
+
+def _take(key: uuid.UUID, cluster_id: uuid.UUID, pool: str, slot: str) -> bool:
+    """True where the slot has its host now, by us or by another worker for the same cluster."""
+    try:
+        with transaction.atomic():
+            taken = Host.objects.filter(pk=key, state=HostState.FREE).update(
+                state=HostState.BOUND,
+                cluster_id=cluster_id,
+                pool=pool,
+                slot=slot,
+                bound_at=clock.now(),
+                binding=F("binding") + 1,
+            )
+    except IntegrityError:
+        return True
+    return bool(taken)
+
+
+def _what(row: Host) -> str:
+    return f"{row.get_state_display().lower()}{f' ({row.reason})' if row.reason else ''}"
+
+
+def host_boots(host: Host) -> None:
+    """From now on it may carry data; written down before it is switched on."""
+    Host.objects.filter(pk=host.pk, state=HostState.BOUND).update(dirty=True)
+
+
+def host_wipe_begin(host: Host) -> None:
+    Host.objects.filter(pk=host.pk, state=HostState.BOUND).update(state=HostState.WIPING)
+
+
+def host_wiped(host: Host) -> None:
+    """The hub has confirmed that its disks are clean."""
+    Host.objects.filter(pk=host.pk, state=HostState.WIPING).update(dirty=False)
+
+
+def host_free(host: Host) -> None:
+    """Back to the inventory; broken where it was taken out meanwhile."""
+    gone = {"cluster_id": None, "pool": "", "slot": "", "bound_at": None}
+    clean = Host.objects.filter(pk=host.pk, state=HostState.WIPING, dirty=False)
+    clean.filter(reason="").update(state=HostState.FREE, **gone)
+    clean.exclude(reason="").update(state=HostState.BROKEN, **gone)
+
+
+# -- what operators do -----------------------------------------------------------------------------------------------------
+
+
+def host_take_out(*, site_id: uuid.UUID, name: str, reason: str) -> None:
+    """It takes no work any more; a cluster that holds it gets another."""
+    rows = Host.objects.filter(site_id=site_id, name=name)
+    if not rows.exclude(state=HostState.FREE).update(reason=reason) and not rows.filter(
+        state=HostState.FREE
+    ).update(state=HostState.BROKEN, reason=reason):
+        raise _unknown(name)
+
+
+def host_put_back(*, site_id: uuid.UUID, name: str) -> None:
+    """Repaired, and clean: whoever says so has looked."""
+    rows = Host.objects.filter(site_id=site_id, name=name)
+    if not rows.filter(state=HostState.BROKEN).update(state=HostState.FREE, reason="", dirty=False):
+        found = rows.first()
+        if found is None:
+            raise _unknown(name)
+        raise Conflict(f"{name} is {_what(found)}, not broken")
+
+
+def host_cleaned(*, site_id: uuid.UUID, name: str) -> None:
+    """An operator has wiped by hand what the hub could not."""
+    if not Host.objects.filter(site_id=site_id, name=name, state=HostState.WIPING).update(dirty=False):
+        raise Conflict(f"{name} is not being wiped")
+
+
+def host_rebind(*, site_id: uuid.UUID, name: str) -> None:
+    """It joins its cluster once more: both certificates may be asked for anew, for as long as the first time."""
+    rows = Host.objects.filter(site_id=site_id, name=name, state=HostState.BOUND)
+    if not rows.update(binding=F("binding") + 1, bound_at=clock.now()):
+        raise Conflict(f"{name} is bound to no cluster")
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"there is no host {name!r} at this site")

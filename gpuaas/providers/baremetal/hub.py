@@ -1,0 +1,141 @@
+"""The hub cluster: which kinds a cluster of bare metal is made of there, found by our tag and left alone where it is missing."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpuaas.core.errors import Permanent
+from gpuaas.providers.baremetal.plan import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    IMAGE_SET,
+    INFRA_ENV,
+    INSTALL,
+    MACHINE,
+    NETWORK,
+)
+from gpuaas.providers.base import Connection, SiteObject
+from gpuaas.providers.kubernetes.client import Api, Object, shared
+from gpuaas.providers.kubernetes.names import DOMAIN, MANAGED_BY, MANAGER
+
+# labels of everything that is made, and (by the boot image) of the Agents of the machines that boot from it
+CLUSTER = f"{DOMAIN}/cluster"
+POOL = f"{DOMAIN}/cluster-pool"
+SLOT = f"{DOMAIN}/cluster-slot"
+RELEASE = f"{DOMAIN}/cluster-release"
+AGENT = "Agent"
+
+
+@dataclass(frozen=True)
+class Kind:
+    prefix: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def everywhere(self) -> str:
+        return f"{self.prefix}/{self.plural}"
+
+    def within(self, namespace: str) -> str:
+        return f"{self.prefix}/namespaces/{namespace}/{self.plural}" if self.namespaced else self.everywhere
+
+    @property
+    def version(self) -> str:
+        return self.prefix.removeprefix("/apis/").removeprefix("/api/")
+
+
+_AGENT_INSTALL = "/apis/agent-install.openshift.io/v1beta1"
+KINDS = {
+    IMAGE_SET: Kind("/apis/hive.openshift.io/v1", "clusterimagesets", namespaced=False),
+    DEPLOYMENT: Kind("/apis/hive.openshift.io/v1", "clusterdeployments"),
+    INSTALL: Kind("/apis/extensions.hive.openshift.io/v1beta1", "agentclusterinstalls"),
+    INFRA_ENV: Kind(_AGENT_INSTALL, "infraenvs"),
+    NETWORK: Kind(_AGENT_INSTALL, "nmstateconfigs"),
+    MACHINE: Kind("/apis/metal3.io/v1alpha1", "baremetalhosts"),
+    CONFIG_MAP: Kind("/api/v1", "configmaps"),
+    AGENT: Kind(_AGENT_INSTALL, "agents"),
+}
+
+
+class Hub:
+    """One cluster's part of the hub; `cluster_id` None looks at those of all clusters."""
+
+    def __init__(self, connection: Connection, cluster_id: uuid.UUID | None) -> None:
+        self.connection = connection
+        self.cluster_id = cluster_id
+
+    @property
+    def api(self) -> Api:
+        return shared(str(self.connection.credentials["kubeconfig"]))
+
+    def items(self, kind: str) -> list[Object]:
+        """All that carry the tag, wherever they are."""
+        selector = CLUSTER if self.cluster_id is None else f"{CLUSTER}={self.cluster_id}"
+        found = self.api.items_if_known(KINDS[kind].everywhere, labelSelector=selector)
+        return [{**one, "kind": kind} for one in found]
+
+    def find(self, kind: str, namespace: str, name: str) -> Object | None:
+        """Ours, or nobody's; Permanent where it is somebody else's."""
+        found = self.api.find(f"{KINDS[kind].within(namespace)}/{name}")
+        if found is not None:
+            self._ours_check(kind, found)
+        return found
+
+    def apply(
+        self, kind: str, namespace: str, name: str, body: Mapping[str, Any], **labels: str
+    ) -> Object | None:
+        """None while one of this name is still going away. `body` is what the kind has beside its metadata, or adds to it."""
+        found = self.find(kind, namespace, name)
+        if found is not None and "deletionTimestamp" in found["metadata"]:
+            return None
+        metadata: Object = {
+            "name": name,
+            **body.get("metadata", {}),
+            "labels": {
+                **body.get("metadata", {}).get("labels", {}),
+                MANAGED_BY: MANAGER,
+                CLUSTER: str(self.cluster_id),
+                **labels,
+            },
+        }
+        if KINDS[kind].namespaced:
+            metadata["namespace"] = namespace
+        made = {**body, "apiVersion": KINDS[kind].version, "kind": kind, "metadata": metadata}
+        return self.api.apply(KINDS[kind].within(namespace), made)
+
+    def remove(self, found: Object) -> None:
+        self.api.delete(path_of(found))
+
+    def _ours_check(self, kind: str, found: Object) -> None:
+        tag = (found["metadata"].get("labels") or {}).get(CLUSTER, "")
+        if tag == str(self.cluster_id):
+            return
+        raise Permanent(
+            f"{kind} {found['metadata']['name']} at the hub belongs to somebody else; it is left alone",
+            detail={
+                "evidence": [
+                    f"{kind}/{found['metadata']['name']} carries the tag {tag}"
+                    if tag
+                    else f"{kind}/{found['metadata']['name']} carries no tag of ours"
+                ],
+                "next": "Delete this cluster and order it under another name.",
+            },
+        )
+
+
+def path_of(found: Object) -> str:
+    metadata = found["metadata"]
+    return f"{KINDS[found['kind']].within(metadata.get('namespace', ''))}/{metadata['name']}"
+
+
+def shown(found: Object) -> SiteObject:
+    metadata = found["metadata"]
+    return SiteObject(found["kind"], metadata["name"], metadata["uid"], _tag(metadata["labels"][CLUSTER]))
+
+
+def _tag(text: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None
