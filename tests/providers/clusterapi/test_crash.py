@@ -22,6 +22,7 @@ from tests.providers.clusterapi.stage import offered, settle, worker
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(3600),
     pytest.mark.skipif(
         os.environ.get("GPUAAS_CLUSTER_API") != "all",
         reason="GPUAAS_CLUSTER_API=all runs this too, some minutes",
