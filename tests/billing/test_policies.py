@@ -55,16 +55,19 @@ def priced_round(policy: ScalingPolicy) -> None:
     policy_run(policy.pk, purse=policy_allowance)
 
 
-def test_a_decision_says_what_it_costs(as_alice: Actor, cluster: Cluster, site: Site) -> None:
+def test_a_decision_says_what_it_costs(
+    as_alice: Actor, cluster: Cluster, site: Site, clock: time_machine.Traveller
+) -> None:
     policy = scaled_by(as_alice, cluster)
     demand(site, cluster, 6)
     priced_round(policy)
     made = ScalingDecision.objects.get()
     assert (made.before, made.after, made.per_hour, made.currency) == (1, 3, 2 * WORKER, "EUR")
     settle(cluster)
+    clock.shift(timedelta(minutes=1))
     demand(site, cluster, 0)
     priced_round(policy)
-    assert ScalingDecision.objects.latest("pk").per_hour == -2 * WORKER
+    assert ScalingDecision.objects.latest("at").per_hour == -2 * WORKER
 
 
 def test_without_a_price_it_says_none(as_alice: Actor, cluster: Cluster, site: Site) -> None:
@@ -91,7 +94,7 @@ def test_a_cap_of_the_month_bounds_growth_then_takes_back(
     assert grown.after == 6
     clock.shift(timedelta(minutes=30))
     priced_round(policy)
-    taken = ScalingDecision.objects.latest("pk")
+    taken = ScalingDecision.objects.latest("at")
     assert taken.after < 6
     assert "The policy may" in taken.reason
     settle(cluster)
