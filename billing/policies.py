@@ -313,7 +313,7 @@ def _answered(
         was=_total(setup.gpus, points, actual, waited, prices),
         refused=sum(bool(one.refused) for one in decisions),
         broken=next((one.reason for one in decisions if one.broken), ""),
-        series=tuple(_series(first, last, points, actual)),
+        series=tuple(_series(points, actual)),
     )
 
 
@@ -337,11 +337,12 @@ def _total(
     )
 
 
-def _series(
-    first: datetime, last: datetime, points: Sequence[Point], actual: Sequence[int]
-) -> Iterable[Bucket]:
-    """At most BUCKETS, of equal length; those without a sample are left out."""
-    length = (last - first) / BUCKETS
+def _series(points: Sequence[Point], actual: Sequence[int]) -> Iterable[Bucket]:
+    """At most BUCKETS, of equal length from the first sample to the last; those without a sample are left out."""
+    if not points:
+        return
+    first = points[0].at
+    length = max((points[-1].at - first) / BUCKETS, timedelta(seconds=LAST))
     found: dict[int, list[tuple[Point, int]]] = {}
     for point, count in zip(points, actual, strict=True):
         found.setdefault(min((point.at - first) // length, BUCKETS - 1), []).append((point, count))

@@ -10,6 +10,7 @@ from frontend.views import (
     budgets,
     cluster_actions,
     cluster_orders,
+    cluster_policies,
     clusters,
     costs,
     home,
@@ -68,6 +69,11 @@ cluster_patterns: list[URLPattern] = [
     path("suspend/", cluster_actions.suspend, name="cluster_suspend"),
     path("resume/", cluster_actions.resume, name="cluster_resume"),
     path("credential/", cluster_actions.credential, name="cluster_credential"),
+    path("policies/", cluster_policies.index, name="cluster_policies"),
+    path("policies/new/", cluster_policies.new, name="cluster_policy_new"),
+    path("policies/<uuid:policy>/", cluster_policies.show, name="cluster_policy"),
+    path("policies/<uuid:policy>/switch/", cluster_policies.switch, name="cluster_policy_switch"),
+    path("policies/<uuid:policy>/delete/", cluster_policies.delete, name="cluster_policy_delete"),
 ]
 
 project_patterns: list[URLPattern | URLResolver] = [

@@ -41,7 +41,7 @@ class OrderForm(LeaseForm):
         self.leaves = fields_of(self.schema)
         self.fields["number"].initial = number
         for leaf in self.leaves:
-            self.fields[leaf.name] = _field(leaf)
+            self.fields[leaf.name] = field_of(leaf)
         self.document: Document = {}
 
     def posted(self) -> dict[str, str]:
@@ -89,7 +89,7 @@ class OrderForm(LeaseForm):
         return Section(NAMES.get(title, title), note, tuple(self[name] for name in names))
 
 
-def _field(leaf: FormField) -> forms.Field:
+def field_of(leaf: FormField) -> forms.Field:
     """Only its shape: what may be in it is said by the schema."""
     said: dict[str, Any] = {
         "label": leaf.label,

@@ -204,7 +204,7 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
 
 def urls_of(cluster: Cluster) -> dict[str, str]:
     slug = cluster.project.slug
-    names = ("credential", "scale", "upgrade", "suspend", "resume", "extend", "delete", "retry")
+    names = ("credential", "scale", "upgrade", "suspend", "resume", "extend", "delete", "retry", "policies")
     found = {name: reverse(f"frontend:cluster_{name}", args=[slug, cluster.pk]) for name in names}
     found["page"] = url_of(cluster)
     found["audit"] = f"{reverse('frontend:audit', args=[slug])}?q={cluster.name}"

@@ -17,6 +17,8 @@ from gpuaas.clusters.models import (
     ClusterPool,
     ClusterTemplate,
     LedgerEntry,
+    ScalingDecision,
+    ScalingPolicy,
     TemplateGrant,
     TemplateVersion,
 )
@@ -256,3 +258,25 @@ def _step_times(template_id: uuid.UUID) -> dict[tuple[str, str], Usual]:
         (row["operation__kind"], row["key"]): Usual(float(row["median"]), float(row["p90"]), 0)
         for row in rows
     }
+
+
+# -- scaling by policy ------------------------------------------------------------------------------------------------
+
+
+def policies_of(*, cluster: Cluster) -> QuerySet[ScalingPolicy]:
+    return ScalingPolicy.objects.filter(pool__cluster=cluster).select_related("pool__flavor").order_by("pk")
+
+
+def policy_get_of(*, cluster: Cluster, policy_id: uuid.UUID) -> ScalingPolicy:
+    found = policies_of(cluster=cluster).filter(pk=policy_id).first()
+    if found is None:
+        raise NotFound("there is no such policy")
+    return found
+
+
+def decisions_of(*, cluster: Cluster, pool: str = "", outcome: str = "") -> QuerySet[ScalingDecision]:
+    """Newest first."""
+    rows = ScalingDecision.objects.filter(cluster=cluster)
+    if pool:
+        rows = rows.filter(pool=pool)
+    return rows.filter(outcome=outcome) if outcome else rows

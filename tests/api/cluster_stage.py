@@ -11,9 +11,18 @@ from gpuaas.clusters.models import (
     ClusterPool,
     ClusterTemplate,
     LedgerEntry,
+    ScalingDecision,
+    ScalingPolicy,
     TemplateVersion,
 )
-from gpuaas.clusters.services import cluster_order, template_create, template_update, template_version_add
+from gpuaas.clusters.services import (
+    PolicyTerms,
+    cluster_order,
+    policy_create,
+    template_create,
+    template_update,
+    template_version_add,
+)
 from gpuaas.core import clock
 from tenants.actors import Actor
 from tenants.models import Project, User
@@ -46,7 +55,9 @@ def cluster_stage(*, olga: Actor, alice: Actor, project: Project, site: Site) ->
     """Path parameters of a cluster that was ordered a moment ago."""
     template_stage(olga, site)
     made = cluster_order(actor=alice, project=project, template=TEMPLATE, name="lab", document={})
-    return {"template": TEMPLATE, "cluster": str(made.pk)}
+    terms = PolicyTerms(kind="pending", minimum=0, maximum=4)
+    policy = policy_create(actor=alice, cluster=made, pool="gpu", terms=terms)
+    return {"template": TEMPLATE, "cluster": str(made.pk), "policy": str(policy.pk)}
 
 
 def cluster_rows(*, project: Project, site: Site, user: User, number: int) -> None:
@@ -89,3 +100,36 @@ def cluster_rows(*, project: Project, site: Site, user: User, number: int) -> No
     ClusterOperationStep.objects.create(operation=operation, position=0, key="checks", label="Check")
     for name in ("one", "two"):
         LedgerEntry.objects.create(cluster=first, kind="machine", name=f"{name}-{number}", written_at=now)
+
+
+def policy_rows(*, project: Project, number: int) -> None:
+    """On the first cluster of the project one more pool, with a policy and a decision."""
+    now, flavor = clock.now(), Flavor.objects.get(slug="h100.1")
+    first = Cluster.objects.filter(project=project).earliest("pk")
+    pool = ClusterPool.objects.create(
+        cluster=first, name=f"p-{number:03}", flavor=flavor, count=1, release="1.35.6"
+    )
+    ScalingPolicy.objects.create(
+        pool=pool,
+        kind="pending",
+        minimum=0,
+        maximum=4,
+        step=1,
+        up_delay=0,
+        down_delay=0,
+        cool_down=0,
+        created_by="alice",
+        created_at=now,
+    )
+    ScalingDecision.objects.create(
+        cluster=first,
+        pool=pool.name,
+        kind="pending",
+        at=now,
+        outcome="scaled",
+        before=1,
+        wanted=2,
+        after=2,
+        reason="because",
+        signals={"used_gpus": 1, "pending_gpus": 1, "queued": 1},
+    )

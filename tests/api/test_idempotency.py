@@ -18,7 +18,7 @@ from tests.factories.quotas import counters_must_match, limits_give
 
 HOME = "/projects/weather-lm/workspaces"
 ASKED: dict[str, Any] = {"name": "train-7b", "items": [{"flavor": "h100.1", "count": 2}]}
-SAFE = {"cluster-plan", "workspace-preview", "workspace-quote"}
+SAFE = {"cluster-plan", "cluster-policy-dry-run", "workspace-preview", "workspace-quote"}
 
 
 def test_every_post_honors_the_key() -> None:

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from billing.models import Budget, Discount, Grant, Invoice, MonthClose, RateCard, RateCardVersion, RateDraft
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
-from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.models import Cluster, ScalingPolicy
 from gpuaas.core import clock
 from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageInterval
 from gpuaas.providers.base import Belonging, ForeignWorkspace, MachineImage
@@ -34,7 +34,7 @@ from tenants.actors import Actor
 from tenants.models import Organization, Project, User
 from tests.api.addresses import addresses
 from tests.api.caller import Caller, token_for
-from tests.api.cluster_stage import cluster_rows
+from tests.api.cluster_stage import cluster_rows, policy_rows
 from tests.billing.stage import budget_stage, card_stage, pool_stage, rate_make, utc
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
@@ -72,6 +72,7 @@ class World:
             self._money(self.number)
             self._cards(self.number)
             cluster_rows(project=self.project, site=self.site, user=self.owner, number=self.number)
+            policy_rows(project=self.project, number=self.number)
 
     def _money(self, n: int) -> None:
         month = date(2020 + n // 12, n % 12 + 1, 1)
@@ -242,6 +243,7 @@ def path_of(name: str) -> str:
         "reservation": PoolReservation.objects.order_by("pk")[0].pk,
         "cluster": Cluster.objects.earliest("pk").pk,
         "template": "t-001",
+        "policy": ScalingPolicy.objects.order_by("pk")[0].pk,
     }
     return address.path(**values)
 
@@ -275,6 +277,7 @@ def test_query_counts(world: World, olga: User, request: pytest.FixtureRequest) 
 
 UNPAGED = {
     "cluster",
+    "cluster-policy",
     "cluster-template",
     "platform-cluster-template",
     "organization",

@@ -8,7 +8,7 @@ import pytest
 
 from billing.models import Invoice, LedgerEntry, MonthClose
 from gpuaas.catalog.models import Flavor, GpuType, NodeCheck, Site
-from gpuaas.clusters.models import Cluster, ClusterTemplate, TemplateGrant, TemplateVersion
+from gpuaas.clusters.models import Cluster, ClusterTemplate, ScalingPolicy, TemplateGrant, TemplateVersion
 from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
 from gpuaas.workspaces.machines.models import Machine, PublicKey
@@ -46,6 +46,7 @@ BUDGET = {
     "period": "month",
     "thresholds": [{"percent": 100, "effect": "block"}],
 }
+POLICY = {"pool": "gpu", "kind": "pending", "minimum": 0, "maximum": 4}
 BODIES: dict[tuple[str, str], Any] = {
     ("organization", "PATCH"): {"name": "Mine"},
     ("organization-projects", "POST"): {"slug": "mine", "name": "Mine"},
@@ -123,6 +124,10 @@ BODIES: dict[tuple[str, str], Any] = {
     ("cluster-suspend", "POST"): {"reason": "for fun"},
     ("cluster-resume", "POST"): {},
     ("cluster-credential", "POST"): {},
+    ("cluster-policies", "POST"): POLICY,
+    ("cluster-policy", "PUT"): {name: value for name, value in POLICY.items() if name != "pool"},
+    ("cluster-policy", "PATCH"): {"enabled": True},
+    ("cluster-policy-dry-run", "POST"): POLICY,
     ("platform-cluster-templates", "POST"): {
         "slug": "mine",
         "name": "Mine",
@@ -232,6 +237,7 @@ def world() -> tuple[int, ...]:
         ClusterTemplate.objects.filter(state="active").count(),
         TemplateVersion.objects.filter(deprecated_at=None).count(),
         TemplateGrant.objects.count(),
+        ScalingPolicy.objects.filter(enabled=False).count(),
     )
 
 
@@ -306,6 +312,7 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "discount": uuid7(),
         "reservation": uuid7(),
         "cluster": uuid7(),
+        "policy": uuid7(),
         "template": "no-such",
     }
     real, missing = ask(charlies, address, method, stage), ask(charlies, address, method, nothing)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from gpuaas.clusters.policies.decide import decide
 from gpuaas.clusters.policies.facts import Cap, Memory, Policy, Pool, Rules, Signals, Wish
 from gpuaas.clusters.policies.kinds import GpuUse, JobQueue, PendingPods, Schedule
+from gpuaas.clusters.policies.registry import kind_of
 from gpuaas.clusters.policies.replay import GAP, Purse, Setup, State, Tick, replay
 from gpuaas.clusters.policies.stored import memory_read, memory_stored
+from gpuaas.clusters.schema import document_check
 from gpuaas.core.errors import Invalid
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -266,3 +269,16 @@ def test_a_week_may_go_round_its_end() -> None:
 def test_hours_that_cannot_be_read_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         Schedule(settings)
+
+
+def test_the_operators_guide_shows_one_that_works() -> None:
+    guide = Path("docs/operator-guide.md").read_text("utf-8")
+    source = next(block for block in guide.split("```python\n")[1:] if "class Evenings" in block)
+    known: dict[str, Any] = {}
+    exec(source.split("```")[0], known)
+    kind = kind_of("evenings", known["Evenings"])
+    policy = kind.made(document_check(kind.schema, {}))
+    pool = Pool("gpu", 1, 2, 1, 9)
+    assert [
+        wanted(policy, Signals(START, 4, 3, 1), pool, START + timedelta(hours=at)) for at in (17, 18)
+    ] == [1, 4]

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from gpuaas.api import converters as _registered  # noqa: F401  the converters of the routes below
-from gpuaas.api.v1 import cluster_platform, cluster_templates, clusters
+from gpuaas.api.v1 import cluster_platform, cluster_policies, cluster_templates, clusters
 
 PROJECT = "projects/<name_slug:project>"
 TEMPLATE = "platform/cluster-templates/<name_slug:template>"
@@ -29,6 +29,15 @@ cluster_urls = [
     path(f"{CLUSTER}/operations", clusters.ClusterOperationsView.as_view(), name="cluster-operations"),
     path(f"{CLUSTER}/ledger", clusters.ClusterLedgerView.as_view(), name="cluster-ledger"),
     path(f"{CLUSTER}/credential", clusters.ClusterCredentialView.as_view(), name="cluster-credential"),
+    path(f"{CLUSTER}/policy-kinds", cluster_policies.KindsView.as_view(), name="cluster-policy-kinds"),
+    path(f"{CLUSTER}/policies", cluster_policies.PoliciesView.as_view(), name="cluster-policies"),
+    path(f"{CLUSTER}/policies/dry-run", cluster_policies.DryRunView.as_view(), name="cluster-policy-dry-run"),
+    path(
+        f"{CLUSTER}/policies/decisions",
+        cluster_policies.DecisionsView.as_view(),
+        name="cluster-policy-decisions",
+    ),
+    path(f"{CLUSTER}/policies/<uuid:policy>", cluster_policies.PolicyView.as_view(), name="cluster-policy"),
 ]
 
 platform_cluster_urls = [

@@ -39,19 +39,19 @@ class Kind:
 def kinds() -> Mapping[str, Kind]:
     """What can be chosen, in this order. What cannot be loaded, or hides one of the portal's, is left out and said in the log;
     the others stay. Read once a process: installing one takes a restart."""
-    found = {name: _kind(name, made) for name, made in BUILT_IN.items()}
+    found = {name: kind_of(name, made) for name, made in BUILT_IN.items()}
     for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
         if entry.name in found:
             log.error("policy_not_loaded", policy=entry.name, reason="there is a policy of this name already")
             continue
         try:
-            found[entry.name] = _kind(entry.name, entry.load())
+            found[entry.name] = kind_of(entry.name, entry.load())
         except Exception as error:
             log.exception("policy_not_loaded", policy=entry.name, reason=str(error))
     return found
 
 
-def _kind(name: str, made: Any) -> Kind:
+def kind_of(name: str, made: Any) -> Kind:
     if not name or len(name) > 32 or not callable(getattr(made, "decide", None)):
         raise TypeError("a policy has a name of at most 32 characters and a method `decide`")
     schema = schema_compile(made.schema)

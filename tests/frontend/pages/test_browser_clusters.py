@@ -13,6 +13,7 @@ from gpuaas.core import clock
 from gpuaas.metering.models import Meter
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
+from tests.clusters.policy_stage import recorded, scaled_by
 from tests.clusters.stage import offered, ready
 from tests.factories.quotas import limits_give
 from tests.frontend.pages.browsing import NEEDED, beside, context_for, looked_at, opened
@@ -103,6 +104,22 @@ def test_from_the_order_to_the_proof(
     assert complaints == []
 
 
+TENANT = {
+    "{home}/": "clusters",
+    "{home}/new/k8s/": "cluster-order",
+    "{at}/": "cluster",
+    "{at}/scale/": "cluster-scale",
+    "{at}/policies/": "cluster-policies",
+    "{at}/policies/new/?kind=schedule": "cluster-policy-new",
+}
+OPERATOR = {
+    "{supply}/": "operator-cluster-templates",
+    "{supply}/of/k8s/": "operator-cluster-template",
+    "{operator}/clusters/": "operator-clusters",
+    "{operator}/clusters/without-proof/": "operator-orphans",
+}
+
+
 @pytest.mark.parametrize(("theme", "size"), [("light", "desk"), ("dark", "desk"), ("dark", "phone")])
 def test_every_page_reads_well(
     chromium: Browser,
@@ -115,26 +132,25 @@ def test_every_page_reads_well(
     size: str,
 ) -> None:
     cluster = ready(as_alice, project)
-    home = f"{address}/p/weather-lm/clusters"
-    supply = f"{address}/operator/cluster-templates"
-    places = {
-        alice: [
-            (f"{home}/", "clusters"),
-            (f"{home}/new/k8s/", "cluster-order"),
-            (f"{home}/{cluster.pk}/", "cluster"),
-            (f"{home}/{cluster.pk}/scale/", "cluster-scale"),
-        ],
-        olga: [
-            (f"{supply}/", "operator-cluster-templates"),
-            (f"{supply}/of/k8s/", "operator-cluster-template"),
-            (f"{address}/operator/clusters/", "operator-clusters"),
-            (f"{address}/operator/clusters/without-proof/", "operator-orphans"),
-        ],
-    }
+    policy = scaled_by(as_alice, cluster, enabled=False)
+    recorded(policy, [2, 4, 9, 7] * 8)
+    home, supply = f"{address}/p/weather-lm/clusters", f"{address}/operator/cluster-templates"
+    at = f"{home}/{cluster.pk}"
+    places = {alice: TENANT, olga: OPERATOR}
     for user, urls in places.items():
         page, complaints = opened(context_for(chromium, address, user, size=size, theme=theme))
-        for url, picture in urls:
-            page.goto(url)
+        for path, picture in urls.items():
+            page.goto(path.format(home=home, at=at, supply=supply, operator=f"{address}/operator"))
             page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true })")
             looked_at(page, size, picture=f"{picture}-{theme}")
+        if user == alice:
+            tried(page, f"{at}/policies/{policy.pk}/")
+            looked_at(page, size, picture=f"cluster-policy-{theme}")
         assert complaints == []
+
+
+def tried(page: Page, url: str) -> None:
+    """A policy's dry run, drawn."""
+    page.goto(url)
+    page.get_by_role("button", name="Try it on the last 7 days").click()
+    expect(page.get_by_role("heading", name="Workers and waiting")).to_be_visible()

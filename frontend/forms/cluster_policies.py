@@ -1,0 +1,92 @@
+"""A policy as a person types it: bounds, delays and caps, and the settings by the schema of its kind."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+
+from frontend.forms import refuse
+from frontend.forms.clusters import field_of
+from gpuaas.clusters.forms import NO, YES, document_of, fields_of, form_of
+from gpuaas.clusters.models import ScalingPolicy
+from gpuaas.clusters.policies.registry import Kind
+from gpuaas.clusters.schema import Document
+from gpuaas.clusters.services import PolicyTerms
+from gpuaas.core.errors import Invalid
+
+SETTINGS = "settings."
+NUMBER = {"required": "Say how many.", "invalid": "A whole number, please."}
+DEFAULTS = PolicyTerms("", 0, 0)
+
+
+def whole(label: str, initial: int, help_text: str = "") -> forms.IntegerField:
+    return forms.IntegerField(label=label, initial=initial, help_text=help_text, error_messages=NUMBER)
+
+
+class PolicyForm(forms.Form):
+    """Names are those of the service, so that its refusals find their fields."""
+
+    pool = forms.ChoiceField(label="Pool")
+    minimum = whole("At least", 0)
+    maximum = whole("At most", 1)
+    step = whole("Workers a change", DEFAULTS.step, "At most so many at a time.")
+    up_delay = whole("Before it grows", DEFAULTS.up_delay, "More must be wanted for so long.")
+    down_delay = whole("Before it shrinks", DEFAULTS.down_delay, "Fewer must be wanted for so long.")
+    cool_down = whole("Between changes", DEFAULTS.cool_down, "The least time from one change to the next.")
+    gpu_hours_month = forms.IntegerField(
+        label="GPU-hours a month", required=False, error_messages={"invalid": "A whole number, please."}
+    )
+    money_month = forms.DecimalField(
+        label="Money a month", required=False, error_messages={"invalid": "An amount such as 250.00."}
+    )
+    enabled = forms.BooleanField(label="Enabled", required=False)
+    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, kind: Kind, pools: Sequence[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.kind = kind
+        self.leaves = fields_of(kind.schema)
+        self.fields["pool"] = forms.ChoiceField(label="Pool", choices=pools)
+        for leaf in self.leaves:
+            self.fields[SETTINGS + leaf.name] = field_of(leaf)
+        self.settings: Document = {}
+
+    def settings_fields(self) -> list[forms.BoundField]:
+        return [self[SETTINGS + leaf.name] for leaf in self.leaves]
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        try:
+            self.settings = document_of(self.kind.schema, self._posted())
+        except Invalid as error:
+            refuse(self, error, fields={name: SETTINGS + name for name in error.fields})
+        return found
+
+    def _posted(self) -> dict[str, str]:
+        """A box that is not ticked says no."""
+        said = {}
+        for leaf in self.leaves:
+            value = self.data.get(SETTINGS + leaf.name)
+            if isinstance(self.fields[SETTINGS + leaf.name], forms.BooleanField):
+                said[leaf.name] = YES if value else NO
+            else:
+                said[leaf.name] = str(value or "").strip()
+        return said
+
+    def terms(self) -> PolicyTerms:
+        names = ("minimum", "maximum", "step", "up_delay", "down_delay", "cool_down")
+        caps = ("gpu_hours_month", "money_month", "enabled")
+        asked: Mapping[str, Any] = self.cleaned_data
+        return PolicyTerms(
+            kind=self.kind.name, settings=self.settings, **{name: asked[name] for name in (*names, *caps)}
+        )
+
+
+def initial_of(policy: ScalingPolicy, kind: Kind) -> dict[str, Any]:
+    terms = [name for name in PolicyForm.base_fields if name != "pool"]
+    settings = form_of(kind.schema, policy.settings) if policy.kind == kind.name else {}
+    return {
+        "pool": policy.pool.name,
+        **{name: getattr(policy, name) for name in terms},
+        **{SETTINGS + name: value for name, value in settings.items()},
+    }
