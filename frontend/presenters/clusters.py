@@ -20,6 +20,7 @@ from gpuaas.clusters.models import Cluster, LedgerEntry
 from gpuaas.clusters.selectors import definition_of, ledger_of, releases_offered, timeline
 from gpuaas.clusters.states import CHANGING, MACHINE, ClusterState
 from gpuaas.core.looks import Tone as StateTone
+from gpuaas.providers.base import ClusterKind
 from tenants.roles import Permission
 
 S = ClusterState
@@ -105,6 +106,9 @@ class Rights:
     why_not: str = ""
 
 
+CREDENTIAL_WORDS = {ClusterKind.KUBERNETES: "Get kubeconfig", ClusterKind.SLURM: "Get access by ssh"}
+
+
 @dataclass(frozen=True)
 class Page:
     tone: StateTone
@@ -124,6 +128,7 @@ class Page:
     conditions: tuple[ConditionRow, ...]
     endpoint: str
     access_said: str
+    credential_word: str
     releases: tuple[str, ...]
     after_lease: str
 
@@ -197,6 +202,7 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
         conditions=conditions_of(cluster),
         endpoint=str(cluster.observed.get("endpoint", "")),
         access_said=_access_said(cluster, here),
+        credential_word=CREDENTIAL_WORDS[ClusterKind(cluster.template_version.template.kind)],
         releases=releases_offered(cluster=cluster),
         after_lease=after_lease(),
     )

@@ -29,6 +29,7 @@ from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.selectors import definition_of, releases_offered
 from gpuaas.clusters.services import scale_preview
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
+from gpuaas.providers.base import Access, AccessKind
 from tenants.roles import Permission
 
 CREATE = Permission.WORKSPACE_CREATE
@@ -183,6 +184,13 @@ def resume(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID) -> Http
     return done(request, row, f"Resuming {row.name}. Its GPUs are yours again.")
 
 
+def _how_to_use(row: Cluster, access: Access) -> dict[str, str]:
+    """Under which name it is saved, and what is done with it then."""
+    if access.kind is AccessKind.SSH:
+        return {"file": f"{row.name}.sh", "command": f"sh {row.name}.sh"}
+    return {"file": f"{row.name}.yaml", "command": f"kubectl --kubeconfig {row.name}.yaml get nodes"}
+
+
 @require_POST
 @never_cache
 @sensitive_variables("access", "context", "encoded")
@@ -198,8 +206,8 @@ def credential(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID) -> 
         "name": row.name,
         "document": access.document,
         "said": f"Valid until {until}. The portal keeps no copy; take another any time.",
-        "download": f"data:application/yaml;base64,{encoded}",
-        "command": f"kubectl --kubeconfig {row.name}.yaml get nodes",
+        "download": f"data:application/octet-stream;base64,{encoded}",
+        **_how_to_use(row, access),
     }
     page = "_credential" if request.headers.get("HX-Request") else "credential"
     response = render(request, f"workspaces/{page}.html", context)

@@ -62,6 +62,7 @@ SAYS = {
     413: "The request body is too large.",
     415: "The body must be application/json.",
     422: "The Idempotency-Key was used for another request.",
+    429: "Too many requests were refused lately; see Retry-After.",
     502: "The site refused.",
     503: "The site does not answer now; see Retry-After.",
 }

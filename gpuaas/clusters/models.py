@@ -95,6 +95,8 @@ class Cluster(Provisioned):
     parameters = models.JSONField(default=dict, blank=True)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     trouble = models.JSONField(default=dict, blank=True)
+    # encrypted: what every secret of the cluster is worked out of (providers/base/boots.py); forgotten with the cluster
+    seed = models.TextField(blank=True)
 
     class Meta:
         ordering = ["-pk"]
@@ -224,6 +226,25 @@ class ClusterHolding(models.Model):
 
     def __str__(self) -> str:
         return f"{self.quantity} {self.meter} of {self.cluster}"
+
+
+class NodeBoot(models.Model):
+    """How far one boot of one machine came, by its own reports. passed: the last stage before `stage`."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="boots")
+    node = models.CharField(max_length=100)
+    boot = models.CharField(max_length=32)
+    stage = models.CharField(max_length=16)
+    passed = models.CharField(max_length=16, blank=True)
+    message = models.TextField(blank=True)
+    reported_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["cluster", "boot"], name="node_boot_once")]
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.stage}"
 
 
 class ClusterGrant(models.Model):

@@ -1,14 +1,20 @@
 """From our rows to what a driver is asked for. Always computed anew."""
 
+import secrets
 from collections.abc import Iterable, Sequence
+
+from django.conf import settings
 
 from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.definition import Definition
 from gpuaas.clusters.models import Cluster, ClusterPool
 from gpuaas.clusters.selectors import definition_of
 from gpuaas.clusters.states import ClusterState
-from gpuaas.providers.base import ClusterSpec, ControlPlane, FlavorAmount, NodePool
+from gpuaas.core.crypto import decrypt_json, encrypt_json
+from gpuaas.providers.base import Boots, ClusterSpec, ControlPlane, FlavorAmount, NodePool, NodeReport, Stage
 from quotas.amounts import amounts_of
+
+REPORTS_PATH = "/api/v1/node-reports"  # of the portal's own address: where machines report
 
 
 def is_asleep(cluster: Cluster) -> bool:
@@ -70,7 +76,21 @@ def _spec(cluster: Cluster, definition: Definition, release: str, pools: Sequenc
         addons=tuple(cluster.addons),
         parameters=cluster.parameters,
         settings=definition.settings,
+        boots=boots_of(cluster),
     )
+
+
+def boots_of(cluster: Cluster) -> Boots:
+    """Of one that is not saved yet, or is gone, there is no seed and nothing was told."""
+    url = f"{settings.PUBLIC_URL.rstrip('/')}{REPORTS_PATH}"
+    if not cluster.seed:
+        return Boots(url)
+    told = {row.boot: NodeReport(Stage(row.stage), row.message, row.passed) for row in cluster.boots.all()}
+    return Boots(url, str(decrypt_json(cluster.seed)["seed"]), told)
+
+
+def seed_make() -> str:
+    return encrypt_json({"seed": secrets.token_hex(32)})
 
 
 def _pool(row: ClusterPool, count: int, release: str) -> NodePool:

@@ -3,6 +3,7 @@
 import os
 import time
 import uuid
+from datetime import UTC, datetime
 
 
 def uuid7() -> uuid.UUID:
@@ -12,6 +13,11 @@ def uuid7() -> uuid.UUID:
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     return uuid.UUID(int=value)
+
+
+def moment_of(value: uuid.UUID) -> datetime:
+    """When it was made, if `uuid7` made it."""
+    return datetime.fromtimestamp((value.int >> 80) / 1000, UTC)
 
 
 def short(value: uuid.UUID) -> str:

@@ -19,6 +19,7 @@ CLUSTER_DRIVERS = {
     "sandbox": "gpuaas.providers.sandbox.clusters.driver:SandboxClusterDriver",
     "cluster-api": "gpuaas.providers.clusterapi.driver:ClusterApiDriver",
     "openshift-bare-metal": "gpuaas.providers.baremetal.driver:OpenShiftBareMetalDriver",
+    "openstack": "gpuaas.providers.openstack.clusters.driver:OpenStackClusterDriver",
 }
 
 

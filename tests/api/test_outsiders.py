@@ -34,7 +34,7 @@ OPEN = {
     ("sites", "GET"),
 }
 # What is the asker's own, so that everybody may: a person; a token may not.
-PERSONAL = {("keys", "POST"): (201, 403)}
+PERSONAL = {("keys", "POST"): (201, 403), ("node-reports", "POST"): (401, 401)}
 # What is of the token's maker, whom it may not act for beyond its project.
 MAKERS = {("key", "DELETE"): (404, 403)}
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
@@ -116,6 +116,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-invoice-write-off", "POST"): {"reason": "mine"},
     ("platform-organization-grants", "POST"): {"amount": "500", "expires_at": "2030-01-01T00:00:00Z"},
     ("platform-organization-payments", "POST"): {"amount": "500"},
+    ("node-reports", "POST"): {"stage": "booted"},
     ("clusters", "POST"): {"template": "k8s", "name": "mine"},
     ("cluster-plan", "POST"): {"template": "k8s"},
     ("cluster", "PATCH"): {"pools": {"gpu": 2}},

@@ -47,7 +47,9 @@ class PlatformTemplateInput(Input):
     summary = Text(required=False, default="", allow_blank=True, max_length=300)
     kind = Pick(choices=CLUSTER_KINDS)
     site = Text(max_length=40, help_text="A site's slug.")
-    driver = Text(max_length=32, help_text="Which driver of clusters builds it: sandbox.")
+    driver = Text(
+        max_length=32, help_text="Which driver of clusters builds it, such as sandbox or openstack."
+    )
 
 
 class PlatformTemplatePatchInput(Input):

@@ -3,12 +3,13 @@
 from django.urls import path
 
 from gpuaas.api import converters as _registered  # noqa: F401  the converters of the routes below
-from gpuaas.api.v1 import cluster_platform, cluster_policies, cluster_templates, clusters
+from gpuaas.api.v1 import cluster_platform, cluster_policies, cluster_templates, clusters, node_reports
 
 PROJECT = "projects/<name_slug:project>"
 TEMPLATE = "platform/cluster-templates/<name_slug:template>"
 CLUSTER = f"{PROJECT}/clusters/<uuid:cluster>"
 cluster_urls = [
+    path("node-reports", node_reports.NodeReportsView.as_view(), name="node-reports"),
     path(
         f"{PROJECT}/cluster-templates",
         cluster_templates.ClusterTemplatesView.as_view(),

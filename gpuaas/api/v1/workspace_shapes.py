@@ -198,7 +198,7 @@ class SignInKubeconfigOutput(Output):
 
 class KubeconfigOutput(Output):
     kubeconfig = serializers.CharField(
-        source="document", help_text="A YAML document. Shown once, kept nowhere."
+        source="document", help_text="A YAML document, or the script. Shown once, kept nowhere."
     )
     expires_at = serializers.DateTimeField()
 
@@ -206,9 +206,9 @@ class KubeconfigOutput(Output):
 class CredentialOutput(Output):
     kind = serializers.ChoiceField(
         choices=[(kind.value, kind.value) for kind in AccessKind],
-        help_text="The file that it is: of kubectl, or of the openstack command.",
+        help_text="The file that it is: of kubectl, of the openstack command, or a script that opens a shell by ssh.",
     )
-    document = serializers.CharField(help_text="A YAML document. Shown once, kept nowhere.")
+    document = serializers.CharField(help_text="A YAML document, or the script. Shown once, kept nowhere.")
     expires_at = serializers.DateTimeField()
 
 

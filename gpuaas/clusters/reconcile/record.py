@@ -189,7 +189,9 @@ def finish_deleted(job: Job) -> None:
             actor=PORTAL,
             deleted_at=moment,
             observed={},
+            seed="",
         )
+        row.boots.all().delete()
         reservation_release(holder_kind=HOLDER, holder_id=row.pk)
         row.due_at = job.row.due_at
         leases.release(row, due_at=moment + LEFTOVERS_AFTER, attempts=0)

@@ -19,6 +19,7 @@ from gpuaas.clusters.services.policies import (
     policy_switch,
     policy_update,
 )
+from gpuaas.clusters.services.reports import node_report, seeds_rotate
 from gpuaas.clusters.services.suspend import cluster_resume, cluster_suspend
 from gpuaas.clusters.services.templates import (
     template_create,
@@ -41,11 +42,13 @@ __all__ = [
     "cluster_scale",
     "cluster_suspend",
     "cluster_upgrade",
+    "node_report",
     "policy_create",
     "policy_delete",
     "policy_switch",
     "policy_update",
     "scale_preview",
+    "seeds_rotate",
     "template_create",
     "template_grant",
     "template_parameters_import",

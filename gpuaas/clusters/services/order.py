@@ -9,6 +9,7 @@ from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTransition
 from gpuaas.clusters.selectors import template_get_for, template_version_get
 from gpuaas.clusters.services.planning import Draft, draft_make, name_validate
 from gpuaas.clusters.services.rows import HOLDER, cluster_wake, operation_start
+from gpuaas.clusters.spec import seed_make
 from gpuaas.clusters.states import ClusterState
 from gpuaas.core.errors import Conflict, Forbidden
 from gpuaas.providers.base import ClusterChange
@@ -60,6 +61,7 @@ def cluster_order(
 def _write(actor: Actor, draft: Draft) -> None:
     """Reserves last: the counters are what orders contend for, so they are locked for the shortest time."""
     cluster = draft.cluster
+    cluster.seed = seed_make()
     cluster.save(force_insert=True)
     ClusterPool.objects.bulk_create(draft.pools)
     ClusterTransition.objects.create(subject=cluster, old="", new=ClusterState.REQUESTED, actor=actor.name)

@@ -6,6 +6,15 @@ NoCapacity, NotFound, Permanent (trying again cannot help). Vendor exceptions ar
 `tests/contracts` runs unchanged against every driver.
 """
 
+from gpuaas.providers.base.boots import (
+    STAGE_WORDS,
+    BootClaim,
+    Boots,
+    NodeReport,
+    Stage,
+    boot_claim,
+    boot_token,
+)
 from gpuaas.providers.base.changes import (
     AdoptionStep,
     Difference,
@@ -87,6 +96,7 @@ from gpuaas.providers.base.workspace import (
 )
 
 __all__ = [
+    "STAGE_WORDS",
     "Access",
     "AccessCapability",
     "AccessKind",
@@ -94,6 +104,8 @@ __all__ = [
     "AdoptionStep",
     "Belonging",
     "Belongings",
+    "BootClaim",
+    "Boots",
     "Check",
     "ClusterAccessCapability",
     "ClusterChange",
@@ -129,6 +141,7 @@ __all__ = [
     "NodeCheckOutcome",
     "NodeHealth",
     "NodePool",
+    "NodeReport",
     "NodeTraits",
     "ObservedCluster",
     "ObservedConsumer",
@@ -144,6 +157,7 @@ __all__ = [
     "SignInCapability",
     "SiteChange",
     "SiteObject",
+    "Stage",
     "StepOutcome",
     "StepSpec",
     "SuspendCapability",
@@ -155,5 +169,7 @@ __all__ = [
     "WardenCapability",
     "WorkspaceRef",
     "WorkspaceSpec",
+    "boot_claim",
+    "boot_token",
     "sign_in_of",
 ]

@@ -15,6 +15,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
+from gpuaas.providers.base.boots import Boots
 from gpuaas.providers.base.site import Connection
 from gpuaas.providers.base.workspace import Access, FlavorAmount, Member, StepOutcome
 
@@ -72,16 +73,20 @@ class ClusterSpec:
     addons: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    boots: Boots = field(default_factory=Boots)
 
     @property
     def ref(self) -> "ClusterRef":
-        return ClusterRef(self.id, self.external_name)
+        return ClusterRef(self.id, self.external_name, self.boots)
 
 
 @dataclass(frozen=True)
 class ClusterRef:
+    """boots: a driver whose machines report asks there, beside the site, whether they are ready."""
+
     id: uuid.UUID
     external_name: str
+    boots: Boots = field(default_factory=Boots)
 
 
 @dataclass(frozen=True)

@@ -172,11 +172,12 @@ class AccessKind(StrEnum):
 
     KUBECONFIG = "kubeconfig"
     CLOUDS_YAML = "clouds.yaml"
+    SSH = "ssh"
 
 
 @dataclass(frozen=True)
 class Access:
-    """Shown once, never stored. `document` is YAML."""
+    """Shown once, never stored. `document` is YAML; of the kind ssh it is a script that opens a shell."""
 
     document: str = field(repr=False)
     expires_at: datetime

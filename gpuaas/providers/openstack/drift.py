@@ -40,12 +40,13 @@ def differences(
 
 
 def site_repair(cloud: Cloud) -> tuple[Difference, ...]:
-    """The flavors that we made are for workspaces only: a grant to anybody else, or to a project that is gone, is taken
+    """The flavors that we made are for workspaces and clusters only: a grant to anybody else, or to a project that is gone, is taken
     back. Limits that are registered for all projects are the cloud's own; preflight tells of them."""
     made = list(filter(flavors.is_managed, flavors.all_flavors(cloud)))
     granted = [(row, flavors.granted(cloud, row["id"])) for row in made]
     # after what was granted: a project that is made meanwhile is among them
-    ours = {row["id"] for row in cloud.items("identity", "/projects", "projects", tags=names.MANAGED)}
+    marks = {"tags-any": f"{names.MANAGED},{names.CLUSTERS}"}
+    ours = {row["id"] for row in cloud.items("identity", "/projects", "projects", **marks)}
     told = []
     for row, projects in granted:
         for project in sorted(projects - ours):

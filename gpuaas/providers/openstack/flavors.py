@@ -16,18 +16,30 @@ ALIAS = "pci_passthrough:alias"
 def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> int:
     """Grant exactly what was bought; how many flavors that is."""
     known = {row["name"]: row for row in all_flavors(cloud)}
-    wanted = {}
-    for flavor in spec.flavors:
-        if flavor.count:
-            made = _ensure(cloud, known, flavor)
-            wanted[made["id"]] = made
+    wanted = _wanted(cloud, known, spec)
     for row in known.values():
         if row["id"] not in wanted and is_withheld(row) and project_id in granted(cloud, row["id"]):
             access_take(cloud, row["id"], project_id)
-    for flavor_id in wanted:
+    return _grant(cloud, wanted, project_id)
+
+
+def grant(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> int:
+    """Grant what was bought, to a project in which nobody but the portal is: what it has beside is not looked for."""
+    known = {row["name"]: row for row in all_flavors(cloud)}
+    return _grant(cloud, _wanted(cloud, known, spec), project_id)
+
+
+def _wanted(cloud: Cloud, known: dict[str, Object], spec: WorkspaceSpec) -> list[str]:
+    """Ids, each made where it was not there."""
+    return [_ensure(cloud, known, flavor)["id"] for flavor in spec.flavors if flavor.count]
+
+
+def _grant(cloud: Cloud, wanted: list[str], project_id: str) -> int:
+    each = set(wanted)
+    for flavor_id in sorted(each):
         if project_id not in granted(cloud, flavor_id):
             _access(cloud, flavor_id, "addTenantAccess", project_id)
-    return len(wanted)
+    return len(each)
 
 
 def offers_set(cloud: Cloud, sold: tuple[FlavorAmount, ...], retired: tuple[str, ...]) -> None:
@@ -91,7 +103,10 @@ def gpus_of(extra_specs: Object) -> dict[str, int]:
 
 
 def specs_of(selector: Mapping[str, str], gpus: int) -> dict[str, str]:
-    """The pool's way of asking for one device, for `gpus` of them. Raises Permanent where the pool has none."""
+    """The pool's way of asking for one device, for `gpus` of them; nothing for a machine without. Raises Permanent where the
+    pool has none."""
+    if not gpus:
+        return {}
     alias = selector.get(ALIAS)
     if alias:
         return {ALIAS: f"{alias}:{gpus}"}

@@ -68,7 +68,7 @@ def used(cloud: Cloud, project_id: str) -> dict[str, int]:
     return found
 
 
-def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> None:
+def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str, network: Mapping[str, int] = NETWORK) -> None:
     """Each limit is changed in place or made; a resource without a registered limit cannot have one, and says so."""
     registered, there = registered_limits(cloud), project_limits(cloud, project_id)
     missing = []
@@ -78,13 +78,18 @@ def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> None:
             continue
         limit_write(cloud, registered[name], project_id, amount, there.get(name))
     _require_registered(missing, spec)
-    network_write(cloud, project_id, NETWORK)
+    network_write(cloud, project_id, network)
     volumes.quota_write(cloud, project_id, volumes.wanted_quota(spec))
 
 
 def network_write(cloud: Cloud, project_id: str, quota: Mapping[str, int]) -> None:
     """By force: who has more already keeps it and gets no more, as everywhere."""
     cloud.put("network", f"/quotas/{project_id}", {"quota": {**quota, "force": True}})
+
+
+def network_read(cloud: Cloud, project_id: str) -> dict[str, int]:
+    found: dict[str, int] = cloud.get("network", f"/quotas/{project_id}")["quota"]
+    return found
 
 
 def limit_write(

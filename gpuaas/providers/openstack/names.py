@@ -4,6 +4,9 @@ import uuid
 
 MANAGED = "gpuaas"
 WORKSPACE_TAG = "gpuaas-workspace-{id}"
+# of clusters on demand: on all that is made for any, and for one
+CLUSTERS = "gpuaas-cluster"
+CLUSTER_TAG = "gpuaas-cluster-{id}"
 # of a project that is being taken away: since when nobody may enter, in Unix seconds
 CLOSED = "gpuaas-closed-{at}"
 NETWORK = "workspace"

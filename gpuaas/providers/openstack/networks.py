@@ -10,16 +10,50 @@ from gpuaas.providers.openstack.client import Cloud, Object
 CIDR = "10.0.0.0/24"
 
 
-def apply(cloud: Cloud, project_id: str, *, external: str) -> list[str]:
+@dataclass(frozen=True)
+class Shape:
+    """How a network of ours is called and marked, and the one port at which it lets the outside in. lent: the first and the
+    last address that Neutron gives out by itself; "" for all."""
+
+    name: str = names.NETWORK
+    cidr: str = CIDR
+    lent: tuple[str, str] = ("", "")
+    port: int = 22
+    tags: tuple[str, ...] = ()
+
+
+WORKSPACE = Shape()
+
+
+def apply(cloud: Cloud, project_id: str, *, external: str, shape: Shape = WORKSPACE) -> list[str]:
     """Repeatable: what is there is found by project and name. Returns what is there twice and must stay, in words."""
-    own = _Own(cloud, project_id)
-    network = own.one("networks", "network", {"name": names.NETWORK})
-    body = {"name": names.NETWORK, "network_id": network["id"], "ip_version": 4, "cidr": CIDR}
+    own = _Own(cloud, project_id, shape)
+    network = own.one("networks", "network", {"name": shape.name})
+    body = {"name": shape.name, "network_id": network["id"], "ip_version": 4, "cidr": shape.cidr}
+    if all(shape.lent):
+        body["allocation_pools"] = [{"start": shape.lent[0], "end": shape.lent[1]}]
     subnet = own.one("subnets", "subnet", body, network_id=network["id"])
     if external:
         _router(own, subnet["id"], external)
     _security_group(own)
     return own.twice
+
+
+def outside(cloud: Cloud, external: str) -> str:
+    """The id of the network that leads out."""
+    found = cloud.items("network", "/networks", "networks", name=external)
+    if not found:
+        raise Permanent(
+            f"the site has no network {external!r}: an operator has to set the option external_network"
+        )
+    return str(found[0]["id"])
+
+
+def tagged(cloud: Cloud, collection: str, row: Object, tags: tuple[str, ...]) -> None:
+    """Neutron takes tags in a call of their own, which may never come: what is untagged is found by its project."""
+    for tag in tags:
+        if tag not in (row.get("tags") or []):
+            cloud.put("network", f"/{collection}/{row['id']}/tags/{tag}")
 
 
 @dataclass(frozen=True)
@@ -28,12 +62,14 @@ class _Own:
 
     cloud: Cloud
     project_id: str
+    shape: Shape = WORKSPACE
     twice: list[str] = field(default_factory=list)
 
     def one(self, collection: str, key: str, body: Object, *, subnet: str = "", **where: str) -> Object:
         rows = self.found(collection, body["name"], where) or self._made(collection, key, body, where)
         ours, twice = twins.keep_one(self.cloud, collection, rows, subnet=subnet)
         self.twice.extend(twice)
+        tagged(self.cloud, collection, ours, self.shape.tags)
         return ours
 
     def found(self, collection: str, name: str, where: Mapping[str, str]) -> list[Object]:
@@ -52,14 +88,10 @@ class _Own:
 
 
 def _router(own: _Own, subnet_id: str, external: str) -> None:
-    outside = own.cloud.items("network", "/networks", "networks", name=external)
-    if not outside:
-        raise Permanent(
-            f"the site has no network {external!r}: an operator has to set the option external_network"
-        )
-    router = own.one("routers", "router", {"name": names.NETWORK}, subnet=subnet_id)
+    way_out = outside(own.cloud, external)
+    router = own.one("routers", "router", {"name": own.shape.name}, subnet=subnet_id)
     if not router.get("external_gateway_info"):
-        gateway = {"external_gateway_info": {"network_id": outside[0]["id"]}}
+        gateway = {"external_gateway_info": {"network_id": way_out}}
         own.cloud.put("network", f"/routers/{router['id']}", {"router": gateway})
     if not _leads_to(own.cloud, router, subnet_id):
         _link(own, router, subnet_id)
@@ -73,7 +105,7 @@ def _link(own: _Own, router: Object, subnet_id: str) -> None:
     except Permanent as error:
         if _leads_to(own.cloud, router, subnet_id):
             return
-        if len(own.found("networks", names.NETWORK, {})) > 1:
+        if len(own.found("networks", own.shape.name, {})) > 1:
             raise Unavailable("its network is there twice for the moment", retry_after=2) from error
         raise
 
@@ -84,8 +116,8 @@ def _leads_to(cloud: Cloud, router: Object, subnet_id: str) -> bool:
 
 
 def _security_group(own: _Own) -> None:
-    """Neutron's own default group lets members of it in; ours adds ssh, and is the tenant's to change."""
-    group = own.one("security-groups", "security_group", {"name": names.SECURITY_GROUP})
+    """Neutron's own default group lets members of it in; ours adds one port, and is the tenant's to change."""
+    group = own.one("security-groups", "security_group", {"name": own.shape.name})
     if any(rule["direction"] == "ingress" for rule in group.get("security_group_rules") or []):
         return
     rule = {
@@ -93,8 +125,8 @@ def _security_group(own: _Own) -> None:
         "direction": "ingress",
         "ethertype": "IPv4",
         "protocol": "tcp",
-        "port_range_min": 22,
-        "port_range_max": 22,
+        "port_range_min": own.shape.port,
+        "port_range_max": own.shape.port,
         "project_id": own.project_id,
         "description": twins.MADE,
     }

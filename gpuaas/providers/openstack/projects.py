@@ -1,4 +1,4 @@
-"""The Keystone project behind a workspace: ours, somebody else's, or not there."""
+"""The Keystone project behind a workspace or a cluster (tag: whose it is): ours, somebody else's, or not there."""
 
 import uuid
 from datetime import UTC, datetime
@@ -10,18 +10,23 @@ from gpuaas.providers.openstack.client import Cloud, Object
 DOMAIN = "default"
 
 
-def own_project(cloud: Cloud, name: str, workspace: uuid.UUID, *, domain: str = DOMAIN) -> Object | None:
-    """None where there is none. Raises Permanent for one that is not this workspace's: it is not touched."""
-    found = marked_project(cloud, name, workspace, domain=domain)
+def own_project(
+    cloud: Cloud, name: str, owner: uuid.UUID, *, domain: str = DOMAIN, tag: str = names.WORKSPACE_TAG
+) -> Object | None:
+    """None where there is none. Raises Permanent for one that is not this owner's: it is not touched."""
+    found = marked_project(cloud, name, owner, domain=domain, tag=tag)
     if found is None and project_find(cloud, name, domain=domain) is not None:
-        raise Permanent(f"a project {name} is at the site already and is not this workspace's")
+        whose = "workspace" if tag == names.WORKSPACE_TAG else "cluster"
+        raise Permanent(f"a project {name} is at the site already and is not this {whose}'s")
     return found
 
 
-def marked_project(cloud: Cloud, name: str, workspace: uuid.UUID, *, domain: str = DOMAIN) -> Object | None:
+def marked_project(
+    cloud: Cloud, name: str, owner: uuid.UUID, *, domain: str = DOMAIN, tag: str = names.WORKSPACE_TAG
+) -> Object | None:
     """By its mark, whatever somebody has called it since; under the name that it should have."""
-    tag = names.workspace_tag(workspace)
-    rows = cloud.items("identity", "/projects", "projects", tags=tag, domain_id=domain)
+    query = {"tags": tag.format(id=owner), "domain_id": domain}
+    rows = cloud.items("identity", "/projects", "projects", **query)
     found = next((row for row in rows if row["name"] == name), rows[0] if rows else None)
     return found and {**found, "name": name, "found_name": found["name"]}
 
@@ -67,12 +72,16 @@ def project_set(cloud: Cloud, project: Object) -> None:
         cloud.put("identity", f"/projects/{project['id']}/tags/{names.MANAGED}")
 
 
-def project_make(cloud: Cloud, name: str, workspace: uuid.UUID, *, domain: str = DOMAIN) -> Object:
+def project_make(
+    cloud: Cloud, name: str, owner: uuid.UUID, *, domain: str = DOMAIN, tag: str = names.WORKSPACE_TAG
+) -> Object:
+    """A cluster's is not marked as the workspaces' are: nobody meters, repairs or takes over its insides."""
+    ours = names.MANAGED if tag == names.WORKSPACE_TAG else names.CLUSTERS
     body = {
         "name": name,
         "domain_id": domain,
-        "description": "made by gpuaas: change or delete the workspace there",
-        "tags": [names.MANAGED, names.workspace_tag(workspace)],
+        "description": "made by gpuaas: change or delete it there",
+        "tags": [ours, tag.format(id=owner)],
     }
     made: Object = cloud.post("identity", "/projects", {"project": body})["project"]
     return made

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound, Permanent, Unavailable
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef
-from gpuaas.providers.openstack import flavors, leftovers, limits, networks, people, projects
+from gpuaas.providers.openstack import flavors, leftovers, limits, names, networks, people, projects, servers
 from gpuaas.providers.openstack.client import Cloud, Object
 
 STEPS = (
@@ -18,17 +18,18 @@ STEPS = (
     StepSpec("project", "Delete the project"),
     StepSpec("gone", "Prove that nothing is left"),
 )
-UNHEARD_AFTER = timedelta(minutes=2)
 
 
 @dataclass(frozen=True)
 class Release:
-    """believed: for how long the site's services go on believing a token that they have seen (their token_cache_time)."""
+    """believed: for how long the site's services go on believing a token that they have seen (their token_cache_time).
+    tag: of a workspace, or of a cluster."""
 
     cloud: Cloud
     ref: WorkspaceRef
     domain: str = projects.DOMAIN
     believed: timedelta = timedelta()
+    tag: str = names.WORKSPACE_TAG
 
     def run(self, step: str) -> StepOutcome:
         steps: Mapping[str, Callable[[Object], StepOutcome]] = {
@@ -41,7 +42,9 @@ class Release:
         }
         if step not in steps:
             raise Permanent(f"the OpenStack driver has no step {step!r}")
-        found = projects.marked_project(self.cloud, self.ref.external_name, self.ref.id, domain=self.domain)
+        found = projects.marked_project(
+            self.cloud, self.ref.external_name, self.ref.id, domain=self.domain, tag=self.tag
+        )
         if found is None:
             return StepOutcome(done=True, detail="nothing is left of it at the site")
         return steps[step](found)
@@ -62,21 +65,10 @@ class Release:
         """Also those in ERROR, whose devices stay taken until they are deleted."""
         left = leftovers.servers_of(self.cloud, project["id"])
         for server in left:
-            self._server_delete(server)
+            servers.remove(self.cloud, server)
         if left:
             return leftovers.waiting(leftovers.machines(self.cloud, left))
         return leftovers.waiting(list(leftovers.held(self.cloud, project["id"])), "no machine is left")
-
-    def _server_delete(self, server: Object) -> None:
-        """Once; again where its host was told and has not heard, for Nova asks it no second time by itself."""
-        path, deleting = f"/servers/{server['id']}", server.get("OS-EXT-STS:task_state") == "deleting"
-        if server["status"] == "SOFT_DELETED":
-            self.cloud.post("compute", f"{path}/action", {"forceDelete": None})
-        elif not deleting:
-            self.cloud.delete("compute", path)
-        elif datetime.fromisoformat(server["updated"]) + UNHEARD_AFTER < clock.now():
-            self.cloud.post("compute", f"{path}/action", {"os-resetState": {"state": "error"}})
-            self.cloud.delete("compute", path)
 
     def _volumes(self, project: Object) -> StepOutcome:
         for thing in leftovers.data(self.cloud, project["id"]):

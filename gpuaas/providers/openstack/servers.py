@@ -1,19 +1,33 @@
 """Machines of a project, as consumers of its GPUs."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from gpuaas.core import clock
 from gpuaas.providers.base import ObservedConsumer, UseState
 from gpuaas.providers.openstack import flavors
 from gpuaas.providers.openstack.client import Cloud, Object
 
 # states in which Nova has given the devices back
 DEVICELESS = frozenset({"SHELVED_OFFLOADED", "DELETED", "SOFT_DELETED"})
+UNHEARD_AFTER = timedelta(minutes=2)
 
 
 def of_project(cloud: Cloud, project_id: str) -> list[Object]:
     """With details, whoever made them."""
     return cloud.items("compute", "/servers/detail", "servers", all_tenants="1", project_id=project_id)
+
+
+def remove(cloud: Cloud, server: Object) -> None:
+    """Once; again where its host was told and has not heard, for Nova asks it no second time by itself."""
+    path, deleting = f"/servers/{server['id']}", server.get("OS-EXT-STS:task_state") == "deleting"
+    if server["status"] == "SOFT_DELETED":
+        cloud.post("compute", f"{path}/action", {"forceDelete": None})
+    elif not deleting:
+        cloud.delete("compute", path)
+    elif instant(server["updated"]) + UNHEARD_AFTER < clock.now():
+        cloud.post("compute", f"{path}/action", {"os-resetState": {"state": "error"}})
+        cloud.delete("compute", path)
 
 
 def consumer(server: Object, classes: Mapping[str, str]) -> ObservedConsumer:

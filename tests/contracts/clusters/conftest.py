@@ -8,6 +8,7 @@ import pytest
 from gpuaas.providers.base import ClusterSpec
 from tests.contracts.clusters.baremetal_rig import BareMetalRig
 from tests.contracts.clusters.clusterapi_rig import ClusterApiRig
+from tests.contracts.clusters.openstack_rig import OpenStackClusterRig
 from tests.contracts.clusters.rigs import ClusterRig, SandboxClusterRig
 
 Maker = Callable[[pytest.FixtureRequest], ClusterRig]
@@ -19,26 +20,49 @@ def cluster_api(request: pytest.FixtureRequest) -> ClusterRig:
     return ClusterApiRig(lab.kubeconfig.read_text(), request.getfixturevalue("lab"))
 
 
+def openstack(request: pytest.FixtureRequest) -> ClusterRig:
+    """At the one cloud of the machine."""
+    return OpenStackClusterRig(request.getfixturevalue("openstack_lab"))
+
+
 RIGS: dict[str, Maker] = {
     "sandbox": lambda request: SandboxClusterRig(),
     "cluster-api": cluster_api,
+    "openstack": openstack,
     "openshift-bare-metal": lambda request: BareMetalRig(request.getfixturevalue("lab")),
 }
-MARKS = {"openshift-bare-metal": [pytest.mark.lab]}
-# a cluster of real controllers takes half a minute: what makes many of them is run where that is asked for
+MARKS = {"openstack": [pytest.mark.openstack], "openshift-bare-metal": [pytest.mark.lab]}
+# a cluster of real services takes half a minute: what makes many of them is run where that is asked for
 MANY = {
-    "test_a_lost_answer_makes_nothing_twice",
     "test_making_ends_alike_wherever_it_was_interrupted",
     "test_deletion_of_what_was_half_made_leaves_nothing",
 }
-WHOLE_CONTRACT = os.environ.get("GPUAAS_CLUSTER_API") == "all"
+# and what others show as well
+LEFT_OUT = {
+    "cluster-api": {*MANY, "test_a_lost_answer_makes_nothing_twice"},
+    "openstack": {
+        *MANY,
+        "test_what_is_made_was_named_by_the_plan",
+        "test_each_step_makes_only_what_it_named",
+        "test_deletion_leaves_nothing_and_may_be_repeated",
+        "test_other_clusters_are_left_alone",
+        "test_an_unknown_step_is_refused_for_good",
+        "test_a_cluster_is_made_with_every_machine_ready",
+    },
+}
+WHOLE = {
+    "cluster-api": os.environ.get("GPUAAS_CLUSTER_API") == "all",
+    "openstack": bool(os.environ.get("GPUAAS_CHAOS")),
+}
 
 
 @pytest.fixture(params=[pytest.param(name, marks=MARKS.get(name, [])) for name in sorted(RIGS)])
 def yard(request: pytest.FixtureRequest, db: None) -> Iterator[ClusterRig]:
-    """At a site of its own."""
-    if request.param == "cluster-api" and request.function.__name__ in MANY and not WHOLE_CONTRACT:
-        pytest.skip("GPUAAS_CLUSTER_API=all runs this too, some minutes")
+    """At a site of its own, or among others at one that all share."""
+    function = getattr(request, "function", None)
+    named = function.__name__ if function else ""
+    if named in LEFT_OUT.get(request.param, ()) and not WHOLE[request.param]:
+        pytest.skip("minutes: with GPUAAS_CLUSTER_API=all, or GPUAAS_CHAOS for OpenStack")
     rig = RIGS[request.param](request)
     yield rig
     rig.close()

@@ -61,6 +61,11 @@ class ClusterRig(ABC):
         """(kind, name) of what the driver itself has made, and not the site's controllers, asked of the site."""
         return {(one.kind, one.name) for one in self.driver.inventory(spec.ref)}
 
+    def interruptions(self, steps: int) -> list[int]:
+        """After how many of so many steps it is tried what an interruption does. All; a site at which a step takes seconds tries some,
+        and all with GPUAAS_CHAOS set."""
+        return list(range(steps + 1))
+
     @abstractmethod
     def unreachable(self) -> ClusterDriver:
         """A driver whose site does not answer."""

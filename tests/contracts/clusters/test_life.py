@@ -74,9 +74,10 @@ def test_each_step_makes_only_what_it_named(yard: ClusterRig) -> None:
 def test_making_ends_alike_wherever_it_was_interrupted(yard: ClusterRig) -> None:
     spec = yard.spec()
     keys = [step.key for step in yard.driver.plan(C.CREATE, spec).steps]
-    for reached in range(1, len(keys) + 1):
+    for reached in yard.interruptions(len(keys)):
         for key in keys[:reached]:
             step_finish(yard.driver, C.CREATE, spec, key)
+    carry_out(yard.driver, C.CREATE, spec)
     first = (yard.driver.observe(spec.ref), names(yard, spec))
     carry_out(yard.driver, C.CREATE, spec)
     assert (yard.driver.observe(spec.ref), names(yard, spec)) == first
@@ -215,7 +216,7 @@ def test_deletion_leaves_nothing_and_may_be_repeated(yard: ClusterRig, ready: Cl
 
 def test_deletion_of_what_was_half_made_leaves_nothing(yard: ClusterRig) -> None:
     keys = [step.key for step in yard.driver.plan(C.CREATE, yard.spec()).steps]
-    for reached in range(len(keys) + 1):
+    for reached in yard.interruptions(len(keys)):
         spec = yard.spec()
         for key in keys[:reached]:
             step_do(yard.driver, C.CREATE, spec, key)

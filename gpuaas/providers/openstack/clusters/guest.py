@@ -1,0 +1,219 @@
+"""What a machine finds as its user data: files, secrets of its own role only, and one script that reports every stage.
+
+k3s for Kubernetes: one binary with containerd and etcd in it, so the head needs nothing but an address to fetch it from, and it takes
+CAs that are there before its first start (docs/decisions/0036).
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpuaas.core.errors import Permanent
+from gpuaas.providers.base import ClusterKind, ClusterSpec, NodePool
+from gpuaas.providers.openstack.clusters import addons, slurm
+from gpuaas.providers.openstack.clusters.keys import ADMINS, CLIENT_CA, LOGIN, SERVER_CA, Keys, principal
+from gpuaas.providers.openstack.clusters.settings import K3S_URL
+
+MOST = 65535  # Nova's, of what is encoded
+HERE = Path(__file__).parent / "guest"
+ETC, BIN = "/etc/gpuaas", "/usr/local/sbin"
+MANIFESTS, TLS = "/var/lib/rancher/k3s/server/manifests", "/var/lib/rancher/k3s/server/tls"
+UID = 2010  # of the account that every member enters, alike on all machines
+UNIT = """\
+[Unit]
+After=network-online.target
+Wants=network-online.target
+[Service]
+Type=notify
+KillMode=process
+Delegate=yes
+LimitNOFILE=1048576
+TasksMax=infinity
+TimeoutStartSec=0
+Restart=always
+RestartSec=5s
+ExecStartPre=-/sbin/modprobe br_netfilter
+ExecStartPre=-/sbin/modprobe overlay
+ExecStart=/usr/local/bin/k3s {role}
+[Install]
+WantedBy=multi-user.target
+"""
+BINDING: Mapping[str, Any] = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "gpuaas-admins"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": ADMINS}],
+}
+File = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Guest:
+    """One machine. pool None = of the control plane; heads: the addresses of all of that; outside: where people come in."""
+
+    spec: ClusterSpec
+    name: str
+    release: str
+    boot: str
+    token: str
+    heads: tuple[str, ...]
+    outside: str
+    network: str
+    pool: NodePool | None = None
+    address: str = ""
+
+    @property
+    def keys(self) -> Keys:
+        return Keys(self.spec.boots)
+
+    @property
+    def is_slurm(self) -> bool:
+        return self.spec.kind is ClusterKind.SLURM
+
+    @property
+    def role(self) -> str:
+        return "agent" if self.pool else "server"
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Those that this machine has, and no report may repeat. With a worker's nobody becomes a server."""
+        if self.is_slurm:
+            return {"munge": self.keys.munge_key}
+        agents = {"agents": self.keys.word("k3s-agent-token")}
+        return agents if self.pool else {**agents, "servers": self.keys.word("k3s-token")}
+
+
+def user_data(guest: Guest) -> str:
+    """As Nova takes it. Raises Permanent where it is longer than Nova's most."""
+    encoded = base64.b64encode(cloud_config(guest).encode()).decode()
+    if len(encoded) > MOST:
+        raise Permanent("the manifests of the template are too long: a machine's user data holds 48 KiB")
+    return encoded
+
+
+def cloud_config(guest: Guest) -> str:
+    files = [*_common_files(guest), *(_slurm_files(guest) if guest.is_slurm else _k3s_files(guest))]
+    document: dict[str, Any] = {
+        "hostname": guest.name,
+        "ssh_pwauth": False,
+        "disable_root": True,
+        "write_files": files,
+        "runcmd": [
+            ["systemctl", "daemon-reload"],
+            ["systemctl", "enable", "--now", "gpuaas-upgrade.timer"],
+            *([["systemctl", "restart", "ssh"]] if guest.is_slurm else []),
+            [f"{BIN}/gpuaas-boot"],
+        ],
+    }
+    if guest.is_slurm:
+        account = {"name": LOGIN, "uid": UID, "shell": "/bin/bash", "lock_passwd": True}
+        document["users"] = [account]
+    if guest.is_slurm and guest.role == "server":
+        private, public = guest.keys.host_key
+        document["ssh_keys"] = {"ed25519_private": private, "ed25519_public": public}
+    text: str = yaml.safe_dump(document, sort_keys=False, width=1000)
+    return f"#cloud-config\n{text}"
+
+
+def _file(path: str, content: str, mode: str = "0600") -> File:
+    return {"path": path, "permissions": mode, "content": content}
+
+
+def _script(name: str) -> str:
+    return (HERE / f"{name}.sh").read_text()
+
+
+def _common_files(guest: Guest) -> list[File]:
+    timer = "[Timer]\nOnBootSec=3min\nOnUnitActiveSec=1min\n[Install]\nWantedBy=timers.target\n"
+    service = f"[Service]\nType=oneshot\nExecStart={BIN}/gpuaas-upgrade\n"
+    return [
+        _file(f"{ETC}/node.env", _environment(guest)),
+        _file(f"{ETC}/report.header", f"Authorization: Bearer {guest.token}\n"),
+        _file(f"{ETC}/secrets", "\n".join(guest.secrets.values()) + "\n"),
+        _file(f"{ETC}/stages.sh", _script("common") + _script("slurm" if guest.is_slurm else "k3s"), "0700"),
+        _file(f"{BIN}/gpuaas-report", _script("report"), "0700"),
+        _file(f"{BIN}/gpuaas-boot", _script("boot"), "0700"),
+        _file(f"{BIN}/gpuaas-upgrade", _script("upgrade"), "0700"),
+        _file("/etc/systemd/system/gpuaas-upgrade.service", service, "0644"),
+        _file("/etc/systemd/system/gpuaas-upgrade.timer", timer, "0644"),
+    ]
+
+
+def _environment(guest: Guest) -> str:
+    """Values are of our own making or were judged by their shape, so quotes are enough."""
+    settings = guest.spec.settings
+    values = {
+        "REPORT_URL": guest.spec.boots.url,
+        "NODE": guest.name,
+        "ROLE": guest.role,
+        "BOOT": guest.boot,
+        "RELEASE": guest.release,
+        "GPUS": str(guest.pool.flavor.gpus if guest.pool else 0),
+        "HEADS": " ".join(guest.heads),
+        "ADDRESS": guest.address,
+        "NETWORK": guest.network,
+        "PACKAGES": " ".join(settings.get("packages") or ()),
+        "K3S_URL": str(settings.get("k3s_url") or K3S_URL),
+    }
+    return "".join(
+        f"GPUAAS_{key}='{value}'\n" if " " in value else f"GPUAAS_{key}={value}\n"
+        for key, value in values.items()
+    )
+
+
+def _k3s_files(guest: Guest) -> list[File]:
+    files = [
+        _file("/etc/rancher/k3s/config.yaml", yaml.safe_dump(_k3s_config(guest), sort_keys=False)),
+        _file("/etc/systemd/system/k3s.service", UNIT.format(role=guest.role), "0644"),
+    ]
+    if guest.role == "server":
+        for purpose, name in ((CLIENT_CA, "client-ca"), (SERVER_CA, "server-ca")):
+            certificate, key = guest.keys.authority(purpose)
+            files += [_file(f"{TLS}/{name}.crt", certificate), _file(f"{TLS}/{name}.key", key)]
+        files.append(_file(f"{MANIFESTS}/gpuaas-admins.yaml", yaml.safe_dump(dict(BINDING))))
+        for name, text in addons.manifests(guest.spec).items():
+            files.append(_file(f"{MANIFESTS}/gpuaas-{name}.yaml", text))
+    return files
+
+
+def _k3s_config(guest: Guest) -> dict[str, Any]:
+    config = {"node-name": guest.name}
+    if guest.pool is not None:
+        server = f"https://{guest.heads[0]}:6443"
+        label = [f"gpuaas.io/pool={guest.pool.name}"]
+        return {**config, "server": server, "token": guest.secrets["agents"], "node-label": label}
+    return {
+        **config,
+        "token": guest.secrets["servers"],
+        "agent-token": guest.secrets["agents"],
+        "node-ip": guest.address,
+        "tls-san": [guest.outside, *guest.heads],
+        "node-taint": ["node-role.kubernetes.io/control-plane=true:NoSchedule"],
+        "disable": ["traefik", "servicelb"],
+        "write-kubeconfig-mode": "0600",
+    }
+
+
+def _slurm_files(guest: Guest) -> list[File]:
+    """Members come in at the head alone; to the workers they get by their jobs."""
+    files = [_file(f"{ETC}/munge.key", guest.keys.munge_key)]
+    if guest.pool is not None:
+        options = slurm.slurmd_default(guest.pool, guest.heads[0])
+        return [*files, _file(f"{ETC}/slurmd.default", options, "0644")]
+    trust = (
+        "TrustedUserCAKeys /etc/ssh/gpuaas_ca.pub\nAuthorizedPrincipalsFile /etc/ssh/gpuaas_principals/%u\n"
+    )
+    return [
+        *files,
+        _file(f"{ETC}/slurm.conf", slurm.slurm_conf(guest.spec, guest.name, guest.heads[0]), "0644"),
+        _file(f"{ETC}/gres.conf", slurm.gres_conf(guest.spec), "0644"),
+        _file(f"{ETC}/cgroup.conf", slurm.CGROUP_CONF, "0644"),
+        _file("/etc/ssh/gpuaas_ca.pub", f"{guest.keys.ssh_authority}\n", "0644"),
+        _file(f"/etc/ssh/gpuaas_principals/{LOGIN}", f"{principal(guest.spec.ref)}\n", "0644"),
+        _file("/etc/ssh/sshd_config.d/50-gpuaas.conf", trust, "0644"),
+    ]

@@ -1,0 +1,137 @@
+"""What a cluster at an OpenStack site consists of, by name: the steps of each change, and what each of them makes.
+
+Every name follows from the cluster's own, and everything is in a project of the cluster's own.
+"""
+
+from collections.abc import Iterable
+
+from gpuaas.providers.base import (
+    ClusterChange,
+    ClusterKind,
+    ClusterPlan,
+    ClusterSpec,
+    ClusterStep,
+    NodePool,
+    SiteObject,
+)
+from gpuaas.providers.openstack import names
+from gpuaas.providers.openstack.clusters import addons
+
+PROJECT, USER = "project", "user"
+NETWORK, SUBNET, ROUTER, GROUP = "network", "subnet", "router", "security-group"
+ADDRESS, SERVER = "floating-ip", "server"
+POOL_STEP = "pool:"
+
+C = ClusterChange
+
+DELETION = (
+    ClusterStep("access", "Take people's access and the address away"),
+    ClusterStep("servers", "Delete the machines"),
+    ClusterStep("volumes", "Delete volumes and images"),
+    ClusterStep("network", "Delete the network"),
+    ClusterStep("project", "Delete the project"),
+    ClusterStep("gone", "Prove that nothing is left"),
+)
+
+
+def plan(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> ClusterPlan:
+    return ClusterPlan(_steps(change, spec, before), tuple(_warnings(change, spec, before)))
+
+
+def control_name(spec: ClusterSpec, number: int) -> str:
+    return f"{spec.external_name}-control-{number}"
+
+
+def worker_name(spec: ClusterSpec, pool: NodePool, number: int) -> str:
+    return f"{spec.external_name}-{pool.name}-{number}"
+
+
+def user_name(external_name: str) -> str:
+    return names.user_name(external_name, names.PORTAL)
+
+
+def _steps(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> tuple[ClusterStep, ...]:
+    match change:
+        case C.CREATE:
+            return (*_foundation(spec), *_pools(spec.pools, spec), _checks())
+        case C.SCALE:
+            return (*_pools(_other_counts(spec, before), spec), _checks())
+        case C.UPGRADE:
+            return (*_releases(spec, before), _checks())
+        case C.SUSPEND:
+            return tuple(_pool(pool, spec, "Put away") for pool in spec.pools)
+        case C.RESUME:
+            return (*_pools(spec.pools, spec), _checks())
+        case C.DELETE:
+            return DELETION
+
+
+def _made(spec: ClusterSpec, kind: str, name: str = "") -> SiteObject:
+    return SiteObject(kind, name or spec.external_name, cluster_id=spec.id)
+
+
+def _foundation(spec: ClusterSpec) -> tuple[ClusterStep, ...]:
+    owner = (_made(spec, PROJECT), _made(spec, USER, user_name(spec.external_name)))
+    network = tuple(_made(spec, kind) for kind in (NETWORK, SUBNET, ROUTER, GROUP))
+    waits = "Kubernetes' API answers" if spec.kind is ClusterKind.KUBERNETES else "Slurm's controller answers"
+    return (
+        ClusterStep("project", "Make its project, with limits of exactly what was ordered", owner),
+        ClusterStep("network", "Make its network", network),
+        ClusterStep("endpoint", "Reserve its address", (_made(spec, ADDRESS),)),
+        _control(spec, "Start the head"),
+        ClusterStep("api", f"Wait until {waits}"),
+    )
+
+
+def _control(spec: ClusterSpec, label: str) -> ClusterStep:
+    numbers = range(1, spec.control_plane.count + 1)
+    machines = tuple(_made(spec, SERVER, control_name(spec, number)) for number in numbers)
+    return ClusterStep("control-plane", label, machines)
+
+
+def _pools(pools: Iterable[NodePool], spec: ClusterSpec) -> tuple[ClusterStep, ...]:
+    return tuple(_pool(pool, spec, "Bring workers of") for pool in pools)
+
+
+def _pool(pool: NodePool, spec: ClusterSpec, verb: str) -> ClusterStep:
+    numbers = range(1, pool.flavor.count + 1)
+    workers = tuple(_made(spec, SERVER, worker_name(spec, pool, each)) for each in numbers)
+    return ClusterStep(f"{POOL_STEP}{pool.name}", f"{verb} the pool {pool.name}", workers)
+
+
+def _checks() -> ClusterStep:
+    return ClusterStep("checks", "Check that every machine is ready")
+
+
+def _counts(spec: ClusterSpec | None) -> dict[str, int]:
+    return {pool.name: pool.flavor.count for pool in spec.pools} if spec else {}
+
+
+def _other_counts(spec: ClusterSpec, before: ClusterSpec | None) -> list[NodePool]:
+    """Those that shrink first: the limits are exactly what is wanted, so what grows needs what they give back."""
+    held = _counts(before)
+    other = [pool for pool in spec.pools if held.get(pool.name) != pool.flavor.count]
+    return sorted(other, key=lambda pool: pool.flavor.count > held.get(pool.name, 0))
+
+
+def _releases(spec: ClusterSpec, before: ClusterSpec | None) -> tuple[ClusterStep, ...]:
+    """The control plane first: no worker may be newer than it."""
+    held = {pool.name: pool.release for pool in before.pools} if before else {}
+    behind = [pool for pool in spec.pools if held.get(pool.name) != pool.release]
+    moved = before is None or before.release != spec.release
+    control = (_control(spec, f"Bring the control plane to {spec.release}"),) if moved else ()
+    return (*control, *(_pool(pool, spec, f"Bring to {pool.release}:") for pool in behind))
+
+
+def _warnings(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> Iterable[str]:
+    if change is C.CREATE:
+        if spec.control_plane.count == 1:
+            yield "One machine is the head: while it is upgraded or broken, nobody gets in."
+        if spec.kind is ClusterKind.SLURM and spec.control_plane.count > 1:
+            yield "Slurm's controller runs on the first machine of the control plane; the others only hold their place."
+        for name in addons.unknown(spec):
+            yield f"The template has no manifest for the add-on {name}, so nothing is installed for it."
+    if change in {C.SCALE, C.SUSPEND}:
+        for name, count in _counts(spec).items():
+            if (going := _counts(before).get(name, 0) - count) > 0:
+                yield f"{going} of the pool {name} are deleted: what runs there ends, and their disks go."

@@ -1,0 +1,80 @@
+"""Everything at the site that is a cluster's: what is in its project, and what carries its tag elsewhere. Asked of the site, not remembered."""
+
+import uuid
+from collections.abc import Iterator
+
+from gpuaas.providers.base import ClusterRef, SiteObject
+from gpuaas.providers.openstack import leftovers, names, people, projects
+from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.clusters.plan import (
+    ADDRESS,
+    GROUP,
+    NETWORK,
+    PROJECT,
+    ROUTER,
+    SERVER,
+    SUBNET,
+    USER,
+)
+
+NEUTRON = {
+    "floatingips": ADDRESS,
+    "ports": "port",
+    "routers": ROUTER,
+    "subnets": SUBNET,
+    "networks": NETWORK,
+    "security-groups": GROUP,
+}
+
+
+def of_cluster(cloud: Cloud, ref: ClusterRef, domain: str) -> tuple[SiteObject, ...]:
+    """Without a project it is what carries the tag: nothing, unless somebody took the project away by hand."""
+    project = projects.marked_project(cloud, ref.external_name, ref.id, domain=domain, tag=names.CLUSTER_TAG)
+    if project is None:
+        return tuple(one for one in of_all(cloud, domain) if one.cluster_id == ref.id)
+    return tuple(_of_project(cloud, project, ref.id))
+
+
+def of_all(cloud: Cloud, domain: str) -> tuple[SiteObject, ...]:
+    """By tags, in calls that do not grow with the number of clusters."""
+    mark = {"tags": names.CLUSTERS}
+    owners = cloud.items("identity", "/projects", "projects", **mark, domain_id=domain)
+    machines = cloud.items("compute", "/servers/detail", "servers", **mark, all_tenants="1")
+    found = [SiteObject(PROJECT, row["name"], row["id"], owner_of(row)) for row in owners]
+    found += [SiteObject(SERVER, row["name"], row["id"], owner_of(row)) for row in machines]
+    for path, kind in NEUTRON.items():
+        rows = cloud.items("network", f"/{path}", path.replace("-", "_"), **mark)
+        found += [SiteObject(kind, row.get("name") or row["id"], row["id"], owner_of(row)) for row in rows]
+    return tuple(found)
+
+
+def owner_of(row: Object) -> uuid.UUID | None:
+    prefix = names.CLUSTER_TAG.format(id="")
+    for tag in row.get("tags") or ():
+        if tag.startswith(prefix):
+            try:
+                return uuid.UUID(tag.removeprefix(prefix))
+            except ValueError:
+                continue
+    return None
+
+
+def _of_project(cloud: Cloud, project: Object, owner: uuid.UUID) -> Iterator[SiteObject]:
+    name = project["name"]
+    yield SiteObject(PROJECT, name, project["id"], owner)
+    for user in people.all_users_of(cloud, project):
+        yield SiteObject(USER, user["name"], user["id"], owner)
+    for server in leftovers.servers_of(cloud, project["id"]):
+        yield SiteObject(SERVER, server["name"], server["id"], owner)
+    for path, kind in NEUTRON.items():
+        for row in cloud.items("network", f"/{path}", path.replace("-", "_"), project_id=project["id"]):
+            if not _comes_along(path, row):
+                shown = name if path == "floatingips" else row.get("name") or row["id"]
+                yield SiteObject(kind, shown, row["id"], owner)
+
+
+def _comes_along(path: str, row: Object) -> bool:
+    """It goes with something else: ports of machines and routers, and Neutron's default security group with the project."""
+    if path == "ports":
+        return bool(row.get("device_owner"))
+    return path == "security-groups" and row["name"] == "default"

@@ -1,0 +1,119 @@
+"""The machine's own script, run by bash and curl against the portal itself: what it tells, and what it keeps to itself."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+
+from gpuaas.clusters.models import Cluster, ClusterTemplate, NodeBoot
+from gpuaas.clusters.spec import spec_of
+from gpuaas.core.ids import uuid7
+from gpuaas.providers.base import boot_token
+from gpuaas.providers.openstack.clusters.guest import Guest
+from tenants.actors import Actor
+from tenants.models import Project
+from tests.clusters.stage import order
+from tests.factories.quotas import limits_give
+from tests.providers.openstack_clusters.stage import installed
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WORKS = "stage_packages() { :; }\nstage_gpu_driver() { :; }\nstage_join() { :; }\nstage_ready() { :; }\n"
+SECONDS = 120
+
+
+@pytest.fixture
+def machine(
+    as_alice: Actor, project: Project, template: ClusterTemplate, live_server: Any, settings: Any
+) -> Guest:
+    """A worker of a cluster that was ordered, which the portal's address leads to."""
+    cache.clear()
+    settings.PUBLIC_URL = live_server.url
+    limits_give(project, {"gpu:h100-sxm-80gb": None})
+    cluster = Cluster.objects.get(pk=order(as_alice, project).pk)
+    spec, boot = spec_of(cluster), uuid7()
+    name = f"{cluster.external_name}-gpu-1"
+    token = boot_token(spec.boots.seed, cluster=cluster.pk, node=name, boot=boot)
+    return Guest(
+        spec, name, spec.release, boot.hex, token, ("10.0.0.11",), "203.0.113.7", "10.0.0.0/16", spec.pools[0]
+    )
+
+
+def run(
+    machine: Guest, root: Path, stages: str, script: str = "gpuaas-boot", **more: str
+) -> subprocess.CompletedProcess[str]:
+    """As cloud-init would, with stages that do nothing to this machine."""
+    etc = root / "etc/gpuaas"
+    if not etc.exists():
+        installed(machine, root)
+    (etc / "stages.sh").write_text(stages)
+    tools = root / "usr/local/sbin"
+    around = {
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "GPUAAS_ETC": str(etc),
+        "GPUAAS_LOG": str(root / "boot.log"),
+        "GPUAAS_PAUSES": "0 0 0",
+        **more,
+    }
+    return subprocess.run(
+        [tools / script], env=around, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+
+
+def test_every_stage_is_told_in_its_turn(machine: Guest, tmp_path: Path) -> None:
+    done = run(machine, tmp_path, WORKS)
+    assert done.returncode == 0, done.stderr
+    row = NodeBoot.objects.get()
+    assert (row.node, row.boot, row.stage, row.passed) == (machine.name, machine.boot, "ready", "joined")
+
+
+def test_a_failure_is_told_with_its_last_lines_and_without_secrets(machine: Guest, tmp_path: Path) -> None:
+    secret = machine.secrets["agents"]
+    stages = WORKS + f'stage_join() {{ echo "token: {secret}"; echo "E: no route to the head"; false; }}\n'
+    done = run(machine, tmp_path, stages)
+    assert done.returncode == 1
+    row = NodeBoot.objects.get()
+    assert (row.stage, row.passed) == ("failed", "gpu-driver")
+    assert row.message.splitlines()[0] == "at the stage joined:"
+    assert "E: no route to the head" in row.message
+    assert secret not in row.message
+    assert secret not in done.stdout + done.stderr
+
+
+def test_a_repeated_run_and_a_lost_answer_do_no_harm(machine: Guest, tmp_path: Path) -> None:
+    assert run(machine, tmp_path, WORKS).returncode == 0
+    assert run(machine, tmp_path, WORKS).returncode == 0
+    assert NodeBoot.objects.get().stage == "ready"
+
+
+def test_a_portal_that_does_not_answer_keeps_no_machine_from_its_work(machine: Guest, tmp_path: Path) -> None:
+    etc = installed(machine, tmp_path)
+    text = (etc / "node.env").read_text().replace(machine.spec.boots.url, "http://127.0.0.1:9/nowhere")
+    (etc / "node.env").write_text(text)
+    marker = tmp_path / "joined"
+    assert run(machine, tmp_path, WORKS + f"stage_join() {{ touch {marker}; }}\n").returncode == 0
+    assert marker.exists()
+    assert not NodeBoot.objects.exists()
+
+
+def test_another_release_in_the_metadata_is_another_boot(machine: Guest, tmp_path: Path) -> None:
+    import json
+
+    assert run(machine, tmp_path, WORKS).returncode == 0
+    boot = uuid7()
+    token = boot_token(machine.spec.boots.seed, cluster=machine.spec.id, node=machine.name, boot=boot)
+    meta = {"gpuaas-boot": boot.hex, "gpuaas-release": "1.36.3", "gpuaas-token": token}
+    (tmp_path / "meta.json").write_text(json.dumps({"meta": meta}))
+    seen = tmp_path / "release"
+    stages = WORKS + f'stage_packages() {{ echo "$GPUAAS_RELEASE" > {seen}; }}\n'
+    address = f"file://{tmp_path}/meta.json"
+    for _ in range(2):  # the second time there is nothing to do
+        done = run(machine, tmp_path, stages, "gpuaas-upgrade", GPUAAS_METADATA_URL=address)
+        assert done.returncode == 0, done.stderr
+    assert seen.read_text().strip() == "1.36.3"
+    assert {row.boot: row.stage for row in NodeBoot.objects.all()} == {
+        machine.boot: "ready",
+        boot.hex: "ready",
+    }
