@@ -12,6 +12,7 @@ from gpuaas.catalog.offers import Attributes, Wanted, matching, with_traits
 from gpuaas.catalog.states import OfferState
 from gpuaas.core.conditions import Condition, Status, conditions_read
 from gpuaas.core.errors import NotFound
+from gpuaas.providers.registry import CLUSTERS_ONLY
 from tenants.actors import Actor
 from tenants.selectors import platform_require
 
@@ -46,7 +47,7 @@ def flavors_for(
     drafts: bool = False,
     **wanted: Unpack[Wanted],
 ) -> QuerySet[Flavor]:
-    """What may be asked for, by attributes (`Attributes`), with `free` and the traits of its nodes annotated.
+    """What workspaces may be asked for, by attributes (`Attributes`), with `free` and the traits of its nodes annotated.
 
     `drafts` adds what is not sold (yet, or any more), for operators and auditors.
     """
@@ -61,7 +62,7 @@ def flavors_for(
             state=OfferState.ACTIVE,
             pool__gpu_type__state=OfferState.ACTIVE,
             pool__trouble="",
-        )
+        ).exclude(pool__site__driver__in=CLUSTERS_ONLY)
     places = {"pool__site__slug": site, "price_class": price_class}
     found = matching(with_traits(rows), Attributes(**wanted))
     found = found.filter(**{key: value for key, value in places.items() if value})

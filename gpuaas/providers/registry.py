@@ -15,6 +15,8 @@ DRIVERS = {
     "bare-metal": "gpuaas.providers.baremetal.site:BareMetalSiteDriver",
     "openshift": "gpuaas.providers.kubernetes.openshift.driver:OpenShiftDriver",
 }
+# nothing at sites of these is asked for as a workspace
+CLUSTERS_ONLY = frozenset({"bare-metal"})
 CLUSTER_DRIVERS = {
     "sandbox": "gpuaas.providers.sandbox.clusters.driver:SandboxClusterDriver",
     "cluster-api": "gpuaas.providers.clusterapi.driver:ClusterApiDriver",

@@ -3,6 +3,7 @@
 import pytest
 
 from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.selectors import flavors_for
 from gpuaas.catalog.states import OfferState
 from gpuaas.core.errors import Invalid
 from gpuaas.workspaces.models import Workspace
@@ -53,6 +54,19 @@ def test_a_disabled_site_takes_no_more_but_gives_back(as_alice: Actor, project: 
 
     workspace_resize(actor=as_alice, workspace=held, items=[("h100.1", 3)], storage_gib=50)
     assert settle(held).state == "ready"
+    counters_must_match()
+
+
+def test_machines_that_only_clusters_get_are_no_workspaces(
+    as_alice: Actor, project: Project, site: Site, h100: Flavor
+) -> None:
+    limits_give(project)
+    assert h100.slug in {flavor.slug for flavor in flavors_for(actor=as_alice)}
+    Site.objects.filter(pk=site.pk).update(driver="bare-metal")
+    assert not flavors_for(actor=as_alice).exists()
+    with pytest.raises(Invalid) as error:
+        workspace_request(actor=as_alice, project=project, name="late", items=[(h100.slug, 1)])
+    assert "order a cluster instead" in items_refused(error)
     counters_must_match()
 
 

@@ -9,6 +9,7 @@ from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.states import OfferState
 from gpuaas.core.errors import Invalid
 from gpuaas.providers.base import MachineCapability, Placement
+from gpuaas.providers.registry import CLUSTERS_ONLY
 from gpuaas.workspaces.holdings import storage_held
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.site import driver_of
@@ -91,6 +92,10 @@ def items_resolve(
         _count_validate(slug, count)
         if flavor is None or not (_is_sold(flavor) or _is_kept(flavor, count, held)):
             raise Invalid.field("items", f"there is no flavor {slug[:64]!r} on offer")
+        if flavor.pool.site.driver in CLUSTERS_ONLY:
+            raise Invalid.field(
+                "items", f"{flavor.slug} is a whole machine of clusters: order a cluster instead"
+            )
         found.append((flavor, count))
     _one_site(found, storage_gib, held)
     _one_pool_per_name(found, held)
