@@ -26,6 +26,10 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from gpuaas.catalog.models import Site
+from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.spec import spec_of
+from gpuaas.core.ids import uuid7
+from gpuaas.providers.base import boot_token
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.api.caller import token_for
@@ -82,9 +86,15 @@ def place(
     return furnish(alice=as_alice, olga=as_olga, bob=bob, project=project, site=site)
 
 
-def credentials(label: str, alice: User, olga: User, project: Project) -> dict[str, dict[str, str]]:
-    """Programs where a token does, operators' and makers' browsers where only those may."""
+def credentials(
+    label: str, alice: User, olga: User, project: Project, place: dict[str, Any]
+) -> dict[str, dict[str, str]]:
+    """Programs where a token does, operators' and makers' browsers where only those may; a machine's own for its reports."""
     path = label.split()[1]
+    if path.endswith("/node-reports"):
+        cluster = Cluster.objects.get(pk=place["cluster"])
+        token = boot_token(spec_of(cluster).boots.seed, cluster=cluster.pk, node="gpu-1", boot=uuid7())
+        return {"headers": {"Authorization": f"Bearer {token}"}}
     if (
         "/platform/" not in path
         and "/organizations/" not in path
@@ -130,7 +140,7 @@ def play(
 @pytest.mark.parametrize("label", LABELS)
 def test_operation(label: str, place: dict[str, Any], alice: User, olga: User, project: Project) -> None:
     operation = operations()[label]
-    caller = credentials(label, alice, olga, project)
+    caller = credentials(label, alice, olga, project, place)
     seen = play(operation.as_strategy(GenerationMode.POSITIVE), caller, place, examples=8)
     assert 401 not in seen
     assert 404 not in seen or any(status < 300 for status in seen) or "username" in label
