@@ -184,7 +184,7 @@ class Lab:
         started = [self._start(plane, name) for name in SERVERS]
         client = self._wait_api(plane)
         self._start_followers(plane, again=any(started), names=FOLLOWERS)
-        nodes.apply(client)
+        nodes.apply(client, kubelet_port=plane.port("kwok"))
         self._wait("kwok", lambda: nodes.ready(client), "the nodes are not ready")
         self._wait_for(client, "kube-controller-manager", DEFAULT_ACCOUNT, "it makes no service accounts")
         for name in START_ORDER:

@@ -49,13 +49,15 @@ class Topology:
                 },
             }
 
-    def apply(self, client: Client) -> None:
-        """May be repeated: brings back what was changed or deleted."""
+    def apply(self, client: Client, *, kubelet_port: int) -> None:
+        """May be repeated: brings back what was changed or deleted. kubelet_port: where logs of pods are asked for; another one where the
+        lab comes back on other ports."""
+        answers_at = {"daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet_port}}}
         for node in self.nodes():
             identity = {key: node[key] for key in ("apiVersion", "kind")}
             name = {"name": node["metadata"]["name"]}
             client.apply("/api/v1/nodes", {**identity, "metadata": node["metadata"], "spec": node["spec"]})
-            status = {**identity, "metadata": name, "status": node["status"]}
+            status = {**identity, "metadata": name, "status": {**node["status"], **answers_at}}
             client.apply("/api/v1/nodes", status, subresource="/status")
         for resource_slice in self.resource_slices():
             client.apply("/apis/resource.k8s.io/v1/resourceslices", resource_slice)

@@ -12,6 +12,7 @@ from tests.lab.kubernetes.kubectl import Kubectl, Refused, until
 # the first start on a machine builds the programs
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
+MOVED = 40  # between two labs' ports, which begin at hundreds
 GPUS = {
     "h100-1": {"nvidia.com/gpu": "8"},
     "h100-2": {"nvidia.com/gpu": "8"},
@@ -24,6 +25,11 @@ GPUS = {
 
 def pids(lab: Lab) -> dict[str, int | None]:
     return {program.name: program.pid for program in lab.status()}
+
+
+def kubelet_ports(lab: Lab) -> set[int]:
+    nodes = lab.client().call("GET", "/api/v1/nodes")["items"]
+    return {node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] for node in nodes}
 
 
 def seconds_between(begin: str, end: str) -> float:
@@ -156,6 +162,11 @@ def test_second_lab_stands_beside_and_goes_without_a_trace(lab: Lab, tmp_path: P
         started = pids(other)
         assert other.server != lab.server
         assert all(started.values())
+        (asked_at,) = kubelet_ports(other)
+        other.down()
+        other.up(port_base=int(other.server.rpartition(":")[2]) + MOVED)
+        started |= pids(other)
+        assert kubelet_ports(other) == {asked_at + MOVED}, "logs are asked for where they are"
     finally:
         other.down()
     assert not any(pids(other).values())
