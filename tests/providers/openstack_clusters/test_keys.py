@@ -57,15 +57,14 @@ def shown(place: Path, authority: str, clients: str) -> str:
 
 
 def test_a_kubeconfig_opens_what_trusts_the_clusters_authority(tmp_path: Path) -> None:
-    """A real handshake: a server that, as the head, asks for a certificate of the client CA and shows one of the server CA."""
+    """A real handshake, however late the suite comes to it: a server that, as the head, asks for a certificate of the client CA and shows
+    one of the server CA."""
     made = spec()
     head = files(guest(made))
     for name in ("client-ca.crt", "server-ca.crt", "server-ca.key"):
         (tmp_path / name).write_text(head[f"{TLS}/{name}"])
     config = yaml.safe_load(
-        Keys(made.boots).kubeconfig(
-            made.ref, "https://203.0.113.7:6443", ALICE, NOW, NOW + timedelta(hours=1)
-        )
+        Keys(made.boots).kubeconfig(made.ref, "https://203.0.113.7:6443", ALICE, NOW, NOW + timedelta(days=2))
     )
     assert config["clusters"][0]["cluster"]["server"] == "https://203.0.113.7:6443"
     user = config["users"][0]["user"]
