@@ -1,5 +1,6 @@
 """The metered seconds of a machine are those of Nova's instance actions, whatever happens to the portal meanwhile."""
 
+import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -146,6 +147,7 @@ def _told_again_it_is_the_same(workspace: Workspace, rows: list[UsageInterval]) 
     assert list(workspace.intervals.order_by("pk").values()) == before
 
 
+@pytest.mark.skipif(not os.environ.get("GPUAAS_CHAOS"), reason="minutes: with GPUAAS_CHAOS")
 def test_a_machine_that_went_with_its_project_while_nobody_looked_ends_to_the_second(
     tenant: Tenant, workspace: Workspace, driver: OpenStackDriver
 ) -> None:
