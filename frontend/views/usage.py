@@ -5,15 +5,15 @@ from datetime import date, datetime
 from typing import Any
 
 from django.core.paginator import Paginator
-from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
 from billing import exports
 from billing.exports import interval_rows, rows_csv
-from billing.months import month_of, month_parse, month_span
+from billing.months import month_of, month_parse
 from billing.selectors import Statement, cost_by_workspace, prices_at, statement
+from billing.selectors.breakdown import cost_intervals
 from billing.selectors.idle import idle_now
 from frontend.charts import Chart
 from frontend.formats import SIGNS, full_when
@@ -25,7 +25,6 @@ from gpuaas.clusters.selectors import clusters_holding
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 from gpuaas.core.streams import csv_streamed
-from gpuaas.metering.models import UsageInterval
 from gpuaas.workspaces.selectors import workspace_get_for, workspaces_for
 from gpuaas.workspaces.states import LIVE
 from tenants.roles import Permission
@@ -87,7 +86,7 @@ def intervals(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) ->
     now = clock.now()
     month = money.month_shown(month_asked(request, now), now=now)
     row = workspace_get_for(actor=here.actor, workspace_id=workspace, permission=Permission.WORKSPACE_VIEW)
-    found = _intervals(here, month.first).filter(workspace=row)
+    found = cost_intervals(actor=here.actor, project=here.project, month=month.first).filter(workspace=row)
     page = Paginator(found, ROWS).get_page(request.GET.get("page"))
     context = {
         "place": here,
@@ -103,21 +102,14 @@ def intervals(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) ->
     return render(request, "billing/intervals.html", context)
 
 
-def _intervals(here: ProjectPlace, first: date) -> QuerySet[UsageInterval]:
-    span = month_span(first)
-    rows = UsageInterval.objects.filter(project=here.project, started_at__lt=span.ends_at)
-    open_or_later = rows.filter(ended_at__isnull=True) | rows.filter(ended_at__gt=span.starts_at)
-    return open_or_later.select_related("project", "flavor", "workspace", "cluster", "site").order_by(
-        F("started_at").desc(), "-pk"
-    )
-
-
 @project_page(Permission.BILLING_VIEW)
 def usage_csv(request: HttpRequest, here: ProjectPlace) -> StreamingHttpResponse:
     """Every interval of the month, as metered: seconds are whole, times are UTC."""
     first = month_asked(request, clock.now())
-    rows = interval_rows(intervals=_intervals(here, first))
-    return csv_streamed(request, rows_csv(rows), name=f"usage-{here.project.slug}-{first:%Y-%m}")
+    found = cost_intervals(actor=here.actor, project=here.project, month=first)
+    return csv_streamed(
+        request, rows_csv(interval_rows(intervals=found)), name=f"usage-{here.project.slug}-{first:%Y-%m}"
+    )
 
 
 @project_page(Permission.BILLING_VIEW)
