@@ -1,79 +1,16 @@
-"""Templates, the clusters that are made of them, the operations on those, and the ledger of what was made."""
+"""The clusters that are made of templates, the operations on them, and the ledger of what was made."""
 
 from django.db import models
 from django.db.models import F, Q
 
 from gpuaas.catalog.models import Flavor, Site
-from gpuaas.clusters.states import CHANGE_KINDS, CLUSTER_KINDS, ClusterState, TemplateState
+from gpuaas.clusters.models.templates import TemplateVersion
+from gpuaas.clusters.states import CHANGE_KINDS, ClusterState
 from gpuaas.core.ids import short, uuid7
-from gpuaas.core.leases import Claimable
 from gpuaas.core.operations import OperationRow, StepRow
 from gpuaas.core.statemachine import TransitionRow
 from gpuaas.core.visits import Provisioned
-from tenants.models import Organization, Project, User
-
-
-class ClusterTemplate(models.Model):
-    """A kind of cluster that is offered at one site, built by one driver; what exactly is in its versions."""
-
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    slug = models.CharField(max_length=40, unique=True)
-    name = models.CharField(max_length=100)
-    summary = models.CharField(max_length=300, blank=True)
-    kind = models.CharField(max_length=16, choices=CLUSTER_KINDS)
-    site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="cluster_templates")
-    driver = models.CharField(max_length=32)
-    state = models.CharField(max_length=16, choices=TemplateState, default=TemplateState.DRAFT)
-    public = models.BooleanField(default=False)  # for every organization; else for those of `grants`
-    version = models.PositiveBigIntegerField(default=1)
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["slug"]
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(state__in=TemplateState.values), name="cluster_template_state_known"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return self.slug
-
-
-class TemplateGrant(models.Model):
-    template = models.ForeignKey(ClusterTemplate, on_delete=models.CASCADE, related_name="grants")
-    organization = models.ForeignKey(
-        Organization, on_delete=models.CASCADE, related_name="cluster_template_grants"
-    )
-
-    class Meta:
-        ordering = ["pk"]
-        constraints = [
-            models.UniqueConstraint(fields=["template", "organization"], name="template_grant_once")
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.template} for {self.organization}"
-
-
-class TemplateVersion(models.Model):
-    """What the template is, as `definition.py` reads it. Never changed (a trigger sees to it): another one is added."""
-
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    template = models.ForeignKey(ClusterTemplate, on_delete=models.PROTECT, related_name="versions")
-    number = models.PositiveIntegerField()
-    document = models.JSONField()
-    note = models.CharField(max_length=300, blank=True)
-    deprecated_at = models.DateTimeField(null=True, blank=True)
-    created_by = models.CharField(max_length=150)
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["-number"]
-        constraints = [models.UniqueConstraint(fields=["template", "number"], name="template_version_once")]
-
-    def __str__(self) -> str:
-        return f"{self.template} v{self.number}"
+from tenants.models import Project, User
 
 
 class Cluster(Provisioned):
@@ -261,94 +198,3 @@ class ClusterGrant(models.Model):
 
     def __str__(self) -> str:
         return f"access of {self.user}"
-
-
-class ScalingPolicy(Claimable):
-    """How many workers a pool has, decided every minute while it is enabled; one that is not only watches.
-
-    Delays in seconds. gpu_hours_month, money_month: the most that the pool's flavor may take in the cluster in a month, of GPU-hours
-    and of the organization's currency; counted by billing, which tells the runner what is left. memory: of the last decision.
-    """
-
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    pool = models.OneToOneField(ClusterPool, on_delete=models.CASCADE, related_name="policy")
-    kind = models.CharField(max_length=32)
-    settings = models.JSONField(default=dict, blank=True)
-    minimum = models.PositiveIntegerField()
-    maximum = models.PositiveIntegerField()
-    step = models.PositiveIntegerField()
-    up_delay = models.PositiveIntegerField()
-    down_delay = models.PositiveIntegerField()
-    cool_down = models.PositiveIntegerField()
-    gpu_hours_month = models.PositiveIntegerField(null=True, blank=True)
-    money_month = models.DecimalField(max_digits=14, decimal_places=2, null=True, blank=True)
-    enabled = models.BooleanField(default=False)
-    memory = models.JSONField(default=dict, blank=True, editable=False)
-    version = models.PositiveBigIntegerField(default=1)
-    created_by = models.CharField(max_length=150)
-    created_at = models.DateTimeField()
-
-    class Meta:
-        ordering = ["pk"]
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(step__gte=1, maximum__gte=F("minimum")), name="scaling_policy_bounds"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.kind} for {self.pool}"
-
-
-class PoolSample(models.Model):
-    """What a pool with a policy had to do at a moment. room: the most workers that limits and capacity then allowed it, up to the
-    policy's maximum. Kept for 35 days."""
-
-    pool = models.ForeignKey(ClusterPool, on_delete=models.CASCADE, related_name="samples")
-    at = models.DateTimeField()
-    count = models.PositiveIntegerField()
-    used_gpus = models.PositiveIntegerField()
-    pending_gpus = models.PositiveIntegerField()
-    queued = models.PositiveIntegerField()
-    room = models.PositiveIntegerField()
-
-    class Meta:
-        ordering = ["at"]
-        constraints = [models.UniqueConstraint(fields=["pool", "at"], name="pool_sample_once")]
-        indexes = [models.Index(fields=["at"], name="pool_sample_at_idx")]
-
-    def __str__(self) -> str:
-        return f"{self.pool} at {self.at:%H:%M:%S}"
-
-
-class ScalingOutcome(models.TextChoices):
-    SCALED = "scaled", "Scaled"
-    REFUSED = "refused", "Refused"
-    BROKEN = "broken", "No answer"
-
-
-class ScalingDecision(models.Model):
-    """A line of the log, never changed. refused: the sentence of what allowed less than was wanted. per_hour: what the change costs
-    more (or less) an hour, in `currency`; null where nobody has said a price. It outlives its policy."""
-
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="scaling_decisions")
-    pool = models.CharField(max_length=20)
-    kind = models.CharField(max_length=32)
-    at = models.DateTimeField()
-    outcome = models.CharField(max_length=16, choices=ScalingOutcome)
-    before = models.PositiveIntegerField()
-    wanted = models.PositiveIntegerField()
-    after = models.PositiveIntegerField()
-    reason = models.CharField(max_length=500)
-    refused = models.CharField(max_length=500, blank=True)
-    signals = models.JSONField()
-    per_hour = models.DecimalField(max_digits=20, decimal_places=6, null=True, blank=True)
-    currency = models.CharField(max_length=3, blank=True)
-
-    class Meta:
-        ordering = ["-pk"]
-        indexes = [models.Index(fields=["cluster", "-id"], name="scaling_decision_idx")]
-
-    def __str__(self) -> str:
-        return f"{self.pool}: {self.before} to {self.after}"

@@ -1,0 +1,72 @@
+"""What is offered: templates, their versions, and to whom."""
+
+from django.db import models
+from django.db.models import Q
+
+from gpuaas.catalog.models import Site
+from gpuaas.clusters.states import CLUSTER_KINDS, TemplateState
+from gpuaas.core.ids import uuid7
+from tenants.models import Organization
+
+
+class ClusterTemplate(models.Model):
+    """A kind of cluster that is offered at one site, built by one driver; what exactly is in its versions."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    slug = models.CharField(max_length=40, unique=True)
+    name = models.CharField(max_length=100)
+    summary = models.CharField(max_length=300, blank=True)
+    kind = models.CharField(max_length=16, choices=CLUSTER_KINDS)
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="cluster_templates")
+    driver = models.CharField(max_length=32)
+    state = models.CharField(max_length=16, choices=TemplateState, default=TemplateState.DRAFT)
+    public = models.BooleanField(default=False)  # for every organization; else for those of `grants`
+    version = models.PositiveBigIntegerField(default=1)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["slug"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=TemplateState.values), name="cluster_template_state_known"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class TemplateGrant(models.Model):
+    template = models.ForeignKey(ClusterTemplate, on_delete=models.CASCADE, related_name="grants")
+    organization = models.ForeignKey(
+        Organization, on_delete=models.CASCADE, related_name="cluster_template_grants"
+    )
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["template", "organization"], name="template_grant_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.template} for {self.organization}"
+
+
+class TemplateVersion(models.Model):
+    """What the template is, as `definition.py` reads it. Never changed (a trigger sees to it): another one is added."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    template = models.ForeignKey(ClusterTemplate, on_delete=models.PROTECT, related_name="versions")
+    number = models.PositiveIntegerField()
+    document = models.JSONField()
+    note = models.CharField(max_length=300, blank=True)
+    deprecated_at = models.DateTimeField(null=True, blank=True)
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [models.UniqueConstraint(fields=["template", "number"], name="template_version_once")]
+
+    def __str__(self) -> str:
+        return f"{self.template} v{self.number}"
