@@ -226,4 +226,4 @@ def _announce(budget: Budget) -> None:
         rows = Project.objects.filter(organization_id=budget.organization_id).order_by()
         projects = list(rows.values_list("pk", flat=True))
     groups = tuple(project_group(pk) for pk in projects)
-    publish(kind="budget", id=budget.pk, version=budget.version, groups=(*groups, OPERATORS_GROUP))
+    publish(kind="budget", id=budget.pk, groups=(*groups, OPERATORS_GROUP))

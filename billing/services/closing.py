@@ -56,7 +56,7 @@ def month_close_request(
         row.save()
         CloseProgress.objects.update_or_create(close=row, defaults=dict(UNTOLD))
         audit_record(actor=actor, action="month.close", target=row, after={"accepted": accepted})
-        _said(row, moment)
+        _said(row)
         poke("billing.month_close", f"{first:%Y-%m}")
     return row
 
@@ -84,7 +84,7 @@ def month_close_run(*, month: date, now: datetime | None = None) -> MonthClose:
             row = MonthClose.objects.get(pk=row.pk)
             row.state, row.refusal = CloseState.REFUSED, error.message[:1000]
             row.save()
-        _said(row, moment)
+        _said(row)
         return row
 
 
@@ -97,6 +97,6 @@ def _close(row: MonthClose, now: datetime, tell: Tell) -> None:
     audit_record(actor=SYSTEM, action="month.closed", target=row, after={"invoices": made})
 
 
-def _said(row: MonthClose, now: datetime) -> None:
+def _said(row: MonthClose) -> None:
     """Pages that show the month fetch themselves again."""
-    publish(kind="month_close", id=row.pk, version=int(now.timestamp()), groups=(OPERATORS_GROUP,))
+    publish(kind="month_close", id=row.pk, groups=(OPERATORS_GROUP,))

@@ -5,12 +5,13 @@ import { all } from "./dom";
 interface Change {
   kind: string;
   id: string;
-  version: number;
+  /** The same in each group that is told of one change. */
+  mark: string;
 }
 
 const POLL_MS = 30_000;
 const WAIT_MAX_MS = 30_000;
-const seen = new Map<string, number>();
+const seen = new Map<string, string>();
 let failures = 0;
 
 function say(state: "on" | "lost"): void {
@@ -27,8 +28,8 @@ function refresh(element: Element): void {
 /** Elements name what they show: data-live="workspace:7f3a workspace:8c21", or "workspace:*" for a list. */
 function apply(change: Change): void {
   const name = `${change.kind}:${change.id}`;
-  if ((seen.get(name) ?? -1) >= change.version) return;
-  seen.set(name, change.version);
+  if (seen.get(name) === change.mark) return;
+  seen.set(name, change.mark);
   for (const element of all("[data-live]")) {
     const names = element.dataset["live"]?.split(/\s+/) ?? [];
     if (names.includes(name) || names.includes(`${change.kind}:*`)) refresh(element);
@@ -40,7 +41,7 @@ function refreshAll(): void {
 }
 
 function isChange(value: unknown): value is Change {
-  return typeof value === "object" && value !== null && "kind" in value && "id" in value && "version" in value;
+  return typeof value === "object" && value !== null && "kind" in value && "id" in value && "mark" in value;
 }
 
 function connect(topics: string): void {

@@ -1,8 +1,9 @@
-"""Live events: kind, id, version, nothing else. Who may see what is decided where the page re-fetches itself.
+"""Live events: kind, id, mark, nothing else. Who may see what is decided where the page re-fetches itself.
 
 Published on commit to channel groups; a lost event is healed by the page's slow poll.
 """
 
+import uuid
 from typing import TypedDict
 
 import structlog
@@ -16,7 +17,7 @@ log = structlog.get_logger(__name__)
 class Event(TypedDict):
     kind: str
     id: str
-    version: int
+    mark: str
 
 
 def project_group(project_id: object) -> str:
@@ -26,9 +27,13 @@ def project_group(project_id: object) -> str:
 OPERATORS_GROUP = "operators"
 
 
-def publish(*, kind: str, id: object, version: int, groups: tuple[str, ...]) -> None:
-    """Tell every group after commit that object `id` of `kind` is now at `version`."""
-    event = Event(kind=kind, id=str(id), version=version)
+def publish(*, kind: str, id: object, groups: tuple[str, ...]) -> None:
+    """Tell every group after commit that object `id` of `kind` has changed.
+
+    A page in two of the groups hears it twice and knows it by its mark. A row's version would not do: steps, checks and
+    machines move under it.
+    """
+    event = Event(kind=kind, id=str(id), mark=uuid.uuid4().hex)
     transaction.on_commit(lambda: _send(event, groups))
 
 

@@ -21,7 +21,7 @@ MEMBERSHIP_KINDS = frozenset({"membership", "project_membership", "organization_
 
 
 class LiveConsumer(AsyncJsonWebsocketConsumer):
-    """Sends {kind, id, version} for each event, and {"type": "heartbeat"} in between. What the page sends is ignored."""
+    """Sends {kind, id, mark} for each event, and {"type": "heartbeat"} in between. What the page sends is ignored."""
 
     heard: frozenset[str] = frozenset()
     pulse: asyncio.Task[None] | None = None
@@ -54,7 +54,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         event: Event = message["event"]
         if event["kind"] in MEMBERSHIP_KINDS and not await self.recheck():
             return
-        await self.send_json({"kind": event["kind"], "id": event["id"], "version": event["version"]})
+        await self.send_json({"kind": event["kind"], "id": event["id"], "mark": event["mark"]})
 
     async def recheck(self) -> bool:
         """Hear what the session may hear now; False where that is nothing, and the connection was closed."""

@@ -78,7 +78,7 @@ def site_cross_check(*, site: Site) -> CrossCheck:
     )
     if findings:
         log.warning("cross_check_found", site=site.slug, found=len(findings), compared=len(compared))
-    publish(kind="meter", id=site.pk, version=int(made.checked_at.timestamp()), groups=(OPERATORS_GROUP,))
+    publish(kind="meter", id=site.pk, groups=(OPERATORS_GROUP,))
     return made
 
 

@@ -150,7 +150,6 @@ class SiteMeterRunner:
             publish(
                 kind="usage",
                 id=owner.workspace_id,
-                version=time.time_ns() // 1_000_000,
                 groups=(project_group(owner.project_id),),
             )
 

@@ -124,5 +124,5 @@ def _project_changed(
 
 def _told(project: Project, kind: str, user: User) -> None:
     """Open pages look again at what they may show; access at sites follows."""
-    publish(kind=kind, id=user.pk, version=project.version + 1, groups=(project_group(project.pk),))
+    publish(kind=kind, id=user.pk, groups=(project_group(project.pk),))
     poke("workspaces.members_sync", str(project.pk))

@@ -21,12 +21,13 @@ def test_events_wait_for_the_commit() -> None:
     assert layer is not None
     async_to_sync(layer.group_add)(project_group("p1"), "listener")
     with transaction.atomic():
-        publish(kind="workspace", id="w0", version=1, groups=(project_group("p1"),))
+        publish(kind="workspace", id="w0", groups=(project_group("p1"),))
         transaction.set_rollback(True)
     with transaction.atomic():
-        publish(kind="workspace", id="w1", version=2, groups=(project_group("p1"),))
+        publish(kind="workspace", id="w1", groups=(project_group("p1"),))
     message = async_to_sync(layer.receive)("listener")
-    assert message["event"] == {"kind": "workspace", "id": "w1", "version": 2}
+    event = message["event"]
+    assert event == {"kind": "workspace", "id": "w1", "mark": event["mark"]}
 
 
 def test_lost_event_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,9 +36,9 @@ def test_lost_event_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ConnectionError("no broker")
 
     monkeypatch.setattr(events, "get_channel_layer", Broken)
-    events._send({"kind": "workspace", "id": "w1", "version": 1}, ("g",))
+    events._send({"kind": "workspace", "id": "w1", "mark": "m1"}, ("g",))
     monkeypatch.setattr(events, "get_channel_layer", lambda: None)
-    events._send({"kind": "workspace", "id": "w1", "version": 1}, ("g",))
+    events._send({"kind": "workspace", "id": "w1", "mark": "m1"}, ("g",))
 
 
 def test_pokes_wait_for_the_commit_and_may_get_lost(

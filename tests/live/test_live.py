@@ -38,10 +38,10 @@ async def connect(user: User | None) -> Page:
     return page
 
 
-async def tell(group: str, kind: str = "workspace", id: str = "w1", version: int = 3) -> None:
+async def tell(group: str, kind: str = "workspace", id: str = "w1", mark: str = "m3") -> None:
     layer = get_channel_layer()
     assert layer is not None
-    event = {"kind": kind, "id": id, "version": version, "secret": "never forwarded"}
+    event = {"kind": kind, "id": id, "mark": mark, "secret": "never forwarded"}
     await layer.group_send(group, {"type": "live.event", "event": event})
 
 
@@ -54,14 +54,14 @@ def run(scenario: Callable[[], Awaitable[Any]]) -> None:
     asyncio.run(inner())
 
 
-def test_the_team_hears_its_project_and_nothing_but_kind_id_version(
+def test_the_team_hears_its_project_and_nothing_but_kind_id_mark(
     alice: User, bob: User, project: Project
 ) -> None:
     async def scenario() -> None:
         pages = [await connect(alice), await connect(bob)]
         await tell(project_group(project.pk))
         for page in pages:
-            assert await page.hears() == {"kind": "workspace", "id": "w1", "version": 3}
+            assert await page.hears() == {"kind": "workspace", "id": "w1", "mark": "m3"}
             await page.leave()
 
     run(scenario)

@@ -131,4 +131,4 @@ def _again(row: NodeCheck, error: GpuaasError) -> bool:
 
 
 def _told(row: NodeCheck) -> None:
-    publish(kind="site", id=row.site_id, version=row.site.version, groups=(OPERATORS_GROUP,))
+    publish(kind="site", id=row.site_id, groups=(OPERATORS_GROUP,))

@@ -140,7 +140,7 @@ def _write(site: Site, checks: Stored, **columns: object) -> None:
     version = F("version") + (1 if changed else 0)
     Site.objects.filter(pk=site.pk).update(checks=checks, version=version, **columns)
     if changed:
-        publish(kind="site", id=site.pk, version=site.version + 1, groups=(OPERATORS_GROUP,))
+        publish(kind="site", id=site.pk, groups=(OPERATORS_GROUP,))
 
 
 def _statuses(stored: Stored) -> dict[str, tuple[str, str]]:

@@ -119,7 +119,7 @@ def _told(site: Site, *, changed: bool) -> None:
     """The capacity's reader is told every time: a hint that got lost is made good by the next one."""
     poke("quotas.capacity_sync", str(site.pk))
     if changed:
-        publish(kind="site", id=site.pk, version=site.version + 1, groups=(OPERATORS_GROUP,))
+        publish(kind="site", id=site.pk, groups=(OPERATORS_GROUP,))
 
 
 def _conditions(site: Site) -> Stored:

@@ -125,7 +125,7 @@ def credentials_rotate() -> int:
 
 
 def _changed(site: Site) -> None:
-    publish(kind="site", id=site.pk, version=site.version, groups=(OPERATORS_GROUP,))
+    publish(kind="site", id=site.pk, groups=(OPERATORS_GROUP,))
     poke("catalog.probe", str(site.pk))
     poke("quotas.capacity_sync", str(site.pk))
 

@@ -149,7 +149,6 @@ def cluster_announce(cluster: Cluster) -> None:
     events.publish(
         kind="cluster",
         id=cluster.pk,
-        version=cluster.version,
         groups=(events.project_group(cluster.project_id), events.OPERATORS_GROUP),
     )
 

@@ -79,7 +79,6 @@ class MachineLook(Claimable):
     observed_at = models.DateTimeField(null=True, blank=True)
     slow_at = models.DateTimeField(null=True, blank=True)
     failure = models.CharField(max_length=500, blank=True)
-    version = models.PositiveBigIntegerField(default=1)
 
     def __str__(self) -> str:
         return f"machines of {self.workspace}"

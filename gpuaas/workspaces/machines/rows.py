@@ -29,14 +29,10 @@ def look_lock(workspace: Workspace) -> None:
 
 
 def machines_announce(workspace: Workspace) -> None:
-    """Tell the pages of the project and the operators, on commit; the version of the look grows with it."""
-    MachineLook.objects.get_or_create(workspace=workspace)
-    rows = MachineLook.objects.filter(workspace=workspace)
-    rows.update(version=F("version") + 1)
+    """Tell the pages of the project and the operators, on commit."""
     events.publish(
         kind="machines",
         id=workspace.pk,
-        version=rows.values_list("version", flat=True).get(),
         groups=(events.project_group(workspace.project_id), events.OPERATORS_GROUP),
     )
 

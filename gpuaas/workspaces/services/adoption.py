@@ -140,12 +140,11 @@ def adoption_people(adoption: Adoption) -> list[tuple[User, AccessRole]]:
 
 
 def adoption_announce(row: Adoption) -> None:
-    events.publish(kind="adoption", id=row.pk, version=row.version, groups=(events.OPERATORS_GROUP,))
+    events.publish(kind="adoption", id=row.pk, groups=(events.OPERATORS_GROUP,))
 
 
 def adoption_scan_announce(row: AdoptionScan) -> None:
-    version = int((row.taken_at or row.requested_at).timestamp())
-    events.publish(kind="adoption_scan", id=row.site_id, version=version, groups=(events.OPERATORS_GROUP,))
+    events.publish(kind="adoption_scan", id=row.site_id, groups=(events.OPERATORS_GROUP,))
 
 
 def _locked(actor: Actor, adoption: Adoption, expected_version: int | None) -> Adoption:

@@ -152,7 +152,6 @@ def workspace_announce(workspace: Workspace) -> None:
     events.publish(
         kind="workspace",
         id=workspace.pk,
-        version=workspace.version,
         groups=(events.project_group(workspace.project_id), events.OPERATORS_GROUP),
     )
 

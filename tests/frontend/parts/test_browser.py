@@ -143,7 +143,7 @@ def test_chart_is_a_table_too(browser: Browser, address: str) -> None:
     expect(page.locator("#cost").get_by_role("cell", name="€770")).to_be_visible()
 
 
-def test_what_the_socket_names_fetches_itself_once_per_version(browser: Browser, address: str) -> None:
+def test_what_the_socket_names_fetches_itself_once_for_each_change(browser: Browser, address: str) -> None:
     page = browser.new_page()
     sockets: list[WebSocketRoute] = []
 
@@ -159,14 +159,16 @@ def test_what_the_socket_names_fetches_itself_once_per_version(browser: Browser,
         "request", lambda request: fetched.append(request.url) if request.url.endswith("/live/") else None
     )
     for message in (
-        '{"kind": "other", "id": "1", "version": 3}',
-        '{"kind": "sample", "id": "1", "version": 3}',
+        '{"kind": "other", "id": "1", "mark": "a"}',
+        '{"kind": "sample", "id": "1", "mark": "b"}',
     ):
         sockets[0].send(message)
     expect(page.locator("#live-sample")).to_have_text("Fetched again.")
-    sockets[0].send('{"kind": "sample", "id": "1", "version": 2}')
+    sockets[0].send('{"kind": "sample", "id": "1", "mark": "b"}')
+    with page.expect_response("**/live/"):
+        sockets[0].send('{"kind": "sample", "id": "1", "mark": "c"}')
     page.wait_for_load_state("networkidle")
-    assert len(fetched) == 1
+    assert len(fetched) == 2
 
 
 def test_phone_menu_is_a_drawer(browser: Browser, address: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, QuotaRefused, StaleVersion
+from gpuaas.core.events import project_group
 from gpuaas.providers.base import MachineVerb
 from gpuaas.providers.sandbox.dials import ALWAYS, failure_plan
 from gpuaas.providers.sandbox.machines import machine_behind
@@ -26,6 +27,7 @@ from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import member_set, workspace_delete, workspace_resume, workspace_suspend
 from tenants.actors import Actor
 from tenants.models import AuditEntry
+from tests.live.hearing import heard, listen
 from tests.workspaces.stage import settle
 
 pytestmark = pytest.mark.django_db
@@ -288,14 +290,14 @@ def test_a_lost_poke_is_found_by_the_sweep(as_bob: Actor, workspace: Workspace) 
     assert machines_sweep() == 1
 
 
+@pytest.mark.django_db(transaction=True)
 def test_nobody_is_told_where_nothing_is_new(as_bob: Actor, workspace: Workspace) -> None:
+    listen(project_group(workspace.project_id), "team")
     for name in ("one", "two"):
         visited(order(as_bob, workspace, name=name))
-    look = MachineLook.objects.get(workspace=workspace)
-    before = look.version
+    assert {event["kind"] for event in heard("team")} >= {"machines"}
     assert visit(workspace.pk)
-    look.refresh_from_db()
-    assert look.version == before
+    assert heard("team") == []
 
 
 def test_a_site_without_machines_says_so(as_alice: Actor, workspace: Workspace) -> None:
