@@ -118,7 +118,7 @@ class ReservationState(models.TextChoices):
 
 
 class Reservation(models.Model):
-    """The part of limits and capacity that a holder (a workspace or cluster) holds, from request to release."""
+    """The part of limits and of a site's capacity that a holder (a workspace or cluster) holds, from request to release."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     holder_kind = models.CharField(max_length=16)
@@ -135,7 +135,7 @@ class Reservation(models.Model):
         ordering = ["pk"]
         constraints = [
             models.UniqueConstraint(
-                fields=["holder_id", "resource"],
+                fields=["holder_id", "site", "resource"],
                 condition=Q(state="held"),
                 name="holder_reserves_resource_once",
             ),

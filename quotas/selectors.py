@@ -1,7 +1,7 @@
 """Reads of limits, capacity and reservations."""
 
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -112,6 +112,10 @@ class Mismatch:
     held: int
 
 
+Elsewhere = Mapping[Site, Mapping[str, int]]  # amounts by the sites at which they are asked beside the first
+NOWHERE: Elsewhere = {}
+
+
 def _room(check: Check) -> float:
     return float("inf") if check.left is None else check.left
 
@@ -122,26 +126,46 @@ def limits_of(*, project: Project) -> QuerySet[Limit]:
 
 
 def admission_preview(
-    *, project: Project, site: Site, amounts: Mapping[str, int], holder_id: uuid.UUID | None = None
+    *,
+    project: Project,
+    site: Site,
+    amounts: Mapping[str, int],
+    holder_id: uuid.UUID | None = None,
+    elsewhere: Elsewhere = NOWHERE,
 ) -> Preview:
-    """Every check that `reservation_reserve` (or, for a holder, `reservation_grow`) would make, in its order; 4 queries."""
-    wanted = [resource for resource, amount in amounts.items() if amount > 0]
+    """Every check that `reservation_reserve` (or, for a holder, `reservation_grow`) would make, in its order; 4 queries, and
+    one more for each site elsewhere."""
+    placed = {site: amounts, **elsewhere}
+    wanted = {place: _asked(there) for place, there in placed.items() if place == site or _asked(there)}
+    total: Counter[str] = Counter()
+    for asked in wanted.values():
+        total.update(asked)
     limits = {
         (Scope.PROJECT if row.project_id else Scope.ORGANIZATION, row.resource): (row.hard, row.used)
-        for row in limits_of(project=project).filter(resource__in=wanted)
+        for row in limits_of(project=project).filter(resource__in=list(total))
     }
-    for capacity in SiteCapacity.objects.filter(site=site, resource__in=wanted):
-        limits[Scope.SITE, capacity.resource] = (capacity.hard, capacity.used)
     names = scope_names(project=project, site=site)
-    kept = pools_kept(project=project, site=site, resources=wanted)
-    checks = []
-    for scope in Scope:
-        for resource in sorted(wanted):
-            hard, used = limits.get((scope, resource), (0, 0))
-            told = kept.get(resource, "") if scope is Scope.SITE else ""
-            checks.append(Check(scope, names[scope], resource, hard, used, amounts[resource], kept=told))
-    holds = holds_on(project=project, holder_id=holder_id) if wanted else []
+    checks = [
+        Check(scope, names[scope], resource, *limits.get((scope, resource), (0, 0)), total[resource])
+        for scope in (Scope.PROJECT, Scope.ORGANIZATION)
+        for resource in sorted(total)
+    ]
+    room = {
+        (row.site_id, row.resource): (row.hard, row.used)
+        for row in SiteCapacity.objects.filter(site__in=list(wanted), resource__in=list(total))
+    }
+    for place, asked in sorted(wanted.items(), key=lambda each: each[0].pk):
+        kept = pools_kept(project=project, site=place, resources=asked)
+        for resource in sorted(asked):
+            hard, used = room.get((place.pk, resource), (0, 0))
+            told = kept.get(resource, "")
+            checks.append(Check(Scope.SITE, place.slug, resource, hard, used, asked[resource], kept=told))
+    holds = holds_on(project=project, holder_id=holder_id) if total else []
     return Preview(tuple(checks), hold=holds[0].reason if holds else "")
+
+
+def _asked(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {resource: amount for resource, amount in amounts.items() if amount > 0}
 
 
 def scope_names(*, project: Project, site: Site) -> dict[Scope, str]:
@@ -187,10 +211,11 @@ def limits_matrix(*, actor: Actor) -> Matrix:
 
 
 def reservations_held(*, holder_kind: str, holder_id: uuid.UUID) -> dict[str, int]:
+    """At all sites together."""
     rows = Reservation.objects.filter(
         holder_kind=holder_kind, holder_id=holder_id, state=ReservationState.HELD
     )
-    return dict(rows.values_list("resource", "amount"))
+    return dict(rows.order_by().values_list("resource").annotate(total=Sum("amount")))
 
 
 def counters_mismatches() -> list[Mismatch]:

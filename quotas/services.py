@@ -1,10 +1,12 @@
 """Admission: reserving, resizing and releasing parts of limits and capacity; setting limits; syncing capacity.
 
 Locks are always taken in one global order, so that no two transactions can wait for each other: the holder's own
-reservation rows, then counters by (scope, resource). Those of one scope move by one conditional UPDATE (`counters.py`).
+reservation rows, then counters by (scope, site, resource). Those of one scope and site move by one conditional UPDATE
+(`counters.py`). A holder may hold at several sites: limits count all of it, each site's capacity what is there.
 """
 
 import uuid
+from collections import Counter
 from collections.abc import Mapping
 
 from django.db import IntegrityError, models, transaction
@@ -19,22 +21,30 @@ from quotas.holds import holds_refuse
 from quotas.models import Limit, Reservation, ReservationState, SiteCapacity
 from quotas.pools import pools_kept
 from quotas.resources import STORAGE, gpu_type_slug, is_resource
-from quotas.selectors import scope_names
+from quotas.selectors import NOWHERE, Elsewhere, scope_names
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import Organization, Project
 from tenants.roles import Permission
 from tenants.selectors import organization_get_for, platform_require, project_require
 
+Held = tuple[Site, str]  # where, and of which resource
 MAX_HARD = 2**53 - 1  # what JSON readers everywhere hold exactly
 
 
 @transaction.atomic
 def reservation_reserve(
-    *, holder_kind: str, holder_id: uuid.UUID, project: Project, site: Site, amounts: Mapping[str, int]
+    *,
+    holder_kind: str,
+    holder_id: uuid.UUID,
+    project: Project,
+    site: Site,
+    amounts: Mapping[str, int],
+    elsewhere: Elsewhere = NOWHERE,
 ) -> None:
-    """Hold `amounts` for the holder, or nothing at all. Raises OnHold, QuotaRefused or NoCapacity; zeros are left out."""
-    wanted = _positive(amounts)
+    """Hold `amounts` at the site, and what is named by sites of `elsewhere`, for the holder, or nothing at all. Raises OnHold,
+    QuotaRefused or NoCapacity; zeros are left out."""
+    wanted = _placed(site, amounts, elsewhere)
     holds_refuse(project=project, holder_id=holder_id)
     moment = now()
     try:
@@ -44,21 +54,30 @@ def reservation_reserve(
                     holder_kind=holder_kind,
                     holder_id=holder_id,
                     project=project,
-                    site=site,
+                    site=place,
                     resource=resource,
                     amount=amount,
                     created_at=moment,
                 )
-                for resource, amount in sorted(wanted.items())
+                for place, amounts_there in wanted.items()
+                for resource, amount in sorted(amounts_there.items())
             )
     except IntegrityError as error:
         raise Conflict(f"this {holder_kind} already holds a reservation") from error
-    _counters_raise(project, site, wanted)
+    _counters_raise(project, wanted)
 
 
 @transaction.atomic
-def reservation_grow(*, holder_kind: str, holder_id: uuid.UUID, amounts: Mapping[str, int]) -> None:
-    """Raise what is held to `amounts` where they are more; resources that shrink keep what they hold.
+def reservation_grow(
+    *,
+    holder_kind: str,
+    holder_id: uuid.UUID,
+    amounts: Mapping[str, int],
+    site: Site | None = None,
+    elsewhere: Elsewhere = NOWHERE,
+) -> None:
+    """Raise what is held to `amounts` where they are more; resources that shrink keep what they hold. `site`: where `amounts`
+    are, for a holder that may hold at several.
 
     The second half of a resize is `reservation_shrink`, after the site has confirmed the new amounts.
     """
@@ -66,41 +85,57 @@ def reservation_grow(*, holder_kind: str, holder_id: uuid.UUID, amounts: Mapping
     if not held:
         raise Conflict(f"this {holder_kind} holds no reservation that could grow")
     sample = next(iter(held.values()))
-    more = {
-        resource: amount - (held[resource].amount if resource in held else 0)
-        for resource, amount in _positive(amounts).items()
-        if resource not in held or amount > held[resource].amount
-    }
+    more: dict[Site, dict[str, int]] = {}
+    for place, wanted in _placed(site or sample.site, amounts, elsewhere).items():
+        for resource, amount in sorted(wanted.items()):
+            row = held.get((place, resource))
+            growth = amount - (row.amount if row else 0)
+            if growth > 0:
+                more.setdefault(place, {})[resource] = growth
     if more:
         holds_refuse(project=sample.project, holder_id=holder_id)
-    for resource, amount in sorted(more.items()):
-        row = held.get(resource)
-        if row is None:
-            Reservation.objects.create(
-                holder_kind=holder_kind,
-                holder_id=holder_id,
-                project_id=sample.project_id,
-                site_id=sample.site_id,
-                resource=resource,
-                amount=amount,
-                created_at=now(),
-            )
-        else:
-            Reservation.objects.filter(pk=row.pk).update(amount=F("amount") + amount)
-    _counters_raise(sample.project, sample.site, more)
+    for place, growths in more.items():
+        for resource, growth in growths.items():
+            _row_raise(sample, held.get((place, resource)), place, resource, growth)
+    _counters_raise(sample.project, more)
+
+
+def _row_raise(sample: Reservation, row: Reservation | None, place: Site, resource: str, growth: int) -> None:
+    if row is not None:
+        Reservation.objects.filter(pk=row.pk).update(amount=F("amount") + growth)
+        return
+    Reservation.objects.create(
+        holder_kind=sample.holder_kind,
+        holder_id=sample.holder_id,
+        project_id=sample.project_id,
+        site=place,
+        resource=resource,
+        amount=growth,
+        created_at=now(),
+    )
 
 
 @transaction.atomic
-def reservation_shrink(*, holder_kind: str, holder_id: uuid.UUID, amounts: Mapping[str, int]) -> None:
+def reservation_shrink(
+    *,
+    holder_kind: str,
+    holder_id: uuid.UUID,
+    amounts: Mapping[str, int],
+    site: Site | None = None,
+    elsewhere: Elsewhere = NOWHERE,
+) -> None:
     """Lower what is held to `amounts` where they are less; what is missing in them is given back whole."""
     held = _held_locked(holder_kind, holder_id)
+    if not held:
+        return
+    wanted = _placed(site or next(iter(held.values())).site, amounts, elsewhere)
     less = {
-        resource: row.amount - amounts.get(resource, 0)
-        for resource, row in held.items()
-        if row.amount > amounts.get(resource, 0)
+        key: row.amount - kept
+        for key, row in held.items()
+        if row.amount > (kept := wanted.get(row.site, {}).get(row.resource, 0))
     }
-    for resource, amount in less.items():
-        row = held[resource]
+    for key, amount in less.items():
+        row = held[key]
         if row.amount == amount:
             Reservation.objects.filter(pk=row.pk).update(
                 state=ReservationState.RELEASED, released_at=_not_before(row)
@@ -118,7 +153,7 @@ def reservation_release(*, holder_kind: str, holder_id: uuid.UUID) -> bool:
         Reservation.objects.filter(pk=row.pk).update(
             state=ReservationState.RELEASED, released_at=_not_before(row)
         )
-    _counters_lower(held, {resource: row.amount for resource, row in held.items()})
+    _counters_lower(held, {key: row.amount for key, row in held.items()})
     return bool(held)
 
 
@@ -200,14 +235,29 @@ def _positive(amounts: Mapping[str, int]) -> dict[str, int]:
     return {resource: amount for resource, amount in amounts.items() if amount}
 
 
-def _held_locked(holder_kind: str, holder_id: uuid.UUID) -> dict[str, Reservation]:
+def _placed(site: Site, amounts: Mapping[str, int], elsewhere: Elsewhere) -> dict[Site, dict[str, int]]:
+    """What is more than nothing, by sites in the order in which their counters are locked."""
+    named = {site: amounts, **elsewhere}
+    found = {place: _positive(there) for place, there in named.items()}
+    return {place: found[place] for place in sorted(found, key=lambda place: place.pk) if found[place]}
+
+
+def _totals(placed: Elsewhere) -> dict[str, int]:
+    """What counts against limits: of all sites together."""
+    total: Counter[str] = Counter()
+    for amounts in placed.values():
+        total.update(amounts)
+    return dict(sorted(total.items()))
+
+
+def _held_locked(holder_kind: str, holder_id: uuid.UUID) -> dict[Held, Reservation]:
     rows = (
         Reservation.objects.select_for_update(of=("self",))
         .filter(holder_kind=holder_kind, holder_id=holder_id, state=ReservationState.HELD)
         .select_related("project__organization", "site")
-        .order_by("resource")
+        .order_by("resource", "site")
     )
-    return {row.resource: row for row in rows}
+    return {(row.site, row.resource): row for row in rows}
 
 
 def _not_before(row: Reservation) -> object:
@@ -225,22 +275,28 @@ def _counter(
     return SiteCapacity.objects.filter(site=site, resource=resource)
 
 
-def _counters_raise(project: Project, site: Site, amounts: Mapping[str, int]) -> None:
-    """In the global order; the first counter that has no room refuses, and the caller's transaction undoes the rest.
+def _counters_raise(project: Project, placed: Elsewhere) -> None:
+    """In the global order; the first counter that has no room refuses, and the caller's transaction undoes the rest."""
+    if not placed:
+        return
+    total, anywhere = _totals(placed), next(iter(placed))
+    for scope in (Scope.PROJECT, Scope.ORGANIZATION):
+        _scope_raise(scope, project, anywhere, total)
+    for site, amounts in placed.items():
+        _scope_raise(Scope.SITE, project, site, dict(sorted(amounts.items())))
 
-    Whose a pool is is read under the lock of its counter: it cannot be reserved for anybody else before the commit.
-    """
-    wanted = dict(sorted(amounts.items()))
-    for scope in Scope if wanted else ():
-        refused = set(wanted) - counters_raise(scope, _owner(scope, project, site), wanted)
-        kept = pools_kept(project=project, site=site, resources=wanted) if scope is Scope.SITE else {}
-        if refused or kept:
-            resource = min(kept or refused)
-            counter = _counter(scope, project, site, resource)
-            hard, used = counter.values_list("hard", "used").first() or (0, 0)
-            name = scope_names(project=project, site=site)[scope]
-            told = kept.get(resource, "")
-            raise Check(scope, name, resource, hard, used, wanted[resource], kept=told).refusal()
+
+def _scope_raise(scope: Scope, project: Project, site: Site, wanted: Mapping[str, int]) -> None:
+    """Whose a pool is is read under the lock of its counter: it cannot be reserved for anybody else before the commit."""
+    refused = set(wanted) - counters_raise(scope, _owner(scope, project, site), wanted)
+    kept = pools_kept(project=project, site=site, resources=wanted) if scope is Scope.SITE else {}
+    if refused or kept:
+        resource = min(kept or refused)
+        counter = _counter(scope, project, site, resource)
+        hard, used = counter.values_list("hard", "used").first() or (0, 0)
+        name = scope_names(project=project, site=site)[scope]
+        told = kept.get(resource, "")
+        raise Check(scope, name, resource, hard, used, wanted[resource], kept=told).refusal()
 
 
 def _owner(scope: Scope, project: Project, site: Site) -> uuid.UUID:
@@ -251,12 +307,17 @@ def _owner(scope: Scope, project: Project, site: Site) -> uuid.UUID:
     }[scope]
 
 
-def _counters_lower(held: Mapping[str, Reservation], amounts: Mapping[str, int]) -> None:
-    if not amounts:
+def _counters_lower(held: Mapping[Held, Reservation], less: Mapping[Held, int]) -> None:
+    placed: dict[Site, dict[str, int]] = {}
+    for (site, resource), amount in less.items():
+        placed.setdefault(site, {})[resource] = amount
+    if not placed:
         return
-    row = next(iter(held.values()))
-    for scope in Scope:
-        counters_lower(scope, _owner(scope, row.project, row.site), dict(sorted(amounts.items())))
+    project, total = next(iter(held.values())).project, _totals(placed)
+    counters_lower(Scope.PROJECT, project.pk, total)
+    counters_lower(Scope.ORGANIZATION, project.organization_id, total)
+    for site in sorted(placed, key=lambda site: site.pk):
+        counters_lower(Scope.SITE, site.pk, dict(sorted(placed[site].items())))
 
 
 def _limit_owner(
