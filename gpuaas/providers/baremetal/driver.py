@@ -32,7 +32,6 @@ from gpuaas.providers.baremetal.machines import (
 )
 from gpuaas.providers.baremetal.models import HELD, Host, HostState
 from gpuaas.providers.baremetal.plan import (
-    ADDON_STEP,
     CONFIG_MAP,
     CONTROL,
     DEPLOYMENT,
@@ -41,7 +40,6 @@ from gpuaas.providers.baremetal.plan import (
     INSTALL,
     MACHINE,
     NETWORK,
-    POOL_STEP,
 )
 from gpuaas.providers.baremetal.settings import Settings, settings_read
 from gpuaas.providers.base import (
@@ -57,6 +55,7 @@ from gpuaas.providers.base import (
     SiteObject,
     StepOutcome,
 )
+from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP
 from gpuaas.providers.kubernetes.client import Api, Object
 
 DONE = StepOutcome(done=True)

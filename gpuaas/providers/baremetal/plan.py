@@ -13,13 +13,13 @@ from gpuaas.providers.base import (
     NodePool,
     SiteObject,
 )
+from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP, Difference
 
 IMAGE_SET, DEPLOYMENT, INSTALL = "ClusterImageSet", "ClusterDeployment", "AgentClusterInstall"
 INFRA_ENV, NETWORK, MACHINE = "InfraEnv", "NMStateConfig", "BareMetalHost"
 CONFIG_MAP = "ConfigMap"
 HOST = "Host"  # a row of our inventory
 CONTROL = "control"
-POOL_STEP, ADDON_STEP = "pool:", "addon:"
 DELETION = (
     ClusterStep("definition", "End the cluster at the hub"),
     ClusterStep("workers", "Wipe the workers and give them back"),
@@ -49,7 +49,7 @@ def _steps(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None)
             )
         case C.SCALE:
             return (
-                *_pools(_other_counts(spec, before), spec),
+                *_pools(Difference(spec, before).other_counts(), spec),
                 _artifacts(spec),
                 ClusterStep("checks", "Check that every machine is ready"),
             )
@@ -141,22 +141,15 @@ def _artifacts(spec: ClusterSpec) -> ClusterStep:
     return ClusterStep("artifacts", "Write install-config and agent-config", made)
 
 
-def _other_counts(spec: ClusterSpec, before: ClusterSpec | None) -> list[NodePool]:
-    held = {pool.name: pool.flavor for pool in before.pools} if before else {}
-    return [pool for pool in spec.pools if held.get(pool.name) != pool.flavor]
-
-
 def _warnings(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> tuple[str, ...]:
     said = []
     if change is C.CREATE:
         said.append("Machines are installed from the ground up: it takes an hour or more.")
     if change is C.CREATE and spec.control_plane.count == 1:
         said.append("One machine holds the control plane: while it is broken, the API does not answer.")
-    held = {pool.name: pool.flavor.count for pool in before.pools} if before else {}
-    for pool in spec.pools:
-        if change is C.SCALE and pool.flavor.count < held.get(pool.name, 0):
-            going = held[pool.name] - pool.flavor.count
+    if change is C.SCALE:
+        for name, going in Difference(spec, before).going().items():
             said.append(
-                f"{going} of the pool {pool.name} are wiped: what runs there ends, what lies there is lost."
+                f"{going} of the pool {name} are wiped: what runs there ends, what lies there is lost."
             )
     return tuple(said)

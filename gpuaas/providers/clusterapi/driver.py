@@ -21,8 +21,9 @@ from gpuaas.providers.base import (
     SiteObject,
     StepOutcome,
 )
+from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP
 from gpuaas.providers.clusterapi import access, conditions, deletion, making, progress, site, variables
-from gpuaas.providers.clusterapi.plan import ADDON_STEP, API, CHECKS, CONTROL, NETWORK, ORDER, POOL_STEP, plan
+from gpuaas.providers.clusterapi.plan import API, CHECKS, CONTROL, NETWORK, ORDER, plan
 from gpuaas.providers.clusterapi.settings import settings_read
 from gpuaas.providers.clusterapi.sweep import sweep
 from gpuaas.providers.kubernetes.client import Api, shared

@@ -10,11 +10,11 @@ from gpuaas.providers.base import (
     NodePool,
     SiteObject,
 )
+from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP, Difference
 from gpuaas.providers.clusterapi.manifests import addon_name
 from gpuaas.providers.clusterapi.settings import settings_read
 
 ORDER, NETWORK, CONTROL, API, CHECKS = "order", "network", "control-plane", "api", "checks"
-POOL_STEP, ADDON_STEP = "pool:", "addon:"
 DELETION = (
     ClusterStep("access", "Take people's access away"),
     ClusterStep("workers", "Remove the workers"),
@@ -35,8 +35,7 @@ def _steps(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None)
         case C.CREATE:
             return (*_foundation(spec), *_pools(spec.pools), *_addons(spec), _checks())
         case C.SCALE:
-            held = {pool.name: pool.flavor for pool in before.pools} if before else {}
-            return (*_pools(pool for pool in spec.pools if held.get(pool.name) != pool.flavor), _checks())
+            return (*_pools(Difference(spec, before).other_counts()), _checks())
         case C.UPGRADE:
             return (*_releases(spec, before), _checks())
         case C.SUSPEND:
@@ -84,27 +83,25 @@ def _checks() -> ClusterStep:
 
 def _releases(spec: ClusterSpec, before: ClusterSpec | None) -> tuple[ClusterStep, ...]:
     """The control plane first; Cluster API sees to it that no worker is newer."""
-    held = {pool.name: pool.release for pool in before.pools} if before else {}
-    behind = [pool for pool in spec.pools if held.get(pool.name) != pool.release]
-    moved = before is None or before.release != spec.release
+    asked = Difference(spec, before)
     control = ClusterStep(CONTROL, f"Bring the control plane to {spec.release}")
     pools = (
         ClusterStep(f"{POOL_STEP}{pool.name}", f"Bring to {pool.release}: the pool {pool.name}")
-        for pool in behind
+        for pool in asked.other_releases()
     )
-    return (*((control,) if moved else ()), *pools)
+    return (*((control,) if asked.control_moves() else ()), *pools)
 
 
 def _warnings(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> tuple[str, ...]:
     said = []
     if change is C.CREATE and spec.control_plane.count == 1:
         said.append("One machine holds the control plane: while it is broken, the API does not answer.")
-    held = {pool.name: pool for pool in before.pools} if before else {}
+    asked = Difference(spec, before)
+    if change is C.SCALE:
+        for name, going in asked.going().items():
+            said.append(f"{going} of the pool {name} are drained and removed: what runs there ends.")
     for pool in spec.pools:
-        was = held.get(pool.name)
-        if change is C.SCALE and was is not None and pool.flavor.count < was.flavor.count:
-            going = was.flavor.count - pool.flavor.count
-            said.append(f"{going} of the pool {pool.name} are drained and removed: what runs there ends.")
+        was = asked.was(pool.name)
         if pool.release == spec.release:
             continue
         if change is C.UPGRADE and was is not None and was.release == pool.release:

@@ -25,6 +25,7 @@ from gpuaas.providers.base import (
     StepOutcome,
     WorkspaceRef,
 )
+from gpuaas.providers.base.difference import POOL_STEP
 from gpuaas.providers.openstack import names, projects, release, servers
 from gpuaas.providers.openstack.client import Cloud, shared
 from gpuaas.providers.openstack.clusters import settings, sweep
@@ -38,7 +39,7 @@ from gpuaas.providers.openstack.clusters.nodes import (
     wanted_workers,
 )
 from gpuaas.providers.openstack.clusters.place import Place
-from gpuaas.providers.openstack.clusters.plan import POOL_STEP, plan
+from gpuaas.providers.openstack.clusters.plan import plan
 
 DONE = StepOutcome(done=True)
 

@@ -14,13 +14,13 @@ from gpuaas.providers.base import (
     NodePool,
     SiteObject,
 )
+from gpuaas.providers.base.difference import POOL_STEP, Difference
 from gpuaas.providers.openstack import names
 from gpuaas.providers.openstack.clusters import addons
 
 PROJECT, USER = "project", "user"
 NETWORK, SUBNET, ROUTER, GROUP = "network", "subnet", "router", "security-group"
 ADDRESS, SERVER = "floating-ip", "server"
-POOL_STEP = "pool:"
 
 C = ClusterChange
 
@@ -55,7 +55,7 @@ def _steps(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None)
         case C.CREATE:
             return (*_foundation(spec), *_pools(spec.pools, spec), _checks())
         case C.SCALE:
-            return (*_pools(_other_counts(spec, before), spec), _checks())
+            return (*_pools(Difference(spec, before).other_counts(), spec), _checks())
         case C.UPGRADE:
             return (*_releases(spec, before), _checks())
         case C.SUSPEND:
@@ -103,24 +103,11 @@ def _checks() -> ClusterStep:
     return ClusterStep("checks", "Check that every machine is ready")
 
 
-def _counts(spec: ClusterSpec | None) -> dict[str, int]:
-    return {pool.name: pool.flavor.count for pool in spec.pools} if spec else {}
-
-
-def _other_counts(spec: ClusterSpec, before: ClusterSpec | None) -> list[NodePool]:
-    """Those that shrink first: the limits are exactly what is wanted, so what grows needs what they give back."""
-    held = _counts(before)
-    other = [pool for pool in spec.pools if held.get(pool.name) != pool.flavor.count]
-    return sorted(other, key=lambda pool: pool.flavor.count > held.get(pool.name, 0))
-
-
 def _releases(spec: ClusterSpec, before: ClusterSpec | None) -> tuple[ClusterStep, ...]:
-    """The control plane first: no worker may be newer than it."""
-    held = {pool.name: pool.release for pool in before.pools} if before else {}
-    behind = [pool for pool in spec.pools if held.get(pool.name) != pool.release]
-    moved = before is None or before.release != spec.release
-    control = (_control(spec, f"Bring the control plane to {spec.release}"),) if moved else ()
-    return (*control, *(_pool(pool, spec, f"Bring to {pool.release}:") for pool in behind))
+    asked = Difference(spec, before)
+    control = (_control(spec, f"Bring the control plane to {spec.release}"),) if asked.control_moves() else ()
+    pools = (_pool(pool, spec, f"Bring to {pool.release}:") for pool in asked.other_releases())
+    return (*control, *pools)
 
 
 def _warnings(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> Iterable[str]:
@@ -132,6 +119,5 @@ def _warnings(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | No
         for name in addons.unknown(spec):
             yield f"The template has no manifest for the add-on {name}, so nothing is installed for it."
     if change in {C.SCALE, C.SUSPEND}:
-        for name, count in _counts(spec).items():
-            if (going := _counts(before).get(name, 0) - count) > 0:
-                yield f"{going} of the pool {name} are deleted: what runs there ends, and their disks go."
+        for name, going in Difference(spec, before).going().items():
+            yield f"{going} of the pool {name} are deleted: what runs there ends, and their disks go."

@@ -30,15 +30,14 @@ from gpuaas.providers.base import (
     SiteObject,
     StepOutcome,
 )
+from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP
 from gpuaas.providers.sandbox.clusters import demand, objects
 from gpuaas.providers.sandbox.clusters.objects import Thing, move, shown, things
 from gpuaas.providers.sandbox.clusters.plan import (
     ADDON,
-    ADDON_STEP,
     ADDRESS,
     MACHINE,
     NETWORK,
-    POOL_STEP,
     ROOM,
     SECURITY_GROUP,
     control_name,

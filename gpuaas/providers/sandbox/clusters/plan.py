@@ -10,6 +10,7 @@ from gpuaas.providers.base import (
     NodePool,
     SiteObject,
 )
+from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP, Difference
 
 NETWORK = "network"
 SECURITY_GROUP = "security-group"
@@ -17,7 +18,6 @@ ADDRESS = "load-balancer"
 MACHINE = "machine"
 ROOM = "placement-group"
 ADDON = "add-on"
-POOL_STEP, ADDON_STEP = "pool:", "addon:"
 
 C = ClusterChange
 
@@ -31,7 +31,7 @@ def _steps(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None)
         case C.CREATE:
             return (*_foundation(spec), *_pools(spec.pools, spec), *_addons(spec), _checks())
         case C.SCALE:
-            return (*_pools(_other_counts(spec, before), spec), _checks())
+            return (*_pools(Difference(spec, before).other_counts(), spec), _checks())
         case C.UPGRADE:
             return (*_releases(spec, before), _checks())
         case C.SUSPEND:
@@ -110,18 +110,11 @@ def _checks() -> ClusterStep:
     return ClusterStep("checks", "Check that every machine is ready")
 
 
-def _other_counts(spec: ClusterSpec, before: ClusterSpec | None) -> list[NodePool]:
-    held = {pool.name: pool.flavor for pool in before.pools} if before else {}
-    return [pool for pool in spec.pools if held.get(pool.name) != pool.flavor]
-
-
 def _releases(spec: ClusterSpec, before: ClusterSpec | None) -> tuple[ClusterStep, ...]:
-    """The control plane first: no worker may be newer than it."""
-    held = {pool.name: pool.release for pool in before.pools} if before else {}
-    behind = [pool for pool in spec.pools if held.get(pool.name) != pool.release]
-    moved = before is None or before.release != spec.release
-    control = (_control(spec, f"Bring the control plane to {spec.release}"),) if moved else ()
-    return (*control, *(_pool(pool, spec, f"Bring to {pool.release}:") for pool in behind))
+    asked = Difference(spec, before)
+    control = (_control(spec, f"Bring the control plane to {spec.release}"),) if asked.control_moves() else ()
+    pools = (_pool(pool, spec, f"Bring to {pool.release}:") for pool in asked.other_releases())
+    return (*control, *pools)
 
 
 def _warnings(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> tuple[str, ...]:
@@ -130,9 +123,7 @@ def _warnings(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | No
         said.append(
             "One machine holds the control plane: while it is upgraded or broken, the API does not answer."
         )
-    held = {pool.name: pool.flavor.count for pool in before.pools} if before else {}
-    for pool in spec.pools:
-        if change is C.SCALE and pool.flavor.count < held.get(pool.name, 0):
-            going = held[pool.name] - pool.flavor.count
-            said.append(f"{going} of the pool {pool.name} are drained and removed: what runs there ends.")
+    if change is C.SCALE:
+        for name, going in Difference(spec, before).going().items():
+            said.append(f"{going} of the pool {name} are drained and removed: what runs there ends.")
     return tuple(said)

@@ -1,0 +1,52 @@
+"""What a change asks of a cluster, from what is wanted and what was confirmed last; every driver's plan starts here."""
+
+from dataclasses import dataclass
+
+from gpuaas.providers.base.cluster import ClusterSpec, NodePool
+
+POOL_STEP, ADDON_STEP = "pool:", "addon:"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`before` = None: nothing was confirmed yet, so all of `wanted` is new."""
+
+    wanted: ClusterSpec
+    before: ClusterSpec | None
+
+    def other_counts(self) -> list[NodePool]:
+        """Those that shrink first: where limits are exactly what is wanted, what grows needs what they give back."""
+        held = self._held()
+        other = [
+            pool
+            for pool in self.wanted.pools
+            if pool.name not in held or held[pool.name].flavor != pool.flavor
+        ]
+        return sorted(other, key=lambda pool: pool.flavor.count > self._count(pool.name))
+
+    def other_releases(self) -> list[NodePool]:
+        held = self._held()
+        return [
+            pool
+            for pool in self.wanted.pools
+            if pool.name not in held or held[pool.name].release != pool.release
+        ]
+
+    def control_moves(self) -> bool:
+        """Whether the control plane changes its release; it goes first, as no worker may be newer than it."""
+        return self.before is None or self.before.release != self.wanted.release
+
+    def going(self) -> dict[str, int]:
+        """By pool: how many workers there are fewer; what runs on them ends."""
+        fewer = {pool.name: self._count(pool.name) - pool.flavor.count for pool in self.wanted.pools}
+        return {name: count for name, count in fewer.items() if count > 0}
+
+    def was(self, name: str) -> NodePool | None:
+        return self._held().get(name)
+
+    def _held(self) -> dict[str, NodePool]:
+        return {pool.name: pool for pool in self.before.pools} if self.before else {}
+
+    def _count(self, name: str) -> int:
+        was = self.was(name)
+        return was.flavor.count if was else 0
