@@ -30,6 +30,7 @@ pytest_plugins = [
     "tests.lab.fixtures",
     "tests.lab.openstack.fixtures",
     "tests.lab.cluster_api.fixtures",
+    "tests.lab.virtual.fixtures",
 ]
 
 

@@ -13,7 +13,10 @@ from xdist.scheduler import LoadScopeScheduling
 ON_CLOUD = "[openstack"
 # one process at a time deals with the machines in one controller's memory
 ON_CLUSTER_API = "[cluster-api"
+# one process at a time has the API server that is inside of virtual clusters
+ON_VCLUSTER = "[vcluster"
 GROUPS = {
+    "tests/providers/vcluster/": "vcluster",
     "tests/e2e/": "e2e",
     "tests/providers/kubernetes/test_outage.py": "own-lab",
     "tests/providers/kubernetes/test_chaos.py": "own-lab",
@@ -40,6 +43,8 @@ class ByGroup(LoadScopeScheduling):
             return "openstack-contracts"
         if ON_CLUSTER_API in nodeid:
             return "cluster-api"
+        if ON_VCLUSTER in nodeid:
+            return "vcluster"
         return next((group for place, group in GROUPS.items() if nodeid.startswith(place)), nodeid)
 
 

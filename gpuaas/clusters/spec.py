@@ -77,6 +77,7 @@ def _spec(cluster: Cluster, definition: Definition, release: str, pools: Sequenc
         parameters=cluster.parameters,
         settings=definition.settings,
         boots=boots_of(cluster),
+        closed=tuple(sorted({*cluster.site.gpu_names} - {pool.flavor.resource_name for pool in pools})),
     )
 
 

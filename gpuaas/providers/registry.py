@@ -22,6 +22,7 @@ CLUSTER_DRIVERS = {
     "cluster-api": "gpuaas.providers.clusterapi.driver:ClusterApiDriver",
     "openshift-bare-metal": "gpuaas.providers.baremetal.driver:OpenShiftBareMetalDriver",
     "openstack": "gpuaas.providers.openstack.clusters.driver:OpenStackClusterDriver",
+    "vcluster": "gpuaas.providers.vcluster.driver:VirtualClusterDriver",
 }
 
 

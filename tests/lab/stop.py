@@ -8,6 +8,7 @@ from deploy.lab.openstack import Lab as OpenStackLab
 from tests.lab import fixtures
 from tests.lab.cluster_api import fixtures as cluster_api
 from tests.lab.openstack import fixtures as openstack
+from tests.lab.virtual import fixtures as virtual
 
 
 def main() -> None:
@@ -15,6 +16,8 @@ def main() -> None:
         Lab(state_dir=fixtures.STATE_DIR).down()
     if openstack.STATE_DIR.exists():
         OpenStackLab(state_dir=openstack.STATE_DIR).down()
+    if virtual.STATE_DIR.exists():
+        Lab(state_dir=virtual.STATE_DIR).down()
     # a run with a suffix leaves it to others; its clusters live in memory, so none of them is of use to the next run
     if cluster_api.STATE_DIR.exists() and not os.environ.get("GPUAAS_LAB_SUFFIX"):
         ClusterApiLab(state_dir=cluster_api.STATE_DIR).down(purge=True)

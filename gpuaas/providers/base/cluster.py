@@ -57,7 +57,8 @@ class NodePool:
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """Everything about a cluster that a site must hold. `settings` are the template's own words to the driver.
+    """Everything about a cluster that a site must hold. `settings` are the template's own words to the driver; `closed` = GPU
+    names of the site that are in none of the pools.
 
     A suspended cluster has pools of no workers here; its control plane stays.
     """
@@ -74,6 +75,7 @@ class ClusterSpec:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     boots: Boots = field(default_factory=Boots)
+    closed: tuple[str, ...] = ()
 
     @property
     def ref(self) -> "ClusterRef":

@@ -74,7 +74,8 @@ class WorkspaceSpec:
     memory_gib is what pods may have beside the hugepages of `tuning`.
 
     A suspended workspace has no GPUs, vCPUs or memory here; its storage and members stay. groups: role to the group of
-    the site's own OIDC that has it; empty where the site's operator wants none.
+    the site's own OIDC that has it; empty where the site's operator wants none. labels and annotations: further ones of its
+    namespace, where something else than a workspace lives in it.
     """
 
     id: uuid.UUID
@@ -92,6 +93,8 @@ class WorkspaceSpec:
     suspended: bool = False
     flavors: tuple[FlavorAmount, ...] = ()
     groups: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

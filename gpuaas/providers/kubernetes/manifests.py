@@ -77,8 +77,10 @@ def namespace(spec: WorkspaceSpec) -> Object:
                 f"{POD_SECURITY}/audit": "restricted",
                 # OpenShift would set them anew after the rights of the namespace's accounts
                 "security.openshift.io/scc.podSecurityLabelSync": "false",
+                **spec.labels,
             },
             "annotations": {
+                **spec.annotations,
                 **scheduling(spec),
                 names.SYSCTLS: ",".join(further_sysctls(spec)),
                 names.SUSPENDED: "true" if spec.suspended else "false",

@@ -10,6 +10,7 @@ from tests.contracts.clusters.baremetal_rig import BareMetalRig
 from tests.contracts.clusters.clusterapi_rig import ClusterApiRig
 from tests.contracts.clusters.openstack_rig import OpenStackClusterRig
 from tests.contracts.clusters.rigs import ClusterRig, SandboxClusterRig
+from tests.contracts.clusters.vcluster_rig import VirtualRig
 
 Maker = Callable[[pytest.FixtureRequest], ClusterRig]
 
@@ -30,8 +31,15 @@ RIGS: dict[str, Maker] = {
     "cluster-api": cluster_api,
     "openstack": openstack,
     "openshift-bare-metal": lambda request: BareMetalRig(request.getfixturevalue("lab")),
+    "vcluster": lambda request: VirtualRig(
+        request.getfixturevalue("lab"), request.getfixturevalue("virtual_lab")
+    ),
 }
-MARKS = {"openstack": [pytest.mark.openstack], "openshift-bare-metal": [pytest.mark.lab]}
+MARKS = {
+    "openstack": [pytest.mark.openstack],
+    "openshift-bare-metal": [pytest.mark.lab],
+    "vcluster": [pytest.mark.lab],
+}
 # a cluster of real services takes half a minute: what makes many of them is run where that is asked for
 MANY = {
     "test_making_ends_alike_wherever_it_was_interrupted",
@@ -43,6 +51,10 @@ LEFT_OUT = {
         *MANY,
         "test_a_lost_answer_makes_nothing_twice",
         "test_each_step_makes_only_what_it_named",
+        "test_other_clusters_are_left_alone",
+    },
+    "vcluster": {
+        "test_deletion_of_what_was_half_made_leaves_nothing",
         "test_other_clusters_are_left_alone",
     },
     "openstack": {
@@ -61,6 +73,7 @@ LEFT_OUT = {
 WHOLE = {
     "cluster-api": os.environ.get("GPUAAS_CLUSTER_API") == "all",
     "openstack": bool(os.environ.get("GPUAAS_CHAOS")),
+    "vcluster": bool(os.environ.get("GPUAAS_CHAOS")),
 }
 
 
@@ -70,7 +83,7 @@ def yard(request: pytest.FixtureRequest, db: None) -> Iterator[ClusterRig]:
     function = getattr(request, "function", None)
     named = function.__name__ if function else ""
     if named in LEFT_OUT.get(request.param, ()) and not WHOLE[request.param]:
-        pytest.skip("minutes: with GPUAAS_CLUSTER_API=all, or GPUAAS_CHAOS for OpenStack")
+        pytest.skip("minutes: with GPUAAS_CLUSTER_API=all, or GPUAAS_CHAOS for the others")
     rig = RIGS[request.param](request)
     yield rig
     rig.close()

@@ -1,0 +1,140 @@
+"""What the site has of one virtual cluster: its namespace, its control plane, and its own API behind them."""
+
+import base64
+from collections.abc import Mapping
+
+from gpuaas.core.errors import NotFound, Unauthorized, Unavailable
+from gpuaas.providers.base import ClusterNode, ClusterRef, ClusterSpec, ObservedCluster, StepOutcome
+from gpuaas.providers.kubernetes import names as site_names
+from gpuaas.providers.kubernetes import namespaces
+from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.vcluster import names
+from gpuaas.providers.vcluster.tenancy import Share, gpus_in, shares_of
+
+NOWHERE = "nothing answers at the cluster's address yet"
+
+
+def space_find(api: Api, ref: ClusterRef) -> Object | None:
+    """Its namespace; None where there is none, or somebody else's."""
+    return namespaces.only_ours(api, names.space(ref.external_name), ref.id)
+
+
+def path(name: str, kind: str, group: str = "/api/v1") -> str:
+    return f"{group}/namespaces/{names.space(name)}/{kind}"
+
+
+def observe(api: Api, ref: ClusterRef) -> ObservedCluster:
+    space = space_find(api, ref)
+    if space is None:
+        return ObservedCluster(exists=False)
+    control = control_nodes(api, ref.external_name)
+    answers = any(node.ready for node in control) and _secret(api, ref) is not None
+    address = (space["metadata"].get("annotations") or {}).get(names.ADDRESS, "")
+    return ObservedCluster(
+        exists=True,
+        endpoint=f"https://{address}" if answers and address else "",
+        nodes=(*control, *_workers(ref, shares_of(space), enforced(api, ref.external_name))),
+    )
+
+
+def enforced(api: Api, name: str) -> Mapping[str, str]:
+    """What the site's quota lets be used now; empty until the site has taken it up."""
+    found = api.find(f"{path(name, 'resourcequotas')}/{site_names.QUOTA}") or {}
+    spec, status = found.get("spec", {}).get("hard") or {}, found.get("status", {}).get("hard") or {}
+    return status if status == spec else {}
+
+
+def control_nodes(api: Api, name: str) -> tuple[ClusterNode, ...]:
+    pods = api.items(path(name, "pods"), labelSelector=f"{names.CONTROL}={name}")
+    return tuple(_control_node(pod) for pod in pods)
+
+
+def _control_node(pod: Object) -> ClusterNode:
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    told = {each["type"]: each for each in status.get("conditions") or []}
+    going = "deletionTimestamp" in metadata
+    ready = told.get("Ready", {}).get("status") == "True" and not going
+    return ClusterNode(
+        name=metadata["name"],
+        pool="",
+        release=metadata["labels"].get(names.RELEASE, ""),
+        ready=ready,
+        reason="" if ready else "it is being replaced" if going else _reason(status, told),
+    )
+
+
+def _reason(status: Object, told: Mapping[str, Object]) -> str:
+    """What the site says is nearest to the pod."""
+    waiting = [
+        each["state"]["waiting"]
+        for kind in ("initContainerStatuses", "containerStatuses")
+        for each in status.get(kind) or []
+        if "waiting" in (each.get("state") or {})
+    ]
+    if waiting:
+        return ": ".join(filter(None, (waiting[0].get("reason"), waiting[0].get("message"))))[:300]
+    unplaced = told.get("PodScheduled", {})
+    if unplaced.get("status") == "False":
+        return str(unplaced.get("message") or unplaced.get("reason") or "no node takes it")[:300]
+    return "it is starting"
+
+
+def _workers(ref: ClusterRef, shares: tuple[Share, ...], hard: Mapping[str, str]) -> tuple[ClusterNode, ...]:
+    """Each worker is a share of the quota. Where the quota gives less than all of them need, the first of them are short."""
+    left = {share.resource_name: gpus_in(hard, share.resource_name) for share in shares}
+    found = []
+    for share in reversed(shares):
+        for number in range(share.count, 0, -1):
+            ready = bool(hard) and left[share.resource_name] >= share.gpus
+            left[share.resource_name] -= share.gpus if ready else 0
+            reason = (
+                "" if ready else f"the site's quota does not give its {share.gpus} × {share.resource_name}"
+            )
+            name = f"{ref.external_name}-{share.pool}-{number}"
+            found.append(ClusterNode(name, share.pool, share.release, ready, reason))
+    return tuple(reversed(found))
+
+
+def control_settled(api: Api, spec: ClusterSpec) -> StepOutcome:
+    """As the StatefulSet is wanted, on all of its pods."""
+    found = api.find(f"{path(spec.external_name, 'statefulsets', '/apis/apps/v1')}/{spec.external_name}")
+    if found is None:
+        raise NotFound("the control plane is not at the site; it has to be made again")
+    status, wanted = found.get("status") or {}, spec.control_plane.count
+    current = status.get("observedGeneration") == found["metadata"]["generation"]
+    nodes = control_nodes(api, spec.external_name)
+    right = [node for node in nodes if node.ready and node.release == spec.release]
+    if current and status.get("updatedReplicas") == len(right) == len(nodes) == wanted:
+        return StepOutcome(done=True, detail=f"it runs {spec.release}")
+    reason = next((node.reason for node in nodes if node.reason), "its pod is being made")
+    return StepOutcome(done=False, detail=reason)
+
+
+def admin_kubeconfig(api: Api, ref: ClusterRef) -> str:
+    """The one that the syncer has written, with every right in the virtual cluster: it stays here. Raises NotFound."""
+    found = _secret(api, ref)
+    if found is None:
+        raise NotFound(NOWHERE)
+    return base64.b64decode(found["data"]["config"]).decode()
+
+
+def _secret(api: Api, ref: ClusterRef) -> Object | None:
+    if space_find(api, ref) is None:
+        return None
+    name = names.kubeconfig_secret(ref.external_name)
+    found = api.find(f"{path(ref.external_name, 'secrets')}/{name}")
+    return found if found is not None and "config" in (found.get("data") or {}) else None
+
+
+def inside(api: Api, ref: ClusterRef) -> Api:
+    """The virtual cluster's own API, for no longer than a call."""
+    return Api(admin_kubeconfig(api, ref))
+
+
+def answers(api: Api, ref: ClusterRef) -> StepOutcome:
+    """Asked at its address, with its own credentials: what people will do."""
+    try:
+        told = inside(api, ref).get("/version")
+    except (NotFound, Unavailable, Unauthorized) as error:
+        return StepOutcome(done=False, detail=f"the API does not answer yet: {error.message}")
+    return StepOutcome(done=True, detail=str(told.get("gitVersion", "")))
