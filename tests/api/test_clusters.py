@@ -231,6 +231,37 @@ def test_who_may_see_no_prices_sees_none(alice: User, project: Project, program:
 
 
 @pytest.mark.usefixtures("template")
+def test_other_numbers_are_tried_before_they_are_asked_for(
+    program: Caller, alice: User, as_olga: Actor, project: Project
+) -> None:
+    flavor = Flavor.objects.get(slug="h100.2")
+    rate_set(actor=as_olga, flavor=flavor, meter=Meter.GPU_HELD, price="2.50", valid_from=utc("2026-01-01"))
+    home = ready(program)
+    kept = sorted(Reservation.objects.values_list("resource", "amount"))
+    more = program.post(f"{home}/plan", {"pools": {"gpu": 3}})
+    assert (more.status, more.json["fits"], more.json["usual_seconds"]) == (200, True, None)
+    assert (more.json["now"]["per_hour"], more.json["then"]["per_hour"]) == ("10.00", "15.00")
+    assert {row["asked"] for row in more.json["checks"] if row["resource"] == GPUS} == {2}
+    fewer = program.post(f"{home}/plan", {"pools": {"gpu": 1}})
+    assert (fewer.json["fits"], fewer.json["then"]["per_hour"]) == (True, "5.00")
+    Limit.objects.filter(project=project, resource=GPUS).update(hard=5)
+    short = [
+        row for row in program.post(f"{home}/plan", {"pools": {"gpu": 3}}).json["checks"] if not row["fits"]
+    ]
+    assert [(row["scope"], row["limit"], row["used"], row["asked"]) for row in short] == [
+        ("project", 5, 4, 2)
+    ]
+    for pools, field in (({"gpu": 9}, "pools.gpu"), ({"none": 1}, "pools"), ({}, "pools"), ([], "pools")):
+        refused = program.post(f"{home}/plan", {"pools": pools})
+        assert (refused.status, refused.code) == (400, "invalid"), pools
+        assert field in refused.error["fields"], refused.error
+    blind = Caller(token=token_for(alice, project, scopes=["workspace:view"]))
+    unpriced = blind.post(f"{home}/plan", {"pools": {"gpu": 1}})
+    assert (unpriced.status, unpriced.json["now"], unpriced.json["then"]) == (200, None, None)
+    assert sorted(Reservation.objects.values_list("resource", "amount")) == kept
+
+
+@pytest.mark.usefixtures("template")
 def test_filters_and_order(program: Caller, olgas: Caller, other_project: Project) -> None:
     for name in ("one", "two"):
         assert program.post(HOME, {**WANTED, "name": name}).status == 202

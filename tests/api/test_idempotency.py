@@ -19,7 +19,14 @@ from tests.factories.quotas import counters_must_match, limits_give
 HOME = "/projects/weather-lm/workspaces"
 ASKED: dict[str, Any] = {"name": "train-7b", "items": [{"flavor": "h100.1", "count": 2}]}
 # what writes nothing; and a machine's reports, of which each stage is taken once
-SAFE = {"cluster-plan", "cluster-policy-dry-run", "node-reports", "workspace-preview", "workspace-quote"}
+SAFE = {
+    "cluster-plan",
+    "cluster-policy-dry-run",
+    "cluster-scale-plan",
+    "node-reports",
+    "workspace-preview",
+    "workspace-quote",
+}
 
 
 def test_every_post_honors_the_key() -> None:

@@ -119,6 +119,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("node-reports", "POST"): {"stage": "booted"},
     ("clusters", "POST"): {"template": "k8s", "name": "mine"},
     ("cluster-plan", "POST"): {"template": "k8s"},
+    ("cluster-scale-plan", "POST"): {"pools": {"gpu": 2}},
     ("cluster", "PATCH"): {"pools": {"gpu": 2}},
     ("cluster-upgrade", "POST"): {"release": "1.36.3"},
     ("cluster-retry", "POST"): {},

@@ -55,13 +55,20 @@ class ClusterInput(ClusterPlanInput):
     name = Text(max_length=20, help_text="Lower-case letters, digits and hyphens; unique in the project.")
 
 
+class Counts(serializers.DictField):
+    """Workers by pool."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        help_text = "Workers by pool; pools that are not named stay."
+        super().__init__(child=Whole(max_value=500), allow_empty=False, help_text=help_text, **kwargs)
+
+
+class ClusterScalePlanInput(Input):
+    pools = Counts()
+
+
 class ClusterPatchInput(Input):
-    pools = serializers.DictField(
-        child=Whole(max_value=500),
-        required=False,
-        allow_empty=False,
-        help_text="Workers by pool; pools that are not named stay.",
-    )
+    pools = Counts(required=False)
     lease_ends_at = Instant(required=False, help_text="A later end of the lease.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -258,6 +265,21 @@ class ClusterCostOutput(Output):
     per_hour = Money(help_text="What is wanted of it, by the prices of now; asleep it has no workers.")
     to_lease_end = Money(allow_null=True)
     complete = serializers.BooleanField(help_text="false where a price is missing.")
+
+
+class ClusterScalePlanOutput(Output):
+    fits = serializers.BooleanField()
+    hold = serializers.CharField(
+        allow_blank=True, help_text="Why nothing more is given here now, else empty."
+    )
+    checks = CheckOutput(
+        many=True, help_text="What is asked of each limit and of the site beyond what is held."
+    )
+    usual_seconds = serializers.FloatField(
+        source="usual.median", allow_null=True, help_text="Median of earlier scalings; null without any."
+    )
+    now = ClusterCostOutput(allow_null=True, help_text="null for who may not see prices.")
+    then = ClusterCostOutput(allow_null=True)
 
 
 class ClusterMoreOutput(Output):

@@ -1,21 +1,27 @@
 """What may be ordered in a project, and what an order would take: cluster templates and plans."""
 
+import uuid
+
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from billing.clusters import cluster_plan_priced
+from billing.clusters import cluster_plan_priced, cluster_quote
 from gpuaas.api.fields import Input, PageQuery, QueryWhole
 from gpuaas.api.schema import operation, page_of
 from gpuaas.api.v1.cluster_shapes import (
     ClusterPlanInput,
     ClusterPlanOutput,
+    ClusterScalePlanInput,
+    ClusterScalePlanOutput,
     ClusterTemplateDetailOutput,
     ClusterTemplateMoreOutput,
     ClusterTemplateOutput,
 )
-from gpuaas.api.v1.clusters import TAG, version_named
+from gpuaas.api.v1.clusters import TAG, ClusterView, version_named
 from gpuaas.api.views import ProjectView
-from gpuaas.clusters.selectors import template_get_for, template_version_get, templates_for
+from gpuaas.clusters.selectors import template_get_for, template_version_get, templates_for, usual_time
+from gpuaas.clusters.services import scale_preview
+from gpuaas.providers.base import ClusterChange
 from tenants.roles import Permission
 
 
@@ -95,3 +101,32 @@ class ClusterPlanView(ProjectView):
             "lease_ends_at": draft.cluster.lease_ends_at,
         }
         return Response(ClusterPlanOutput(said).data)
+
+
+class ClusterScalePlanView(ClusterView):
+    @operation(
+        "cluster_scale_plan",
+        "What would other numbers of workers take",
+        tag=TAG,
+        body=ClusterScalePlanInput,
+        answer=ClusterScalePlanOutput,
+    )
+    def post(self, request: Request, project: str, cluster: uuid.UUID) -> Response:
+        """Fit or deficit beyond what is held, and the price now and then. Nothing is reserved. Safe to repeat, so it takes
+        no Idempotency-Key.
+        """
+        del request, project, cluster
+        found = self.cluster(Permission.WORKSPACE_VIEW)
+        counts = self.input(ClusterScalePlanInput)["pools"]
+        admission = scale_preview(cluster=found, counts=counts)
+        held = self.actor.on_project(found.project_id, found.project.organization_id)
+        priced = Permission.BILLING_VIEW in held
+        said = {
+            "fits": admission.fits,
+            "hold": admission.hold,
+            "checks": admission.checks,
+            "usual": usual_time(template_id=found.template_version.template_id, change=ClusterChange.SCALE),
+            "now": cluster_quote(cluster=found) if priced else None,
+            "then": cluster_quote(cluster=found, counts=counts) if priced else None,
+        }
+        return Response(ClusterScalePlanOutput(said).data)

@@ -23,6 +23,7 @@ cluster_urls = [
     path(f"{PROJECT}/clusters", clusters.ClustersView.as_view(), name="clusters"),
     path(f"{PROJECT}/clusters/plan", cluster_templates.ClusterPlanView.as_view(), name="cluster-plan"),
     path(CLUSTER, clusters.ClusterDetailView.as_view(), name="cluster"),
+    path(f"{CLUSTER}/plan", cluster_templates.ClusterScalePlanView.as_view(), name="cluster-scale-plan"),
     path(f"{CLUSTER}/upgrade", clusters.ClusterUpgradeView.as_view(), name="cluster-upgrade"),
     path(f"{CLUSTER}/retry", clusters.ClusterRetryView.as_view(), name="cluster-retry"),
     path(f"{CLUSTER}/suspend", clusters.ClusterSuspendView.as_view(), name="cluster-suspend"),
