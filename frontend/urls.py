@@ -69,6 +69,7 @@ cluster_patterns: list[URLPattern] = [
     path("suspend/", cluster_actions.suspend, name="cluster_suspend"),
     path("resume/", cluster_actions.resume, name="cluster_resume"),
     path("credential/", cluster_actions.credential, name="cluster_credential"),
+    path("credentials/<uuid:user>/revoke/", cluster_actions.revoke, name="cluster_revoke"),
     path("policies/", cluster_policies.index, name="cluster_policies"),
     path("policies/new/", cluster_policies.new, name="cluster_policy_new"),
     path("policies/<uuid:policy>/", cluster_policies.show, name="cluster_policy"),

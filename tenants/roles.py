@@ -3,6 +3,8 @@
 A role of the organization holds in all its projects. Operators and auditors are roles of the platform.
 """
 
+from collections.abc import Mapping
+
 from django.db import models
 
 
@@ -67,3 +69,8 @@ PLATFORM_PERMISSIONS: dict[str, frozenset[Permission]] = {
     PlatformRole.AUDITOR: AUDITOR,
     PlatformRole.OPERATOR: OPERATOR,
 }
+
+
+def roles_with(roles: Mapping[str, frozenset[Permission]], permission: Permission) -> list[str]:
+    """Those of a table that carry the permission, for a query."""
+    return [role for role, held in roles.items() if permission in held]

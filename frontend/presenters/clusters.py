@@ -14,6 +14,7 @@ from frontend.components import Fact, Notice, Tone
 from frontend.place import ProjectPlace
 from frontend.presenters import operations
 from frontend.presenters.answer import price_line
+from frontend.presenters.cluster_access import Grantees, grantees_of
 from frontend.presenters.sleep import after_lease
 from frontend.presenters.workspaces import SOON, ConditionRow, conditions_of
 from gpuaas.clusters.models import Cluster, LedgerEntry
@@ -128,6 +129,7 @@ class Page:
     conditions: tuple[ConditionRow, ...]
     endpoint: str
     access_said: str
+    grantees: Grantees
     credential_word: str
     releases: tuple[str, ...]
     after_lease: str
@@ -202,6 +204,7 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
         conditions=conditions_of(cluster),
         endpoint=str(cluster.observed.get("endpoint", "")),
         access_said=_access_said(cluster, here),
+        grantees=grantees_of(cluster, here),
         credential_word=CREDENTIAL_WORDS[ClusterKind(cluster.template_version.template.kind)],
         releases=releases_offered(cluster=cluster),
         after_lease=after_lease(),
@@ -340,4 +343,4 @@ def _access_said(cluster: Cluster, here: ProjectPlace) -> str:
         return "A member of the project can take a credential; your role here may look."
     if cluster.ready_at is None:
         return "You can take a credential as soon as it is ready."
-    return "Yours alone, short-lived, shown once. Who took one is in the audit log."
+    return "Yours alone, short-lived, shown once."

@@ -10,25 +10,26 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
 from billing.clusters import cluster_quote
 from frontend import formats
 from frontend.components import Fact, Notice, Tone
-from frontend.forms import refuse
+from frontend.forms import refuse, sentence_of
 from frontend.forms.clusters import ScaleForm, UpgradeForm
 from frontend.forms.workspaces import ExtendForm, ReasonForm
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
+from frontend.presenters.cluster_access import revoke_url_of
 from frontend.presenters.cluster_answer import meters_of, refusal_text, refusal_title
 from frontend.presenters.clusters import url_of
 from frontend.views.clusters import cluster_at, draw, trail
 from frontend.views.workspace_access import lifetime_of
 from gpuaas.clusters import services
 from gpuaas.clusters.models import Cluster
-from gpuaas.clusters.selectors import definition_of, releases_offered
+from gpuaas.clusters.selectors import definition_of, grantee_get, releases_offered
 from gpuaas.clusters.services import scale_preview
-from gpuaas.core.errors import Conflict, Invalid, StaleVersion
+from gpuaas.core.errors import Conflict, Forbidden, Invalid, StaleVersion
 from gpuaas.providers.base import Access, AccessKind
 from tenants.roles import Permission
 
@@ -189,6 +190,28 @@ def _how_to_use(row: Cluster, access: Access) -> dict[str, str]:
     if access.kind is AccessKind.SSH:
         return {"file": f"{row.name}.sh", "command": f"sh {row.name}.sh"}
     return {"file": f"{row.name}.yaml", "command": f"kubectl --kubeconfig {row.name}.yaml get nodes"}
+
+
+@require_http_methods(["GET", "POST"])
+@project_page(Permission.WORKSPACE_VIEW)
+def revoke(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID, user: uuid.UUID) -> HttpResponse:
+    """GET asks whether it is meant."""
+    row = cluster_at(here, cluster, Permission.WORKSPACE_VIEW)
+    holder = grantee_get(cluster=row, user_id=user)
+    if request.method == "GET":
+        page = "_revoke" if request.headers.get("HX-Request") else "revoke"
+        url = revoke_url_of(row, holder, here)
+        if not url:
+            raise Forbidden("somebody else's credentials are ended by who manages the project")
+        context = {"place": here, "cluster": row, "holder": holder, "url": url, "cluster_url": url_of(row)}
+        return render(request, f"clusters/{page}.html", context | {"crumbs": trail(here, row, Crumb("End"))})
+    try:
+        count = services.credentials_revoke(actor=here.actor, cluster=row, user=holder)
+    except Conflict as error:
+        messages.error(request, sentence_of(error.message))
+        return redirect(url_of(row))
+    said = f"{count} credential{'' if count == 1 else 's'} of {holder.username} will be ended."
+    return done(request, row, said if count else f"{holder.username} has no credential any more.")
 
 
 @require_POST

@@ -11,6 +11,7 @@ from django.db.models.functions import Extract
 from gpuaas.clusters.definition import Definition, definition_read
 from gpuaas.clusters.models import (
     Cluster,
+    ClusterGrant,
     ClusterHolding,
     ClusterOperation,
     ClusterOperationStep,
@@ -23,15 +24,21 @@ from gpuaas.clusters.models import (
     TemplateVersion,
 )
 from gpuaas.clusters.releases import STEP_MAX, release_order
-from gpuaas.clusters.states import ClusterState, TemplateState
+from gpuaas.clusters.states import ClusterState, GrantStanding, TemplateState
 from gpuaas.core.clock import now
 from gpuaas.core.errors import NotFound
 from gpuaas.core.operations import StepState
 from gpuaas.core.percentiles import Percentile
 from gpuaas.providers.base import ClusterChange
 from tenants.actors import Actor
-from tenants.models import Project
-from tenants.roles import Permission
+from tenants.models import OrganizationMembership, Project, ProjectMembership, User
+from tenants.roles import (
+    ORGANIZATION_PERMISSIONS,
+    PLATFORM_PERMISSIONS,
+    PROJECT_PERMISSIONS,
+    Permission,
+    roles_with,
+)
 from tenants.selectors import platform_require, project_require, projects_for
 
 HISTORY = timedelta(days=90)
@@ -207,6 +214,54 @@ def ledger_orphans(*, actor: Actor) -> QuerySet[LedgerEntry]:
         gone_at=None, cluster__state__in=[ClusterState.DELETING, ClusterState.DELETED]
     )
     return rows.select_related("cluster__project__organization", "cluster__site").order_by("pk")
+
+
+# -- credentials ------------------------------------------------------------------------------------------------------
+
+
+def grants_of(*, cluster: Cluster) -> QuerySet[ClusterGrant]:
+    """Every credential that was issued, newest first."""
+    return ClusterGrant.objects.filter(cluster=cluster).select_related("user").order_by("-pk")
+
+
+def grants_open(*, cluster_id: uuid.UUID) -> QuerySet[ClusterGrant]:
+    """Neither ended nor run out."""
+    return ClusterGrant.objects.filter(cluster=cluster_id, revoked_at=None, expires_at__gt=now())
+
+
+def grants_lost() -> QuerySet[ClusterGrant]:
+    """Open ones of people who may not take credentials in the project any more: a role that is gone or less, a disabled account."""
+    of_project = ProjectMembership.objects.filter(
+        project=OuterRef("cluster__project"),
+        user=OuterRef("user"),
+        role__in=roles_with(PROJECT_PERMISSIONS, Permission.WORKSPACE_ACCESS),
+    )
+    of_organization = OrganizationMembership.objects.filter(
+        organization=OuterRef("cluster__project__organization"),
+        user=OuterRef("user"),
+        role__in=roles_with(ORGANIZATION_PERMISSIONS, Permission.WORKSPACE_ACCESS),
+    )
+    platform = Q(user__platform_role__in=roles_with(PLATFORM_PERMISSIONS, Permission.WORKSPACE_ACCESS))
+    lets_in = Q(user__is_active=True) & (platform | Exists(of_project) | Exists(of_organization))
+    rows = ClusterGrant.objects.exclude(cluster__state=ClusterState.DELETED).exclude(lets_in)
+    return rows.filter(revoke_asked_at=None, revoked_at=None, expires_at__gt=now())
+
+
+def grantee_get(*, cluster: Cluster, username: str = "", user_id: uuid.UUID | None = None) -> User:
+    """By name or by key. Raises NotFound for anybody to whom nothing was issued, whether there is one or not."""
+    people = User.objects.filter(pk__in=ClusterGrant.objects.filter(cluster=cluster).values("user"))
+    found = people.filter(username=username).first() if user_id is None else people.filter(pk=user_id).first()
+    if found is None:
+        raise NotFound("nothing was issued to anybody of this name")
+    return found
+
+
+def grant_standing(grant: ClusterGrant) -> GrantStanding:
+    if grant.revoked_at is not None:
+        return GrantStanding.REVOKED
+    if grant.expires_at <= now():
+        return GrantStanding.EXPIRED
+    return GrantStanding.VALID if grant.revoke_asked_at is None else GrantStanding.ENDING
 
 
 # -- how long it takes ------------------------------------------------------------------------------------------------

@@ -81,6 +81,17 @@ TEMPLATE_LOOKS: dict[TemplateState, Look] = {
     TemplateState.DEPRECATED: Look("Deprecated", Tone.WARN, "alert"),
     TemplateState.RETIRED: Look("Retired", Tone.OFF, "minus"),
 }
+
+
+class GrantStanding(models.TextChoices):
+    """Of a credential. Ending: the site has not confirmed yet."""
+
+    VALID = "valid", "Valid"
+    ENDING = "ending", "Ending"
+    REVOKED = "revoked", "Revoked"
+    EXPIRED = "expired", "Expired"
+
+
 CLUSTER_KINDS = [("kubernetes", "Kubernetes"), ("slurm", "Slurm")]
 CHANGE_KINDS = [
     ("create", "Creation"),

@@ -8,6 +8,7 @@ from gpuaas.clusters.lease import leases_enforce
 from gpuaas.clusters.models import Cluster, ScalingPolicy
 from gpuaas.clusters.reconcile import run
 from gpuaas.clusters.reconcile.policies import samples_prune
+from gpuaas.clusters.services import revocations_carry_out
 from gpuaas.core import clock, leases
 from gpuaas.core.queue import poke
 
@@ -45,3 +46,8 @@ def policies_due() -> int:
 @shared_task(name="clusters.samples")
 def samples() -> int:
     return samples_prune(now=clock.now())
+
+
+@shared_task(name="clusters.revoke")
+def revoke() -> int:
+    return revocations_carry_out()

@@ -105,6 +105,7 @@ def _organization_changed(
     )
     for project in organization.projects.all():
         _told(project, "organization_membership", user)
+    poke("clusters.revoke")
 
 
 def _project_changed(
@@ -120,6 +121,7 @@ def _project_changed(
         after={"role": after},
     )
     _told(project, "project_membership", user)
+    poke("clusters.revoke")
 
 
 def _told(project: Project, kind: str, user: User) -> None:

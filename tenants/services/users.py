@@ -85,6 +85,7 @@ def _active_set(actor: Actor, user: User, *, active: bool) -> None:
         mine = Q(memberships__user=user) | Q(organization__memberships__user=user)
         for project_id in Project.objects.filter(mine).order_by().distinct().values_list("pk", flat=True):
             poke("workspaces.members_sync", str(project_id))
+        poke("clusters.revoke")
     user.refresh_from_db()
 
 

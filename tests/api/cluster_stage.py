@@ -6,6 +6,7 @@ from typing import Any
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.models import (
     Cluster,
+    ClusterGrant,
     ClusterOperation,
     ClusterOperationStep,
     ClusterPool,
@@ -103,9 +104,12 @@ def cluster_rows(*, project: Project, site: Site, user: User, number: int) -> No
 
 
 def policy_rows(*, project: Project, number: int) -> None:
-    """On the first cluster of the project one more pool, with a policy and a decision."""
+    """On the first cluster of the project one more credential, and one more pool, with a policy and a decision."""
     now, flavor = clock.now(), Flavor.objects.get(slug="h100.1")
     first = Cluster.objects.filter(project=project).earliest("pk")
+    ClusterGrant.objects.create(
+        cluster=first, user=first.created_by, issued_at=now, expires_at=now + timedelta(hours=1)
+    )
     pool = ClusterPool.objects.create(
         cluster=first, name=f"p-{number:03}", flavor=flavor, count=1, release="1.35.6"
     )

@@ -8,7 +8,7 @@ import pytest
 from billing.services import rate_set
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterTemplate, LedgerEntry
-from gpuaas.clusters.services import template_create
+from gpuaas.clusters.services import revocations_carry_out, template_create
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter
 from quotas.models import Limit, Reservation
@@ -191,6 +191,24 @@ def test_from_the_order_to_the_proof(program: Caller) -> None:
     assert all(row["gone_at"] for row in program.get(f"{home}/ledger?page_size=200").json["results"])
     assert program.get(home).json["deleted_at"]
     counters_must_match()
+
+
+@pytest.mark.usefixtures("template")
+def test_credentials_are_listed_and_ended(program: Caller, alices: Caller, bobs: Caller) -> None:
+    home = ready(program)
+    for caller in (alices, bobs):
+        assert caller.post(f"{home}/credential", {"lifetime_seconds": 600}).status == 201
+    assert bobs.post(f"{home}/grants/revoke", {"username": "alice"}).status == 403
+    assert bobs.post(f"{home}/grants/revoke", {"username": "nobody"}).status == 404
+    assert alices.post(f"{home}/grants/revoke", {"user": "bob"}).status == 400
+    ended = bobs.post(f"{home}/grants/revoke", {})
+    assert (ended.status, ended.json) == (202, {"credentials": 1})
+    assert alices.post(f"{home}/grants/revoke", {"username": "bob"}).json == {"credentials": 0}
+    rows = alices.get(f"{home}/grants").json["results"]
+    assert [(row["username"], row["standing"]) for row in rows] == [("bob", "ending"), ("alice", "valid")]
+    assert revocations_carry_out() == 1
+    (row, _) = alices.get(f"{home}/grants").json["results"]
+    assert (row["standing"], row["revoked_at"] is None) == ("revoked", False)
 
 
 @pytest.mark.usefixtures("template")

@@ -126,6 +126,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("cluster-suspend", "POST"): {"reason": "for fun"},
     ("cluster-resume", "POST"): {},
     ("cluster-credential", "POST"): {},
+    ("cluster-grants-revoke", "POST"): {},
     ("cluster-policies", "POST"): POLICY,
     ("cluster-policy", "PUT"): {name: value for name, value in POLICY.items() if name != "pool"},
     ("cluster-policy", "PATCH"): {"enabled": True},

@@ -7,9 +7,9 @@ from rest_framework import serializers
 
 from gpuaas.api.fields import Conditions, Input, Instant, Money, Output, PageQuery, Text, Whole
 from gpuaas.api.v1.workspace_shapes import CheckOutput, OperationOutput, QuoteOutput, StepOutput
-from gpuaas.clusters.models import ClusterTemplate, TemplateVersion
-from gpuaas.clusters.selectors import definition_of
-from gpuaas.clusters.states import CHANGE_KINDS, CLUSTER_KINDS, ClusterState, TemplateState
+from gpuaas.clusters.models import ClusterGrant, ClusterTemplate, TemplateVersion
+from gpuaas.clusters.selectors import definition_of, grant_standing
+from gpuaas.clusters.states import CHANGE_KINDS, CLUSTER_KINDS, ClusterState, GrantStanding, TemplateState
 
 ORDERS = {"newest": "-pk", "oldest": "pk"}
 DOCUMENT_HELP = "What is wanted, by the schema of the template; what is left out is the schema's default."
@@ -82,6 +82,23 @@ class ClusterUpgradeInput(Input):
     first_pool = Text(
         required=False, max_length=20, help_text="To try it: the control plane and this pool alone."
     )
+
+
+class ClusterRevocationInput(Input):
+    username = Text(required=False, max_length=150, help_text="Whose; default: your own.")
+
+
+class ClusterGrantOutput(Output):
+    id = serializers.UUIDField()
+    username = serializers.CharField(source="user.username")
+    issued_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField()
+    revoked_at = serializers.DateTimeField(allow_null=True)
+    standing = serializers.SerializerMethodField()
+
+    @extend_schema_field(serializers.ChoiceField(choices=GrantStanding.choices))
+    def get_standing(self, grant: ClusterGrant) -> str:
+        return grant_standing(grant)
 
 
 class ClusterTemplateOutput(Output):

@@ -18,17 +18,19 @@ from gpuaas.api.v1.cluster_shapes import (
     ORDER_EXAMPLE,
     ORDERS,
     ClusterDetailOutput,
+    ClusterGrantOutput,
     ClusterInput,
     ClusterMoreOutput,
     ClusterOperationOutput,
     ClusterOutput,
     ClusterPatchInput,
     ClusterQuery,
+    ClusterRevocationInput,
     ClusterUpgradeInput,
     LedgerEntryOutput,
     LedgerQuery,
 )
-from gpuaas.api.v1.workspace_shapes import CredentialInput, CredentialOutput, ReasonInput
+from gpuaas.api.v1.workspace_shapes import CredentialInput, CredentialOutput, ReasonInput, RevokedOutput
 from gpuaas.api.v1.workspaces import lifetime_of
 from gpuaas.api.views import ProjectView
 from gpuaas.clusters import services
@@ -37,6 +39,8 @@ from gpuaas.clusters.selectors import (
     cluster_get_for,
     clusters_for,
     clusters_loaded,
+    grantee_get,
+    grants_of,
     ledger_of,
     template_get_for,
     template_version_get,
@@ -335,3 +339,39 @@ class ClusterCredentialView(ClusterView):
             actor=self.actor, cluster=found, lifetime=lifetime_of(self.input(CredentialInput))
         )
         return Response(CredentialOutput(access).data, status=201, headers={"Cache-Control": "no-store"})
+
+
+class ClusterGrantsView(ClusterView):
+    @operation(
+        "cluster_grant_list",
+        "List issued credentials",
+        tag=TAG,
+        answer=page_of(ClusterGrantOutput),
+        query=PageQuery,
+    )
+    def get(self, request: Request, project: str, cluster: uuid.UUID) -> Response:
+        """To whom, until when, and what became of it; newest first. Never the credential."""
+        del request, project, cluster
+        return self.page(grants_of(cluster=self.cluster()), ClusterGrantOutput, key="-pk")
+
+
+class ClusterRevocationView(ClusterView):
+    @operation(
+        "cluster_grant_revoke",
+        "End credentials",
+        tag=TAG,
+        body=ClusterRevocationInput,
+        answer=RevokedOutput,
+        status=202,
+    )
+    @idempotent
+    def post(self, request: Request, project: str, cluster: uuid.UUID) -> Response:
+        """All of one person's: your own, or anybody's for who manages the project. They may take another. `standing` is
+        `ending` until the cluster has confirmed. 409 where the template's clusters cannot end them early.
+        """
+        del request, project, cluster
+        found = self.cluster()
+        asked = self.input(ClusterRevocationInput)
+        user = grantee_get(cluster=found, username=asked["username"]) if "username" in asked else self.user
+        count = services.credentials_revoke(actor=self.actor, cluster=found, user=user)
+        return Response(RevokedOutput({"credentials": count}).data, status=202)

@@ -185,16 +185,28 @@ class NodeBoot(models.Model):
 
 
 class ClusterGrant(models.Model):
-    """A credential that was issued: to whom and for how long. Never the credential."""
+    """A credential that was issued: to whom and for how long, and whether it was ended early. Never the credential.
+
+    revoke_asked_at: somebody wants it ended; revoked_at: the site has confirmed that.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="grants")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     issued_at = models.DateTimeField()
     expires_at = models.DateTimeField()
+    revoke_asked_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["-pk"]
+        indexes = [
+            models.Index(
+                fields=["revoke_asked_at"],
+                condition=Q(revoke_asked_at__isnull=False, revoked_at__isnull=True),
+                name="cluster_grant_ending_idx",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"access of {self.user}"

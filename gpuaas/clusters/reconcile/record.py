@@ -192,6 +192,7 @@ def finish_deleted(job: Job) -> None:
             seed="",
         )
         row.boots.all().delete()
+        row.grants.filter(revoked_at=None, expires_at__gt=moment).update(revoked_at=moment)
         reservation_release(holder_kind=HOLDER, holder_id=row.pk)
         row.due_at = job.row.due_at
         leases.release(row, due_at=moment + LEFTOVERS_AFTER, attempts=0)

@@ -1,6 +1,11 @@
 """Everything that changes a template or a cluster."""
 
-from gpuaas.clusters.services.access import cluster_credential
+from gpuaas.clusters.services.access import (
+    cluster_can_revoke,
+    cluster_credential,
+    credentials_revoke,
+    revocations_carry_out,
+)
 from gpuaas.clusters.services.changes import (
     cluster_delete,
     cluster_extend,
@@ -32,6 +37,7 @@ from gpuaas.clusters.services.templates import (
 __all__ = [
     "Plan",
     "PolicyTerms",
+    "cluster_can_revoke",
     "cluster_credential",
     "cluster_delete",
     "cluster_extend",
@@ -42,11 +48,13 @@ __all__ = [
     "cluster_scale",
     "cluster_suspend",
     "cluster_upgrade",
+    "credentials_revoke",
     "node_report",
     "policy_create",
     "policy_delete",
     "policy_switch",
     "policy_update",
+    "revocations_carry_out",
     "scale_preview",
     "seeds_rotate",
     "template_create",

@@ -210,6 +210,14 @@ class ClusterAccessCapability(ABC):
         """For `lifetime` at most. Raises NotFound where nothing answers at the cluster's endpoint yet."""
 
 
+class ClusterRevocationCapability(ABC):
+    """Drivers that can end a person's credentials for a cluster before they run out."""
+
+    @abstractmethod
+    def revoke(self, spec: ClusterSpec, member: Member) -> None:
+        """When it returns, nothing that `access` has given the member before is taken any more. Without any it does nothing."""
+
+
 class ClusterSuspendCapability(ABC):
     """Drivers that can put a cluster to sleep: its workers go, its control plane and what it knows stay."""
 

@@ -49,6 +49,15 @@ def issue(workload: Api, ref: ClusterRef, member: Member, *, lifetime: timedelta
     )
 
 
+def revoke(workload: Api, ref: ClusterRef, member: Member) -> None:
+    """One person's; their next token is of another account of the same name, so the old ones stay worthless."""
+    ours = {"labelSelector": f"{names.TAG}={ref.id}"}
+    for binding in workload.items(BINDINGS, **ours):
+        if any(subject["name"] == member.subject for subject in binding.get("subjects") or ()):
+            workload.delete(f"{BINDINGS}/{binding['metadata']['name']}")
+    workload.delete(f"{ACCOUNTS}/{member.subject}")
+
+
 def revoke_all(workload: Api, ref: ClusterRef) -> None:
     """Rights end at once with the bindings, tokens some seconds later with their accounts."""
     ours = {"labelSelector": f"{names.TAG}={ref.id}"}

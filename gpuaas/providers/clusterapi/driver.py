@@ -13,6 +13,7 @@ from gpuaas.providers.base import (
     ClusterKind,
     ClusterPlan,
     ClusterRef,
+    ClusterRevocationCapability,
     ClusterSchemaCapability,
     ClusterSpec,
     ClusterSuspendCapability,
@@ -30,7 +31,11 @@ from gpuaas.providers.kubernetes.client import Api, shared
 
 
 class ClusterApiDriver(
-    ClusterDriver, ClusterAccessCapability, ClusterSuspendCapability, ClusterSchemaCapability
+    ClusterDriver,
+    ClusterAccessCapability,
+    ClusterRevocationCapability,
+    ClusterSuspendCapability,
+    ClusterSchemaCapability,
 ):
     name = "cluster-api"
     kinds = frozenset({ClusterKind.KUBERNETES})
@@ -96,6 +101,10 @@ class ClusterApiDriver(
             seen = site.look(self._api, spec.ref)
             progress.answering(seen)
             return access.issue(self._workload(spec.ref), spec.ref, member, lifetime=lifetime)
+
+    def revoke(self, spec: ClusterSpec, member: Member) -> None:
+        with site.evident(self.connection.site_slug, "revoke"):
+            access.revoke(self._workload(spec.ref), spec.ref, member)
 
     def parameters_schema(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         with site.evident(self.connection.site_slug, "the class's variables"):

@@ -29,6 +29,7 @@ from gpuaas.providers.sandbox.models import SandboxPod
 from tests.lab.fixtures import until
 
 ALICE = Member("u-a11ce", "alice", "admin")
+BOB = Member("u-b0b", "bob", "admin")
 
 
 class ClusterRig(ABC):

@@ -10,11 +10,13 @@ from gpuaas.providers.base import (
     Access,
     ClusterAccessCapability,
     ClusterChange,
+    ClusterRevocationCapability,
     ClusterSpec,
     ClusterSuspendCapability,
 )
 from tests.contracts.clusters.rigs import (
     ALICE,
+    BOB,
     ClusterRig,
     carry_out,
     counts,
@@ -197,6 +199,22 @@ def test_access_is_personal_and_ends_with_the_cluster(yard: ClusterRig, ready: C
     assert access.document not in repr(access)
     step_finish(yard.driver, C.DELETE, ready, yard.driver.plan(C.DELETE, ready).steps[0].key)
     until(lambda: is_refused(yard, ready, access), "the credential is refused")
+
+
+def test_a_persons_access_is_ended_alone_and_can_be_had_again(yard: ClusterRig) -> None:
+    driver = yard.driver
+    if not isinstance(driver, ClusterRevocationCapability) or not isinstance(driver, ClusterAccessCapability):
+        pytest.skip("credentials of this driver end by themselves")
+    ready = yard.ready()
+    mine = driver.access(ready, ALICE, lifetime=timedelta(hours=1))
+    other = driver.access(ready, BOB, lifetime=timedelta(hours=1))
+    for _ in range(2):
+        driver.revoke(ready, ALICE)
+    until(lambda: is_refused(yard, ready, mine), "the credential is refused")
+    assert yard.who(ready, other) == BOB.subject
+    again = driver.access(ready, ALICE, lifetime=timedelta(hours=1))
+    assert yard.who(ready, again) == ALICE.subject
+    assert is_refused(yard, ready, mine)
 
 
 def test_nobody_gets_access_to_what_is_not_there(yard: ClusterRig) -> None:

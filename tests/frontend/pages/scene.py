@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gpuaas.catalog.models import Flavor
+from gpuaas.clusters.models import Cluster, ClusterGrant
 from gpuaas.core import clock
 from gpuaas.core.conditions import Status, condition_set
 from gpuaas.workspaces.allowances import WITHIN_QUOTA
@@ -108,6 +109,12 @@ def grant_to(workspace: Workspace, holder: User | Robot, *, hours: int = 8) -> A
         expires_at=now + timedelta(hours=hours - 1),
         **who,
     )
+
+
+def grant_of_cluster(cluster: Cluster, holder: User, *, hours: int = 8) -> ClusterGrant:
+    now = clock.now()
+    until = now + timedelta(hours=hours)
+    return ClusterGrant.objects.create(cluster=cluster, user=holder, issued_at=now, expires_at=until)
 
 
 def robot_of(workspace: Workspace, name: str = "ci") -> Robot:

@@ -9,6 +9,7 @@ from billing.services import rate_set
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.reconcile import run
+from gpuaas.clusters.services import cluster_credential
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter
 from tenants.actors import SYSTEM, Actor
@@ -91,6 +92,9 @@ def test_from_the_order_to_the_proof(
     expect(page.locator("#drawer pre")).to_contain_text("apiVersion")
     page.reload()
     expect(page.locator("body")).not_to_contain_text("apiVersion")
+    page.get_by_role("link", name="End the credentials of alice").click()
+    page.locator("#drawer").get_by_role("button", name="End them").click()
+    expect(page.get_by_role("list", name="Who has credentials")).to_contain_text("being ended")
     page.get_by_role("button", name="Delete", exact=True).click()
     confirm = page.locator("#delete").get_by_role("button", name="Delete cluster")
     expect(confirm).to_be_disabled()
@@ -108,6 +112,7 @@ TENANT = {
     "{home}/": "clusters",
     "{home}/new/k8s/": "cluster-order",
     "{at}/": "cluster",
+    "{at}/credentials/{alice}/revoke/": "cluster-revoke",
     "{at}/scale/": "cluster-scale",
     "{at}/policies/": "cluster-policies",
     "{at}/policies/new/?kind=schedule": "cluster-policy-new",
@@ -134,13 +139,16 @@ def test_every_page_reads_well(
     cluster = ready(as_alice, project)
     policy = scaled_by(as_alice, cluster, enabled=False)
     recorded(policy, [2, 4, 9, 7] * 8)
+    cluster_credential(actor=as_alice, cluster=cluster)
     home, supply = f"{address}/p/weather-lm/clusters", f"{address}/operator/cluster-templates"
     at = f"{home}/{cluster.pk}"
     places = {alice: TENANT, olga: OPERATOR}
     for user, urls in places.items():
         page, complaints = opened(context_for(chromium, address, user, size=size, theme=theme))
         for path, picture in urls.items():
-            page.goto(path.format(home=home, at=at, supply=supply, operator=f"{address}/operator"))
+            page.goto(
+                path.format(home=home, at=at, alice=alice.pk, supply=supply, operator=f"{address}/operator")
+            )
             page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true })")
             looked_at(page, size, picture=f"{picture}-{theme}")
         if user == alice:

@@ -9,13 +9,15 @@ from django.test import Client
 from django.urls import reverse
 
 from gpuaas.catalog.models import Site
-from gpuaas.clusters.models import Cluster, ClusterTemplate, TemplateVersion
+from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterTemplate, TemplateVersion
 from gpuaas.clusters.services import template_version_add
 from tenants.actors import Actor
 from tenants.models import Project, User
+from tenants.services import project_member_remove
 from tests.clusters.stage import DOCUMENT, document, offered, order
 from tests.factories.quotas import limits_give
 from tests.frontend.pages.conftest import signed_in
+from tests.frontend.pages.scene import grant_of_cluster
 
 pytestmark = pytest.mark.django_db
 HOME = "/p/weather-lm/clusters/"
@@ -148,6 +150,50 @@ def test_a_viewer_looks_and_a_wrong_name_deletes_nothing(
     assert Cluster.objects.get().state == "requested"
     assert alice_at.post(f"{at}delete/", {"confirm_name": "train"}).status_code == 302
     assert Cluster.objects.get().state == "deleting"
+
+
+@pytest.mark.usefixtures("template")
+def test_who_holds_credentials_is_seen_and_their_end_is_asked_twice(
+    alice_at: Client, bob_at: Client, charlie_at: Client, as_alice: Actor, bob: User, project: Project
+) -> None:
+    cluster = order(as_alice, project)
+    at = f"{HOME}{cluster.pk}/"
+    assert "Who has credentials" not in text_of(alice_at.get(at))
+    for holder in (cluster.created_by, bob):
+        grant_of_cluster(cluster, holder)
+    end = f"{at}credentials/{bob.pk}/revoke/"
+    hers = text_of(bob_at.get(at))
+    assert "the credentials of bob" in hers
+    assert "the credentials of alice" not in hers, "another's are ended by who manages the project"
+    assert bob_at.get(f"{at}credentials/{cluster.created_by_id}/revoke/").status_code == 403
+    for method in (charlie_at.get, charlie_at.post):
+        assert method(end).status_code == 404
+    asked = text_of(alice_at.get(end))
+    assert "End the credentials of bob?" in asked
+    assert "<html" not in text_of(alice_at.get(end, headers={"HX-Request": "true"})), "into the drawer"
+    assert not ClusterGrant.objects.exclude(revoke_asked_at=None).exists(), "asking ends nothing"
+    assert alice_at.post(end).status_code == 302
+    page = text_of(alice_at.get(at))
+    assert "being ended" in page
+    assert "1 credential of bob will be ended." in page
+    assert "the credentials of bob" not in page
+
+
+@pytest.mark.usefixtures("template")
+def test_what_cannot_be_ended_early_says_until_when_it_works(
+    alice_at: Client, as_alice: Actor, bob: User, project: Project
+) -> None:
+    cluster = order(as_alice, project)
+    ClusterTemplate.objects.update(driver="openstack")
+    grant_of_cluster(cluster, bob)
+    at = f"{HOME}{cluster.pk}/"
+    page = text_of(alice_at.get(at))
+    assert "cannot be ended early: each works until its time" in page
+    assert "may not enter any more" not in page
+    project_member_remove(actor=as_alice, project=project, user=bob)
+    page = text_of(alice_at.get(at))
+    assert "may not enter any more, but this cannot be ended early" in page
+    assert "the credentials of bob" not in page
 
 
 @pytest.mark.usefixtures("template")

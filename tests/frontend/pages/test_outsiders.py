@@ -8,6 +8,7 @@ from django.urls import URLPattern, URLResolver, reverse
 
 from frontend import urls
 from gpuaas.catalog.models import Site
+from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
 from gpuaas.workspaces.machines.models import Machine
 from gpuaas.workspaces.models import Workspace
@@ -19,7 +20,7 @@ from tests.api.cluster_stage import cluster_stage
 from tests.billing.stage import budget_stage
 from tests.factories.billing import invoice_make
 from tests.frontend.pages.conftest import signed_in
-from tests.frontend.pages.scene import robot_of
+from tests.frontend.pages.scene import grant_of_cluster, robot_of
 
 POSTED = frozenset(
     {
@@ -84,6 +85,7 @@ SHAPES = (
     ("project", "workspace", "machine"),
     ("project", "cluster"),
     ("project", "cluster", "policy"),
+    ("project", "cluster", "user"),
     ("project", "template"),
     ("project", "user"),
     ("project", "token"),
@@ -119,6 +121,8 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     if name.startswith("cluster"):
         alice = actor_for(user=workspace.created_by)
         known |= cluster_stage(olga=SYSTEM, alice=alice, project=workspace.project, site=workspace.site)
+    if name == "cluster_revoke":
+        grant_of_cluster(Cluster.objects.get(), user)
     if name in {"invoice", "invoice_csv", "invoice_pdf"}:
         invoice_make(workspace.project)
     for wanted in SHAPES:

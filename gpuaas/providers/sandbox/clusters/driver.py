@@ -20,6 +20,7 @@ from gpuaas.providers.base import (
     ClusterNode,
     ClusterPlan,
     ClusterRef,
+    ClusterRevocationCapability,
     ClusterSignalsCapability,
     ClusterSpec,
     ClusterSuspendCapability,
@@ -55,7 +56,11 @@ Answer = StepOutcome | NoCapacity
 
 
 class SandboxClusterDriver(
-    ClusterDriver, ClusterAccessCapability, ClusterSuspendCapability, ClusterSignalsCapability
+    ClusterDriver,
+    ClusterAccessCapability,
+    ClusterRevocationCapability,
+    ClusterSuspendCapability,
+    ClusterSignalsCapability,
 ):
     name = "sandbox"
     kinds = frozenset(ClusterKind)
@@ -137,6 +142,11 @@ class SandboxClusterDriver(
                 expires_at=now + lifetime,
             )
         return Access(_kubeconfig(spec.ref, member, token), now + lifetime, AccessKind.KUBECONFIG)
+
+    def revoke(self, spec: ClusterSpec, member: Member) -> None:
+        with self._site("cluster:revoke") as site:
+            rows = SandboxClusterToken.objects.filter(endpoint__site=site, endpoint__tag=spec.id)
+            rows.filter(subject=member.subject).delete()
 
     def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
         with self._site("cluster:signals") as site:
