@@ -31,6 +31,7 @@ pytest_plugins = [
     "tests.lab.openstack.fixtures",
     "tests.lab.cluster_api.fixtures",
     "tests.lab.virtual.fixtures",
+    "tests.lab.cluster_api.tenancy",
 ]
 
 

@@ -28,9 +28,9 @@ def main() -> int:
 def _run(lab: Lab, options: argparse.Namespace) -> int:
     match options.command:
         case "build":
-            lab.build()
+            lab.build(openstack=options.openstack)
         case "up":
-            lab.up()
+            lab.up(openstack=options.openstack)
             print(f"export KUBECONFIG={shlex.quote(str(lab.kubeconfig))}")
         case "down":
             lab.down(purge=options.purge)
@@ -64,6 +64,8 @@ def _parser() -> argparse.ArgumentParser:
         "stop": "stop one controller, for tests of an outage; `up` brings it back",
     }.items():
         command = commands.add_parser(name, help=text, description=text, parents=[common])
+        if name in {"build", "up"}:
+            command.add_argument("--openstack", action="store_true", help="with OpenStack's provider")
         if name == "down":
             command.add_argument("--purge", action="store_true", help="remove the data too")
         if name == "stop":

@@ -5,7 +5,10 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
+
+import yaml
 
 from deploy.lab.cluster_api.manifests import manifests_of
 from deploy.lab.cluster_api.settings import CONTROLLERS, HERE, Controller
@@ -14,16 +17,29 @@ from deploy.lab.files import CACHE, write_private
 from deploy.lab.gobuild import BUILD_LIMIT_S, Report, environment, run_build
 from deploy.lab.locks import locked
 
-BUILD = HERE / "build"
+
+@dataclass(frozen=True)
+class Pins:
+    """Controllers that are built from the modules that one folder pins. `foreign`: files of types, by their module, that they watch
+    and that nobody of the lab would bring."""
+
+    folder: Path
+    controllers: tuple[Controller, ...]
+    foreign: tuple[tuple[str, str], ...] = ()
+
+
+CORE = Pins(HERE / "build", CONTROLLERS)
 
 
 class Programs:
     """A program is in the cache after its manifests, so whoever finds it finds both."""
 
-    def __init__(self, *, cache: Path | None = None) -> None:
+    def __init__(self, pins: Pins = CORE, *, cache: Path | None = None) -> None:
+        self.pins = pins
         # other pins, or other ways to read the manifests, get a folder of their own
         digest = hashlib.sha256()
-        for path in (BUILD / "go.mod", BUILD / "go.sum", HERE / "manifests.py", HERE / "settings.py"):
+        read = (pins.folder / "go.mod", pins.folder / "go.sum", HERE / "manifests.py", HERE / "settings.py")
+        for path in read:
             digest.update(path.read_bytes())
         self.folder = (cache or CACHE / "gpuaas-cluster-api-bin") / digest.hexdigest()[:16]
 
@@ -34,7 +50,7 @@ class Programs:
         return self.folder / f"{controller.name}.json"
 
     def missing(self) -> list[Controller]:
-        return [one for one in CONTROLLERS if not os.access(self.path(one), os.X_OK)]
+        return [one for one in self.pins.controllers if not os.access(self.path(one), os.X_OK)]
 
     def ensure(self, report: Report) -> None:
         """Builds what is missing. Of two first starts at once, one builds and the other waits for it."""
@@ -54,20 +70,26 @@ class Programs:
                 self._build(controller, report)
 
     def _build(self, controller: Controller, report: Report) -> None:
-        report(f"building Cluster API's {controller.name}; all of it takes 4 to 6 minutes on 2 cores")
+        report(f"building Cluster API's {controller.name}; this takes some minutes on 2 cores")
         new = self.folder / f".{controller.name}.new"
-        run_build(["-ldflags", "-s -w", "-o", str(new)], [controller.package], BUILD, report)
-        found = manifests_of(_source(controller) / controller.config)
+        run_build(["-ldflags", "-s -w", "-o", str(new)], [controller.package], self.pins.folder, report)
+        found = manifests_of(self._source(controller.module) / controller.config)
+        for module, file in self.pins.foreign:
+            found["types"] += list(yaml.safe_load_all((self._source(module) / file).read_text()))
         write_private(self.manifests(controller), json.dumps(found))
         new.replace(self.path(controller))
         report(f"built {controller.name}")
 
-
-def _source(controller: Controller) -> Path:
-    asked = ["go", "list", "-m", "-f", "{{.Dir}}", controller.module]
-    done = subprocess.run(
-        asked, cwd=BUILD, env=environment(), text=True, capture_output=True, timeout=600, check=False
-    )
-    if done.returncode:
-        raise LabError(f"the sources of {controller.module} are not to be had:\n{done.stderr[-2000:]}")
-    return Path(done.stdout.strip())
+    def _source(self, module: str) -> Path:
+        done = subprocess.run(
+            ["go", "list", "-m", "-f", "{{.Dir}}", module],
+            cwd=self.pins.folder,
+            env=environment(),
+            text=True,
+            capture_output=True,
+            timeout=600,
+            check=False,
+        )
+        if done.returncode:
+            raise LabError(f"the sources of {module} are not to be had:\n{done.stderr[-2000:]}")
+        return Path(done.stdout.strip())

@@ -41,10 +41,16 @@ def ensure(folder: Path) -> None:
     _openssl("genrsa", "-out", f"{new}/service-accounts.key", "2048")
     _openssl("rsa", "-in", f"{new}/service-accounts.key", "-pubout", "-out", f"{new}/service-accounts.pub")
     for name, addresses in SERVERS.items():
-        _certificate(new, name, f"/CN={name}", f"extendedKeyUsage=serverAuth\nsubjectAltName={addresses}\n")
+        server_certificate(new, name, addresses)
     for name, subject in CLIENTS.items():
         _certificate(new, name, subject, "extendedKeyUsage=clientAuth\n")
     new.rename(folder)
+
+
+def server_certificate(folder: Path, name: str, addresses: str) -> None:
+    """Of the authority whose ca.crt and ca.key are in the folder; addresses as openssl writes them: IP:… or DNS:…"""
+    usage = f"extendedKeyUsage=serverAuth\nsubjectAltName={addresses}\n"
+    _certificate(folder, name, f"/CN={name}", usage)
 
 
 def kubeconfig(folder: Path, who: str, server: str) -> str:

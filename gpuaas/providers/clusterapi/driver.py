@@ -144,7 +144,7 @@ class ClusterApiDriver(
             if step in pools:
                 return making.pool(self._api, seen, pools[step], settings)
             if step == CONTROL:
-                return progress.control_plane(seen, spec)
+                return making.control_plane(self._api, seen, spec)
             if step == CHECKS:
                 return progress.checks(seen, spec)
             return progress.network(seen) if step == NETWORK else progress.api(seen)

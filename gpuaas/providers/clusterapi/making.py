@@ -10,7 +10,8 @@ from gpuaas.providers.clusterapi.settings import ClassSettings
 from gpuaas.providers.clusterapi.site import Seen
 from gpuaas.providers.kubernetes.client import Api, Object
 
-REFUSED = "InstanceCreateFailed"  # of OpenStack's: it is not tried again by itself
+# of OpenStack's: refused, and begun but failed. Neither is tried again by itself
+REFUSED = {"InstanceCreateFailed", "InstanceStateError"}
 SERVERS = "/apis/infrastructure.cluster.x-k8s.io/v1alpha1/namespaces/{}/openstackservers"
 
 
@@ -45,13 +46,18 @@ def apply(api: Api, spec: ClusterSpec, settings: ClassSettings) -> Object:
 
 def pool(api: Api, seen: Seen, wanted: NodePool, settings: ClassSettings) -> StepOutcome:
     """Machines that will never come are given up first, and broken ones replaced: what is missing is then made anew."""
-    _refused(api, seen, wanted)
+    _refused(api, seen, seen.machines_of(wanted.name), f"a worker of the pool {wanted.name}")
     for machine in seen.machines_of(wanted.name):
         if _is_lost(machine, settings):
             metadata = machine["metadata"]
             api.delete(f"{names.CORE}/namespaces/{metadata['namespace']}/machines/{metadata['name']}")
             return StepOutcome(done=False, detail=f"{metadata['name']} is broken and is being replaced")
     return progress.pool(seen, wanted)
+
+
+def control_plane(api: Api, seen: Seen, spec: ClusterSpec) -> StepOutcome:
+    _refused(api, seen, seen.control_machines, "a machine of the control plane")
+    return progress.control_plane(seen, spec)
 
 
 def addon(api: Api, spec: ClusterSpec, name: str, settings: ClassSettings) -> StepOutcome:
@@ -107,20 +113,23 @@ def _class_check(api: Api, settings: ClassSettings) -> None:
         ) from error
 
 
-def _refused(api: Api, seen: Seen, wanted: NodePool) -> None:
+def _refused(api: Api, seen: Seen, machines: list[Object], what: str) -> None:
     """Only the server says that a cloud is full: Machine and Cluster would wait for ever. It is given up with its
     machine, so that the next try asks the cloud anew."""
     space = seen.cluster["metadata"]["namespace"]
-    mine = {one["metadata"]["name"]: one for one in seen.machines_of(wanted.name)}
+    mine = {one["metadata"]["name"]: one for one in machines if not site.is_going(one)}
     for server in api.items_if_known(SERVERS.format(space)):
         condition = conditions.condition_of(server, "InstanceReady")
-        machine = mine.get(server["metadata"]["name"])
-        if condition.get("reason") != REFUSED or machine is None:
+        name = server["metadata"]["name"]
+        if condition.get("reason") not in REFUSED or name not in mine:
             continue
-        said = conditions.read("OpenStackServer", server["metadata"]["name"], condition)
-        api.delete(f"{names.CORE}/namespaces/{space}/machines/{machine['metadata']['name']}")
+        said = conditions.read("OpenStackServer", name, condition)
+        api.delete(f"{names.CORE}/namespaces/{space}/machines/{name}")
+        message = str(
+            condition.get("message") or "its server has ended in the state ERROR, as where no host has room"
+        )
         raise NoCapacity(
-            f"the cloud refuses a worker of the pool {wanted.name}: {str(condition.get('message', ''))[:200]}",
+            f"the cloud refuses {what}: {message[:200]}",
             detail={
                 "evidence": [said.line],
                 "next": "Retry when the cloud has room or its quota was raised, or scale the pool to fewer workers.",

@@ -7,7 +7,7 @@ is shown at a real API server that stands in for theirs (`real`); everything els
 import socket
 import uuid
 from collections import Counter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import yaml
 
@@ -92,10 +92,13 @@ class ClusterApiRig(ClusterRig):
             control_plane=ControlPlane(1, 4, 8, 40),
             pools=(self._pool("gpu", workers), self._pool("other", 1)),
             addons=("gpu-operator",),
-            settings=SETTINGS,
+            settings=self.settings(),
         )
         self.made.append(spec)
         return spec
+
+    def settings(self) -> dict[str, Any]:
+        return SETTINGS
 
     def _pool(self, name: str, count: int) -> NodePool:
         return NodePool(name, FlavorAmount("h100.2", count, 2, 8, 64, 100, "nvidia.com/gpu"), self.old)

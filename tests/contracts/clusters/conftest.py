@@ -7,6 +7,7 @@ import pytest
 
 from gpuaas.providers.base import ClusterSpec
 from tests.contracts.clusters.baremetal_rig import BareMetalRig
+from tests.contracts.clusters.capi_openstack_rig import ClusterApiOpenStackRig
 from tests.contracts.clusters.clusterapi_rig import ClusterApiRig
 from tests.contracts.clusters.openstack_rig import OpenStackClusterRig
 from tests.contracts.clusters.rigs import ClusterRig, SandboxClusterRig
@@ -19,6 +20,13 @@ def cluster_api(request: pytest.FixtureRequest) -> ClusterRig:
     """At the one management cluster of the machine."""
     lab = request.getfixturevalue("cluster_api_lab")
     return ClusterApiRig(lab.kubeconfig.read_text(), request.getfixturevalue("lab"))
+
+
+def cluster_api_openstack(request: pytest.FixtureRequest) -> ClusterRig:
+    """At the same, whose clusters are made in the one cloud of the machine."""
+    lab = request.getfixturevalue("cluster_api_openstack_lab")
+    tenancy = request.getfixturevalue("capi_tenancy")
+    return ClusterApiOpenStackRig(lab.kubeconfig.read_text(), request.getfixturevalue("lab"), tenancy)
 
 
 def openstack(request: pytest.FixtureRequest) -> ClusterRig:
@@ -36,10 +44,13 @@ RIGS: dict[str, Maker] = {
     ),
 }
 MARKS = {
+    "cluster-api-openstack": [pytest.mark.openstack],
     "openstack": [pytest.mark.openstack],
     "openshift-bare-metal": [pytest.mark.lab],
     "vcluster": [pytest.mark.lab],
 }
+if os.environ.get("GPUAAS_CLUSTER_API") == "all":
+    RIGS["cluster-api-openstack"] = cluster_api_openstack
 # a cluster of real services takes half a minute: what makes many of them is run where that is asked for
 MANY = {
     "test_making_ends_alike_wherever_it_was_interrupted",

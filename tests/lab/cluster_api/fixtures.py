@@ -17,3 +17,13 @@ def cluster_api_lab() -> Lab:
     except LabError as error:
         pytest.fail(str(error), pytrace=False)
     return lab
+
+
+@pytest.fixture(scope="session")
+def cluster_api_openstack_lab(cluster_api_lab: Lab) -> Lab:
+    """The same one, with OpenStack's provider. Its build takes minutes, so this is for tests that are asked for."""
+    try:
+        cluster_api_lab.up(openstack=True)
+    except LabError as error:
+        pytest.fail(str(error), pytrace=False)
+    return cluster_api_lab

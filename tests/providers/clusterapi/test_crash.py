@@ -13,12 +13,14 @@ from gpuaas.clusters.services import cluster_delete, cluster_order, cluster_scal
 from gpuaas.clusters.site import cluster_driver_of
 from gpuaas.providers.base import ClusterRef
 from gpuaas.providers.clusterapi import names
+from gpuaas.providers.clusterapi.driver import ClusterApiDriver
 from gpuaas.providers.kubernetes.client import Api
 from quotas.models import Limit, SiteCapacity
 from tenants.actors import Actor
 from tenants.models import Project
+from tests.clusters.named_worker import settle, worker
 from tests.factories.quotas import counters_must_match, limits_give
-from tests.providers.clusterapi.stage import offered, settle, worker
+from tests.providers.clusterapi.stage import offered
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -44,12 +46,13 @@ def names_of(crossed: tuple[str, ...], *, calls: list[str]) -> list[str]:
 def killed_everywhere(ask: Ask, clusters: list[Cluster], *, calls: list[str]) -> list[Cluster]:
     """The first is changed undisturbed, to learn the boundaries; each of the others by a worker that dies at one of them."""
     first, *others = [ask(row) for row in clusters]
-    undisturbed = worker(first, "").end()
-    boundaries = names_of(undisturbed, calls=calls)
+    undisturbed = worker(ClusterApiDriver, first, "").end()
+    assert not undisturbed.killed
+    boundaries = names_of(undisturbed.crossed, calls=calls)
     assert len(boundaries) <= len(others), boundaries
-    workers = [worker(row, at) for row, at in zip(others, boundaries, strict=False)]
+    workers = [worker(ClusterApiDriver, row, at) for row, at in zip(others, boundaries, strict=False)]
     for one in workers:
-        one.end()
+        assert one.end().killed
     assert len(workers) == len(boundaries)
     return settle(first, *others)
 

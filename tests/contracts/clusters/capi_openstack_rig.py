@@ -1,0 +1,45 @@
+"""Cluster API's real controllers with OpenStack's provider, the class that the portal ships, and a real cloud: only guests are played,
+by the lab (deploy/lab/cluster_api/guests.py)."""
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from gpuaas.providers.base import ClusterSpec, NodePool
+from tests.contracts.clusters.clusterapi_rig import ADDON, ClusterApiRig
+from tests.lab.cluster_api.tenancy import Tenancy
+from tests.lab.fixtures import LabSite
+
+ALIASES = {"gpu": "h100", "other": "a100"}
+
+
+def settings_of(tenancy: Tenancy) -> dict[str, Any]:
+    return {
+        "class": "gpu-openstack",
+        "class_namespace": "cluster-classes",
+        "worker_class": "worker",
+        "flavor_variable": "flavor",
+        "flavors": {alias: tenancy.flavors[alias] for alias in ALIASES.values()},
+        "variables": tenancy.variables(),
+        "addons": {"gpu-operator": {"manifests": ADDON}},
+    }
+
+
+class ClusterApiOpenStackRig(ClusterApiRig):
+    made: ClassVar[list[ClusterSpec]] = []
+
+    def __init__(self, kubeconfig: str, real: LabSite, tenancy: Tenancy) -> None:
+        super().__init__(kubeconfig, real)
+        self.tenancy = tenancy
+
+    def settings(self) -> dict[str, Any]:
+        return settings_of(self.tenancy)
+
+    def _pool(self, name: str, count: int) -> NodePool:
+        pool = super()._pool(name, count)
+        return replace(pool, flavor=replace(pool.flavor, slug=ALIASES[name]))
+
+    def too_many(self) -> int:
+        return 5  # of 2 GPUs each, where the project may have 8
+
+    def gpus_held(self, spec: ClusterSpec) -> int:
+        return self.tenancy.gpus(spec.external_name)

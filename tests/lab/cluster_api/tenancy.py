@@ -1,0 +1,146 @@
+"""A project in the lab's cloud that Cluster API's clusters are made in: its flavors, its limits, a network of addresses that this machine
+answers at, and its credentials as an identity at the management cluster."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.lab.cluster_api import Lab
+from deploy.lab.openstack import Lab as OpenStackLab
+from gpuaas.providers.kubernetes.client import Api
+from tests.lab.fixtures import until
+from tests.lab.openstack.fixtures import Cloud, Project
+
+A100, H100 = "class:CUSTOM_PCI_10DE_20B0", "class:CUSTOM_PCI_10DE_2330"
+LIMITS = {"servers": 20, "class:VCPU": 64, "class:MEMORY_MB": 262144, A100: 6, H100: 8}
+# floating IPs of loopback: what stands in for a guest can answer at them
+OUTSIDE, RANGE = "loopback", "127.88.0.0/24"
+CLASSES = "cluster-classes"
+IDENTITIES = "/apis/infrastructure.cluster.x-k8s.io/v1alpha1/openstackclusteridentities"
+KINDS = {
+    "servers": ("compute", "/servers?all_tenants=1&project_id={}"),
+    "ports": ("network", "/v2.0/ports?project_id={}"),
+    "networks": ("network", "/v2.0/networks?project_id={}"),
+    "routers": ("network", "/v2.0/routers?project_id={}"),
+    "floatingips": ("network", "/v2.0/floatingips?project_id={}"),
+    "security_groups": ("network", "/v2.0/security-groups?project_id={}"),
+}
+
+
+@dataclass(frozen=True)
+class Tenancy:
+    """`flavors`: by alias of two GPUs each, and `cpu`."""
+
+    cloud: Cloud
+    project: Project
+    identity: str
+    flavors: dict[str, str]
+
+    def variables(self) -> dict[str, str]:
+        """Of the class that the portal ships."""
+        return {
+            "identity": self.identity,
+            "externalNetwork": OUTSIDE,
+            "image": "tiny",
+            "controlPlaneFlavor": self.flavors["cpu"],
+        }
+
+    def limit(self, resource: str, amount: int) -> None:
+        """Raised or lowered."""
+        token = self.cloud.system_token
+        path = f"/limits?project_id={self.project.id}&resource_name={resource}"
+        rows = self.cloud.call("GET", "identity", path, token=token).json()["limits"]
+        body = {"limit": {"resource_limit": amount}}
+        answer = self.cloud.call("PATCH", "identity", f"/limits/{rows[0]['id']}", token=token, json=body)
+        answer.raise_for_status()
+
+    def gpus(self, prefix: str) -> int:
+        """Held at Placement by servers that are called so."""
+        path = f"/servers?all_tenants=1&project_id={self.project.id}"
+        rows = self.cloud.call("GET", "compute", path).json()["servers"]
+        return sum(self._held(one["id"]) for one in rows if one["name"].startswith(prefix))
+
+    def _held(self, server: str) -> int:
+        found = self.cloud.call("GET", "placement", f"/allocations/{server}").json()["allocations"]
+        classes = {A100.removeprefix("class:"), H100.removeprefix("class:")}
+        return sum(one["resources"].get(name, 0) for one in found.values() for name in classes)
+
+    def left(self) -> dict[str, list[str]]:
+        """Everything of the project in the cloud."""
+        found: dict[str, list[str]] = {}
+        for key, (service, path) in KINDS.items():
+            rows = self.cloud.call("GET", service, path.format(self.project.id)).json()[key]
+            found[key] = [one.get("name") or one["id"] for one in rows if one.get("name") != "default"]
+        return {key: names for key, names in found.items() if names}
+
+
+@pytest.fixture(scope="session")
+def capi_tenancy(cluster_api_openstack_lab: Lab, openstack_lab: OpenStackLab) -> Iterator[Tenancy]:
+    cloud = Cloud(openstack_lab)
+    api = Api(cluster_api_openstack_lab.kubeconfig.read_text())
+    _outside(cloud)
+    project = cloud.project()
+    for name, amount in LIMITS.items():
+        cloud.limit(project, name, amount)
+    identity = f"t-{uuid.uuid4().hex[:8]}"
+    made = Tenancy(cloud, project, identity, {name: _flavor(cloud, name) for name in ("a100", "h100", "cpu")})
+    _identity(api, made, openstack_lab)
+    yield made
+    until(lambda: not made.left(), f"nothing is left in the cloud, as {made.left()}")
+    api.delete(f"{IDENTITIES}/{identity}")
+    api.delete(f"/api/v1/namespaces/{CLASSES}/secrets/{identity}")
+    cloud.clean_up()
+
+
+def _outside(cloud: Cloud) -> None:
+    """Made once; it stays with the cloud."""
+    if cloud.call("GET", "network", f"/v2.0/networks?name={OUTSIDE}").json()["networks"]:
+        return
+    body: dict[str, Any] = {"name": OUTSIDE, "router:external": True}
+    answer = cloud.call("POST", "network", "/v2.0/networks", json={"network": body})
+    answer.raise_for_status()
+    network = answer.json()["network"]["id"]
+    subnet = {"network_id": network, "name": OUTSIDE, "ip_version": 4, "cidr": RANGE, "enable_dhcp": False}
+    cloud.call("POST", "network", "/v2.0/subnets", json={"subnet": subnet}).raise_for_status()
+
+
+def _flavor(cloud: Cloud, alias: str) -> str:
+    body = {"name": f"f-{uuid.uuid4().hex[:8]}-{alias}", "vcpus": 2, "ram": 2048, "disk": 1}
+    found = cloud.made("compute", "/flavors", "flavor", body)
+    if alias != "cpu":
+        specs = {"extra_specs": {"pci_passthrough:alias": f"{alias}:2"}}
+        path = f"/flavors/{found['id']}/os-extra_specs"
+        cloud.call("POST", "compute", path, json=specs).raise_for_status()
+    return str(found["name"])
+
+
+def _identity(api: Api, tenancy: Tenancy, lab: OpenStackLab) -> None:
+    """Of the project's member, as an operator of the management cluster would make it."""
+    known = yaml.safe_load(lab.clouds.read_text())["clouds"]["lab"]
+    auth = {
+        "auth_url": known["auth"]["auth_url"],
+        "user_id": tenancy.project.user_id,
+        "password": tenancy.project.password,
+        "project_id": tenancy.project.id,
+    }
+    entry = {"region_name": known.get("region_name", ""), "identity_api_version": 3, "auth": auth}
+    text = yaml.safe_dump({"clouds": {"openstack": entry}})
+    name = tenancy.identity
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": CLASSES},
+        "stringData": {"clouds.yaml": text},
+    }
+    api.create(f"/api/v1/namespaces/{CLASSES}/secrets", secret)
+    body = {
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1",
+        "kind": "OpenStackClusterIdentity",
+        "metadata": {"name": name},
+        "spec": {"secretRef": {"name": name, "namespace": CLASSES}},
+    }
+    api.create(IDENTITIES, body)

@@ -1,0 +1,117 @@
+"""The portal, Cluster API's real controllers, OpenStack's provider and a real cloud: ordered, grown, refused by a quota, tried again, taken away.
+Minutes and a build of its own, so where it is asked for: GPUAAS_CLUSTER_API=all."""
+
+import os
+from typing import Any
+
+import pytest
+
+from deploy.lab.cluster_api import Lab
+from gpuaas.catalog.models import Flavor, GpuPool, Site
+from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.services import (
+    cluster_delete,
+    cluster_order,
+    cluster_retry,
+    cluster_scale,
+    template_create,
+    template_update,
+    template_version_add,
+)
+from gpuaas.clusters.site import cluster_driver_of
+from gpuaas.clusters.spec import spec_of
+from gpuaas.core.crypto import encrypt_json
+from gpuaas.providers.clusterapi import names
+from gpuaas.providers.kubernetes.client import Api
+from quotas.models import SiteCapacity
+from tenants.actors import Actor
+from tenants.models import Project
+from tests.clusters.named_worker import settle
+from tests.contracts.clusters.capi_openstack_rig import settings_of
+from tests.factories.quotas import limits_give
+from tests.lab.cluster_api.tenancy import H100, Tenancy
+
+pytestmark = [
+    pytest.mark.openstack,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(
+        os.environ.get("GPUAAS_CLUSTER_API") != "all",
+        reason="GPUAAS_CLUSTER_API=all runs this too, some minutes",
+    ),
+]
+GPUS = "gpu:h100-sxm-80gb"
+
+
+@pytest.fixture
+def cluster(
+    as_olga: Actor, as_alice: Actor, project: Project, site: Site, cluster_api_lab: Lab, capi_tenancy: Tenancy
+) -> Cluster:
+    """Of one worker, whose flavor is called something else at the cloud; ordered, and waited for."""
+    kubeconfig = cluster_api_lab.kubeconfig.read_text()
+    Site.objects.filter(pk=site.pk).update(
+        driver="kubernetes", credentials=encrypt_json({"kubeconfig": kubeconfig})
+    )
+    pool = GpuPool.objects.get(site=site, gpu_type__slug="h100-sxm-80gb")
+    size = {"gpus": 2, "vcpus": 32, "memory_gib": 360, "state": "active"}
+    Flavor.objects.create(slug="h100.2", pool=pool, name="2 × H100", **size)
+    SiteCapacity.objects.update(hard=None)
+    limits_give(project, {GPUS: None})
+    template = template_create(
+        actor=as_olga,
+        slug="k8s",
+        name="Kubernetes",
+        kind="kubernetes",
+        site=Site.objects.get(pk=site.pk),
+        driver="cluster-api",
+    )
+    settings = {**settings_of(capi_tenancy), "flavors": {"h100.2": capi_tenancy.flavors["h100"]}}
+    words: dict[str, Any] = {
+        "releases": ["1.35.6", "1.36.3"],
+        "control_plane": {"vcpus": 4, "memory_gib": 8, "disk_gib": 40, "counts": [1]},
+        "pools": [{"name": "gpu", "flavors": ["h100.2"], "min": 1, "max": 4, "default": 1}],
+        "settings": settings,
+    }
+    template_version_add(actor=as_olga, template=template, document=words)
+    template_update(actor=as_olga, template=template, state="active", public=True)
+    made = cluster_order(
+        actor=as_alice, project=project, template="k8s", name="train", document={"release": "1.35.6"}
+    )
+    (row,) = settle(made)
+    return row
+
+
+def held(row: Cluster) -> int:
+    return int(row.holdings.get(meter="gpu_held", ended_at=None).quantity)
+
+
+def test_a_quota_of_the_cloud_is_told_and_what_it_refused_is_tried_again(
+    as_alice: Actor, cluster: Cluster, capi_tenancy: Tenancy, cluster_api_lab: Lab
+) -> None:
+    assert cluster.state == "ready", cluster.trouble
+    assert (held(cluster), capi_tenancy.gpus(cluster.external_name)) == (2, 2)
+
+    capi_tenancy.limit(H100, 2)
+    (refused,) = settle(cluster_scale(actor=as_alice, cluster=cluster, counts={"gpu": 2}))
+    assert refused.state == "failed"
+    assert refused.trouble["step"] == "pool:gpu"
+    assert "over limit" in " ".join(refused.trouble["evidence"])
+    assert "InstanceCreateFailed" in " ".join(refused.trouble["evidence"])
+    assert "quota" in refused.trouble["next"]
+
+    capi_tenancy.limit(H100, 8)
+    (grown,) = settle(cluster_retry(actor=as_alice, cluster=refused))
+    assert grown.state == "ready", grown.trouble
+    assert (held(grown), capi_tenancy.gpus(grown.external_name)) == (4, 4)
+
+    (gone,) = settle(cluster_delete(actor=as_alice, cluster=grown))
+    assert gone.state == "deleted", gone.trouble
+    assert capi_tenancy.gpus(gone.external_name) == 0
+    left = {
+        key: [one for one in found if gone.external_name in one] for key, found in capi_tenancy.left().items()
+    }
+    assert not any(left.values()), left
+    driver = cluster_driver_of(gone.template_version.template, gone.site)
+    assert driver.inventory(spec_of(gone).ref) == ()
+    api = Api(cluster_api_lab.kubeconfig.read_text())
+    assert api.find(f"{names.NAMESPACES}/{gone.external_name}") is None
