@@ -28,6 +28,8 @@ OPENSTACK = f"{INFRA}/v1beta1"
 MEMORY = f"{INFRA}/v1beta2/namespaces/{SPACE}"
 OF_CLUSTER = "cluster.x-k8s.io/cluster-name"
 IS_CONTROL = "cluster.x-k8s.io/control-plane"
+OWNERS = f"{CORE}/namespaces/{SPACE}/machines"
+PAUSED = "cluster.x-k8s.io/paused"
 MERGE = "application/merge-patch+json"
 AUTHORITIES = ("ca", "etcd", "proxy", "sa")
 EVERY_S = 0.5
@@ -109,25 +111,24 @@ class Twin:
         return True
 
     def _machines(self, booted: list[Object], theirs: dict[str, Object]) -> None:
+        """Cluster API keeps its hands off these, or it would write into nodes whose they are."""
         selector = f"?labelSelector={OF_CLUSTER}%3D{self.name}"
-        place = f"{CORE}/namespaces/{SPACE}/machines"
-        there = named(_items(self._client, place + selector))
+        there = named(_items(self._client, OWNERS + selector))
+        in_memory = named(_items(self._client, f"{MEMORY}/devmachines{selector}"))
         wanted = named(booted)
         for name, machine in wanted.items():
-            if name not in there and name in theirs:
+            if name not in in_memory and name in theirs:
                 self._boot(name, theirs[name]["spec"].get("version", ""), machine["metadata"]["labels"])
         for name in set(there) - set(wanted):
-            if "deletionTimestamp" not in there[name]["metadata"]:
+            # what is in memory goes while its owner is there, or its node and its member of etcd would stay
+            place = f"{MEMORY}/devmachines" if name in in_memory else OWNERS
+            if "deletionTimestamp" not in in_memory.get(name, there[name])["metadata"]:
                 self._client.call("DELETE", f"{place}/{name}")
 
     def _boot(self, name: str, version: str, theirs: dict[str, str]) -> None:
         labels = {OF_CLUSTER: self.name}
         if IS_CONTROL in theirs:
             labels[IS_CONTROL] = ""
-        at_once = {"provisioning": {"startupDuration": "0s"}}
-        parts = ("vm", "node", *(("etcd", "apiServer") if IS_CONTROL in theirs else ()))
-        backend = {"inMemory": dict.fromkeys(parts, at_once)}
-        _once(self._client, f"{MEMORY}/devmachines", "DevMachine", name, labels, {"backend": backend})
         ref = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachine", "name": name}
         spec = {
             "clusterName": self.name,
@@ -135,7 +136,17 @@ class Twin:
             "bootstrap": {"dataSecretName": f"{self.name}-ca"},  # it is never read
             "infrastructureRef": ref,
         }
-        _once(self._client, f"{CORE}/namespaces/{SPACE}/machines", "Machine", name, labels, spec)
+        _once(self._client, OWNERS, "Machine", name, labels, spec)
+        owner = self._client.call("GET", f"{OWNERS}/{name}")
+        parts = ("vm", "node", *(("etcd", "apiServer") if IS_CONTROL in theirs else ()))
+        backend = {"inMemory": {part: {"provisioning": {"startupDuration": "0s"}} for part in parts}}
+        owned = {
+            "apiVersion": owner["apiVersion"],
+            "kind": "Machine",
+            "name": name,
+            "uid": owner["metadata"]["uid"],
+        }
+        _once(self._client, f"{MEMORY}/devmachines", "DevMachine", name, labels, {"backend": backend}, owned)
 
     def _nodes(self, port: int, booted: list[Object], theirs: dict[str, Object]) -> None:
         """Written again while its Machine has not found it: a watch that was cut is not told what it has missed."""
@@ -211,14 +222,20 @@ def _items(client: Client, path: str) -> list[Object]:
     return found
 
 
-def _once(client: Client, place: str, kind: str, name: str, labels: dict[str, str], spec: Object) -> None:
-    # the development provider writes into a cluster's annotations without looking whether there are any
-    metadata = {
-        "name": name,
-        "namespace": SPACE,
-        "labels": labels,
-        "annotations": {OF_CLUSTER: labels[OF_CLUSTER]},
-    }
+def _once(
+    client: Client,
+    place: str,
+    kind: str,
+    name: str,
+    labels: dict[str, str],
+    spec: Object,
+    owner: Object | None = None,
+) -> None:
+    # the development provider writes into annotations without looking whether there are any
+    annotations = {PAUSED: ""} if kind == "Machine" else {OF_CLUSTER: labels[OF_CLUSTER]}
+    metadata: Object = {"name": name, "namespace": SPACE, "labels": labels, "annotations": annotations}
+    if owner is not None:
+        metadata["ownerReferences"] = [owner]
     body = {
         "apiVersion": place.removeprefix("/apis/").partition("/namespaces/")[0],
         "kind": kind,
