@@ -121,9 +121,10 @@ class Twin:
                 self._boot(name, theirs[name]["spec"].get("version", ""), machine["metadata"]["labels"])
         for name in set(there) - set(wanted):
             # what is in memory goes while its owner is there, or its node and its member of etcd would stay
-            place = f"{MEMORY}/devmachines" if name in in_memory else OWNERS
-            if "deletionTimestamp" not in in_memory.get(name, there[name])["metadata"]:
-                self._client.call("DELETE", f"{place}/{name}")
+            if name not in in_memory:
+                _let_go(self._client, name)
+            elif "deletionTimestamp" not in in_memory[name]["metadata"]:
+                self._client.call("DELETE", f"{MEMORY}/devmachines/{name}")
 
     def _boot(self, name: str, version: str, theirs: dict[str, str]) -> None:
         labels = {OF_CLUSTER: self.name}
@@ -249,6 +250,13 @@ def _once(
             raise
 
 
+def _let_go(client: Client, name: str) -> None:
+    """A Machine that nobody looks after waits for its finalizer for ever."""
+    client.call("DELETE", f"{OWNERS}/{name}")
+    with contextlib.suppress(ApiError):  # it has gone at once
+        client.call("PATCH", f"{OWNERS}/{name}", {"metadata": {"finalizers": None}}, MERGE)
+
+
 class Guests:
     def __init__(self, client: Client, home: Path) -> None:
         self._client = client
@@ -289,7 +297,11 @@ class Guests:
     def _take_away(self, alive: set[str]) -> None:
         place = f"{CORE}/namespaces/{SPACE}/clusters"
         for name, one in named(_items(self._client, place)).items():
-            if name not in alive and "deletionTimestamp" not in one["metadata"]:
+            if name in alive:
+                continue
+            for machine in _items(self._client, f"{OWNERS}?labelSelector={OF_CLUSTER}%3D{name}"):
+                _let_go(self._client, machine["metadata"]["name"])
+            if "deletionTimestamp" not in one["metadata"]:
                 self._client.call("DELETE", f"{place}/{name}")
 
 

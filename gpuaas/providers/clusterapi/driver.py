@@ -1,6 +1,7 @@
 """Clusters on demand made by Cluster API: the portal applies a Cluster with a topology, controllers make it, conditions tell."""
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -15,15 +16,26 @@ from gpuaas.providers.base import (
     ClusterRef,
     ClusterRevocationCapability,
     ClusterSchemaCapability,
+    ClusterSignalsCapability,
     ClusterSpec,
     ClusterSuspendCapability,
     Member,
     ObservedCluster,
+    PoolSignals,
     SiteObject,
     StepOutcome,
 )
 from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP
-from gpuaas.providers.clusterapi import access, conditions, deletion, making, progress, site, variables
+from gpuaas.providers.clusterapi import (
+    access,
+    conditions,
+    deletion,
+    making,
+    progress,
+    signals,
+    site,
+    variables,
+)
 from gpuaas.providers.clusterapi.plan import API, CHECKS, CONTROL, NETWORK, ORDER, plan
 from gpuaas.providers.clusterapi.settings import settings_read
 from gpuaas.providers.clusterapi.sweep import sweep
@@ -36,6 +48,7 @@ class ClusterApiDriver(
     ClusterRevocationCapability,
     ClusterSuspendCapability,
     ClusterSchemaCapability,
+    ClusterSignalsCapability,
 ):
     name = "cluster-api"
     kinds = frozenset({ClusterKind.KUBERNETES})
@@ -105,6 +118,13 @@ class ClusterApiDriver(
     def revoke(self, spec: ClusterSpec, member: Member) -> None:
         with site.evident(self.connection.site_slug, "revoke"):
             access.revoke(self._workload(spec.ref), spec.ref, member)
+
+    def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
+        with site.evident(self.connection.site_slug, "signals"):
+            seen = site.look(self._api, spec.ref)
+            progress.answering(seen)
+            with closing(self._workload(spec.ref)) as workload:
+                return signals.read(workload, seen, spec)
 
     def parameters_schema(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         with site.evident(self.connection.site_slug, "the class's variables"):

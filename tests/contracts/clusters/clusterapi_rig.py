@@ -8,6 +8,7 @@ import socket
 import uuid
 from collections import Counter
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import yaml
 
@@ -24,6 +25,7 @@ from gpuaas.providers.base import (
     ControlPlane,
     FlavorAmount,
     NodePool,
+    PoolSignals,
     StepOutcome,
 )
 from gpuaas.providers.clusterapi import names
@@ -60,6 +62,11 @@ class CarelessDriver(ClusterApiDriver):
 
     def _workload(self, ref: ClusterRef) -> Api:
         return self.real or super()._workload(ref)
+
+    def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
+        """Pods are in the very cluster."""
+        with patch.object(self, "real", None):
+            return super().signals(spec)
 
     def ensure(self, spec: ClusterSpec, step: str) -> StepOutcome:
         outcome = super().ensure(spec, step)
@@ -174,6 +181,29 @@ class ClusterApiRig(ClusterRig):
         }
         spaces = self.api.items(names.NAMESPACES, labelSelector=f"{names.TAG}={spec.id}")
         return found | {("Namespace", one["metadata"]["name"]) for one in spaces}
+
+    def demand(self, spec: ClusterSpec, pool: str, gpus: int) -> None:
+        """Pods of one GPU each, on the pool's nodes as a scheduler would put them while there is room."""
+        workload = Api(admin_kubeconfig(self.api, spec.ref))
+        size = next(one.flavor.gpus for one in spec.pools if one.name == pool)
+        machines = self.api.items(f"{names.CORE}/namespaces/{spec.external_name}/machines")
+        nodes = [
+            one["status"]["nodeRef"]["name"]
+            for one in machines
+            if one["metadata"]["labels"].get(names.OF_POOL) == pool
+        ]
+        room = [node for node in nodes for _ in range(size)]
+        for number in range(gpus):
+            asked = {"limits": {"nvidia.com/gpu": "1"}}
+            body = {"containers": [{"name": "train", "image": "train", "resources": asked}]}
+            bound = {"nodeName": room[number]} if number < len(room) else {}
+            pod = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": f"train-{number}", "namespace": "default"},
+                "spec": {**body, **bound},
+            }
+            workload.create("/api/v1/namespaces/default/pods", pod)
 
     def who(self, spec: ClusterSpec, access: Access) -> str:
         """Asked of the API server itself; it takes some seconds until a token's end is known everywhere."""
