@@ -4,8 +4,9 @@ by the lab (deploy/lab/cluster_api/guests.py)."""
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from gpuaas.providers.base import ClusterSpec, NodePool
-from tests.contracts.clusters.clusterapi_rig import ADDON, ClusterApiRig
+from gpuaas.core.errors import NoCapacity
+from gpuaas.providers.base import ClusterSpec, NodePool, StepOutcome
+from tests.contracts.clusters.clusterapi_rig import ADDON, CarelessDriver, ClusterApiRig
 from tests.lab.cluster_api.tenancy import Tenancy
 from tests.lab.fixtures import LabSite
 
@@ -24,8 +25,22 @@ def settings_of(tenancy: Tenancy) -> dict[str, Any]:
     }
 
 
+class PatientDriver(CarelessDriver):
+    """Of machines that are built at once Nova's scheduler loses some to each other, although there is room: tried again, as whoever has ordered
+    would."""
+
+    def _do(self, spec: ClusterSpec, step: str, verb: str, *, change: bool) -> StepOutcome:
+        try:
+            return super()._do(spec, step, verb, change=change)
+        except NoCapacity as error:
+            if "InstanceStateError" not in str(error.detail["evidence"]):
+                raise
+            return StepOutcome(done=False, detail=error.message)
+
+
 class ClusterApiOpenStackRig(ClusterApiRig):
     made: ClassVar[list[ClusterSpec]] = []
+    driver_class = PatientDriver
 
     def __init__(self, kubeconfig: str, real: LabSite, tenancy: Tenancy) -> None:
         super().__init__(kubeconfig, real)

@@ -79,13 +79,14 @@ class CarelessDriver(ClusterApiDriver):
 class ClusterApiRig(ClusterRig):
     old, new = "1.35.6", "1.36.3"
     names_everything = False
+    driver_class: type[CarelessDriver] = CarelessDriver
     made: ClassVar[list[ClusterSpec]] = []
 
     def __init__(self, kubeconfig: str, real: LabSite) -> None:
         self._kubeconfig = kubeconfig
         self._real = real
         self.api = Api(kubeconfig)
-        super().__init__(CarelessDriver(_connection(kubeconfig), real.api()))
+        super().__init__(self.driver_class(_connection(kubeconfig), real.api()))
 
     def spec(self, *, workers: int = 2) -> ClusterSpec:
         made = uuid.uuid4()
