@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
+from billing.money import amount_of
 from billing.quotes import Beside, Quote, QuoteItem, quote
-from gpuaas.clusters.models import Cluster
+from billing.selectors.costs import cost_by_workspace, currency_of
+from gpuaas.clusters.models import Cluster, WarmPool
 from gpuaas.clusters.selectors import definition_of
 from gpuaas.clusters.services import Plan, cluster_plan
 from gpuaas.clusters.spec import is_asleep
@@ -55,6 +58,17 @@ def cluster_plan_priced(
         beside=Beside(vcpus=count * sizes.vcpus, memory_gib=count * sizes.memory_gib),
     )
     return PricedPlan(plan, priced)
+
+
+def warm_pool_cost(
+    *, actor: Actor, pool: WarmPool, month: date | None = None, now: datetime | None = None
+) -> Decimal:
+    """What the clusters of a warm pool have cost the project in which they wait, in a month (this one): until they were claimed, and
+    those that never were. Part of the project's lines."""
+    rows = cost_by_workspace(actor=actor, project=pool.project, month=month, now=now)
+    mine = set(Cluster.objects.filter(warm_pool=pool).values_list("pk", flat=True))
+    nothing = amount_of(0, currency_of(pool.project.organization_id))
+    return sum((row.amount for row in rows if row.workspace_id in mine), nothing)
 
 
 def cluster_quote(*, cluster: Cluster, counts: Mapping[str, int] | None = None) -> Quote:

@@ -49,7 +49,7 @@ def interval_rows(*, intervals: QuerySet[UsageInterval]) -> Iterator[Sequence[ob
     yield INTERVAL_COLUMNS
     for row in intervals.iterator(chunk_size=CHUNK):
         yield (
-            *(str(row.pk), row.project.slug, "cluster" if row.cluster_id else "workspace", row.holder.name),
+            *(str(row.pk), row.project.slug, "cluster" if row.cluster_id else "workspace", row.holder_name),
             *(
                 row.consumer_name,
                 row.site.slug,

@@ -97,7 +97,7 @@ class WorkerPrices:
 
 def boot_seconds(cluster: Cluster) -> int:
     """From a decision to workers that work, by what nine in ten scalings of the template took."""
-    usual = usual_time(template_id=cluster.template_version.template_id, change=ClusterChange.SCALE)
+    usual = usual_time(template_id=cluster.template_version.template_id, kind=ClusterChange.SCALE)
     return BOOT if usual is None else max(1, round(usual.p90))
 
 
@@ -142,7 +142,9 @@ def purses_of(gpu_hours: int | None, money: Decimal | None, prices: WorkerPrices
 
 def _worked(pool: ClusterPool, first: datetime, last: datetime) -> list[Work]:
     """What was held of the pool's flavor in its cluster, cut to [first, last); pools of one flavor count together."""
-    rows = ClusterHolding.objects.filter(cluster=pool.cluster_id, flavor=pool.flavor_id, meter=GPU_HELD)
+    rows = ClusterHolding.objects.filter(
+        cluster=pool.cluster_id, project=pool.cluster.project_id, flavor=pool.flavor_id, meter=GPU_HELD
+    )
     rows = rows.filter(Q(ended_at=None) | Q(ended_at__gt=first), started_at__lt=last)
     return [
         Work(max(row.started_at, first), min(row.ended_at or last, last), row.quantity // pool.flavor.gpus)

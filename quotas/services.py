@@ -158,6 +158,53 @@ def reservation_release(*, holder_kind: str, holder_id: uuid.UUID) -> bool:
 
 
 @transaction.atomic
+def reservation_move(*, holder_kind: str, holder_id: uuid.UUID, project: Project) -> None:
+    """Hand what is held over to another project, or change nothing: its limits are asked as for an order (OnHold, QuotaRefused),
+    the site's capacity stays taken all the while. NoCapacity only where a pool is another organization's."""
+    held = _held_locked(holder_kind, holder_id)
+    if not held:
+        raise Conflict(f"this {holder_kind} holds no reservation that could be handed over")
+    old, moment = next(iter(held.values())).project, now()
+    holds_refuse(project=project, holder_id=holder_id)
+    placed: dict[Site, dict[str, int]] = {}
+    for (place, resource), row in held.items():
+        placed.setdefault(place, {})[resource] = row.amount
+        Reservation.objects.filter(pk=row.pk).update(
+            state=ReservationState.RELEASED, released_at=_not_before(row)
+        )
+    Reservation.objects.bulk_create(
+        Reservation(
+            holder_kind=holder_kind,
+            holder_id=holder_id,
+            project=project,
+            site=place,
+            resource=resource,
+            amount=amount,
+            created_at=moment,
+        )
+        for place, amounts in placed.items()
+        for resource, amount in amounts.items()
+    )
+    _counters_move(old, project, placed)
+
+
+def _counters_move(old: Project, new: Project, placed: Elsewhere) -> None:
+    """Of two owners in one scope the counters are locked in the order of their ids."""
+    total, anywhere = _totals(placed), next(iter(placed))
+    for scope in (Scope.PROJECT, Scope.ORGANIZATION):
+        giver, taker = _owner(scope, old, anywhere), _owner(scope, new, anywhere)
+        for owner in sorted({giver, taker} if giver != taker else ()):
+            if owner == giver:
+                counters_lower(scope, owner, total)
+            else:
+                _scope_raise(scope, new, anywhere, total)
+    for site in sorted(placed, key=lambda place: place.pk):
+        counters_lower(Scope.SITE, site.pk, dict.fromkeys(placed[site], 0))  # the lock, for whose a pool is
+        if kept := pools_kept(project=new, site=site, resources=placed[site]):
+            raise _refusal(Scope.SITE, new, site, min(kept), placed[site], kept[min(kept)])
+
+
+@transaction.atomic
 def limit_set(
     *,
     actor: Actor,
@@ -292,11 +339,15 @@ def _scope_raise(scope: Scope, project: Project, site: Site, wanted: Mapping[str
     kept = pools_kept(project=project, site=site, resources=wanted) if scope is Scope.SITE else {}
     if refused or kept:
         resource = min(kept or refused)
-        counter = _counter(scope, project, site, resource)
-        hard, used = counter.values_list("hard", "used").first() or (0, 0)
-        name = scope_names(project=project, site=site)[scope]
-        told = kept.get(resource, "")
-        raise Check(scope, name, resource, hard, used, wanted[resource], kept=told).refusal()
+        raise _refusal(scope, project, site, resource, wanted, kept.get(resource, ""))
+
+
+def _refusal(
+    scope: Scope, project: Project, site: Site, resource: str, asked: Mapping[str, int], kept: str = ""
+) -> Conflict:
+    hard, used = _counter(scope, project, site, resource).values_list("hard", "used").first() or (0, 0)
+    name = scope_names(project=project, site=site)[scope]
+    return Check(scope, name, resource, hard, used, asked[resource], kept=kept).refusal()
 
 
 def _owner(scope: Scope, project: Project, site: Site) -> uuid.UUID:

@@ -26,6 +26,7 @@ from tenants.models import Organization, Project
 
 NO_GPU = "none"  # the key of vCPU, memory and storage
 NO_KEY = "idle"  # of what nobody held
+Members = dict[tuple[uuid.UUID, uuid.UUID], str]  # by holder and project
 
 
 class By(StrEnum):
@@ -124,15 +125,29 @@ def cost_intervals(
         key = _uuid(wanted.workspace)
         rows = rows.filter(Q(workspace=key) | Q(cluster=key))
     if wanted.member:
-        asked_by = Q(workspace__created_by__username=wanted.member)
-        rows = rows.filter(asked_by | Q(cluster__created_by__username=wanted.member))
+        rows = rows.filter(_asked_by(wanted.member))
     if wanted.gpu_type == NO_GPU:
         rows = rows.filter(meter__in=SHARED_METERS)
     elif wanted.gpu_type:
         unsold = Q(flavor__isnull=True, resource_name=wanted.gpu_type)
         rows = rows.filter(Q(flavor__pool__gpu_type__slug=wanted.gpu_type) | unsold)
-    found = rows.select_related("project", "flavor", "workspace__created_by", "cluster__created_by", "site")
+    found = rows.select_related(
+        "project",
+        "flavor",
+        "workspace__created_by",
+        "cluster__created_by",
+        "cluster__warm_pool__created_by",
+        "site",
+    )
     return found.order_by(F("started_at").desc(), "-pk")
+
+
+def _asked_by(member: str) -> Q:
+    """As `_members` says it."""
+    room = Q(workspace__created_by__username=member)
+    own = Q(cluster__project=F("project"), cluster__created_by__username=member)
+    warm = Q(cluster__warm_pool__created_by__username=member) & ~Q(cluster__project=F("project"))
+    return room | own | warm
 
 
 def _day_require(day: date | None, spans: Iterable[Span]) -> None:
@@ -140,20 +155,28 @@ def _day_require(day: date | None, spans: Iterable[Span]) -> None:
         raise Invalid.field("day", "choose a day of the month that is shown")
 
 
-def _members(cells: Iterable[Cell]) -> dict[uuid.UUID, str]:
-    """Who asked for each workspace and cluster; 1 query."""
+def _members(cells: Iterable[Cell]) -> Members:
+    """Who asked for each workspace and cluster; of one that waited in a warm pool before others claimed it, who keeps the pool. 1 query."""
     wanted = {cell.workspace_id for cell in cells if cell.workspace_id}
-    rows = Workspace.objects.filter(pk__in=wanted).order_by().values_list("pk", "created_by__username")
-    clusters = Cluster.objects.filter(pk__in=wanted).order_by().values_list("pk", "created_by__username")
-    return dict(rows.union(clusters, all=True))
+    fields = ("pk", "project", "created_by__username")
+    rows = Workspace.objects.filter(pk__in=wanted).order_by().values_list(*fields)
+    clusters = Cluster.objects.filter(pk__in=wanted).order_by()
+    warm = clusters.filter(warm_pool__isnull=False).values_list(
+        "pk", "warm_pool__project", "warm_pool__created_by__username"
+    )
+    found = rows.union(warm, clusters.values_list(*fields), all=True)
+    return {(key, project): name for key, project, name in found}
 
 
-def _wanted(cell: Cell, wanted: CostFilters, members: dict[uuid.UUID, str]) -> bool:
+def _wanted(cell: Cell, wanted: CostFilters, members: Members) -> bool:
     pairs = (
         (wanted.project, cell.project),
         (wanted.workspace, str(cell.workspace_id) if cell.workspace_id else NO_KEY),
         (wanted.gpu_type, _gpu_type(cell)),
-        (wanted.member, members.get(cell.workspace_id, NO_KEY) if cell.workspace_id else NO_KEY),
+        (
+            wanted.member,
+            members.get((cell.workspace_id, cell.project_id), NO_KEY) if cell.workspace_id else NO_KEY,
+        ),
     )
     return (wanted.day is None or cell.slot == wanted.day) and all(
         not asked or asked == found for asked, found in pairs
@@ -165,7 +188,7 @@ def _gpu_type(cell: Cell) -> str:
     return NO_GPU if cell.meter in SHARED_METERS else cell.gpu_type or cell.resource
 
 
-def _key(cell: Cell, by: By, members: dict[uuid.UUID, str]) -> tuple[str, str, str]:
+def _key(cell: Cell, by: By, members: Members) -> tuple[str, str, str]:
     """Key, name, and the project where the name alone says too little."""
     if by is By.PROJECT:
         return cell.project, cell.project, ""
@@ -178,11 +201,11 @@ def _key(cell: Cell, by: By, members: dict[uuid.UUID, str]) -> tuple[str, str, s
         return NO_KEY, NO_WORKSPACE, cell.project if by is By.WORKSPACE else ""
     if by is By.WORKSPACE:
         return str(cell.workspace_id), cell.workspace or "", cell.project
-    who = members.get(cell.workspace_id, NO_KEY)
+    who = members.get((cell.workspace_id, cell.project_id), NO_KEY)
     return who, who, ""
 
 
-def _rows(cells: Iterable[Cell], by: By, members: dict[uuid.UUID, str], currency: str) -> list[CostRow]:
+def _rows(cells: Iterable[Cell], by: By, members: Members, currency: str) -> list[CostRow]:
     rows: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
         rows.setdefault(_key(cell, by, members), []).append(cell)

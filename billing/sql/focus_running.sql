@@ -1,7 +1,7 @@
 -- What a month that is not closed has cost so far, in the columns of focus_documents.sql. What `rated_sql` makes comes
 -- before it, with days as slots and by workspace.
 SELECT 'running', NULL, d.month, o.slug, o.name, a.currency, d.month, d.slot, p.slug, p.name, coalesce(k.code, ''),
-       d.workspace, coalesce(w.name, v.name), v.id IS NOT NULL, t.slug, t.name, coalesce(f.slug, ''), coalesce(f.name, ''),
+       d.workspace, coalesce(w.name, CASE WHEN v.project_id = d.project THEN v.name WHEN v.id IS NOT NULL THEN 'warm-' || right(v.id::text, 8) END), v.id IS NOT NULL, t.slug, t.name, coalesce(f.slug, ''), coalesce(f.name, ''),
        coalesce(g.slug, ''), d.resource, d.meter, d.price_class, d.status, d.surplus, coalesce(d.estimated, false), d.price_micro::bigint,
        d.unit_seconds::bigint, coalesce(d.minor, 0)::bigint, NULL::uuid, NULL, '', NULL::timestamptz
 FROM rated d

@@ -1,6 +1,6 @@
 -- What the portal has metered, by the names that people know. The CTEs of tariff.sql, portal_usage.sql and lines.sql
--- come before it.
-SELECT d.month, d.slot, d.project, p.slug, d.workspace, coalesce(w.name, c.name), c.id IS NOT NULL, f.id, f.slug, f.name, g.slug,
+-- come before it. A cluster that waited in a warm pool has for its first owner the name that it had there.
+SELECT d.month, d.slot, d.project, p.slug, d.workspace, coalesce(w.name, CASE WHEN c.project_id = d.project THEN c.name WHEN c.id IS NOT NULL THEN 'warm-' || right(c.id::text, 8) END), c.id IS NOT NULL, f.id, f.slug, f.name, g.slug,
        d.resource, a.currency, d.surplus, d.estimated, d.meter, d.price_class, d.status, d.price_micro, d.unit_seconds::bigint, d.minor::bigint
 FROM rated d
 JOIN payer a ON a.project = d.project

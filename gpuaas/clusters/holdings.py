@@ -10,6 +10,7 @@ from gpuaas.clusters.models import Cluster, ClusterHolding
 from gpuaas.core.clock import whole_second
 from gpuaas.core.queue import poke
 from quotas.resources import MEMORY, STORAGE, VCPU
+from tenants.models import Project
 
 METERS = {VCPU: "vcpu_held", MEMORY: "memory_held", STORAGE: "storage_held"}
 GPU_HELD = "gpu_held"
@@ -34,7 +35,14 @@ def holdings_set(
         else:
             ended.append(row)
     begun = [
-        ClusterHolding(cluster=cluster, meter=meter, flavor_id=flavor, quantity=quantity, started_at=moment)
+        ClusterHolding(
+            cluster=cluster,
+            project_id=cluster.project_id,
+            meter=meter,
+            flavor_id=flavor,
+            quantity=quantity,
+            started_at=moment,
+        )
         for (meter, flavor), quantity in wanted.items()
         if quantity
     ]
@@ -43,6 +51,23 @@ def holdings_set(
 
 def holdings_end(*, cluster: Cluster, at: datetime) -> None:
     _write(list(cluster.holdings.filter(ended_at__isnull=True)), [], whole_second(at))
+
+
+def holdings_move(*, cluster: Cluster, project: Project, at: datetime) -> None:
+    """From `at` on another project holds the same: each row ends in the second in which its successor begins."""
+    ended = list(cluster.holdings.filter(ended_at__isnull=True))
+    begun = [
+        ClusterHolding(
+            cluster=cluster,
+            project=project,
+            meter=row.meter,
+            flavor_id=row.flavor_id,
+            quantity=row.quantity,
+            started_at=max(whole_second(at), row.started_at),
+        )
+        for row in ended
+    ]
+    _write(ended, begun, whole_second(at))
 
 
 def _write(ended: Sequence[ClusterHolding], begun: Sequence[ClusterHolding], moment: datetime) -> None:

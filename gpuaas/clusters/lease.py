@@ -15,6 +15,7 @@ from tenants.actors import SYSTEM
 
 REASON = "the lease ended"
 HELD = LIVE - {ClusterState.DELETING}
+WARM_OVER = Q(warm_pool=None) | Q(claimed_at__isnull=False)
 AWAKE = Q(state=ClusterState.READY) | Q(
     state=ClusterState.FAILED, ready_at__isnull=False, suspended_at__isnull=True
 )
@@ -23,7 +24,8 @@ AWAKE = Q(state=ClusterState.READY) | Q(
 def leases_enforce(*, now: datetime) -> int:
     """Warn, mark as over, put to sleep, delete: how many clusters were touched."""
     return lease_round(
-        Cluster.objects.filter(state__in=HELD).select_related("project"),
+        # what waits in a warm pool has no lease: its keeper takes it away
+        Cluster.objects.filter(WARM_OVER, state__in=HELD).select_related("project"),
         AWAKE,
         now=now,
         mark=lambda row: _mark(row, now),

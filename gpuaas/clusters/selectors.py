@@ -26,11 +26,10 @@ from gpuaas.clusters.models import (
 from gpuaas.clusters.releases import STEP_MAX, release_order
 from gpuaas.clusters.states import ClusterState, GrantStanding, TemplateState
 from gpuaas.core.clock import now
-from gpuaas.core.errors import NotFound
+from gpuaas.core.errors import Conflict, NotFound
 from gpuaas.core.operations import StepState
 from gpuaas.core.percentiles import Percentile
-from gpuaas.providers.base import ClusterChange
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 from tenants.models import OrganizationMembership, Project, ProjectMembership, User
 from tenants.roles import (
     ORGANIZATION_PERMISSIONS,
@@ -186,7 +185,10 @@ def cluster_get_for(
 
 
 def cluster_require(*, actor: Actor, cluster: Cluster, permission: Permission) -> None:
+    """Nobody but the portal touches what waits in a warm pool: who may enter it would keep a key to what is the tenant's later."""
     project_require(actor=actor, project=cluster.project, permission=permission, noun="cluster")
+    if cluster.is_waiting and permission is not Permission.WORKSPACE_VIEW and actor is not SYSTEM:
+        raise Conflict("this cluster waits in a warm pool until somebody claims it; change the pool instead")
 
 
 def releases_offered(*, cluster: Cluster) -> tuple[str, ...]:
@@ -267,11 +269,11 @@ def grant_standing(grant: ClusterGrant) -> GrantStanding:
 # -- how long it takes ------------------------------------------------------------------------------------------------
 
 
-def usual_time(*, template_id: uuid.UUID, change: ClusterChange) -> Usual | None:
+def usual_time(*, template_id: uuid.UUID, kind: str) -> Usual | None:
     """Of operations that succeeded on clusters of the template in 90 days; None without any; 1 query."""
     rows = ClusterOperation.objects.filter(
         cluster__template_version__template=template_id,
-        kind=change.value,
+        kind=str(kind),
         succeeded=True,
         requested_at__gte=now() - HISTORY,
     )

@@ -31,8 +31,9 @@ MACHINE: Machine[ClusterState] = Machine(
         S.REQUESTED: frozenset({S.PROVISIONING, S.DELETING}),
         # all steps confirmed; given up after the last retry; deleted while it is being made
         S.PROVISIONING: frozenset({S.READY, S.FAILED, S.DELETING}),
-        # other counts, another release, put to sleep by hand or at the end of the lease; deleted
-        S.READY: frozenset({S.SCALING, S.UPGRADING, S.SUSPENDING, S.DELETING}),
+        # other counts, another release, put to sleep by hand or at the end of the lease; deleted; claimed from a warm pool: then
+        # it is brought under its new project
+        S.READY: frozenset({S.SCALING, S.UPGRADING, S.SUSPENDING, S.PROVISIONING, S.DELETING}),
         # the site confirmed; given up; deleted meanwhile
         S.SCALING: frozenset({S.READY, S.FAILED, S.DELETING}),
         S.UPGRADING: frozenset({S.READY, S.FAILED, S.DELETING}),
@@ -64,6 +65,12 @@ CHANGING: dict[ClusterState, ClusterChange] = {
 STATE_OF: dict[ClusterChange, ClusterState] = {
     change: state for state, change in CHANGING.items() if state != S.REQUESTED
 }
+CLAIM = "claim"  # the kind of an operation: the steps of a creation, on what is there already
+
+
+def change_of(kind: str) -> ClusterChange:
+    """What an operation of the kind asks of the driver."""
+    return ClusterChange.CREATE if kind == CLAIM else ClusterChange(kind)
 
 
 class TemplateState(models.TextChoices):
@@ -95,6 +102,7 @@ class GrantStanding(models.TextChoices):
 CLUSTER_KINDS = [("kubernetes", "Kubernetes"), ("slurm", "Slurm")]
 CHANGE_KINDS = [
     ("create", "Creation"),
+    (CLAIM, "Claim"),
     ("scale", "Scaling"),
     ("upgrade", "Upgrade"),
     ("suspend", "Suspension"),

@@ -5,9 +5,10 @@ import uuid
 from celery import shared_task
 
 from gpuaas.clusters.lease import leases_enforce
-from gpuaas.clusters.models import Cluster, ScalingPolicy
+from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
 from gpuaas.clusters.reconcile import run
 from gpuaas.clusters.reconcile.policies import samples_prune
+from gpuaas.clusters.reconcile.warm import warm_keep
 from gpuaas.clusters.services import revocations_carry_out
 from gpuaas.core import clock, leases
 from gpuaas.core.queue import poke
@@ -51,3 +52,16 @@ def samples() -> int:
 @shared_task(name="clusters.revoke")
 def revoke() -> int:
     return revocations_carry_out()
+
+
+@shared_task(name="clusters.warm")
+def warm_pools_due() -> int:
+    due = leases.due_ids(WarmPool, now=clock.now(), limit=SWEEP_LIMIT)
+    for pool_id in due:
+        poke("clusters.warm_pool", str(pool_id))
+    return len(due)
+
+
+@shared_task(name="clusters.warm_pool")
+def warm_pool(pool_id: str) -> None:
+    warm_keep(uuid.UUID(pool_id))

@@ -104,6 +104,21 @@ class UsageInterval(models.Model):
             raise ValueError("an interval without a holder: the database refuses it")
         return found
 
+    @property
+    def was_warm(self) -> bool:
+        """Of the project in which the cluster waited, before others claimed it: they are not named here."""
+        return self.cluster is not None and self.cluster.project_id != self.project_id
+
+    @property
+    def holder_name(self) -> str:
+        return self.consumer_name if self.was_warm else self.holder.name
+
+    @property
+    def holder_person(self) -> str:
+        """Who asked for it."""
+        pool = self.cluster.warm_pool if self.cluster is not None and self.was_warm else None
+        return (pool or self.holder).created_by.username
+
 
 class SiteMeter(models.Model):
     """The meter of one site: who runs it (a lease), from where its watch resumes, and when it last heard of the site."""

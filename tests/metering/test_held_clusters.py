@@ -31,7 +31,12 @@ def cluster(project: Project, h100: Flavor, alice: User) -> Cluster:
 
 def hold(cluster: Cluster, flavor: Flavor | None, meter: str, quantity: int) -> ClusterHolding:
     return ClusterHolding.objects.create(
-        cluster=cluster, flavor=flavor, meter=meter, quantity=quantity, started_at=START
+        cluster=cluster,
+        project=cluster.project,
+        flavor=flavor,
+        meter=meter,
+        quantity=quantity,
+        started_at=START,
     )
 
 
@@ -62,7 +67,13 @@ def test_rows_of_the_same_number_are_not_taken_for_each_other(
         pk=77, workspace=workspace, flavor=h100, meter="gpu_held", quantity=1, started_at=START
     )
     ClusterHolding.objects.create(
-        pk=77, cluster=cluster, flavor=h100, meter="gpu_held", quantity=2, started_at=START
+        pk=77,
+        cluster=cluster,
+        project=cluster.project,
+        flavor=h100,
+        meter="gpu_held",
+        quantity=2,
+        started_at=START,
     )
     assert [held_sync(now=START), held_sync(now=START)] == [2, 0]
     Holding.objects.update(ended_at=END)

@@ -125,7 +125,7 @@ class ClusterScalePlanView(ClusterView):
             "fits": admission.fits,
             "hold": admission.hold,
             "checks": admission.checks,
-            "usual": usual_time(template_id=found.template_version.template_id, change=ClusterChange.SCALE),
+            "usual": usual_time(template_id=found.template_version.template_id, kind=ClusterChange.SCALE),
             "now": cluster_quote(cluster=found) if priced else None,
             "then": cluster_quote(cluster=found, counts=counts) if priced else None,
         }

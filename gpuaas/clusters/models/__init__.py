@@ -22,6 +22,7 @@ from gpuaas.clusters.models.templates import (
     TemplateGrant,
     TemplateVersion,
 )
+from gpuaas.clusters.models.warm import WarmPool
 
 __all__ = [
     "Cluster",
@@ -40,4 +41,5 @@ __all__ = [
     "ScalingPolicy",
     "TemplateGrant",
     "TemplateVersion",
+    "WarmPool",
 ]

@@ -5,6 +5,7 @@ from django.db.models import F, Q
 
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.models.templates import TemplateVersion
+from gpuaas.clusters.models.warm import WarmPool
 from gpuaas.clusters.states import CHANGE_KINDS, ClusterState
 from gpuaas.core.ids import short, uuid7
 from gpuaas.core.operations import OperationRow, StepRow
@@ -17,6 +18,7 @@ class Cluster(Provisioned):
     """A cluster on demand: what is wanted of it, and (confirmed_…) what the site last confirmed.
 
     trouble: why it failed: `cause`, `evidence` (lines), `next` (what to do). observed: nodes as last seen.
+    warm_pool: for which it was made, for good; until claimed_at it waits there and is nobody's.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -34,6 +36,10 @@ class Cluster(Provisioned):
     trouble = models.JSONField(default=dict, blank=True)
     # encrypted: what every secret of the cluster is worked out of (providers/base/boots.py); forgotten with the cluster
     seed = models.TextField(blank=True)
+    warm_pool = models.ForeignKey(
+        WarmPool, on_delete=models.PROTECT, null=True, blank=True, related_name="clusters"
+    )
+    claimed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["-pk"]
@@ -44,6 +50,10 @@ class Cluster(Provisioned):
                 name="cluster_name_once_per_project",
             ),
             models.CheckConstraint(condition=Q(state__in=ClusterState.values), name="cluster_state_known"),
+            models.CheckConstraint(
+                condition=Q(claimed_at__isnull=True) | Q(warm_pool__isnull=False),
+                name="cluster_claimed_was_warm",
+            ),
         ]
         indexes = [models.Index(fields=["project", "-id"], name="cluster_project_idx")]
 
@@ -52,8 +62,14 @@ class Cluster(Provisioned):
 
     @property
     def external_name(self) -> str:
-        """The name at the site, from our id alone (plus the readable name): a lost answer is found again."""
-        return f"c-{short(self.id)}-{self.name}"
+        """The name at the site, from our id alone (plus a readable word): a lost answer is found again. It never changes: what was
+        made for a warm pool has no name of a tenant's."""
+        return f"c-{short(self.id)}-{'warm' if self.warm_pool_id else self.name}"
+
+    @property
+    def is_waiting(self) -> bool:
+        """In a warm pool, for whoever claims it."""
+        return self.warm_pool_id is not None and self.claimed_at is None
 
 
 class ClusterPool(models.Model):
@@ -137,9 +153,10 @@ class LedgerEntry(models.Model):
 
 class ClusterHolding(models.Model):
     """What a cluster held over [started_at, ended_at), confirmed by the site. Whole seconds, UTC; one open row per
-    cluster × meter × flavor. Ends when a sweep has proved that nothing is left."""
+    cluster × meter × flavor. Ends when a sweep has proved that nothing is left, or another project has claimed the cluster."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="holdings")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")  # whose it was then
     flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     meter = models.CharField(max_length=32)
     quantity = models.PositiveBigIntegerField()

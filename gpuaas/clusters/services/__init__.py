@@ -33,6 +33,7 @@ from gpuaas.clusters.services.templates import (
     template_version_add,
     template_version_deprecate,
 )
+from gpuaas.clusters.services.warm import warm_pool_create, warm_pool_end, warm_pool_update
 
 __all__ = [
     "Plan",
@@ -63,4 +64,7 @@ __all__ = [
     "template_update",
     "template_version_add",
     "template_version_deprecate",
+    "warm_pool_create",
+    "warm_pool_end",
+    "warm_pool_update",
 ]

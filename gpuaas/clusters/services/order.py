@@ -7,6 +7,7 @@ from django.db import IntegrityError, transaction
 
 from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTransition
 from gpuaas.clusters.selectors import template_get_for, template_version_get
+from gpuaas.clusters.services.claims import cluster_claim
 from gpuaas.clusters.services.planning import Draft, draft_make, name_validate
 from gpuaas.clusters.services.rows import HOLDER, cluster_wake, operation_start
 from gpuaas.clusters.spec import seed_make
@@ -32,7 +33,9 @@ def cluster_order(
     number: int | None = None,
     lease_ends_at: datetime | None = None,
 ) -> Cluster:
-    """Accept and reserve, or change nothing. Raises Invalid, QuotaRefused, NoCapacity, OnHold, Conflict (name taken)."""
+    """Accept and reserve, or change nothing. Where a cluster like it waits in a warm pool, it is that one.
+
+    Raises Invalid, QuotaRefused, NoCapacity, OnHold, Conflict (name taken)."""
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_CREATE)
     if actor.user_id is None:
         raise Forbidden("a cluster is ordered by a person")
@@ -45,22 +48,21 @@ def cluster_order(
         lease_ends_at=lease_ends_at,
     )
     draft.cluster.created_by = User.objects.get(pk=actor.user_id)
-    # what is over a limit already now is refused before anything is written; who races is decided by the reservation
-    admission_preview(project=project, site=found.site, amounts=draft.amounts).refuse()
     try:
         with transaction.atomic():
-            _write(actor, draft)
+            return cluster_claim(actor=actor, draft=draft) or cluster_build(actor=actor, draft=draft)
     except IntegrityError as error:
         if "cluster_name_once_per_project" not in str(error):
             raise
         message = f"the project {project.slug} already has a cluster called {name}"
         raise Conflict(message, detail={"field": "name"}) from error
-    return draft.cluster
 
 
-def _write(actor: Actor, draft: Draft) -> None:
-    """Reserves last: the counters are what orders contend for, so they are locked for the shortest time."""
+def cluster_build(*, actor: Actor, draft: Draft) -> Cluster:
+    """In the caller's transaction. Reserves last: the counters are what orders contend for, so they are locked for the shortest time.
+    What is over a limit already now is refused before anything is written; who races is decided by the reservation."""
     cluster = draft.cluster
+    admission_preview(project=cluster.project, site=cluster.site, amounts=draft.amounts).refuse()
     cluster.seed = seed_make()
     cluster.save(force_insert=True)
     ClusterPool.objects.bulk_create(draft.pools)
@@ -93,6 +95,7 @@ def _write(actor: Actor, draft: Draft) -> None:
         site=cluster.site,
         amounts=draft.amounts,
     )
+    return cluster
 
 
 def words_of(pools: tuple[ClusterPool, ...] | list[ClusterPool]) -> str:

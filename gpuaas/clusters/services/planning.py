@@ -9,7 +9,7 @@ from typing import Any
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import OfferState
 from gpuaas.clusters.definition import Definition
-from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTemplate, TemplateVersion
+from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTemplate, TemplateVersion, WarmPool
 from gpuaas.clusters.schema import document_check
 from gpuaas.clusters.selectors import (
     Usual,
@@ -20,12 +20,14 @@ from gpuaas.clusters.selectors import (
 )
 from gpuaas.clusters.site import cluster_driver_of
 from gpuaas.clusters.spec import held_amounts, spec_first
-from gpuaas.clusters.states import TemplateState
+from gpuaas.clusters.states import CLAIM, TemplateState
+from gpuaas.clusters.waiting import claimable
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
-from gpuaas.core.ids import uuid7
+from gpuaas.core.ids import short, uuid7
 from gpuaas.core.terms import lease_validate
 from gpuaas.providers.base import ClusterChange, ClusterPlan
+from quotas.checks import Scope
 from quotas.selectors import Preview, admission_preview
 from tenants.actors import Actor
 from tenants.models import Project
@@ -58,13 +60,15 @@ class Draft:
 
 @dataclass(frozen=True)
 class Plan:
-    """`admission` says fit, or the deficit of each limit and of the site's capacity. usual: how long earlier orders of the
-    template took, None without any."""
+    """`admission` says fit, or the deficit of each limit and of the site's capacity. waiting: so many clusters like it are ready in
+    warm pools; then the order is served by one of them, which has its capacity already. usual: how long earlier orders (or claims)
+    of the template took, None without any."""
 
     draft: Draft
     admission: Preview
     usual: Usual | None
     warnings: tuple[str, ...]
+    waiting: int = 0
 
     @property
     def fits(self) -> bool:
@@ -92,12 +96,21 @@ def cluster_plan(
         name="cluster" if name is None else name_validate(name),
         lease_ends_at=lease_ends_at,
     )
+    waiting = claimable(draft.cluster, draft.pools).count()
+    admission = admission_preview(project=project, site=found.site, amounts=draft.amounts)
     return Plan(
         draft=draft,
-        admission=admission_preview(project=project, site=found.site, amounts=draft.amounts),
-        usual=usual_time(template_id=found.pk, change=ClusterChange.CREATE),
+        admission=_handed_over(admission) if waiting else admission,
+        usual=usual_time(template_id=found.pk, kind=CLAIM if waiting else ClusterChange.CREATE),
         warnings=(*_warnings(found, version), *draft.plan.warnings),
+        waiting=waiting,
     )
+
+
+def _handed_over(admission: Preview) -> Preview:
+    """Capacity that is handed over is not asked for, whatever is free; a pool that is another's stays so."""
+    checks = (check for check in admission.checks if check.scope is not Scope.SITE or check.kept)
+    return Preview(tuple(checks), admission.hold)
 
 
 def draft_make(
@@ -107,7 +120,9 @@ def draft_make(
     document: Any,
     name: str,
     lease_ends_at: datetime | None,
+    warm_pool: WarmPool | None = None,
 ) -> Draft:
+    """warm_pool: it is made to wait there; then it is named by its id."""
     definition = definition_of(version)
     checked = document_check(definition.schema, document)
     template, moment = version.template, clock.now()
@@ -127,7 +142,10 @@ def draft_make(
         lease_ends_at=lease_validate(lease_ends_at, now=moment),
         created_at=moment,
         due_at=moment,
+        warm_pool=warm_pool,
     )
+    if warm_pool is not None:
+        cluster.name = f"warm-{short(cluster.pk)}"
     pools = tuple(_pools(cluster, definition, checked))
     driver = cluster_driver_of(template, template.site)
     plan = driver.plan(ClusterChange.CREATE, spec_first(cluster, pools, definition))

@@ -6,7 +6,7 @@ from typing import Any
 from gpuaas.clusters.models import Cluster, ClusterOperation, ClusterOperationStep, ClusterTransition
 from gpuaas.clusters.site import cluster_driver_of
 from gpuaas.clusters.spec import confirmed_of, spec_of
-from gpuaas.clusters.states import MACHINE, STATE_OF, ClusterState
+from gpuaas.clusters.states import MACHINE, STATE_OF, ClusterState, change_of
 from gpuaas.core import clock, events
 from gpuaas.core.errors import Conflict, NotFound, StaleVersion
 from gpuaas.core.operations import StepState
@@ -47,7 +47,7 @@ def driver_of(cluster: Cluster) -> ClusterDriver:
 
 def operation_start(
     cluster: Cluster,
-    change: ClusterChange,
+    kind: str,
     actor_name: str,
     *,
     steps: tuple[ClusterStep, ...],
@@ -58,7 +58,7 @@ def operation_start(
     moment = clock.now()
     operation = ClusterOperation.objects.create(
         cluster=cluster,
-        kind=change.value,
+        kind=str(kind),
         requested_by=actor_name,
         requested_at=moment,
         summary=summary[:200],
@@ -105,7 +105,7 @@ def operation_begin(
 
 def operation_repeat(cluster: Cluster, actor: Actor, failed: ClusterOperation) -> None:
     """The steps of an operation that failed, once more: those that were done stay done."""
-    change = ClusterChange(failed.kind)
+    change = change_of(failed.kind)
     steps = list(failed.steps.all())
     _move(cluster, actor, change, "retried")
     again = ClusterOperation.objects.create(

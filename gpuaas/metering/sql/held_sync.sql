@@ -1,5 +1,6 @@
 -- Holdings that the intervals do not yet show, or whose end they do not yet show. Idempotent, set-based. An interval keeps
--- the resource name that it began with: the site may count the GPUs by another one since.
+-- the resource name that it began with: the site may count the GPUs by another one since. What a project held that others have
+-- claimed goes by the name that it had in the warm pool.
 INSERT INTO metering_usageinterval AS t (
     id, site_id, project_id, workspace_id, cluster_id, flavor_id, consumer_uid, consumer_name, node, meter, resource_name,
     quantity, started_at, ended_at, last_seen_at, ended_by
@@ -13,7 +14,8 @@ FROM (
     FROM workspaces_holding h
     JOIN workspaces_workspace w ON w.id = h.workspace_id
     UNION ALL
-    SELECT 'cluster-holding:' || h.id, c.site_id, c.project_id, NULL, c.id, c.name,
+    SELECT 'cluster-holding:' || h.id, c.site_id, h.project_id, NULL, c.id,
+           CASE WHEN c.project_id = h.project_id THEN c.name ELSE 'warm-' || right(c.id::text, 8) END,
            h.flavor_id, h.meter, h.quantity, h.started_at, h.ended_at
     FROM clusters_clusterholding h
     JOIN clusters_cluster c ON c.id = h.cluster_id

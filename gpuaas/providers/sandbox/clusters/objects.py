@@ -39,7 +39,8 @@ def things(site: SandboxSite, tag: uuid.UUID, *kinds: str) -> list[Thing]:
 
 
 def ensure(site: SandboxSite, spec: ClusterSpec, kind: str, name: str, **facts: object) -> Thing | None:
-    """The object, made where it is missing; None while one of this name is still going away."""
+    """The object, made where it is missing, with the names of whose it is; None while one of this name is still going away."""
+    owner = {"project": spec.project_slug, "organization": spec.organization_slug}
     found = Thing.objects.filter(site=site, kind=kind, name=name).first()
     if found is not None and found.tag != spec.id:
         raise Permanent(
@@ -50,10 +51,15 @@ def ensure(site: SandboxSite, spec: ClusterSpec, kind: str, name: str, **facts: 
             },
         )
     if found is not None:
+        if not found.facts.items() >= owner.items():
+            found.facts = {**found.facts, **owner}
+            found.save(update_fields=["facts"])
         return found if found.gone_at is None else None
     slow = timedelta(milliseconds=site.machine_ms if kind == MACHINE else 0)
     ready_at = clock.now() + slow
-    return Thing.objects.create(site=site, tag=spec.id, kind=kind, name=name, facts=facts, ready_at=ready_at)
+    return Thing.objects.create(
+        site=site, tag=spec.id, kind=kind, name=name, facts={**facts, **owner}, ready_at=ready_at
+    )
 
 
 def room_ensure(site: SandboxSite, spec: ClusterSpec, name: str, flavor: FlavorAmount) -> bool:

@@ -1,0 +1,70 @@
+"""Serving an order by what waits in a warm pool: the cluster is moved to the tenant's project, whole, in the order's transaction."""
+
+from gpuaas.clusters.holdings import holdings_move
+from gpuaas.clusters.models import Cluster, ClusterTransition
+from gpuaas.clusters.services.planning import Draft
+from gpuaas.clusters.services.rows import HOLDER, cluster_wake, driver_of, operation_start
+from gpuaas.clusters.spec import spec_of
+from gpuaas.clusters.states import CLAIM, MACHINE, ClusterState
+from gpuaas.clusters.waiting import claimable
+from gpuaas.core import clock, events
+from gpuaas.core.queue import poke
+from gpuaas.providers.base import ClusterChange
+from quotas.services import reservation_move
+from tenants.actors import SYSTEM, Actor
+from tenants.audit import audit_record
+
+REASON = "claimed from a warm pool"
+
+
+def cluster_claim(*, actor: Actor, draft: Draft) -> Cluster | None:
+    """The cluster that has waited longest of those equal to the order, now the tenant's; None where none waits. In the caller's
+    transaction. Raises QuotaRefused, NoCapacity (a pool is another's) or OnHold as an order does."""
+    row = _take(draft)
+    if row is None:
+        return None
+    giver, pool, moment, wanted = row.project, row.warm_pool, clock.now(), draft.cluster
+    MACHINE.transition(
+        row,
+        to=ClusterState.PROVISIONING,
+        history=ClusterTransition,
+        actor=actor.name,
+        reason=REASON,
+        project=wanted.project,
+        name=wanted.name,
+        created_by=wanted.created_by,
+        created_at=moment,
+        lease_ends_at=wanted.lease_ends_at,
+        claimed_at=moment,
+        due_at=moment,
+        attempts=0,
+        trouble={},
+    )
+    steps = driver_of(row).plan(ClusterChange.CREATE, spec_of(row)).steps
+    operation_start(row, CLAIM, actor.name, steps=steps, summary=REASON, admission="handed over as it stood")
+    after = {
+        "template": str(row.template_version),
+        "document": dict(draft.document),
+        "lease_ends_at": row.lease_ends_at.isoformat(),
+    }
+    audit_record(actor=actor, action="cluster.claim", target=row, project=row.project, after=after)
+    # the project that gave it learns that it went, and not to whom
+    gone = {"cluster": str(row.pk)}
+    audit_record(actor=SYSTEM, action="warm_pool.claimed", target=pool, project=giver, after=gone)
+    events.publish(kind="cluster", id=row.pk, groups=(events.project_group(giver.pk),))
+    cluster_wake(row)
+    poke("clusters.warm_pool", str(row.warm_pool_id))
+    holdings_move(cluster=row, project=row.project, at=moment)
+    reservation_move(holder_kind=HOLDER, holder_id=row.pk, project=row.project)
+    return row
+
+
+def _take(draft: Draft) -> Cluster | None:
+    """Locked, and still as it has to be. One that nobody else looks at comes first; then one is waited for: who has it may be
+    refused, or be only a worker that writes down that it is healthy."""
+    rows = claimable(draft.cluster, draft.pools).order_by("ready_at", "pk")
+    if not rows.exists():
+        return None
+    rows = rows.select_related("project__organization", "site", "template_version__template", "warm_pool")
+    free = rows.select_for_update(of=("self",), no_key=True, skip_locked=True).first()
+    return free or rows.select_for_update(of=("self",), no_key=True).first()

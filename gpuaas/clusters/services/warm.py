@@ -1,0 +1,133 @@
+"""Warm pools, as operators say: how many clusters of which choice are kept ready, and in whose project they wait."""
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from gpuaas.clusters.models import ClusterTemplate, WarmPool
+from gpuaas.clusters.selectors import template_version_get
+from gpuaas.clusters.services.planning import draft_make, name_validate
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, StaleVersion
+from gpuaas.core.queue import poke
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import Project, User
+from tenants.roles import Permission
+from tenants.selectors import platform_require
+
+WANTED_MAX, MAKING_MAX = 100, 20
+
+
+def warm_pool_create(
+    *,
+    actor: Actor,
+    template: ClusterTemplate,
+    project: Project,
+    name: str,
+    document: Any,
+    wanted: int,
+    making_most: int = 1,
+) -> WarmPool:
+    """Raises Invalid beside the fields of the document too, Conflict where the template has a pool of that name."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    if actor.user_id is None:
+        raise Forbidden("a warm pool is kept for a person")
+    moment = clock.now()
+    row = WarmPool(
+        template=template,
+        project=project,
+        name=name_validate(name),
+        document=_document(template, project, document),
+        created_by=User.objects.get(pk=actor.user_id),
+        created_at=moment,
+        due_at=moment,
+        **_numbers(wanted, making_most),
+    )
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+            _told(actor, row, "warm_pool.create", after=_shown(row))
+    except IntegrityError as error:
+        if "warm_pool_name_once" not in str(error):
+            raise
+        message = f"the template {template.slug} already has a warm pool called {name}"
+        raise Conflict(message, detail={"field": "name"}) from error
+    return row
+
+
+@transaction.atomic
+def warm_pool_update(
+    *,
+    actor: Actor,
+    pool: WarmPool,
+    wanted: int | None = None,
+    making_most: int | None = None,
+    document: Any = None,
+    expected_version: int | None = None,
+) -> WarmPool:
+    """What is not given stays. Clusters of another choice go once as many of the new one are ready."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    row = _locked(pool, expected_version)
+    before = _shown(row)
+    numbers = _numbers(
+        row.wanted if wanted is None else wanted, row.making_most if making_most is None else making_most
+    )
+    row.wanted, row.making_most = numbers["wanted"], numbers["making_most"]
+    if document is not None:
+        row.document = _document(row.template, row.project, document)
+    row.version, row.due_at, row.attempts = row.version + 1, clock.now(), 0
+    row.save(update_fields=["wanted", "making_most", "document", "version", "due_at", "attempts"])
+    _told(actor, row, "warm_pool.update", before=before, after=_shown(row))
+    return row
+
+
+@transaction.atomic
+def warm_pool_end(*, actor: Actor, pool: WarmPool, expected_version: int | None = None) -> WarmPool:
+    """Nothing is kept any more: what waits is deleted. What was claimed is the tenants'."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    row = _locked(pool, expected_version)
+    row.ended_at = row.due_at = clock.now()
+    row.version += 1
+    row.save(update_fields=["ended_at", "due_at", "version"])
+    _told(actor, row, "warm_pool.end", before=_shown(row))
+    return row
+
+
+def _locked(pool: WarmPool, expected_version: int | None) -> WarmPool:
+    rows = WarmPool.objects.select_for_update(of=("self",), no_key=True)
+    row = rows.select_related("template__site", "project").filter(pk=pool.pk, ended_at__isnull=True).first()
+    if row is None:
+        raise NotFound("there is no such warm pool")
+    if expected_version is not None and expected_version != row.version:
+        raise StaleVersion(
+            "the warm pool was changed meanwhile; look at it again", detail={"version": row.version}
+        )
+    return row
+
+
+def _document(template: ClusterTemplate, project: Project, document: Any) -> Any:
+    """As it was given: what it leaves out is the newest version's default, each time anew."""
+    version = template_version_get(template=template)
+    draft_make(project=project, version=version, document=document, name="warm", lease_ends_at=None)
+    return document
+
+
+def _numbers(wanted: Any, making_most: Any) -> dict[str, int]:
+    wrong: dict[str, list[str]] = {}
+    if type(wanted) is not int or not 0 <= wanted <= WANTED_MAX:
+        wrong["wanted"] = [f"a whole number from 0 to {WANTED_MAX}"]
+    if type(making_most) is not int or not 1 <= making_most <= MAKING_MAX:
+        wrong["making_most"] = [f"a whole number from 1 to {MAKING_MAX}"]
+    if wrong:
+        raise Invalid(next(iter(wrong.values()))[0], fields=wrong)
+    return {"wanted": wanted, "making_most": making_most}
+
+
+def _shown(row: WarmPool) -> dict[str, Any]:
+    return {"wanted": row.wanted, "making_most": row.making_most, "document": row.document}
+
+
+def _told(actor: Actor, row: WarmPool, action: str, **what: Any) -> None:
+    audit_record(actor=actor, action=action, target=row, project=row.project, **what)
+    poke("clusters.warm_pool", str(row.pk))

@@ -1,0 +1,71 @@
+"""Reads of warm pools: what waits in them, what of it equals an order, and who may know."""
+
+import uuid
+from collections.abc import Iterable
+
+from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
+
+from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTemplate, WarmPool
+from gpuaas.clusters.states import ClusterState
+from gpuaas.core.errors import NotFound
+from tenants.actors import Actor
+from tenants.selectors import platform_require
+
+S = ClusterState
+MAKING = (S.REQUESTED, S.PROVISIONING)
+WAITING = Q(warm_pool__isnull=False, claimed_at__isnull=True)
+# ready, seen whole, and at a site that answers: nothing else is ever handed out
+CLAIMABLE = WAITING & Q(
+    state=S.READY, conditions__Healthy__status="True", conditions__Reachable__status="True"
+)
+
+
+def alike(cluster: Cluster, pools: Iterable[ClusterPool]) -> QuerySet[Cluster]:
+    """Of the same version and choice in everything: release, control plane, add-ons, parameters, each pool's flavor and count.
+    Both may be unsaved."""
+    rows = Cluster.objects.filter(
+        template_version=cluster.template_version_id,
+        site=cluster.site_id,
+        release=cluster.release,
+        control_count=cluster.control_count,
+        addons=cluster.addons,
+        parameters=cluster.parameters,
+    )
+    for pool in pools:
+        same = ClusterPool.objects.filter(
+            cluster=OuterRef("pk"),
+            name=pool.name,
+            flavor=pool.flavor_id,
+            count=pool.count,
+            release=pool.release,
+        )
+        rows = rows.filter(Exists(same))
+    return rows
+
+
+def claimable(cluster: Cluster, pools: Iterable[ClusterPool]) -> QuerySet[Cluster]:
+    """What an order of `cluster` could have now."""
+    return alike(cluster, pools).filter(CLAIMABLE)
+
+
+def warm_pools(*, actor: Actor, template: ClusterTemplate | None = None) -> QuerySet[WarmPool]:
+    """For operators and auditors: those that are kept, with how many are `ready`, `making` and were `claimed`, and `claimed_last`."""
+    platform_require(actor=actor)
+    rows = WarmPool.objects.filter(ended_at__isnull=True).select_related("project", "template", "created_by")
+    if template is not None:
+        rows = rows.filter(template=template)
+    waits = Q(clusters__claimed_at__isnull=True)
+    healthy = Q(clusters__conditions__Healthy__status="True", clusters__conditions__Reachable__status="True")
+    return rows.annotate(
+        ready=Count("clusters", filter=waits & healthy & Q(clusters__state=S.READY)),
+        making=Count("clusters", filter=waits & Q(clusters__state__in=MAKING)),
+        claimed=Count("clusters", filter=Q(clusters__claimed_at__isnull=False)),
+        claimed_last=Max("clusters__claimed_at"),
+    ).order_by("template__slug", "pk")
+
+
+def warm_pool_get(*, actor: Actor, template: ClusterTemplate, pool_id: uuid.UUID) -> WarmPool:
+    found = warm_pools(actor=actor, template=template).filter(pk=pool_id).first()
+    if found is None:
+        raise NotFound("there is no such warm pool")
+    return found
