@@ -14,6 +14,7 @@ from gpuaas.providers.base import (
     ClusterKind,
     ClusterPlan,
     ClusterRef,
+    ClusterRevocationCapability,
     ClusterSignalsCapability,
     ClusterSpec,
     ClusterSuspendCapability,
@@ -43,7 +44,11 @@ Do = Callable[[], StepOutcome]
 
 
 class VirtualClusterDriver(
-    ClusterDriver, ClusterAccessCapability, ClusterSuspendCapability, ClusterSignalsCapability
+    ClusterDriver,
+    ClusterAccessCapability,
+    ClusterRevocationCapability,
+    ClusterSuspendCapability,
+    ClusterSignalsCapability,
 ):
     """At a site of the driver kubernetes, with its credentials and options; a template's settings are `VirtualSettings`."""
 
@@ -98,6 +103,13 @@ class VirtualClusterDriver(
     def access(self, spec: ClusterSpec, member: Member, *, lifetime: timedelta) -> Access:
         with evident(self.connection.site_slug, "access"):
             return people.issue(self._inside(spec.ref), spec.ref, member, lifetime=lifetime)
+
+    def revoke(self, spec: ClusterSpec, member: Member) -> None:
+        with evident(self.connection.site_slug, "revoke"):
+            try:
+                people.revoke(self._inside(spec.ref), spec.ref, member)
+            except NotFound:
+                return  # there is nothing that anybody could enter
 
     def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
         with evident(self.connection.site_slug, "signals"):

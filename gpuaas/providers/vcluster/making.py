@@ -1,25 +1,22 @@
 """What is done at the site to make a virtual cluster as it is wanted. What limits it stands before anything of it may act."""
 
 import re
-from collections.abc import Iterator
 
 from gpuaas.core.errors import NotFound, Permanent
-from gpuaas.providers.base import ClusterSpec, ObservedConsumer, StepOutcome
+from gpuaas.providers.base import ClusterSpec, StepOutcome
 from gpuaas.providers.kubernetes import ending, guards, pods, warden
 from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.kubernetes.ensure import Ensure
 from gpuaas.providers.kubernetes.objects import put
-from gpuaas.providers.kubernetes.observe import consumers_of
 from gpuaas.providers.kubernetes.suspend import GRACE_SECONDS
 from gpuaas.providers.vcluster import manifests, names, roles, site
 from gpuaas.providers.vcluster.settings import documents, settings_read
-from gpuaas.providers.vcluster.tenancy import gpus_in
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 VERSIONS_APART = 3
 MINOR = re.compile(r"v?(\d+)\.(\d+)")
 DONE = StepOutcome(done=True)
-SMALLER = "The cluster was made smaller than what runs in it: the newest pods that no longer fit are ended."
+SMALLER = "More runs in the cluster than its pools have GPUs for: the newest pods that do not fit are ended."
 
 
 def control_plane(api: Api, spec: ClusterSpec) -> StepOutcome:
@@ -42,7 +39,12 @@ def shares(api: Api, spec: ClusterSpec, ensure: Ensure) -> StepOutcome:
         outcome = ensure.run(step)
         if not outcome.done:
             return outcome
-    surplus = list(_surplus(api, spec))
+    return _fit(api, spec)
+
+
+def _fit(api: Api, spec: ClusterSpec) -> StepOutcome:
+    """While pods come and go the site's quota can be outrun: what a syncer makes anew at once may be one too many."""
+    surplus = site.surplus(api, spec.external_name)
     for one in surplus:
         warden.evict(api, names.space(spec.external_name), one, reason=SMALLER)
     if surplus:
@@ -73,6 +75,9 @@ def checks(api: Api, spec: ClusterSpec) -> StepOutcome:
     settled = site.control_settled(api, spec)
     if not settled.done:
         return settled
+    fitting = _fit(api, spec)
+    if not fitting.done:
+        return fitting
     nodes = site.observe(api, spec.ref).nodes
     broken = next((node for node in nodes if not node.ready), None)
     if broken is not None:
@@ -100,21 +105,6 @@ def _collection(inside: Api, body: Object) -> str:
             space = f"/namespaces/{body['metadata'].get('namespace', 'default')}"
             return f"{group}{space if resource['namespaced'] else ''}/{resource['name']}"
     raise Permanent(f"the cluster knows no {body['kind']} of {version}")
-
-
-def _surplus(api: Api, spec: ClusterSpec) -> Iterator[ObservedConsumer]:
-    """The newest holders of GPUs until the rest fits into the quota."""
-    hard = site.enforced(api, spec.external_name)
-    found = consumers_of(api, names.space(spec.external_name))
-    holding = [one for one in found if one.gpus and one.started_at is not None and one.ended_at is None]
-    holding.sort(key=lambda one: (one.started_at or one.created_at, one.created_at, one.uid))
-    left = {name: gpus_in(hard, name) for one in holding for name in one.gpus}
-    for one in holding:
-        fits = all(left[name] >= count for name, count in one.gpus.items())
-        if not fits:
-            yield one
-        else:
-            left.update({name: left[name] - count for name, count in one.gpus.items()})
 
 
 def _api_blocks(api: Api) -> list[str]:

@@ -20,6 +20,14 @@ _SECURITY = {"allowPrivilegeEscalation": False, "runAsUser": 0, "runAsGroup": 0}
 ON, OFF, NEVER = {"enabled": True}, {"enabled": False}, {"enabled": "false"}
 _COPIED = ("services", "endpoints", "endpointSlices", "persistentVolumeClaims")
 _OF_SITE = ("csiDrivers", "csiNodes", "csiStorageCapacities", "storageClasses")
+# of the cluster's own DNS, a pod like any other of its pods
+_NAMES_DEPLOYMENT = {
+    "replicas": 1,
+    "resources": {
+        "requests": {"cpu": "20m", "memory": "64Mi"},
+        "limits": {"cpu": "1", "memory": "170Mi"},
+    },
+}
 _EMPTY = ("binaries", "certs", "helm-cache", "tmp")
 _MOUNTS = {
     "data": "/data",
@@ -88,7 +96,8 @@ def configuration(spec: ClusterSpec, settings: VirtualSettings) -> Object:
             }
         },
         "exportKubeConfig": {"server": f"https://{address}"},
-        "experimental": {"syncSettings": {"setOwner": True}},
+        # else every pod of a Deployment or Job would come with a controlling owner, which the guards refuse
+        "experimental": {"syncSettings": {"setOwner": False}},
         "telemetry": OFF,
         "logging": {"encoding": "json"},
     }
@@ -103,7 +112,7 @@ def _control(spec: ClusterSpec, address: str) -> Object:
             "port": names.PORT,
             "extraSANs": [address.partition(":")[0]],
         },
-        "coredns": ON,
+        "coredns": {**ON, "service": {"spec": {"type": "ClusterIP"}}, "deployment": _NAMES_DEPLOYMENT},
         "service": ON,
         "statefulSet": {"highAvailability": {"replicas": spec.control_plane.count}},
         "advanced": {"workloadServiceAccount": {"name": "default"}},
@@ -111,7 +120,6 @@ def _control(spec: ClusterSpec, address: str) -> Object:
 
 
 def _to_site() -> Object:
-    """Tokens of accounts inside stay out of the annotations of pods."""
     image = {"registry": "mirror.gcr.io", "repository": "library/alpine", "tag": "3.20"}
     small = {"cpu": "30m", "memory": "64Mi"}
     rewrite = {"image": image, "resources": {"limits": small, "requests": small}}
@@ -121,7 +129,6 @@ def _to_site() -> Object:
         "secrets": {**ON, "all": False},
         "pods": {
             **ON,
-            "useSecretsForSATokens": True,
             "rewriteHosts": {**ON, "initContainer": rewrite},
         },
     }
@@ -148,7 +155,9 @@ def _service(spec: ClusterSpec, name: str, *, headless: bool) -> Object:
     if headless:
         body |= {"clusterIP": "None", "publishNotReadyAddresses": True}
     labels = {"app": "vcluster"} if headless else {"app": "vcluster", "vcluster.loft.sh/service": "true"}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(spec, name, **labels), "spec": body}
+    # the released syncer writes into the annotations of its service, and ends where there are none
+    metadata = {**_metadata(spec, name, **labels), "annotations": {names.TAG: spec.external_name}}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": body}
 
 
 def _network(spec: ClusterSpec, settings: VirtualSettings, api_blocks: list[str]) -> Object:

@@ -4,13 +4,22 @@ import base64
 from collections.abc import Mapping
 
 from gpuaas.core.errors import NotFound, Unauthorized, Unavailable
-from gpuaas.providers.base import ClusterNode, ClusterRef, ClusterSpec, ObservedCluster, StepOutcome
+from gpuaas.providers.base import (
+    ClusterNode,
+    ClusterRef,
+    ClusterSpec,
+    ObservedCluster,
+    ObservedConsumer,
+    StepOutcome,
+)
 from gpuaas.providers.kubernetes import names as site_names
 from gpuaas.providers.kubernetes import namespaces
 from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.observe import consumers_of
 from gpuaas.providers.vcluster import names
 from gpuaas.providers.vcluster.tenancy import Share, gpus_in, shares_of
 
+OVER = "more pods hold GPUs than the pools have; the newest are ended"
 NOWHERE = "nothing answers at the cluster's address yet"
 
 
@@ -33,7 +42,7 @@ def observe(api: Api, ref: ClusterRef) -> ObservedCluster:
     return ObservedCluster(
         exists=True,
         endpoint=f"https://{address}" if answers and address else "",
-        nodes=(*control, *_workers(ref, shares_of(space), enforced(api, ref.external_name))),
+        nodes=(*control, *_workers(api, ref, shares_of(space))),
     )
 
 
@@ -79,19 +88,37 @@ def _reason(status: Object, told: Mapping[str, Object]) -> str:
     return "it is starting"
 
 
-def _workers(ref: ClusterRef, shares: tuple[Share, ...], hard: Mapping[str, str]) -> tuple[ClusterNode, ...]:
-    """Each worker is a share of the quota. Where the quota gives less than all of them need, the first of them are short."""
+def surplus(api: Api, name: str) -> list[ObservedConsumer]:
+    """Who holds GPUs beyond the quota: the newest, until the rest fits."""
+    hard, found = enforced(api, name), consumers_of(api, names.space(name))
+    holding = [one for one in found if one.gpus and one.started_at is not None and one.ended_at is None]
+    holding.sort(key=lambda one: (one.started_at or one.created_at, one.created_at, one.uid))
+    left = {resource: gpus_in(hard, resource) for one in holding for resource in one.gpus}
+    beyond = []
+    for one in holding:
+        if all(left[resource] >= count for resource, count in one.gpus.items()):
+            left.update({resource: left[resource] - count for resource, count in one.gpus.items()})
+        else:
+            beyond.append(one)
+    return beyond if hard else []
+
+
+def _workers(api: Api, ref: ClusterRef, shares: tuple[Share, ...]) -> tuple[ClusterNode, ...]:
+    """Each worker is a share of the quota. Where the quota gives less than all of them need, the first of them are short; where more is
+    held than it gives, none of that name is as it should be."""
+    hard = enforced(api, ref.external_name)
+    over = {resource for one in surplus(api, ref.external_name) for resource in one.gpus}
     left = {share.resource_name: gpus_in(hard, share.resource_name) for share in shares}
     found = []
     for share in reversed(shares):
         for number in range(share.count, 0, -1):
-            ready = bool(hard) and left[share.resource_name] >= share.gpus
-            left[share.resource_name] -= share.gpus if ready else 0
-            reason = (
-                "" if ready else f"the site's quota does not give its {share.gpus} × {share.resource_name}"
-            )
+            given = bool(hard) and left[share.resource_name] >= share.gpus
+            left[share.resource_name] -= share.gpus if given else 0
+            reason = OVER if share.resource_name in over else ""
+            if not given:
+                reason = f"the site's quota does not give its {share.gpus} × {share.resource_name}"
             name = f"{ref.external_name}-{share.pool}-{number}"
-            found.append(ClusterNode(name, share.pool, share.release, ready, reason))
+            found.append(ClusterNode(name, share.pool, share.release, not reason, reason))
     return tuple(reversed(found))
 
 

@@ -1,12 +1,13 @@
 """Everything at the site that is in a namespace with a cluster's tag, of the kinds that we or Kubernetes make for it.
 
-Pods of people are not told one by one: they end before their namespace does, and the namespace is told as long as it is there.
+Pods and what else people have there are not told one by one: the namespace is told as long as it is there.
 """
 
 import uuid
 
 from gpuaas.providers.base import ClusterRef, SiteObject
 from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubernetes.names import WORKSPACE
 from gpuaas.providers.vcluster import names
 
 KINDS = (
@@ -33,17 +34,14 @@ def sweep(api: Api, ref: ClusterRef | None) -> tuple[SiteObject, ...]:
         path = f"namespaces/{space['metadata']['name']}"
         for kind, collection in KINDS:
             each = api.items_if_known(collection.format(path))
-            found += [_object(kind, one, owner) for one in each if _counts(kind, one)]
+            found += [_object(kind, one, owner) for one in each if _counts(one)]
     return tuple(found)
 
 
-def _counts(kind: str, one: Object) -> bool:
-    """Not what people have in it by the syncer's hand, nor what Kubernetes puts into every namespace."""
-    metadata = one["metadata"]
-    if kind == "ServiceAccount" and metadata["name"] == "default":
-        return False
-    labels = metadata.get("labels") or {}
-    return names.SYNCED not in labels
+def _counts(one: Object) -> bool:
+    """Ours and the control plane's. What people have in it by the syncer's hand goes with the namespace, which is told."""
+    labels = one["metadata"].get("labels") or {}
+    return names.TAG in labels or WORKSPACE in labels or labels.get("app") == "vcluster"
 
 
 def _owner(space: Object) -> uuid.UUID | None:

@@ -26,13 +26,14 @@ TICK_S = 0.1
 
 @dataclass
 class PlayedSite:
-    """`kubeconfig` is the virtual API server's administrator's."""
+    """`kubeconfig` is the virtual API server's administrator's. syncs=False: only volumes are provisioned."""
 
     host: Api
     virtual: Api
     kubeconfig: str
     clusters: dict[str, ClusterSpec] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
+    syncs: bool = True
 
     def __post_init__(self) -> None:
         self._stop = threading.Event()
@@ -40,6 +41,11 @@ class PlayedSite:
         self._syncers: dict[str, Api] = {}
 
     def start(self) -> None:
+        """What others have left inside would count for those who ask the API how much waits."""
+        for pod in self.virtual.items("/api/v1/pods"):
+            metadata = pod["metadata"]
+            path = f"{names.NAMESPACES}/{metadata['namespace']}/pods/{metadata['name']}"
+            self.virtual.delete(path, gracePeriodSeconds="0")
         self._thread.start()
 
     def stop(self) -> None:
@@ -69,18 +75,21 @@ class PlayedSite:
     def syncer(self, name: str) -> Api:
         """With the rights of the cluster's own account at the site, and no others."""
         if name not in self._syncers:
-            accounts = f"{names.NAMESPACES}/{names.space(name)}/serviceaccounts/{names.account(name)}/token"
-            asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-            token = self.host.create(accounts, asked)["status"]["token"]
-            self._syncers[name] = Api(_kubeconfig(self.host, token))
+            self._syncers[name] = Api(kubeconfig_of(self.host, self.token(name)))
         return self._syncers[name]
+
+    def token(self, name: str) -> str:
+        accounts = f"{names.NAMESPACES}/{names.space(name)}/serviceaccounts/{names.account(name)}/token"
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        return str(self.host.create(accounts, asked)["status"]["token"])
 
     def _run(self) -> None:
         while not self._stop.is_set():
             for name in list(self.clusters):
                 try:
                     self._provision(name)
-                    self._sync(name)
+                    if self.syncs:
+                        self._sync(name)
                 except NotFound:
                     self._syncers.pop(name, None)  # nothing of it is there
                 except GpuaasError as error:
@@ -153,7 +162,7 @@ def _is_ready(pod: Object) -> bool:
     return told.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
 
 
-def _kubeconfig(host: Api, token: str) -> str:
+def kubeconfig_of(host: Api, token: str) -> str:
     authority = base64.b64encode(Path(host.ca_file).read_bytes()).decode()
     return yaml.safe_dump(
         {

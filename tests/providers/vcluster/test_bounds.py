@@ -20,7 +20,7 @@ from tests.contracts.clusters.vcluster_rig import CLOSED, H100, MIG, VirtualRig
 from tests.lab.fixtures import LabSite, until
 from tests.providers.vcluster.conftest import Virtual, whole
 
-BOB = Member("u-b0b", "bob", "view")
+BOB = Member("u-b0b5ees", "bob", "view")  # others let a bob do more: one API server is inside of all clusters
 
 
 def pod(resource: str, gpus: int, **more: Any) -> dict[str, Any]:
