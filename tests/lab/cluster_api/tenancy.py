@@ -90,10 +90,20 @@ def capi_tenancy(cluster_api_openstack_lab: Lab, openstack_lab: OpenStackLab) ->
     made = Tenancy(cloud, project, identity, {name: _flavor(cloud, name) for name in ("a100", "h100", "cpu")})
     _identity(api, made, openstack_lab)
     yield made
+    _clusters_delete(api, identity)
     until(lambda: not made.left(), f"nothing is left in the cloud, as {made.left()}")
     api.delete(f"{IDENTITIES}/{identity}")
     api.delete(f"/api/v1/namespaces/{CLASSES}/secrets/{identity}")
     cloud.clean_up()
+
+
+def _clusters_delete(api: Api, identity: str) -> None:
+    """Those of the tenancy that tests have used again and again."""
+    chosen = {"name": "identity", "value": identity}
+    for one in api.items("/apis/cluster.x-k8s.io/v1beta2/clusters"):
+        if chosen in (one["spec"].get("topology") or {}).get("variables", []):
+            space = f"namespaces/{one['metadata']['namespace']}"
+            api.delete(f"/apis/cluster.x-k8s.io/v1beta2/{space}/clusters/{one['metadata']['name']}")
 
 
 def _outside(cloud: Cloud) -> None:
