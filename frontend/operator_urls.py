@@ -9,6 +9,7 @@ from frontend.views.operator import (
     billing_accounts,
     closing,
     clusters,
+    hosts,
     invoices,
     limits,
     money,
@@ -60,6 +61,10 @@ urlpatterns: list[URLPattern] = [
     path("sites/at/<slug:slug>/preflight/", site_parts.site_preflight, name="operator_site_preflight"),
     path("sites/at/<slug:slug>/sell/", site_parts.site_sell_unfit, name="operator_site_sell"),
     path("drifts/<uuid:drift>/repair/", site_parts.drift_repair, name="operator_drift_repair"),
+    path("sites/at/<slug:slug>/hosts/", hosts.index, name="operator_site_hosts"),
+    path("sites/at/<slug:slug>/hosts/put/", hosts.put, name="operator_site_hosts_put"),
+    path("sites/at/<slug:slug>/hosts/at/<atsite:name>/", hosts.show, name="operator_site_host"),
+    path("sites/at/<slug:slug>/hosts/at/<atsite:name>/act/", hosts.act, name="operator_site_host_act"),
     path("sites/at/<slug:slug>/nodes/", site_parts.nodes, name="operator_site_nodes"),
     path("sites/at/<slug:slug>/nodes/<atsite:node>/", site_parts.node, name="operator_node"),
     path(

@@ -18,6 +18,7 @@ from tenants.models import ApiToken, Project, User
 from tests.api.caller import token_for
 from tests.api.cluster_stage import cluster_stage
 from tests.billing.stage import budget_stage, card_stage, pool_stage
+from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
 from tests.workspaces.stage import ready, run_now
 
@@ -43,6 +44,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "machine": str(Machine.objects.create(workspace=workspace, name="old", created_at=clock.now()).pk),
         "key": keypair_add(actor=alice, name="laptop", public_key=KEY).name,
         "site": site.slug,
+        "host": host_at(site).name,
         "flavor": "h100.1",
         "gpu_type": "h100-sxm-80gb",
         "resource": "gpu:h100-sxm-80gb",

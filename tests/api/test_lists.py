@@ -36,6 +36,7 @@ from tests.api.addresses import addresses
 from tests.api.caller import Caller, token_for
 from tests.api.cluster_stage import cluster_rows, policy_rows
 from tests.billing.stage import budget_stage, card_stage, pool_stage, rate_make, utc
+from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
 from tests.factories.tenants import (
@@ -121,6 +122,7 @@ class World:
         )
 
     def _catalog(self, n: int) -> None:
+        host_at(self.site, n)
         site = SiteFactory.create(slug=f"site-{n:03}")
         gpu_type = GpuTypeFactory.create(slug=f"gpu-{n:03}")
         pool: GpuPool = GpuPoolFactory.create(site=site, gpu_type=gpu_type)
@@ -230,6 +232,7 @@ def path_of(name: str) -> str:
         "organization": "climate",
         "workspace": first.pk,
         "site": "ber-1",
+        "host": "dgx-1",
         "robot": "ci-001",
         "budget": Budget.objects.order_by("pk")[0].pk,
         "machine": Machine.objects.order_by("pk")[0].pk,
@@ -285,6 +288,7 @@ UNPAGED = {
     "workspace",
     "workspace-robot",
     "machine",
+    "platform-host",
     "platform-site",
     "platform-limits",
     "platform-adoption",

@@ -11,6 +11,7 @@ from gpuaas.catalog.models import Flavor, GpuType, NodeCheck, Site
 from gpuaas.clusters.models import Cluster, ClusterTemplate, ScalingPolicy, TemplateGrant, TemplateVersion
 from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
+from gpuaas.providers.baremetal.models import Host
 from gpuaas.workspaces.machines.models import Machine, PublicKey
 from gpuaas.workspaces.models import Adoption, AdoptionScan, Drift, Workspace
 from tenants.actors import Actor
@@ -19,6 +20,7 @@ from tests.api.addresses import Address, addresses
 from tests.api.caller import Caller, token_for
 from tests.api.cluster_stage import DOCUMENT, cluster_stage
 from tests.billing.stage import budget_stage, card_stage, pool_stage
+from tests.clusters.host_stage import described, host_at
 from tests.factories.billing import invoice_make
 
 pytestmark = pytest.mark.django_db
@@ -131,6 +133,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("cluster-policy", "PUT"): {name: value for name, value in POLICY.items() if name != "pool"},
     ("cluster-policy", "PATCH"): {"enabled": True},
     ("cluster-policy-dry-run", "POST"): POLICY,
+    ("platform-hosts", "POST"): {"hosts": [described()]},
+    ("platform-host-actions", "POST"): {"action": "take-out", "reason": "mine"},
     ("platform-cluster-templates", "POST"): {
         "slug": "mine",
         "name": "Mine",
@@ -188,7 +192,6 @@ def stage(
     plan = Adoption.objects.create(
         site=site, project=project, external_name="old-lab", requested_by=alice, requested_at=clock.now()
     )
-    drift = Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="one")
     machine = Machine.objects.create(workspace=workspace, name="train-7b", created_at=clock.now())
     key_make(alice)
     return {
@@ -198,7 +201,7 @@ def stage(
         "number": invoice_make(project).number,
         "adoption": plan.pk,
         "check": check_make(site),
-        "drift": drift.pk,
+        "drift": Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="one").pk,
         "project": project.slug,
         "organization": organization.slug,
         "workspace": workspace.pk,
@@ -206,6 +209,7 @@ def stage(
         "username": "bob",
         "robot": "ci",
         "site": site.slug,
+        "host": host_at(site).name,
         "flavor": "h100.1",
         "gpu_type": "h100-sxm-80gb",
         "resource": "gpu:h100-sxm-80gb",
@@ -241,6 +245,7 @@ def world() -> tuple[int, ...]:
         TemplateVersion.objects.filter(deprecated_at=None).count(),
         TemplateGrant.objects.count(),
         ScalingPolicy.objects.filter(enabled=False).count(),
+        Host.objects.filter(state="free").count(),
     )
 
 
@@ -303,6 +308,7 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "workspace": uuid7(),
         "token": uuid7(),
         "site": "no-such",
+        "host": "no-such",
         "machine": uuid7(),
         "key": "no-such",
         "adoption": uuid7(),

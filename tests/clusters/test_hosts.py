@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -16,25 +15,10 @@ from gpuaas.providers.baremetal.site import BareMetalSiteDriver
 from gpuaas.providers.registry import driver_kind
 from tenants.actors import Actor
 from tenants.models import AuditEntry
+from tests.clusters.host_stage import PRODUCT, described
 from tests.factories.catalog import SiteFactory
 from tests.lab.fixtures import LabSite
 from tests.providers.kubernetes.conftest import make_spec
-
-PRODUCT = "NVIDIA-H100-80GB-HBM3"
-
-
-def described(number: int = 7, /, **changes: object) -> dict[str, Any]:
-    return {
-        "name": f"dgx-{number}",
-        "bmc_address": f"redfish-virtualmedia://10.0.8.{number}/redfish/v1/Systems/1",
-        "bmc_secret": f"bmc-dgx-{number}",
-        "boot_mac": f"0C:42:A1:00:00:{number:02X}",
-        "addresses": [f"10.0.16.{number}"],
-        "product": PRODUCT,
-        "gpu_memory_gib": 80,
-        "gpus": 8,
-        **changes,
-    }
 
 
 @pytest.fixture

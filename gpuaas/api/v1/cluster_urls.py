@@ -3,9 +3,17 @@
 from django.urls import path
 
 from gpuaas.api import converters as _registered  # noqa: F401  the converters of the routes below
-from gpuaas.api.v1 import cluster_platform, cluster_policies, cluster_templates, clusters, node_reports
+from gpuaas.api.v1 import (
+    cluster_platform,
+    cluster_policies,
+    cluster_templates,
+    clusters,
+    hosts,
+    node_reports,
+)
 
 PROJECT = "projects/<name_slug:project>"
+HOSTS = "platform/sites/<name_slug:site>/hosts"
 TEMPLATE = "platform/cluster-templates/<name_slug:template>"
 CLUSTER = f"{PROJECT}/clusters/<uuid:cluster>"
 cluster_urls = [
@@ -45,6 +53,9 @@ cluster_urls = [
 ]
 
 platform_cluster_urls = [
+    path(HOSTS, hosts.HostsView.as_view(), name="platform-hosts"),
+    path(f"{HOSTS}/<name:host>", hosts.HostView.as_view(), name="platform-host"),
+    path(f"{HOSTS}/<name:host>/actions", hosts.HostActionView.as_view(), name="platform-host-actions"),
     path("platform/clusters", cluster_platform.PlatformClustersView.as_view(), name="platform-clusters"),
     path(
         "platform/cluster-orphans",

@@ -1,19 +1,23 @@
 """What operators do to the hosts of a site of bare metal: written to its inventory, and audited."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
 
 from gpuaas.catalog.models import Site
-from gpuaas.core.errors import Invalid
+from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.core.queue import poke
 from gpuaas.providers.baremetal import facts, hosts
-from gpuaas.providers.baremetal.models import Host
+from gpuaas.providers.baremetal.models import Host, HostState
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
 from tenants.selectors import platform_require
+
+__all__ = ["DRIVER", "VERBS", "Host", "HostState", "host_do", "host_get", "hosts_of_site", "hosts_put"]
 
 DRIVER = "bare-metal"
 VERBS: dict[str, Callable[..., None]] = {
@@ -32,6 +36,7 @@ def hosts_put(*, actor: Actor, site: Site, described: Sequence[Mapping[str, Any]
     for number, one in enumerate(described):
         if not isinstance(one, Mapping):
             raise Invalid.field(str(number), "a host is a JSON object")
+        _storable(number, one)
         try:
             _, made = facts.host_put(site_id=site.pk, facts=one)
         except Invalid as error:
@@ -49,6 +54,7 @@ def hosts_put(*, actor: Actor, site: Site, described: Sequence[Mapping[str, Any]
 def host_do(*, actor: Actor, site: Site, name: str, verb: str, reason: str = "") -> None:
     """take-out (with a reason), put-back, cleaned, rebind or remove. Raises Conflict where its state forbids it."""
     _require(actor, site)
+    host_get(actor=actor, site=site, name=name)
     if verb == "take-out":
         if not reason.strip():
             raise Invalid.field("reason", "say why: it is shown to whoever wonders where the host is")
@@ -62,10 +68,33 @@ def host_do(*, actor: Actor, site: Site, name: str, verb: str, reason: str = "")
     poke("catalog.probe", str(site.pk))
 
 
-def hosts_of_site(*, actor: Actor, site: Site) -> list[Host]:
-    """Who holds what."""
+def hosts_of_site(*, actor: Actor, site: Site, state: str = "", search: str = "") -> QuerySet[Host]:
+    """Who holds what, by name. `search`: part of the name or of the GPUs' product."""
     platform_require(actor=actor)
-    return list(Host.objects.filter(site_id=site.pk))
+    rows = Host.objects.filter(site_id=site.pk).order_by("name")
+    if state:
+        rows = rows.filter(state=state)
+    if search:
+        rows = rows.filter(Q(name__icontains=search) | Q(product__icontains=search))
+    return rows
+
+
+def host_get(*, actor: Actor, site: Site, name: str) -> Host:
+    found = hosts_of_site(actor=actor, site=site).filter(name=name).first()
+    if found is None:
+        raise NotFound("there is no such host at this site")
+    return found
+
+
+def _storable(number: int, one: Mapping[str, Any]) -> None:
+    """JSON may hold what a database cannot: null characters, halves of characters."""
+    try:
+        text = json.dumps(one, ensure_ascii=False)
+        text.encode()
+    except (UnicodeEncodeError, RecursionError):
+        text = "\\u0000"
+    if "\\u0000" in text:
+        raise Invalid.field(str(number), "null characters and broken ones are not allowed")
 
 
 def _require(actor: Actor, site: Site) -> None:

@@ -12,6 +12,7 @@ from tenants.actors import SYSTEM
 from tenants.models import AuditEntry, User
 from tests.api.cluster_stage import template_stage
 from tests.billing.stage import card_stage, pool_stage
+from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.conftest import signed_in
@@ -29,6 +30,8 @@ ACTIONS = frozenset(
         "operator_site_drift_policy",
         "operator_site_drift_check",
         "operator_node_check",
+        "operator_site_hosts_put",
+        "operator_site_host_act",
         "operator_site_adoption_scan",
         "operator_site_sell",
         "operator_drift_repair",
@@ -93,6 +96,8 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     known = {"slug": slug, "verb": "retire", "pool": pool.pk, "user": user.pk, "node": "h100-01"}
     known |= {"name": plan.external_name, "adoption": plan.pk, "drift": drift_of(workspace).pk}
     known |= {"month": "2026-10"}
+    if name == "operator_site_host":
+        host_at(workspace.site, name=plan.external_name)
     known |= {"reservation": pool_stage(workspace.project, workspace.flavors.get().flavor).pk}
     known |= card_stage(workspace.project, workspace.flavors.get().flavor)
     if name.startswith("operator_cluster_template"):

@@ -12,10 +12,13 @@ from gpuaas.clusters.reconcile import run
 from gpuaas.clusters.services import cluster_credential
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter
+from gpuaas.providers.baremetal.hosts import host_bind, host_take_out
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
+from tests.clusters.host_stage import host_at
 from tests.clusters.policy_stage import recorded, scaled_by
 from tests.clusters.stage import offered, ready
+from tests.factories.catalog import SiteFactory
 from tests.factories.quotas import limits_give
 from tests.frontend.pages.browsing import NEEDED, beside, context_for, looked_at, opened
 from tests.frontend.pages.server import served
@@ -122,6 +125,8 @@ OPERATOR = {
     "{supply}/of/k8s/": "operator-cluster-template",
     "{operator}/clusters/": "operator-clusters",
     "{operator}/clusters/without-proof/": "operator-orphans",
+    "{operator}/sites/at/rack-1/hosts/": "operator-hosts",
+    "{operator}/sites/at/rack-1/hosts/at/dgx-7/": "operator-host",
 }
 
 
@@ -140,6 +145,7 @@ def test_every_page_reads_well(
     policy = scaled_by(as_alice, cluster, enabled=False)
     recorded(policy, [2, 4, 9, 7] * 8)
     cluster_credential(actor=as_alice, cluster=cluster)
+    racked(cluster)
     home, supply = f"{address}/p/weather-lm/clusters", f"{address}/operator/cluster-templates"
     at = f"{home}/{cluster.pk}"
     places = {alice: TENANT, olga: OPERATOR}
@@ -155,6 +161,23 @@ def test_every_page_reads_well(
             tried(page, f"{at}/policies/{policy.pk}/")
             looked_at(page, size, picture=f"cluster-policy-{theme}")
         assert complaints == []
+
+
+def racked(cluster: Cluster) -> None:
+    """A rack of three: one that the cluster holds, one that is out, one without GPUs."""
+    rack = SiteFactory.create(slug="rack-1", driver="bare-metal")
+    held = host_at(rack, 7)
+    host_bind(
+        site_id=rack.pk,
+        cluster_id=cluster.pk,
+        pool="gpu",
+        slot="gpu-1",
+        resource_name=held.resource_name,
+        gpus=held.gpus,
+    )
+    host_at(rack, 8)
+    host_take_out(site_id=rack.pk, name="dgx-8", reason="a fan has failed")
+    host_at(rack, 9, gpus=0, product="")
 
 
 def tried(page: Page, url: str) -> None:
