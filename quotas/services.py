@@ -146,9 +146,10 @@ def reservation_shrink(
 
 
 @transaction.atomic
-def reservation_release(*, holder_kind: str, holder_id: uuid.UUID) -> bool:
-    """Give everything back, exactly once; False where nothing was held (any more)."""
-    held = _held_locked(holder_kind, holder_id)
+def reservation_release(*, holder_kind: str, holder_id: uuid.UUID, site: Site | None = None) -> bool:
+    """Give everything back, or what is held at `site`, exactly once; False where nothing was held (any more)."""
+    rows = _held_locked(holder_kind, holder_id)
+    held = {key: row for key, row in rows.items() if site in {None, row.site}}
     for row in held.values():
         Reservation.objects.filter(pk=row.pk).update(
             state=ReservationState.RELEASED, released_at=_not_before(row)
@@ -284,8 +285,7 @@ def _positive(amounts: Mapping[str, int]) -> dict[str, int]:
 
 def _placed(site: Site, amounts: Mapping[str, int], elsewhere: Elsewhere) -> dict[Site, dict[str, int]]:
     """What is more than nothing, by sites in the order in which their counters are locked."""
-    named = {site: amounts, **elsewhere}
-    found = {place: _positive(there) for place, there in named.items()}
+    found = {place: _positive(there) for place, there in {site: amounts, **elsewhere}.items()}
     return {place: found[place] for place in sorted(found, key=lambda place: place.pk) if found[place]}
 
 

@@ -39,14 +39,30 @@ class PolicyForm(forms.Form):
     money_month = forms.DecimalField(
         label="Money a month", required=False, error_messages={"invalid": "An amount such as 250.00."}
     )
+    after = forms.ChoiceField(
+        label="Only after",
+        required=False,
+        help_text="A pool at another site may wait until this one at the cluster's own cannot grow.",
+    )
     enabled = forms.BooleanField(label="Enabled", required=False)
     version = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, kind: Kind, pools: Sequence[tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        kind: Kind,
+        pools: Sequence[tuple[str, str]],
+        first: Sequence[tuple[str, str]] = (),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.kind = kind
         self.leaves = fields_of(kind.schema)
         self.fields["pool"] = forms.ChoiceField(label="Pool", choices=pools)
+        self.can_wait = bool(first)
+        after = self.fields["after"]
+        if isinstance(after, forms.ChoiceField):
+            after.choices = [("", "no other pool"), *first]
         for leaf in self.leaves:
             self.fields[SETTINGS + leaf.name] = field_of(leaf)
         self.settings: Document = {}
@@ -75,7 +91,7 @@ class PolicyForm(forms.Form):
 
     def terms(self) -> PolicyTerms:
         names = ("minimum", "maximum", "step", "up_delay", "down_delay", "cool_down")
-        caps = ("gpu_hours_month", "money_month", "enabled")
+        caps = ("gpu_hours_month", "money_month", "after", "enabled")
         asked: Mapping[str, Any] = self.cleaned_data
         return PolicyTerms(
             kind=self.kind.name, settings=self.settings, **{name: asked[name] for name in (*names, *caps)}

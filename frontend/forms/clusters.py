@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django import forms
@@ -13,10 +13,21 @@ from gpuaas.clusters.definition import Definition
 from gpuaas.clusters.forms import NO, YES, FieldKind, FormField, document_of, fields_of
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.schema import Document, document_check
+from gpuaas.clusters.selectors import burst_places
 from gpuaas.core.errors import Invalid
 
 DOCUMENT_MAX = 60_000  # characters; what the API takes as one body
 NAMES = {"": "Cluster", "addons": "Add-ons", "parameters": "Parameters"}
+
+
+def _placed(leaf: FormField, places: Mapping[str, str]) -> FormField:
+    """Of a pool's flavors those that are elsewhere say where."""
+    if not leaf.name.endswith(".flavor"):
+        return leaf
+    shown = (
+        (value, f"{word}, at {places[value]}" if value in places else word) for value, word in leaf.choices
+    )
+    return replace(leaf, choices=tuple(shown))
 
 
 @dataclass(frozen=True)
@@ -36,12 +47,13 @@ class OrderForm(LeaseForm):
 
     def __init__(self, *args: Any, definition: Definition, number: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        places = burst_places(definition=definition)
         self.definition = definition
         self.schema = definition.schema
         self.leaves = fields_of(self.schema)
         self.fields["number"].initial = number
         for leaf in self.leaves:
-            self.fields[leaf.name] = field_of(leaf)
+            self.fields[leaf.name] = field_of(_placed(leaf, places))
         self.document: Document = {}
 
     def posted(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ from frontend import formats
 from frontend.components import Action, AnswerPanel, Creation, Fact, Meter, Notice, PriceLine, Tone
 from frontend.presenters.answer import price_line
 from gpuaas.clusters.services import Plan
+from gpuaas.clusters.spec import burst_site
 from quotas.checks import Check, Scope
 from quotas.resources import resource_unit
 
@@ -29,12 +30,13 @@ def refused(text: str) -> AnswerPanel:
 def panel_of(priced: PricedPlan, *, now: datetime) -> AnswerPanel:
     plan = priced.plan
     draft = plan.draft
+    template = draft.cluster.template_version.template
     quote = priced.quote
     lines = tuple(price_line(line, quote.currency) for line in quote.lines) if quote else ()
     hours = round((draft.cluster.lease_ends_at - now).total_seconds() / 3600)
     whole = quote.to_lease_end if quote else None
     return AnswerPanel(
-        title=f"{draft.cluster.template_version.template.name} at {draft.cluster.site.slug}",
+        title=" and ".join([f"{template.name} at {draft.cluster.site.slug}", *_elsewhere(plan)]),
         notice=_notice(plan),
         meters=_meters(plan),
         facts=_facts(plan),
@@ -120,9 +122,20 @@ def _facts(plan: Plan) -> tuple[Fact, ...]:
     if usual:
         facts.append(Fact("Nine in ten within", formats.duration(round(usual.p90) or 1)))
     facts.append(Fact("Workers", f"{sum(count for _, count in plan.draft.items):,}"))
+    facts += [Fact(f"Of these at {slug}", f"{count:,}") for slug, count in _elsewhere(plan).items()]
     gpus = sum(flavor.gpus * count for flavor, count in plan.draft.items)
     facts.append(Fact("GPUs", f"{gpus:,}"))
     return tuple(facts)
+
+
+def _elsewhere(plan: Plan) -> dict[str, int]:
+    """Workers by burst site."""
+    found: Counter[str] = Counter()
+    for flavor, count in plan.draft.items:
+        site = burst_site(plan.draft.cluster, flavor)
+        if site and count:
+            found[site.slug] += count
+    return dict(found)
 
 
 def _creates(plan: Plan) -> tuple[Creation, ...]:

@@ -17,8 +17,9 @@ from frontend.presenters.answer import price_line
 from frontend.presenters.cluster_access import Grantees, grantees_of
 from frontend.presenters.sleep import after_lease
 from frontend.presenters.workspaces import SOON, ConditionRow, conditions_of
-from gpuaas.clusters.models import Cluster, LedgerEntry
+from gpuaas.clusters.models import Cluster, ClusterPool, LedgerEntry
 from gpuaas.clusters.selectors import definition_of, ledger_of, releases_offered, timeline
+from gpuaas.clusters.spec import burst_site
 from gpuaas.clusters.states import CHANGING, MACHINE, ClusterState
 from gpuaas.core.looks import Tone as StateTone
 from gpuaas.providers.base import ClusterKind
@@ -270,7 +271,7 @@ def _pools(cluster: Cluster, nodes: Sequence[Mapping[str, Any]]) -> tuple[PoolRo
         rows.append(
             PoolRow(
                 name=pool.name,
-                label=definition.pool(pool.name).label,
+                label=_placed(cluster, pool, definition.pool(pool.name).label),
                 flavor=pool.flavor.name,
                 gpus=pool.flavor.gpus * pool.count,
                 count=count_of(pool),
@@ -280,6 +281,11 @@ def _pools(cluster: Cluster, nodes: Sequence[Mapping[str, Any]]) -> tuple[PoolRo
             )
         )
     return tuple(rows)
+
+
+def _placed(cluster: Cluster, pool: ClusterPool, label: str) -> str:
+    site = burst_site(cluster, pool.flavor)
+    return f"{label}, at {site.slug}" if site else label
 
 
 def _ready(nodes: Sequence[Mapping[str, Any]], pool: str) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from gpuaas.clusters import services
 from gpuaas.clusters.models import Cluster, ScalingOutcome, ScalingPolicy
 from gpuaas.clusters.policies.registry import Kind, kinds
 from gpuaas.clusters.selectors import decisions_of, definition_of, policies_of, policy_get_of
+from gpuaas.clusters.spec import burst_site
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from tenants.roles import Permission
 
@@ -69,7 +70,7 @@ def new(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID) -> HttpRes
     kind = _kind(request, "")
     pools = _pools(row, request.GET.get("pool", ""))
     first = _first(here, row, pools, kind)
-    form = PolicyForm(request.POST or None, kind=kind, pools=pools, initial=first)
+    form = PolicyForm(request.POST or None, kind=kind, pools=pools, first=_awaited(row), initial=first)
     trial = None
     if form.is_bound and form.is_valid():
         trial = _tried(request, here, row, form)
@@ -92,7 +93,9 @@ def show(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID, policy: u
     held = policy_get_of(cluster=row, policy_id=policy)
     kind = _kind(request, held.kind)
     pools = [(held.pool.name, held.pool.name)]
-    form = PolicyForm(request.POST or None, kind=kind, pools=pools, initial=initial_of(held, kind))
+    form = PolicyForm(
+        request.POST or None, kind=kind, pools=pools, first=_awaited(row), initial=initial_of(held, kind)
+    )
     trial = None
     if form.is_bound and form.is_valid():
         trial = _tried(request, here, row, form)
@@ -192,6 +195,13 @@ def _pools(row: Cluster, asked: str) -> list[tuple[str, str]]:
     if not free:
         raise Conflict("every pool of this cluster has a policy already")
     return [(name, name) for name in sorted(free, key=lambda name: name != asked)]
+
+
+def _awaited(row: Cluster) -> list[tuple[str, str]]:
+    """The pools at the cluster's own site, where others are elsewhere."""
+    pools = list(row.pools.all())
+    own = [pool.name for pool in pools if burst_site(row, pool.flavor) is None]
+    return [(name, name) for name in own] if len(own) < len(pools) else []
 
 
 def _first(here: ProjectPlace, row: Cluster, pools: list[tuple[str, str]], kind: Kind) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from gpuaas.providers.base import ClusterKind
 NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,18}[a-z0-9])?")
 COUNT_MAX = 500
 SIZES = {"vcpus": 1024, "memory_gib": 16384, "disk_gib": 65536}
-PARTS = {"releases", "control_plane", "pools", "addons", "parameters", "settings"}
+PARTS = {"releases", "control_plane", "pools", "addons", "parameters", "settings", "burst"}
 NOTHING: Schema = {"type": "object", "properties": {}}
 
 
@@ -38,7 +38,8 @@ class AddonDefinition:
 
 @dataclass(frozen=True)
 class Definition:
-    """`releases` from the oldest to the newest; counts: how many machines the control plane may have; sizes of one."""
+    """`releases` from the oldest to the newest; counts: how many machines the control plane may have; sizes of one. burst: slugs of
+    the other sites from which pools may come, by flavors that are there."""
 
     kind: ClusterKind
     releases: tuple[str, ...]
@@ -50,6 +51,7 @@ class Definition:
     addons: tuple[AddonDefinition, ...]
     parameters: Schema
     settings: Mapping[str, Any]
+    burst: tuple[str, ...] = ()
 
     def pool(self, name: str) -> PoolDefinition:
         return next(pool for pool in self.pools if pool.name == name)
@@ -106,6 +108,7 @@ def definition_read(document: Any, *, kind: str) -> Definition:
         pools=pools,
         addons=addons,
         settings=dict(settings),
+        burst=_burst(given),
         **{key: _number(control, key, f"control_plane.{key}", 1, most) for key, most in SIZES.items()},
     )
 
@@ -119,6 +122,14 @@ def _releases(given: Mapping[str, Any], kind: ClusterKind) -> tuple[str, ...]:
         return tuple(sorted(named, key=lambda one: release_order(kind, one)))
     except ValueError as error:
         raise Unfit("releases", str(error)) from error
+
+
+def _burst(given: Mapping[str, Any]) -> tuple[str, ...]:
+    named = _list(given, "burst")
+    if not all(isinstance(slug, str) and 0 < len(slug) <= 64 for slug in named):
+        raise Unfit("burst", "list the slugs of the sites from which pools may come")
+    _once(named, "burst")
+    return tuple(named)
 
 
 def _counts(control: Mapping[str, Any]) -> tuple[int, ...]:

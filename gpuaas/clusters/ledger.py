@@ -1,29 +1,37 @@
-"""The ledger of what was made at the site for a cluster: written before, proved gone by a sweep after."""
+"""The ledger of what was made at its sites for a cluster: written before, proved gone by a sweep after."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from uuid import UUID
 
 from gpuaas.clusters.models import Cluster, LedgerEntry
 from gpuaas.providers.base import SiteObject
 
+SiteId = UUID | None  # None: the cluster's own
 
-def ledger_write(*, cluster: Cluster, step: str, makes: Iterable[Sequence[str]], at: datetime) -> None:
+
+def ledger_write(
+    *, cluster: Cluster, step: str, makes: Iterable[Sequence[str]], at: datetime, site_id: SiteId = None
+) -> None:
     """Before the step is asked of the site. What was gone and may be made again is open again."""
     LedgerEntry.objects.bulk_create(
         [
-            LedgerEntry(cluster=cluster, kind=kind, name=name, step=step[:32], written_at=at)
+            LedgerEntry(cluster=cluster, site_id=site_id, kind=kind, name=name, step=step[:32], written_at=at)
             for kind, name in makes
         ],
         update_conflicts=True,
-        unique_fields=["cluster", "kind", "name"],
+        unique_fields=["cluster", "site", "kind", "name"],
         update_fields=["gone_at"],
     )
 
 
-def ledger_settle(*, cluster: Cluster, found: Sequence[SiteObject], at: datetime) -> int:
-    """What a sweep found is there; what is written down and was not found is gone. How many are there."""
+def ledger_settle(
+    *, cluster: Cluster, found: Sequence[SiteObject], at: datetime, site_id: SiteId = None
+) -> int:
+    """What a sweep of the site found is there; what is written down and was not found is gone. How many are there."""
     there = {(one.kind, one.name): one for one in found}
-    rows = {(row.kind, row.name): row for row in cluster.ledger.all()}
+    written = cluster.ledger.filter(site=site_id)
+    rows = {(row.kind, row.name): row for row in written}
     changed = []
     for key, row in rows.items():
         before = (row.uid, row.gone_at, row.seen_at is None)
@@ -38,6 +46,7 @@ def ledger_settle(*, cluster: Cluster, found: Sequence[SiteObject], at: datetime
     LedgerEntry.objects.bulk_create(
         LedgerEntry(
             cluster=cluster,
+            site_id=site_id,
             kind=one.kind,
             name=one.name,
             uid=one.uid,

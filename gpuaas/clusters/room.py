@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gpuaas.clusters.models import Cluster, ClusterPool
+from gpuaas.clusters.selectors import definition_of
 from gpuaas.clusters.services.changes import scale_preview
 from gpuaas.core.errors import Invalid
 
@@ -13,6 +14,23 @@ class Room:
 
     most: int
     reason: str = ""
+
+
+def room_after(*, cluster: Cluster, pool: ClusterPool, maximum: int, after: str) -> Room:
+    """As `room_of`; nothing more while the pool `after` could grow instead, up to its policy's most or the template's."""
+    room = room_of(cluster=cluster, pool=pool, maximum=maximum)
+    held = max(pool.count, pool.confirmed)
+    first = cluster.pools.select_related("policy").filter(name=after).first() if after else None
+    if first is None or room.most <= held:
+        return room
+    policy = getattr(first, "policy", None)
+    bound = definition_of(cluster.template_version).pool(after).maximum
+    most = policy.maximum if policy is not None and policy.enabled else bound
+    there = max(first.count, first.confirmed)
+    free = room_of(cluster=cluster, pool=first, maximum=most).most - there
+    if free <= 0:
+        return room
+    return Room(held, f"the pool {after} at {cluster.site.slug} grows first: it has room for {free} more")
 
 
 def room_of(*, cluster: Cluster, pool: ClusterPool, maximum: int) -> Room:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
 from django.db.models.functions import Extract
 
+from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.definition import Definition, definition_read
 from gpuaas.clusters.models import (
     Cluster,
@@ -128,12 +129,20 @@ def definition_of(version: TemplateVersion) -> Definition:
     return definition_read(version.document, kind=version.template.kind)
 
 
+def burst_places(*, definition: Definition) -> dict[str, str]:
+    """By flavor the burst site where its workers are; 1 query, none without burst."""
+    if not definition.burst:
+        return {}
+    rows = Flavor.objects.filter(pool__site__slug__in=definition.burst)
+    return dict(rows.values_list("slug", "pool__site__slug"))
+
+
 # -- clusters ---------------------------------------------------------------------------------------------------------
 
 
 def clusters_loaded() -> QuerySet[Cluster]:
     """With all that pages and serializers touch."""
-    pools = ClusterPool.objects.select_related("flavor__pool__gpu_type").order_by("pk")
+    pools = ClusterPool.objects.select_related("flavor__pool__gpu_type", "flavor__pool__site").order_by("pk")
     rows = Cluster.objects.select_related(
         "project__organization", "site", "template_version__template", "created_by"
     )
@@ -206,7 +215,8 @@ def releases_offered(*, cluster: Cluster) -> tuple[str, ...]:
 
 def ledger_of(*, cluster: Cluster) -> QuerySet[LedgerEntry]:
     """Every object that was ever made for it, in the order in which they were written down."""
-    return LedgerEntry.objects.filter(cluster=cluster).order_by("pk")
+    rows = LedgerEntry.objects.filter(cluster=cluster).select_related("site", "cluster__site")
+    return rows.order_by("pk")
 
 
 def ledger_orphans(*, actor: Actor) -> QuerySet[LedgerEntry]:
@@ -215,7 +225,7 @@ def ledger_orphans(*, actor: Actor) -> QuerySet[LedgerEntry]:
     rows = LedgerEntry.objects.filter(
         gone_at=None, cluster__state__in=[ClusterState.DELETING, ClusterState.DELETED]
     )
-    return rows.select_related("cluster__project__organization", "cluster__site").order_by("pk")
+    return rows.select_related("cluster__project__organization", "cluster__site", "site").order_by("pk")
 
 
 # -- credentials ------------------------------------------------------------------------------------------------------
@@ -289,12 +299,13 @@ def usual_time(*, template_id: uuid.UUID, kind: str) -> Usual | None:
 def timeline(*, cluster: Cluster) -> list[OperationView]:
     """All operations, newest first, each with its steps and how long those usually take; 3 queries."""
     usual = _step_times(cluster.template_version.template_id)
+    steps = Prefetch("steps", queryset=ClusterOperationStep.objects.select_related("site"))
     return [
         OperationView(
             operation,
             tuple(StepView(step, usual.get((operation.kind, step.key))) for step in operation.steps.all()),
         )
-        for operation in cluster.operations.prefetch_related("steps")
+        for operation in cluster.operations.prefetch_related(steps)
     ]
 
 

@@ -1,11 +1,14 @@
 """From our rows to what a driver is asked for. Always computed anew."""
 
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
 
 from django.conf import settings
 
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.definition import Definition
 from gpuaas.clusters.models import Cluster, ClusterPool
 from gpuaas.clusters.selectors import definition_of
@@ -24,41 +27,112 @@ def is_asleep(cluster: Cluster) -> bool:
     return cluster.state in falling or woken_in_vain
 
 
+@dataclass(frozen=True)
+class Part:
+    """What one site must hold of a cluster. site: a burst site, with pools alone; None = its own, with the control plane."""
+
+    site: Site | None
+    spec: ClusterSpec
+
+    @property
+    def slug(self) -> str:
+        return self.site.slug if self.site else ""
+
+    @property
+    def site_id(self) -> UUID | None:
+        return self.site.pk if self.site else None
+
+
+@dataclass(frozen=True)
+class Takes:
+    """What a cluster takes of limits and capacity: at its own site, and at others."""
+
+    home: dict[str, int]
+    elsewhere: dict[Site, dict[str, int]]
+
+    @property
+    def total(self) -> dict[str, int]:
+        found = Counter(self.home)
+        for amounts in self.elsewhere.values():
+            found.update(amounts)
+        return dict(found)
+
+
 def pools_of(cluster: Cluster) -> list[ClusterPool]:
-    return list(cluster.pools.select_related("flavor__pool__gpu_type").order_by("pk"))
+    return list(cluster.pools.select_related("flavor__pool__gpu_type", "flavor__pool__site").order_by("pk"))
+
+
+def burst_site(cluster: Cluster, flavor: Flavor) -> Site | None:
+    """Where a pool of the flavor is, if it is not the cluster's own site."""
+    site = flavor.pool.site
+    return None if site.pk == cluster.site_id else site
+
+
+def parts_of(cluster: Cluster) -> tuple[Part, ...]:
+    """What is wanted now, by site: its own first."""
+    asleep = is_asleep(cluster)
+    rows = [(row, _pool(row, 0 if asleep else row.count, row.release)) for row in pools_of(cluster)]
+    return _parts(cluster, definition_of(cluster.template_version), cluster.release, rows)
 
 
 def spec_of(cluster: Cluster) -> ClusterSpec:
-    """What is wanted now."""
-    asleep = is_asleep(cluster)
-    pools = [_pool(row, 0 if asleep else row.count, row.release) for row in pools_of(cluster)]
-    return _spec(cluster, definition_of(cluster.template_version), cluster.release, pools)
+    """What is wanted now at its own site."""
+    return parts_of(cluster)[0].spec
 
 
-def confirmed_of(cluster: Cluster) -> ClusterSpec | None:
-    """What the site confirmed last; None before it was ready for the first time."""
+def spec_whole(cluster: Cluster) -> ClusterSpec:
+    """With the pools of all sites, as the control plane knows them."""
+    own, *others = parts_of(cluster)
+    pools = [pool for part in (own, *others) for pool in part.spec.pools]
+    return replace(own.spec, pools=tuple(pools))
+
+
+def confirmed_of(cluster: Cluster) -> tuple[Part, ...]:
+    """What the sites confirmed last; nothing before it was ready for the first time."""
     if cluster.ready_at is None:
-        return None
-    rows = [row for row in pools_of(cluster) if row.confirmed_release]
-    pools = [_pool(row, row.confirmed, row.confirmed_release) for row in rows]
-    return _spec(cluster, definition_of(cluster.template_version), cluster.confirmed_release, pools)
+        return ()
+    rows = [
+        (row, _pool(row, row.confirmed, row.confirmed_release))
+        for row in pools_of(cluster)
+        if row.confirmed_release
+    ]
+    return _parts(cluster, definition_of(cluster.template_version), cluster.confirmed_release, rows)
 
 
-def spec_first(cluster: Cluster, pools: Iterable[ClusterPool], definition: Definition) -> ClusterSpec:
+def parts_first(cluster: Cluster, pools: Iterable[ClusterPool], definition: Definition) -> tuple[Part, ...]:
     """Of one that is not saved yet."""
-    return _spec(cluster, definition, cluster.release, [_pool(row, row.count, row.release) for row in pools])
+    rows = [(row, _pool(row, row.count, row.release)) for row in pools]
+    return _parts(cluster, definition, cluster.release, rows)
 
 
-def held_amounts(
-    pools: Iterable[tuple[Flavor, int]], *, control_count: int, definition: Definition
-) -> dict[str, int]:
-    """What it takes of limits and capacity: its workers by their flavors, its control plane by its sizes."""
-    return amounts_of(
-        pools,
-        vcpus=definition.vcpus * control_count,
-        memory_gib=definition.memory_gib * control_count,
-        storage_gib=definition.disk_gib * control_count,
+def takes_of(cluster: Cluster, pools: Iterable[tuple[Flavor, int]], definition: Definition) -> Takes:
+    """Its workers by their flavors, each at the flavor's site; its control plane by its sizes."""
+    placed: dict[Site | None, list[tuple[Flavor, int]]] = {None: []}
+    for flavor, count in pools:
+        placed.setdefault(burst_site(cluster, flavor), []).append((flavor, count))
+    home = amounts_of(
+        placed.pop(None),
+        vcpus=definition.vcpus * cluster.control_count,
+        memory_gib=definition.memory_gib * cluster.control_count,
+        storage_gib=definition.disk_gib * cluster.control_count,
     )
+    return Takes(home, {site: amounts_of(items) for site, items in placed.items() if site})
+
+
+def _parts(
+    cluster: Cluster, definition: Definition, release: str, rows: Sequence[tuple[ClusterPool, NodePool]]
+) -> tuple[Part, ...]:
+    placed: dict[Site | None, list[NodePool]] = {None: []}
+    for row, pool in rows:
+        placed.setdefault(burst_site(cluster, row.flavor), []).append(pool)
+    own = _spec(cluster, definition, release, placed.pop(None))
+    bare = replace(own, control_plane=replace(own.control_plane, count=0), addons=())
+    others = [
+        Part(site, replace(bare, pools=tuple(pools), closed=_closed(site, pools)))
+        for site, pools in placed.items()
+        if site
+    ]
+    return (Part(None, own), *sorted(others, key=lambda part: part.slug))
 
 
 def _spec(cluster: Cluster, definition: Definition, release: str, pools: Sequence[NodePool]) -> ClusterSpec:
@@ -77,8 +151,12 @@ def _spec(cluster: Cluster, definition: Definition, release: str, pools: Sequenc
         parameters=cluster.parameters,
         settings=definition.settings,
         boots=boots_of(cluster),
-        closed=tuple(sorted({*cluster.site.gpu_names} - {pool.flavor.resource_name for pool in pools})),
+        closed=_closed(cluster.site, pools),
     )
+
+
+def _closed(site: Site, pools: Sequence[NodePool]) -> tuple[str, ...]:
+    return tuple(sorted({*site.gpu_names} - {pool.flavor.resource_name for pool in pools}))
 
 
 def boots_of(cluster: Cluster) -> Boots:

@@ -14,6 +14,7 @@ from billing.months import month_span
 from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.holdings import holdings_end, holdings_set
 from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.spec import Takes
 from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.metering.services import held_sync
 from tenants.actors import Actor
@@ -51,7 +52,7 @@ def live(cluster: Cluster, flavor: Flavor, asked: Iterable[tuple[int, int | None
         else:
             amounts = {"vcpu": CORES + 8 * gpus, "memory": 16, "storage": DISK}
             items = [(flavor, gpus)] if gpus else []
-            holdings_set(cluster=cluster, items=items, amounts=amounts, at=moment)
+            holdings_set(cluster=cluster, items=items, takes=Takes(amounts, {}), at=moment)
         held.append((second, gpus))
         if synced:
             held_sync(now=moment)

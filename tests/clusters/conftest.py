@@ -3,6 +3,7 @@ import pytest
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import ClusterTemplate
 from tenants.actors import Actor
+from tests.clusters.burst_stage import burst_offered, cloud_made
 from tests.clusters.stage import offered
 
 
@@ -10,3 +11,15 @@ from tests.clusters.stage import offered
 def template(as_olga: Actor, site: Site) -> ClusterTemplate:
     """`k8s` at `ber-1`, for everybody: a pool `gpu` of one worker with two H100, and `small` of none."""
     return offered(as_olga, site)
+
+
+@pytest.fixture
+def cloud(site: Site) -> Site:
+    """`cloud-1`, beside `ber-1`, which may promise 8 H100."""
+    return cloud_made()
+
+
+@pytest.fixture
+def bursting(as_olga: Actor, site: Site, cloud: Site) -> ClusterTemplate:
+    """`k8s` at `ber-1`: a pool `gpu` of one worker there, and `far` of none, which is at `cloud-1`."""
+    return burst_offered(as_olga, site)

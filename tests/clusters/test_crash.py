@@ -44,19 +44,23 @@ def template(as_olga: Actor, site: Site) -> ClusterTemplate:
 
 
 def until_it_survives(
-    prepare: Callable[[int], Cluster], check: Callable[[Cluster], None], *, calls: Sequence[str]
+    prepare: Callable[[int], Cluster],
+    check: Callable[[Cluster], None],
+    *,
+    calls: Sequence[str],
+    every: int = 1,
 ) -> int:
-    """`prepare` a cluster, kill its worker at boundary 1, 2, 3 …; `check` what the next worker makes of it. How many it took;
-    `calls` are those to the site that the change has at least."""
+    """`prepare` a cluster, kill its worker at boundary 1, 2, 3 … (or each `every`-th); `check` what the next worker makes of it.
+    How many it took; `calls` are those to the site that the change has at least."""
     lives: list[Life] = []
     while not lives or lives[-1].killed:
         assert len(lives) < BOUNDARIES_MAX
         cluster = prepare(len(lives) + 1)
-        lives.append(life_of(SandboxClusterDriver, cluster, len(lives) + 1))
+        lives.append(life_of(SandboxClusterDriver, cluster, 1 + every * len(lives)))
         check(settle(cluster))
         counters_must_match()
     *killed, survivor = lives
-    assert [life.crossed[-1] for life in killed] == list(survivor.crossed)
+    assert [life.crossed[-1] for life in killed] == list(survivor.crossed)[::every]
     for verb in ("claim", *calls, "apply"):
         assert {f"before {verb}", f"after {verb}"} <= set(survivor.crossed)
     return len(lives)

@@ -22,7 +22,8 @@ from gpuaas.clusters.services import (
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, Invalid, NotFound, QuotaRefused, StaleVersion, Unauthorized
 from gpuaas.providers.base import ClusterRef, ClusterSpec, StepOutcome
-from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver, token_subject
+from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver
+from gpuaas.providers.sandbox.clusters.entrance import token_subject
 from gpuaas.providers.sandbox.clusters.objects import foreign_object, machine_break
 from gpuaas.providers.sandbox.models import SandboxClusterObject
 from quotas.selectors import reservations_held

@@ -43,7 +43,7 @@ def test_it_is_done_only_when_the_site_shows_it(
         assert MACHINE.allows(state, action.state)
         assert seen.left == 0 if action.state == S.DELETED else not seen.differs
     if isinstance(action, Step):
-        assert action.key == pending[0]
+        assert action.name == pending[0]
         assert state in CHANGING
     if isinstance(action, Heal):
         assert state == S.READY, "only what is ready is mended without being asked"

@@ -18,7 +18,8 @@ from gpuaas.clusters.services import (
 from gpuaas.clusters.states import GrantStanding
 from gpuaas.core.errors import Conflict, Forbidden, NotFound, Unauthorized
 from gpuaas.providers.base import Access, ClusterRef
-from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver, token_subject
+from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver
+from gpuaas.providers.sandbox.clusters.entrance import token_subject
 from gpuaas.providers.sandbox.dials import dials_set
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User

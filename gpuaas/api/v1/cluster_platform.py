@@ -96,7 +96,6 @@ class OrphanOutput(LedgerEntryOutput):
     cluster_name = serializers.CharField(source="cluster.name")
     cluster_state = serializers.ChoiceField(choices=ClusterState.choices, source="cluster.state")
     project = serializers.CharField(source="cluster.project.slug")
-    site = serializers.CharField(source="cluster.site.slug")
 
 
 class TemplateView(ApiView):

@@ -50,6 +50,13 @@ class PolicyTermsInput(Input):
         default=None,
         help_text=f"Of the organization's currency. {MONTH}",
     )
+    after = Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=20,
+        help_text="For a pool at another site: the pool at the cluster's own that is filled first.",
+    )
     enabled = Switch(
         required=False,
         default=False,
@@ -92,6 +99,7 @@ class ScalingPolicyOutput(Output):
     cool_down = serializers.IntegerField(help_text=SECONDS)
     gpu_hours_month = serializers.IntegerField(allow_null=True)
     money_month = Money(allow_null=True)
+    after = serializers.CharField(allow_blank=True)
     enabled = serializers.BooleanField()
     created_by = serializers.CharField()
     created_at = serializers.DateTimeField()

@@ -7,8 +7,8 @@ from rest_framework import serializers
 
 from gpuaas.api.fields import Conditions, Input, Instant, Money, Output, PageQuery, Text, Whole
 from gpuaas.api.v1.workspace_shapes import CheckOutput, OperationOutput, QuoteOutput, StepOutput
-from gpuaas.clusters.models import ClusterGrant, ClusterTemplate, TemplateVersion
-from gpuaas.clusters.selectors import definition_of, grant_standing
+from gpuaas.clusters.models import ClusterGrant, ClusterTemplate, LedgerEntry, TemplateVersion
+from gpuaas.clusters.selectors import StepView, definition_of, grant_standing
 from gpuaas.clusters.states import CHANGE_KINDS, CLUSTER_KINDS, ClusterState, GrantStanding, TemplateState
 
 ORDERS = {"newest": "-pk", "oldest": "pk"}
@@ -141,6 +141,9 @@ class DefinitionOutput(Output):
     releases = serializers.ListField(child=serializers.CharField(), help_text="From the oldest.")
     pools = PoolDefinitionOutput(many=True)
     addons = AddonDefinitionOutput(many=True)
+    burst = serializers.ListField(
+        child=serializers.CharField(), help_text="Other sites from which pools may come, by flavors there."
+    )
     schema = Document(help_text="JSON Schema of an order's `document`.")
 
     def to_representation(self, instance: TemplateVersion) -> Any:
@@ -156,6 +159,7 @@ class DefinitionOutput(Output):
             "releases": definition.releases,
             "pools": definition.pools,
             "addons": definition.addons,
+            "burst": definition.burst,
             "schema": definition.schema,
         }
 
@@ -176,8 +180,18 @@ class SiteObjectOutput(Output):
     name = serializers.CharField()
 
 
+class PlannedPoolOutput(Output):
+    name = serializers.CharField()
+    flavor = serializers.CharField(source="flavor.slug")
+    site = serializers.CharField(source="flavor.pool.site.slug", help_text="Where its workers would be.")
+    count = serializers.IntegerField()
+
+
 class PlannedStepOutput(Output):
     key = serializers.CharField()
+    site = serializers.CharField(
+        allow_blank=True, help_text="The burst site at which it is done; empty: the template's own."
+    )
     label = serializers.CharField()  # type: ignore[assignment]  # the shape's own word hides the class's
 
 
@@ -199,9 +213,10 @@ class ClusterPlanOutput(Output):
     )
     usual_seconds_p90 = serializers.FloatField(source="usual.p90", allow_null=True)
     warnings = serializers.ListField(child=serializers.CharField())
+    pools = PlannedPoolOutput(many=True)
     steps = PlannedStepOutput(many=True)
     objects = SiteObjectOutput(
-        many=True, help_text="Everything that would be made at the site. The names depend on the order's id."
+        many=True, help_text="Everything that would be made at its sites. The names depend on the order's id."
     )
     lease_ends_at = serializers.DateTimeField()
 
@@ -209,6 +224,10 @@ class ClusterPlanOutput(Output):
 class ClusterPoolOutput(Output):
     name = serializers.CharField()
     flavor = serializers.CharField(source="flavor.slug")
+    site = serializers.CharField(
+        source="flavor.pool.site.slug",
+        help_text="Where its workers are; another than the cluster's: it bursts.",
+    )
     gpu_type = serializers.CharField(source="flavor.pool.gpu_type.slug")
     gpus = serializers.IntegerField(source="flavor.gpus", help_text="GPUs of one worker.")
     count = serializers.IntegerField(help_text="Workers wanted.")
@@ -267,9 +286,15 @@ class ClusterNodeOutput(Output):
 
 
 class ClusterStepOutput(StepOutput):
+    site = serializers.SerializerMethodField(
+        help_text="The burst site at which it is done; empty: the cluster's own."
+    )
     usual_seconds = serializers.FloatField(
         allow_null=True, help_text="Median of the template; null without history."
     )
+
+    def get_site(self, view: StepView) -> str:
+        return view.step.site.slug if view.step.site else ""
 
 
 class ClusterOperationOutput(OperationOutput):
@@ -313,6 +338,7 @@ class ClusterDetailOutput(ClusterMoreOutput, ClusterOutput):
 
 
 class LedgerEntryOutput(Output):
+    site = serializers.SerializerMethodField(help_text="Where it is.")
     kind = serializers.CharField()
     name = serializers.CharField()
     uid = serializers.CharField(allow_blank=True, help_text="The site's own name for it.")
@@ -321,6 +347,9 @@ class LedgerEntryOutput(Output):
     seen_at = serializers.DateTimeField(allow_null=True, help_text="A sweep has found it.")
     gone_at = serializers.DateTimeField(allow_null=True, help_text="A sweep has proved that it is not there.")
     found = serializers.BooleanField(help_text="It was not planned; a sweep found it.")
+
+    def get_site(self, entry: LedgerEntry) -> str:
+        return (entry.site or entry.cluster.site).slug
 
 
 ORDER_EXAMPLE = OpenApiExample(

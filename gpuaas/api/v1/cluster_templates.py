@@ -96,6 +96,7 @@ class ClusterPlanView(ProjectView):
             "quote": priced.quote,
             "usual": plan.usual,
             "warnings": plan.warnings,
+            "pools": draft.pools,
             "steps": draft.plan.steps,
             "objects": draft.plan.objects,
             "lease_ends_at": draft.cluster.lease_ends_at,

@@ -116,24 +116,35 @@ class ClusterOperation(OperationRow):
 
 
 class ClusterOperationStep(StepRow):
-    """`makes`: [kind, name] of every object that the step may make."""
+    """`makes`: [kind, name] of every object that the step may make. site: the burst site where it is done; none = the cluster's."""
 
     operation = models.ForeignKey(ClusterOperation, on_delete=models.CASCADE, related_name="steps")
     makes = models.JSONField(default=list, blank=True, editable=False)
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
 
     class Meta(StepRow.Meta):
         constraints = [
-            models.UniqueConstraint(fields=["operation", "key"], name="cluster_step_once_per_operation")
+            models.UniqueConstraint(
+                fields=["operation", "site", "key"],
+                nulls_distinct=False,
+                name="cluster_step_once_per_operation",
+            )
         ]
+
+    @property
+    def name(self) -> str:
+        """One of the operation's steps: `key`, at a burst site `key@site`."""
+        return f"{self.key}@{self.site.slug}" if self.site else self.key
 
 
 class LedgerEntry(models.Model):
     """One object at the site: written down before it is made; gone_at = a sweep of the site proved that it is not there.
 
-    found: it was not planned, a sweep found it with the cluster's tag.
+    found: it was not planned, a sweep found it with the cluster's tag. site: the burst site where it is; none = the cluster's.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="ledger")
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     kind = models.CharField(max_length=64)
     name = models.CharField(max_length=253)
     uid = models.CharField(max_length=120, blank=True)
@@ -145,7 +156,11 @@ class LedgerEntry(models.Model):
 
     class Meta:
         ordering = ["pk"]
-        constraints = [models.UniqueConstraint(fields=["cluster", "kind", "name"], name="ledger_entry_once")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster", "site", "kind", "name"], nulls_distinct=False, name="ledger_entry_once"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
@@ -153,10 +168,12 @@ class LedgerEntry(models.Model):
 
 class ClusterHolding(models.Model):
     """What a cluster held over [started_at, ended_at), confirmed by the site. Whole seconds, UTC; one open row per
-    cluster × meter × flavor. Ends when a sweep has proved that nothing is left, or another project has claimed the cluster."""
+    cluster × site × meter × flavor. Ends when a sweep has proved that nothing is left there, or another project has claimed the
+    cluster. site: a burst site; none = the cluster's."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="holdings")
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")  # whose it was then
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     meter = models.CharField(max_length=32)
     quantity = models.PositiveBigIntegerField()
@@ -167,7 +184,7 @@ class ClusterHolding(models.Model):
         ordering = ["pk"]
         constraints = [
             models.UniqueConstraint(
-                fields=["cluster", "meter", "flavor"],
+                fields=["cluster", "site", "meter", "flavor"],
                 condition=Q(ended_at__isnull=True),
                 nulls_distinct=False,
                 name="cluster_holding_open_once",

@@ -27,6 +27,8 @@ class ScalingPolicy(Claimable):
     cool_down = models.PositiveIntegerField()
     gpu_hours_month = models.PositiveIntegerField(null=True, blank=True)
     money_month = models.DecimalField(max_digits=14, decimal_places=2, null=True, blank=True)
+    # a pool at a burst site: the pool at the cluster's own that is filled first
+    after = models.CharField(max_length=20, blank=True)
     enabled = models.BooleanField(default=False)
     memory = models.JSONField(default=dict, blank=True, editable=False)
     version = models.PositiveBigIntegerField(default=1)

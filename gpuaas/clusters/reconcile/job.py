@@ -1,11 +1,15 @@
 """Everything a run needs to know about one cluster, read in short queries with no transaction held."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from django.db.models import Prefetch
 
 from gpuaas.clusters.models import Cluster, ClusterOperation, ClusterOperationStep
 from gpuaas.clusters.reconcile.plan import Desired
-from gpuaas.clusters.spec import spec_of
+from gpuaas.clusters.spec import Part, parts_of
 from gpuaas.clusters.states import ClusterState
+from gpuaas.clusters.steps import sites_held
 from gpuaas.core.operations import StepState
 from gpuaas.core.visits import LeaseLost
 from gpuaas.providers.base import ClusterSpec
@@ -16,15 +20,25 @@ class Job:
     row: Cluster
     operation: ClusterOperation | None
     steps: tuple[ClusterOperationStep, ...]
-    spec: ClusterSpec
+    parts: tuple[Part, ...]
 
     @property
-    def desired(self) -> Desired:
-        pending = tuple(step.key for step in self.steps if step.state != StepState.DONE)
-        return Desired(state=ClusterState(self.row.state), pending=pending)
+    def spec(self) -> ClusterSpec:
+        """At its own site."""
+        return self.parts[0].spec
 
-    def step(self, key: str) -> ClusterOperationStep:
-        return next(step for step in self.steps if step.key == key)
+    def desired(self, away: Iterable[str] = ()) -> Desired:
+        pending = tuple(step.name for step in self.steps if step.state != StepState.DONE)
+        return Desired(state=ClusterState(self.row.state), pending=pending, away=frozenset(away))
+
+    def step(self, name: str) -> ClusterOperationStep:
+        return next(step for step in self.steps if step.name == name)
+
+    def part(self, step: ClusterOperationStep) -> Part:
+        return next(part for part in self.parts if part.site_id == step.site_id)
+
+    def steps_at(self, part: Part) -> list[ClusterOperationStep]:
+        return [step for step in self.steps if step.site_id == part.site_id]
 
 
 def job_load(claimed: Cluster) -> Job:
@@ -33,10 +47,15 @@ def job_load(claimed: Cluster) -> Job:
     row = rows.filter(pk=claimed.pk, claim_token=claimed.claim_token).first()
     if row is None:
         raise LeaseLost("another process works on this cluster")
-    operation = row.operations.filter(finished_at__isnull=True).prefetch_related("steps").first()
+    steps = Prefetch("steps", queryset=ClusterOperationStep.objects.select_related("site"))
+    operation = row.operations.filter(finished_at__isnull=True).prefetch_related(steps).first()
+    listed = tuple(operation.steps.all()) if operation else ()
+    named = {step.site_id for step in listed}
+    parts = parts_of(row)
+    held = sites_held(row, parts) | named
     return Job(
         row=row,
         operation=operation,
-        steps=tuple(operation.steps.all()) if operation else (),
-        spec=spec_of(row),
+        steps=listed,
+        parts=tuple(part for part in parts if part.site is None or part.spec.workers or part.site_id in held),
     )

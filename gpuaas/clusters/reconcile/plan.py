@@ -17,10 +17,26 @@ LEFTOVERS_AFTER = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class Desired:
-    """`pending`: keys of the open operation's steps that are not done, in order."""
+    """`pending`: names of the open operation's steps that are not done, in order (`key`, at a burst site `key@site`); `away`: the
+    sites ("" = its own) that did not answer just now."""
 
     state: ClusterState
     pending: tuple[str, ...] = ()
+    away: frozenset[str] = frozenset()
+
+    @property
+    def following(self) -> str:
+        """The first that can be done now; the first of all where none can. Without the cluster's own site nothing can be made
+        anywhere, but everything taken away."""
+        if "" in self.away and self.state != ClusterState.DELETING:
+            return self.pending[0]
+        return next((name for name in self.pending if site_named(name) not in self.away), self.pending[0])
+
+    @property
+    def is_held_up(self) -> bool:
+        """Nothing can be done before a site is back."""
+        own = "" in self.away and self.state != ClusterState.DELETING
+        return own or site_named(self.following) in self.away
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,7 @@ class Begin:
 
 @dataclass(frozen=True)
 class Step:
-    key: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -84,6 +100,11 @@ Action = Begin | Step | Look | Restart | Finish | Heal | CleanUp | Rest
 S = ClusterState
 
 
+def site_named(step: str) -> str:
+    """Where the step of this name is done: the burst site's slug, "" = at the cluster's own."""
+    return step.partition("@")[2]
+
+
 def plan(desired: Desired, observed: Observed | None, now: datetime) -> Action:
     match desired.state:
         case S.REQUESTED:
@@ -95,7 +116,7 @@ def plan(desired: Desired, observed: Observed | None, now: datetime) -> Action:
         case S.READY | S.SUSPENDED:
             return _keeping(desired, observed, now)
     if desired.pending:
-        return Step(desired.pending[0])
+        return Step(desired.following)
     if observed is None:
         return Look()
     if desired.state == S.DELETING:
@@ -121,16 +142,16 @@ def _keeping(desired: Desired, observed: Observed | None, now: datetime) -> Acti
 
 
 def difference(spec: ClusterSpec, seen: ObservedCluster) -> str:
-    """In words, '' where the site has exactly what is wanted, and all of it works."""
-    if not seen.exists:
+    """In words, '' where the site has exactly what is wanted of it there, and all of it works."""
+    if not seen.exists and not spec.is_burst:
         return "nothing of it is at the site"
-    if not seen.endpoint:
+    if not seen.endpoint and not spec.is_burst:
         return "nothing answers at its address"
     broken = [node for node in seen.nodes if not node.ready]
     if broken:
         return f"{broken[0].name} is not ready: {broken[0].reason or 'no reason is given'}"
     have = Counter((node.pool, node.release) for node in seen.nodes)
-    want = Counter({("", spec.release): spec.control_plane.count})
+    want = Counter() if spec.is_burst else Counter({("", spec.release): spec.control_plane.count})
     want.update({(pool.name, pool.release): pool.flavor.count for pool in spec.pools if pool.flavor.count})
     for pool, release in sorted(want.keys() | have.keys()):
         if have[pool, release] != want[pool, release]:

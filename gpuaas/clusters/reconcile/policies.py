@@ -21,11 +21,11 @@ from gpuaas.clusters.policies.decide import decide
 from gpuaas.clusters.policies.facts import Cap, Decision, Pool, Rules, Signals
 from gpuaas.clusters.policies.registry import policy_make
 from gpuaas.clusters.policies.stored import memory_read, memory_stored
-from gpuaas.clusters.room import room_of
+from gpuaas.clusters.room import room_after
 from gpuaas.clusters.services.changes import cluster_scale
 from gpuaas.clusters.services.rows import cluster_announce, cluster_lock, driver_of
 from gpuaas.clusters.site import outside_transaction
-from gpuaas.clusters.spec import spec_of
+from gpuaas.clusters.spec import spec_whole
 from gpuaas.clusters.states import ClusterState
 from gpuaas.core import clock, leases
 from gpuaas.core.clock import whole_second
@@ -89,7 +89,7 @@ def _signals(row: ScalingPolicy, cluster: Cluster) -> Signals:
     driver = driver_of(cluster)
     if not isinstance(driver, ClusterSignalsCapability):
         return Signals(whole_second(clock.now()))
-    found = {one.pool: one for one in driver.signals(spec_of(cluster))}
+    found = {one.pool: one for one in driver.signals(spec_whole(cluster))}
     mine = found.get(row.pool.name)
     if mine is None:
         raise Conflict("the cluster tells nothing about this pool")
@@ -105,7 +105,7 @@ def _decide(claimed: ScalingPolicy, signals: Signals, allowance: Allowance, agai
     if row is None:
         raise LeaseLost("another process works on this policy")
     if cluster.state in WATCHED and row.version == claimed.version:
-        room = room_of(cluster=cluster, pool=row.pool, maximum=row.maximum)
+        room = room_after(cluster=cluster, pool=row.pool, maximum=row.maximum, after=row.after)
         PoolSample.objects.bulk_create([_sample(row.pool, signals, room.most)], ignore_conflicts=True)
         if row.enabled and cluster.state == ClusterState.READY:
             decision = _scaled(row, cluster, signals, allowance)
@@ -134,7 +134,7 @@ def _scaled(row: ScalingPolicy, cluster: Cluster, signals: Signals, allowance: A
     wanted = _decided(row, signals, allowance.caps)
     if not wanted.changes:
         return wanted
-    room = room_of(cluster=cluster, pool=pool, maximum=wanted.count)
+    room = room_after(cluster=cluster, pool=pool, maximum=wanted.count, after=row.after)
     decision = _decided(row, signals, (*allowance.caps, Cap(room.most, room.reason)))
     if not decision.changes:
         return decision

@@ -1,25 +1,36 @@
 """Writing down what a run did: each function is one transaction, guarded by the lease and by the state we acted on."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db.models import F
 
-from gpuaas.clusters.holdings import holdings_end, holdings_set
+from gpuaas.catalog.models import Site
+from gpuaas.clusters.holdings import holdings_end, holdings_end_at, holdings_set
 from gpuaas.clusters.ledger import ledger_settle, ledger_write
 from gpuaas.clusters.models import Cluster, ClusterOperationStep, ClusterTransition
 from gpuaas.clusters.reconcile.job import Job
 from gpuaas.clusters.reconcile.plan import LEFTOVERS_AFTER, LOOK_EVERY
 from gpuaas.clusters.selectors import definition_of
 from gpuaas.clusters.services.rows import HOLDER, cluster_announce
-from gpuaas.clusters.spec import held_amounts, pools_of
+from gpuaas.clusters.spec import Part, pools_of, takes_of
 from gpuaas.clusters.states import MACHINE, ClusterState
 from gpuaas.core import clock, leases
 from gpuaas.core.conditions import Status
-from gpuaas.core.errors import GpuaasError
+from gpuaas.core.errors import GpuaasError, Unauthorized, Unavailable
 from gpuaas.core.operations import StepState
-from gpuaas.core.visits import PORTAL, PROGRESSING, Record, conditions_write, reachable, step_fail
+from gpuaas.core.visits import (
+    PORTAL,
+    PROGRESSING,
+    REACHABLE,
+    Record,
+    conditions_write,
+    reachable,
+    step_fail,
+    unreachable,
+)
 from gpuaas.providers.base import ClusterStep, ObservedCluster, SiteObject
 from quotas.services import reservation_release, reservation_shrink
 
@@ -31,6 +42,22 @@ RECORD: Record[Cluster] = Record(
     cluster_announce,
 )
 guarded, later, rest, steps_restart = RECORD.guarded, RECORD.later, RECORD.rest, RECORD.steps_restart
+
+
+def answers(site: Site | None) -> dict[str, Any]:
+    """Of its own site, or of a burst site."""
+    return reachable() | _at(site)
+
+
+def silent(site: Site | None, error: Unavailable | Unauthorized) -> dict[str, Any]:
+    held_up = (
+        {"message": f"{site.slug}: {error.message}; its pools wait, the portal keeps trying"} if site else {}
+    )
+    return unreachable(error) | held_up | _at(site)
+
+
+def _at(site: Site | None) -> dict[str, str]:
+    return {"type": f"{REACHABLE}:{site.slug}"} if site else {}
 
 
 def healthy(differs: str = "") -> dict[str, Any]:
@@ -53,7 +80,7 @@ def step_start(job: Job, step: ClusterOperationStep) -> None:
         step.state, step.attempts = StepState.RUNNING, step.attempts + 1
         step.started_at = step.started_at or clock.now()
         step.save(update_fields=["state", "attempts", "started_at"])
-        ledger_write(cluster=row, step=step.key, makes=step.makes, at=clock.now())
+        ledger_write(cluster=row, step=step.key, makes=step.makes, at=clock.now(), site_id=step.site_id)
         if news:
             cluster_announce(row)
 
@@ -62,7 +89,7 @@ def step_done(job: Job, step: ClusterOperationStep, detail: str) -> None:
     with guarded(job) as row:
         step.state, step.finished_at, step.detail = StepState.DONE, clock.now(), detail[:500]
         step.save(update_fields=["state", "finished_at", "detail"])
-        conditions_write(row, reachable(), drop=(PROGRESSING,))
+        conditions_write(row, answers(step.site), drop=(PROGRESSING,))
         Cluster.objects.filter(pk=row.pk).update(attempts=0)
         cluster_announce(row)
 
@@ -73,9 +100,16 @@ def step_wait(job: Job, step: ClusterOperationStep, detail: str, *, due_at: date
         news = step.detail != detail[:500]
         step.detail = detail[:500]
         step.save(update_fields=["detail"])
-        news = conditions_write(row, reachable(), drop=(PROGRESSING,)) or news
+        news = conditions_write(row, answers(step.site), drop=(PROGRESSING,)) or news
         leases.release(row, due_at=due_at, attempts=0)
         if news:
+            cluster_announce(row)
+
+
+def passed_over(job: Job, site: Site | None, error: Unavailable | Unauthorized) -> None:
+    """A site is away: what has to do with it waits, all else goes on."""
+    with guarded(job) as row:
+        if conditions_write(row, silent(site, error)):
             cluster_announce(row)
 
 
@@ -111,40 +145,64 @@ def trouble_of(step: ClusterOperationStep, error: GpuaasError) -> dict[str, Any]
     }
 
 
-def looked(job: Job, seen: ObservedCluster | None, found: Sequence[SiteObject], differs: str) -> None:
-    """What the site said and what a sweep found there; seen None = only swept."""
-    facts: dict[str, Any] = {}
-    if seen is not None and seen.exists:
-        nodes = sorted(seen.nodes, key=lambda node: (node.pool, node.name))
-        facts = {
-            "endpoint": seen.endpoint,
-            "nodes": [
-                {
-                    "name": node.name,
-                    "pool": node.pool,
-                    "release": node.release,
-                    "ready": node.ready,
-                    "reason": node.reason,
-                }
-                for node in nodes
-            ],
-        }
+@dataclass(frozen=True)
+class Seen:
+    """What one site said, and what a sweep found there; cluster None = it was only swept."""
+
+    part: Part
+    cluster: ObservedCluster | None
+    found: Sequence[SiteObject]
+
+
+def looked(job: Job, seen: Sequence[Seen], differs: str) -> None:
+    """What its sites said; machines at a site that did not answer stay as last seen."""
+    facts = _facts(job, seen)
     with guarded(job) as row:
-        ledger_settle(cluster=row, found=found, at=clock.now())
+        for one in seen:
+            ledger_settle(cluster=row, found=one.found, at=clock.now(), site_id=one.part.site_id)
         news = facts != {key: value for key, value in row.observed.items() if key != "at"}
         row.observed = {**facts, "at": clock.now().isoformat()}
         row.save(update_fields=["observed"])
-        changes = [reachable()]
-        if row.state in {ClusterState.READY, ClusterState.SUSPENDED}:
+        changes = [answers(one.part.site) for one in seen]
+        whole = any(one.part.site is None for one in seen)
+        if whole and row.state in {ClusterState.READY, ClusterState.SUSPENDED}:
             changes.append(healthy(differs))
         if conditions_write(row, *changes) or news:
             cluster_announce(row)
 
 
-def swept(job: Job, found: Sequence[SiteObject]) -> None:
-    """While it is taken away, the ledger empties as the site does."""
+def _facts(job: Job, seen: Sequence[Seen]) -> dict[str, Any]:
+    """Of what is being taken away nothing; of a site that did not answer what it said last."""
+    clusters = {one.part.site_id: one.cluster for one in seen if one.cluster is not None}
+    own = clusters.get(None)
+    if not clusters or (own is not None and not any(cluster.exists for cluster in clusters.values())):
+        return {}
+    told = {pool.name for one in seen for pool in one.part.spec.pools} | ({""} if own else set())
+    nodes = [node for node in job.row.observed.get("nodes", ()) if node["pool"] not in told]
+    nodes += [
+        {
+            "name": node.name,
+            "pool": node.pool,
+            "release": node.release,
+            "ready": node.ready,
+            "reason": node.reason,
+        }
+        for cluster in clusters.values()
+        for node in cluster.nodes
+    ]
+    endpoint = own.endpoint if own else job.row.observed.get("endpoint", "")
+    return {"endpoint": endpoint, "nodes": sorted(nodes, key=lambda node: (node["pool"], node["name"]))}
+
+
+def swept(job: Job, part: Part, found: Sequence[SiteObject], *, last: bool) -> None:
+    """While it is taken away, the ledger empties as the site does. With the `last` step at one of several sites, what nothing is left
+    of is no longer charged nor held there."""
+    moment = clock.now()
     with guarded(job) as row:
-        ledger_settle(cluster=row, found=found, at=clock.now())
+        ledger_settle(cluster=row, found=found, at=moment, site_id=part.site_id)
+        if last and not found and len(job.parts) > 1:
+            holdings_end_at(cluster=row, site_id=part.site_id, at=moment)
+            reservation_release(holder_kind=HOLDER, holder_id=row.pk, site=part.site or row.site)
 
 
 def finish_up(job: Job, *, asleep: bool = False) -> None:
@@ -155,9 +213,9 @@ def finish_up(job: Job, *, asleep: bool = False) -> None:
         pools = pools_of(row)
         items = [] if asleep else [(pool.flavor, pool.count) for pool in pools if pool.count]
         definition = definition_of(row.template_version)
-        amounts = held_amounts(items, control_count=row.control_count, definition=definition)
+        takes = takes_of(row, items, definition)
         row.pools.update(confirmed=0 if asleep else F("count"), confirmed_release=F("release"))
-        holdings_set(cluster=row, items=items, amounts=amounts, at=moment)
+        holdings_set(cluster=row, items=items, takes=takes, at=moment)
         conditions_write(row, reachable(), healthy(), drop=(PROGRESSING,))
         up = {"ready_at": row.ready_at or moment, "suspended_at": None, "confirmed_release": row.release}
         changes: dict[str, Any] = {} if asleep else up
@@ -168,7 +226,13 @@ def finish_up(job: Job, *, asleep: bool = False) -> None:
             actor=PORTAL,
             **changes,
         )
-        reservation_shrink(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts)
+        reservation_shrink(
+            holder_kind=HOLDER,
+            holder_id=row.pk,
+            amounts=takes.home,
+            site=row.site,
+            elsewhere=takes.elsewhere,
+        )
         row.due_at = job.row.due_at  # the transition has read the row anew
         leases.release(row, due_at=moment + LOOK_EVERY, attempts=0)
         cluster_announce(row)
@@ -181,7 +245,8 @@ def finish_deleted(job: Job) -> None:
         RECORD.operation_end(job, moment, succeeded=True)
         holdings_end(cluster=row, at=moment)
         row.pools.update(confirmed=0)
-        conditions_write(row, reachable(), drop=(PROGRESSING, HEALTHY, "LeaseEnding"))
+        others = [kind for kind in row.conditions if kind.startswith(f"{REACHABLE}:")]
+        conditions_write(row, reachable(), drop=(PROGRESSING, HEALTHY, "LeaseEnding", *others))
         MACHINE.transition(
             row,
             to=ClusterState.DELETED,
@@ -199,8 +264,8 @@ def finish_deleted(job: Job) -> None:
         cluster_announce(row)
 
 
-def made_again(job: Job, step: ClusterStep) -> None:
+def made_again(job: Job, part: Part, step: ClusterStep) -> None:
     """Before a step is done without an operation."""
     with guarded(job) as row:
         makes = [[one.kind, one.name] for one in step.makes]
-        ledger_write(cluster=row, step=step.key, makes=makes, at=clock.now())
+        ledger_write(cluster=row, step=step.key, makes=makes, at=clock.now(), site_id=part.site_id)

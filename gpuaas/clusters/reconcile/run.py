@@ -1,9 +1,11 @@
-"""One run about one cluster: lease, look, call the site with no transaction open, write down, look again."""
+"""One run about one cluster: lease, look, call its sites with no transaction open, write down, look again."""
 
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
+from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterOperationStep
 from gpuaas.clusters.reconcile import record
 from gpuaas.clusters.reconcile.job import Job, job_load
@@ -22,14 +24,18 @@ from gpuaas.clusters.reconcile.plan import (
     difference,
     plan,
 )
+from gpuaas.clusters.reconcile.record import Seen
 from gpuaas.clusters.services.rows import driver_of
 from gpuaas.clusters.site import outside_transaction
+from gpuaas.clusters.spec import Part
 from gpuaas.clusters.states import CHANGING, ClusterState
 from gpuaas.core import clock
 from gpuaas.core.backoff import delay
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
-from gpuaas.core.visits import Overtaken, attempt, refused_by_site, retry_at, soon, unreachable, visit
+from gpuaas.core.operations import StepState
+from gpuaas.core.visits import Overtaken, attempt, refused_by_site, retry_at, soon, visit
 from gpuaas.providers.base import (
+    ClusterBurstCapability,
     ClusterChange,
     ClusterDriver,
     ClusterSpec,
@@ -41,6 +47,7 @@ REFUSALS_MAX = 3  # of one step; then it failed
 RESTARTS_MAX = 8
 ACTIONS_MAX = 80
 STEP_MAX = timedelta(hours=1)  # of one that the site calls under way; then it failed
+Away = Unavailable | Unauthorized  # why a site does not answer
 # these never give up: what is to go goes, however long it takes
 TENACIOUS = {ClusterChange.DELETE, ClusterChange.SUSPEND}
 
@@ -51,17 +58,19 @@ def run(cluster_id: uuid.UUID) -> None:
 
 
 class Visit:
-    """One lease's worth of work. What was seen at the site is forgotten with it."""
+    """One lease's worth of work. What was seen at the sites is forgotten with it; `away`: why those that do not answer do not."""
 
     def __init__(self, row: Cluster) -> None:
         self.row = row
         self.observed: Observed | None = None
         self.healed = False
+        self.away: dict[str, Away] = {}
+        self.asking: Site | None = None
 
     def work(self) -> None:
         for _ in range(ACTIONS_MAX):
             job = job_load(self.row)
-            action = plan(job.desired, self.observed, clock.now())
+            action = plan(job.desired(self.away), self.observed, clock.now())
             try:
                 if not self._perform(job, action):
                     return
@@ -72,14 +81,19 @@ class Visit:
     def _perform(self, job: Job, action: Action) -> bool:
         """True = go on; False = the lease was given back."""
         about = {"cluster": str(job.row.pk), "action": type(action).__name__}
-        return attempt(partial(self._call, job, action), partial(refuse, job, action), **about)
+        refused = partial(self._refused, job, action)
+        return attempt(partial(self._call, job, action), refused, **about)
+
+    def _refused(self, job: Job, action: Action, error: GpuaasError) -> None:
+        refuse(job, action, error, site=self.asking)
 
     def _call(self, job: Job, action: Action) -> bool:
+        self.asking = None
         match action:
             case Begin():
                 record.begin(job)
-            case Step(key=key):
-                return self._step(job, job.step(key))
+            case Step(name=name):
+                return self._step(job, job.step(name))
             case Look():
                 self._look(job)
             case Heal():
@@ -92,13 +106,28 @@ class Visit:
         return True
 
     def _step(self, job: Job, step: ClusterOperationStep) -> bool:
+        """Where its site is away and another has something to do, that comes first."""
+        try:
+            return self._step_do(job, step)
+        except (Unavailable, Unauthorized) as error:
+            slug = self.asking.slug if self.asking else ""
+            self.away.setdefault(slug, error)
+            if job.desired(self.away).is_held_up:
+                raise
+            record.passed_over(job, self.asking, error)
+            return True
+
+    def _step_do(self, job: Job, step: ClusterOperationStep) -> bool:
         self.observed = None
+        part, change = job.part(step), CHANGING[ClusterState(job.row.state)]
         record.step_start(job, step)
         outside_transaction()
-        change, driver = CHANGING[ClusterState(job.row.state)], driver_of(job.row)
-        outcome = step_perform(driver, change, job.spec, step.key)
+        spec = self._reached(part) if change in TENACIOUS else self._joined(job, part)
+        driver = driver_of(job.row, part.site)
+        outcome = step_perform(driver, change, spec, step.key)
         if change is ClusterChange.DELETE:
-            record.swept(job, driver.inventory(job.spec.ref))
+            last = outcome.done and all(one.pk == step.pk or _is_done(one) for one in job.steps_at(part))
+            record.swept(job, part, driver.inventory(part.spec.ref), last=last)
         if outcome.done:
             record.step_done(job, step, outcome.detail)
             return True
@@ -108,37 +137,78 @@ class Visit:
         record.step_wait(job, step, outcome.detail, due_at=soon(step.started_at))
         return False
 
-    def _look(self, job: Job) -> None:
+    def _reached(self, part: Part) -> ClusterSpec:
+        """From now on it is this site that is asked. One that was away a moment ago is not asked again in this visit."""
+        self.asking = part.site
+        if part.slug in self.away:
+            raise self.away[part.slug]
+        return part.spec
+
+    def _joined(self, job: Job, part: Part) -> ClusterSpec:
+        """With what new workers at a burst site need, asked of the cluster's own; never kept."""
+        if part.site is None or not part.spec.workers:
+            return self._reached(part)
+        own = self._reached(job.parts[0])
         driver = driver_of(job.row)
+        if not isinstance(driver, ClusterBurstCapability):
+            raise Permanent(f"clusters of the driver {driver.name} cannot have pools at other sites")
+        join = driver.join(own)
+        return replace(self._reached(part), join=join)
+
+    def _look(self, job: Job) -> None:
+        """At every site. One that is away is only waited for where the change has to do with it, or all must be proved gone."""
         outside_transaction()
         gone = job.row.state in {ClusterState.DELETING, ClusterState.DELETED}
-        seen = None if gone else driver.observe(job.spec.ref)
-        found = driver.inventory(job.spec.ref)
-        differs = difference(job.spec, seen) if seen is not None else ""
-        record.looked(job, seen, found, differs)
-        self.observed = Observed(differs=differs, left=len(found), healed=self.healed)
+        seen: list[Seen] = []
+        missed: Part | None = None
+        for part in job.parts:
+            try:
+                seen.append(self._seen(job, part, gone=gone))
+            except (Unavailable, Unauthorized) as error:
+                self.away.setdefault(part.slug, error)
+                record.passed_over(job, part.site, error)
+                if gone or part.site is None or job.steps_at(part):
+                    missed = missed or part
+        # of what has no part in a change the next look without one tells, and mends it
+        asked = [one for one in seen if one.part.site is None or not job.steps or job.steps_at(one.part)]
+        told = [difference(one.part.spec, one.cluster) for one in asked if one.cluster is not None]
+        differs = next(filter(None, told), "")
+        if seen:
+            record.looked(job, seen, differs)
+        if missed is not None:
+            self._reached(missed)
+        left = sum(len(one.found) for one in seen)
+        self.observed = Observed(differs=differs, left=left, healed=self.healed)
+
+    def _seen(self, job: Job, part: Part, *, gone: bool) -> Seen:
+        spec, driver = self._reached(part), driver_of(job.row, part.site)
+        return Seen(part, None if gone else driver.observe(spec.ref), driver.inventory(spec.ref))
 
     def _heal(self, job: Job) -> bool:
         """All steps of making it once more, without an operation: repeating a done step changes nothing."""
-        driver = driver_of(job.row)
         self.healed = True
-        for step in driver.plan(ClusterChange.CREATE, job.spec).steps:
-            record.made_again(job, step)
-            outside_transaction()
-            if not driver.ensure(job.spec, step.key).done:
-                record.rest(job, soon())
-                return False
+        for part in job.parts:
+            driver = driver_of(job.row, part.site)
+            for step in (
+                driver.plan(ClusterChange.CREATE, part.spec).steps if part.slug not in self.away else ()
+            ):
+                record.made_again(job, part, step)
+                outside_transaction()
+                if not driver.ensure(self._joined(job, part), step.key).done:
+                    record.rest(job, soon())
+                    return False
         self.observed = None
         return True
 
     def _clean_up(self, job: Job) -> bool:
-        driver = driver_of(job.row)
-        for step in driver.plan(ClusterChange.DELETE, job.spec).steps:
-            record.made_again(job, step)
-            outside_transaction()
-            if not driver.delete(job.spec, step.key).done:
-                record.rest(job, clock.now() + timedelta(seconds=5))
-                return False
+        for part in job.parts:
+            driver = driver_of(job.row, part.site)
+            for step in driver.plan(ClusterChange.DELETE, part.spec).steps:
+                record.made_again(job, part, step)
+                outside_transaction()
+                if not driver.delete(self._reached(part), step.key).done:
+                    record.rest(job, clock.now() + timedelta(seconds=5))
+                    return False
         record.rest(job, clock.now() + LEFTOVERS_AFTER)
         return False
 
@@ -189,12 +259,12 @@ def step_perform(driver: ClusterDriver, change: ClusterChange, spec: ClusterSpec
     return driver.resume(spec, key)
 
 
-def refuse(job: Job, action: Action, error: GpuaasError) -> None:
-    """A call did not work: come back later, begin the steps anew, or give up; always saying so."""
+def refuse(job: Job, action: Action, error: GpuaasError, *, site: Site | None = None) -> None:
+    """A call to a site did not work: come back later, begin the steps anew, or give up; always saying so."""
     due_at = retry_at(job.row, error)
-    step = job.step(action.key) if isinstance(action, Step) else None
+    step = job.step(action.name) if isinstance(action, Step) else None
     if isinstance(error, Unavailable | Unauthorized):
-        record.later(job, unreachable(error), due_at=due_at, step=step)
+        record.later(job, record.silent(site, error), due_at=due_at, step=step)
         return
     change = CHANGING.get(ClusterState(job.row.state))
     tried = step.refusals + 1 if step is not None else 0
@@ -205,6 +275,10 @@ def refuse(job: Job, action: Action, error: GpuaasError) -> None:
         record.steps_restart(job, error.message, due_at=due_at, refused=step)
     else:
         record.later(job, refused_by_site(error), due_at=due_at, step=step, refused=True)
+
+
+def _is_done(step: ClusterOperationStep) -> bool:
+    return step.state == StepState.DONE
 
 
 def _is_stuck(step: ClusterOperationStep) -> bool:

@@ -21,7 +21,7 @@ from gpuaas.clusters.services.rows import (
     operation_repeat,
     state_require,
 )
-from gpuaas.clusters.spec import held_amounts, pools_of
+from gpuaas.clusters.spec import Takes, pools_of, takes_of
 from gpuaas.clusters.states import LIVE, ClusterState
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.terms import lease_extend
@@ -71,7 +71,7 @@ def cluster_scale(
         after={"pools": after},
     )
     cluster_wake(row)
-    reservation_grow(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts_of_cluster(row, pools))
+    cluster_reserve(row, pools)
     return row
 
 
@@ -82,25 +82,45 @@ def scale_preview(*, cluster: Cluster, counts: Mapping[str, int]) -> Preview:
     # what shrinks is held until the site has confirmed it
     for pool in pools:
         pool.count = max(pool.count, pool.confirmed)
-    held = amounts_of_cluster(cluster, pools)
+    held = takes_wanted(cluster, pools)
     for pool in pools:
         pool.count = counts.get(pool.name, pool.count)
-    wanted = amounts_of_cluster(cluster, pools)
-    more = {name: wanted.get(name, 0) - held.get(name, 0) for name in {**held, **wanted}}
-    return admission_preview(project=cluster.project, site=cluster.site, amounts=more, holder_id=cluster.pk)
+    wanted = takes_wanted(cluster, pools)
+    return admission_preview(
+        project=cluster.project,
+        site=cluster.site,
+        amounts=_more(wanted.home, held.home),
+        elsewhere={
+            site: _more(asked, held.elsewhere.get(site, {})) for site, asked in wanted.elsewhere.items()
+        },
+        holder_id=cluster.pk,
+    )
 
 
-def amounts_of_cluster(row: Cluster, pools: list[ClusterPool]) -> dict[str, int]:
+def _more(wanted: Mapping[str, int], held: Mapping[str, int]) -> dict[str, int]:
+    return {name: wanted.get(name, 0) - held.get(name, 0) for name in {**held, **wanted}}
+
+
+def takes_wanted(row: Cluster, pools: list[ClusterPool]) -> Takes:
     """What is wanted of it takes."""
-    return held_amounts(
-        [(pool.flavor, pool.count) for pool in pools],
-        control_count=row.control_count,
-        definition=definition_of(row.template_version),
+    items = [(pool.flavor, pool.count) for pool in pools]
+    return takes_of(row, items, definition_of(row.template_version))
+
+
+def cluster_reserve(row: Cluster, pools: list[ClusterPool]) -> None:
+    """Raise what is held to what is wanted, at every site, or refuse all of it."""
+    takes = takes_wanted(row, pools)
+    reservation_grow(
+        holder_kind=HOLDER,
+        holder_id=row.pk,
+        amounts=takes.home,
+        site=row.site,
+        elsewhere=takes.elsewhere,
     )
 
 
 def _grows(row: Cluster, pool: ClusterPool) -> bool:
-    return row.site.takes_new and is_sold(pool.flavor)
+    return row.site.takes_new and pool.flavor.pool.site.takes_new and is_sold(pool.flavor)
 
 
 def _counts_validate(row: Cluster, pools: list[ClusterPool], counts: Mapping[str, int]) -> None:

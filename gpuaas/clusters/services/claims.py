@@ -1,11 +1,14 @@
 """Serving an order by what waits in a warm pool: the cluster is moved to the tenant's project, whole, in the order's transaction."""
 
+from functools import partial
+
 from gpuaas.clusters.holdings import holdings_move
 from gpuaas.clusters.models import Cluster, ClusterTransition
 from gpuaas.clusters.services.planning import Draft
 from gpuaas.clusters.services.rows import HOLDER, cluster_wake, driver_of, operation_start
-from gpuaas.clusters.spec import spec_of
+from gpuaas.clusters.spec import parts_of
 from gpuaas.clusters.states import CLAIM, MACHINE, ClusterState
+from gpuaas.clusters.steps import plan_whole, sites_held
 from gpuaas.clusters.waiting import claimable
 from gpuaas.core import clock, events
 from gpuaas.core.queue import poke
@@ -13,6 +16,7 @@ from gpuaas.providers.base import ClusterChange
 from quotas.services import reservation_move
 from tenants.actors import SYSTEM, Actor
 from tenants.audit import audit_record
+from tenants.models import Project
 
 REASON = "claimed from a warm pool"
 
@@ -23,7 +27,7 @@ def cluster_claim(*, actor: Actor, draft: Draft) -> Cluster | None:
     row = _take(draft)
     if row is None:
         return None
-    giver, pool, moment, wanted = row.project, row.warm_pool, clock.now(), draft.cluster
+    giver, moment, wanted = row.project, clock.now(), draft.cluster
     MACHINE.transition(
         row,
         to=ClusterState.PROVISIONING,
@@ -40,23 +44,29 @@ def cluster_claim(*, actor: Actor, draft: Draft) -> Cluster | None:
         attempts=0,
         trouble={},
     )
-    steps = driver_of(row).plan(ClusterChange.CREATE, spec_of(row)).steps
+    parts = parts_of(row)
+    held = sites_held(row, parts)
+    steps = plan_whole(ClusterChange.CREATE, parts, partial(driver_of, row), held=held).steps
     operation_start(row, CLAIM, actor.name, steps=steps, summary=REASON, admission="handed over as it stood")
+    _record(actor, row, draft, giver)
+    cluster_wake(row)
+    poke("clusters.warm_pool", str(row.warm_pool_id))
+    holdings_move(cluster=row, project=row.project, at=moment)
+    reservation_move(holder_kind=HOLDER, holder_id=row.pk, project=row.project)
+    return row
+
+
+def _record(actor: Actor, row: Cluster, draft: Draft, giver: Project) -> None:
+    """The project that gave it learns that it went, and not to whom."""
     after = {
         "template": str(row.template_version),
         "document": dict(draft.document),
         "lease_ends_at": row.lease_ends_at.isoformat(),
     }
     audit_record(actor=actor, action="cluster.claim", target=row, project=row.project, after=after)
-    # the project that gave it learns that it went, and not to whom
     gone = {"cluster": str(row.pk)}
-    audit_record(actor=SYSTEM, action="warm_pool.claimed", target=pool, project=giver, after=gone)
+    audit_record(actor=SYSTEM, action="warm_pool.claimed", target=row.warm_pool, project=giver, after=gone)
     events.publish(kind="cluster", id=row.pk, groups=(events.project_group(giver.pk),))
-    cluster_wake(row)
-    poke("clusters.warm_pool", str(row.warm_pool_id))
-    holdings_move(cluster=row, project=row.project, at=moment)
-    reservation_move(holder_kind=HOLDER, holder_id=row.pk, project=row.project)
-    return row
 
 
 def _take(draft: Draft) -> Cluster | None:

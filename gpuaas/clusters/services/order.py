@@ -14,7 +14,6 @@ from gpuaas.clusters.spec import seed_make
 from gpuaas.clusters.states import ClusterState
 from gpuaas.core.errors import Conflict, Forbidden
 from gpuaas.providers.base import ClusterChange
-from quotas.selectors import admission_preview
 from quotas.services import reservation_reserve
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -62,7 +61,7 @@ def cluster_build(*, actor: Actor, draft: Draft) -> Cluster:
     """In the caller's transaction. Reserves last: the counters are what orders contend for, so they are locked for the shortest time.
     What is over a limit already now is refused before anything is written; who races is decided by the reservation."""
     cluster = draft.cluster
-    admission_preview(project=cluster.project, site=cluster.site, amounts=draft.amounts).refuse()
+    draft.admission().refuse()
     cluster.seed = seed_make()
     cluster.save(force_insert=True)
     ClusterPool.objects.bulk_create(draft.pools)
@@ -88,12 +87,14 @@ def cluster_build(*, actor: Actor, draft: Draft) -> Cluster:
         },
     )
     cluster_wake(cluster)
+    takes = draft.takes
     reservation_reserve(
         holder_kind=HOLDER,
         holder_id=cluster.pk,
         project=cluster.project,
         site=cluster.site,
-        amounts=draft.amounts,
+        amounts=takes.home,
+        elsewhere=takes.elsewhere,
     )
     return cluster
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Q
+
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import OfferState
 from gpuaas.clusters.definition import Definition
@@ -19,8 +21,9 @@ from gpuaas.clusters.selectors import (
     usual_time,
 )
 from gpuaas.clusters.site import cluster_driver_of
-from gpuaas.clusters.spec import held_amounts, spec_first
+from gpuaas.clusters.spec import Takes, burst_site, parts_first, takes_of
 from gpuaas.clusters.states import CLAIM, TemplateState
+from gpuaas.clusters.steps import plan_whole
 from gpuaas.clusters.waiting import claimable
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
@@ -54,8 +57,22 @@ class Draft:
         return [(pool.flavor, pool.count) for pool in self.pools]
 
     @property
+    def takes(self) -> Takes:
+        return takes_of(self.cluster, self.items, self.definition)
+
+    @property
     def amounts(self) -> dict[str, int]:
-        return held_amounts(self.items, control_count=self.cluster.control_count, definition=self.definition)
+        """At all sites together."""
+        return self.takes.total
+
+    def admission(self) -> Preview:
+        takes = self.takes
+        return admission_preview(
+            project=self.cluster.project,
+            site=self.cluster.site,
+            amounts=takes.home,
+            elsewhere=takes.elsewhere,
+        )
 
 
 @dataclass(frozen=True)
@@ -97,7 +114,7 @@ def cluster_plan(
         lease_ends_at=lease_ends_at,
     )
     waiting = claimable(draft.cluster, draft.pools).count()
-    admission = admission_preview(project=project, site=found.site, amounts=draft.amounts)
+    admission = draft.admission()
     return Plan(
         draft=draft,
         admission=_handed_over(admission) if waiting else admission,
@@ -147,8 +164,10 @@ def draft_make(
     if warm_pool is not None:
         cluster.name = f"warm-{short(cluster.pk)}"
     pools = tuple(_pools(cluster, definition, checked))
-    driver = cluster_driver_of(template, template.site)
-    plan = driver.plan(ClusterChange.CREATE, spec_first(cluster, pools, definition))
+    parts = parts_first(cluster, pools, definition)
+    plan = plan_whole(
+        ClusterChange.CREATE, parts, lambda site: cluster_driver_of(template, site or template.site)
+    )
     return Draft(cluster, pools, definition, checked, plan)
 
 
@@ -170,7 +189,8 @@ def is_sold(flavor: Flavor) -> bool:
 def _pools(cluster: Cluster, definition: Definition, checked: Mapping[str, Any]) -> Iterable[ClusterPool]:
     chosen: dict[str, dict[str, Any]] = checked["pools"]
     rows = Flavor.objects.select_related("pool__gpu_type", "pool__site").filter(
-        slug__in=[one["flavor"] for one in chosen.values()], pool__site=cluster.site
+        Q(pool__site=cluster.site) | Q(pool__site__slug__in=definition.burst),
+        slug__in=[one["flavor"] for one in chosen.values()],
     )
     known = {flavor.slug: flavor for flavor in rows}
     wrong: dict[str, list[str]] = {}
@@ -179,6 +199,12 @@ def _pools(cluster: Cluster, definition: Definition, checked: Mapping[str, Any])
         flavor = known.get(slug)
         if flavor is None or (count and not is_sold(flavor)):
             wrong[f"pools.{pool.name}.flavor"] = [f"{slug} is not on offer now: choose another flavor"]
+            continue
+        site = burst_site(cluster, flavor)
+        if site and count and not site.takes_new:
+            wrong[f"pools.{pool.name}.flavor"] = [
+                f"the site {site.slug} takes no new work now: choose another flavor"
+            ]
             continue
         yield ClusterPool(
             cluster=cluster, name=pool.name, flavor=flavor, count=count, release=cluster.release

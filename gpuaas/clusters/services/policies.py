@@ -11,6 +11,7 @@ from gpuaas.clusters.models import Cluster, ClusterPool, ScalingPolicy
 from gpuaas.clusters.policies.registry import kind_get, settings_check
 from gpuaas.clusters.selectors import cluster_require, definition_of
 from gpuaas.clusters.services.rows import cluster_announce, driver_of, state_require
+from gpuaas.clusters.spec import burst_site, pools_of
 from gpuaas.clusters.states import LIVE, ClusterState
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid, NotFound, StaleVersion
@@ -27,7 +28,8 @@ MONEY_MAX = Decimal(10**11)
 
 @dataclass(frozen=True)
 class PolicyTerms:
-    """All of a policy but the pool that it is for; delays in seconds. None: no cap."""
+    """All of a policy but the pool that it is for; delays in seconds. None: no cap. after: for a pool at a burst site, the pool at
+    the cluster's own that is filled first."""
 
     kind: str
     minimum: int
@@ -39,6 +41,7 @@ class PolicyTerms:
     cool_down: int = 300
     gpu_hours_month: int | None = None
     money_month: Decimal | None = None
+    after: str = ""
     enabled: bool = False
 
 
@@ -107,6 +110,8 @@ def terms_check(*, cluster: Cluster, pool: str, terms: PolicyTerms) -> dict[str,
         wrong["money_month"] = ["an amount above 0 with at most two decimal places"]
     if not wrong and terms.minimum > terms.maximum:
         wrong["maximum"] = ["the most is not below the least"]
+    if terms.after and (said := _wrong_order(cluster, pool, terms.after)):
+        wrong["after"] = [said]
     settings: dict[str, Any] = {}
     try:
         kind = kind_get(terms.kind)
@@ -119,6 +124,16 @@ def terms_check(*, cluster: Cluster, pool: str, terms: PolicyTerms) -> dict[str,
     if wrong:
         raise Invalid(next(iter(wrong.values()))[0], fields=wrong)
     return settings
+
+
+def _wrong_order(cluster: Cluster, pool: str, after: str) -> str:
+    """Why the pool cannot grow after that one; so no two wait for each other."""
+    rows = {row.name: row for row in pools_of(cluster)}
+    if burst_site(cluster, rows[pool].flavor) is None:
+        return "only a pool at another site waits for one at the cluster's own"
+    if after not in rows or burst_site(cluster, rows[after].flavor) is not None:
+        return "name a pool at the cluster's own site"
+    return ""
 
 
 def shown(row: ScalingPolicy) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """What every service does: lock the row, check the version, open an operation, tell the world."""
 
 import uuid
+from functools import partial
 from typing import Any
 
+from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterOperation, ClusterOperationStep, ClusterTransition
 from gpuaas.clusters.site import cluster_driver_of
-from gpuaas.clusters.spec import confirmed_of, spec_of
+from gpuaas.clusters.spec import confirmed_of, parts_of
 from gpuaas.clusters.states import MACHINE, STATE_OF, ClusterState, change_of
+from gpuaas.clusters.steps import plan_whole, sites_held
 from gpuaas.core import clock, events
 from gpuaas.core.errors import Conflict, NotFound, StaleVersion
 from gpuaas.core.operations import StepState
@@ -41,8 +44,9 @@ def state_require(cluster: Cluster, *states: ClusterState) -> None:
         raise Conflict(f"this cannot be done while the cluster is {label}", detail={"state": cluster.state})
 
 
-def driver_of(cluster: Cluster) -> ClusterDriver:
-    return cluster_driver_of(cluster.template_version.template, cluster.site)
+def driver_of(cluster: Cluster, site: Site | None = None) -> ClusterDriver:
+    """At its own site, or at a burst site."""
+    return cluster_driver_of(cluster.template_version.template, site or cluster.site)
 
 
 def operation_start(
@@ -64,11 +68,14 @@ def operation_start(
         summary=summary[:200],
     )
     listed = (ADMISSION, *steps) if admission else steps
+    elsewhere = {step.site for step in steps if step.site}
+    sites = {site.slug: site for site in Site.objects.filter(slug__in=elsewhere)} if elsewhere else {}
     ClusterOperationStep.objects.bulk_create(
         ClusterOperationStep(
             operation=operation,
             position=position,
             key=step.key,
+            site=sites.get(step.site),
             label=step.label,
             makes=[[made.kind, made.name] for made in step.makes],
             state=StepState.DONE if step.key == ADMISSION.key else StepState.WAITING,
@@ -98,8 +105,9 @@ def operation_begin(
     """
     failed = cluster.state == ClusterState.FAILED
     _move(cluster, actor, change, reason, **changes)
-    before = None if failed else confirmed_of(cluster)
-    plan = driver_of(cluster).plan(change, spec_of(cluster), before)
+    parts, before = parts_of(cluster), () if failed else confirmed_of(cluster)
+    held = sites_held(cluster, parts)
+    plan = plan_whole(change, parts, partial(driver_of, cluster), before=before, held=held)
     operation_start(cluster, change, actor.name, steps=plan.steps, summary=summary, admission=admission)
 
 

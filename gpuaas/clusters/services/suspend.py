@@ -5,10 +5,9 @@ from django.db.models import F
 
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.selectors import cluster_require
-from gpuaas.clusters.services.changes import amounts_of_cluster, last_operation
+from gpuaas.clusters.services.changes import cluster_reserve, last_operation
 from gpuaas.clusters.services.order import words_of
 from gpuaas.clusters.services.rows import (
-    HOLDER,
     cluster_lock,
     cluster_wake,
     driver_of,
@@ -21,7 +20,6 @@ from gpuaas.clusters.states import ClusterState
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict
 from gpuaas.providers.base import ClusterChange, ClusterSuspendCapability
-from quotas.services import reservation_grow
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
@@ -77,9 +75,11 @@ def cluster_resume(
     state_require(row, S.SUSPENDED, *([S.FAILED] if row.suspended_at else []))
     if row.lease_ends_at <= clock.now():
         raise Conflict("the lease is over: extend it first", detail={"state": row.state})
-    if not row.site.takes_new:
-        raise Conflict("the site takes no new work now", detail={"state": row.state})
     pools = pools_of(row)
+    if not all(
+        site.takes_new for site in (row.site, *(pool.flavor.pool.site for pool in pools if pool.count))
+    ):
+        raise Conflict("the site takes no new work now", detail={"state": row.state})
     words, before = words_of(pools), {"state": row.state}
     operation_begin(
         row,
@@ -92,5 +92,5 @@ def cluster_resume(
     audit_record(actor=actor, action="cluster.resume", target=row, project=row.project, before=before)
     cluster_wake(row)
     # the control plane was held all the time, so there is a reservation to grow
-    reservation_grow(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts_of_cluster(row, pools))
+    cluster_reserve(row, pools)
     return row

@@ -6,13 +6,13 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from gpuaas.catalog.models import Flavor, Site
-from gpuaas.clusters.definition import definition_read
+from gpuaas.clusters.definition import Definition, definition_read
 from gpuaas.clusters.models import ClusterTemplate, TemplateGrant, TemplateVersion
 from gpuaas.clusters.schema import Unfit
 from gpuaas.clusters.states import TemplateState
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid, NotFound, StaleVersion
-from gpuaas.providers.base import ClusterKind
+from gpuaas.providers.base import ClusterBurstCapability, ClusterKind
 from gpuaas.providers.registry import cluster_driver_class
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -55,11 +55,14 @@ def template_version_add(
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     row = _locked(template)
     definition = definition_read(document, kind=row.kind)
+    places = (row.site, *_burst_sites(row, definition))
     cluster_driver_class(row.driver).settings_check(definition.kind, definition.settings)
     asked = {slug for pool in definition.pools for slug in pool.flavors}
-    known = Flavor.objects.filter(slug__in=asked, pool__site=row.site).values_list("slug", flat=True)
+    known = Flavor.objects.filter(slug__in=asked, pool__site__in=places).values_list("slug", flat=True)
     if missing := sorted(asked - set(known)):
-        raise Unfit("pools", f"the site {row.site.slug} has no flavor {missing[0]!r}")
+        named = " and ".join(site.slug for site in places)
+        few = f"the site {named} has" if len(places) == 1 else f"the sites {named} have"
+        raise Unfit("pools", f"{few} no flavor {missing[0]!r}")
     last = row.versions.values_list("number", flat=True).first() or 0
     version = TemplateVersion.objects.create(
         template=row,
@@ -142,6 +145,27 @@ def template_version_deprecate(
     after = {"number": row.number, "deprecated": deprecated}
     audit_record(actor=actor, action="cluster_template.deprecate", target=row.template, after=after)
     return row
+
+
+def _burst_sites(template: ClusterTemplate, definition: Definition) -> list[Site]:
+    """From which pools may come: other sites that the template's driver drives as it does the template's own."""
+    if not definition.burst:
+        return []
+    driver = cluster_driver_class(template.driver)
+    if not issubclass(driver, ClusterBurstCapability):
+        raise Unfit("burst", f"clusters of the driver {template.driver} cannot have pools at other sites")
+    driver.burst_check(definition.kind, definition.settings)
+    found = {site.slug: site for site in Site.objects.filter(slug__in=definition.burst)}
+    for slug in definition.burst:
+        if slug not in found:
+            raise Unfit("burst", f"there is no site {slug!r}")
+        if found[slug] == template.site:
+            raise Unfit("burst", f"{slug} is the template's own site: name others")
+        if found[slug].driver != template.site.driver:
+            raise Unfit(
+                "burst", f"the site {slug} is of the driver {found[slug].driver}, not {template.site.driver}"
+            )
+    return [found[slug] for slug in definition.burst]
 
 
 def _locked(template: ClusterTemplate, expected_version: int | None = None) -> ClusterTemplate:

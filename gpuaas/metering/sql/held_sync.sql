@@ -14,7 +14,7 @@ FROM (
     FROM workspaces_holding h
     JOIN workspaces_workspace w ON w.id = h.workspace_id
     UNION ALL
-    SELECT 'cluster-holding:' || h.id, c.site_id, h.project_id, NULL, c.id,
+    SELECT 'cluster-holding:' || h.id, coalesce(h.site_id, c.site_id), h.project_id, NULL, c.id,
            CASE WHEN c.project_id = h.project_id THEN c.name ELSE 'warm-' || right(c.id::text, 8) END,
            h.flavor_id, h.meter, h.quantity, h.started_at, h.ended_at
     FROM clusters_clusterholding h

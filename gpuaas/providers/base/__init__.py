@@ -24,6 +24,7 @@ from gpuaas.providers.base.changes import (
 )
 from gpuaas.providers.base.cluster import (
     ClusterAccessCapability,
+    ClusterBurstCapability,
     ClusterChange,
     ClusterDriver,
     ClusterKind,
@@ -37,6 +38,7 @@ from gpuaas.providers.base.cluster import (
     ClusterStep,
     ClusterSuspendCapability,
     ControlPlane,
+    Join,
     NodePool,
     ObservedCluster,
     PoolSignals,
@@ -109,6 +111,7 @@ __all__ = [
     "Boots",
     "Check",
     "ClusterAccessCapability",
+    "ClusterBurstCapability",
     "ClusterChange",
     "ClusterDriver",
     "ClusterKind",
@@ -133,6 +136,7 @@ __all__ = [
     "GpuAmount",
     "HealthCapability",
     "Inventory",
+    "Join",
     "MachineCapability",
     "MachineImage",
     "MachineOrder",

@@ -56,11 +56,22 @@ class NodePool:
 
 
 @dataclass(frozen=True)
+class Join:
+    """What machines elsewhere need to become workers of a cluster: where its control plane answers to them, the token that lets
+    workers in and nobody else, and the authority (PEM) by which they know it. Never stored, never logged."""
+
+    endpoint: str
+    token: str = field(repr=False)
+    authority: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
 class ClusterSpec:
     """Everything about a cluster that a site must hold. `settings` are the template's own words to the driver; `closed` = GPU
     names of the site that are in none of the pools.
 
-    A suspended cluster has pools of no workers here; its control plane stays.
+    A suspended cluster has pools of no workers here; its control plane stays. At a burst site it holds pools alone: `join` leads
+    them to the control plane, and is there whenever workers may have to be made.
     """
 
     id: uuid.UUID
@@ -76,6 +87,16 @@ class ClusterSpec:
     settings: Mapping[str, Any] = field(default_factory=dict)
     boots: Boots = field(default_factory=Boots)
     closed: tuple[str, ...] = ()
+    join: Join | None = None
+
+    @property
+    def is_burst(self) -> bool:
+        """Of a cluster whose control plane is at another site."""
+        return self.control_plane.count == 0
+
+    @property
+    def workers(self) -> int:
+        return sum(pool.flavor.count for pool in self.pools)
 
     @property
     def ref(self) -> "ClusterRef":
@@ -106,11 +127,13 @@ class SiteObject:
 
 @dataclass(frozen=True)
 class ClusterStep:
-    """`makes` names every object that the step may make, so that it is written down before it exists."""
+    """`makes` names every object that the step may make, so that it is written down before it exists. site: the slug of the burst
+    site at which it is done; "" = the cluster's own, and what every driver leaves."""
 
     key: str
     label: str
     makes: tuple[SiteObject, ...] = ()
+    site: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +146,8 @@ class ClusterPlan:
     @property
     def objects(self) -> tuple[SiteObject, ...]:
         """Each once, in the order in which they are made."""
-        return tuple(dict.fromkeys(made for step in self.steps for made in step.makes))
+        found = dict.fromkeys((step.site, made) for step in self.steps for made in step.makes)
+        return tuple(made for _, made in found)
 
 
 @dataclass(frozen=True)
@@ -236,6 +260,20 @@ class ClusterSignalsCapability(ABC):
     @abstractmethod
     def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
         """One for each pool of `spec`, of this moment. Raises NotFound where nothing answers at the cluster's endpoint."""
+
+
+class ClusterBurstCapability(ABC):
+    """Drivers whose clusters may have pools at another site of theirs. There every verb takes a spec without a control plane, and
+    whatever brings workers begins with what they stand on: nothing else has made it."""
+
+    @classmethod
+    def burst_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
+        """Whether clusters of such a template can. Raises Invalid beside `burst`."""
+        del kind, settings
+
+    @abstractmethod
+    def join(self, spec: ClusterSpec) -> Join:
+        """At the cluster's own site. Raises NotFound where nothing answers at its endpoint yet."""
 
 
 class ClusterSchemaCapability(ABC):

@@ -34,7 +34,8 @@ class Difference:
 
     def control_moves(self) -> bool:
         """Whether the control plane changes its release; it goes first, as no worker may be newer than it."""
-        return self.before is None or self.before.release != self.wanted.release
+        moved = self.before is None or self.before.release != self.wanted.release
+        return moved and not self.wanted.is_burst
 
     def going(self) -> dict[str, int]:
         """By pool: how many workers there are fewer; what runs on them ends."""

@@ -21,7 +21,8 @@ from gpuaas.providers.base import (
     StepOutcome,
 )
 from gpuaas.providers.sandbox.clusters.demand import demand_set
-from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver, token_subject
+from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver
+from gpuaas.providers.sandbox.clusters.entrance import token_subject
 from gpuaas.providers.sandbox.clusters.objects import foreign_object, machine_break
 from gpuaas.providers.sandbox.dials import dials_set, failure_plan
 from gpuaas.providers.sandbox.fleet import fleet_seed
@@ -94,6 +95,10 @@ class ClusterRig(ABC):
     def who(self, spec: ClusterSpec, access: Access) -> str:
         """Whom the cluster sees behind a credential; raises Unauthorized."""
 
+    def elsewhere(self) -> ClusterDriver:
+        """At another site, where clusters of this one may have pools. Of drivers that can burst."""
+        raise NotImplementedError
+
     def demand(self, spec: ClusterSpec, pool: str, gpus: int) -> None:
         """So many GPUs are asked for in the pool, one by each pod or job. Of drivers that tell signals."""
         raise NotImplementedError
@@ -149,6 +154,12 @@ class SandboxClusterRig(ClusterRig):
 
     def who(self, spec: ClusterSpec, access: Access) -> str:
         return token_subject(spec.ref, yaml.safe_load(access.document)["users"][0]["user"]["token"])
+
+    def elsewhere(self) -> ClusterDriver:
+        there = Connection(site_id=uuid.uuid4(), site_slug="cloud-1", endpoint="", credentials={})
+        fleet_seed(there.site_id, slug="cloud-1")
+        dials_set(there.site_id, machine_ms=30, grace_ms=20, namespace_ms=20)
+        return SandboxClusterDriver(there)
 
     def demand(self, spec: ClusterSpec, pool: str, gpus: int) -> None:
         demand_set(self.connection.site_id, spec.id, pool, gpus=gpus)

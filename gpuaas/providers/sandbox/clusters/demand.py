@@ -6,7 +6,7 @@ from typing import Any
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import ClusterSpec, PoolSignals
-from gpuaas.providers.sandbox.clusters.objects import things
+from gpuaas.providers.sandbox.clusters.objects import Thing
 from gpuaas.providers.sandbox.clusters.plan import MACHINE
 from gpuaas.providers.sandbox.dials import fault_set
 from gpuaas.providers.sandbox.models import SandboxSite
@@ -21,7 +21,9 @@ def demand_set(site_id: uuid.UUID, cluster_id: uuid.UUID, pool: str, *, gpus: in
 
 
 def signals(site: SandboxSite, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
-    machines = [row for row in things(site, spec.id, MACHINE) if row.gone_at is None]
+    machines = list(
+        Thing.objects.filter(tag=spec.id, kind=MACHINE, gone_at=None)
+    )  # wherever they have joined from
     working = [row for row in machines if row.ready_at <= clock.now() and not row.facts.get("fault")]
     if all(row.facts["pool"] for row in working):
         raise NotFound("nothing answers at the cluster's address")

@@ -1,19 +1,16 @@
 """Clusters on demand at a simulated site: machines take time to boot, workers take devices of the simulated fleet."""
 
-import hashlib
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-import yaml
-
 from gpuaas.core import clock
-from gpuaas.core.errors import GpuaasError, NoCapacity, NotFound, Permanent, Unauthorized
+from gpuaas.core.errors import GpuaasError, NoCapacity, NotFound, Permanent
 from gpuaas.providers.base import (
     Access,
     AccessKind,
     ClusterAccessCapability,
+    ClusterBurstCapability,
     ClusterChange,
     ClusterDriver,
     ClusterKind,
@@ -24,6 +21,7 @@ from gpuaas.providers.base import (
     ClusterSignalsCapability,
     ClusterSpec,
     ClusterSuspendCapability,
+    Join,
     Member,
     NodePool,
     ObservedCluster,
@@ -33,6 +31,14 @@ from gpuaas.providers.base import (
 )
 from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP
 from gpuaas.providers.sandbox.clusters import demand, objects
+from gpuaas.providers.sandbox.clusters.entrance import (
+    JOIN_LIVES,
+    WORKERS,
+    address,
+    kubeconfig,
+    let_in,
+    token_make,
+)
 from gpuaas.providers.sandbox.clusters.objects import Thing, move, shown, things
 from gpuaas.providers.sandbox.clusters.plan import (
     ADDON,
@@ -61,6 +67,7 @@ class SandboxClusterDriver(
     ClusterRevocationCapability,
     ClusterSuspendCapability,
     ClusterSignalsCapability,
+    ClusterBurstCapability,
 ):
     name = "sandbox"
     kinds = frozenset(ClusterKind)
@@ -118,7 +125,7 @@ class SandboxClusterDriver(
             )
             return ObservedCluster(
                 exists=bool(rows),
-                endpoint=_address(ref) if answers else "",
+                endpoint=address(ref) if answers else "",
                 nodes=tuple(_node(row) for row in machines),
             )
 
@@ -130,27 +137,35 @@ class SandboxClusterDriver(
 
     def access(self, spec: ClusterSpec, member: Member, *, lifetime: timedelta) -> Access:
         with self._site("cluster:access") as site:
-            endpoint = next(iter(things(site, spec.id, ADDRESS)), None)
-            control = [row for row in things(site, spec.id, MACHINE) if not row.facts["pool"]]
-            if endpoint is None or not any(map(_is_ready, control)):
-                raise NotFound("nothing answers at the cluster's address yet")
-            token, now = secrets.token_urlsafe(32), clock.now()
-            SandboxClusterToken.objects.create(
-                endpoint=endpoint,
-                subject=member.subject,
-                digest=hashlib.sha256(token.encode()).hexdigest(),
-                expires_at=now + lifetime,
-            )
-        return Access(_kubeconfig(spec.ref, member, token), now + lifetime, AccessKind.KUBECONFIG)
+            now = clock.now()
+            token = token_make(self._entrance(site, spec), member.subject, now + lifetime)
+        return Access(kubeconfig(spec.ref, member, token), now + lifetime, AccessKind.KUBECONFIG)
 
     def revoke(self, spec: ClusterSpec, member: Member) -> None:
         with self._site("cluster:revoke") as site:
             rows = SandboxClusterToken.objects.filter(endpoint__site=site, endpoint__tag=spec.id)
             rows.filter(subject=member.subject).delete()
 
+    def join(self, spec: ClusterSpec) -> Join:
+        """The token is for workers alone, and for minutes."""
+        with self._site("cluster:join") as site:
+            endpoint, now = self._entrance(site, spec), clock.now()
+            SandboxClusterToken.objects.filter(
+                endpoint=endpoint, subject=WORKERS, expires_at__lte=now
+            ).delete()
+            return Join(address(spec.ref), token_make(endpoint, WORKERS, now + JOIN_LIVES))
+
     def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
         with self._site("cluster:signals") as site:
             return demand.signals(site, spec)
+
+    def _entrance(self, site: SandboxSite, spec: ClusterSpec) -> Thing:
+        """The address, where the control plane answers at it."""
+        found = next(iter(things(site, spec.id, ADDRESS)), None)
+        control = [row for row in things(site, spec.id, MACHINE) if not row.facts["pool"]]
+        if found is None or not any(map(_is_ready, control)):
+            raise NotFound("nothing answers at the cluster's address yet")
+        return found
 
     @contextmanager
     def _site(self, verb: str) -> Iterator[SandboxSite]:
@@ -195,7 +210,7 @@ def _network(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
 def _endpoint(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
     _founded(site, spec, NETWORK, "the network")
     made = objects.ensure(site, spec, ADDRESS, spec.external_name)
-    return StepOutcome(done=True, detail=_address(spec.ref)) if made else _going("the address")
+    return StepOutcome(done=True, detail=address(spec.ref)) if made else _going("the address")
 
 
 def _control_plane(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
@@ -213,12 +228,15 @@ def _api(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
         raise NotFound("the control plane is not at the site; it has to be made again")
     if not any(map(_is_ready, control)):
         return StepOutcome(done=False, detail="the API does not answer yet")
-    return StepOutcome(done=True, detail=f"{_address(spec.ref)} answers")
+    return StepOutcome(done=True, detail=f"{address(spec.ref)} answers")
 
 
 def _pool(site: SandboxSite, spec: ClusterSpec, pool: NodePool) -> Answer:
     """Those that are too many, or broken, go first: their devices may be what a new one waits for."""
-    _founded(site, spec, ADDRESS, "the address of the API")
+    if spec.is_burst:
+        _founded(site, spec, NETWORK, "the network")
+    else:
+        _founded(site, spec, ADDRESS, "the address of the API")
     names = {worker_name(spec, pool, number) for number in range(1, pool.flavor.count + 1)}
     mine = [row for row in things(site, spec.id, MACHINE) if row.facts["pool"] == pool.name]
     objects.remove(site, [row for row in mine if row.name not in names or row.facts.get("fault")])
@@ -232,6 +250,8 @@ def _pool(site: SandboxSite, spec: ClusterSpec, pool: NodePool) -> Answer:
         return StepOutcome(done=True, detail="no workers")
     if not objects.room_ensure(site, spec, room_name(spec, pool), pool.flavor):
         return _going("the placement group")
+    if spec.is_burst:
+        let_in(spec)
     machines = []
     for name in sorted(names):
         row = objects.ensure(site, spec, MACHINE, name, pool=pool.name, release=pool.release)
@@ -333,31 +353,3 @@ def _node(row: Thing) -> ClusterNode:
             else "it has lost its GPUs"
         )
     return ClusterNode(row.name, row.facts["pool"], row.facts["release"], ready=not reason, reason=reason)
-
-
-def _address(ref: ClusterRef) -> str:
-    return f"https://{ref.external_name}.sandbox.invalid:6443"
-
-
-def _kubeconfig(ref: ClusterRef, member: Member, token: str) -> str:
-    name = ref.external_name
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": _address(ref)}}],
-        "users": [{"name": member.name, "user": {"token": token}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": member.name}}],
-        "current-context": name,
-    }
-    text: str = yaml.safe_dump(document, sort_keys=False)
-    return text
-
-
-def token_subject(ref: ClusterRef, token: str) -> str:
-    """Who a credential is at the cluster now; raises Unauthorized."""
-    digest = hashlib.sha256(token.encode()).hexdigest()
-    row = SandboxClusterToken.objects.filter(digest=digest, endpoint__tag=ref.id, expires_at__gt=clock.now())
-    found = row.values_list("subject", flat=True).first()
-    if found is None:
-        raise Unauthorized("You must be logged in to the server (Unauthorized)")
-    return found

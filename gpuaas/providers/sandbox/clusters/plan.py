@@ -27,19 +27,20 @@ def plan(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -
 
 
 def _steps(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> tuple[ClusterStep, ...]:
+    ground = _ground(spec) if spec.is_burst else ()
     match change:
         case C.CREATE:
             return (*_foundation(spec), *_pools(spec.pools, spec), *_addons(spec), _checks())
         case C.SCALE:
-            return (*_pools(Difference(spec, before).other_counts(), spec), _checks())
+            return (*ground, *_pools(Difference(spec, before).other_counts(), spec), _checks())
         case C.UPGRADE:
             return (*_releases(spec, before), _checks())
         case C.SUSPEND:
             return tuple(_pool(pool, spec, "Put away") for pool in spec.pools)
         case C.RESUME:
-            return (*_pools(spec.pools, spec), _checks())
+            return (*ground, *_pools(spec.pools, spec), _checks())
         case C.DELETE:
-            return DELETION
+            return tuple(step for step in DELETION if step.key in GROUND) if spec.is_burst else DELETION
 
 
 DELETION = (
@@ -50,6 +51,9 @@ DELETION = (
     ClusterStep("network", "Remove the network and the address"),
     ClusterStep("gone", "Make sure that nothing is left"),
 )
+
+
+GROUND = {"workers", "network", "gone"}  # of the deletion, what there is at a burst site
 
 
 def control_name(spec: ClusterSpec, number: int) -> str:
@@ -68,11 +72,19 @@ def made(spec: ClusterSpec, kind: str, name: str) -> SiteObject:
     return SiteObject(kind, name, cluster_id=spec.id)
 
 
-def _foundation(spec: ClusterSpec) -> tuple[ClusterStep, ...]:
+def _ground(spec: ClusterSpec) -> tuple[ClusterStep, ...]:
+    """What workers stand on."""
     name = spec.external_name
     network = (made(spec, NETWORK, name), made(spec, SECURITY_GROUP, name))
+    return (ClusterStep("network", "Make the network", network),)
+
+
+def _foundation(spec: ClusterSpec) -> tuple[ClusterStep, ...]:
+    if spec.is_burst:
+        return _ground(spec)
+    name = spec.external_name
     return (
-        ClusterStep("network", "Make the network", network),
+        *_ground(spec),
         ClusterStep("endpoint", "Reserve the address of the API", (made(spec, ADDRESS, name),)),
         _control(spec, "Start the control plane"),
         ClusterStep("api", "Wait until the API answers"),

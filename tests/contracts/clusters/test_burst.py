@@ -1,0 +1,89 @@
+"""Pools at another site than the control plane, of the drivers that can."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from gpuaas.core.errors import NotFound
+from gpuaas.providers.base import ClusterBurstCapability, ClusterChange, ClusterDriver, ClusterSpec
+from tests.contracts.clusters.rigs import ClusterRig, carry_out, counts, released, step_finish
+
+C = ClusterChange
+
+
+@pytest.fixture
+def there(yard: ClusterRig) -> ClusterDriver:
+    if not isinstance(yard.driver, ClusterBurstCapability):
+        pytest.skip("clusters of this driver are at one site")
+    return yard.elsewhere()
+
+
+def joining(yard: ClusterRig, home: ClusterSpec) -> ClusterSpec:
+    """One pool of two workers beside those at home, with what they need to join."""
+    assert isinstance(yard.driver, ClusterBurstCapability)
+    first = replace(home.pools[0], name="far")
+    bare = replace(home.control_plane, count=0)
+    far = replace(home, control_plane=bare, pools=(first,), addons=(), join=yard.driver.join(home))
+    return counts(far, far=2)
+
+
+def names(driver: ClusterDriver, spec: ClusterSpec) -> set[tuple[str, str]]:
+    return {(one.kind, one.name) for one in driver.inventory(spec.ref)}
+
+
+def sizes(driver: ClusterDriver, spec: ClusterSpec) -> dict[str, int]:
+    return dict(Counter(node.pool for node in driver.observe(spec.ref).nodes if node.ready))
+
+
+def test_nobody_joins_what_is_not_there(yard: ClusterRig, there: ClusterDriver) -> None:
+    del there
+    assert isinstance(yard.driver, ClusterBurstCapability)
+    with pytest.raises(NotFound):
+        yard.driver.join(yard.spec())
+
+
+def test_workers_elsewhere_come_grow_are_upgraded_and_go(
+    yard: ClusterRig, there: ClusterDriver, ready: ClusterSpec
+) -> None:
+    home = names(yard.driver, ready)
+    spec = joining(yard, ready)
+    planned = {(one.kind, one.name) for one in there.plan(C.CREATE, spec).objects}
+    carry_out(there, C.CREATE, spec)
+    assert sizes(there, spec) == {"far": 2}
+    assert names(there, spec) == planned
+    carry_out(there, C.CREATE, spec)
+    assert names(there, spec) == planned, "repeating it changes nothing"
+
+    more = counts(spec, far=3)
+    carry_out(there, C.SCALE, more, spec)
+    assert sizes(there, more) == {"far": 3}
+    later = released(more, yard.new, "far")
+    carry_out(there, C.UPGRADE, later, more)
+    assert {node.release for node in there.observe(later.ref).nodes} == {yard.new}
+    assert names(yard.driver, ready) == home, "nothing of it is at home"
+
+    carry_out(there, C.DELETE, later)
+    assert there.inventory(later.ref) == ()
+    assert sizes(yard.driver, ready) == {"": 1, "gpu": 2, "other": 1}
+
+
+def test_whatever_brings_workers_makes_what_they_stand_on(
+    yard: ClusterRig, there: ClusterDriver, ready: ClusterSpec
+) -> None:
+    spec = joining(yard, ready)
+    none = counts(spec, far=0)
+    for change in (C.SCALE, C.RESUME):
+        for step in there.plan(change, spec, none).steps:
+            step_finish(there, change, spec, step.key)
+        assert sizes(there, spec) == {"far": 2}
+        carry_out(there, C.DELETE, spec)
+        assert there.inventory(spec.ref) == ()
+
+
+def test_the_token_is_in_no_words(yard: ClusterRig, there: ClusterDriver, ready: ClusterSpec) -> None:
+    del there
+    spec = joining(yard, ready)
+    assert spec.join is not None
+    assert spec.join.token not in repr(spec)
+    assert spec.join.endpoint
