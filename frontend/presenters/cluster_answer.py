@@ -119,6 +119,11 @@ def _facts(plan: Plan) -> tuple[Fact, ...]:
     usual = plan.usual
     said = f"about {formats.duration(round(usual.median) or 1)}" if usual else "no history yet"
     facts = [Fact("Ready in", said)]
+    if plan.waiting:
+        facts = [
+            Fact("Ready in", said if usual else "seconds"),
+            Fact("Wait ready for you", f"{plan.waiting:,}"),
+        ]
     if usual:
         facts.append(Fact("Nine in ten within", formats.duration(round(usual.p90) or 1)))
     facts.append(Fact("Workers", f"{sum(count for _, count in plan.draft.items):,}"))

@@ -15,6 +15,7 @@ from gpuaas.clusters.models import (
     ScalingDecision,
     ScalingPolicy,
     TemplateVersion,
+    WarmPool,
 )
 from gpuaas.clusters.services import (
     PolicyTerms,
@@ -23,6 +24,7 @@ from gpuaas.clusters.services import (
     template_create,
     template_update,
     template_version_add,
+    warm_pool_create,
 )
 from gpuaas.core import clock
 from tenants.actors import Actor
@@ -58,22 +60,28 @@ def cluster_stage(*, olga: Actor, alice: Actor, project: Project, site: Site) ->
     made = cluster_order(actor=alice, project=project, template=TEMPLATE, name="lab", document={})
     terms = PolicyTerms(kind="pending", minimum=0, maximum=4)
     policy = policy_create(actor=alice, cluster=made, pool="gpu", terms=terms)
-    return {"template": TEMPLATE, "cluster": str(made.pk), "policy": str(policy.pk)}
+    pool = warm_pool_create(
+        actor=olga,
+        template=made.template_version.template,
+        project=project,
+        name="stage",
+        document={"control_plane": 3},
+        wanted=0,
+    )
+    return {
+        "template": TEMPLATE,
+        "cluster": str(made.pk),
+        "policy": str(policy.pk),
+        "warm_pool": str(pool.pk),
+    }
 
 
 def cluster_rows(*, project: Project, site: Site, user: User, number: int) -> None:
     """One more of everything that is listed: a template that may be ordered with a version, a cluster that is being deleted
     with a pool, and, on the first cluster of the project, an operation with a step and two objects in the ledger."""
     now = clock.now()
-    template = ClusterTemplate.objects.create(
-        slug=f"t-{number:03}",
-        name="T",
-        kind="kubernetes",
-        site=site,
-        driver="sandbox",
-        state="active",
-        public=True,
-    )
+    words = {"name": "T", "kind": "kubernetes", "driver": "sandbox", "state": "active", "public": True}
+    template = ClusterTemplate.objects.create(slug=f"t-{number:03}", site=site, **words)
     version = TemplateVersion.objects.create(
         template=template, number=1, document=DOCUMENT, created_by="olga"
     )
@@ -95,12 +103,26 @@ def cluster_rows(*, project: Project, site: Site, user: User, number: int) -> No
     TemplateVersion.objects.create(
         template=first.template_version.template, number=number + 1, document=DOCUMENT, created_by="olga"
     )
+    _warm_row(first, user, number)
     operation = ClusterOperation.objects.create(
         cluster=first, kind="scale", requested_by="alice", requested_at=now, finished_at=now, succeeded=True
     )
     ClusterOperationStep.objects.create(operation=operation, position=0, key="checks", label="Check")
     for name in ("one", "two"):
         LedgerEntry.objects.create(cluster=first, kind="machine", name=f"{name}-{number}", written_at=now)
+
+
+def _warm_row(first: Cluster, user: User, number: int) -> None:
+    WarmPool.objects.create(
+        template=first.template_version.template,
+        project=first.project,
+        name=f"w-{number:03}",
+        document={},
+        wanted=0,
+        making_most=1,
+        created_by=user,
+        created_at=clock.now(),
+    )
 
 
 def policy_rows(*, project: Project, number: int) -> None:

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from billing.models import Budget, Discount, Grant, Invoice, MonthClose, RateCard, RateCardVersion, RateDraft
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
-from gpuaas.clusters.models import Cluster, ScalingPolicy
+from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
 from gpuaas.core import clock
 from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageInterval
 from gpuaas.providers.base import Belonging, ForeignWorkspace, MachineImage
@@ -247,6 +247,7 @@ def path_of(name: str) -> str:
         "cluster": Cluster.objects.earliest("pk").pk,
         "template": "t-001",
         "policy": ScalingPolicy.objects.order_by("pk")[0].pk,
+        "warm_pool": WarmPool.objects.order_by("pk")[0].pk,
     }
     return address.path(**values)
 
@@ -295,6 +296,7 @@ UNPAGED = {
     "platform-adoption-scan",
     "platform-node-check",
     "platform-pool-reservation",
+    "platform-warm-pool",
     "platform-site-checks",
     "platform-site-meter",
     "project-budget",

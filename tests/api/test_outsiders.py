@@ -146,6 +146,13 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-cluster-template-versions", "POST"): {"document": DOCUMENT},
     ("platform-cluster-template-version", "PATCH"): {"deprecated": True},
     ("platform-cluster-template-organization", "PUT"): {},
+    ("platform-warm-pools", "POST"): {
+        "name": "mine",
+        "project": "weather-lm",
+        "document": {},
+        "wanted": 1,
+    },
+    ("platform-warm-pool", "PATCH"): {"wanted": 1},
     ("platform-closes", "POST"): {"month": "2026-09"},
     ("platform-rates", "POST"): {"meter": "vcpu_held", "price": "0"},
     ("platform-rate-cards", "POST"): {"currency": "USD"},

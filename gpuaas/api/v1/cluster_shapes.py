@@ -212,6 +212,9 @@ class ClusterPlanOutput(Output):
         source="usual.median", allow_null=True, help_text="Median of earlier orders; null without any."
     )
     usual_seconds_p90 = serializers.FloatField(source="usual.p90", allow_null=True)
+    waiting = serializers.IntegerField(
+        help_text="Clusters of exactly this choice that are ready: then the order is one of them, in seconds."
+    )
     warnings = serializers.ListField(child=serializers.CharField())
     pools = PlannedPoolOutput(many=True)
     steps = PlannedStepOutput(many=True)

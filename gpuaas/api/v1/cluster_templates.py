@@ -95,6 +95,7 @@ class ClusterPlanView(ProjectView):
             "amounts": draft.amounts,
             "quote": priced.quote,
             "usual": plan.usual,
+            "waiting": plan.waiting,
             "warnings": plan.warnings,
             "pools": draft.pools,
             "steps": draft.plan.steps,

@@ -7,6 +7,7 @@ from gpuaas.api.v1 import (
     cluster_platform,
     cluster_policies,
     cluster_templates,
+    cluster_warm,
     clusters,
     hosts,
     node_reports,
@@ -77,6 +78,12 @@ platform_cluster_urls = [
         f"{TEMPLATE}/versions/<int:version>",
         cluster_platform.PlatformVersionView.as_view(),
         name="platform-cluster-template-version",
+    ),
+    path(f"{TEMPLATE}/warm-pools", cluster_warm.WarmPoolsView.as_view(), name="platform-warm-pools"),
+    path(
+        f"{TEMPLATE}/warm-pools/<uuid:warm_pool>",
+        cluster_warm.WarmPoolView.as_view(),
+        name="platform-warm-pool",
     ),
     path(
         f"{TEMPLATE}/organizations/<name_slug:organization>",
