@@ -11,7 +11,7 @@ from billing.quotes import Beside, Quote, QuoteItem, quote
 from billing.selectors.costs import cost_by_workspace, currency_of
 from gpuaas.clusters.models import Cluster, WarmPool
 from gpuaas.clusters.selectors import definition_of
-from gpuaas.clusters.services import Plan, cluster_plan
+from gpuaas.clusters.services import Draft, Plan, cluster_plan
 from gpuaas.clusters.spec import is_asleep
 from gpuaas.clusters.states import ClusterState
 from tenants.actors import Actor
@@ -49,15 +49,19 @@ def cluster_plan_priced(
     )
     if Permission.BILLING_VIEW not in actor.on_project(project.pk, project.organization_id):
         return PricedPlan(plan, None)
-    count, sizes = plan.draft.cluster.control_count, plan.draft.definition
-    priced = quote(
-        organization=project.organization,
-        items=[QuoteItem(flavor, workers) for flavor, workers in plan.draft.items],
+    return PricedPlan(plan, draft_quote(draft=plan.draft))
+
+
+def draft_quote(*, draft: Draft) -> Quote:
+    """What it would cost, by the prices of its project's organization."""
+    count, sizes = draft.cluster.control_count, draft.definition
+    return quote(
+        organization=draft.cluster.project.organization,
+        items=[QuoteItem(flavor, workers) for flavor, workers in draft.items],
         storage_gib=count * sizes.disk_gib,
-        lease_ends_at=plan.draft.cluster.lease_ends_at,
+        lease_ends_at=draft.cluster.lease_ends_at,
         beside=Beside(vcpus=count * sizes.vcpus, memory_gib=count * sizes.memory_gib),
     )
-    return PricedPlan(plan, priced)
 
 
 def warm_pool_cost(

@@ -21,6 +21,7 @@ from frontend.views.operator import (
     site_parts,
     sites,
     tenants,
+    warm_pools,
     workspaces,
 )
 
@@ -130,6 +131,21 @@ urlpatterns: list[URLPattern] = [
         "cluster-templates/of/<slug:slug>/give/",
         clusters.template_give,
         name="operator_cluster_template_give",
+    ),
+    path(
+        "cluster-templates/of/<slug:slug>/warm-pools/",
+        warm_pools.pools,
+        name="operator_cluster_template_pools",
+    ),
+    path(
+        "cluster-templates/of/<slug:slug>/warm-pools/<uuid:warm>/",
+        warm_pools.pool,
+        name="operator_cluster_template_pool",
+    ),
+    path(
+        "cluster-templates/of/<slug:slug>/warm-pools/<uuid:warm>/end/",
+        warm_pools.pool_end,
+        name="operator_cluster_template_pool_end",
     ),
     path("organizations/", tenants.organizations, name="operator_organizations"),
     path("organizations/<slug:slug>/", tenants.organization, name="operator_organization"),

@@ -24,7 +24,6 @@ from gpuaas.clusters.services import (
     template_create,
     template_update,
     template_version_add,
-    warm_pool_create,
 )
 from gpuaas.core import clock
 from tenants.actors import Actor
@@ -60,14 +59,7 @@ def cluster_stage(*, olga: Actor, alice: Actor, project: Project, site: Site) ->
     made = cluster_order(actor=alice, project=project, template=TEMPLATE, name="lab", document={})
     terms = PolicyTerms(kind="pending", minimum=0, maximum=4)
     policy = policy_create(actor=alice, cluster=made, pool="gpu", terms=terms)
-    pool = warm_pool_create(
-        actor=olga,
-        template=made.template_version.template,
-        project=project,
-        name="stage",
-        document={"control_plane": 3},
-        wanted=0,
-    )
+    pool = warm_stage(made.template_version.template, project, made.created_by, name="stage")
     return {
         "template": TEMPLATE,
         "cluster": str(made.pk),
@@ -103,7 +95,7 @@ def cluster_rows(*, project: Project, site: Site, user: User, number: int) -> No
     TemplateVersion.objects.create(
         template=first.template_version.template, number=number + 1, document=DOCUMENT, created_by="olga"
     )
-    _warm_row(first, user, number)
+    warm_stage(first.template_version.template, first.project, user, name=f"w-{number:03}")
     operation = ClusterOperation.objects.create(
         cluster=first, kind="scale", requested_by="alice", requested_at=now, finished_at=now, succeeded=True
     )
@@ -112,14 +104,18 @@ def cluster_rows(*, project: Project, site: Site, user: User, number: int) -> No
         LedgerEntry.objects.create(cluster=first, kind="machine", name=f"{name}-{number}", written_at=now)
 
 
-def _warm_row(first: Cluster, user: User, number: int) -> None:
-    WarmPool.objects.create(
-        template=first.template_version.template,
-        project=first.project,
-        name=f"w-{number:03}",
+def warm_stage(
+    template: ClusterTemplate, project: Project, user: User, *, name: str = "w", wanted: int = 0
+) -> WarmPool:
+    """Of which nothing is there."""
+    return WarmPool.objects.create(
+        template=template,
+        project=project,
+        name=name,
         document={},
-        wanted=0,
+        wanted=wanted,
         making_most=1,
+        trouble="the limit of gpu:h100-sxm-80gb in this project is reached: 8 of 8 held" if wanted else "",
         created_by=user,
         created_at=clock.now(),
     )

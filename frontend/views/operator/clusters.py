@@ -25,6 +25,7 @@ from gpuaas.clusters.selectors import (
     templates_all,
 )
 from gpuaas.clusters.states import CLUSTER_KINDS, TEMPLATE_LOOKS, ClusterState, TemplateState
+from gpuaas.clusters.waiting import warm_pools
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
 from gpuaas.providers.registry import cluster_driver_names
@@ -154,6 +155,7 @@ def _draw(
         "document": text,
         "given": [grant.organization for grant in row.grants.all()],
         "others": [one for one in organizations_for(actor=here.actor) if one.pk not in given],
+        "warm": warm_pools(actor=here.actor, template=row).count(),
         "version_form": VersionForm(initial={"document": text}),
         "crumbs": crumbs("Supply", ("Cluster templates", "operator_cluster_templates"), (row.name, "")),
         **more,

@@ -21,7 +21,7 @@ from frontend.place import place_of
 from gpuaas.core.errors import Invalid
 from gpuaas.core.events import OPERATORS_GROUP
 from tenants.actors import Actor
-from tenants.models import User
+from tenants.models import Project, User
 from tenants.roles import Permission
 from tenants.selectors import platform_require
 
@@ -85,6 +85,12 @@ def crumbs(section: str, *rest: tuple[str, str]) -> tuple[Crumb, ...]:
 
 def paged(request: HttpRequest, rows: QuerySet[M], size: int = ROWS) -> Page[M]:
     return Paginator(rows, size).get_page(request.GET.get("page"))
+
+
+def projects_known() -> dict[str, Project]:
+    """Of all organizations, by slug, for choosing one."""
+    rows = Project.objects.select_related("organization").order_by("organization__name", "name")
+    return {row.slug: row for row in rows}
 
 
 def month_asked(request: HttpRequest, now: datetime) -> date:

@@ -13,7 +13,14 @@ from billing.selectors.idle import idle_now
 from frontend.forms import refuse, sentence_of
 from frontend.forms.reservations import EndForm, ReservationForm
 from frontend.presenters.operator.reservations import guests_words, reservation_rows
-from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
+from frontend.views.operator.common import (
+    OperatorPlace,
+    crumbs,
+    operator_action,
+    operator_page,
+    paged,
+    projects_known,
+)
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
@@ -28,13 +35,12 @@ from quotas.pools import (
     pool_reserve,
     pool_reserve_check,
 )
-from tenants.models import Project
 
 
 @operator_page
 def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """A POST without `confirmed` shows what would happen."""
-    flavors, projects = _flavors(), _projects()
+    flavors, projects = _flavors(), projects_known()
     form = ReservationForm(
         request.POST or None,
         flavors=[(slug, _named(row)) for slug, row in flavors.items()],
@@ -126,8 +132,3 @@ def _flavors() -> dict[str, Flavor]:
 
 def _named(row: Flavor) -> str:
     return f"{row.pool.gpu_type.name} at {row.pool.site.slug}, price of {row.slug}"
-
-
-def _projects() -> dict[str, Project]:
-    rows = Project.objects.select_related("organization").order_by("organization__name", "name")
-    return {row.slug: row for row in rows}

@@ -16,7 +16,7 @@ from gpuaas.clusters.services.changes import (
 )
 from gpuaas.clusters.services.imports import template_parameters_import
 from gpuaas.clusters.services.order import cluster_order
-from gpuaas.clusters.services.planning import Plan, cluster_plan
+from gpuaas.clusters.services.planning import Draft, Plan, cluster_plan
 from gpuaas.clusters.services.policies import (
     PolicyTerms,
     policy_create,
@@ -33,9 +33,15 @@ from gpuaas.clusters.services.templates import (
     template_version_add,
     template_version_deprecate,
 )
-from gpuaas.clusters.services.warm import warm_pool_create, warm_pool_end, warm_pool_update
+from gpuaas.clusters.services.warm import (
+    warm_pool_create,
+    warm_pool_draft,
+    warm_pool_end,
+    warm_pool_update,
+)
 
 __all__ = [
+    "Draft",
     "Plan",
     "PolicyTerms",
     "cluster_can_revoke",
@@ -65,6 +71,7 @@ __all__ = [
     "template_version_add",
     "template_version_deprecate",
     "warm_pool_create",
+    "warm_pool_draft",
     "warm_pool_end",
     "warm_pool_update",
 ]

@@ -6,7 +6,7 @@ from django.db import IntegrityError, transaction
 
 from gpuaas.clusters.models import ClusterTemplate, WarmPool
 from gpuaas.clusters.selectors import template_version_get
-from gpuaas.clusters.services.planning import draft_make, name_validate
+from gpuaas.clusters.services.planning import Draft, draft_make, name_validate
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, StaleVersion
 from gpuaas.core.queue import poke
@@ -106,11 +106,24 @@ def _locked(pool: WarmPool, expected_version: int | None) -> WarmPool:
     return row
 
 
+def warm_pool_draft(
+    *, actor: Actor, template: ClusterTemplate, project: Project, document: Any, wanted: int, making_most: int
+) -> Draft:
+    """One cluster as the pool would keep it, before anything is kept. Raises Invalid beside the fields, Conflict as an order."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    _numbers(wanted, making_most)
+    return _draft(template, project, document)
+
+
 def _document(template: ClusterTemplate, project: Project, document: Any) -> Any:
     """As it was given: what it leaves out is the newest version's default, each time anew."""
-    version = template_version_get(template=template)
-    draft_make(project=project, version=version, document=document, name="warm", lease_ends_at=None)
+    _draft(template, project, document)
     return document
+
+
+def _draft(template: ClusterTemplate, project: Project, document: Any) -> Draft:
+    version = template_version_get(template=template)
+    return draft_make(project=project, version=version, document=document, name="warm", lease_ends_at=None)
 
 
 def _numbers(wanted: Any, making_most: Any) -> dict[str, int]:

@@ -10,7 +10,7 @@ from frontend.operator_urls import urlpatterns
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM
 from tenants.models import AuditEntry, User
-from tests.api.cluster_stage import template_stage
+from tests.api.cluster_stage import template_stage, warm_stage
 from tests.billing.stage import card_stage, pool_stage
 from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
@@ -41,6 +41,7 @@ ACTIONS = frozenset(
         "operator_cluster_template_version",
         "operator_cluster_template_deprecate",
         "operator_cluster_template_give",
+        "operator_cluster_template_pool_end",
         "operator_pool_sell",
         "operator_flavor_state",
         "operator_gpu_type_state",
@@ -101,7 +102,10 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     known |= {"reservation": pool_stage(workspace.project, workspace.flavors.get().flavor).pk}
     known |= card_stage(workspace.project, workspace.flavors.get().flavor)
     if name.startswith("operator_cluster_template"):
-        known |= {"slug": template_stage(SYSTEM, workspace.site).slug, "version": 1}
+        template = template_stage(SYSTEM, workspace.site)
+        known |= {"slug": template.slug, "version": 1}
+        if "warm" in pattern.pattern.converters:
+            known["warm"] = warm_stage(template, workspace.project, user).pk
     if "number" in pattern.pattern.converters:
         known["number"] = invoice_make(workspace.project).number
     return reverse(f"frontend:{name}", kwargs={key: known[key] for key in pattern.pattern.converters})
@@ -167,6 +171,7 @@ def test_things_that_are_not_there_are_not_found(name: str, workspace: Workspace
         "line": uuid.uuid4(),
         "discount": uuid.uuid4(),
         "reservation": uuid.uuid4(),
+        "warm": uuid.uuid4(),
     }
     url = reverse(f"frontend:{name}", kwargs={key: nobody[key] for key in pattern.pattern.converters})
     assert olga_at.post(url).status_code == 404

@@ -15,6 +15,7 @@ from gpuaas.metering.models import Meter
 from gpuaas.providers.baremetal.hosts import host_bind, host_take_out
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
+from tests.api.cluster_stage import warm_stage
 from tests.clusters.host_stage import host_at
 from tests.clusters.policy_stage import recorded, scaled_by
 from tests.clusters.stage import offered, ready
@@ -123,6 +124,8 @@ TENANT = {
 OPERATOR = {
     "{supply}/": "operator-cluster-templates",
     "{supply}/of/k8s/": "operator-cluster-template",
+    "{supply}/of/k8s/warm-pools/": "operator-warm-pools",
+    "{supply}/of/k8s/warm-pools/{warm}/": "operator-warm-pool",
     "{operator}/clusters/": "operator-clusters",
     "{operator}/clusters/without-proof/": "operator-orphans",
     "{operator}/sites/at/rack-1/hosts/": "operator-hosts",
@@ -146,15 +149,15 @@ def test_every_page_reads_well(
     recorded(policy, [2, 4, 9, 7] * 8)
     cluster_credential(actor=as_alice, cluster=cluster)
     racked(cluster)
+    warm = warm_stage(cluster.template_version.template, project, olga, name="usual", wanted=2)
     home, supply = f"{address}/p/weather-lm/clusters", f"{address}/operator/cluster-templates"
     at = f"{home}/{cluster.pk}"
+    known = {"alice": alice.pk, "warm": warm.pk, "operator": f"{address}/operator"}
     places = {alice: TENANT, olga: OPERATOR}
     for user, urls in places.items():
         page, complaints = opened(context_for(chromium, address, user, size=size, theme=theme))
         for path, picture in urls.items():
-            page.goto(
-                path.format(home=home, at=at, alice=alice.pk, supply=supply, operator=f"{address}/operator")
-            )
+            page.goto(path.format(**{**known, "home": home, "at": at, "supply": supply}))
             page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true })")
             looked_at(page, size, picture=f"{picture}-{theme}")
         if user == alice:

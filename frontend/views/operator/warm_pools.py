@@ -1,0 +1,149 @@
+"""Operators: clusters of a template that are kept ready, looked at before they are asked for, changed and ended."""
+
+import uuid
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from billing.clusters import draft_quote, warm_pool_cost
+from billing.selectors.costs import currency_of
+from frontend.forms import sentence_of
+from frontend.forms.warm_pools import WarmPoolChangeForm, WarmPoolForm
+from frontend.nav import Crumb
+from frontend.views.operator.common import (
+    OperatorPlace,
+    crumbs,
+    operator_action,
+    operator_page,
+    paged,
+    projects_known,
+)
+from gpuaas.clusters import services
+from gpuaas.clusters.models import ClusterTemplate, WarmPool
+from gpuaas.clusters.schema import document_check
+from gpuaas.clusters.selectors import definition_of, template_get
+from gpuaas.clusters.waiting import warm_pool_get, warm_pools
+from gpuaas.core.errors import Conflict, GpuaasError, Invalid, StaleVersion
+from tenants.models import Project
+
+
+@operator_page
+def pools(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+    """A POST without `confirmed` shows what they would cost."""
+    template, projects = template_get(actor=here.actor, slug=slug), projects_known()
+    form = WarmPoolForm(
+        request.POST or None,
+        projects=[(key, f"{row.organization.name}: {row.name}") for key, row in projects.items()],
+        initial={"wanted": 1, "making_most": 1, "document": _defaults(template)},
+    )
+    look: dict[str, Any] = {}
+    if request.method == "POST" and form.is_valid():
+        asked = dict(form.cleaned_data)
+        confirmed, _ = asked.pop("confirmed"), asked.pop("version")
+        asked["project"] = projects[asked["project"]]
+        try:
+            if confirmed:
+                made = services.warm_pool_create(actor=here.actor, template=template, **asked)
+                messages.success(request, f"{made.name} is kept: its clusters are being made.")
+                return redirect(_url_of(made))
+            look = _look(here, template, asked)
+        except (Invalid, Conflict) as error:
+            form.take(error)
+    context = {
+        "place": here,
+        "template": template,
+        "form": form,
+        "look": look,
+        "page": paged(request, warm_pools(actor=here.actor, template=template)),
+        "orderable": template.versions.exists(),
+        "crumbs": _crumbs(template, "Warm pools"),
+    }
+    return render(request, "operator/warm_pools.html", context, status=422 if form.errors else 200)
+
+
+@operator_page
+def pool(request: HttpRequest, here: OperatorPlace, slug: str, warm: uuid.UUID) -> HttpResponse:
+    row = warm_pool_get(actor=here.actor, template=template_get(actor=here.actor, slug=slug), pool_id=warm)
+    initial = {name: getattr(row, name) for name in ("wanted", "making_most", "document", "version")}
+    form = WarmPoolChangeForm(request.POST or None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        asked = dict(form.cleaned_data)
+        expected = asked.pop("version")
+        try:
+            services.warm_pool_update(actor=here.actor, pool=row, expected_version=expected, **asked)
+        except (Invalid, Conflict, StaleVersion) as error:
+            form.take(error)
+        else:
+            messages.success(
+                request, f"{row.name} is changed. What waits of another choice goes once others are ready."
+            )
+            return redirect(_url_of(row))
+    context = {
+        "place": here,
+        "pool": row,
+        "template": row.template,
+        "form": form,
+        "cost": warm_pool_cost(actor=here.actor, pool=row),
+        "currency": currency_of(row.project.organization_id),
+        "crumbs": _crumbs(row.template, row.name, within=True),
+    }
+    return render(request, "operator/warm_pool.html", context, status=422 if form.errors else 200)
+
+
+@operator_action
+def pool_end(request: HttpRequest, here: OperatorPlace, slug: str, warm: uuid.UUID) -> HttpResponse:
+    row = warm_pool_get(actor=here.actor, template=template_get(actor=here.actor, slug=slug), pool_id=warm)
+    if request.POST.get("confirm_name") != row.name:
+        messages.error(request, "Type the pool's name to end it.")
+        return redirect(_url_of(row))
+    try:
+        services.warm_pool_end(actor=here.actor, pool=row)
+    except GpuaasError as error:
+        messages.error(request, sentence_of(error.message))
+    else:
+        messages.success(request, f"{row.name} has ended: what waits is deleted, what was claimed stays.")
+    return redirect("frontend:operator_cluster_template_pools", row.template.slug)
+
+
+def _look(here: OperatorPlace, template: ClusterTemplate, asked: dict[str, Any]) -> dict[str, Any]:
+    """What is confirmed. Raises Invalid, Conflict where it is refused."""
+    project: Project = asked["project"]
+    draft = services.warm_pool_draft(
+        actor=here.actor,
+        template=template,
+        project=project,
+        document=asked["document"],
+        wanted=asked["wanted"],
+        making_most=asked["making_most"],
+    )
+    one = draft_quote(draft=draft)
+    return {
+        "project": project,
+        "wanted": asked["wanted"],
+        "one": one,
+        "all": one.per_hour * asked["wanted"],
+        "pools": [row for row in draft.pools if row.count],
+        "release": draft.cluster.release,
+    }
+
+
+def _defaults(template: ClusterTemplate) -> Any:
+    """The newest version's own, to begin with."""
+    newest = template.versions.first()
+    return document_check(definition_of(newest).schema, {}) if newest else {}
+
+
+def _url_of(row: WarmPool) -> str:
+    return reverse("frontend:operator_cluster_template_pool", args=[row.template.slug, row.pk])
+
+
+def _crumbs(template: ClusterTemplate, name: str, *, within: bool = False) -> Any:
+    above = [Crumb(template.name, reverse("frontend:operator_cluster_template", args=[template.slug]))]
+    if within:
+        above.append(
+            Crumb("Warm pools", reverse("frontend:operator_cluster_template_pools", args=[template.slug]))
+        )
+    return (*crumbs("Supply", ("Cluster templates", "operator_cluster_templates")), *above, Crumb(name))
