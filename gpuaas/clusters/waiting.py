@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Iterable
 
-from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet
+from django.db.models import BooleanField, Count, Exists, F, Func, Max, OuterRef, Q, QuerySet, Value
 
 from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTemplate, WarmPool
 from gpuaas.clusters.states import ClusterState
@@ -14,10 +14,19 @@ from tenants.selectors import platform_require
 S = ClusterState
 MAKING = (S.REQUESTED, S.PROVISIONING)
 WAITING = Q(warm_pool__isnull=False, claimed_at__isnull=True)
-# ready, seen whole, and at a site that answers: nothing else is ever handed out
-CLAIMABLE = WAITING & Q(
-    state=S.READY, conditions__Healthy__status="True", conditions__Reachable__status="True"
-)
+# its own site's condition, and that of each burst site by its slug
+AWAY = '$.keyvalue() ? (@.key starts with "Reachable" && @.value.status != "True")'
+
+
+def _whole(clusters: str = "") -> Q:
+    """Ready, seen whole, and every site of it answers: nothing else is ever handed out. `clusters`: the way to their columns."""
+    told = {f"{clusters}conditions__{name}__status": "True" for name in ("Healthy", "Reachable")}
+    column, path = F(f"{clusters}conditions"), Value(AWAY)
+    away = Func(column, path, function="jsonb_path_exists", output_field=BooleanField())
+    return Q(**told, **{f"{clusters}state": S.READY}) & ~Q(away)
+
+
+CLAIMABLE = WAITING & _whole()
 
 
 def alike(cluster: Cluster, pools: Iterable[ClusterPool]) -> QuerySet[Cluster]:
@@ -55,9 +64,8 @@ def warm_pools(*, actor: Actor, template: ClusterTemplate | None = None) -> Quer
     if template is not None:
         rows = rows.filter(template=template)
     waits = Q(clusters__claimed_at__isnull=True)
-    healthy = Q(clusters__conditions__Healthy__status="True", clusters__conditions__Reachable__status="True")
     return rows.annotate(
-        ready=Count("clusters", filter=waits & healthy & Q(clusters__state=S.READY)),
+        ready=Count("clusters", filter=waits & _whole("clusters__")),
         making=Count("clusters", filter=waits & Q(clusters__state__in=MAKING)),
         claimed=Count("clusters", filter=Q(clusters__claimed_at__isnull=False)),
         claimed_last=Max("clusters__claimed_at"),

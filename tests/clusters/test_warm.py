@@ -22,6 +22,7 @@ from gpuaas.clusters.services import (
     warm_pool_update,
 )
 from gpuaas.clusters.states import ClusterState
+from gpuaas.clusters.waiting import warm_pools
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, Invalid, NotFound, QuotaRefused, StaleVersion
 from quotas.holds import HoldScope, hold_set
@@ -266,6 +267,7 @@ def test_whatever_is_not_sound_is_never_handed_out(
         *({"state": state} for state in ClusterState if state != "ready"),
         {"conditions": {**warm.conditions, "Healthy": ill["Healthy"]}},
         {"conditions": {**warm.conditions, "Reachable": ill["Reachable"]}},
+        {"conditions": {**warm.conditions, "Reachable:far-1": ill["Reachable"]}},
         {"conditions": {}},
         {"release": "1.34.9"},
     ]
@@ -273,6 +275,8 @@ def test_whatever_is_not_sound_is_never_handed_out(
         Cluster.objects.filter(pk=warm.pk).update(**{**sound, **change})
         made = order(as_alice, project, name=f"n-{number}")
         assert made.pk != warm.pk, change
+        shown = vars(warm_pools(actor=as_olga).get())
+        assert shown["ready"] == int("release" in change), change
     Cluster.objects.filter(pk=warm.pk).update(**sound)
     warm.pools.filter(name="gpu").update(release="1.34.9")
     assert order(as_alice, project, name="behind").pk != warm.pk
