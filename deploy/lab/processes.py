@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,13 @@ from deploy.lab.errors import LabError
 from deploy.lab.files import write_private
 
 STOP_LIMIT_S = 3.0  # an API server would wait a minute for its watchers to leave
+
+
+@dataclass(frozen=True)
+class ProgramStatus:
+    name: str
+    pid: int | None
+    memory_mib: int
 
 
 class Process:

@@ -1,7 +1,6 @@
 """The controllers of one lab and the management cluster below them: started, brought back, killed on purpose, stopped."""
 
 import contextlib
-import dataclasses
 import json
 import shutil
 import socket
@@ -31,6 +30,7 @@ from deploy.lab.gobuild import Report
 from deploy.lab.kubernetes import Lab as KubernetesLab
 from deploy.lab.locks import locked
 from deploy.lab.ports import free_base
+from deploy.lab.processes import ProgramStatus
 
 # reconciled as often as there is something to do, not once a second
 GATES = "ClusterTopology=true,ReconcilerRateLimiting=false"
@@ -39,13 +39,6 @@ ONLY_ONE = CACHE / "gpuaas-cluster-api-lab.ports"
 
 def print_report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-@dataclasses.dataclass(frozen=True)
-class ProgramStatus:
-    name: str
-    pid: int | None
-    memory_mib: int
 
 
 class Lab:

@@ -1,7 +1,6 @@
 """One control plane: started, brought back, interrupted on purpose, and stopped."""
 
 import contextlib
-import dataclasses
 import http.client
 import shutil
 import sys
@@ -20,7 +19,7 @@ from deploy.lab.kubernetes.programs import Programs
 from deploy.lab.kubernetes.settings import DEFAULT_PORT_BASE, DEFAULT_STATE_DIR, Settings
 from deploy.lab.locks import locked
 from deploy.lab.ports import free_base
-from deploy.lab.processes import Process
+from deploy.lab.processes import Process, ProgramStatus
 
 SERVERS, FOLLOWERS = START_ORDER[:2], START_ORDER[2:]
 DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
@@ -29,13 +28,6 @@ NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 def print_report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-@dataclasses.dataclass(frozen=True)
-class ProgramStatus:
-    name: str
-    pid: int | None
-    memory_mib: int
 
 
 class Lab:

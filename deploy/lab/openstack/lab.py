@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import dataclasses
 import json
 import os
 import shutil
@@ -25,20 +24,13 @@ from deploy.lab.openstack.install import Installation, Report
 from deploy.lab.openstack.services import ALIASES, APIS, CLOUD, STORES, Services
 from deploy.lab.openstack.settings import DEFAULT_PORT_BASE, DEFAULT_STATE_DIR, PORTS, Settings
 from deploy.lab.ports import free_base
-from deploy.lab.processes import Process
+from deploy.lab.processes import Process, ProgramStatus
 
 STOP_LIMIT_S = 15.0
 
 
 def print_report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-@dataclasses.dataclass(frozen=True)
-class ProgramStatus:
-    name: str
-    pid: int | None
-    memory_mib: int
 
 
 class Lab:
