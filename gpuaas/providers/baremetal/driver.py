@@ -55,7 +55,7 @@ from gpuaas.providers.base import (
     SiteObject,
     StepOutcome,
 )
-from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP
+from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP, all_ready
 from gpuaas.providers.kubernetes.client import Api, Object
 
 DONE = StepOutcome(done=True)
@@ -224,7 +224,7 @@ class Work:
         bad = [node for node in _nodes(self.hub, hosts) if not node.ready]
         if bad:
             return StepOutcome(done=False, detail=f"{bad[0].name}: {bad[0].reason}")
-        return StepOutcome(done=True, detail=f"{len(hosts)} machines are ready")
+        return StepOutcome(done=True, detail=all_ready(len(hosts)))
 
     def _founded(self) -> Object:
         image = self.hub.find(INFRA_ENV, self.namespace, self.spec.external_name)

@@ -1,4 +1,5 @@
-"""What a change asks of a cluster, from what is wanted and what was confirmed last; every driver's plan starts here."""
+"""What a change asks of a cluster, from what is wanted and what was confirmed last; every driver's plan starts here, and its last
+step ends with the same words."""
 
 from dataclasses import dataclass
 
@@ -51,3 +52,7 @@ class Difference:
     def _count(self, name: str) -> int:
         was = self.was(name)
         return was.flavor.count if was else 0
+
+
+def all_ready(machines: int) -> str:
+    return "1 machine is ready" if machines == 1 else f"{machines} machines are ready"

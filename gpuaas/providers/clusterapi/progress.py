@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import ClusterSpec, NodePool, StepOutcome
+from gpuaas.providers.base.difference import all_ready
 from gpuaas.providers.clusterapi import conditions
 from gpuaas.providers.clusterapi.manifests import version
 from gpuaas.providers.clusterapi.site import Seen, is_going
@@ -89,7 +90,7 @@ def checks(seen: Seen, spec: ClusterSpec) -> StepOutcome:
     )
     if settled:
         total = spec.control_plane.count + sum(one.flavor.count for one in spec.pools)
-        return StepOutcome(done=True, detail=f"{total} machines are ready")
+        return StepOutcome(done=True, detail=all_ready(total))
     return _waits([seen.cluster], set(conditions.STEPS), "the management cluster settles")
 
 

@@ -29,7 +29,7 @@ from gpuaas.providers.base import (
     SiteObject,
     StepOutcome,
 )
-from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP
+from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP, all_ready
 from gpuaas.providers.sandbox.clusters import demand, objects
 from gpuaas.providers.sandbox.clusters.entrance import (
     JOIN_LIVES,
@@ -293,7 +293,7 @@ def _checks(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
     bad = [node for node in nodes if not node.ready]
     if bad:
         return StepOutcome(done=False, detail=f"{bad[0].name}: {bad[0].reason}")
-    return StepOutcome(done=True, detail=f"{len(nodes)} machines are ready")
+    return StepOutcome(done=True, detail=all_ready(len(nodes)))
 
 
 def _run(machines: int, release: str) -> str:
