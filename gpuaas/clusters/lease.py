@@ -10,12 +10,12 @@ from gpuaas.clusters.services.changes import cluster_delete
 from gpuaas.clusters.services.rows import cluster_announce, cluster_lock
 from gpuaas.clusters.services.suspend import cluster_suspend
 from gpuaas.clusters.states import LIVE, ClusterState
+from gpuaas.clusters.waiting import WAITING
 from gpuaas.core.terms import lease_mark, lease_round
 from tenants.actors import SYSTEM
 
 REASON = "the lease ended"
 HELD = LIVE - {ClusterState.DELETING}
-WARM_OVER = Q(warm_pool=None) | Q(claimed_at__isnull=False)
 AWAKE = Q(state=ClusterState.READY) | Q(
     state=ClusterState.FAILED, ready_at__isnull=False, suspended_at__isnull=True
 )
@@ -25,7 +25,7 @@ def leases_enforce(*, now: datetime) -> int:
     """Warn, mark as over, put to sleep, delete: how many clusters were touched."""
     return lease_round(
         # what waits in a warm pool has no lease: its keeper takes it away
-        Cluster.objects.filter(WARM_OVER, state__in=HELD).select_related("project"),
+        Cluster.objects.filter(~WAITING, state__in=HELD).select_related("project"),
         AWAKE,
         now=now,
         mark=lambda row: _mark(row, now),

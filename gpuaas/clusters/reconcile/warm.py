@@ -16,7 +16,7 @@ from gpuaas.clusters.services.changes import cluster_delete
 from gpuaas.clusters.services.order import cluster_build
 from gpuaas.clusters.services.planning import Draft, draft_make
 from gpuaas.clusters.states import ClusterState
-from gpuaas.clusters.waiting import CLAIMABLE, MAKING, alike
+from gpuaas.clusters.waiting import CLAIMABLE, MAKING, WAITING, alike
 from gpuaas.core import clock, events, leases
 from gpuaas.core.backoff import delay
 from gpuaas.core.errors import Conflict, GpuaasError, NoCapacity, NotFound, QuotaRefused, StaleVersion
@@ -117,7 +117,7 @@ def _is_broken(row: Cluster) -> bool:
 
 
 def _waiting(pool: WarmPool) -> list[Cluster]:
-    rows = Cluster.objects.filter(warm_pool=pool, claimed_at__isnull=True)
+    rows = Cluster.objects.filter(WAITING, warm_pool=pool)
     rows = rows.exclude(state__in=[S.DELETING, S.DELETED])
     return list(rows.select_related("project__organization", "site").order_by("pk"))
 
