@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpuaas.providers.base import ClusterSpec
+from gpuaas.providers.base import ClusterDriver, ClusterSpec
+from gpuaas.providers.registry import cluster_driver_class
 from tests.contracts.clusters.baremetal_rig import BareMetalRig
 from tests.contracts.clusters.capi_openstack_rig import ClusterApiOpenStackRig
 from tests.contracts.clusters.clusterapi_rig import ClusterApiRig
@@ -95,11 +96,17 @@ WHOLE = {
     "openstack": bool(os.environ.get("GPUAAS_CHAOS")),
     "vcluster": bool(os.environ.get("GPUAAS_CHAOS")),
 }
+# rigs whose driver is of another name than their own
+DRIVERS = {"cluster-api-openstack": "cluster-api"}
 
 
 @pytest.fixture(params=[pytest.param(name, marks=MARKS.get(name, [])) for name in sorted(RIGS)])
 def yard(request: pytest.FixtureRequest, db: None) -> Iterator[ClusterRig]:
-    """At a site of its own, or among others at one that all share."""
+    """At a site of its own, or among others at one that all share. A module's NEEDS = the capability that its tests are about; no site
+    is made for a driver without it."""
+    driver = cluster_driver_class(DRIVERS.get(request.param, request.param))
+    if not issubclass(driver, getattr(request.module, "NEEDS", ClusterDriver)):
+        pytest.skip(f"the driver {driver.name} has no {request.module.NEEDS.__name__}")
     function = getattr(request, "function", None)
     named = function.__name__ if function else ""
     if named in LEFT_OUT.get(request.param, ()) and not WHOLE[request.param]:
