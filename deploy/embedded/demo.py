@@ -1,6 +1,7 @@
 """`make demo`, `make demo-reset` and `make lab`: one portal on this machine, everything under .demo/.
 
 up: services, migrations, seed, then web + worker + scheduler + meter until Ctrl-C, which stops all of it. Data stays.
+Whoever kills one of them sees it come back, as a service manager would have it in production.
 """
 
 import argparse
@@ -22,6 +23,10 @@ from deploy.embedded.redis import free_port, is_free
 
 STATE = FOLDER / "running.json"
 WEB_SECONDS = 60.0
+# One process of the Procfile: killed, it is started again; told to stop, it is waited for (the shell runs a trap after the command in
+# front of it); ended by itself, it is not. The command is not in the script's own words: `pkill -f` for it must not find the script.
+KEPT = """trap 'over=1' TERM; while :; do sh -c "exec $KEPT_COMMAND"; code=$?
+[ -z "$over" ] && [ $code -gt 128 ] || exit $code; echo "was killed, is started again"; done"""
 
 
 def main() -> int:
@@ -56,7 +61,7 @@ def up() -> int:
 
 
 def serve(started: float) -> int:
-    """Run the Procfile until a signal or until one of its processes ends."""
+    """Run the Procfile until a signal or until one of its processes ends by itself."""
     from honcho.environ import parse_procfile
     from honcho.manager import Manager
 
@@ -67,7 +72,8 @@ def serve(started: float) -> int:
     STATE.write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
     manager = Manager()
     for name, command in parse_procfile((ROOT / "Procfile").read_text(encoding="utf-8")).processes.items():
-        manager.add_process(name, f"exec {command}", quiet=False, env=dict(os.environ), cwd=str(ROOT))
+        environment = {**os.environ, "KEPT_COMMAND": command}
+        manager.add_process(name, KEPT, quiet=False, env=environment, cwd=str(ROOT))
     threading.Thread(target=announce, args=(url, started), daemon=True).start()
     signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGINT))
     manager.loop()

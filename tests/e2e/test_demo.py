@@ -1,9 +1,12 @@
 """What a new user does: `make demo`, a workspace in the browser, delete it, Ctrl-C, and back again."""
 
 import logging
+import os
 import re
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -118,5 +121,19 @@ def came_back(folder: Path, kept: str) -> None:
         assert client.get(f"{HOME}/{kept}")["state"] == "ready"
         assert again.seconds_to_answer < BACK_SECONDS
         log.info("second start: %.1f s", again.seconds_to_answer)
+        killed_comes_back(again, Tenant(client, folder.parent))
     finally:
         again.stop()
+
+
+def killed_comes_back(portal: Portal, alice: Tenant) -> None:
+    """kill -9 of everything that a worker is, with an order under way: it is made all the same, and nobody starts anything."""
+    workers = portal.processes("celery.* worker")
+    assert workers
+    wanted = alice.request("h100-sxm-80gb.1", 1, name="under-kill")
+    for each in workers:
+        with suppress(ProcessLookupError):  # a child may go with its parent
+            os.kill(each, signal.SIGKILL)
+    alice.in_state(wanted["id"], "ready")
+    assert portal.process.poll() is None
+    assert set(portal.processes("celery.* worker")).isdisjoint(workers)
