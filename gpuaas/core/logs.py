@@ -69,5 +69,9 @@ def logging_config(*, level: str, as_json: bool) -> dict[str, Any]:
         },
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
         "root": {"handlers": ["stderr"], "level": level},
-        "loggers": {"uvicorn.access": {"level": "WARNING"}, "kubernetes": {"level": "WARNING"}},
+        "loggers": {
+            "django": {"handlers": []},  # Django's own would say it a second time, and without the mask
+            "uvicorn.access": {"level": "WARNING"},
+            "kubernetes": {"level": "WARNING"},
+        },
     }
