@@ -17,6 +17,7 @@ ON_CLUSTER_API = "[cluster-api"
 ON_VCLUSTER = "[vcluster"
 GROUPS = {
     "tests/providers/vcluster/": "vcluster",
+    "tests/clusters/test_virtual_lab.py": "vcluster",
     "tests/e2e/": "e2e",
     "tests/providers/kubernetes/test_outage.py": "own-lab",
     "tests/providers/kubernetes/test_chaos.py": "own-lab",
