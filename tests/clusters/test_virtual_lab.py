@@ -105,12 +105,7 @@ def held(row: Cluster) -> int:
     return sum(row.holdings.filter(meter=Meter.GPU_HELD, ended_at=None).values_list("quantity", flat=True))
 
 
-def test_from_the_template_to_the_proof_that_all_is_gone(
-    olga: User, alice: User, charlie: User, project: Project, sold: Flavor, played: PlayedSite
-) -> None:
-    program, host = Caller(token=token_for(alice, project)), played.host
-    offer(Caller(olga), sold, played.virtual.server.removeprefix("https://"))
-    wanted = {"template": "virtual", "name": "train", "document": {"pools": {"gpu": {"count": 2}}}}
+def planned(program: Caller, wanted: dict[str, Any]) -> None:
     plan = program.post(f"{HOME}/plan", wanted)
     assert (plan.status, plan.json["fits"], plan.json["quote"]["per_hour"]) == (200, True, "5.00"), plan.json
     assert plan.json["amounts"][f"gpu:{H100}"] == 2
@@ -118,29 +113,22 @@ def test_from_the_template_to_the_proof_that_all_is_gone(
     over = {**wanted, "document": {"pools": {"gpu": {"count": 5}}}}
     assert program.post(HOME, over).status == 400, "the template's own bound"
 
-    ordered = program.post(HOME, wanted)
-    address, row = str(ordered.headers["Location"]), Cluster.objects.get(pk=ordered.json["id"])
-    assert not host.find(f"{names.NAMESPACES}/{names.space(row.external_name)}"), "no request calls the site"
-    assert live(program, address)["space"] == "waiting"
-    played.clusters[row.external_name] = spec_of(row)
-    row = settled(ordered)
-    assert set(live(program, address).values()) == {"done"}
-    told = program.get(address).json
-    assert (told["state"], told["trouble"], len(told["nodes"])) == ("ready", None, 3)
-    assert (gpus(host, row), held(row)) == (2, 2)
-    open_now = {(one["kind"], one["name"]) for one in ledger(program, address, open_only=True)}
-    assert ("Namespace", names.space(row.external_name)) in open_now
 
+def entered(program: Caller, address: str) -> None:
+    """With a credential of one's own, which the cluster knows."""
     taken = program.post(f"{address}/credential", {"lifetime_seconds": 600})
     assert taken.status == 201, taken.json
-    mine = Api(taken.json["document"])
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    assert mine.create(REVIEWS, review)["status"]["userInfo"]["username"].startswith("system:serviceaccount:")
-    assert Caller(charlie).get(address).status == 404
+    told = Api(taken.json["document"]).create(REVIEWS, review)
+    assert told["status"]["userInfo"]["username"].startswith("system:serviceaccount:")
+
+
+def lived(program: Caller, address: str, row: Cluster, played: PlayedSite) -> None:
+    """Worked in, made larger, put to sleep and woken: what the quota gives, what runs and what is charged."""
+    host = played.host
     for number in range(3):
         played.pod(spec_of(row), f"train-{number}", NAME, 1)
     until(lambda: len(copies(host, row)) == 2, "two run, the third waits inside")
-
     row = settled(program.patch(address, {"pools": {"gpu": 3}}))
     until(lambda: len(copies(host, row)) == 3, "the third has its share")
     assert (gpus(host, row), held(row)) == (3, 3)
@@ -149,11 +137,37 @@ def test_from_the_template_to_the_proof_that_all_is_gone(
     row = settled(program.post(f"{address}/resume", {}))
     assert (row.state, gpus(host, row), held(row)) == ("ready", 3, 3)
 
+
+def test_from_the_template_to_the_proof_that_all_is_gone(
+    olga: User, alice: User, charlie: User, project: Project, sold: Flavor, played: PlayedSite
+) -> None:
+    program, host = Caller(token=token_for(alice, project)), played.host
+    offer(Caller(olga), sold, played.virtual.server.removeprefix("https://"))
+    wanted = {"template": "virtual", "name": "train", "document": {"pools": {"gpu": {"count": 2}}}}
+    planned(program, wanted)
+
+    ordered = program.post(HOME, wanted)
+    address, row = str(ordered.headers["Location"]), Cluster.objects.get(pk=ordered.json["id"])
+    space = f"{names.NAMESPACES}/{names.space(row.external_name)}"
+    assert not host.find(space), "no request calls the site"
+    assert live(program, address)["space"] == "waiting"
+    played.clusters[row.external_name] = spec_of(row)
+    row = settled(ordered)
+    assert set(live(program, address).values()) == {"done"}
+    told = program.get(address).json
+    assert (told["state"], told["trouble"], len(told["nodes"])) == ("ready", None, 3)
+    assert (gpus(host, row), held(row)) == (2, 2)
+    made = {one["name"] for one in ledger(program, address, open_only=True)}
+    assert names.space(row.external_name) in made
+    assert Caller(charlie).get(address).status == 404
+    entered(program, address)
+    lived(program, address, row, played)
+
     row = settled(program.delete(address))
     assert row.state == "deleted"
-    assert host.find(f"{names.NAMESPACES}/{names.space(row.external_name)}") is None
+    assert host.find(space) is None
     assert ledger(program, address, open_only=True) == []
-    assert {one["name"] for one in ledger(program, address)} >= {name for _, name in open_now}
+    assert {one["name"] for one in ledger(program, address)} >= made
     assert not row.holdings.filter(ended_at=None).exists(), "nothing is charged any more"
     assert Limit.objects.get(project=project, resource=f"gpu:{H100}").used == 0
     counters_must_match()
