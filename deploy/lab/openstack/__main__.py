@@ -17,6 +17,7 @@ def _up(lab: Lab, options: Options) -> None:
         port_base=options.port_base,
         topology=options.topology,
         limit_model=options.limit_model,
+        balancing=options.balancing,
         debug=options.debug,
     )
     _env(lab)
@@ -41,6 +42,7 @@ def _options(name: str, command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--limit-model", choices=LIMIT_MODELS, help="does a child project's limit count in its parent's?"
     )
+    command.add_argument("--balancing", action="store_true", default=None, help="with Octavia")
     command.add_argument("--debug", action=argparse.BooleanOptionalAction, help="debug logs of every service")
 
 

@@ -21,6 +21,7 @@ FILES = {
     "glance-api.conf": "glance/glance-api.conf",
     "neutron.conf": "neutron/neutron.conf",
     "cinder.conf": "cinder/cinder.conf",
+    "octavia.conf": "octavia/octavia.conf",
     "nova.conf": "nova/nova.conf",
     "nova-db.conf": "nova/nova-db.conf",
 }
@@ -42,6 +43,7 @@ SERVICE_USERS = {
     "glance": "image",
     "placement": "placement",
     "cinder": "block-storage",
+    "octavia": "load-balancer",
 }
 PASSWORDS = ("db", "amqp", "admin", "service")
 
@@ -184,12 +186,13 @@ class Config:
         write_private(self.facts, json.dumps(facts))
 
     def _write_entry_points(self) -> None:
-        """Neutron finds drivers by entry points: so a few files that look like an installed package."""
+        """Neutron and Octavia find drivers by entry points: so a few files that look like an installed package."""
         package = self.state_dir / "site" / "gpuaas_lab-1.dist-info"
         write_private(package / "METADATA", "Metadata-Version: 2.1\nName: gpuaas-lab\nVersion: 1\n")
         write_private(
             package / "entry_points.txt",
-            "[neutron.ml2.mechanism_drivers]\ngpuaas_lab = lab_ml2:LabMechanismDriver\n",
+            "[neutron.ml2.mechanism_drivers]\ngpuaas_lab = lab_ml2:LabMechanismDriver\n"
+            "[octavia.api.drivers]\ngpuaas_lab = lab_octavia:LabProvider\n",
         )
 
     def _fill(self, template: str, target: Path, values: dict[str, Any]) -> None:

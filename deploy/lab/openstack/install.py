@@ -16,6 +16,7 @@ from deploy.lab.openstack.settings import HERE
 
 Report = Callable[[str], None]
 INSTALL_LIMIT_S = 1800
+BALANCING = "octavia.txt"
 SEARCH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin", "/usr/lib/rabbitmq/bin"])
 POLICY = Path("/usr/sbin/policy-rc.d")
 # program → Debian's package that brings it
@@ -61,6 +62,23 @@ class Installation:
             self._packages(report)
             self._python(report)
 
+    @cached_property
+    def balancing(self) -> Path:
+        """Octavia, beside the environment in which the rest of what it needs is."""
+        pins = hashlib.sha256(self.fingerprint().encode() + (HERE / BALANCING).read_bytes())
+        return self.folder / f"octavia-{pins.hexdigest()[:12]}"
+
+    def ensure_balancing(self, report: Report) -> None:
+        """After `ensure`."""
+        with locked(self.folder / ".lock", limit=INSTALL_LIMIT_S):
+            if self.balancing.exists():
+                return
+            report("installing Octavia from PyPI, once")
+            half = self.balancing.with_name(f"{self.balancing.name}.half")
+            shutil.rmtree(half, ignore_errors=True)
+            _run([*self._pip(), "--no-deps", "--target", str(half), "-r", str(HERE / BALANCING)])
+            half.rename(self.balancing)
+
     def missing(self) -> list[str]:
         lacking = {
             package
@@ -105,9 +123,11 @@ class Installation:
         report("installing OpenStack from PyPI, once: 1 to 3 minutes")
         shutil.rmtree(self.venv, ignore_errors=True)
         _run([_base_python(), "-m", "venv", str(self.venv)])
-        pip = [self.python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet"]
-        _run([*pip, "-c", str(HERE / "constraints.txt"), "-r", str(HERE / "requirements.txt")])
+        _run([*self._pip(), "-c", str(HERE / "constraints.txt"), "-r", str(HERE / "requirements.txt")])
         mark.write_text(self.fingerprint())
+
+    def _pip(self) -> list[str]:
+        return [self.python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet"]
 
 
 def _apt(*words: str) -> str:

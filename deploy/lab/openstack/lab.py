@@ -21,7 +21,7 @@ from deploy.lab.locks import locked
 from deploy.lab.openstack import schemas
 from deploy.lab.openstack.config import Config
 from deploy.lab.openstack.install import Installation, Report
-from deploy.lab.openstack.services import ALIASES, APIS, CLOUD, STORES, Services
+from deploy.lab.openstack.services import ALIASES, APIS, BALANCING, CLOUD, STORES, Services
 from deploy.lab.openstack.settings import DEFAULT_PORT_BASE, DEFAULT_STATE_DIR, PORTS, Settings
 from deploy.lab.ports import free_base
 from deploy.lab.processes import Process, ProgramStatus
@@ -57,9 +57,11 @@ class Lab:
         """The Python of the lab's own environment, where openstacksdk is."""
         return self._installation.python
 
-    def build(self) -> None:
+    def build(self, *, balancing: bool = False) -> None:
         """Only what takes minutes: Debian's packages and those of PyPI."""
         self._installation.ensure(self._report)
+        if balancing:
+            self._installation.ensure_balancing(self._report)
 
     def status(self) -> list[ProgramStatus]:
         return [ProgramStatus(p.name, p.pid(), p.memory_mib()) for p in self._processes()]
@@ -71,34 +73,46 @@ class Lab:
         port_base: int | None = None,
         topology: Path | str | None = None,
         limit_model: str | None = None,
+        balancing: bool | None = None,
         debug: bool | None = None,
     ) -> None:
-        """Returns when every host and GPU is there. Starts only what does not run; None means: as before."""
-        self.build()
+        """Returns when every host and GPU is there. Starts only what does not run; None means: as before. `balancing`: with Octavia,
+        which comes to a lab that runs without a restart."""
+        balancing = self._settings().balancing if balancing is None else balancing
+        self.build(balancing=balancing)
         with self._locked():
-            settings = self._settings().changed(
+            before = self._settings()
+            settings = before.changed(
                 topology=str(Path(topology).absolute()) if topology else None,
                 limit_model=limit_model,
+                balancing=balancing or before.balancing,
                 debug=debug,
             )
-            unchanged = settings == self._settings() and port_base in (None, settings.port_base)
+            unchanged = settings == before.changed(balancing=settings.balancing)
             outdated = schemas.are_outdated(self.state_dir / "data", self._installation)
             if outdated:
                 self._report("its data are of other programs than these: it begins anew")
-            if unchanged and not (fresh or outdated) and all(process.pid() for process in self._processes()):
-                return
-            self._stop_all()
-            if fresh or outdated:
-                shutil.rmtree(self.state_dir / "data", ignore_errors=True)
-            with locked(CACHE / "gpuaas-openstack-lab.ports", limit=5 * wait_limit()):
-                base = free_base(
-                    PORTS.values(), given=port_base, before=settings.port_base, first=DEFAULT_PORT_BASE
-                )
-                settings = settings.changed(port_base=base)
-                settings.save(self._settings_path)
-                self._start_stores(settings)
-            self._start_services(settings)
-            self._report(f"ready: {len(self._config().topology['hosts'])} hosts, {self.clouds}")
+            goes_on = unchanged and port_base in (None, settings.port_base) and not (fresh or outdated)
+            if not (goes_on and all(self._process(one).pid() for one in self._services().basic())):
+                settings = self._restart(settings, port_base, anew=fresh or outdated)
+            if settings.balancing and not self._process(BALANCING).pid():
+                self._start_balancing(settings)
+
+    def _restart(self, settings: Settings, port_base: int | None, *, anew: bool) -> Settings:
+        """As they are from then on."""
+        self._stop_all()
+        if anew:
+            shutil.rmtree(self.state_dir / "data", ignore_errors=True)
+        with locked(CACHE / "gpuaas-openstack-lab.ports", limit=5 * wait_limit()):
+            base = free_base(
+                PORTS.values(), given=port_base, before=settings.port_base, first=DEFAULT_PORT_BASE
+            )
+            settings = settings.changed(port_base=base)
+            settings.save(self._settings_path)
+            self._start_stores(settings)
+        self._start_services(settings)
+        self._report(f"ready: {len(self._config().topology['hosts'])} hosts, {self.clouds}")
+        return settings
 
     def down(self, *, purge: bool = False) -> None:
         """Stops what this lab started and nothing else; the data stay unless they are purged."""
@@ -167,11 +181,15 @@ class Lab:
         self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         return locked(self.state_dir / ".lock", limit=10 * wait_limit())
 
-    def _start_stores(self, settings: Settings) -> None:
-        """Database and message broker, and the tables in it; from then on the ports are taken."""
+    def _write_config(self, settings: Settings) -> Config:
         begun = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
         config = Config(self.state_dir, settings, self._installation)
         config.write(begun=begun, seconds=wait_limit())
+        return config
+
+    def _start_stores(self, settings: Settings) -> None:
+        """Database and message broker, and the tables in it; from then on the ports are taken."""
+        config = self._write_config(settings)
         mysql, kept = config.data / "mysql", schemas.copy_find(self._installation)
         ready = mysql / schemas.MARK
         if not ready.exists() and kept.exists():
@@ -209,7 +227,7 @@ class Lab:
         for name in ("conductor", "compute", "scheduler", "image", "block-storage", "volumes"):
             self._start(config, name)
         self._fill("conductor")
-        for name in self._services().names():
+        for name in self._services().basic():
             self._start(config, name)
         for name in ("network", "compute", "image", "block-storage"):
             self._wait_http(name)
@@ -219,9 +237,18 @@ class Lab:
             self._command([*nova, "cell_v2", "discover_hosts"])
             self._fill("resources")
             filled.write_text("")
-        for process in self._processes():
+        for process in map(self._process, self._services().basic()):
             if not process.pid():
                 raise LabError(f"{process.name} ended:\n{process.log_end()}")
+
+    def _start_balancing(self, settings: Settings) -> None:
+        settings.save(self._settings_path)
+        config = self._write_config(settings)
+        self._fill("balancing")
+        schemas.balancing_make(config, self._installation, self._services(), self._command)
+        self._start(config, BALANCING)
+        self._wait_http(BALANCING)
+        self._report(f"ready: load balancers, {settings.url(BALANCING)}")
 
     def _keys(self, config: Config) -> None:
         """As `keystone-manage fernet_setup` makes them, without its two seconds: 0 is the next one, 1 the one in use."""

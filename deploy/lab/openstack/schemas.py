@@ -72,6 +72,17 @@ def schemas_make(config: Config, installation: Installation, services: Services,
             job.result()
 
 
+def balancing_make(
+    config: Config, installation: Installation, services: Services, run: Callable[..., None]
+) -> None:
+    """Octavia's, once for each data folder; while the database runs."""
+    made = config.data / "octavia-tables"
+    if not made.exists():
+        program = [str(installation.balancing / "bin" / "octavia-db-manage"), *services.balancing_options()]
+        run([*program, "upgrade", "head"], services.balancing_environment())
+        made.write_text("")
+
+
 def copy_keep(config: Config, installation: Installation) -> None:
     """After the database was stopped. Whoever is first wins; all copies are alike."""
     kept = copy_find(installation)

@@ -8,6 +8,7 @@ from deploy.lab.openstack.install import SEARCH, Installation
 from deploy.lab.openstack.settings import HERE
 
 CLOUD = HERE / "cloud"
+BALANCING = "load-balancer"  # only where it is asked for
 APIS = {
     "identity": "keystone.wsgi.api",
     "placement": "placement.wsgi.api",
@@ -15,6 +16,7 @@ APIS = {
     "compute": "nova.wsgi.osapi_compute",
     "image": "glance.wsgi.api",
     "block-storage": "cinder.wsgi.api",
+    BALANCING: "balancers",
 }
 # what people call them
 ALIASES = {
@@ -24,6 +26,7 @@ ALIASES = {
     "glance": "image",
     "nova": "compute",
     "cinder": "block-storage",
+    "octavia": BALANCING,
 }
 STORES = ("mariadb", "epmd", "rabbitmq")
 
@@ -41,7 +44,11 @@ class Services:
         self._installation = installation
 
     def names(self) -> list[str]:
-        """In the order of their start."""
+        """In the order of their start, with what was asked for besides."""
+        return [*self.basic(), *([BALANCING] if self._config.settings.balancing else [])]
+
+    def basic(self) -> list[str]:
+        """Of every lab."""
         computes = [f"compute-{host['name']}" for host in self._config.topology["hosts"]]
         return [
             *STORES,
@@ -60,8 +67,11 @@ class Services:
     def get(self, name: str) -> Service:
         if name in APIS:
             port = str(self._config.settings.port(name))
+            command = (str(CLOUD / "serve.py"), APIS[name], port)
+            if name == BALANCING:
+                return self._balancing(*command, *self.balancing_options())
             options = self._cinder_options() if name == "block-storage" else []
-            return self._own(name, str(CLOUD / "serve.py"), APIS[name], port, *options)
+            return self._own(name, *command, *options)
         if name == "volumes":
             return self._own(name, str(CLOUD / "volumes.py"), *self._cinder_options())
         if name.startswith("compute-"):
@@ -97,6 +107,17 @@ class Services:
     def nova_options(self, *files: str) -> list[str]:
         names = files or ("nova.conf", "nova-db.conf", "nova-limit.conf")
         return [word for name in names for word in ("--config-file", str(self._config.etc / "nova" / name))]
+
+    def balancing_options(self) -> list[str]:
+        return ["--config-file", str(self._config.etc / "octavia" / "octavia.conf")]
+
+    def balancing_environment(self) -> dict[str, str]:
+        """With what is installed for it alone."""
+        found = self.environment()
+        return {**found, "PYTHONPATH": f"{found['PYTHONPATH']}:{self._installation.balancing}"}
+
+    def _balancing(self, *words: str) -> Service:
+        return Service(BALANCING, [self._installation.python, *words], self.balancing_environment())
 
     def _cinder_options(self) -> list[str]:
         return ["--config-file", str(self._config.etc / "cinder" / "cinder.conf")]

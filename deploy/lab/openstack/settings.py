@@ -19,6 +19,7 @@ PORTS = {
     "image": 3,
     "network": 4,
     "block-storage": 5,
+    "load-balancer": 6,
     "mysql": 10,
     "amqp": 11,
     "amqp_dist": 12,
@@ -35,6 +36,7 @@ class Settings:
     port_base: int = DEFAULT_PORT_BASE
     topology: str = str(HERE / "topology.json")
     limit_model: str = "flat"
+    balancing: bool = False
     debug: bool = False
 
     @classmethod

@@ -3,6 +3,7 @@
 A pure table. A type or reason that a newer controller brings still gives a readable sentence, so that nobody waits without a word.
 """
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ BY_TYPE: dict[tuple[str, str], str] = {
 }
 
 SUBJECTS = {
+    "APIEndpointReady": "the address of the API",
+    "APIServerIngressReadyCondition": "its way to the address of the API",
     "APIServerPodHealthy": "the API server's pod",
     "APIServerProvisioned": "the API server",
     "Available": "",
@@ -70,6 +73,7 @@ SUBJECTS = {
     "EtcdPodHealthy": "etcd's pod",
     "EtcdProvisioned": "etcd",
     "ExternallyRemediated": "its replacement",
+    "FloatingAddressFromPoolReady": "its floating IP",
     "HealthCheckSucceeded": "its health check",
     "InfrastructureReady": "what the provider makes for it",
     "Initialized": "the control plane",
@@ -77,6 +81,7 @@ SUBJECTS = {
     "LoadBalancerAvailable": "the address of the API",
     "MachinesReady": "its machines",
     "MachinesUpToDate": "its machines",
+    "NetworkReady": "the network",
     "NodeHealthy": "its node",
     "NodeKubeadmLabelsAndTaintsSet": "its node's labels and taints",
     "NodeProvisioned": "its node",
@@ -86,7 +91,9 @@ SUBJECTS = {
     "RemediationAllowed": "the health check",
     "RemoteConnectionProbe": "the cluster's API",
     "ReplicasReady": "its machines",
+    "RouterReady": "the router",
     "SchedulerPodHealthy": "the scheduler's pod",
+    "SecurityGroupsReady": "the security groups",
     "TopologyReconciled": "the order",
     "UpToDate": "",
     "VMProvisioned": "its machine",
@@ -111,9 +118,11 @@ REASONS = {
     "Deleting": "being taken away",
     "DeletingNode": "its node is being taken out of the cluster",
     "DeletionCompleted": "taken away",
+    "DependencyFailed": "what it stands on has failed",
     "DoesNotExist": "not there",
     "DrainingNode": "the work on it is being moved away",
     "Failed": "it has failed",
+    "FloatingIPError": "the cloud has not given or taken back a floating IP",
     "HasRemediateAnnotation": "somebody has asked for it to be replaced",
     "HealthCheckSucceeded": "passed",
     "HealthUnknown": "nothing is known of its health",
@@ -123,12 +132,16 @@ REASONS = {
     "Initialized": "initialized",
     "InspectionFailed": "it cannot be looked at yet",
     "InstanceCreateFailed": "the cloud has refused to make it",
+    "InstanceDeleteFailed": "the cloud has not deleted it",
     "InstanceDeleted": "it has gone from the cloud",
+    "InstanceNotFound": "it has gone from the cloud",
     "InstanceNotReady": "the cloud is making it",
     "InstanceStateError": "the cloud reports an error of it",
     "InternalError": "the controller has met an error and tries again",
     "InvalidConditionReported": "its provider reports something unreadable",
+    "InvalidMachineSpec": "what is ordered cannot be made",
     "LifecycleHookBlocking": "a hook of the management cluster holds it up",
+    "LoadBalancerMemberError": "the load balancer has not taken it in or let it go",
     "MachineDeleting": "the broken machine is being taken away",
     "MachineDeploymentsCreatePending": "pools wait for the upgrade before they are made",
     "MachineDeploymentsUpgradeDeferred": "pools are held back at their release, as asked",
@@ -136,6 +149,7 @@ REASONS = {
     "MachinePoolsCreatePending": "pools wait for the upgrade before they are made",
     "MachinePoolsUpgradeDeferred": "pools are held back at their release, as asked",
     "MachinePoolsUpgradePending": "pools wait for their turn to be upgraded",
+    "NetworkCreateFailed": "the cloud has not made it",
     "NoReplicas": "there are none",
     "NoWorkers": "there are none",
     "NodeDeleted": "it has gone from the cluster",
@@ -164,6 +178,7 @@ REASONS = {
     "NotUpdating": "nothing is being changed in place",
     "ObjectDeleted": "it has been deleted",
     "ObjectDoesNotExist": "not there yet",
+    "OpenStackError": "the cloud has answered with an error",
     "Paused": "somebody has paused it at the management cluster",
     "ProbeFailed": "it does not answer yet",
     "ProbeSucceeded": "it answers",
@@ -182,12 +197,15 @@ REASONS = {
     "RemediationTemplateNotFound": "what would replace it is not there",
     "RollingOut": "machines are being exchanged, one after the other",
     "RollingOutUnknown": "nothing has been reported yet",
+    "RouterCreateFailed": "the cloud has not made it",
     "Running": "running",
     "ScalingDown": "machines are being removed",
     "ScalingDownUnknown": "nothing has been reported yet",
     "ScalingUp": "machines are being added",
     "ScalingUpUnknown": "nothing has been reported yet",
+    "SecurityGroupCreateFailed": "the cloud has not made them",
     "Set": "set",
+    "SubnetCreateFailed": "the cloud has not made its addresses",
     "Succeeded": "it has run to its end",
     "TooManyUnhealthy": "too many are broken at once to replace them by themselves",
     "UnhealthyMachine": "failed, for its machine",
@@ -197,14 +215,16 @@ REASONS = {
     "Updating": "being changed",
     "VariableDiscoveryFailed": "an extension did not tell what there is",
     "VariablesReady": "known",
+    "WaitingControlPlaneInitialized": "it waits for the control plane",
     "WaitingForAvailableReplicasSet": "nothing has been reported yet",
     "WaitingForBeforeDeleteHook": "a hook of the management cluster holds it up",
     "WaitingForBootstrapData": "it waits for its boot script",
     "WaitingForBootstrapDeletion": "its boot script is being taken away",
+    "WaitingForClusterInfrastructure": "it waits for the network",
     "WaitingForClusterInfrastructureReady": "it waits for the network",
     "WaitingForControlPlaneDeletion": "the control plane is being taken away",
     "WaitingForControlPlaneInitialized": "it waits for the control plane",
-    "WaitingControlPlaneInitialized": "it waits for the control plane",
+    "WaitingForIPAMProvider": "it waits for an address",
     "WaitingForInfrastructureDeletion": "what the provider made is being taken away",
     "WaitingForMachineDeletion": "its machines are being taken away",
     "WaitingForMinReadySeconds": "ready, and watched for some seconds",
@@ -219,6 +239,28 @@ REASONS = {
     "WaitingForVolumeDetach": "its volumes are being detached",
     "WaitingForWorkersDeletion": "the workers are being taken away",
 }
+
+
+# behind these stands an answer of the cloud or of a webhook: what is wrong is only in its message
+ANSWERS = {
+    "APIEndpointConfigFailed",
+    "DependencyFailed",
+    "FloatingIPError",
+    "InstanceCreateFailed",
+    "InstanceDeleteFailed",
+    "InvalidMachineSpec",
+    "LoadBalancerMemberError",
+    "NetworkCreateFailed",
+    "OpenStackError",
+    "ReconcileFailed",
+    "RouterCreateFailed",
+    "SecurityGroupCreateFailed",
+    "SubnetCreateFailed",
+}
+ANSWER_MAX = 300
+# as the OpenStack provider passes an answer on: what it has asked for, and the whole body
+BODY = re.compile(r": Expected HTTP response code \[.*?\] when accessing \[.*?\], but got \d+ instead: ")
+FAULTS = ("faultstring", "message")
 
 
 @dataclass(frozen=True)
@@ -245,8 +287,33 @@ def read(kind: str, name: str, condition: Object) -> Said:
     said = REASONS.get(reason) or words(reason) or f"{words(type_)} is {status.lower()}"
     whose = f"{kind} {name}"
     sentence = f"{whose}: {subject}: {said}" if subject else f"{whose}: {said}"
+    if told := _answer(reason, message):
+        sentence += f": {told}"
     line = f"{kind}/{name} {type_} {status} {reason}" + (f": {message}" if message else "")
     return Said(step, sentence, status == ("False" if type_ in ADVERSE else "True"), line[:500], reason)
+
+
+def answer(message: str) -> str:
+    """A cloud's own sentence, without the request that it was an answer to."""
+    head, *bodies = BODY.split(" ".join(message.split()), maxsplit=1)
+    return f"{head}: {_fault(bodies[0])}"[:ANSWER_MAX] if bodies else head[:ANSWER_MAX]
+
+
+def _answer(reason: str, message: str) -> str:
+    failed = reason not in REASONS and reason.endswith(("Failed", "Error"))
+    return answer(message) if reason in ANSWERS or failed else ""
+
+
+def _fault(body: str) -> str:
+    """Services differ in how deep they put it."""
+    try:
+        found, _ = json.JSONDecoder().raw_decode(body)
+    except ValueError:
+        return body
+    while isinstance(found, dict):
+        told = next((found[key] for key in FAULTS if isinstance(found.get(key), str)), None)
+        found = told or next((one for one in found.values() if isinstance(one, dict)), body)
+    return str(found)
 
 
 def words(name: str) -> str:

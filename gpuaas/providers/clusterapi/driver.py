@@ -167,4 +167,6 @@ class ClusterApiDriver(
                 return making.control_plane(self._api, seen, spec)
             if step == CHECKS:
                 return progress.checks(seen, spec)
-            return progress.network(seen) if step == NETWORK else progress.api(seen)
+            if step == NETWORK:
+                return progress.network(seen, lambda: site.infrastructure(self._api, seen.cluster))
+            return progress.api(seen)

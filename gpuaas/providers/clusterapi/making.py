@@ -125,11 +125,9 @@ def _refused(api: Api, seen: Seen, machines: list[Object], what: str) -> None:
             continue
         said = conditions.read("OpenStackServer", name, condition)
         api.delete(f"{names.CORE}/namespaces/{space}/machines/{name}")
-        message = str(
-            condition.get("message") or "its server has ended in the state ERROR, as where no host has room"
-        )
+        told = conditions.answer(str(condition.get("message") or ""))
         raise NoCapacity(
-            f"the cloud refuses {what}: {message[:200]}",
+            f"the cloud refuses {what}: {told or 'its server has ended in the state ERROR, as where no host has room'}",
             detail={
                 "evidence": [said.line],
                 "next": "Retry when the cloud has room or its quota was raised, or scale the pool to fewer workers.",

@@ -1,7 +1,7 @@
 """How far a step is: a pure function of what the management cluster shows. Available alone lies for a second after each change,
 so nothing is done before generation, counts and conditions agree."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import ClusterSpec, NodePool, StepOutcome
@@ -23,10 +23,14 @@ def order(seen: Seen) -> StepOutcome:
     return _waits([seen.cluster], {conditions.ORDER}, "the management cluster takes the order up")
 
 
-def network(seen: Seen) -> StepOutcome:
+def network(seen: Seen, infrastructure: Callable[[], Object | None]) -> StepOutcome:
+    """`infrastructure`: asked for while it is waited for, since a Cluster says only of some errors what they are. Its provider tries them
+    all again by itself, so none of them is the end of the step."""
     if conditions.status_of(seen.cluster, "InfrastructureReady") == "True":
         return StepOutcome(done=True, detail=address(seen.cluster))
-    return _waits([seen.cluster], {conditions.NETWORK}, "the provider makes the network")
+    found = infrastructure()
+    objects = [found, seen.cluster] if found is not None else [seen.cluster]
+    return _waits(objects, {conditions.NETWORK}, "the provider makes the network")
 
 
 def control_plane(seen: Seen, spec: ClusterSpec) -> StepOutcome:

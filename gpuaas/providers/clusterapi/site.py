@@ -31,6 +31,20 @@ class Seen:
         return [one for one in self.machines if _labels(one).get(names.OF_POOL) == pool]
 
 
+def infrastructure(api: Api, cluster: Object) -> Object | None:
+    """What the cluster's provider makes its network by, of whichever provider and version."""
+    ref = cluster["spec"].get("infrastructureRef") or {}
+    group = api.find(f"/apis/{ref['apiGroup']}") if ref.get("name") else None
+    for version in (group or {}).get("versions", []):
+        path = f"/apis/{version['groupVersion']}"
+        for one in api.get(path)["resources"]:
+            if one["kind"] == ref["kind"] and "/" not in one["name"]:
+                space = cluster["metadata"]["namespace"]
+                found = api.find(f"{path}/namespaces/{space}/{one['name']}/{ref['name']}")
+                return {**found, "kind": ref["kind"]} if found is not None else None
+    return None
+
+
 def pool_of(machine: Object) -> str:
     """ "" for the control plane's."""
     labels = _labels(machine)

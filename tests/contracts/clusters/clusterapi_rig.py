@@ -31,7 +31,7 @@ from gpuaas.providers.base import (
 from gpuaas.providers.clusterapi import names
 from gpuaas.providers.clusterapi.access import admin_kubeconfig
 from gpuaas.providers.clusterapi.driver import ClusterApiDriver
-from gpuaas.providers.kubernetes.client import FIELD_MANAGER, Api
+from gpuaas.providers.kubernetes.client import FIELD_MANAGER, Api, Object
 from tests.contracts.clusters.rigs import ClusterRig, carry_out, released
 from tests.lab.fixtures import LabSite, until
 
@@ -145,12 +145,16 @@ class ClusterApiRig(ClusterRig):
         ref = next(spec.ref for spec in self.made if spec.external_name == space)
         workload = Api(admin_kubeconfig(self.api, ref))
         told = {"type": "Ready", "status": "False", "reason": "GpuFellOffTheBus", "message": "Xid 79"}
-        since = {"lastTransitionTime": machine["metadata"]["creationTimestamp"]}
+        since = {"lastTransitionTime": self.broken_since(machine)}
         workload.merge(f"/api/v1/nodes/{node}", {"status": {"conditions": [{**told, **since}]}})
         until(
             lambda: any(each.name == name and not each.ready for each in self.driver.observe(ref).nodes),
             "Cluster API sees that the node is broken",
         )
+
+    def broken_since(self, machine: Object) -> str:
+        """What its node says; the driver looks only for how long."""
+        return str(machine["metadata"]["creationTimestamp"])
 
     def foreign(self, spec: ClusterSpec) -> None:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": spec.external_name}}

@@ -82,15 +82,6 @@ LEFT_OUT = {
         "test_pools_grow_and_shrink",
     },
 }
-# what the site itself does not do
-CANNOT = {
-    "cluster-api-openstack": {
-        "test_the_control_plane_and_one_pool_are_upgraded_first": (
-            "the provider deletes the API's floating IP with the first control plane machine that is replaced; it needs a load balancer"
-        ),
-        "test_a_broken_worker_is_seen_and_replaced": "the class's own health check replaces it, after five minutes",
-    },
-}
 WHOLE = {
     "cluster-api": os.environ.get("GPUAAS_CLUSTER_API") == "all",
     "openstack": bool(os.environ.get("GPUAAS_CHAOS")),
@@ -111,8 +102,6 @@ def yard(request: pytest.FixtureRequest, db: None) -> Iterator[ClusterRig]:
     named = function.__name__ if function else ""
     if named in LEFT_OUT.get(request.param, ()) and not WHOLE[request.param]:
         pytest.skip("minutes: with GPUAAS_CLUSTER_API=all, or GPUAAS_CHAOS for the others")
-    if reason := CANNOT.get(request.param, {}).get(named):
-        pytest.skip(reason)
     rig = RIGS[request.param](request)
     yield rig
     rig.close()

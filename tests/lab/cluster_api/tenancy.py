@@ -28,6 +28,10 @@ KINDS = {
     "routers": ("network", "/v2.0/routers?project_id={}"),
     "floatingips": ("network", "/v2.0/floatingips?project_id={}"),
     "security_groups": ("network", "/v2.0/security-groups?project_id={}"),
+    "loadbalancers": ("load-balancer", "/v2/lbaas/loadbalancers?project_id={}"),
+    "listeners": ("load-balancer", "/v2/lbaas/listeners?project_id={}"),
+    "pools": ("load-balancer", "/v2/lbaas/pools?project_id={}"),
+    "healthmonitors": ("load-balancer", "/v2/lbaas/healthmonitors?project_id={}"),
 }
 
 
@@ -58,6 +62,18 @@ class Tenancy:
         answer = self.cloud.call("PATCH", "identity", f"/limits/{rows[0]['id']}", token=token, json=body)
         answer.raise_for_status()
 
+    def balancers(self, amount: int) -> None:
+        """The project's quota of load balancers; -1 is none."""
+        body = {"quota": {"load_balancer": amount}}
+        path = f"/v2/lbaas/quotas/{self.project.id}"
+        self.cloud.call("PUT", "load-balancer", path, json=body).raise_for_status()
+
+    def balanced(self, prefix: str) -> int:
+        """Members of the pools whose name has it."""
+        path = f"/v2/lbaas/pools?project_id={self.project.id}"
+        rows = self.cloud.call("GET", "load-balancer", path).json()["pools"]
+        return sum(len(one["members"]) for one in rows if prefix in one["name"])
+
     def gpus(self, prefix: str) -> int:
         """Held at Placement by servers that are called so."""
         path = f"/servers?all_tenants=1&project_id={self.project.id}"
@@ -80,6 +96,7 @@ class Tenancy:
 
 @pytest.fixture(scope="session")
 def capi_tenancy(cluster_api_openstack_lab: Lab, openstack_lab: OpenStackLab) -> Iterator[Tenancy]:
+    openstack_lab.up(balancing=True)
     cloud = Cloud(openstack_lab)
     api = Api(cluster_api_openstack_lab.kubeconfig.read_text())
     _outside(cloud)

@@ -87,3 +87,38 @@ def test_of_what_is_going_only_that_is_said() -> None:
         },
     }
     assert [one.reason for one in conditions.troubles([machine])] == ["DrainingNode"]
+
+
+QUOTA = "failed to reconcile load balancer: Expected HTTP response code [201] when accessing [POST http://octavia/v2/lbaas], but got 403 instead: "
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            QUOTA + '{"faultcode": "Client", "faultstring": "Quota has been met", "debuginfo": null}',
+            "failed to reconcile load balancer: Quota has been met",
+        ),
+        (
+            QUOTA + '{"NeutronError": {"type": "OverQuota", "message": "Quota exceeded", "detail": ""}}',
+            "failed to reconcile load balancer: Quota exceeded",
+        ),
+        (QUOTA + '{"forbidden": {"code": 403, "message": 7}}', 'failed to reconcile load balancer: {"forb'),
+        (QUOTA + "<html>", "failed to reconcile load balancer: <html>"),
+        ("No suitable endpoint  could be\nfound", "No suitable endpoint could be found"),
+    ],
+)
+def test_a_clouds_answer_is_told_without_the_request(message: str, told: str) -> None:
+    assert conditions.answer(message).startswith(told)
+    assert "http://octavia" not in conditions.answer(message)
+    said = conditions.read("OpenStackCluster", "c-1", condition("Ready", "OpenStackError", message=message))
+    assert said.step == conditions.NETWORK
+    assert said.sentence.startswith(f"OpenStackCluster c-1: the cloud has answered with an error: {told}")
+    assert "octavia" in said.line or QUOTA not in message
+
+
+def test_what_is_no_answer_of_a_cloud_stays_out_of_the_sentence() -> None:
+    said = conditions.read("Cluster", "c-1", condition("RemoteConnectionProbe", "ProbeFailed", message="x"))
+    assert said.sentence.endswith("it does not answer yet")
+    later = conditions.read("AWSCluster", "c-1", condition("VpcReady", "VpcLimitFailed", message="5 VPCs"))
+    assert later.sentence.endswith("failed: 5 VPCs")

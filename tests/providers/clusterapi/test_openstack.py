@@ -2,6 +2,7 @@
 Minutes and a build of its own, so where it is asked for: GPUAAS_CLUSTER_API=all."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,15 +22,18 @@ from gpuaas.clusters.services import (
 from gpuaas.clusters.site import cluster_driver_of
 from gpuaas.clusters.spec import spec_of
 from gpuaas.core.crypto import encrypt_json
+from gpuaas.providers.base import ClusterChange, ControlPlane
 from gpuaas.providers.clusterapi import names
 from gpuaas.providers.kubernetes.client import Api
 from quotas.models import SiteCapacity
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.clusters.named_worker import settle
-from tests.contracts.clusters.capi_openstack_rig import settings_of
+from tests.contracts.clusters.capi_openstack_rig import ClusterApiOpenStackRig, settings_of
+from tests.contracts.clusters.rigs import carry_out, step_finish
 from tests.factories.quotas import limits_give
 from tests.lab.cluster_api.tenancy import H100, Tenancy
+from tests.lab.fixtures import LabSite, until
 
 pytestmark = [
     pytest.mark.openstack,
@@ -115,3 +119,30 @@ def test_a_quota_of_the_cloud_is_told_and_what_it_refused_is_tried_again(
     assert driver.inventory(spec_of(gone).ref) == ()
     api = Api(cluster_api_lab.kubeconfig.read_text())
     assert api.find(f"{names.NAMESPACES}/{gone.external_name}") is None
+
+
+def test_a_quota_of_load_balancers_is_told_and_three_machines_share_one(
+    cluster_api_openstack_lab: Lab, capi_tenancy: Tenancy, lab: LabSite
+) -> None:
+    rig = ClusterApiOpenStackRig(cluster_api_openstack_lab.kubeconfig.read_text(), lab, capi_tenancy)
+    spec, driver = replace(rig.spec(), control_plane=ControlPlane(3, 4, 8, 40)), rig.driver
+    capi_tenancy.balancers(0)
+    step_finish(driver, ClusterChange.CREATE, spec, "order")
+
+    def told() -> str:
+        outcome = driver.ensure(spec, "network")
+        return outcome.detail if "Quota has been met for resources: Load Balancer" in outcome.detail else ""
+
+    detail = until(told, "the quota is told")
+    assert detail.startswith("the provider makes the network: OpenStackCluster")
+    assert "http" not in detail
+
+    capi_tenancy.balancers(-1)
+    for step in ("network", "control-plane", "api"):
+        step_finish(driver, ClusterChange.CREATE, spec, step)
+    assert capi_tenancy.balanced(spec.external_name) == 3
+    carry_out(driver, ClusterChange.DELETE, spec)
+    left = {
+        key: [one for one in found if spec.external_name in one] for key, found in capi_tenancy.left().items()
+    }
+    assert not any(left.values()), left

@@ -1,5 +1,5 @@
-"""Every condition and reason of Cluster API 1.13's kinds (v1beta2), of its kubeadm providers, its development provider and, where they say
-what Cluster and Machine do not, of the OpenStack provider: `kind condition: reasons`."""
+"""Every condition and reason of Cluster API 1.13's kinds (v1beta2), of its kubeadm providers, its development provider and
+of the OpenStack provider 0.14: `kind condition: reasons`."""
 
 UPSTREAM = """\
 Cluster Available: Available AvailableUnknown InternalError NotAvailable
@@ -82,9 +82,16 @@ KubeadmControlPlane MachinesReady: InternalError NoReplicas NotReady Ready Ready
 KubeadmControlPlane MachinesUpToDate: InternalError NoReplicas NotUpToDate UpToDate UpToDateUnknown
 Machine OwnerRemediated: CannotBeRemediated InternalError MachineDeleting RemediationDeferred
 MachineDeployment Paused: NotPaused Paused
-OpenStackCluster Ready: APIEndpointConfigFailed
-OpenStackMachine InstanceReady: InstanceCreateFailed InstanceDeleted InstanceNotReady InstanceStateError WaitingForBootstrapData WaitingForClusterInfrastructureReady
-OpenStackServer InstanceReady: InstanceCreateFailed InstanceDeleted InstanceNotReady InstanceStateError
+OpenStackCluster APIEndpointReady: APIEndpointConfigFailed
+OpenStackCluster NetworkReady: NetworkCreateFailed OpenStackError SubnetCreateFailed
+OpenStackCluster Ready: OpenStackError
+OpenStackCluster RouterReady: OpenStackError RouterCreateFailed
+OpenStackCluster SecurityGroupsReady: SecurityGroupCreateFailed
+OpenStackMachine APIServerIngressReadyCondition: FloatingIPError LoadBalancerMemberError
+OpenStackMachine InstanceReady: InstanceCreateFailed InstanceDeleteFailed InstanceDeleted InstanceNotReady InstanceStateError WaitingForBootstrapData WaitingForClusterInfrastructure WaitingForClusterInfrastructureReady
+OpenStackMachine Ready: InstanceDeleted InstanceNotReady InstanceStateError
+OpenStackServer FloatingAddressFromPoolReady: FloatingIPError WaitingForIPAMProvider
+OpenStackServer InstanceReady: DependencyFailed InstanceCreateFailed InstanceDeleteFailed InstanceDeleted InstanceNotFound InstanceNotReady InstanceStateError InvalidMachineSpec OpenStackError
 """
 
 

@@ -4,6 +4,7 @@ identity   service users, endpoints, registered limits, the resource classes of 
 conductor  waits until nova-conductor listens
 hosts      waits until every host is up and all its GPUs are in Placement and in Nova, and volumes can be made
 resources  an image and a public network
+balancing  Octavia's database, service user and endpoint
 FACTS is a JSON file: urls, ports, passwords, topology, limit_file, seconds, begun.
 """
 
@@ -24,6 +25,7 @@ USERS = {
     "network": "neutron",
     "block-storage": "cinder",
 }
+BALANCING = {"load-balancer": "octavia"}
 # small, so that a test meets them; no GPU of any kind, so that each project has to be given some
 REGISTERED = {
     "servers": 10,
@@ -75,7 +77,7 @@ def resource_class(model):
 
 def identity():
     keystone = connect(system_scope="all").identity
-    endpoints = _services(keystone)
+    endpoints = _services(keystone, USERS)
     # by endpoint: a service and a region instead would do, too, but older Novas answer 500 for a limit of 0 then
     compute = endpoints["compute"]
     Path(facts["limit_file"]).write_text(f"[oslo_limit]\nendpoint_id = {compute.id}\n")
@@ -98,7 +100,7 @@ def identity():
             placement.put(f"/traits/{trait}", microversion="1.6").raise_for_status()
 
 
-def _services(keystone):
+def _services(keystone, users):
     """The public endpoint of each service, after it was made or set right."""
     project = next(keystone.projects(name="service", domain_id="default"), None)
     project = project or keystone.create_project(name="service", domain_id="default")
@@ -106,7 +108,7 @@ def _services(keystone):
     services = {service.type: service for service in keystone.services()}
     known = {(row.service_id, row.interface): row for row in keystone.endpoints()}
     public = {}
-    for kind, name in USERS.items():
+    for kind, name in users.items():
         user = next(keystone.users(name=name, domain_id="default"), None) or keystone.create_user(
             name=name,
             domain_id="default",
@@ -219,18 +221,21 @@ def _inventory(placement, host):
     return found
 
 
-def _pci_rows():
-    """The API does not tell, and they are written after Placement's inventory."""
+def _database(**chosen):
     import pymysql
 
-    connection = pymysql.connect(
+    return pymysql.connect(
         host="127.0.0.1",
         port=facts["ports"]["mysql"],
         user="openstack",
         password=facts["passwords"]["db"],
-        database="nova",
+        **chosen,
     )
-    with connection, connection.cursor() as cursor:
+
+
+def _pci_rows():
+    """The API does not tell, and they are written after Placement's inventory."""
+    with _database(database="nova") as connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT n.host, COUNT(p.id) FROM compute_nodes n LEFT JOIN pci_devices p"
             " ON p.compute_node_id = n.id AND p.deleted = 0 WHERE n.deleted = 0 GROUP BY n.host"
@@ -260,5 +265,19 @@ def resources():
     wait(lambda: cloud.image.get_image(image).status != "active", "the image is not active")
 
 
+def balancing():
+    with _database() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE IF NOT EXISTS octavia")
+    _services(connect(system_scope="all").identity, BALANCING)
+
+
+STEPS = {
+    "identity": identity,
+    "conductor": conductor,
+    "hosts": all_hosts,
+    "resources": resources,
+    "balancing": balancing,
+}
+
 if __name__ == "__main__":
-    {"identity": identity, "conductor": conductor, "hosts": all_hosts, "resources": resources}[sys.argv[2]]()
+    STEPS[sys.argv[2]]()
