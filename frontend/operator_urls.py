@@ -8,6 +8,7 @@ from frontend.views.operator import (
     audit,
     billing_accounts,
     closing,
+    cluster_imports,
     clusters,
     hosts,
     invoices,
@@ -131,6 +132,21 @@ urlpatterns: list[URLPattern] = [
         "cluster-templates/of/<slug:slug>/give/",
         clusters.template_give,
         name="operator_cluster_template_give",
+    ),
+    path(
+        "cluster-templates/of/<slug:slug>/import/",
+        cluster_imports.show,
+        name="operator_cluster_template_import",
+    ),
+    path(
+        "cluster-templates/of/<slug:slug>/import/publish/",
+        cluster_imports.publish,
+        name="operator_cluster_template_import_publish",
+    ),
+    path(
+        "cluster-templates/of/<slug:slug>/import/drop/",
+        cluster_imports.drop,
+        name="operator_cluster_template_import_drop",
     ),
     path(
         "cluster-templates/of/<slug:slug>/warm-pools/",

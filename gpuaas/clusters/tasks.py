@@ -5,8 +5,9 @@ import uuid
 from celery import shared_task
 
 from gpuaas.clusters.lease import leases_enforce
-from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
+from gpuaas.clusters.models import Cluster, ParametersImport, ScalingPolicy, WarmPool
 from gpuaas.clusters.reconcile import run
+from gpuaas.clusters.reconcile.imports import parameters_import
 from gpuaas.clusters.reconcile.policies import samples_prune
 from gpuaas.clusters.reconcile.warm import warm_keep
 from gpuaas.clusters.services import revocations_carry_out
@@ -65,3 +66,16 @@ def warm_pools_due() -> int:
 @shared_task(name="clusters.warm_pool")
 def warm_pool(pool_id: str) -> None:
     warm_keep(uuid.UUID(pool_id))
+
+
+@shared_task(name="clusters.parameters_imports")
+def parameters_imports_due() -> int:
+    due = leases.due_ids(ParametersImport, now=clock.now(), limit=SWEEP_LIMIT)
+    for template_id in due:
+        poke("clusters.parameters_import", str(template_id))
+    return len(due)
+
+
+@shared_task(name="clusters.parameters_import", time_limit=110, soft_time_limit=100)
+def parameters_import_ask(template_id: str) -> bool:
+    return parameters_import(uuid.UUID(template_id))

@@ -192,6 +192,11 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "clusters-policies": {"task": "clusters.policies", "schedule": 10.0, "options": {"expires": 10}},
     "clusters-revoke": {"task": "clusters.revoke", "schedule": 15.0, "options": {"expires": 15}},
     "clusters-warm": {"task": "clusters.warm", "schedule": 10.0, "options": {"expires": 10}},
+    "clusters-imports": {
+        "task": "clusters.parameters_imports",
+        "schedule": 10.0,
+        "options": {"expires": 10},
+    },
     "clusters-samples": {"task": "clusters.samples", "schedule": 3600.0, "options": {"expires": 3600}},
     "catalog-probe": {"task": "catalog.probe_due", "schedule": 5.0, "options": {"expires": 5}},
     "catalog-rounds": {"task": "catalog.rounds_due", "schedule": 5.0, "options": {"expires": 5}},

@@ -12,6 +12,7 @@ from gpuaas.clusters.models import (
     ClusterPool,
     ClusterTemplate,
     LedgerEntry,
+    ParametersImport,
     ScalingDecision,
     ScalingPolicy,
     TemplateVersion,
@@ -60,6 +61,7 @@ def cluster_stage(*, olga: Actor, alice: Actor, project: Project, site: Site) ->
     terms = PolicyTerms(kind="pending", minimum=0, maximum=4)
     policy = policy_create(actor=alice, cluster=made, pool="gpu", terms=terms)
     pool = warm_stage(made.template_version.template, project, made.created_by, name="stage")
+    import_stage(made.template_version)
     return {
         "template": TEMPLATE,
         "cluster": str(made.pk),
@@ -77,6 +79,7 @@ def cluster_rows(*, project: Project, site: Site, user: User, number: int) -> No
     version = TemplateVersion.objects.create(
         template=template, number=1, document=DOCUMENT, created_by="olga"
     )
+    import_stage(version)
     cluster = Cluster.objects.create(
         project=project,
         site=site,
@@ -118,6 +121,15 @@ def warm_stage(
         trouble="the limit of gpu:h100-sxm-80gb in this project is reached: 8 of 8 held" if wanted else "",
         created_by=user,
         created_at=clock.now(),
+    )
+
+
+def import_stage(version: TemplateVersion) -> ParametersImport:
+    """An answer of the site that nobody has published: the network can be chosen no longer."""
+    now = clock.now()
+    asked = {"base": version, "requested_by": "olga", "requested_at": now, "read_at": now}
+    return ParametersImport.objects.create(
+        template=version.template, parameters={"type": "object", "properties": {}}, **asked
     )
 
 

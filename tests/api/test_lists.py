@@ -284,6 +284,7 @@ UNPAGED = {
     "cluster-policy",
     "cluster-template",
     "platform-cluster-template",
+    "platform-cluster-template-import",
     "organization",
     "project",
     "workspace",

@@ -8,7 +8,14 @@ import pytest
 
 from billing.models import Invoice, LedgerEntry, MonthClose
 from gpuaas.catalog.models import Flavor, GpuType, NodeCheck, Site
-from gpuaas.clusters.models import Cluster, ClusterTemplate, ScalingPolicy, TemplateGrant, TemplateVersion
+from gpuaas.clusters.models import (
+    Cluster,
+    ClusterTemplate,
+    ParametersImport,
+    ScalingPolicy,
+    TemplateGrant,
+    TemplateVersion,
+)
 from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
 from gpuaas.providers.baremetal.models import Host
@@ -146,6 +153,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-cluster-template-versions", "POST"): {"document": DOCUMENT},
     ("platform-cluster-template-version", "PATCH"): {"deprecated": True},
     ("platform-cluster-template-organization", "PUT"): {},
+    ("platform-cluster-template-import", "POST"): {},
+    ("platform-cluster-template-import-publish", "POST"): {},
     ("platform-warm-pools", "POST"): {
         "name": "mine",
         "project": "weather-lm",
@@ -251,6 +260,7 @@ def world() -> tuple[int, ...]:
         ClusterTemplate.objects.filter(state="active").count(),
         TemplateVersion.objects.filter(deprecated_at=None).count(),
         TemplateGrant.objects.count(),
+        ParametersImport.objects.filter(due_at=None).count(),
         ScalingPolicy.objects.filter(enabled=False).count(),
         Host.objects.filter(state="free").count(),
     )

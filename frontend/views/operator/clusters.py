@@ -15,6 +15,7 @@ from frontend.views.clusters import STATES, states_of
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
 from gpuaas.catalog.selectors import site_get_for, sites_for
 from gpuaas.clusters import services
+from gpuaas.clusters.imports import parameters_import_find
 from gpuaas.clusters.models import ClusterTemplate
 from gpuaas.clusters.selectors import (
     clusters_for,
@@ -155,6 +156,8 @@ def _draw(
         "document": text,
         "given": [grant.organization for grant in row.grants.all()],
         "others": [one for one in organizations_for(actor=here.actor) if one.pk not in given],
+        "importable": services.parameters_are_told(row),
+        "importing": parameters_import_find(actor=here.actor, template=row) is not None,
         "warm": warm_pools(actor=here.actor, template=row).count(),
         "version_form": VersionForm(initial={"document": text}),
         "crumbs": crumbs("Supply", ("Cluster templates", "operator_cluster_templates"), (row.name, "")),

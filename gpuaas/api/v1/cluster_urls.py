@@ -4,6 +4,7 @@ from django.urls import path
 
 from gpuaas.api import converters as _registered  # noqa: F401  the converters of the routes below
 from gpuaas.api.v1 import (
+    cluster_imports,
     cluster_platform,
     cluster_policies,
     cluster_templates,
@@ -78,6 +79,12 @@ platform_cluster_urls = [
         f"{TEMPLATE}/versions/<int:version>",
         cluster_platform.PlatformVersionView.as_view(),
         name="platform-cluster-template-version",
+    ),
+    path(f"{TEMPLATE}/import", cluster_imports.ImportView.as_view(), name="platform-cluster-template-import"),
+    path(
+        f"{TEMPLATE}/import/publish",
+        cluster_imports.ImportPublishView.as_view(),
+        name="platform-cluster-template-import-publish",
     ),
     path(f"{TEMPLATE}/warm-pools", cluster_warm.WarmPoolsView.as_view(), name="platform-warm-pools"),
     path(

@@ -11,6 +11,7 @@ from gpuaas.clusters.models.clusters import (
     LedgerEntry,
     NodeBoot,
 )
+from gpuaas.clusters.models.imports import ParametersImport
 from gpuaas.clusters.models.policies import (
     PoolSample,
     ScalingDecision,
@@ -35,6 +36,7 @@ __all__ = [
     "ClusterTransition",
     "LedgerEntry",
     "NodeBoot",
+    "ParametersImport",
     "PoolSample",
     "ScalingDecision",
     "ScalingOutcome",

@@ -14,7 +14,13 @@ from gpuaas.clusters.services.changes import (
     cluster_upgrade,
     scale_preview,
 )
-from gpuaas.clusters.services.imports import template_parameters_import
+from gpuaas.clusters.services.imports import (
+    parameters_are_told,
+    parameters_import_drop,
+    parameters_import_publish,
+    parameters_import_request,
+    template_parameters_import,
+)
 from gpuaas.clusters.services.order import cluster_order
 from gpuaas.clusters.services.planning import Draft, Plan, cluster_plan
 from gpuaas.clusters.services.policies import (
@@ -57,6 +63,10 @@ __all__ = [
     "cluster_upgrade",
     "credentials_revoke",
     "node_report",
+    "parameters_are_told",
+    "parameters_import_drop",
+    "parameters_import_publish",
+    "parameters_import_request",
     "policy_create",
     "policy_delete",
     "policy_switch",

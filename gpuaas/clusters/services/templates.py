@@ -53,7 +53,7 @@ def template_version_add(
 ) -> TemplateVersion:
     """The newest from now on; clusters of earlier versions stay what they are. Raises Invalid beside `document`."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    row = _locked(template)
+    row = template_locked(template)
     definition = definition_read(document, kind=row.kind)
     places = (row.site, *_burst_sites(row, definition))
     cluster_driver_class(row.driver).settings_check(definition.kind, definition.settings)
@@ -89,7 +89,7 @@ def template_update(
 ) -> ClusterTemplate:
     """What is not given stays. A template is offered once it has a version."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    row = _locked(template, expected_version)
+    row = template_locked(template, expected_version)
     given: dict[str, Any] = {"name": name, "summary": summary, "public": public, "state": state}
     changes = {key: value for key, value in given.items() if value is not None}
     if state is not None and state not in TemplateState.values:
@@ -114,7 +114,7 @@ def template_grant(
 ) -> None:
     """Who may order a template that is not public; asking again changes nothing. Clusters that are there stay."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    row = _locked(template)
+    row = template_locked(template)
     held = TemplateGrant.objects.filter(template=row, organization=organization)
     if held.exists() == granted:
         return
@@ -136,7 +136,7 @@ def template_version_deprecate(
 ) -> TemplateVersion:
     """Orders of it are warned, or no longer."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    _locked(version.template)
+    template_locked(version.template)
     row = TemplateVersion.objects.get(pk=version.pk)
     if (row.deprecated_at is not None) == deprecated:
         return row
@@ -168,7 +168,7 @@ def _burst_sites(template: ClusterTemplate, definition: Definition) -> list[Site
     return [found[slug] for slug in definition.burst]
 
 
-def _locked(template: ClusterTemplate, expected_version: int | None = None) -> ClusterTemplate:
+def template_locked(template: ClusterTemplate, expected_version: int | None = None) -> ClusterTemplate:
     rows = ClusterTemplate.objects.select_for_update(of=("self",), no_key=True).select_related("site")
     row = rows.filter(pk=template.pk).first()
     if row is None:

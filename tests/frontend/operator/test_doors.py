@@ -41,6 +41,8 @@ ACTIONS = frozenset(
         "operator_cluster_template_version",
         "operator_cluster_template_deprecate",
         "operator_cluster_template_give",
+        "operator_cluster_template_import_publish",
+        "operator_cluster_template_import_drop",
         "operator_cluster_template_pool_end",
         "operator_pool_sell",
         "operator_flavor_state",
