@@ -33,6 +33,7 @@ GROUPS = {
     "tests/providers/openstack/": "openstack-contracts",
     "tests/workspaces/test_openstack_lab.py": "openstack-contracts",
     "tests/lab/openstack/": "openstack-contracts",
+    "tests/providers/openstack_clusters/test_two_sites.py": "openstack-contracts",
     "tests/clusters/test_openstack_lab.py": "openstack-contracts",
     "tests/providers/clusterapi/": "cluster-api",
     "tests/lab/cluster_api/": "cluster-api",

@@ -152,6 +152,7 @@ def _spec(cluster: Cluster, definition: Definition, release: str, pools: Sequenc
         settings=definition.settings,
         boots=boots_of(cluster),
         closed=_closed(cluster.site, pools),
+        spans=bool(definition.burst),
     )
 
 

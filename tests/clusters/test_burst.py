@@ -286,3 +286,21 @@ def test_a_driver_that_cannot_is_refused_with_a_sentence(as_olga: Actor, site: S
     )
     with pytest.raises(Invalid, match="cannot have pools at other sites"):
         template_version_add(actor=as_olga, template=template, document={**BURST, "settings": {}})
+
+
+@pytest.mark.parametrize(("kind", "said"), [("kubernetes", ""), ("slurm", "Slurm's workers share /home")])
+def test_kubernetes_on_openstack_may_have_pools_at_other_clouds_and_slurm_not(
+    as_olga: Actor, bursting: ClusterTemplate, kind: str, said: str
+) -> None:
+    Site.objects.update(driver="openstack")
+    site = Site.objects.get(slug="ber-1")
+    template = template_create(
+        actor=as_olga, slug="hybrid", name="x", kind=kind, site=site, driver="openstack"
+    )
+    releases = {"slurm": ["25.05.3"]}.get(kind, BURST["releases"])
+    document = {**BURST, "releases": releases, "settings": {"image": "ubuntu-24.04"}}
+    if said:
+        with pytest.raises(Invalid, match=said):
+            template_version_add(actor=as_olga, template=template, document=document)
+        return
+    assert template_version_add(actor=as_olga, template=template, document=document).number == 1

@@ -71,7 +71,8 @@ class ClusterSpec:
     names of the site that are in none of the pools.
 
     A suspended cluster has pools of no workers here; its control plane stays. At a burst site it holds pools alone: `join` leads
-    them to the control plane, and is there whenever workers may have to be made.
+    them to the control plane, and is there whenever workers may have to be made. spans: its pools may be at other sites, now or later,
+    so machines are made such that they reach each other from site to site; a cluster stays as it began.
     """
 
     id: uuid.UUID
@@ -88,6 +89,7 @@ class ClusterSpec:
     boots: Boots = field(default_factory=Boots)
     closed: tuple[str, ...] = ()
     join: Join | None = None
+    spans: bool = False
 
     @property
     def is_burst(self) -> bool:

@@ -7,6 +7,8 @@ WORKSPACE_TAG = "gpuaas-workspace-{id}"
 # of clusters on demand: on all that is made for any, and for one
 CLUSTERS = "gpuaas-cluster"
 CLUSTER_TAG = "gpuaas-cluster-{id}"
+# of the part of a cluster that is at another site than its control plane: at which one
+BURST_TAG = "gpuaas-burst-{site}"
 # of a project that is being taken away: since when nobody may enter, in Unix seconds
 CLOSED = "gpuaas-closed-{at}"
 NETWORK = "workspace"

@@ -11,14 +11,23 @@ CIDR = "10.0.0.0/24"
 
 
 @dataclass(frozen=True)
+class Door:
+    """A security group, and the one port at which it lets the outside in."""
+
+    name: str
+    port: int
+    protocol: str = "tcp"
+
+
+@dataclass(frozen=True)
 class Shape:
-    """How a network of ours is called and marked, and the one port at which it lets the outside in. lent: the first and the
-    last address that Neutron gives out by itself; "" for all."""
+    """How a network of ours is called and marked, and its ways in. lent: the first and the last address that Neutron gives out by
+    itself; "" for all."""
 
     name: str = names.NETWORK
     cidr: str = CIDR
     lent: tuple[str, str] = ("", "")
-    port: int = 22
+    doors: tuple[Door, ...] = (Door(names.NETWORK, 22),)
     tags: tuple[str, ...] = ()
 
 
@@ -35,7 +44,8 @@ def apply(cloud: Cloud, project_id: str, *, external: str, shape: Shape = WORKSP
     subnet = own.one("subnets", "subnet", body, network_id=network["id"])
     if external:
         _router(own, subnet["id"], external)
-    _security_group(own)
+    for door in shape.doors:
+        _security_group(own, door)
     return own.twice
 
 
@@ -115,18 +125,18 @@ def _leads_to(cloud: Cloud, router: Object, subnet_id: str) -> bool:
     return any(ip["subnet_id"] == subnet_id for port in ports for ip in port["fixed_ips"])
 
 
-def _security_group(own: _Own) -> None:
+def _security_group(own: _Own, door: Door) -> None:
     """Neutron's own default group lets members of it in; ours adds one port, and is the tenant's to change."""
-    group = own.one("security-groups", "security_group", {"name": own.shape.name})
+    group = own.one("security-groups", "security_group", {"name": door.name})
     if any(rule["direction"] == "ingress" for rule in group.get("security_group_rules") or []):
         return
     rule = {
         "security_group_id": group["id"],
         "direction": "ingress",
         "ethertype": "IPv4",
-        "protocol": "tcp",
-        "port_range_min": own.shape.port,
-        "port_range_max": own.shape.port,
+        "protocol": door.protocol,
+        "port_range_min": door.port,
+        "port_range_max": door.port,
         "project_id": own.project_id,
         "description": twins.MADE,
     }

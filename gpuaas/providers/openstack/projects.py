@@ -73,15 +73,21 @@ def project_set(cloud: Cloud, project: Object) -> None:
 
 
 def project_make(
-    cloud: Cloud, name: str, owner: uuid.UUID, *, domain: str = DOMAIN, tag: str = names.WORKSPACE_TAG
+    cloud: Cloud,
+    name: str,
+    owner: uuid.UUID,
+    *,
+    domain: str = DOMAIN,
+    tag: str = names.WORKSPACE_TAG,
+    more: tuple[str, ...] = (),
 ) -> Object:
-    """A cluster's is not marked as the workspaces' are: nobody meters, repairs or takes over its insides."""
+    """A cluster's is not marked as the workspaces' are: nobody meters, repairs or takes over its insides. more: tags beside."""
     ours = names.MANAGED if tag == names.WORKSPACE_TAG else names.CLUSTERS
     body = {
         "name": name,
         "domain_id": domain,
         "description": "made by gpuaas: change or delete it there",
-        "tags": [ours, tag.format(id=owner)],
+        "tags": [ours, tag.format(id=owner), *more],
     }
     made: Object = cloud.post("identity", "/projects", {"project": body})["project"]
     return made

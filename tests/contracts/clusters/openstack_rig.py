@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -25,6 +26,7 @@ from gpuaas.providers.base import (
     ClusterKind,
     ClusterRef,
     ClusterSpec,
+    Connection,
     ControlPlane,
     FlavorAmount,
     NodePool,
@@ -37,19 +39,15 @@ from gpuaas.providers.base import (
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.clusters.driver import OpenStackClusterDriver
 from gpuaas.providers.openstack.clusters.keys import ADMINS
+from gpuaas.providers.openstack.projects import DOMAIN
+from tests.contracts.clusters import mesh
+from tests.contracts.clusters.mesh import files_of
 from tests.contracts.clusters.rigs import ClusterRig, carry_out
 from tests.contracts.rigs.openstack import A100, ALIAS, H100, connection
 from tests.lab.fixtures import until
 
 WHOLE = (Stage.BOOTED, Stage.PACKAGES, Stage.GPU_DRIVER, Stage.JOINED, Stage.READY)
 HEADER = "/etc/gpuaas/report.header"
-
-
-def files_of(server: Object) -> dict[str, str]:
-    """What cloud-init would write on the machine, by path."""
-    text = base64.b64decode(server["OS-EXT-SRV-ATTR:user_data"]).decode()
-    assert text.startswith("#cloud-config\n")
-    return {row["path"]: row["content"] for row in yaml.safe_load(text)["write_files"]}
 
 
 def bearer(server: Object) -> str:
@@ -98,7 +96,9 @@ class Desk:
 class Lived(OpenStackClusterDriver):
     """Between the portal's calls time passes at the site."""
 
-    rig: "OpenStackClusterRig"
+    def __init__(self, connection: Connection, rig: "OpenStackClusterRig") -> None:
+        super().__init__(connection)
+        self.rig = rig
 
     def observe(self, ref: ClusterRef) -> ObservedCluster:
         self.rig.live(ref)
@@ -115,15 +115,14 @@ class OpenStackClusterRig(ClusterRig):
 
     def __init__(self, lab: Lab) -> None:
         self._lab, self.connection = lab, connection(lab)
-        driver = Lived(self.connection)
-        driver.rig = self
-        super().__init__(driver)
+        super().__init__(Lived(self.connection, self))
         self.admin = Cloud(self.connection.credentials)
         self.desk = Desk(uuid.uuid4().hex)
         self.guests = Guests(self.admin, self.desk.report)
         self._specs: list[ClusterSpec] = []
         self._foreign: list[str] = []
         self._lossy = False
+        self._domains: dict[str, Lived] = {}
 
     def spec(self, *, workers: int = 2, kind: ClusterKind = ClusterKind.KUBERNETES) -> ClusterSpec:
         made = uuid.uuid4()
@@ -182,12 +181,25 @@ class OpenStackClusterRig(ClusterRig):
         raise Unavailable("the answer was lost", retry_after=1)
 
     def live(self, ref: ClusterRef) -> None:
-        if project := self.project(ref):
-            self.guests.live(project["id"])
+        for row in self.admin.items("identity", "/projects", "projects", name=ref.external_name):
+            self.guests.live(row["id"])
 
-    def project(self, ref: ClusterRef) -> Object | None:
-        rows = self.admin.items("identity", "/projects", "projects", name=ref.external_name)
+    def project(self, ref: ClusterRef, domain: str = DOMAIN) -> Object | None:
+        rows = self.admin.items("identity", "/projects", "projects", name=ref.external_name, domain_id=domain)
         return rows[0] if rows else None
+
+    def elsewhere(self) -> ClusterDriver:
+        """Another domain of the same cloud: a site as good as any but for its hosts and its network outside, which are the same."""
+        body = {"name": f"elsewhere-{uuid.uuid4().hex[:8]}"}
+        domain = self.admin.post("identity", "/domains", {"domain": body})["domain"]["id"]
+        options = {**self.connection.options, "domain": domain}
+        there = replace(self.connection, site_id=uuid.uuid4(), site_slug="cloud-2", options=options)
+        self._domains[domain] = Lived(there, self)
+        return self._domains[domain]
+
+    def one_net(self, home: ClusterSpec, there: ClusterDriver, far: ClusterSpec) -> None:
+        mesh.holds(self.admin, home, DOMAIN)
+        mesh.holds(self.admin, far, there.connection.options["domain"])
 
     def server(self, spec: ClusterSpec, name: str) -> Object:
         project = self.project(spec.ref)
@@ -243,19 +255,23 @@ class OpenStackClusterRig(ClusterRig):
 
     def close(self) -> None:
         for spec in self._specs:
-            if spec.external_name not in self._foreign:
-                until(lambda at=spec: self._gone(at), f"{spec.external_name} is gone")  # type: ignore[misc]
+            for driver in (*self._domains.values(), self.driver):
+                if spec.external_name not in self._foreign:
+                    until(partial(self._gone, spec, driver), f"{spec.external_name} is gone")
         for name in self._foreign:
             for row in self.admin.items("identity", "/projects", "projects", name=name):
                 self.admin.delete("identity", f"/projects/{row['id']}")
+        for domain in self._domains:
+            self.admin.patch("identity", f"/domains/{domain}", {"domain": {"enabled": False}})
+            self.admin.delete("identity", f"/domains/{domain}")
         self.admin.close()
 
-    def _gone(self, spec: ClusterSpec) -> bool:
+    def _gone(self, spec: ClusterSpec, driver: ClusterDriver) -> bool:
         try:
-            carry_out(self.driver, ClusterChange.DELETE, spec)
+            carry_out(driver, ClusterChange.DELETE, spec)
         except (NotFound, Unavailable):
             return False
-        return not self.driver.inventory(spec.ref)
+        return not driver.inventory(spec.ref)
 
 
 _SUBJECT = (x509.NameOID.ORGANIZATION_NAME, x509.NameOID.COMMON_NAME)

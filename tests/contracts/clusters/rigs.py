@@ -99,6 +99,9 @@ class ClusterRig(ABC):
         """At another site, where clusters of this one may have pools. Of drivers that can burst."""
         raise NotImplementedError
 
+    def one_net(self, home: ClusterSpec, there: ClusterDriver, far: ClusterSpec) -> None:  # noqa: B027 - most sites show none
+        """Asserts, of the sites, what lets the cluster's machines here and there reach each other, and nobody else."""
+
     def demand(self, spec: ClusterSpec, pool: str, gpus: int) -> None:
         """So many GPUs are asked for in the pool, one by each pod or job. Of drivers that tell signals."""
         raise NotImplementedError

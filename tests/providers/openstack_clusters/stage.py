@@ -55,7 +55,7 @@ def guest(made: ClusterSpec, pool: NodePool | None = None, *, heads: int = 1) ->
         boot=boot.hex,
         token=boot_token(SEED, cluster=made.id, node=name, boot=boot),
         heads=tuple(control_address(each) for each in range(1, heads + 1)),
-        outside="203.0.113.7",
+        entrance="203.0.113.7",
         network=CIDR,
         pool=pool,
         address="" if pool else control_address(1),

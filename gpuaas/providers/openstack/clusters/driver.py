@@ -7,11 +7,12 @@ from functools import cached_property, partial
 from typing import Any
 
 from gpuaas.core import clock
-from gpuaas.core.errors import GpuaasError, NotFound, Permanent
+from gpuaas.core.errors import GpuaasError, Invalid, NotFound, Permanent
 from gpuaas.providers.base import (
     Access,
     AccessKind,
     ClusterAccessCapability,
+    ClusterBurstCapability,
     ClusterChange,
     ClusterDriver,
     ClusterKind,
@@ -19,6 +20,7 @@ from gpuaas.providers.base import (
     ClusterRef,
     ClusterSpec,
     ClusterSuspendCapability,
+    Join,
     Member,
     ObservedCluster,
     SiteObject,
@@ -29,22 +31,18 @@ from gpuaas.providers.base.difference import POOL_STEP
 from gpuaas.providers.openstack import names, projects, release, servers
 from gpuaas.providers.openstack.client import Cloud, shared
 from gpuaas.providers.openstack.clusters import settings, sweep
-from gpuaas.providers.openstack.clusters.keys import Keys
-from gpuaas.providers.openstack.clusters.nodes import (
-    KIND,
-    Nodes,
-    node_of,
-    pool_of,
-    wanted_heads,
-    wanted_workers,
-)
+from gpuaas.providers.openstack.clusters.health import KIND, astray, node_of, pool_of
+from gpuaas.providers.openstack.clusters.keys import AGENTS, SERVER_CA, Keys
+from gpuaas.providers.openstack.clusters.nodes import Nodes, wanted_heads, wanted_workers
 from gpuaas.providers.openstack.clusters.place import Place
 from gpuaas.providers.openstack.clusters.plan import plan
 
 DONE = StepOutcome(done=True)
 
 
-class OpenStackClusterDriver(ClusterDriver, ClusterAccessCapability, ClusterSuspendCapability):
+class OpenStackClusterDriver(
+    ClusterDriver, ClusterAccessCapability, ClusterSuspendCapability, ClusterBurstCapability
+):
     """At a site of the driver openstack, with its credentials and options. A template's settings: `image` (name of the image that all
     machines boot from), `boot_minutes` (after which a machine that is not ready has failed; 30), `packages` (more of the image's
     distribution), and for Kubernetes `k3s_url` (where k3s' releases are found; GitHub) and `manifests` (add-on to YAML).
@@ -57,6 +55,15 @@ class OpenStackClusterDriver(ClusterDriver, ClusterAccessCapability, ClusterSusp
     def settings_check(cls, kind: ClusterKind, settings_given: Mapping[str, Any]) -> None:
         settings.settings_check(kind, settings_given)
 
+    @classmethod
+    def burst_check(cls, kind: ClusterKind, settings_given: Mapping[str, Any]) -> None:
+        del settings_given
+        if kind is ClusterKind.SLURM:
+            raise Invalid.field(
+                "burst",
+                "Slurm's workers share /home and the controller's network with the head, so they cannot be at other sites",
+            )
+
     @cached_property
     def _cloud(self) -> Cloud:
         return shared(self.connection.credentials)
@@ -67,7 +74,8 @@ class OpenStackClusterDriver(ClusterDriver, ClusterAccessCapability, ClusterSusp
 
     def _place(self, ref: ClusterRef) -> Place:
         external = str(self.connection.options.get("external_network") or "")
-        return Place(self._cloud, ref, self._domain, external)
+        at = self.connection
+        return Place(self._cloud, ref, self._domain, external, at.site_id, at.site_slug)
 
     def plan(
         self, change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None = None
@@ -111,13 +119,15 @@ class OpenStackClusterDriver(ClusterDriver, ClusterAccessCapability, ClusterSusp
             if project is None:
                 return ObservedCluster(exists=False)
             rows = servers.of_project(self._cloud, project["id"])
-            nodes = [node_of(row, ref.boots) for row in rows]
+            place = self._place(ref)
+            lost = astray(rows, place)
+            nodes = [node_of(row, ref.boots, lost) for row in rows]
             heads = [row for row in rows if not pool_of(row)]
             answers = any(node.ready for node in nodes if not node.pool)
             kind = next((str(row["metadata"].get(KIND)) for row in heads), "")
             return ObservedCluster(
                 exists=True,
-                endpoint=self._endpoint(self._place(ref), kind) if answers else "",
+                endpoint=self._endpoint(place, kind) if answers else "",
                 nodes=tuple(sorted(nodes, key=lambda node: (node.pool, node.name))),
             )
 
@@ -142,14 +152,28 @@ class OpenStackClusterDriver(ClusterDriver, ClusterAccessCapability, ClusterSusp
         document = keys.kubeconfig(spec.ref, seen.endpoint, member, now, until)
         return Access(document, until, AccessKind.KUBECONFIG)
 
+    def join(self, spec: ClusterSpec) -> Join:
+        """The secret of agents, by which nobody becomes a server."""
+        if not spec.spans:
+            raise Permanent(
+                "the machines of this cluster are made for one site: order another, whose template names burst sites"
+            )
+        with self._told("join"):
+            seen = self.observe(spec.ref)
+        if not seen.endpoint:
+            raise NotFound("nothing answers at the cluster's address yet")
+        keys = Keys(spec.boots)
+        return Join(seen.endpoint, keys.word(AGENTS), keys.authority(SERVER_CA)[0])
+
     # -- within ------------------------------------------------------------------------------------------------------
 
     def _endpoint(self, place: Place, kind: str) -> str:
         """Only where the address leads to a machine."""
-        found = [row["floating_ip_address"] for row in place.addresses() if row["port_id"]]
-        if not found:
+        found = place.addresses.found()
+        if found is None or not found["port_id"]:
             return ""
-        return f"ssh://{found[0]}" if kind == ClusterKind.SLURM else f"https://{found[0]}:6443"
+        host = found["floating_ip_address"]
+        return f"ssh://{host}" if kind == ClusterKind.SLURM else f"https://{host}:6443"
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -183,7 +207,7 @@ class OpenStackClusterDriver(ClusterDriver, ClusterAccessCapability, ClusterSusp
         outcome = nodes.bring("", wanted_heads(nodes.spec))
         head = nodes.head()
         if head is not None and head["status"] == "ACTIVE":
-            place.lead_to(head)
+            place.addresses.lead_to(place.address(), head)
         return outcome
 
     def _api(self, nodes: Nodes) -> StepOutcome:

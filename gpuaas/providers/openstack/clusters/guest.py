@@ -5,6 +5,7 @@ CAs that are there before its first start (docs/decisions/0036).
 """
 
 import base64
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,16 @@ import yaml
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import ClusterKind, ClusterSpec, NodePool
 from gpuaas.providers.openstack.clusters import addons, slurm
-from gpuaas.providers.openstack.clusters.keys import ADMINS, CLIENT_CA, LOGIN, SERVER_CA, Keys, principal
+from gpuaas.providers.openstack.clusters.keys import (
+    ADMINS,
+    AGENTS,
+    CLIENT_CA,
+    LOGIN,
+    SERVER_CA,
+    SERVERS,
+    Keys,
+    principal,
+)
 from gpuaas.providers.openstack.clusters.settings import K3S_URL
 
 MOST = 65535  # Nova's, of what is encoded
@@ -42,6 +52,8 @@ ExecStart=/usr/local/bin/k3s {role}
 [Install]
 WantedBy=multi-user.target
 """
+WIREGUARD = "ExecStartPre=/sbin/modprobe wireguard\n"
+REGION = "topology.kubernetes.io/region"
 BINDING: Mapping[str, Any] = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRoleBinding",
@@ -54,7 +66,8 @@ File = dict[str, str]
 
 @dataclass(frozen=True)
 class Guest:
-    """One machine. pool None = of the control plane; heads: the addresses of all of that; outside: where people come in."""
+    """One machine. pool None = of the control plane; heads: the addresses of all of that, within its site; entrance: where people come
+    in; outside: the machine's own address for other sites ("" where the cluster has none), and site: where it is."""
 
     spec: ClusterSpec
     name: str
@@ -62,10 +75,12 @@ class Guest:
     boot: str
     token: str
     heads: tuple[str, ...]
-    outside: str
+    entrance: str
     network: str
     pool: NodePool | None = None
     address: str = ""
+    outside: str = ""
+    site: str = ""
 
     @property
     def keys(self) -> Keys:
@@ -84,8 +99,9 @@ class Guest:
         """Those that this machine has, and no report may repeat. With a worker's nobody becomes a server."""
         if self.is_slurm:
             return {"munge": self.keys.munge_key}
-        agents = {"agents": self.keys.word("k3s-agent-token")}
-        return agents if self.pool else {**agents, "servers": self.keys.word("k3s-token")}
+        join = self.spec.join
+        agents = {"agents": join.token if join else self.keys.word(AGENTS)}
+        return agents if self.pool else {**agents, "servers": self.keys.word(SERVERS)}
 
 
 def user_data(guest: Guest) -> str:
@@ -131,11 +147,12 @@ def _script(name: str) -> str:
 def _common_files(guest: Guest) -> list[File]:
     timer = "[Timer]\nOnBootSec=3min\nOnUnitActiveSec=1min\n[Install]\nWantedBy=timers.target\n"
     service = f"[Service]\nType=oneshot\nExecStart={BIN}/gpuaas-upgrade\n"
+    stages = ["common", "slurm" if guest.is_slurm else "k3s", *(["mesh"] if guest.outside else [])]
     return [
         _file(f"{ETC}/node.env", _environment(guest)),
         _file(f"{ETC}/report.header", f"Authorization: Bearer {guest.token}\n"),
         _file(f"{ETC}/secrets", "\n".join(guest.secrets.values()) + "\n"),
-        _file(f"{ETC}/stages.sh", _script("common") + _script("slurm" if guest.is_slurm else "k3s"), "0700"),
+        _file(f"{ETC}/stages.sh", "".join(map(_script, stages)), "0700"),
         _file(f"{BIN}/gpuaas-report", _script("report"), "0700"),
         _file(f"{BIN}/gpuaas-boot", _script("boot"), "0700"),
         _file(f"{BIN}/gpuaas-upgrade", _script("upgrade"), "0700"),
@@ -167,9 +184,10 @@ def _environment(guest: Guest) -> str:
 
 
 def _k3s_files(guest: Guest) -> list[File]:
+    unit = UNIT.replace("overlay\n", f"overlay\n{WIREGUARD}") if guest.outside else UNIT
     files = [
         _file("/etc/rancher/k3s/config.yaml", yaml.safe_dump(_k3s_config(guest), sort_keys=False)),
-        _file("/etc/systemd/system/k3s.service", UNIT.format(role=guest.role), "0644"),
+        _file("/etc/systemd/system/k3s.service", unit.format(role=guest.role), "0644"),
     ]
     if guest.role == "server":
         for purpose, name in ((CLIENT_CA, "client-ca"), (SERVER_CA, "server-ca")):
@@ -182,21 +200,35 @@ def _k3s_files(guest: Guest) -> list[File]:
 
 
 def _k3s_config(guest: Guest) -> dict[str, Any]:
-    config = {"node-name": guest.name}
+    """A head's flannel is the whole cluster's: over WireGuard between the machines' addresses outside, where pools may be at other sites."""
+    config: dict[str, Any] = {"node-name": guest.name}
+    labels = [f"{REGION}={guest.site}"] if guest.outside else []
+    mesh: dict[str, Any] = {"node-external-ip": guest.outside} if guest.outside else {}
     if guest.pool is not None:
-        server = f"https://{guest.heads[0]}:6443"
-        label = [f"gpuaas.io/pool={guest.pool.name}"]
-        return {**config, "server": server, "token": guest.secrets["agents"], "node-label": label}
+        labels = [f"gpuaas.io/pool={guest.pool.name}", *labels]
+        return {**config, **_way_in(guest), "node-label": labels, **mesh}
+    if guest.outside:
+        mesh |= {"flannel-backend": "wireguard-native", "flannel-external-ip": True, "node-label": labels}
     return {
         **config,
         "token": guest.secrets["servers"],
         "agent-token": guest.secrets["agents"],
         "node-ip": guest.address,
-        "tls-san": [guest.outside, *guest.heads],
+        "tls-san": [*dict.fromkeys(filter(None, [guest.entrance, guest.outside, *guest.heads]))],
         "node-taint": ["node-role.kubernetes.io/control-plane=true:NoSchedule"],
         "disable": ["traefik", "servicelb"],
         "write-kubeconfig-mode": "0600",
+        **mesh,
     }
+
+
+def _way_in(guest: Guest) -> dict[str, str]:
+    """How a worker joins. Over the open net it has to know whom it speaks to: the digest of the authority is part of the token there."""
+    join = guest.spec.join
+    if join is None:
+        return {"server": f"https://{guest.heads[0]}:6443", "token": guest.secrets["agents"]}
+    digest = hashlib.sha256(join.authority.encode()).hexdigest()
+    return {"server": join.endpoint, "token": f"K10{digest}::node:{join.token}"}
 
 
 def _slurm_files(guest: Guest) -> list[File]:

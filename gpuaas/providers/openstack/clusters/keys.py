@@ -21,6 +21,7 @@ from gpuaas.providers.base import Boots, ClusterRef, Member
 
 ADMINS = "gpuaas:admins"  # the group in a client certificate, which the head binds to cluster-admin
 LOGIN = "tenant"  # the account of a Slurm cluster that every member enters
+AGENTS, SERVERS = "k3s-agent-token", "k3s-token"  # what workers, and what heads, join by
 CLIENT_CA, SERVER_CA = "k3s-client-ca", "k3s-server-ca"
 BEGIN, END = datetime(2025, 1, 1, tzinfo=UTC), datetime(2055, 1, 1, tzinfo=UTC)
 SKEW = timedelta(minutes=5)

@@ -1,22 +1,20 @@
 """Machines of one pool, brought to what is wanted a few at a time: what is too much or broken goes, what is missing is made, what is
 behind is brought to its release one by one.
 
-A machine is ready when Nova has it ACTIVE and it has reported so itself. What a boot that failed has told is raised once, and then it is made
-anew; a head that was ready before is never made anew by itself, for it holds what the cluster knows.
+What a boot that failed has told is raised once, and then it is made anew; a head that was ready before is never made anew by itself, for
+it holds what the cluster knows.
 """
 
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
 
 from gpuaas.core import clock
-from gpuaas.core.errors import NoCapacity, Permanent, QuotaRefused
-from gpuaas.core.ids import moment_of, uuid7
+from gpuaas.core.errors import Permanent, QuotaRefused
+from gpuaas.core.ids import uuid7
 from gpuaas.providers.base import (
-    STAGE_WORDS,
-    ClusterNode,
     ClusterSpec,
     FlavorAmount,
     NodePool,
@@ -25,20 +23,34 @@ from gpuaas.providers.base import (
     StepOutcome,
     boot_token,
 )
-from gpuaas.providers.base.boots import Boots
 from gpuaas.providers.openstack import flavors, inside, names, servers
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.clusters import place as places
 from gpuaas.providers.openstack.clusters.guest import Guest, user_data
+from gpuaas.providers.openstack.clusters.health import (
+    AGED,
+    BOOT,
+    CLUSTER,
+    KIND,
+    OUTSIDE,
+    POOL,
+    RELEASE,
+    TOKEN,
+    TOLD,
+    begun_at,
+    boot_failed,
+    fault,
+    is_going,
+    not_made,
+    pool_of,
+    report_of,
+    trouble,
+)
 from gpuaas.providers.openstack.clusters.place import Place
 from gpuaas.providers.openstack.clusters.plan import control_name, worker_name
 from gpuaas.providers.openstack.clusters.settings import BOOT_MINUTES
 
 AT_ONCE = 10  # made in one step's call, so that it returns at once
-CLUSTER, POOL, KIND = names.CLUSTERS, "gpuaas-pool", "gpuaas-kind"
-BOOT, RELEASE, TOKEN = "gpuaas-boot", "gpuaas-release", "gpuaas-token"
-TOLD, AGED = "gpuaas-told", "gpuaas-upgraded"
-NO_HOST = ("No valid host", "NoValidHost", "Exceeded maximum number of retries")
 
 
 @dataclass(frozen=True)
@@ -63,45 +75,6 @@ def wanted_heads(spec: ClusterSpec) -> list[Machine]:
 def wanted_workers(spec: ClusterSpec, pool: NodePool) -> list[Machine]:
     numbers = range(1, pool.flavor.count + 1)
     return [Machine(worker_name(spec, pool, each), pool.release, pool.flavor, pool) for each in numbers]
-
-
-def pool_of(server: Object) -> str:
-    return str(server["metadata"].get(POOL) or "")
-
-
-def report_of(server: Object, boots: Boots) -> NodeReport | None:
-    return boots.told.get(str(server["metadata"].get(BOOT)))
-
-
-def is_going(server: Object) -> bool:
-    return server.get("OS-EXT-STS:task_state") == "deleting" or server["status"] in {
-        "DELETED",
-        "SOFT_DELETED",
-    }
-
-
-def trouble(server: Object, boots: Boots) -> str:
-    """Why it is not ready, in words; "" where it is."""
-    if is_going(server):
-        return "it is being deleted"
-    if server["status"] == "ERROR":
-        return servers.reason_in_words(_fault(server)) if _fault(server) else "the site says ERROR"
-    if server["status"] == "BUILD":
-        return "Nova makes it"
-    if server["status"] != "ACTIVE":
-        return f"the site says {server['status']}"
-    report = report_of(server, boots)
-    if report is None:
-        return "it is there and has not reported yet"
-    if report.stage is Stage.FAILED:
-        return f"it could not be set up: {report.message.splitlines()[0] if report.message else 'it did not say why'}"
-    return "" if report.stage is Stage.READY else STAGE_WORDS[report.stage]
-
-
-def node_of(server: Object, boots: Boots) -> ClusterNode:
-    reason = trouble(server, boots)
-    release = str(server["metadata"].get(RELEASE) or "")
-    return ClusterNode(server["name"], pool_of(server), release, ready=not reason, reason=reason)
 
 
 @dataclass(frozen=True)
@@ -129,6 +102,8 @@ class Nodes:
                 return limited
         for server in (*going, *broken):
             servers.remove(self.cloud, server)
+        if self.spec.spans:
+            self._lead(row for row in kept.values() if row not in broken)
         if going or broken:
             return StepOutcome(done=False, detail=f"{len(going) + len(broken)} machines are going")
         if missing:
@@ -148,13 +123,21 @@ class Nodes:
                 kept[server["name"]] = server
         return kept, going
 
+    def _lead(self, machines: Iterator[Object]) -> None:
+        """Each machine's address leads to it; those of machines that are neither wanted nor there are given back."""
+        addresses = self.place.addresses
+        addresses.lead(machines, own=control_name(self.spec, 1))
+        addresses.release(
+            {*(machine.name for machine in self._wanted()), *(row["name"] for row in self._there)}
+        )
+
     # -- what has gone wrong -------------------------------------------------------------------------------------------
 
     def _tell(self, server: Object, pool: str) -> None:
         """Raises what went wrong with it: of what Nova could not make now, once of a boot that failed."""
         if server["status"] == "ERROR" and not server.get("OS-SRV-USG:launched_at"):
             servers.remove(self.cloud, server)
-            raise _not_made(server, pool)
+            raise not_made(server, pool)
         if server["status"] == "ERROR" and self._is_dear(server):
             raise self._head_broken(server)
         report, boot = report_of(server, self.spec.boots), str(server["metadata"].get(BOOT))
@@ -162,14 +145,28 @@ class Nodes:
         if not (failed or self._is_overdue(server, report)) or server["metadata"].get(TOLD) == boot:
             return
         self._note(server, {TOLD: boot})
-        raise _boot_failed(server, report) if report and failed else self._silent(server, report)
+        raise boot_failed(server, report) if report and failed else self._silent(server, report)
 
     def _is_lost(self, server: Object) -> bool:
-        """To be made anew: the site has lost it, or its boot has failed and that was told."""
+        """To be made anew: the site has lost it, or its boot has failed and that was told, or its address is another by now."""
+        if self._has_moved(server):
+            return True
         told = server["metadata"].get(TOLD) == server["metadata"].get(BOOT) and TOLD in server["metadata"]
         if told and self._is_dear(server):
             return False
         return server["status"] == "ERROR" or bool(told and trouble(server, self.spec.boots))
+
+    def _has_moved(self, server: Object) -> bool:
+        """A worker whose address somebody has taken away: the others look for it there. A head is never made anew for that."""
+        told = server["metadata"].get(OUTSIDE)
+        if not told or not pool_of(server):
+            return False
+        found = self._addresses.get(server["name"])
+        return found is None or found["floating_ip_address"] != told
+
+    @cached_property
+    def _addresses(self) -> dict[str, Object]:
+        return self.place.addresses.by_machine()
 
     def _is_dear(self, server: Object) -> bool:
         """A head that was ready once: it holds what the cluster knows."""
@@ -181,7 +178,7 @@ class Nodes:
         if server["status"] not in {"ACTIVE", "BUILD"} or (report and report.stage.is_last):
             return False
         minutes = int(self.spec.settings.get("boot_minutes") or BOOT_MINUTES)
-        begun = _begun_at(server)
+        begun = begun_at(server)
         return begun is None or clock.now() - begun > timedelta(minutes=minutes)
 
     def _silent(self, server: Object, report: NodeReport | None) -> Permanent:
@@ -200,7 +197,7 @@ class Nodes:
         return Permanent(
             f"{server['name']}, the head, is broken at the site",
             detail={
-                "evidence": [f"{server['name']}: {server['status']} {_fault(server)}".strip()],
+                "evidence": [f"{server['name']}: {server['status']} {fault(server)}".strip()],
                 "next": f"It holds what the cluster knows, so it is not made anew. An operator can try to start it again (openstack "
                 f"server reboot --hard {server['id']}); then retry.",
             },
@@ -209,21 +206,27 @@ class Nodes:
     # -- making and changing -------------------------------------------------------------------------------------------
 
     def _make(self, missing: Sequence[Machine], wanted: int) -> StepOutcome:
-        project, network, group = self.place.require(), self.place.network(), self.place.group()
-        outside = str(self.place.address()["floating_ip_address"])
+        if self.spec.is_burst and self.spec.join is None:
+            raise Permanent(
+                "workers at a burst site are made with what the cluster's own site gives them to join by"
+            )
+        project, network = self.place.require(), self.place.network()
+        entrance = "" if self.spec.is_burst else str(self.place.address()["floating_ip_address"])
+        groups = places.groups(self.spec, of_heads=missing[0].pool is None)
+        groups = ["default", *(self.place.group(name) for name in groups)]
         image, flavor = self._image(), self._flavor(missing[0].flavor)
         own = inside.enter(self.cloud, project)
         try:
             for machine in missing[:AT_ONCE]:
                 boot = uuid7()
                 nets = {"uuid": network} | ({"fixed_ip": machine.address} if machine.address else {})
-                groups = ["default", *([] if machine.pool else [group])]
+                outside = self._outside(machine, entrance)
                 body: Object = {
                     "name": machine.name,
                     "flavorRef": flavor,
                     "imageRef": image,
-                    "user_data": user_data(self._guest(machine, boot, outside)),
-                    "metadata": self._marks(machine, boot),
+                    "user_data": user_data(self._guest(machine, boot, entrance, outside)),
+                    "metadata": self._marks(machine, boot, outside),
                     "tags": list(self.place.tags),
                     "networks": [nets],
                     "security_groups": [{"name": name} for name in groups],
@@ -237,7 +240,15 @@ class Nodes:
             done=False, detail=f"{wanted - len(missing)} of {wanted} machines are there; Nova makes more"
         )
 
-    def _guest(self, machine: Machine, boot: uuid.UUID, outside: str) -> Guest:
+    def _outside(self, machine: Machine, entrance: str) -> str:
+        """The machine's own address, where machines at other sites must reach it: of the first head it is the cluster's."""
+        if not self.spec.spans:
+            return ""
+        if machine.name == control_name(self.spec, 1):
+            return entrance
+        return str(self.place.addresses.ensure(machine.name)["floating_ip_address"])
+
+    def _guest(self, machine: Machine, boot: uuid.UUID, entrance: str, outside: str) -> Guest:
         return Guest(
             spec=self.spec,
             name=machine.name,
@@ -245,8 +256,10 @@ class Nodes:
             boot=boot.hex,
             token=self._token(machine.name, boot),
             heads=tuple(head.address for head in wanted_heads(self.spec)),
-            outside=outside,
+            entrance=entrance,
             network=places.CIDR,
+            outside=outside,
+            site=self.place.site,
             pool=machine.pool,
             address=machine.address,
         )
@@ -254,13 +267,14 @@ class Nodes:
     def _token(self, name: str, boot: uuid.UUID) -> str:
         return boot_token(self.spec.boots.seed, cluster=self.spec.id, node=name, boot=boot)
 
-    def _marks(self, machine: Machine, boot: uuid.UUID) -> dict[str, str]:
+    def _marks(self, machine: Machine, boot: uuid.UUID, outside: str) -> dict[str, str]:
         return {
             CLUSTER: str(self.spec.id),
             KIND: self.spec.kind.value,
             POOL: machine.pool.name if machine.pool else "",
             RELEASE: machine.release,
             BOOT: boot.hex,
+            **({OUTSIDE: outside} if outside else {}),
         }
 
     def _settle(self, kept: dict[str, Object], wanted: Sequence[Machine]) -> StepOutcome:
@@ -324,57 +338,17 @@ class Nodes:
         name = control_name(self.spec, 1)
         return next((row for row in self._there if row["name"] == name and not is_going(row)), None)
 
+    def _wanted(self) -> Iterator[Machine]:
+        yield from wanted_heads(self.spec)
+        for pool in self.spec.pools:
+            yield from wanted_workers(self.spec, pool)
+
     def waiting(self) -> Iterator[str]:
         """What is not as wanted, in words."""
         there = {row["name"]: row for row in self._there}
-        every = [wanted_heads(self.spec), *(wanted_workers(self.spec, pool) for pool in self.spec.pools)]
-        for machine in (one for part in every for one in part):
+        for machine in self._wanted():
             reason = (
                 trouble(there[machine.name], self.spec.boots) if machine.name in there else "it is missing"
             )
             if reason:
                 yield f"{machine.name}: {reason}"
-
-
-def _begun_at(server: Object) -> datetime | None:
-    """None where somebody has taken our mark away."""
-    try:
-        return moment_of(uuid.UUID(str(server["metadata"].get(BOOT))))
-    except ValueError:
-        return None
-
-
-def _fault(server: Object) -> str:
-    return str((server.get("fault") or {}).get("message") or "")
-
-
-def _not_made(server: Object, pool: str) -> NoCapacity | Permanent:
-    """With Nova's own words. The machine goes, for one without a host keeps its claims; the next try asks Nova anew."""
-    said = _fault(server)
-    detail = {
-        "evidence": [f"{server['name']}: {said or 'Nova does not say why'}"],
-        "next": "Retry when others have given GPUs back, or scale the pool to fewer workers.",
-    }
-    if any(words in said for words in NO_HOST):
-        what = f"a worker of the pool {pool}" if pool else "the head"
-        return NoCapacity(f"no host of the site has room for {what}", detail=detail)
-    detail["next"] = (
-        "Retry; if it fails again, an operator has to see on the host why it cannot start machines."
-    )
-    return Permanent(
-        f"the site could not make {server['name']}: {servers.reason_in_words(said)}", detail=detail
-    )
-
-
-def _boot_failed(server: Object, report: NodeReport) -> Permanent:
-    lines = [line for line in report.message.splitlines() if line.strip()]
-    cause = lines[0] if lines else "it did not say why"
-    after = f" after the stage {report.passed}" if report.passed else ""
-    return Permanent(
-        f"{server['name']} could not be set up{after}: {cause}",
-        detail={
-            "evidence": lines[-20:] or [f"{server['name']}: {cause}"],
-            "next": "Retry: the machine is made anew. If it fails alike again, an operator has to look at the template's image, packages "
-            "and addresses.",
-        },
-    )

@@ -1,8 +1,11 @@
-"""Where a cluster's machines are: a project of its own with limits of exactly what was ordered, a network, and one address.
+"""Where a cluster's machines are: a project of its own with limits of exactly what was ordered, a network, and its addresses. At a burst
+site it is the same, without the address by which people come in.
 
 Nobody but the portal's own user is in the project, so what is made there is the portal's; what is there twice after a lost answer goes.
 """
 
+import ipaddress
+import uuid
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,18 +19,30 @@ from gpuaas.providers.base import (
     StepOutcome,
     WorkspaceSpec,
 )
-from gpuaas.providers.openstack import flavors, inside, limits, names, networks, projects, twins
+from gpuaas.providers.openstack import flavors, inside, limits, names, networks, projects
 from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.clusters.addresses import Addresses
+from gpuaas.providers.openstack.clusters.plan import mesh_name
 
 CIDR, GATEWAY = "10.0.0.0/16", "10.0.0.1"
 # below these the control plane has its addresses, which workers know before it is there
 LENT = ("10.0.1.0", "10.0.255.254")
+# burst sites have networks of their own in here, so that no two machines of a cluster have the same address
+ELSEWHERE, PREFIX = ipaddress.ip_network("10.128.0.0/9"), 18
 PORTS = {ClusterKind.KUBERNETES: 6443, ClusterKind.SLURM: 22}
+MESH_PORT = 51820  # of k3s' WireGuard; it answers nobody without a key of the cluster
 SPARE_PORTS = 3  # of the router, of DHCP, and of the address
 
 
 def control_address(number: int) -> str:
     return f"10.0.0.{10 + number}"
+
+
+def cidr_elsewhere(site: uuid.UUID) -> str:
+    """Of what a cluster has at a burst site: the same for all clusters there."""
+    width = 1 << (ELSEWHERE.max_prefixlen - PREFIX)
+    number = site.int % (ELSEWHERE.num_addresses // width)
+    return f"{ELSEWHERE.network_address + number * width}/{PREFIX}"
 
 
 def control_flavor(spec: ClusterSpec) -> FlavorAmount:
@@ -38,7 +53,8 @@ def control_flavor(spec: ClusterSpec) -> FlavorAmount:
 
 def as_workspace(spec: ClusterSpec) -> WorkspaceSpec:
     """What it holds, in the words of a workspace: so limits and flavors are the same code."""
-    sold = (control_flavor(spec), *(pool.flavor for pool in spec.pools))
+    heads = () if spec.is_burst else (control_flavor(spec),)
+    sold = (*heads, *(pool.flavor for pool in spec.pools))
     workers = [pool.flavor for pool in spec.pools if pool.flavor.count and pool.flavor.gpus]
     return WorkspaceSpec(
         id=spec.id,
@@ -60,6 +76,8 @@ class Place:
     ref: ClusterRef
     domain: str
     external: str
+    site_id: uuid.UUID
+    site: str
 
     @cached_property
     def project(self) -> Object | None:
@@ -82,10 +100,18 @@ class Place:
 
     def make(self, spec: ClusterSpec) -> StepOutcome:
         found = self.project
+        mark = (names.BURST_TAG.format(site=self.site_id),) if spec.is_burst else ()
         if found is None:
             name, tag = self.ref.external_name, names.CLUSTER_TAG
-            made = projects.project_make(self.cloud, name, self.ref.id, domain=self.domain, tag=tag)
+            made = projects.project_make(
+                self.cloud, name, self.ref.id, domain=self.domain, tag=tag, more=mark
+            )
             found = {**made, "found_name": name}
+        if not {*mark} <= {*found["tags"]}:
+            raise Permanent(
+                f"the project {self.ref.external_name} at {self.site} is another site's part of the cluster: both sites are in one "
+                "domain of one Keystone; an operator has to give each a domain of its own (the site's option domain)"
+            )
         inside.enter(self.cloud, found).close()
         return self.limit(spec, found)
 
@@ -102,61 +128,39 @@ class Place:
         return outcome
 
     def connect(self, spec: ClusterSpec) -> StepOutcome:
-        shape = networks.Shape(self.ref.external_name, CIDR, LENT, PORTS[spec.kind], self.tags)
+        cidr, lent = (cidr_elsewhere(self.site_id), ("", "")) if spec.is_burst else (CIDR, LENT)
+        shape = networks.Shape(self.ref.external_name, cidr, lent, _doors(spec), self.tags)
         twice = networks.apply(self.cloud, self.require()["id"], external=self._external_name(), shape=shape)
         return StepOutcome(done=True, detail=f"there twice, so it stays: {', '.join(twice)}" if twice else "")
 
     def reserve(self) -> StepOutcome:
-        """The oldest of several; the others were made by calls whose answers were lost."""
-        project, found = self.require(), self.addresses()
-        if not found:
-            body = {
-                "floating_network_id": networks.outside(self.cloud, self._external_name()),
-                "project_id": project["id"],
-                "description": twins.MADE,
-            }
-            found = [self.cloud.post("network", "/floatingips", {"floatingip": body})["floatingip"]]
-        ours, *others = sorted(
-            found, key=lambda row: (not row["port_id"], row.get("created_at") or "", row["id"])
-        )
-        networks.tagged(self.cloud, "floatingips", ours, self.tags)
-        for other in others:
-            self.cloud.delete("network", f"/floatingips/{other['id']}")
-        return StepOutcome(done=True, detail=str(ours["floating_ip_address"]))
+        self._external_name()
+        return StepOutcome(done=True, detail=str(self.addresses.ensure()["floating_ip_address"]))
 
-    def addresses(self) -> list[Object]:
-        query = {"project_id": self.require()["id"]}
-        return self.cloud.items("network", "/floatingips", "floatingips", **query)
+    @cached_property
+    def addresses(self) -> Addresses:
+        return Addresses(self.cloud, self.require()["id"], self.external, self.tags)
 
     def address(self) -> Object:
-        found = self.addresses()
-        if not found:
+        """The cluster's own."""
+        found = self.addresses.found()
+        if found is None:
             raise NotFound("its address is not at the site; it has to be reserved again")
-        return found[0]
-
-    def lead_to(self, server: Object) -> None:
-        """The address leads to this machine. Repeatable."""
-        ports = self.cloud.items("network", "/ports", "ports", device_id=server["id"])
-        if not ports:
-            raise NotFound(f"{server['name']} has no port at the site yet")
-        address = self.address()
-        if address["port_id"] != ports[0]["id"]:
-            body = {"floatingip": {"port_id": ports[0]["id"]}}
-            self.cloud.put("network", f"/floatingips/{address['id']}", body)
+        return found
 
     def shut(self) -> None:
         """Nobody gets in any more."""
-        for row in self.addresses() if self.project else ():
-            self.cloud.delete("network", f"/floatingips/{row['id']}")
+        if self.project:
+            self.addresses.give_all_back()
 
     def network(self) -> str:
         return self._id_of("networks")
 
-    def group(self) -> str:
-        return self._id_of("security-groups")
+    def group(self, name: str) -> str:
+        return self._id_of("security-groups", name)
 
-    def _id_of(self, collection: str) -> str:
-        query = {"project_id": self.require()["id"], "name": self.ref.external_name}
+    def _id_of(self, collection: str, name: str = "") -> str:
+        query = {"project_id": self.require()["id"], "name": name or self.ref.external_name}
         rows = self.cloud.items("network", f"/{collection}", collection.replace("-", "_"), **query)
         if not rows:
             raise NotFound("its network is not at the site; it has to be made again")
@@ -184,17 +188,29 @@ def over_quota(error: QuotaRefused) -> QuotaRefused:
     )
 
 
+def groups(spec: ClusterSpec, *, of_heads: bool) -> list[str]:
+    """By name, beside Neutron's default: the way in to the heads, and what other sites' machines need of every machine."""
+    own = [spec.external_name] if of_heads else []
+    return [*own, mesh_name(spec)] if spec.spans else own
+
+
+def _doors(spec: ClusterSpec) -> tuple[networks.Door, ...]:
+    own = () if spec.is_burst else (networks.Door(spec.external_name, PORTS[spec.kind]),)
+    mesh = (networks.Door(mesh_name(spec), MESH_PORT, "udp"),) if spec.spans else ()
+    return (*own, *mesh)
+
+
 def _quota(spec: ClusterSpec) -> dict[str, int]:
-    """Neutron's: one of everything, and a port for every machine."""
+    """Neutron's: one of everything, and for every machine a port, and where it needs one an address."""
     machines = spec.control_plane.count + sum(pool.flavor.count for pool in spec.pools)
     return {
         "network": 1,
         "subnet": 1,
         "router": 1,
         "port": machines + SPARE_PORTS,
-        "security_group": 2,
+        "security_group": 1 + len(_doors(spec)),
         "security_group_rule": 20,
-        "floatingip": 1,
+        "floatingip": machines if spec.spans else 1,
         "rbac_policy": 0,
         "subnetpool": 0,
     }

@@ -46,22 +46,28 @@ def worker_name(spec: ClusterSpec, pool: NodePool, number: int) -> str:
     return f"{spec.external_name}-{pool.name}-{number}"
 
 
+def mesh_name(spec: ClusterSpec) -> str:
+    """Of the security group by which machines of one cluster reach each other from site to site."""
+    return f"{spec.external_name}-mesh"
+
+
 def user_name(external_name: str) -> str:
     return names.user_name(external_name, names.PORTAL)
 
 
 def _steps(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> tuple[ClusterStep, ...]:
+    ground = _ground(spec) if spec.is_burst else ()
     match change:
         case C.CREATE:
             return (*_foundation(spec), *_pools(spec.pools, spec), _checks())
         case C.SCALE:
-            return (*_pools(Difference(spec, before).other_counts(), spec), _checks())
+            return (*ground, *_pools(Difference(spec, before).other_counts(), spec), _checks())
         case C.UPGRADE:
             return (*_releases(spec, before), _checks())
         case C.SUSPEND:
             return tuple(_pool(pool, spec, "Put away") for pool in spec.pools)
         case C.RESUME:
-            return (*_pools(spec.pools, spec), _checks())
+            return (*ground, *_pools(spec.pools, spec), _checks())
         case C.DELETE:
             return DELETION
 
@@ -70,13 +76,24 @@ def _made(spec: ClusterSpec, kind: str, name: str = "") -> SiteObject:
     return SiteObject(kind, name or spec.external_name, cluster_id=spec.id)
 
 
-def _foundation(spec: ClusterSpec) -> tuple[ClusterStep, ...]:
+def _ground(spec: ClusterSpec) -> tuple[ClusterStep, ...]:
+    """What machines stand on."""
     owner = (_made(spec, PROJECT), _made(spec, USER, user_name(spec.external_name)))
-    network = tuple(_made(spec, kind) for kind in (NETWORK, SUBNET, ROUTER, GROUP))
-    waits = "Kubernetes' API answers" if spec.kind is ClusterKind.KUBERNETES else "Slurm's controller answers"
+    network = [_made(spec, kind) for kind in (NETWORK, SUBNET, ROUTER)]
+    network += [] if spec.is_burst else [_made(spec, GROUP)]
+    network += [_made(spec, GROUP, mesh_name(spec))] if spec.spans else []
     return (
         ClusterStep("project", "Make its project, with limits of exactly what was ordered", owner),
-        ClusterStep("network", "Make its network", network),
+        ClusterStep("network", "Make its network", tuple(network)),
+    )
+
+
+def _foundation(spec: ClusterSpec) -> tuple[ClusterStep, ...]:
+    if spec.is_burst:
+        return _ground(spec)
+    waits = "Kubernetes' API answers" if spec.kind is ClusterKind.KUBERNETES else "Slurm's controller answers"
+    return (
+        *_ground(spec),
         ClusterStep("endpoint", "Reserve its address", (_made(spec, ADDRESS),)),
         _control(spec, "Start the head"),
         ClusterStep("api", f"Wait until {waits}"),
@@ -84,9 +101,17 @@ def _foundation(spec: ClusterSpec) -> tuple[ClusterStep, ...]:
 
 
 def _control(spec: ClusterSpec, label: str) -> ClusterStep:
-    numbers = range(1, spec.control_plane.count + 1)
-    machines = tuple(_made(spec, SERVER, control_name(spec, number)) for number in numbers)
-    return ClusterStep("control-plane", label, machines)
+    named = [control_name(spec, number) for number in range(1, spec.control_plane.count + 1)]
+    return ClusterStep("control-plane", label, (*_addresses(spec, named[1:]), *_machines(spec, named)))
+
+
+def _machines(spec: ClusterSpec, named: Iterable[str]) -> Iterable[SiteObject]:
+    return (_made(spec, SERVER, name) for name in named)
+
+
+def _addresses(spec: ClusterSpec, named: Iterable[str]) -> Iterable[SiteObject]:
+    """The first head has the cluster's own."""
+    return (_made(spec, ADDRESS, name) for name in named if spec.spans)
 
 
 def _pools(pools: Iterable[NodePool], spec: ClusterSpec) -> tuple[ClusterStep, ...]:
@@ -94,9 +119,9 @@ def _pools(pools: Iterable[NodePool], spec: ClusterSpec) -> tuple[ClusterStep, .
 
 
 def _pool(pool: NodePool, spec: ClusterSpec, verb: str) -> ClusterStep:
-    numbers = range(1, pool.flavor.count + 1)
-    workers = tuple(_made(spec, SERVER, worker_name(spec, pool, each)) for each in numbers)
-    return ClusterStep(f"{POOL_STEP}{pool.name}", f"{verb} the pool {pool.name}", workers)
+    named = [worker_name(spec, pool, number) for number in range(1, pool.flavor.count + 1)]
+    made = (*_addresses(spec, named), *_machines(spec, named))
+    return ClusterStep(f"{POOL_STEP}{pool.name}", f"{verb} the pool {pool.name}", made)
 
 
 def _checks() -> ClusterStep:
@@ -111,6 +136,9 @@ def _releases(spec: ClusterSpec, before: ClusterSpec | None) -> tuple[ClusterSte
 
 
 def _warnings(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> Iterable[str]:
+    if change in {C.CREATE, C.SCALE, C.RESUME} and spec.spans:
+        machines = spec.control_plane.count + spec.workers
+        yield f"Every machine has an address of its own outside, by which other sites reach it: {machines} in all here."
     if change is C.CREATE:
         if spec.control_plane.count == 1:
             yield "One machine is the head: while it is upgraded or broken, nobody gets in."

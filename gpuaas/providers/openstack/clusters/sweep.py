@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpuaas.providers.base import ClusterRef, SiteObject
 from gpuaas.providers.openstack import leftovers, names, people, projects
 from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.clusters import addresses
 from gpuaas.providers.openstack.clusters.plan import (
     ADDRESS,
     GROUP,
@@ -36,15 +37,22 @@ def of_cluster(cloud: Cloud, ref: ClusterRef, domain: str) -> tuple[SiteObject, 
 
 
 def of_all(cloud: Cloud, domain: str) -> tuple[SiteObject, ...]:
-    """By tags, in calls that do not grow with the number of clusters."""
+    """By tags, in calls that do not grow with the number of clusters. What is in a project of another domain is another site's: two
+    sites may be domains of one cloud."""
     mark = {"tags": names.CLUSTERS}
-    owners = cloud.items("identity", "/projects", "projects", **mark, domain_id=domain)
+    owners = cloud.items("identity", "/projects", "projects", **mark)
+    others = {row["id"] for row in owners if row["domain_id"] != domain}
     machines = cloud.items("compute", "/servers/detail", "servers", **mark, all_tenants="1")
     found = [SiteObject(PROJECT, row["name"], row["id"], owner_of(row)) for row in owners]
-    found += [SiteObject(SERVER, row["name"], row["id"], owner_of(row)) for row in machines]
+    found = [one for one in found if one.uid not in others]
+    rows = [(SERVER, row, row["tenant_id"]) for row in machines]
     for path, kind in NEUTRON.items():
-        rows = cloud.items("network", f"/{path}", path.replace("-", "_"), **mark)
-        found += [SiteObject(kind, row.get("name") or row["id"], row["id"], owner_of(row)) for row in rows]
+        things = cloud.items("network", f"/{path}", path.replace("-", "_"), **mark)
+        rows += [(kind, row, row["project_id"]) for row in things]
+    for kind, row, project in rows:
+        if project not in others:
+            name = row.get("name") or addresses.machine_of(row) or row["id"]
+            found.append(SiteObject(kind, name, row["id"], owner_of(row)))
     return tuple(found)
 
 
@@ -69,7 +77,9 @@ def _of_project(cloud: Cloud, project: Object, owner: uuid.UUID) -> Iterator[Sit
     for path, kind in NEUTRON.items():
         for row in cloud.items("network", f"/{path}", path.replace("-", "_"), project_id=project["id"]):
             if not _comes_along(path, row):
-                shown = name if path == "floatingips" else row.get("name") or row["id"]
+                shown = row.get("name") or row["id"]
+                if path == "floatingips":
+                    shown = addresses.machine_of(row) or name
                 yield SiteObject(kind, shown, row["id"], owner)
 
 
