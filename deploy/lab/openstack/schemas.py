@@ -75,12 +75,12 @@ def schemas_make(config: Config, installation: Installation, services: Services,
 def balancing_make(
     config: Config, installation: Installation, services: Services, run: Callable[..., None]
 ) -> None:
-    """Octavia's, once for each data folder; while the database runs."""
-    made = config.data / "octavia-tables"
-    if not made.exists():
+    """Octavia's, once for each list of its pins; while the database runs."""
+    made, pins = config.data / "octavia-tables", installation.balancing.name
+    if not made.exists() or made.read_text() != pins:
         program = [str(installation.balancing / "bin" / "octavia-db-manage"), *services.balancing_options()]
         run([*program, "upgrade", "head"], services.balancing_environment())
-        made.write_text("")
+        made.write_text(pins)
 
 
 def copy_keep(config: Config, installation: Installation) -> None:

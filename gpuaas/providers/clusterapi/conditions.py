@@ -261,6 +261,7 @@ ANSWER_MAX = 300
 # as the OpenStack provider passes an answer on: what it has asked for, and the whole body
 BODY = re.compile(r": Expected HTTP response code \[.*?\] when accessing \[.*?\], but got \d+ instead: ")
 FAULTS = ("faultstring", "message")
+REQUEST = re.compile(r"\b[A-Z][a-z]+ \"https?://[^\"]*\": ")  # of one that got no answer
 
 
 @dataclass(frozen=True)
@@ -295,7 +296,7 @@ def read(kind: str, name: str, condition: Object) -> Said:
 
 def answer(message: str) -> str:
     """A cloud's own sentence, without the request that it was an answer to."""
-    head, *bodies = BODY.split(" ".join(message.split()), maxsplit=1)
+    head, *bodies = BODY.split(REQUEST.sub("", " ".join(message.split())), maxsplit=1)
     return f"{head}: {_fault(bodies[0])}"[:ANSWER_MAX] if bodies else head[:ANSWER_MAX]
 
 

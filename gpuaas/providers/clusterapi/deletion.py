@@ -21,8 +21,15 @@ def control_plane(api: Api, ref: ClusterRef) -> StepOutcome:
 
 
 def network(api: Api, ref: ClusterRef) -> StepOutcome:
+    """What holds it up is said by the provider's own object alone."""
     found = _ask(api, ref)
-    return DONE if found is None else _going(found, "the network is being taken away")
+    if found is None:
+        return DONE
+    infrastructure = site.infrastructure(api, found)
+    told = conditions.troubles([infrastructure] if infrastructure else [])
+    if not told:
+        return _going(found, "the network is being taken away")
+    return StepOutcome(done=False, detail=f"the network is being taken away: {told[0].sentence}")
 
 
 def gone(api: Api, ref: ClusterRef) -> StepOutcome:

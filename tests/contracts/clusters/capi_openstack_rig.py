@@ -1,15 +1,17 @@
 """Cluster API's real controllers with OpenStack's provider, the class that the portal ships, and a real cloud: only guests are played,
 by the lab (deploy/lab/cluster_api/guests.py)."""
 
+import os
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NoCapacity
-from gpuaas.providers.base import ClusterSpec, NodePool, StepOutcome
+from gpuaas.providers.base import ClusterChange, ClusterSpec, NodePool, StepOutcome
 from gpuaas.providers.kubernetes.client import Object
 from tests.contracts.clusters.clusterapi_rig import ADDON, CarelessDriver, ClusterApiRig
+from tests.contracts.clusters.rigs import step_finish
 from tests.lab.cluster_api.tenancy import Tenancy
 from tests.lab.fixtures import LabSite
 
@@ -49,12 +51,23 @@ class ClusterApiOpenStackRig(ClusterApiRig):
         super().__init__(kubeconfig, real)
         self.tenancy = tenancy
 
+    def close(self) -> None:
+        """The cloud has GPUs for two at once: one is kept for the next test."""
+        there = [spec for spec in self.made if self.driver.observe(spec.ref).exists]
+        for spec in there[1:]:
+            step_finish(self.driver, ClusterChange.DELETE, spec, "workers")
+        self.made[:] = there[:1]
+
     def settings(self) -> dict[str, Any]:
         return settings_of(self.tenancy)
 
     def _pool(self, name: str, count: int) -> NodePool:
         pool = super()._pool(name, count)
         return replace(pool, flavor=replace(pool.flavor, slug=ALIASES[name]))
+
+    def interruptions(self, steps: int) -> list[int]:
+        """While its network with the load balancer, and while its control plane are made."""
+        return super().interruptions(steps) if os.environ.get("GPUAAS_CHAOS") else [1, 2]
 
     def broken_since(self, machine: Object) -> str:
         """The class's own health check replaces what has been broken for five minutes; the last of them is waited for."""

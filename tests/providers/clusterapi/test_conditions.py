@@ -106,6 +106,7 @@ QUOTA = "failed to reconcile load balancer: Expected HTTP response code [201] wh
         (QUOTA + '{"forbidden": {"code": 403, "message": 7}}', 'failed to reconcile load balancer: {"forb'),
         (QUOTA + "<html>", "failed to reconcile load balancer: <html>"),
         ("No suitable endpoint  could be\nfound", "No suitable endpoint could be found"),
+        ('failed: Get "http://octavia/v2": dial tcp: connection refused', "failed: dial tcp: connection"),
     ],
 )
 def test_a_clouds_answer_is_told_without_the_request(message: str, told: str) -> None:
