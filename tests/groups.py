@@ -35,6 +35,7 @@ GROUPS = {
     "tests/lab/openstack/": "openstack-contracts",
     "tests/providers/openstack_clusters/test_two_sites.py": "openstack-contracts",
     "tests/clusters/test_openstack_lab.py": "openstack-contracts",
+    "tests/clusters/test_openstack_burst.py": "openstack-contracts",
     "tests/providers/clusterapi/": "cluster-api",
     "tests/lab/cluster_api/": "cluster-api",
 }
