@@ -73,14 +73,14 @@ class Programs:
         report(f"building Cluster API's {controller.name}; this takes some minutes on 2 cores")
         new = self.folder / f".{controller.name}.new"
         run_build(["-ldflags", "-s -w", "-o", str(new)], [controller.package], self.pins.folder, report)
-        found = manifests_of(self._source(controller.module) / controller.config)
+        found = manifests_of(self.source_of(controller.module) / controller.config)
         for module, file in self.pins.foreign:
-            found["types"] += list(yaml.safe_load_all((self._source(module) / file).read_text()))
+            found["types"] += list(yaml.safe_load_all((self.source_of(module) / file).read_text()))
         write_private(self.manifests(controller), json.dumps(found))
         new.replace(self.path(controller))
         report(f"built {controller.name}")
 
-    def _source(self, module: str) -> Path:
+    def source_of(self, module: str) -> Path:
         done = subprocess.run(
             ["go", "list", "-m", "-f", "{{.Dir}}", module],
             cwd=self.pins.folder,
