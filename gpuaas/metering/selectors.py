@@ -13,6 +13,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.states import LIVE as CLUSTERS_LIVE
 from gpuaas.core import clock
 from gpuaas.metering.models import (
     HOLDING_METERS,
@@ -128,12 +129,13 @@ def usage_by_project(
 
 
 def sites_metered() -> QuerySet[Site]:
-    """A site that takes no new work is metered until the last workspace there is gone and all ends are written."""
+    """A site that takes no new work is metered until the last workspace and cluster there is gone and all ends are written."""
     lived_in = Exists(Workspace.objects.filter(site=OuterRef("pk"), state__in=LIVE))
+    served = Exists(Cluster.objects.filter(site=OuterRef("pk"), state__in=CLUSTERS_LIVE))
     unended = Exists(
         UsageInterval.objects.filter(site=OuterRef("pk"), meter__in=STREAMED_METERS, ended_at__isnull=True)
     )
-    return Site.objects.filter(Q(enabled=True) | lived_in | unended)
+    return Site.objects.filter(Q(enabled=True) | lived_in | served | unended)
 
 
 def meters_for(*, actor: Actor) -> QuerySet[SiteMeter]:

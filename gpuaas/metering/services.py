@@ -21,7 +21,7 @@ from gpuaas.metering.models import STREAMED_METERS, EndedBy, MeterGap, SiteMeter
 from gpuaas.metering.owners import Owner, Owners, owners_find
 from gpuaas.metering.recall import facts_recall
 from gpuaas.providers.base import UsageEvent, UsageKind
-from gpuaas.workspaces.services import Surplus
+from quotas.allowances import Surplus
 
 SQL = Path(__file__).parent / "sql"
 

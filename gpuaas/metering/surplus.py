@@ -1,11 +1,10 @@
-"""Who holds more than their workspace may: pure, and the same whatever order it was heard in."""
+"""Who holds more than their workspace or cluster may: pure, and the same whatever order it was heard in."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from gpuaas.providers.base import ObservedConsumer, UseState
-from gpuaas.workspaces.allowances import Allowance
-from gpuaas.workspaces.services import Surplus
+from quotas.allowances import Allowance, Surplus
 
 # the site's clock and ours need not agree to the second; in doubt a consumer is left alone
 CLOCK_SKEW = timedelta(seconds=5)

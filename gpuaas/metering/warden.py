@@ -1,4 +1,4 @@
-"""The warden: sees in the meter's stream that a workspace holds more than it bought, and takes the newest away.
+"""The warden: sees in the meter's stream that a workspace, or a cluster in a namespace, holds more than it bought, and takes the newest away.
 
 A quota at the site can be outrun for moments while pods are created and deleted at speed. What the stream says only raises
 the suspicion, for it may be history; the site is asked for what is there now, and only that decides.
@@ -14,12 +14,12 @@ from django.db import DatabaseError, InterfaceError, close_old_connections, conn
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.errors import GpuaasError
+from gpuaas.metering.books import Account, Book, accounts_at
 from gpuaas.metering.selectors import intervals_open
 from gpuaas.metering.services import surplus_mark
 from gpuaas.metering.surplus import holds, surplus
 from gpuaas.providers.base import Driver, ObservedConsumer, UsageEvent, UsageKind, WardenCapability
-from gpuaas.workspaces.allowances import Allowance, allowances_at
-from gpuaas.workspaces.services import Surplus, eviction_done, eviction_record, within_quota_note
+from quotas.allowances import Allowance, Surplus
 
 log = structlog.get_logger(__name__)
 
@@ -53,20 +53,23 @@ class Ledger:
         with self._lock:
             return frozenset(self._held.get(name, {}))
 
-    def settle(self, name: str, *, known: Iterable[str], there: Iterable[str]) -> None:
+    def settle(self, name: str, *, known: Iterable[str], there: Mapping[str, Devices]) -> None:
         """Somebody has looked: of what was `known` before, only what is `there` is held. What came since stays."""
         gone = set(known) - set(there)
         with self._lock:
             space = self._held.get(name, {})
-            self._held[name] = {uid: devices for uid, devices in space.items() if uid not in gone}
+            stays = {uid: devices for uid, devices in space.items() if uid not in gone}
+            self._held[name] = {**there, **stays}
 
-    def over(self, allowances: Mapping[str, Allowance], *, every: bool) -> list[str]:
+    def over(self, accounts: Mapping[str, Account], *, every: bool) -> list[str]:
         """Namespaces that seem to hold more than they may: of those told of since the last time, or of all."""
         with self._lock:
             asked = list(self._held) if every else list(self._touched)
             self._touched.clear()
             return [
-                name for name in asked if name in allowances and self._is_over(name, allowances[name].limits)
+                name
+                for name in asked
+                if name in accounts and self._is_over(name, accounts[name].allowance.limits)
             ]
 
     def _set(self, kind: UsageKind, name: str, consumer: ObservedConsumer) -> None:
@@ -100,11 +103,14 @@ class Warden:
         self.site = site
         self._driver = driver
         self._evictor = evictor
-        self._allowances = allowances_at(site_id=site.pk)
+        self._accounts = accounts_at(site.pk)
         self._read_at = time.monotonic()
+        # when the last warden ended; and those of whom nothing is written that says what they held then
         self._suspects = {
-            each.external_name for each in self._allowances.values() if each.over_quota
-        }  # when the last warden ended
+            name
+            for name, each in self._accounts.items()
+            if each.allowance.over_quota or not each.book.streamed
+        }
         self._cleared: dict[str, tuple[Allowance, frozenset[str]]] = {}
         self._looked_at: dict[str, float] = {}
         self.ledger = Ledger(self._written())
@@ -128,8 +134,8 @@ class Warden:
         moment = time.monotonic()
         every = moment - self._read_at >= ALLOWANCES_SECONDS
         if every:
-            self._allowances, self._read_at = allowances_at(site_id=self.site.pk), moment
-        seeming = self.ledger.over(self._allowances, every=every)
+            self._accounts, self._read_at = accounts_at(self.site.pk), moment
+        seeming = self.ledger.over(self._accounts, every=every)
         self._suspects.update(name for name in seeming if not self._is_cleared(name))
         for name in sorted(self._suspects):
             if moment - self._looked_at.get(name, -AGAIN_SECONDS) >= AGAIN_SECONDS:
@@ -138,43 +144,44 @@ class Warden:
                     self._examine(name, bound)
                 except GpuaasError as error:
                     bound.warning(
-                        "warden_site_failed", workspace=name, error=error.code, message=error.message
+                        "warden_site_failed", namespace=name, error=error.code, message=error.message
                     )
 
     def _examine(self, name: str, bound: structlog.stdlib.BoundLogger) -> None:
         """Nobody is judged by what was read earlier, neither of the site nor of the database."""
-        known = self._allowances.get(name)
-        fresh = allowances_at(site_id=self.site.pk, workspace_ids=[known.workspace_id]) if known else {}
-        allowance = fresh.get(name)
-        if allowance is None:
+        account = self._accounts.get(name)
+        allowance = account.afresh(self.site.pk) if account else None
+        if account is None or allowance is None:
             self._suspects.discard(name)
             return
+        book = account.book
         before = self.ledger.holders(name)
         seen = self._driver.observe(allowance.ref)
         now = clock.now()
         found = surplus(seen.consumers, allowance, enforced=seen.hard, now=now)
-        self.ledger.settle(name, known=before, there=[each.uid for each in seen.consumers if holds(each)])
+        self.ledger.settle(name, known=before, there=_holding(seen.consumers))
         if found:
-            eviction_record(workspace_id=allowance.workspace_id, found=found, seen_at=now)
+            book.eviction_record(holder_id=allowance.holder_id, found=found, seen_at=now)
             surplus_mark(site_id=self.site.pk, found=found)
             for each in found:
-                self._remove(name, allowance, each, bound)
+                self._remove(book, allowance, each, bound)
             return
         self._suspects.discard(name)
         self._cleared[name] = (allowance, self.ledger.holders(name))
-        within_quota_note(workspace_id=allowance.workspace_id, now=now)
+        book.within_quota_note(holder_id=allowance.holder_id, now=now)
 
     def _remove(
-        self, name: str, allowance: Allowance, found: Surplus, bound: structlog.stdlib.BoundLogger
+        self, book: Book, allowance: Allowance, found: Surplus, bound: structlog.stdlib.BoundLogger
     ) -> None:
-        removed = self._evictor.evict(name, found.consumer, reason=found.reason)
-        if removed:
-            eviction_done(
-                workspace_id=allowance.workspace_id, consumer_uid=found.consumer.uid, removed_at=clock.now()
+        reason = found.reason(book.holder)
+        removed = self._evictor.evict(allowance.external_name, found.consumer, reason=reason)
+        if removed and book.eviction_done:
+            book.eviction_done(
+                holder_id=allowance.holder_id, consumer_uid=found.consumer.uid, removed_at=clock.now()
             )
         bound.warning(
             "surplus_removed" if removed else "surplus_gone",
-            workspace=name,
+            namespace=allowance.external_name,
             consumer=found.consumer.name,
             resource=found.resource_name,
             held=found.held,
@@ -183,11 +190,13 @@ class Warden:
 
     def _is_cleared(self, name: str) -> bool:
         """Looked at, and neither what it holds nor what it may hold has changed since."""
-        return self._cleared.get(name) == (self._allowances[name], self.ledger.holders(name))
+        return self._cleared.get(name) == (self._accounts[name].allowance, self.ledger.holders(name))
 
     def _written(self) -> dict[str, dict[str, Devices]]:
         """What was written together with the cursor from which the stream goes on."""
-        names = {each.workspace_id: each.external_name for each in self._allowances.values()}
+        names = {
+            each.allowance.holder_id: name for name, each in self._accounts.items() if each.book.streamed
+        }
         held: dict[str, dict[str, Devices]] = {}
         columns = ("workspace_id", "consumer_uid", "resource_name", "quantity")
         for workspace_id, uid, resource, count in intervals_open(site_id=self.site.pk).values_list(*columns):
@@ -195,3 +204,7 @@ class Warden:
                 space = held.setdefault(names[workspace_id], {})
                 space[uid] = {**space.get(uid, {}), resource: count}
         return held
+
+
+def _holding(consumers: Iterable[ObservedConsumer]) -> dict[str, Devices]:
+    return {each.uid: each.gpus for each in consumers if each.gpus and holds(each)}

@@ -2,48 +2,22 @@
 
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpuaas.catalog.models import GpuPool
-from gpuaas.core.conditions import Status
-from gpuaas.providers.base import WorkspaceRef
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
 from gpuaas.workspaces.states import LIVE, WorkspaceState
+from quotas.allowances import Allowance, is_over_quota
 
-WITHIN_QUOTA = "WithinQuota"  # the condition that the warden writes
 # the site enforces nothing but what the database says; in all other states it may be a step behind or ahead
 SETTLED = frozenset({WorkspaceState.READY, WorkspaceState.SUSPENDED})
 
 
-@dataclass(frozen=True)
-class Allowance:
-    """limits: devices by resource name, 0 for every name of the site that was not bought; others are not limited.
-
-    settled=False: a change is under way, and what the site enforces counts too where it is more. `older_than`: of a
-    workspace that was taken over, what was there before that moment stays, however much it is. `over_quota`: so its
-    condition says.
-    """
-
-    workspace_id: uuid.UUID
-    external_name: str
-    limits: Mapping[str, int]
-    settled: bool = True
-    older_than: datetime | None = None
-    over_quota: bool = False
-
-    @property
-    def ref(self) -> WorkspaceRef:
-        return WorkspaceRef(self.workspace_id, self.external_name)
-
-
-def allowances_at(
-    *, site_id: uuid.UUID, workspace_ids: Iterable[uuid.UUID] | None = None
-) -> dict[str, Allowance]:
+def allowances_at(*, site_id: uuid.UUID, ids: Iterable[uuid.UUID] | None = None) -> dict[str, Allowance]:
     """By name at the site, of all that live there (or those asked for); 3 queries, whatever their number."""
     rows = Workspace.objects.filter(site_id=site_id, state__in=LIVE).order_by()
-    if workspace_ids is not None:
-        rows = rows.filter(pk__in=list(workspace_ids))
+    if ids is not None:
+        rows = rows.filter(pk__in=list(ids))
     names = GpuPool.objects.filter(site_id=site_id).order_by().values_list("resource_name", flat=True)
     nothing = dict.fromkeys(names, 0)
     bought: dict[uuid.UUID, dict[str, int]] = {}
@@ -58,14 +32,14 @@ def allowances_at(
 
 def over_quota(workspace: Workspace) -> bool:
     """So the warden has found, and has not taken it back yet."""
-    return bool(workspace.conditions.get(WITHIN_QUOTA, {}).get("status") == Status.FALSE)
+    return is_over_quota(workspace.conditions)
 
 
 def _allowance(row: Workspace, nothing: Mapping[str, int], bought: Mapping[str, int]) -> Allowance:
     if row.state == WorkspaceState.SUSPENDED:
         bought = dict.fromkeys(bought, 0)
     return Allowance(
-        workspace_id=row.pk,
+        holder_id=row.pk,
         external_name=row.external_name,
         limits={**nothing, **bought},
         settled=row.state in SETTLED,

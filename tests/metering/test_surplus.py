@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuaas.metering.books import CLUSTERS, WORKSPACES, Account
 from gpuaas.metering.surplus import CLOCK_SKEW, holds, surplus
 from gpuaas.metering.warden import Ledger
 from gpuaas.providers.base import ObservedConsumer, UsageEvent, UsageKind
-from gpuaas.workspaces.allowances import Allowance
+from quotas.allowances import Allowance
 from tests.metering.stage import GPU, bookmark, listed, pod, utc
 
 NOW = utc("2026-11-02 12:00:00")
@@ -39,7 +40,7 @@ def taken(
 def test_the_newest_goes_and_it_says_what_was_held() -> None:
     (found,) = surplus([held("b", 2), held("c", 3), held("a", 1)], allow(), enforced={}, now=NOW)
     assert (found.consumer.uid, found.held, found.limit, found.quantity) == ("c", 3, 2, 1)
-    assert found.reason == (
+    assert found.reason("workspace") == (
         "removed by the portal: the workspace held 3 × nvidia.com/gpu and may hold 2; the newest go first"
     )
 
@@ -227,13 +228,21 @@ def test_a_replay_in_order_ends_where_the_site_is(deeds: list[tuple[str, int, in
 
 
 def test_what_came_while_somebody_looked_is_not_forgotten() -> None:
-    ledger = Ledger({})
+    ledger, account = Ledger({}), Account(WORKSPACES, allow(1))
     for uid in ("a", "b"):
         ledger.note(UsageEvent(UsageKind.SEEN, NOW, "", SPACE, held(uid, 1)))
     known = ledger.holders(SPACE)
     ledger.note(UsageEvent(UsageKind.SEEN, NOW, "", SPACE, held("c", 2)))
-    ledger.settle(SPACE, known=known, there=["b"])
+    ledger.settle(SPACE, known=known, there={"b": {GPU: 1}})
     assert ledger.holders(SPACE) == {"b", "c"}
-    assert ledger.over({SPACE: allow(1)}, every=False) == [SPACE]
-    assert ledger.over({SPACE: allow(1)}, every=False) == [], "told once"
-    assert ledger.over({SPACE: allow(1)}, every=True) == [SPACE]
+    assert ledger.over({SPACE: account}, every=False) == [SPACE]
+    assert ledger.over({SPACE: account}, every=False) == [], "told once"
+    assert ledger.over({SPACE: account}, every=True) == [SPACE]
+
+
+def test_what_is_seen_counts_where_the_stream_told_nothing() -> None:
+    """Of clusters nothing is written that says what they held when the last warden ended."""
+    ledger, account = Ledger({}), Account(CLUSTERS, allow(1))
+    ledger.settle(SPACE, known=(), there={"a": {GPU: 1}})
+    ledger.note(UsageEvent(UsageKind.SEEN, NOW, "", SPACE, held("b", 2)))
+    assert ledger.over({SPACE: account}, every=False) == [SPACE]

@@ -264,6 +264,16 @@ class ClusterSignalsCapability(ABC):
         """One for each pool of `spec`, of this moment. Raises NotFound where nothing answers at the cluster's endpoint."""
 
 
+class ClusterNamespaceCapability(ABC):
+    """Drivers whose clusters run in a namespace of a site that has workspaces, guarded as those: the site's meter tells what is held
+    there, and its warden holds them to what their pools bought."""
+
+    @classmethod
+    @abstractmethod
+    def namespace(cls, ref: ClusterRef) -> str:
+        """Its name, by which the workspaces' driver finds it with the cluster's id."""
+
+
 class ClusterBurstCapability(ABC):
     """Drivers whose clusters may have pools at another site of theirs. There every verb takes a spec without a control plane, and
     whatever brings workers begins with what they stand on: nothing else has made it."""

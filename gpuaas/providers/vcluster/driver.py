@@ -12,6 +12,7 @@ from gpuaas.providers.base import (
     ClusterChange,
     ClusterDriver,
     ClusterKind,
+    ClusterNamespaceCapability,
     ClusterPlan,
     ClusterRef,
     ClusterRevocationCapability,
@@ -49,6 +50,7 @@ class VirtualClusterDriver(
     ClusterRevocationCapability,
     ClusterSuspendCapability,
     ClusterSignalsCapability,
+    ClusterNamespaceCapability,
 ):
     """At a site of the driver kubernetes, with its credentials and options; a template's settings are `VirtualSettings`."""
 
@@ -59,6 +61,10 @@ class VirtualClusterDriver(
     def settings_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
         del kind
         settings_read(settings)
+
+    @classmethod
+    def namespace(cls, ref: ClusterRef) -> str:
+        return names.space(ref.external_name)
 
     def plan(
         self, change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None = None

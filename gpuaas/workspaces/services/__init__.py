@@ -19,7 +19,6 @@ from gpuaas.workspaces.services.drift import (
     site_drift_check_request,
 )
 from gpuaas.workspaces.services.evictions import (
-    Surplus,
     eviction_done,
     eviction_record,
     within_quota_note,
@@ -31,7 +30,6 @@ from gpuaas.workspaces.services.robots import robot_access_issue, robot_create, 
 from gpuaas.workspaces.services.suspend import workspace_resume, workspace_suspend
 
 __all__ = [
-    "Surplus",
     "access_revoke",
     "adoption_confirm",
     "adoption_discard",

@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -10,36 +9,17 @@ from django.db import transaction
 
 from gpuaas.core.conditions import Status, condition_set
 from gpuaas.core.errors import NotFound
-from gpuaas.providers.base import ObservedConsumer
-from gpuaas.workspaces.allowances import WITHIN_QUOTA
 from gpuaas.workspaces.models import Eviction, Workspace
 from gpuaas.workspaces.services.rows import workspace_announce, workspace_lock
+from quotas.allowances import WITHIN_QUOTA, Surplus, is_over_quota
 from tenants.actors import SYSTEM
 from tenants.audit import audit_record
 
 
-@dataclass(frozen=True)
-class Surplus:
-    """A consumer of `quantity` devices that came when `limit` were held already; `held` with it and all others."""
-
-    consumer: ObservedConsumer
-    resource_name: str
-    quantity: int
-    limit: int
-    held: int
-
-    @property
-    def reason(self) -> str:
-        return (
-            f"removed by the portal: the workspace held {self.held} × {self.resource_name} and may hold {self.limit}; "
-            "the newest go first"
-        )
-
-
-def eviction_record(*, workspace_id: uuid.UUID, found: Sequence[Surplus], seen_at: datetime) -> None:
+def eviction_record(*, holder_id: uuid.UUID, found: Sequence[Surplus], seen_at: datetime) -> None:
     """Before anything is removed, so that usage is marked whatever happens next. Again changes nothing."""
     with transaction.atomic():
-        workspace = workspace_lock(workspace_id=workspace_id)
+        workspace = workspace_lock(workspace_id=holder_id)
         rows = [_row(workspace, each, seen_at) for each in found]
         known = set(
             Eviction.objects.filter(
@@ -61,20 +41,20 @@ def eviction_record(*, workspace_id: uuid.UUID, found: Sequence[Surplus], seen_a
         _condition(workspace, Status.FALSE, "Surplus", f"{words}; the newest consumers are removed", seen_at)
 
 
-def eviction_done(*, workspace_id: uuid.UUID, consumer_uid: str, removed_at: datetime) -> None:
+def eviction_done(*, holder_id: uuid.UUID, consumer_uid: str, removed_at: datetime) -> None:
     """The site has removed it. Not called for one that was gone already: it went by itself."""
-    rows = Eviction.objects.filter(workspace_id=workspace_id, consumer_uid=consumer_uid, removed_at=None)
+    rows = Eviction.objects.filter(workspace_id=holder_id, consumer_uid=consumer_uid, removed_at=None)
     rows.update(removed_at=removed_at)
 
 
-def within_quota_note(*, workspace_id: uuid.UUID, now: datetime) -> bool:
+def within_quota_note(*, holder_id: uuid.UUID, now: datetime) -> bool:
     """It holds no more than it may; False where nothing else was said of it, or it is gone."""
     with transaction.atomic():
         try:
-            workspace = workspace_lock(workspace_id=workspace_id)
+            workspace = workspace_lock(workspace_id=holder_id)
         except NotFound:
             return False
-        if workspace.conditions.get(WITHIN_QUOTA, {}).get("status") != Status.FALSE:
+        if not is_over_quota(workspace.conditions):
             return False
         removed = Eviction.objects.filter(workspace=workspace, removed_at__isnull=False).count()
         message = f"it holds no more than it may; consumers removed so far: {removed}"

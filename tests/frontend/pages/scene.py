@@ -7,9 +7,9 @@ from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.models import Cluster, ClusterGrant
 from gpuaas.core import clock
 from gpuaas.core.conditions import Status, condition_set
-from gpuaas.workspaces.allowances import WITHIN_QUOTA
 from gpuaas.workspaces.machines.models import Machine
 from gpuaas.workspaces.models import AccessGrant, Eviction, Robot, Workspace
+from quotas.allowances import WITHIN_QUOTA
 from tenants.models import User
 from tests.frontend.operator.trouble import drift_of, eviction_of
 

@@ -11,16 +11,16 @@ from gpuaas.core import clock
 from gpuaas.core.conditions import Status, condition_set
 from gpuaas.providers.base import MachineVerb
 from gpuaas.providers.sandbox.machines import SandboxCloudDriver
-from gpuaas.workspaces.allowances import WITHIN_QUOTA
 from gpuaas.workspaces.machines.models import Machine, MachineTransition
 from gpuaas.workspaces.machines.selectors import flavors_left, surplus_marks
 from gpuaas.workspaces.machines.services import machine_act
 from gpuaas.workspaces.machines.visit import visit
 from gpuaas.workspaces.models import Eviction, Workspace
 from gpuaas.workspaces.services import workspace_suspend
-from gpuaas.workspaces.services.evictions import Surplus, eviction_done, eviction_record
+from gpuaas.workspaces.services.evictions import eviction_done, eviction_record
 from gpuaas.workspaces.site import driver_of
 from gpuaas.workspaces.spec import ref_of
+from quotas.allowances import WITHIN_QUOTA, Surplus
 from tenants.actors import Actor
 from tenants.models import User
 from tests.frontend.pages.conftest import signed_in
@@ -63,12 +63,12 @@ def test_the_warden_puts_one_away_and_its_people_read_why(
     assert (consumer.name, consumer.uid.partition(":")[0]) == ("train-vm", machine.uid)
     resource = next(iter(consumer.gpus))
     found = Surplus(consumer, resource, 1, limit=2, held=3)
-    eviction_record(workspace_id=room.pk, found=[found], seen_at=clock.now())
+    eviction_record(holder_id=room.pk, found=[found], seen_at=clock.now())
     before = text_of(alice_at, url("machines", room))
     assert "Surplus" in before
     assert "is being put away" in before
-    assert driver.evict(room.external_name, consumer, reason=found.reason)
-    eviction_done(workspace_id=room.pk, consumer_uid=consumer.uid, removed_at=clock.now())
+    assert driver.evict(room.external_name, consumer, reason=found.reason("workspace"))
+    eviction_done(holder_id=room.pk, consumer_uid=consumer.uid, removed_at=clock.now())
     assert visit(room.pk)
     assert Machine.objects.get().state == "shelved"
     for place in ("machines", "workspace"):
