@@ -2,6 +2,10 @@
 
 from functools import partial
 
+from django.db.models import DateTimeField
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
+
 from gpuaas.clusters.holdings import holdings_move
 from gpuaas.clusters.models import Cluster, ClusterTransition
 from gpuaas.clusters.services.planning import Draft
@@ -22,7 +26,7 @@ REASON = "claimed from a warm pool"
 
 
 def cluster_claim(*, actor: Actor, draft: Draft) -> Cluster | None:
-    """The cluster that has waited longest of those equal to the order, now the tenant's; None where none waits. In the caller's
+    """The cluster that was last seen whole of those equal to the order, now the tenant's; None where none waits. In the caller's
     transaction. Raises QuotaRefused, NoCapacity (a pool is another's) or OnHold as an order does."""
     row = _take(draft)
     if row is None:
@@ -72,7 +76,8 @@ def _record(actor: Actor, row: Cluster, draft: Draft, giver: Project) -> None:
 def _take(draft: Draft) -> Cluster | None:
     """Locked, and still as it has to be. One that nobody else looks at comes first; then one is waited for: who has it may be
     refused, or be only a worker that writes down that it is healthy."""
-    rows = claimable(draft.cluster, draft.pools).order_by("ready_at", "pk")
+    seen = Cast(KeyTextTransform("at", "observed"), DateTimeField())
+    rows = claimable(draft.cluster, draft.pools).order_by(seen.desc(nulls_last=True), "ready_at", "pk")
     if not rows.exists():
         return None
     rows = rows.select_related("project__organization", "site", "template_version__template", "warm_pool")

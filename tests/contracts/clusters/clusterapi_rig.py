@@ -32,6 +32,7 @@ from gpuaas.providers.clusterapi import names
 from gpuaas.providers.clusterapi.access import admin_kubeconfig
 from gpuaas.providers.clusterapi.driver import ClusterApiDriver
 from gpuaas.providers.kubernetes.client import FIELD_MANAGER, Api, Object
+from gpuaas.providers.kubernetes.names import ORGANIZATION, PROJECT
 from tests.contracts.clusters.rigs import ClusterRig, carry_out, released
 from tests.lab.fixtures import LabSite, until
 
@@ -186,6 +187,11 @@ class ClusterApiRig(ClusterRig):
         }
         spaces = self.api.items(names.NAMESPACES, labelSelector=f"{names.TAG}={spec.id}")
         return found | {("Namespace", one["metadata"]["name"]) for one in spaces}
+
+    def owners(self, spec: ClusterSpec) -> set[tuple[str, str]]:
+        places = (names.NAMESPACES, f"{names.CORE}/namespaces/{spec.external_name}/clusters")
+        found = [self.api.get(f"{place}/{spec.external_name}")["metadata"]["labels"] for place in places]
+        return {(labels[PROJECT], labels[ORGANIZATION]) for labels in found}
 
     def demand(self, spec: ClusterSpec, pool: str, gpus: int) -> None:
         """Pods of one GPU each, on the pool's nodes as a scheduler would put them while there is room."""

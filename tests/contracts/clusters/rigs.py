@@ -26,7 +26,7 @@ from gpuaas.providers.sandbox.clusters.entrance import token_subject
 from gpuaas.providers.sandbox.clusters.objects import foreign_object, machine_break
 from gpuaas.providers.sandbox.dials import dials_set, failure_plan
 from gpuaas.providers.sandbox.fleet import fleet_seed
-from gpuaas.providers.sandbox.models import SandboxPod
+from gpuaas.providers.sandbox.models import SandboxClusterObject, SandboxPod
 from tests.lab.fixtures import until
 
 ALICE = Member("u-a11ce", "alice", "admin")
@@ -95,6 +95,11 @@ class ClusterRig(ABC):
     def who(self, spec: ClusterSpec, access: Access) -> str:
         """Whom the cluster sees behind a credential; raises Unauthorized."""
 
+    def owners(self, spec: ClusterSpec) -> set[tuple[str, str]]:
+        """(project, organization) that objects of the cluster say at the site; nothing where only its id is on them."""
+        del spec
+        return set()
+
     def elsewhere(self) -> ClusterDriver:
         """At another site, where clusters of this one may have pools. Of drivers that can burst."""
         raise NotImplementedError
@@ -157,6 +162,10 @@ class SandboxClusterRig(ClusterRig):
 
     def who(self, spec: ClusterSpec, access: Access) -> str:
         return token_subject(spec.ref, yaml.safe_load(access.document)["users"][0]["user"]["token"])
+
+    def owners(self, spec: ClusterSpec) -> set[tuple[str, str]]:
+        rows = SandboxClusterObject.objects.filter(tag=spec.id).values_list("facts", flat=True)
+        return {(facts["project"], facts["organization"]) for facts in rows}
 
     def elsewhere(self) -> ClusterDriver:
         there = Connection(site_id=uuid.uuid4(), site_slug="cloud-1", endpoint="", credentials={})

@@ -1,7 +1,9 @@
 """Making, scaling, upgrading, putting to sleep and taking away; every verb repeated, interrupted and begun again."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 
@@ -53,6 +55,18 @@ def test_a_cluster_is_made_with_every_machine_ready(yard: ClusterRig, ready: Clu
     assert sizes(yard, ready) == {"": 1, "gpu": 2, "other": 1}
     assert {node.release for node in seen.nodes} == {yard.old}
     assert yard.gpus_held(ready) == sum(pool.flavor.count * pool.flavor.gpus for pool in ready.pools)
+
+
+def test_a_cluster_that_is_handed_over_is_the_same_and_says_whose_it_is(
+    yard: ClusterRig, ready: ClusterSpec
+) -> None:
+    """As a claim from a warm pool does: the steps of its creation once more, for another project."""
+    nodes, made, said = yard.driver.observe(ready.ref).nodes, names(yard, ready), yard.owners(ready)
+    theirs = replace(ready, project_slug=f"fold-{uuid4().hex[:8]}", organization_slug="biology")
+    carry_out(yard.driver, C.CREATE, theirs)
+    assert yard.owners(ready) == ({(theirs.project_slug, "biology")} if said else set())
+    assert set(yard.driver.observe(ready.ref).nodes) == set(nodes)
+    assert names(yard, ready) == made
 
 
 def test_what_is_made_was_named_by_the_plan(yard: ClusterRig, ready: ClusterSpec) -> None:

@@ -19,6 +19,7 @@ from gpuaas.providers.base import (
     StepOutcome,
 )
 from gpuaas.providers.kubernetes.client import FIELD_MANAGER, Api
+from gpuaas.providers.kubernetes.names import ORGANIZATION, PROJECT
 from gpuaas.providers.vcluster import names, site
 from gpuaas.providers.vcluster.driver import VirtualClusterDriver
 from gpuaas.providers.vcluster.sweep import KINDS
@@ -131,6 +132,10 @@ class VirtualRig(ClusterRig):
         }
         there = self.api.items(names.NAMESPACES, labelSelector=f"{names.TAG}={spec.id}")
         return found | {("Namespace", one["metadata"]["name"]) for one in there}
+
+    def owners(self, spec: ClusterSpec) -> set[tuple[str, str]]:
+        labels = self.api.get(f"{names.NAMESPACES}/{names.space(spec.external_name)}")["metadata"]["labels"]
+        return {(labels[PROJECT], labels[ORGANIZATION])}
 
     def who(self, spec: ClusterSpec, access: Access) -> str:
         api = Api(access.document)

@@ -73,10 +73,12 @@ def quota_set(virtual: Virtual, gpus: int) -> None:
 def started(virtual: Virtual, *wanted: str) -> None:
     """By the cluster's syncer, one after the other: the site tells times in whole seconds, and the last is to be the newest."""
     for name in wanted:
-        body = pod(H100, 1)
-        body["metadata"] = {"name": name}
-        virtual.syncer.create(f"{virtual.space}/pods", body)
+        asked(virtual, name)
         until(lambda name=name: _bound_before_now(virtual, name), f"{name} is bound")  # type: ignore[misc]
+
+
+def asked(virtual: Virtual, name: str) -> None:
+    virtual.syncer.create(f"{virtual.space}/pods", {**pod(H100, 1), "metadata": {"name": name}})
 
 
 def _bound_before_now(virtual: Virtual, name: str) -> bool:
@@ -141,9 +143,9 @@ def test_the_newest_pods_beyond_the_pools_are_taken_and_asleep_all(
 
     with meter(cluster):
         until(lambda: condition(cluster)["status"] == "True", "it is said that it is within its quota again")
-        started(virtual, "late")
-        until(lambda: pods(virtual) == kept, "who came past the quota is gone")
-        until(lambda: evicted(cluster) == ["too-many", "late"], "and it is written down")
+        asked(virtual, "late")
+        until(lambda: evicted(cluster) == ["too-many", "late"], "who came past the quota is written down")
+        until(lambda: pods(virtual) == kept, "and gone")
         Cluster.objects.filter(pk=cluster.pk).update(state="suspended", suspended_at=clock.now())
         until(lambda: pods(virtual) == [], "asleep it holds nothing")
         until(lambda: condition(cluster)["status"] == "True", "and is within its quota")
