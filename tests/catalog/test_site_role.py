@@ -2,13 +2,14 @@
 
 import io
 
+import pytest
 import yaml
 from django.core.management import call_command
 
 
-def printed() -> list[dict[str, object]]:
+def printed(*flags: str) -> list[dict[str, object]]:
     out = io.StringIO()
-    call_command("site_role", stdout=out)
+    call_command("site_role", *flags, stdout=out)
     return list(yaml.safe_load_all(out.getvalue()))
 
 
@@ -17,8 +18,9 @@ def test_an_account_and_its_role() -> None:
     assert kinds == ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"]
 
 
-def test_nothing_is_given_wholesale() -> None:
-    role = next(each for each in printed() if each["kind"] == "ClusterRole")
+@pytest.mark.parametrize("flags", [(), ("--virtual-clusters",)])
+def test_nothing_is_given_wholesale(flags: tuple[str, ...]) -> None:
+    role = next(each for each in printed(*flags) if each["kind"] == "ClusterRole")
     rules = role["rules"]
     assert isinstance(rules, list)
     for rule in rules:

@@ -87,8 +87,8 @@ def configuration(spec: ClusterSpec, settings: VirtualSettings) -> Object:
     """Plain pods of the namespace, nothing of the site's own: no nodes, no ingresses, no policies, no other namespace."""
     address = settings.address(spec.external_name)
     return {
-        "controlPlane": _control(spec, address),
-        "sync": {"toHost": _to_site(), "fromHost": {"events": ON, **dict.fromkeys(_OF_SITE, NEVER)}},
+        "controlPlane": _control(spec, settings),
+        "sync": {"toHost": _to_site(settings), "fromHost": {"events": ON, **dict.fromkeys(_OF_SITE, NEVER)}},
         "networking": {
             "advanced": {
                 "clusterDomain": "cluster.local",
@@ -103,7 +103,9 @@ def configuration(spec: ClusterSpec, settings: VirtualSettings) -> Object:
     }
 
 
-def _control(spec: ClusterSpec, address: str) -> Object:
+def _control(spec: ClusterSpec, settings: VirtualSettings) -> Object:
+    address, own = settings.address(spec.external_name), {"image": settings.dns_image}
+    names_deployment = {**_NAMES_DEPLOYMENT, **(own if settings.dns_image else {})}
     return {
         "distro": {"k8s": {**ON, "apiServer": ON, "controllerManager": ON, "scheduler": OFF}},
         "backingStore": {"database": {"embedded": ON}},
@@ -112,15 +114,17 @@ def _control(spec: ClusterSpec, address: str) -> Object:
             "port": names.PORT,
             "extraSANs": [address.partition(":")[0]],
         },
-        "coredns": {**ON, "service": {"spec": {"type": "ClusterIP"}}, "deployment": _NAMES_DEPLOYMENT},
+        "coredns": {**ON, "service": {"spec": {"type": "ClusterIP"}}, "deployment": names_deployment},
         "service": ON,
         "statefulSet": {"highAvailability": {"replicas": spec.control_plane.count}},
         "advanced": {"workloadServiceAccount": {"name": "default"}},
     }
 
 
-def _to_site() -> Object:
-    image = {"registry": "mirror.gcr.io", "repository": "library/alpine", "tag": "3.20"}
+def _to_site(settings: VirtualSettings) -> Object:
+    place, _, image_tag = settings.hosts_image.rpartition(":")
+    registry, _, repository = place.partition("/")
+    image = {"registry": registry, "repository": repository, "tag": image_tag}
     small = {"cpu": "30m", "memory": "64Mi"}
     rewrite = {"image": image, "resources": {"limits": small, "requests": small}}
     return {

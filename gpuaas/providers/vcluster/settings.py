@@ -11,7 +11,9 @@ from gpuaas.core.errors import Invalid
 
 IMAGE = "ghcr.io/loft-sh/vcluster-oss:0.30.0"
 KUBERNETES = "ghcr.io/loft-sh/kubernetes:v{release}"
+HOSTS = "mirror.gcr.io/library/alpine:3.20"
 REFERENCE = re.compile(r"[a-z0-9][a-zA-Z0-9._/:@{}-]{0,254}")
+TAGGED = re.compile(r"[a-z0-9.-]+(?::[0-9]{1,5})?(?:/[a-z0-9._-]+)+:[a-zA-Z0-9._-]{1,128}")
 HOST = re.compile(r"(?=[^{}]*(?:\{name\})?[^{}]*$)[a-z0-9{}.-]{1,253}(?::[0-9]{1,5})?")
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 LABEL = re.compile(r"[a-zA-Z0-9._/-]{1,300}")
@@ -19,7 +21,9 @@ MANIFESTS_MAX = 200_000
 KEYS = {
     "addons",
     "annotations",
+    "dns_image",
     "host",
+    "hosts_image",
     "image",
     "ingress_class",
     "kubernetes_image",
@@ -32,11 +36,14 @@ KEYS = {
 class VirtualSettings:
     """host: where a cluster answers, `{name}` is its name at the site; a port may follow. ingress_class: the portal makes an Ingress of
     it, with `annotations` (that pass TLS through); "" = the operator routes hosts by other means. routers: labels of the namespaces
-    that may reach control planes. storage_class "" = the site's default. addons: name to manifests, as YAML."""
+    that may reach control planes. dns_image: of the cluster's own DNS; "" = what the control plane brings. hosts_image: writes /etc/hosts
+    of pods of a StatefulSet, as name:tag. storage_class "" = the site's default. addons: name to manifests, as YAML."""
 
     host: str
     image: str = IMAGE
     kubernetes_image: str = KUBERNETES
+    dns_image: str = ""
+    hosts_image: str = HOSTS
     ingress_class: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
     routers: Mapping[str, str] = field(default_factory=dict)
@@ -55,6 +62,8 @@ def settings_read(given: Mapping[str, Any]) -> VirtualSettings:
         host=_text(given, "host", HOST, None),
         image=_text(given, "image", REFERENCE, IMAGE),
         kubernetes_image=_text(given, "kubernetes_image", REFERENCE, KUBERNETES),
+        dns_image=_text(given, "dns_image", REFERENCE, ""),
+        hosts_image=_text(given, "hosts_image", TAGGED, HOSTS),
         ingress_class=_text(given, "ingress_class", NAME, ""),
         annotations=_texts(given, "annotations"),
         routers=_texts(given, "routers"),

@@ -57,6 +57,9 @@ def driver() -> VirtualClusterDriver:
         ({"host": 7}, "host"),
         ({**HOST, "hosts": "x"}, "hosts"),
         ({**HOST, "image": "A b"}, "image"),
+        ({**HOST, "dns_image": "A b"}, "dns_image"),
+        ({**HOST, "hosts_image": "alpine:3.20"}, "hosts_image"),
+        ({**HOST, "hosts_image": "mirror.example/alpine"}, "hosts_image"),
         ({**HOST, "routers": ["x"]}, "routers"),
         ({**HOST, "routers": {"a b": "x"}}, "routers.a b"),
         ({**HOST, "annotations": {"a": 1}}, "annotations.a"),
@@ -119,3 +122,23 @@ def test_only_the_control_plane_may_reach_the_sites_api_server() -> None:
     ]
     assert found[0]["spec"]["egress"][0]["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
     assert found[0]["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": 8443}]
+
+
+def test_a_site_without_the_internet_pulls_everything_from_its_mirror() -> None:
+    given = {
+        "image": "mirror.example:5000/vcluster-oss:0.30.0",
+        "kubernetes_image": "mirror.example:5000/kubernetes:v{release}",
+        "dns_image": "mirror.example:5000/coredns:1.12.1",
+        "hosts_image": "mirror.example:5000/library/alpine:3.20",
+    }
+    wanted = spec(settings={**HOST, **given})
+    made = yaml.safe_dump([body for _, body in manifests.objects(wanted, settings_read(wanted.settings), [])])
+    inside = manifests.configuration(wanted, settings_read(wanted.settings))
+    said = made + yaml.safe_dump(inside)
+    for registry in ("ghcr.io", "gcr.io", "docker.io"):
+        assert registry not in said
+    assert inside["controlPlane"]["coredns"]["deployment"]["image"] == given["dns_image"]
+    image = inside["sync"]["toHost"]["pods"]["rewriteHosts"]["initContainer"]["image"]
+    assert image == {"registry": "mirror.example:5000", "repository": "library/alpine", "tag": "3.20"}
+    plain = manifests.configuration(spec(), settings_read(HOST))
+    assert "image" not in plain["controlPlane"]["coredns"]["deployment"], "what the control plane brings"

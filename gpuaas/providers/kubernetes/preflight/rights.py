@@ -4,7 +4,7 @@
 the table with what the driver sends.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpuaas.providers.base import Check
@@ -112,10 +112,10 @@ RIGHTS = (
 )
 
 
-def site_role() -> list[Object]:
-    """For operators: an account of the portal's own and exactly the rights that it needs."""
+def site_role(beside: Iterable[Right] = ()) -> list[Object]:
+    """For operators: an account of the portal's own and exactly the rights that it needs; `beside`: for what the site is to do more."""
     labels = {names.MANAGED_BY: names.MANAGER}
-    rules = [right.rule() for right in RIGHTS]
+    rules = [right.rule() for right in (*RIGHTS, *beside)]
     subject = {"kind": "ServiceAccount", "name": ROLE, "namespace": NAMESPACE}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}},

@@ -1,6 +1,7 @@
 """A control plane of our own, for what changes the whole site; and the portal's account with the rights of `site_role`."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,29 +49,40 @@ def fit_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def portal(fit_lab: Lab) -> PortalSite:
-    admin = Api(fit_lab.kubeconfig.read_text())
-    for each in site_role():
+    return account(fit_lab, site_role())
+
+
+def account(lab: Lab, printed: list[Object], name: str = ROLE) -> PortalSite:
+    """With what `site_role` has printed and no more, under a name of its own."""
+    admin = Api(lab.kubeconfig.read_text())
+    for each in yaml.safe_load_all(yaml.safe_dump_all(printed).replace(f"name: {ROLE}\n", f"name: {name}\n")):
         admin.apply(COLLECTIONS[each["kind"]], each)
     token = admin.create(
-        f"{COLLECTIONS['ServiceAccount']}/{ROLE}/token",
+        f"{COLLECTIONS['ServiceAccount']}/{name}/token",
         {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
             "spec": {"expirationSeconds": 86_400},
         },
     )["status"]["token"]
-    kubeconfig = with_token(fit_lab, token)
+    kubeconfig = with_token(lab, token)
     mine = Api(kubeconfig)
     until(lambda: _may_list_nodes(mine), "the role is in force")
-    return PortalSite(fit_lab.kubeconfig, kubeconfig)
+    return PortalSite(lab.kubeconfig, kubeconfig)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def sent(portal: PortalSite) -> Iterator[set[Asked]]:
     """What the portal's account asks of the API server, in the words of its rights."""
+    with listening(portal.portal_kubeconfig) as found:
+        yield found
+
+
+@contextmanager
+def listening(kubeconfig: str) -> Iterator[set[Asked]]:
     found: set[Asked] = set()
     honest = Api._send
-    token = Api(portal.portal_kubeconfig)._authorization()
+    token = Api(kubeconfig)._authorization()
 
     def listened(self: Api, method: str, path: str, **options: Any) -> Any:
         if self._authorization() == token:
