@@ -20,6 +20,7 @@ LIMITS = {"servers": 20, "class:VCPU": 64, "class:MEMORY_MB": 262144, A100: 6, H
 # floating IPs of loopback: what stands in for a guest can answer at them
 OUTSIDE, RANGE = "loopback", "127.88.0.0/24"
 CLASSES = "cluster-classes"
+BARE = "Bare"
 IDENTITIES = "/apis/infrastructure.cluster.x-k8s.io/v1alpha1/openstackclusteridentities"
 KINDS = {
     "servers": ("compute", "/servers?all_tenants=1&project_id={}"),
@@ -37,12 +38,16 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Tenancy:
-    """`flavors`: by alias of two GPUs each, and `cpu`."""
+    """`flavors`: by alias of two GPUs each, and `cpu`. `bare_identity` finds the same cloud without Octavia."""
 
     cloud: Cloud
     project: Project
     identity: str
     flavors: dict[str, str]
+
+    @property
+    def bare_identity(self) -> str:
+        return f"{self.identity}-bare"
 
     def variables(self) -> dict[str, str]:
         """Of the class that the portal ships."""
@@ -105,12 +110,16 @@ def capi_tenancy(cluster_api_openstack_lab: Lab, openstack_lab: OpenStackLab) ->
         cloud.limit(project, name, amount)
     identity = f"t-{uuid.uuid4().hex[:8]}"
     made = Tenancy(cloud, project, identity, {name: _flavor(cloud, name) for name in ("a100", "h100", "cpu")})
-    _identity(api, made, openstack_lab)
+    region = yaml.safe_load(openstack_lab.clouds.read_text())["clouds"]["lab"]["region_name"]
+    _identity(api, made, identity, region)
+    _region_without_balancing(cloud)
+    _identity(api, made, made.bare_identity, BARE)
     yield made
     _clusters_delete(api, identity)
     until(lambda: not made.left(), f"nothing is left in the cloud, as {made.left()}")
-    api.delete(f"{IDENTITIES}/{identity}")
-    api.delete(f"/api/v1/namespaces/{CLASSES}/secrets/{identity}")
+    for name in (identity, made.bare_identity):
+        api.delete(f"{IDENTITIES}/{name}")
+        api.delete(f"/api/v1/namespaces/{CLASSES}/secrets/{name}")
     cloud.clean_up()
 
 
@@ -145,18 +154,29 @@ def _flavor(cloud: Cloud, alias: str) -> str:
     return str(found["name"])
 
 
-def _identity(api: Api, tenancy: Tenancy, lab: OpenStackLab) -> None:
+def _region_without_balancing(cloud: Cloud) -> None:
+    """A region of all services but one, for as long as the tenancy."""
+    token = cloud.system_token
+    cloud.call("PUT", "identity", f"/regions/{BARE}", token=token, json={"region": {}})
+    rows = cloud.call("GET", "identity", "/services", token=token).json()["services"]
+    kinds = {one["id"]: one["type"] for one in rows}
+    known = cloud.call("GET", "identity", "/endpoints?interface=public", token=token).json()["endpoints"]
+    for one in known:
+        if one["region_id"] != BARE and kinds[one["service_id"]] != "load-balancer":
+            body = {key: one[key] for key in ("service_id", "interface", "url")} | {"region_id": BARE}
+            cloud.made("identity", "/endpoints", "endpoint", body, token=token)
+
+
+def _identity(api: Api, tenancy: Tenancy, name: str, region: str) -> None:
     """Of the project's member, as an operator of the management cluster would make it."""
-    known = yaml.safe_load(lab.clouds.read_text())["clouds"]["lab"]
     auth = {
-        "auth_url": known["auth"]["auth_url"],
+        "auth_url": tenancy.cloud.url("identity"),
         "user_id": tenancy.project.user_id,
         "password": tenancy.project.password,
         "project_id": tenancy.project.id,
     }
-    entry = {"region_name": known.get("region_name", ""), "identity_api_version": 3, "auth": auth}
+    entry = {"region_name": region, "identity_api_version": 3, "auth": auth}
     text = yaml.safe_dump({"clouds": {"openstack": entry}})
-    name = tenancy.identity
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",

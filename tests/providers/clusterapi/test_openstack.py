@@ -146,3 +146,26 @@ def test_a_quota_of_load_balancers_is_told_and_three_machines_share_one(
         key: [one for one in found if spec.external_name in one] for key, found in capi_tenancy.left().items()
     }
     assert not any(left.values()), left
+
+
+def test_a_cloud_without_octavia_is_told_while_a_cluster_is_made_and_taken_away(
+    cluster_api_openstack_lab: Lab, capi_tenancy: Tenancy, lab: LabSite
+) -> None:
+    """Its provider lets nobody take the load balancer out of an order, and deletes none before it has looked for one."""
+    rig = ClusterApiOpenStackRig(cluster_api_openstack_lab.kubeconfig.read_text(), lab, capi_tenancy)
+    made, driver = rig.spec(), rig.driver
+    chosen = {**made.settings["variables"], "identity": capi_tenancy.bare_identity}
+    spec = replace(made, settings={**made.settings, "variables": chosen})
+    words = "No suitable endpoint could be found in the service catalog"
+    step_finish(driver, ClusterChange.CREATE, spec, "order")
+    until(lambda: words in driver.ensure(spec, "network").detail, "it is told while it is made")
+    for step in ("access", "workers", "control-plane"):
+        step_finish(driver, ClusterChange.DELETE, spec, step)
+    until(lambda: words in driver.delete(spec, "network").detail, "it is told while it is taken away")
+
+    place = f"/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/{spec.external_name}/openstackclusters"
+    (found,) = rig.api.items(place)
+    other = {"type": "ClusterIdentity", "name": capi_tenancy.identity, "cloudName": "openstack"}
+    rig.api.merge(f"{place}/{found['metadata']['name']}", {"spec": {"identityRef": other}})
+    carry_out(driver, ClusterChange.DELETE, spec)
+    assert not [one for rows in capi_tenancy.left().values() for one in rows if spec.external_name in one]

@@ -106,7 +106,7 @@ def _services(keystone, users):
     project = project or keystone.create_project(name="service", domain_id="default")
     roles = {role.name: role for role in keystone.roles()}
     services = {service.type: service for service in keystone.services()}
-    known = {(row.service_id, row.interface): row for row in keystone.endpoints()}
+    known = {(row.service_id, row.interface): row for row in keystone.endpoints(region_id=REGION)}
     public = {}
     for kind, name in users.items():
         user = next(keystone.users(name=name, domain_id="default"), None) or keystone.create_user(
