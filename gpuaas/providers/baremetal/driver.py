@@ -6,7 +6,8 @@ The hub's controllers install; this driver says what, binds hosts by their GPUs,
 import uuid
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from datetime import timedelta
 from typing import Any
 
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
@@ -21,6 +22,7 @@ from gpuaas.providers.baremetal.conditions import (
     install_words,
     links,
 )
+from gpuaas.providers.baremetal.draining import Drain
 from gpuaas.providers.baremetal.hosts import hosts_of
 from gpuaas.providers.baremetal.hub import AGENT, CLUSTER, RELEASE, SLOT, Hub, shown
 from gpuaas.providers.baremetal.machines import (
@@ -187,7 +189,10 @@ class Work:
     def _rack(self, rack: Rack) -> StepOutcome:
         install = self._founded()
         day_one = not install_done(install)
-        outcome = rack_ensure(self.hub, self.spec, rack, namespace=self.namespace, day_one=day_one)
+        drain = Drain(lambda: self._cluster(install), within=timedelta(minutes=self.settings.drain_minutes))
+        outcome = rack_ensure(
+            self.hub, self.spec, rack, namespace=self.namespace, day_one=day_one, drain=drain
+        )
         if not outcome.done:
             self._approve(install)
         return outcome
@@ -235,21 +240,21 @@ class Work:
 
     def _approve(self, install: Object) -> None:
         """Who joins is looked at by us while somebody is expected; a cluster that does not answer yet has nobody to approve."""
+        api = self._cluster(install)
+        if api is None:
+            return
+        with closing(api), suppress(Unavailable, Unauthorized):
+            requests_decide(api, cluster_id=self.spec.id)
+
+    def _cluster(self, install: Object) -> Api | None:
+        """With every right in the cluster, for no longer than a call; None until the hub has a kubeconfig of it."""
         metadata = install["spec"].get("clusterMetadata") or {}
         name = (metadata.get("adminKubeconfigSecretRef") or {}).get("name")
         if not name:
-            return
+            return None
         secret = self.hub.api.find(f"/api/v1/namespaces/{self.namespace}/secrets/{name}")
         kubeconfig = ((secret or {}).get("data") or {}).get("kubeconfig")
-        if not kubeconfig:
-            return
-        api = Api(b64decode(kubeconfig).decode())
-        try:
-            requests_decide(api, cluster_id=self.spec.id)
-        except (Unavailable, Unauthorized):
-            return
-        finally:
-            api.close()
+        return Api(b64decode(kubeconfig).decode()) if kubeconfig else None
 
     def _apply(self, kind: str, name: str, body: Object) -> Object | None:
         return self.hub.apply(kind, self.namespace, name, body, **{RELEASE: self.spec.release})

@@ -1,6 +1,7 @@
 """Who holds which host. Each change is one conditional UPDATE, so that of two at once one happens; repeating one is harmless."""
 
 import uuid
+from datetime import datetime
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
@@ -8,6 +9,8 @@ from django.db.models import F, QuerySet
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, NoCapacity, NotFound
 from gpuaas.providers.baremetal.models import HELD, Host, HostState
+
+NOT_DRAINED = {"drained_from": None, "drain_words": ""}
 
 
 def hosts_of(cluster_id: uuid.UUID) -> QuerySet[Host]:
@@ -65,6 +68,23 @@ def host_wipe_begin(host: Host) -> None:
     Host.objects.filter(pk=host.pk, state=HostState.BOUND).update(state=HostState.WIPING)
 
 
+def host_drain_begin(host: Host) -> datetime:
+    """Since when its work is being moved off; asked again, the same."""
+    rows = Host.objects.filter(pk=host.pk)
+    rows.filter(state=HostState.BOUND, binding=host.binding, drained_from=None).update(
+        drained_from=clock.now()
+    )
+    return rows.values_list("drained_from", flat=True).get() or clock.now()
+
+
+def host_drain_end(host: Host) -> None:
+    Host.objects.filter(pk=host.pk, state=HostState.BOUND).update(**NOT_DRAINED)
+
+
+def host_drain_gave_up(host: Host, words: str) -> None:
+    Host.objects.filter(pk=host.pk, state=HostState.BOUND).update(drain_words=words[:300])
+
+
 def host_wiped(host: Host) -> None:
     """The hub has confirmed that its disks are clean."""
     Host.objects.filter(pk=host.pk, state=HostState.WIPING).update(dirty=False)
@@ -72,7 +92,7 @@ def host_wiped(host: Host) -> None:
 
 def host_free(host: Host) -> None:
     """Back to the inventory; broken where it was taken out meanwhile."""
-    gone = {"cluster_id": None, "pool": "", "slot": "", "bound_at": None}
+    gone = {"cluster_id": None, "pool": "", "slot": "", "bound_at": None, **NOT_DRAINED}
     clean = Host.objects.filter(pk=host.pk, state=HostState.WIPING, dirty=False)
     clean.filter(reason="").update(state=HostState.FREE, **gone)
     clean.exclude(reason="").update(state=HostState.BROKEN, **gone)

@@ -1,11 +1,12 @@
 """From a host of the inventory to a machine of a cluster and back: bound, booted, approved, wiped, given back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpuaas.core.errors import NoCapacity, Permanent
 from gpuaas.providers.baremetal import manifests
 from gpuaas.providers.baremetal.conditions import agent_words, machine_is_clean, machine_trouble
+from gpuaas.providers.baremetal.draining import Drain
 from gpuaas.providers.baremetal.hosts import (
     host_bind,
     host_boots,
@@ -33,12 +34,11 @@ class Rack:
     release: str
 
 
-def rack_ensure(hub: Hub, spec: ClusterSpec, rack: Rack, *, namespace: str, day_one: bool) -> StepOutcome:
+def rack_ensure(
+    hub: Hub, spec: ClusterSpec, rack: Rack, *, namespace: str, day_one: bool, drain: Drain
+) -> StepOutcome:
     """Those that are too many, or taken out, go first: one of them may be what another cluster waits for."""
-    held = list(hosts_of(spec.id).filter(pool=rack.pool))
-    leaving = [host for host in held if host.slot not in rack.slots or host.reason or _is_wiping(host)]
-    going = hosts_give_back(hub, spec, leaving, namespace=namespace)
-    taken = {host.slot for host in hosts_of(spec.id).filter(state=HostState.WIPING)}
+    going, taken = _going(hub, spec, rack, namespace, drain)
     try:
         hosts = [_bound(hub, spec, rack, slot) for slot in rack.slots if slot not in taken]
     except NoCapacity:
@@ -60,6 +60,20 @@ def rack_ensure(hub: Hub, spec: ClusterSpec, rack: Rack, *, namespace: str, day_
     return StepOutcome(
         done=True, detail=f"{len(hosts)} hosts: {', '.join(host.name for host in hosts) or 'none'}"
     )
+
+
+def _going(
+    hub: Hub, spec: ClusterSpec, rack: Rack, namespace: str, drain: Drain
+) -> tuple[list[str], set[str]]:
+    """What those that leave wait for, and the slots that they have still; who was to leave and is wanted again takes work again."""
+    held = list(hosts_of(spec.id).filter(pool=rack.pool))
+    leaving = [host for host in held if host.slot not in rack.slots or host.reason or _is_wiping(host)]
+    going = hosts_give_back(hub, spec, leaving, namespace=namespace, drain=drain)
+    for host in held:
+        if host.drained_from and host not in leaving:
+            drain.stays(host)
+    still = hosts_of(spec.id).filter(pk__in=[host.pk for host in leaving])
+    return going, set(still.values_list("slot", flat=True))
 
 
 def _is_wiping(host: Host) -> bool:
@@ -122,16 +136,39 @@ def _join(
     return agent_words(agent, day_one=day_one)
 
 
-def hosts_give_back(hub: Hub, spec: ClusterSpec, hosts: Sequence[Host], *, namespace: str) -> list[str]:
-    """Free only when the hub has confirmed that they are clean and has let go of them. What they wait for, in words."""
+def hosts_give_back(
+    hub: Hub, spec: ClusterSpec, hosts: Sequence[Host], *, namespace: str, drain: Drain | None = None
+) -> list[str]:
+    """Free only when the hub has confirmed that they are clean and has let go of them. What they wait for, in words. Without `drain`
+    (all of the cluster goes) nothing is moved off them first."""
     if not hosts:
         return []
     agents = agents_by_mac(hub)
-    said = (_give_back(hub, spec, host, agent_of(agents, host), namespace=namespace) for host in hosts)
+    said = (_leave(hub, spec, host, agent_of(agents, host), namespace, drain) for host in hosts)
     return [words for words in said if words]
 
 
-def _give_back(hub: Hub, spec: ClusterSpec, host: Host, agent: Object | None, *, namespace: str) -> str:
+def _leave(
+    hub: Hub, spec: ClusterSpec, host: Host, agent: Object | None, namespace: str, drain: Drain | None
+) -> str:
+    if drain is None:
+        return _give_back(hub, spec, host, agent, namespace=namespace)
+    if host.state == HostState.BOUND and (waits := drain.waits(host)):
+        return waits
+    words = _give_back(hub, spec, host, agent, namespace=namespace, forget=drain.forget)
+    told = Host.objects.filter(pk=host.pk).values_list("drain_words", flat=True).first()
+    return f"{words}; {told}" if words and told else words
+
+
+def _give_back(
+    hub: Hub,
+    spec: ClusterSpec,
+    host: Host,
+    agent: Object | None,
+    *,
+    namespace: str,
+    forget: Callable[[Host], None] | None = None,
+) -> str:
     host_wipe_begin(host)
     name = machine_name(spec, host.slot)
     if agent is not None:
@@ -148,6 +185,8 @@ def _give_back(hub: Hub, spec: ClusterSpec, host: Host, agent: Object | None, *,
         state = ((found.get("status") or {}).get("provisioning") or {}).get("state") or "not looked at yet"
         trouble = machine_trouble(found)
         return f"{host.name} is being wiped: {state}{f'; {trouble}' if trouble else ''}"
+    if forget is not None:
+        forget(host)
     host_wiped(host)
     hub.remove(_named(found, MACHINE))
     return f"{host.name} is clean; the hub lets go of it"

@@ -24,7 +24,8 @@ class Host(models.Model):
     [{"name", "mac"}] by which the hub knows which is which. root_device: Metal3's rootDeviceHints. bmc_secret: the Secret at
     the hub with the BMC's user and password, which never come here. binding counts how often it was bound. pool, slot: which of the
     cluster's machines it is. dirty: somebody's data may be on its disks. reason: why it was taken out; while a cluster holds it, it is
-    replaced, and broken instead of free once it is wiped.
+    replaced, and broken instead of free once it is wiped. drained_from: since when its work is being moved off; drain_words: what was not
+    moved in time.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -50,6 +51,8 @@ class Host(models.Model):
     pool = models.CharField(max_length=20, blank=True)
     slot = models.CharField(max_length=30, blank=True)
     dirty = models.BooleanField(default=False)
+    drained_from = models.DateTimeField(null=True, blank=True)
+    drain_words = models.CharField(max_length=300, blank=True)
     bound_at = models.DateTimeField(null=True, blank=True)
     binding = models.PositiveIntegerField(default=0)
 

@@ -1,7 +1,7 @@
 """What a cluster of bare metal consists of, by name: the steps of each change, and what each of them makes at the hub."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gpuaas.core.errors import Permanent
 from gpuaas.core.ids import short
@@ -49,7 +49,7 @@ def _steps(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None)
             )
         case C.SCALE:
             return (
-                *_pools(Difference(spec, before).other_counts(), spec),
+                *_pools(Difference(spec, before).other_counts(), spec, Difference(spec, before).going()),
                 _artifacts(spec),
                 ClusterStep("checks", "Check that every machine is ready"),
             )
@@ -114,11 +114,15 @@ def _control(spec: ClusterSpec) -> ClusterStep:
     return ClusterStep("control-plane", "Bind and boot the hosts of the control plane", made)
 
 
-def _pools(pools: Iterable[NodePool], spec: ClusterSpec) -> tuple[ClusterStep, ...]:
+def _pools(
+    pools: Iterable[NodePool], spec: ClusterSpec, going: Mapping[str, int] | None = None
+) -> tuple[ClusterStep, ...]:
     return tuple(
         ClusterStep(
             f"{POOL_STEP}{pool.name}",
-            f"Bind and boot the hosts of the pool {pool.name}",
+            f"Drain {gone} of the pool {pool.name}, wipe them and give them back"
+            if (gone := (going or {}).get(pool.name))
+            else f"Bind and boot the hosts of the pool {pool.name}",
             _machines(spec, slots(pool)),
         )
         for pool in pools
@@ -150,6 +154,6 @@ def _warnings(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | No
     if change is C.SCALE:
         for name, going in Difference(spec, before).going().items():
             said.append(
-                f"{going} of the pool {name} are wiped: what runs there ends, what lies there is lost."
+                f"{going} of the pool {name} are drained and wiped: what does not move off in time ends, what lies there is lost."
             )
     return tuple(said)

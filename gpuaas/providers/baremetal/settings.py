@@ -16,12 +16,14 @@ TEXTS = {
     "base_domain": "the domain under which clusters get their names",
     "control_hosts": "the resource name of the hosts that take control planes",
 }
-KNOWN = {*TEXTS, "images", "machine_networks", "addons", "ssh_key", "api_vip", "ingress_vip"}
+KNOWN = {*TEXTS, "images", "machine_networks", "addons", "ssh_key", "api_vip", "ingress_vip", "drain_minutes"}
+DRAIN_MINUTES, DRAIN_MINUTES_MAX = 15, 24 * 60
 
 
 @dataclass(frozen=True)
 class Settings:
-    """images: release to release image. addons: name to manifests, file name to YAML, that the installer applies."""
+    """images: release to release image. addons: name to manifests, file name to YAML, that the installer applies.
+    drain_minutes: so long work may take to move off a machine that goes; then it is wiped all the same."""
 
     namespace: str
     pull_secret: str
@@ -31,6 +33,7 @@ class Settings:
     machine_networks: tuple[str, ...]
     addons: Mapping[str, Mapping[str, str]]
     ssh_key: str = ""
+    drain_minutes: int = DRAIN_MINUTES
 
     def image(self, release: str) -> str:
         if release not in self.images:
@@ -59,7 +62,17 @@ def settings_read(given: Mapping[str, Any]) -> Settings:
         machine_networks=tuple(given["machine_networks"]),
         addons=_addons(given.get("addons", {})),
         ssh_key=str(given.get("ssh_key", "")),
+        drain_minutes=_drain_minutes(given),
     )
+
+
+def _drain_minutes(given: Mapping[str, Any]) -> int:
+    value = given.get("drain_minutes", DRAIN_MINUTES)
+    if type(value) is not int or not 0 <= value <= DRAIN_MINUTES_MAX:
+        raise Invalid.field(
+            "settings", f"drain_minutes has to be a whole number from 0 to {DRAIN_MINUTES_MAX}"
+        )
+    return value
 
 
 def vips_of(spec: ClusterSpec) -> tuple[str, str]:

@@ -186,6 +186,9 @@ def test_artifacts_for_whoever_installs_without_a_hub(yard: BareMetalRig, ready:
         {"api_vip": "here"},
         {"pull_secret": {"auths": {}}},
         {"colour": "red"},
+        {"drain_minutes": -1},
+        {"drain_minutes": True},
+        {"drain_minutes": "15"},
     ],
     ids=str,
 )
