@@ -2,6 +2,7 @@
 
 import base64
 import re
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -15,7 +16,7 @@ from gpuaas.providers.baremetal.hub import KINDS
 from gpuaas.providers.baremetal.models import Host, HostState
 from gpuaas.providers.baremetal.plan import INSTALL
 from gpuaas.providers.base import ClusterChange, StepOutcome
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubernetes.client import Api, Object
 from tests.contracts.clusters.baremetal_rig import BareMetalRig
 from tests.contracts.clusters.rigs import carry_out, counts, step_do
 from tests.lab.fixtures import LabSite, until
@@ -182,3 +183,60 @@ def test_a_cluster_that_does_not_answer_is_waited_for_within_the_same_time(
     assert yard.row().state == HostState.BOUND
     yard.time_is_up()
     until(yard.is_free, "the host is free")
+
+
+class Killed(BaseException):
+    pass
+
+
+class Killer:
+    """In turn after turn a worker that dies one call further: in even turns before the call, in odd ones after it."""
+
+    def __init__(self) -> None:
+        self.turns = self.calls = 0
+        self.armed, self.mine, self.real = False, threading.get_ident(), Api._call
+
+    def call(self, api: Api, *args: Any, **more: Any) -> Any:
+        if threading.get_ident() != self.mine or not self.armed:
+            return self.real(api, *args, **more)
+        self.calls += 1
+        if self.calls == self.turns // 2 and self.turns % 2 == 0:
+            raise Killed
+        answer = self.real(api, *args, **more)
+        if self.calls == self.turns // 2:
+            raise Killed
+        return answer
+
+    def attempt(self, yard: Yard) -> bool:
+        self.turns, self.calls, self.armed = self.turns + 1, 0, True
+        try:
+            return yard.shrink().done
+        except Killed:
+            return False
+        finally:
+            self.armed = False
+
+
+def test_killed_before_and_after_every_call(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that the work has is not begun anew."""
+    yard.pod("train", yard.goes)
+    killer, began = Killer(), set()
+
+    def call(api: Api, *args: Any, **more: Any) -> Any:
+        return killer.call(api, *args, **more)
+
+    monkeypatch.setattr(Api, "_call", call)
+
+    def turn() -> bool:
+        done = killer.attempt(yard)
+        row = yard.row()
+        if row.state == HostState.BOUND and row.drained_from:
+            began.add(row.drained_from)
+        return done and row.state == HostState.FREE
+
+    until(turn, "the host is free")
+    assert killer.turns > 10, "it was killed on the way"
+    assert len(began) == 1
+    assert "train" not in yard.pods()
+    assert yard.node(yard.goes) is None
+    assert not yard.is_cordoned(yard.stays)
