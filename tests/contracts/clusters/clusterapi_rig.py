@@ -33,7 +33,7 @@ from gpuaas.providers.clusterapi.access import admin_kubeconfig
 from gpuaas.providers.clusterapi.driver import ClusterApiDriver
 from gpuaas.providers.kubernetes.client import FIELD_MANAGER, Api, Object
 from gpuaas.providers.kubernetes.names import ORGANIZATION, PROJECT
-from tests.contracts.clusters.rigs import ClusterRig, carry_out, released
+from tests.contracts.clusters.rigs import ClusterRig, carry_out, counts, released
 from tests.lab.fixtures import LabSite, until
 
 ADDON = """\
@@ -113,7 +113,7 @@ class ClusterApiRig(ClusterRig):
         return NodePool(name, FlavorAmount("h100.2", count, 2, 8, 64, 100, "nvidia.com/gpu"), self.old)
 
     def ready(self) -> ClusterSpec:
-        """One of an earlier test, brought back to the number of workers that `spec` says, at whichever release it is by now; a new
+        """One of an earlier test, brought back to the number of workers of a whole one, at whichever release it is by now; a new
         one where there is none."""
         for made in self.made:
             nodes = self.driver.observe(made.ref).nodes
@@ -121,6 +121,7 @@ class ClusterApiRig(ClusterRig):
             if len(releases) != 1 or not all(node.ready for node in nodes):
                 continue
             spec = released(made, releases.pop(), *(pool.name for pool in made.pools))
+            spec = counts(spec, gpu=WHOLE["gpu"], other=WHOLE["other"])
             if Counter(node.pool for node in nodes) != WHOLE:
                 carry_out(self.driver, ClusterChange.SCALE, spec)
             return spec
