@@ -29,7 +29,9 @@ class ParameterChangeOutput(Output):
 class MisfitOutput(Output):
     name = serializers.CharField()
     project = serializers.CharField()
-    cluster = serializers.UUIDField(source="cluster.pk", default=None, help_text="null: a warm pool.")
+    cluster = serializers.UUIDField(
+        source="cluster.pk", default=None, allow_null=True, help_text="null: a warm pool."
+    )
     says = serializers.CharField()
 
 
@@ -44,7 +46,10 @@ class ImportOutput(Output):
     read_at = serializers.DateTimeField(allow_null=True)
     parameters = Document(allow_null=True, help_text="JSON Schema, as of a template's document.")
     published = serializers.IntegerField(
-        source="published.number", default=None, help_text="The version that was made of it."
+        source="published.number",
+        default=None,
+        allow_null=True,
+        help_text="The version that was made of it.",
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,9 +36,9 @@ class PortalSite(LabSite):
         return Connection(made.site_id, made.site_slug, "", {"kubeconfig": self.portal_kubeconfig})
 
 
-@pytest.fixture(scope="session")
-def fit_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(state_dir=tmp_path_factory.mktemp("fit-lab"))
+@contextmanager
+def control_plane(folder: Path) -> Iterator[Lab]:
+    lab = Lab(state_dir=folder)
     try:
         lab.up()
     except LabError as error:
@@ -48,17 +49,23 @@ def fit_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
+def fit_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with control_plane(tmp_path_factory.mktemp("fit-lab")) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
 def portal(fit_lab: Lab) -> PortalSite:
     return account(fit_lab, site_role())
 
 
-def account(lab: Lab, printed: list[Object], name: str = ROLE) -> PortalSite:
-    """With what `site_role` has printed and no more, under a name of its own."""
+def account(lab: Lab, printed: list[Object]) -> PortalSite:
+    """With what `site_role` has printed and no more."""
     admin = Api(lab.kubeconfig.read_text())
-    for each in yaml.safe_load_all(yaml.safe_dump_all(printed).replace(f"name: {ROLE}\n", f"name: {name}\n")):
+    for each in printed:
         admin.apply(COLLECTIONS[each["kind"]], each)
     token = admin.create(
-        f"{COLLECTIONS['ServiceAccount']}/{name}/token",
+        f"{COLLECTIONS['ServiceAccount']}/{ROLE}/token",
         {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",

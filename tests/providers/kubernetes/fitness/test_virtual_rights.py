@@ -16,12 +16,18 @@ from gpuaas.providers.vcluster import names, rights, site
 from tests.contracts.clusters.rigs import ALICE, carry_out, counts, released
 from tests.contracts.clusters.vcluster_rig import H100, VirtualRig
 from tests.lab.fixtures import until
-from tests.providers.kubernetes.fitness.conftest import COLLECTIONS, Asked, PortalSite, account, listening
+from tests.providers.kubernetes.fitness.conftest import (
+    COLLECTIONS,
+    Asked,
+    PortalSite,
+    account,
+    control_plane,
+    listening,
+)
 from tests.providers.vcluster.test_bounds import pod
 
 pytestmark = pytest.mark.lab
 C = ClusterChange
-ROLE = "gpuaas-virtual-portal"  # an account of its own: the other's rights stay what they are
 
 
 def granted(table: tuple[workspaces.Right, ...]) -> set[Asked]:
@@ -36,13 +42,20 @@ def granted(table: tuple[workspaces.Right, ...]) -> set[Asked]:
 
 
 @pytest.fixture(scope="module")
-def narrow(fit_lab: Lab) -> PortalSite:
-    return account(fit_lab, workspaces.site_role(rights.RIGHTS), ROLE)
+def unguarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A site's guards let nobody but the account that set them up touch the portal's namespaces: at this one none are set up."""
+    with control_plane(tmp_path_factory.mktemp("virtual-fit-lab")) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def narrow(unguarded: Lab) -> PortalSite:
+    return account(unguarded, workspaces.site_role(rights.RIGHTS))
 
 
 @pytest.fixture
-def rig(narrow: PortalSite, fit_lab: Lab, db: None) -> Iterator[VirtualRig]:
-    made = VirtualRig(narrow, fit_lab)
+def rig(narrow: PortalSite, unguarded: Lab, db: None) -> Iterator[VirtualRig]:
+    made = VirtualRig(narrow, unguarded)
     yield made
     made.close()
 
@@ -97,7 +110,7 @@ def test_what_is_granted_is_what_is_used(rig: VirtualRig, narrow: PortalSite) ->
 
 
 def test_without_any_of_them_it_is_refused(rig: VirtualRig, narrow: PortalSite) -> None:
-    spec, role = wanted(rig), f"{COLLECTIONS['ClusterRole']}/{ROLE}"
+    spec, role = wanted(rig), f"{COLLECTIONS['ClusterRole']}/{workspaces.ROLE}"
     carry_out(rig.driver, C.CREATE, spec)
     whole = rig.api.get(role)["rules"]
     for right in rights.RIGHTS:
