@@ -7,7 +7,7 @@ from gpuaas.providers.base import Driver, GpuAmount, Member, WorkspaceSpec
 from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from tests.contracts.rigs.base import ALICE, BOB, Rig, refusals
-from tests.lab.fixtures import LabSite, until
+from tests.lab.fixtures import LabSite, in_the_end, until
 
 
 class KubernetesRig(Rig):
@@ -33,12 +33,16 @@ class KubernetesRig(Rig):
         run_seconds: int | None,
     ) -> None:
         body = pod(name, {resource: str(gpus)}, run_seconds=run_seconds)
-        Api(credential).create(f"/api/v1/namespaces/{spec.external_name}/pods", body)
+        pods = f"/api/v1/namespaces/{spec.external_name}/pods"
+        in_the_end(
+            lambda: Api(credential).create(pods, body)
+        )  # the site may be counting into the quota itself
 
     def own(self, spec: WorkspaceSpec, kind: str, name: str, *, gpus: int = 1) -> None:
         api = Api(self.credential(spec))
         with refusals():
-            api.create(*workload(spec.external_name, kind, name, {self.gpu.resource_name: str(gpus)}))
+            wanted = workload(spec.external_name, kind, name, {self.gpu.resource_name: str(gpus)})
+            in_the_end(lambda: api.create(*wanted))
 
     def keep(self, spec: WorkspaceSpec) -> None:
         api, space = Api(self.credential(spec)), f"/api/v1/namespaces/{spec.external_name}"
