@@ -1,6 +1,6 @@
 """`make bench`: every figure beside a floor measured in the same run, on a database of its own.
 
-`python -m tests.bench reserve lists ready clusters events sweep warden closing rating ingest` runs some of them.
+`python -m tests.bench reserve lists ready clusters claims events sweep warden closing rating ingest` runs some of them.
 """
 
 import importlib
@@ -12,6 +12,7 @@ BENCHES = (
     "lists",
     "ready",
     "clusters",
+    "claims",
     "events",
     "sweep",
     "warden",
