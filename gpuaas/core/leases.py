@@ -36,6 +36,15 @@ def claim(model: type[RowT], pk: Any, *, now: datetime, seconds: int) -> RowT | 
     return model._default_manager.filter(pk=pk, claim_token=token).first()
 
 
+def claim_wanted(model: type[RowT], pk: Any, *, now: datetime, seconds: int) -> RowT | None:
+    """`claim`, and None also where the row is at rest: a task that was sent twice finds nothing to do."""
+    row = claim(model, pk, now=now, seconds=seconds)
+    if row is not None and row.due_at is None:
+        release(row, due_at=None)
+        return None
+    return row
+
+
 def due_ids(model: type[Claimable], *, now: datetime, limit: int) -> list[Any]:
     """Rows that want attention and that nobody holds, oldest first; SKIP LOCKED lets many sweeps run at once."""
     with transaction.atomic():

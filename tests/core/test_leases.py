@@ -40,3 +40,13 @@ def test_a_wish_made_during_the_work_is_not_slept_over(due: bool) -> None:
     site.refresh_from_db()
     assert site.due_at == wish
     assert leases.due_ids(Site, now=now(), limit=5) == [site.pk]
+
+
+def test_what_is_at_rest_is_not_taken_and_stays_free() -> None:
+    resting, wanting = SiteFactory.create(due_at=None), SiteFactory.create(due_at=now())
+
+    assert leases.claim_wanted(Site, resting.pk, now=now(), seconds=60) is None
+    resting.refresh_from_db()
+    assert (resting.claim_token, resting.claim_until) == (None, None)
+    assert leases.claim_wanted(Site, wanting.pk, now=now(), seconds=60) is not None
+    assert leases.claim_wanted(Site, wanting.pk, now=now(), seconds=60) is None, "somebody has it"

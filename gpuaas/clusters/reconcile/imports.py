@@ -28,11 +28,8 @@ CHANGE = "Change it at the site, or let the template's settings fill it; then as
 def parameters_import(template_id: uuid.UUID) -> bool:
     """Ask where an answer is due; False where none is, or it failed."""
     outside_transaction()
-    row = leases.claim(ParametersImport, template_id, now=clock.now(), seconds=LEASE_SECONDS)
+    row = leases.claim_wanted(ParametersImport, template_id, now=clock.now(), seconds=LEASE_SECONDS)
     if row is None:
-        return False
-    if row.due_at is None:
-        leases.release(row, due_at=None)
         return False
     try:
         found = parameters_read(template=row.template, settings=row.base.document.get("settings", {}))

@@ -48,11 +48,8 @@ Answer = TypeVar("Answer")
 def scan(site_id: uuid.UUID) -> bool:
     """Take the look that is due at the site; False where none is, or it failed."""
     outside_transaction()
-    row = leases.claim(AdoptionScan, site_id, now=clock.now(), seconds=LEASE_SECONDS)
+    row = leases.claim_wanted(AdoptionScan, site_id, now=clock.now(), seconds=LEASE_SECONDS)
     if row is None:
-        return False
-    if row.due_at is None:
-        leases.release(row, due_at=None)
         return False
     try:
         found = found_stored(_asked(row.site, lambda able: able.adoptable()))
