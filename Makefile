@@ -6,9 +6,13 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 STAMPS := .venv/.stamps
+# compiled modules are kept, or each of the hundreds of processes that the suite starts compiles everything anew
+unexport PYTHONDONTWRITEBYTECODE
 FRONTEND_SOURCES := $(shell find frontend/src frontend/scripts frontend/package.json frontend/package-lock.json frontend/vite.config.ts \
 	frontend/tsconfig.json frontend/icons.txt frontend/templates -type f 2>/dev/null)
 PYTEST_WORKERS ?= 2
+TEMPLATE_STYLE := --line-length 120 --indent-width 2 \
+	--custom-blocks confirm,empty_state,card,table,filter_bar,dialog_head,fact frontend/templates gpuaas billing
 
 .PHONY: help
 help: ## this list
@@ -42,9 +46,12 @@ frontend/static/frontend/.stamp: frontend/node_modules/.stamp $(FRONTEND_SOURCES
 	@npm --prefix frontend run --silent build
 	@touch $@
 
-.PHONY: demo demo-reset lab lab-down
+.PHONY: demo dev demo-reset lab lab-down
 demo: $(STAMPS)/demo frontend/static/frontend/.stamp ## the portal with embedded services and a sandbox site; Ctrl-C stops all of it
 	@$(BIN)/python -m deploy.embedded.demo up
+
+dev: $(STAMPS)/test frontend/static/frontend/.stamp ## the demo, and each process starts again when its files change
+	@$(BIN)/python -m deploy.embedded.demo dev
 
 demo-reset: $(STAMPS)/demo ## forget the demo's data
 	@$(BIN)/python -m deploy.embedded.demo reset
@@ -55,10 +62,28 @@ lab: $(STAMPS)/demo ## beside a running demo: a real Kubernetes control plane, a
 lab-down: $(STAMPS)/demo ## stop the lab's control plane
 	@$(BIN)/python -m deploy.lab.kubernetes down
 
-.PHONY: test check lint bench openapi lock
-test: $(STAMPS)/test frontend/static/frontend/.stamp ## the whole suite, on a real PostgreSQL, Kubernetes control plane and browser
+.PHONY: package image release
+package: $(STAMPS)/demo frontend/static/frontend/.stamp ## the portal as an installable wheel, in dist/
+	@$(BIN)/python -m deploy.image wheel
+
+image: $(STAMPS)/demo frontend/static/frontend/.stamp ## the container image and its bill of materials, in dist/ (Debian 12)
+	@$(BIN)/python -m deploy.image
+
+release: package image ## both, with their sums signed: make release KEY=~/.ssh/id_ed25519
+	@$(BIN)/python -m deploy.image sign --key $(KEY)
+
+.PHONY: test test-deep test-night check lint audit bench bench-compare bench-keep openapi lock
+test: $(STAMPS)/test frontend/static/frontend/.stamp ## the first tier of the suite: each room, walks on real back ends, the browser's jobs
 	@$(BIN)/python -m deploy.testing prepare
-	@$(BIN)/python -m deploy.testing run -n $(PYTEST_WORKERS)
+	@$(BIN)/python -m deploy.testing run -n $(PYTEST_WORKERS) --tier first
+
+test-deep: $(STAMPS)/test frontend/static/frontend/.stamp ## the second tier: kills, outages, load, every page, every back end
+	@$(BIN)/python -m deploy.testing prepare
+	@$(BIN)/python -m deploy.testing run -n $(PYTEST_WORKERS) --tier deep
+
+test-night: $(STAMPS)/test frontend/static/frontend/.stamp ## the third tier, about 90 minutes: kills, outages and details at the real sites
+	@$(BIN)/python -m deploy.testing prepare
+	@$(BIN)/python -m deploy.testing run -n $(PYTEST_WORKERS) --tier night
 
 check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, templates, migrations, front end
 	@$(BIN)/ruff format --check --quiet .
@@ -66,21 +91,37 @@ check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, t
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/djlint --quiet --lint frontend/templates
+	@$(BIN)/djangofmt --quiet --check $(TEMPLATE_STYLE)
 	@npm --prefix frontend run --silent check
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py check
 
-lint: $(STAMPS)/test ## repair what ruff can repair
-	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
+lint: $(STAMPS)/test frontend/node_modules/.stamp ## repair what can be repaired: style of Python, templates, TypeScript and CSS
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet . ; $(BIN)/djangofmt --quiet $(TEMPLATE_STYLE)
+	@npm --prefix frontend run --silent lint
 
-bench: $(STAMPS)/test ## ratios against a floor measured in the same run
-	@$(BIN)/python -m tests.bench
+audit: $(STAMPS)/test ## known holes in the locked packages, by the advisories of PyPI and npm; AUDIT has options of pip-audit
+	@$(BIN)/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
+		-r requirements/bootstrap.txt -r requirements/test.txt $(AUDIT)
+	@npm --prefix frontend audit --package-lock-only
 
-openapi: $(STAMPS)/test ## write the API's document anew
+bench: $(STAMPS)/test frontend/static/frontend/.stamp ## ratios against a floor measured in the same run
+	@$(BIN)/python -m tests.bench $(BENCH)
+
+bench-compare: $(STAMPS)/test frontend/static/frontend/.stamp ## the same; fails where a ratio fell by a third of docs/performance.md
+	@$(BIN)/python -m tests.bench --compare $(BENCH)
+
+bench-keep: $(STAMPS)/test frontend/static/frontend/.stamp ## the same, written to docs/performance.md
+	@$(BIN)/python -m tests.bench --keep $(BENCH)
+
+openapi: $(STAMPS)/test ## write the API's document and the table of permissions anew
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.v1.yaml
+	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py permissions_table
 
 lock: $(STAMPS)/venv ## newest versions into the locks
 	@for name in bootstrap base demo test; do $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-emit-index-url requirements/$$name.in -o requirements/$$name.txt; done
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		--constraints requirements/base.txt requirements/traces.in -o requirements/traces.txt
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.12 --generate-hashes \
 		--no-header --no-emit-index-url requirements/focus.in -o requirements/focus.txt

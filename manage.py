@@ -9,6 +9,9 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuaas.settings.demo")
     from django.core.management import execute_from_command_line
 
+    from gpuaas.core import scrape
+
+    scrape.children_share(sys.argv[1:])
     execute_from_command_line(sys.argv)
 
 

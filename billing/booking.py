@@ -1,4 +1,4 @@
-"""Writing entries of the ledger: several at once, each balanced. The database checks it too."""
+"""Writes ledger entries: several at once, each balanced, which the database also checks."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,12 @@ class Booking:
     amounts: Mapping[Account, int]
     invoice_id: uuid.UUID | None = None
     grant_id: uuid.UUID | None = None
+    reverses_id: uuid.UUID | None = None
 
 
 def bookings_write(bookings: Sequence[Booking], *, now: datetime, by: str) -> None:
-    """In a transaction of the caller. Raises ValueError for what does not balance: a mistake of ours, never of a user."""
+    """In a transaction of the caller. Raises ValueError for an entry that does not balance: always a bug, never a
+    user's error."""
     entries, postings = [], []
     for booking in bookings:
         amounts = {account: amount for account, amount in booking.amounts.items() if amount}
@@ -42,6 +44,7 @@ def bookings_write(bookings: Sequence[Booking], *, now: datetime, by: str) -> No
             text=booking.text[:300],
             invoice_id=booking.invoice_id,
             grant_id=booking.grant_id,
+            reverses_id=booking.reverses_id,
             posting_count=len(amounts),
         )
         entries.append(entry)

@@ -8,7 +8,7 @@ from typing import Any
 
 from billing.money import amount_of
 from billing.quotes import Beside, Quote, QuoteItem, quote
-from billing.selectors.costs import cost_by_workspace, currency_of
+from billing.selectors.costs import cost_by_holder, currency_of
 from gpuaas.clusters.models import Cluster, WarmPool
 from gpuaas.clusters.selectors import definition_of
 from gpuaas.clusters.services import Draft, Plan, cluster_plan
@@ -21,7 +21,7 @@ from tenants.roles import Permission
 
 @dataclass(frozen=True)
 class PricedPlan:
-    """quote: per hour and to the end of the lease; None for who may see no prices."""
+    """quote: per hour and to the end of the lease; None for people who may not see prices."""
 
     plan: Plan
     quote: Quote | None
@@ -37,7 +37,7 @@ def cluster_plan_priced(
     number: int | None = None,
     lease_ends_at: datetime | None = None,
 ) -> PricedPlan:
-    """As `cluster_plan`, and what it would cost by the organization's own prices."""
+    """Like `cluster_plan`, with the cost by the organization's own prices."""
     plan = cluster_plan(
         actor=actor,
         project=project,
@@ -53,7 +53,7 @@ def cluster_plan_priced(
 
 
 def draft_quote(*, draft: Draft) -> Quote:
-    """What it would cost, by the prices of its project's organization."""
+    """The cost by the prices of its project's organization."""
     count, sizes = draft.cluster.control_count, draft.definition
     return quote(
         organization=draft.cluster.project.organization,
@@ -67,18 +67,21 @@ def draft_quote(*, draft: Draft) -> Quote:
 def warm_pool_cost(
     *, actor: Actor, pool: WarmPool, month: date | None = None, now: datetime | None = None
 ) -> Decimal:
-    """What the clusters of a warm pool have cost the project in which they wait, in a month (this one): until they were claimed, and
+    """What the clusters of a warm pool cost their project in a month (default this one): until they were claimed, and
     those that never were. Part of the project's lines."""
-    rows = cost_by_workspace(actor=actor, project=pool.project, month=month, now=now)
+    rows = cost_by_holder(actor=actor, project=pool.project, month=month, now=now)
     mine = set(Cluster.objects.filter(warm_pool=pool).values_list("pk", flat=True))
     nothing = amount_of(0, currency_of(pool.project.organization_id))
-    return sum((row.amount for row in rows if row.workspace_id in mine), nothing)
+    return sum((row.amount for row in rows if row.holder_id in mine), nothing)
 
 
-def cluster_quote(*, cluster: Cluster, counts: Mapping[str, int] | None = None) -> Quote:
-    """What is wanted of it costs, by the prices of now: asleep its control plane alone, deleted nothing.
+def cluster_wanted_quote(
+    *, cluster: Cluster, counts: Mapping[str, int] | None = None, lease_ends_at: datetime | None = None
+) -> Quote:
+    """The cost of what is wanted of it, by present prices: of a suspended cluster its control plane, of a deleted one
+    nothing. The cost of what runs is `held_quote`.
 
-    counts: other numbers of workers, by pool.
+    counts: other numbers of workers, by pool; lease_ends_at: another end.
     """
     wanted = counts or {}
     definition = definition_of(cluster.template_version)
@@ -90,6 +93,6 @@ def cluster_quote(*, cluster: Cluster, counts: Mapping[str, int] | None = None) 
             QuoteItem(pool.flavor, wanted.get(pool.name, pool.count)) for pool in cluster.pools.all() if awake
         ],
         storage_gib=count * definition.disk_gib,
-        lease_ends_at=cluster.lease_ends_at,
+        lease_ends_at=lease_ends_at or cluster.lease_ends_at,
         beside=Beside(vcpus=count * definition.vcpus, memory_gib=count * definition.memory_gib),
     )

@@ -1,6 +1,7 @@
-"""The SQL that writes documents: what was used becomes lines and shares, these become documents. Runs in a transaction of its caller.
+"""The SQL that writes documents: usage becomes lines and shares, these become documents. Runs in a transaction of its
+caller.
 
-Nothing here decides: services say what is closed or corrected, the database checks that it adds up.
+Nothing is decided here: services decide what is closed or corrected, the database checks that it adds up.
 """
 
 import uuid
@@ -53,7 +54,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Party:
-    """To whom a document is written, as it is frozen on it."""
+    """The recipient of a document, as it is frozen on it."""
 
     organization_id: uuid.UUID
     slug: str
@@ -66,7 +67,7 @@ class Party:
 
 
 def sql_run(name: str, parameters: dict[str, Any] | None = None) -> int:
-    """How many rows the statement wrote."""
+    """Returns how many rows the statement wrote."""
     with connection.cursor() as cursor:
         cursor.execute(sql_text(name), parameters)
         rows: int = cursor.rowcount
@@ -78,7 +79,7 @@ def tables_make() -> None:
 
 
 def tables_clear() -> None:
-    """For the next batch."""
+    """Empties the tables for the next batch."""
     sql_run("close_next")
 
 
@@ -99,10 +100,11 @@ def parties_write(parties: Iterable[Party]) -> None:
 
 
 def changed_find(*, month: date, earlier: Sequence[date]) -> list[Batch]:
-    """Whose usage is rated: of the month all, of `earlier` closed months those that changed since they were rated.
+    """Whose usage is rated: of the month everything, of `earlier` closed months those that changed since they were
+    rated.
 
-    Read before the usage itself is: what comes in between is found changed by the next close, so nothing is lost.
-    Batches come in the order in which invoices are numbered.
+    Read before the usage itself: changes in between are found by the next close, so nothing is lost. Batches are in
+    the order in which invoices are numbered.
     """
     months = [*earlier, month]
     spans = [month_span(each) for each in months]
@@ -114,17 +116,30 @@ def changed_find(*, month: date, earlier: Sequence[date]) -> list[Batch]:
     }
     sql_run("close_prints", parameters)
     sql_run("close_changed", parameters)
+    return _batches_read()
+
+
+def month_find(*, month: date) -> list[Batch]:
+    """All that a closed month is or was rated from."""
+    span = month_span(month)
+    parameters = {"month": month, "months": [month], "starts": [span.starts_at], "ends": [span.ends_at]}
+    sql_run("close_prints", parameters)
+    sql_run("final_changed", parameters)
+    return _batches_read()
+
+
+def _batches_read() -> list[Batch]:
     with connection.cursor() as cursor:
         cursor.execute(sql_text("close_batches"))
         return batches_of(cursor.fetchall())
 
 
 def batches_of(rows: Iterable[tuple[uuid.UUID, date, Sequence[uuid.UUID], int]]) -> list[Batch]:
-    """Rows of (organization, month, projects, intervals), an organization's one after the other, in batches of a bounded size.
+    """Rows of (organization, month, projects, intervals), grouped by organization, in batches of a bounded size.
 
-    An organization is never cut, so the largest of them is the size of a batch: not the platform.
+    An organization is never split, so the memory needed depends on the largest organization, not on the platform.
     """
-    found: list[Batch] = []
+    batches: list[Batch] = []
     organizations: list[uuid.UUID] = []
     projects: dict[date, list[uuid.UUID]] = {}
     size = 0
@@ -132,21 +147,21 @@ def batches_of(rows: Iterable[tuple[uuid.UUID, date, Sequence[uuid.UUID], int]])
         parts = list(of_it)
         added = sum(intervals for *_, intervals in parts)
         if organizations and (size + added > INTERVALS or len(organizations) >= ORGANIZATIONS):
-            found.append(Batch(tuple(organizations), projects))
+            batches.append(Batch(tuple(organizations), projects))
             organizations, projects, size = [], {}, 0
         organizations.append(organization)
         size += added
         for _, month, named, _ in parts:
             projects.setdefault(month, []).extend(named)
-    return [*found, Batch(tuple(organizations), projects)] if organizations else found
+    return [*batches, Batch(tuple(organizations), projects)] if organizations else batches
 
 
 def cells_write(*, month: date, projects: Sequence[uuid.UUID], now: datetime) -> int:
-    """Rate the month by workspace and day; all that is open counts to the month's end."""
+    """Rates the month by workspace and day; open usage counts to the end of the month."""
     days = month_days(month)
     moment = max(whole_second(now), month_span(month).ends_at)
     sql, parameters = rated_sql(
-        slots=Slots([month] * len(days), days), now=moment, projects=projects, by_workspace=True
+        slots=Slots([month] * len(days), days), now=moment, projects=projects, by_holder=True
     )
     with connection.cursor() as cursor:
         cursor.execute(f"INSERT INTO close_cell {sql} {sql_text('close_cells')}", parameters)
@@ -165,7 +180,7 @@ def numbers_take(*, kind: InvoiceKind, now: datetime, count: int) -> tuple[str, 
 
 
 def documents_write(*, now: datetime, by: str, steps: Steps) -> list[uuid.UUID]:
-    """Heads, lines, shares, fingerprints and ledger entries of what stands in the tables of the close; their ids."""
+    """Writes heads, lines, shares, fingerprints and ledger entries from the tables of the close; returns their ids."""
     due_on = (now.astimezone(billing_zone()) + timedelta(days=settings.BILLING_DUE_DAYS)).date()
     parameters = {"now": now, "by": by, "due_on": due_on}
     steps.add("invoices", sql_run("issue_invoices", parameters))

@@ -1,4 +1,4 @@
-"""What budgets say, by e-mail to the people who may set them; only where the portal has a mail server."""
+"""Emails about budgets to the people who may set them; only if the portal has a mail server."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ OLD = timedelta(hours=24)  # what could not be sent for that long is no news any
 
 
 def alert_mails_send() -> int:
-    """Each alert once: it is claimed before it is sent, and given back where the server refuses."""
+    """Sends each alert once: it is claimed before it is sent, and released if the server refuses."""
     if not settings.MAILS_ENABLED:
         return 0
     sent = 0
@@ -36,7 +36,7 @@ def alert_mails_send() -> int:
 
 
 def mail_readers(budget: Budget) -> list[str]:
-    """Addresses of those who may set budgets there, each once."""
+    """Addresses of the people who may set budgets there, each once."""
     above = [role for role, held in ORGANIZATION_PERMISSIONS.items() if Permission.BILLING_MANAGE in held]
     below = [role for role, held in PROJECT_PERMISSIONS.items() if Permission.BILLING_MANAGE in held]
     who = Q(

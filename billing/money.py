@@ -1,4 +1,4 @@
-"""Numbers of money: integers inside, exact Decimals at the edge. No float, ever."""
+"""Money as numbers: integers inside, exact Decimals at the edge, never floats."""
 
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
@@ -22,10 +22,10 @@ def minor_places(currency: str) -> int:
 
 
 def currency_parse(text: str) -> str:
-    """Raises Invalid on `currency` for what is no ISO 4217 code of money that is in use."""
+    """Raises Invalid on `currency` unless it is the ISO 4217 code of money in use."""
     if text not in CURRENCIES:
         raise Invalid.field(
-            "currency", "there is no such currency; write its three letters of ISO 4217, for example EUR"
+            "currency", "unknown currency; write its three-letter ISO 4217 code, for example EUR"
         )
     return text
 
@@ -53,21 +53,21 @@ def price_of(price_micro: int) -> Decimal:
 
 
 def price_parse(value: Decimal | str | int, *, field: str = "price") -> int:
-    """Millionths of a price that a person typed. Raises Invalid on `field`."""
+    """Millionths of a price entered by a person. Raises Invalid on `field`."""
     try:
         price = Decimal(value)
     except (InvalidOperation, ValueError, TypeError) as error:
-        raise Invalid.field(field, "a price is a decimal number such as 2.40") from error
+        raise Invalid.field(field, "a price must be a decimal number such as 2.40") from error
     if not price.is_finite() or price < 0 or price > PRICE_MAX:
-        raise Invalid.field(field, f"a price lies between 0 and {PRICE_MAX:,} per unit and hour")
+        raise Invalid.field(field, f"a price must be between 0 and {PRICE_MAX:,} per unit and hour")
     micro = price * MICRO
     if micro != micro.to_integral_value():
-        raise Invalid.field(field, f"a price has at most {PRICE_PLACES} decimal places")
+        raise Invalid.field(field, f"a price may have at most {PRICE_PLACES} decimal places")
     return int(micro)
 
 
 def largest_remainder(numerators: Sequence[int], divisor: int, total: int) -> list[int]:
-    """Whole shares of `total` in the order given: floors first, what is left to the largest remainders."""
+    """Shares of `total` in whole units, in the given order: floors first, the remainder to the largest fractions."""
     shares = [numerator // divisor for numerator in numerators]
     order = sorted(range(len(shares)), key=lambda index: (-(numerators[index] % divisor), index))
     for index in order[: total - sum(shares)]:
@@ -76,6 +76,7 @@ def largest_remainder(numerators: Sequence[int], divisor: int, total: int) -> li
 
 
 def tax_of(subtotal: int, rate_bp: int) -> int:
-    """Of a whole document, rounded once, half up (of a negative one: half down, so that a credit mirrors its debit)."""
+    """Tax of a whole document, rounded once, half up (of a negative one half down, so that a credit mirrors its
+    debit)."""
     tax = round_half_up(abs(subtotal) * rate_bp, 10_000)
     return tax if subtotal >= 0 else -tax

@@ -33,11 +33,11 @@ def billing_zone() -> ZoneInfo:
 
 def month_parse(text: str) -> date:
     """The first day of a month written 2026-11. Raises Invalid on `month`."""
-    found = MONTH_PATTERN.match(text)
-    year = int(found[1]) if found else 0
-    if found is None or not FIRST_YEAR <= year <= LAST_YEAR:
+    match = MONTH_PATTERN.match(text)
+    year = int(match[1]) if match else 0
+    if match is None or not FIRST_YEAR <= year <= LAST_YEAR:
         raise Invalid.field("month", "write a month as YYYY-MM, for example 2026-11")
-    return date(year, int(found[2]), 1)
+    return date(year, int(match[2]), 1)
 
 
 def month_of(at: datetime) -> date:

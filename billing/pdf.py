@@ -1,4 +1,5 @@
-"""Documents as PDF, by WeasyPrint: the same document gives the same bytes. Made by a task, never in a web request."""
+"""Documents as PDF, by WeasyPrint: the same document gives the same bytes. Created by a task, never in a web
+request."""
 
 import hashlib
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ UNITS = {
     "vcpu_held": "vCPU h",
     "memory_held": "GiB h",
     "storage_held": "GiB h",
-    "gpu_allocated": "GPU h in use",
+    "gpu_allocated": "GPU h allocated",
 }
 STYLE = Path(__file__).parent / "templates" / "billing" / "document.css"
 
@@ -47,12 +48,12 @@ class PdfSection:
 
 @cache
 def pdf_trouble() -> str:
-    """Why this machine can make no PDF, with what to do; empty where it can."""
+    """Why this machine cannot create PDFs, with the remedy; empty if it can."""
     try:
         import weasyprint
     except (ImportError, OSError) as error:
         return (
-            f"PDF files cannot be made on this machine: {str(error).splitlines()[0][:120]}. "
+            f"PDF files cannot be created on this machine: {str(error).splitlines()[0][:120]}. "
             f"Install Pango (Debian: apt install {PACKAGES})."
         )
     del weasyprint
@@ -60,7 +61,7 @@ def pdf_trouble() -> str:
 
 
 def invoice_pdf(*, invoice: Invoice) -> bytes:
-    """Raises OSError where Pango is missing; see `pdf_trouble`."""
+    """Raises OSError if Pango is missing; see `pdf_trouble`."""
     from weasyprint import CSS, HTML
 
     page = HTML(string=invoice_html(invoice=invoice), base_url="about:blank", url_fetcher=_nothing)
@@ -94,11 +95,11 @@ def invoice_html(*, invoice: Invoice) -> str:
 
 
 def sections_of(lines: list[InvoiceLine], currency: str) -> list[PdfSection]:
-    """By cost center and project, in the order of the lines; what is included in another price is left out."""
-    found: dict[tuple[str, str], list[InvoiceLine]] = {}
+    """By cost center and project, in the order of the lines; lines included in another price are left out."""
+    sections: dict[tuple[str, str], list[InvoiceLine]] = {}
     for line in lines:
         if line.status != "included":
-            found.setdefault((line.cost_center, line.project_name or line.project_slug), []).append(line)
+            sections.setdefault((line.cost_center, line.project_name or line.project_slug), []).append(line)
     return [
         PdfSection(
             project=project,
@@ -106,7 +107,7 @@ def sections_of(lines: list[InvoiceLine], currency: str) -> list[PdfSection]:
             lines=tuple(_line(line, currency) for line in rows),
             total=money_text(sum(row.amount_minor or 0 for row in rows), currency),
         )
-        for (cost_center, project), rows in found.items()
+        for (cost_center, project), rows in sections.items()
     ]
 
 
@@ -116,7 +117,7 @@ def money_text(minor: int, currency: str) -> str:
 
 
 def tax_name(invoice: Invoice) -> str:
-    """The account's words for its tax; where they name no rate, the rate is added."""
+    """The account's label for its tax; if it contains no rate, the rate is added."""
     whole, part = divmod(invoice.tax_rate_bp, 100)
     rate = f"{whole}.{part:02d}".rstrip("0").rstrip(".")
     label = invoice.tax_label or "Tax"
@@ -125,7 +126,7 @@ def tax_name(invoice: Invoice) -> str:
 
 def _line(line: InvoiceLine, currency: str) -> PdfLine:
     notes = [PriceClass(line.price_class).label.lower()] if line.flavor_slug else []
-    notes += [word for word, said in (("surplus", line.surplus), ("estimated", line.estimated)) if said]
+    notes += [word for word, marked in (("surplus", line.surplus), ("estimated", line.estimated)) if marked]
     if line.corrects is not None:
         notes.append(f"corrects {line.corrects.invoice.number}, line {line.corrects.position}")
     elif line.charge_month != line.invoice.month:
@@ -139,7 +140,7 @@ def _line(line: InvoiceLine, currency: str) -> PdfLine:
         quantity=hours_text(seconds) if seconds else "",
         unit=UNITS.get(line.meter, "GPU h") if seconds else "",
         price="" if line.unit_price_micro is None or not seconds else f"{price_of(line.unit_price_micro):,f}",
-        amount="no price yet" if line.amount_minor is None else money_text(line.amount_minor, currency),
+        amount="no price set" if line.amount_minor is None else money_text(line.amount_minor, currency),
     )
 
 
@@ -150,6 +151,6 @@ def hours_text(seconds: int) -> str:
 
 
 def _nothing(url: str, *args: object, **kwargs: object) -> dict[str, object]:
-    """A document loads nothing from anywhere, whatever a name or an address says."""
+    """A document loads nothing from anywhere, whatever a name or an address contains."""
     del args, kwargs
-    raise ValueError(f"documents load nothing: {url[:80]}")
+    raise ValueError(f"documents load no other files: {url[:80]}")

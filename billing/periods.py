@@ -9,7 +9,7 @@ from billing.months import Span, billing_zone, day_span, month_next
 
 @dataclass(frozen=True)
 class BudgetPeriod:
-    """From `first` to `last`, both included; `span` is the same in UTC."""
+    """From `first` to `last`, both inclusive; `span` is the same in UTC."""
 
     first: date
     last: date

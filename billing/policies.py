@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from django.db.models import Q
 
-from billing.models import Budget, BudgetAction, Measure
+from billing.models import BLOCKING, Budget, Measure
 from billing.money import HOUR, amount_of, charge_divisor, minor_places, price_of, round_half_up
 from billing.months import month_of, month_span
 from billing.quotes import WHOLE
@@ -18,7 +18,6 @@ from billing.readings import Reading, budgets_read
 from billing.selectors.budgets import amount_shown, units_of
 from billing.selectors.costs import currency_of
 from gpuaas.catalog.models import Flavor
-from gpuaas.clusters.holdings import GPU_HELD
 from gpuaas.clusters.models import Cluster, ClusterHolding, ClusterPool, PoolSample, ScalingPolicy
 from gpuaas.clusters.policies.facts import Cap, Rules, Signals
 from gpuaas.clusters.policies.registry import policy_make
@@ -28,8 +27,9 @@ from gpuaas.clusters.selectors import cluster_require, usual_time
 from gpuaas.clusters.services.policies import PolicyTerms, terms_check
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
+from gpuaas.lifecycle.holdings import GPU_HELD
 from gpuaas.metering.models import Meter
-from gpuaas.providers.base import ClusterChange
+from gpuaas.providers.base import Change
 from tenants.actors import Actor
 from tenants.roles import Permission
 
@@ -39,7 +39,6 @@ HISTORY_MAX = timedelta(days=31)
 LAST = 60  # seconds that the newest sample stands for
 BUCKETS = 168
 HOURS, MONEY = "gpu_hours", "money"
-BLOCKING = (BudgetAction.BLOCK, BudgetAction.SUSPEND)
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,8 @@ class Work:
 
 
 class WorkerPrices:
-    """What a worker of a flavor costs one organization over a time; its GPUs, and its vCPU and memory where those have prices."""
+    """The cost of a worker of a flavor for one organization over a time; its GPUs, and its vCPU and memory if those
+    have prices."""
 
     def __init__(self, organization_id: uuid.UUID, flavor: Flavor, first: datetime, last: datetime) -> None:
         self.currency = currency_of(organization_id)
@@ -69,7 +69,7 @@ class WorkerPrices:
         self.pieces = [(start, end, self._at(start)) for start, end in pairwise(sorted(edges))]
 
     def at(self, moment: datetime) -> int:
-        """An hour of one worker in the units of `Stretch.per_hour`; 0 where its GPUs have no price."""
+        """An hour of one worker in the units of `Stretch.per_hour`; 0 if its GPUs have no price."""
         return next((each for start, end, each in self.pieces if start <= moment < end), 0)
 
     def charge(self, works: Iterable[Work]) -> int:
@@ -96,8 +96,8 @@ class WorkerPrices:
 
 
 def boot_seconds(cluster: Cluster) -> int:
-    """From a decision to workers that work, by what nine in ten scalings of the template took."""
-    usual = usual_time(template_id=cluster.template_version.template_id, kind=ClusterChange.SCALE)
+    """Seconds from a decision to working workers: the 90th percentile of the template's scalings."""
+    usual = usual_time(template_id=cluster.template_version.template_id, kind=Change.SCALE)
     return BOOT if usual is None else max(1, round(usual.p90))
 
 
@@ -130,18 +130,22 @@ def purses_of(gpu_hours: int | None, money: Decimal | None, prices: WorkerPrices
     found = []
     if gpu_hours is not None:
         words = (
-            f"The policy may use {gpu_hours:,} GPU-hours a month, and the rest does not pay for more workers."
+            f"The policy may use {gpu_hours:,} GPU-hours a month; what is left is not enough for more "
+            "workers."
         )
         found.append(Purse(HOURS, gpu_hours * HOUR, words))
     if money is not None:
         minor = int(money * 10 ** minor_places(prices.currency))
-        words = f"The policy may spend {money:,.2f} {prices.currency} a month, and the rest does not pay for more workers."
+        words = (
+            f"The policy may spend {money:,.2f} {prices.currency} a month; what is left is not enough for "
+            "more workers."
+        )
         found.append(Purse(MONEY, minor * prices.minor_unit, words))
     return tuple(found)
 
 
 def _worked(pool: ClusterPool, first: datetime, last: datetime) -> list[Work]:
-    """What was held of the pool's flavor in its cluster, cut to [first, last); pools of one flavor count together."""
+    """What the pool's flavor held in its cluster, cut to [first, last); pools of one flavor count together."""
     rows = ClusterHolding.objects.filter(
         cluster=pool.cluster_id, project=pool.cluster.project_id, flavor=pool.flavor_id, meter=GPU_HELD
     )
@@ -153,7 +157,8 @@ def _worked(pool: ClusterPool, first: datetime, last: datetime) -> list[Work]:
 
 
 def _budget_caps(pool: ClusterPool, prices: WorkerPrices, now: datetime, ahead: int) -> list[Cap]:
-    """Growth that a blocking budget could not pay for `ahead` seconds, beside everything that goes on, is not begun."""
+    """Growth does not start if a blocking budget could not pay for it for `ahead` seconds, beside everything that
+    continues."""
     project = pool.cluster.project
     rows = Budget.objects.filter(
         Q(project=None) | Q(project=project),
@@ -176,13 +181,16 @@ def _budget_caps(pool: ClusterPool, prices: WorkerPrices, now: datetime, ahead: 
             continue
         left = _left(budget, reading, ahead)
         shown = amount_shown(budget, max(left, 0), units[budget.pk])
-        words = f"The budget {budget.name} has {shown} {units[budget.pk]} left before it blocks, too little for more workers."
+        words = (
+            f"The budget {budget.name} has {shown} {units[budget.pk]} left before it blocks: not enough "
+            "for more workers."
+        )
         caps.append(Cap(max(pool.count, pool.confirmed) + max(left, 0) // each, words))
     return caps
 
 
 def _left(budget: Budget, reading: Reading, ahead: int) -> int:
-    """Until it blocks, less what all that is held takes in `ahead` seconds."""
+    """Until it blocks, less what everything held costs in `ahead` seconds."""
     percent = min(one.percent for one in budget.thresholds.all() if one.action in BLOCKING)
     to_go = max(int((reading.period.span.ends_at - reading.at).total_seconds()), ahead)
     pace = max(reading.forecast - reading.spent, 0) * ahead // to_go
@@ -194,7 +202,8 @@ def _left(budget: Budget, reading: Reading, ahead: int) -> int:
 
 @dataclass(frozen=True)
 class Bucket:
-    """A stretch of the answer: the most workers, GPUs asked for and GPUs waited for in it, and the workers there really were."""
+    """An interval of the answer: the maximum of workers, of GPUs requested and of GPUs waited for, and the actual
+    workers."""
 
     at: datetime
     workers: int
@@ -205,7 +214,8 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Total:
-    """cost: by the prices of that time; None where they may not be seen or are not known. waited_seconds: how long anything waited."""
+    """cost: by the prices of that time; None if unknown or not visible to the actor. waited_seconds: how long
+    anything waited."""
 
     gpu_hours: Decimal
     cost: Decimal | None
@@ -215,7 +225,7 @@ class Total:
 
 @dataclass(frozen=True)
 class DryRun:
-    """recorded_seconds: of the time asked for, that of which there are samples. boot: seconds that new workers were given to come."""
+    """recorded_seconds: the part of the period that has samples. boot: assumed start time of new workers in seconds."""
 
     since: datetime
     until: datetime
@@ -238,7 +248,8 @@ def policy_dry_run(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> DryRun:
-    """What the terms would have done with what was recorded of the pool, by default in the last 7 days. Writes nothing."""
+    """What the terms would have done with the recorded signals of the pool, by default in the last 7 days. Writes
+    nothing."""
     cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_VIEW)
     found = ClusterPool.objects.filter(cluster=cluster, name=pool).select_related("flavor").first()
     if found is None:
@@ -247,7 +258,9 @@ def policy_dry_run(
     last = clock.whole_second(until or clock.now())
     first = clock.whole_second(since or last - HISTORY)
     if not first < last <= first + HISTORY_MAX:
-        raise Invalid.field("since", f"a time of at most {HISTORY_MAX.days} days, from `since` to `until`")
+        raise Invalid.field(
+            "since", f"choose a period of at most {HISTORY_MAX.days} days, from `since` to `until`"
+        )
     prices = WorkerPrices(cluster.project.organization_id, found.flavor, first, last)
     setup = Setup(
         policy=policy_make(terms.kind, settings),
@@ -340,7 +353,8 @@ def _total(
 
 
 def _series(points: Sequence[Point], actual: Sequence[int]) -> Iterable[Bucket]:
-    """At most BUCKETS, of equal length from the first sample to the last; those without a sample are left out."""
+    """At most BUCKETS intervals of equal length from the first sample to the last; those without a sample are left
+    out."""
     if not points:
         return
     first = points[0].at

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from functools import cache
@@ -15,9 +15,11 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
+from billing.invoiced import invoiced_of
 from billing.money import EXPONENTS, amount_of, charge_divisor, price_of
-from billing.months import Span, month_span
+from billing.months import Span, billing_zone, day_span, month_span
 from gpuaas.core.clock import whole_second
+from gpuaas.core.sql import sql_read
 from gpuaas.metering.capacity import levels_parameters, levels_sql
 from gpuaas.metering.models import STREAMED_METERS, Meter
 from quotas.models import PoolReservation
@@ -37,18 +39,18 @@ class LineStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Cell:
-    """Usage and charge of one line, or of one day or workspace of it. amount is None in quarantine.
+    """Usage and charge of one line, or of one day or holder of it. amount is None in quarantine.
 
-    workspace: who held it, a workspace or (is_cluster) a cluster; None for both and for what nobody held.
-    surplus: held beyond what was bought. estimated: some of the line touches a gap of the meter.
+    holder: a workspace or (is_cluster) a cluster; None for a line of both, and for what nobody held. surplus: held
+    beyond the purchase. estimated: a part of the line touches a gap of the meter.
     """
 
     month: date
     slot: date
     project_id: uuid.UUID
     project: str
-    workspace_id: uuid.UUID | None
-    workspace: str | None
+    holder_id: uuid.UUID | None
+    holder: str | None
     is_cluster: bool
     flavor_id: uuid.UUID | None
     flavor: str | None
@@ -68,24 +70,32 @@ class Cell:
 
 @dataclass(frozen=True)
 class Slots:
-    """The time cells of a question: whole months, or days of months."""
+    """The time cells of a question: full months, or days of months."""
 
     months: Sequence[date]
     spans: Sequence[Span]
 
     def cut(self, bounds: Sequence[datetime]) -> list[tuple[date, Span]]:
-        """The slots in pieces, cut at every bound that lies inside of them; with their months."""
-        found = []
+        """The slots in pieces, cut at every bound inside them; with their months."""
+        pieces = []
         for month, span in zip(self.months, self.spans, strict=True):
-            inside = sorted(at for at in bounds if span.starts_at < at < span.ends_at)
+            inside = sorted({at for at in bounds if span.starts_at < at < span.ends_at})
             edges = pairwise([span.starts_at, *inside, span.ends_at])
-            found += [(month, replace(span, starts_at=start, ends_at=end)) for start, end in edges]
-        return found
+            pieces += [(month, replace(span, starts_at=start, ends_at=end)) for start, end in edges]
+        return pieces
+
+    def parted(self, final: date | None) -> tuple["Slots", "Slots"]:
+        """Those of months after the last final one, and the others."""
+        pairs = list(zip(self.months, self.spans, strict=True))
+        parts = [
+            [pair for pair in pairs if (final is None or pair[0] > final) is live] for live in (True, False)
+        ]
+        live, done = (Slots([month for month, _ in part], [span for _, span in part]) for part in parts)
+        return live, done
 
 
-@cache
 def sql_text(name: str) -> str:
-    return (SQL / f"{name}.sql").read_text("utf-8")
+    return sql_read(SQL, name)
 
 
 @cache
@@ -115,36 +125,81 @@ def rated_sql(
     slots: Slots,
     now: datetime,
     projects: Sequence[uuid.UUID] | None,
-    by_workspace: bool = False,
+    by_holder: bool = False,
     draft_id: uuid.UUID | None = None,
+    stored: bool = False,
+    holders: Sequence[uuid.UUID] | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """`WITH …` that ends with the CTE `rated`, and its parameters: for a SELECT, or an INSERT … that text SELECT.
 
-    rated: month, slot (first day of it), project, workspace (or cluster; null unless by_workspace), flavor (nil UUID = none), resource,
-    meter, price_class, surplus, status, price_micro, unit_seconds, minor (null = quarantined or included), estimated.
-    `payer` has project, organization, currency. Slots have to cover whole months: tiers and rounding are a month's.
+    rated: month, slot (first day of it), project, holder (a workspace or cluster; null unless by_holder), flavor (nil UUID =
+    none), resource, meter, price_class, surplus, status, price_micro, unit_seconds, minor (null = quarantined or included),
+    estimated. `payer` has project, organization, currency. Slots have to cover whole months: tiers and rounding are a month's.
     With draft_id that draft's prices stand in for all those of its card, at all times.
+    holders: only what these workspaces or clusters held, and what nobody did, each sum rounded as if there were no others;
+    all of it where a price has tiers, as they are a project's. A final month is as invoiced (section 17).
+    stored: past usage is taken from the stored sums (rating.md, section 16); the cells are the same, sooner.
     """
     parameters: dict[str, Any] = {
         **_time(slots, now),
         "observed": OBSERVED,
         "projects_asked": None if projects is None else list(projects),
-        "by_workspace": by_workspace,
+        "by_holder": by_holder,
     }
     tariff = _tariff(parameters, draft_id)
-    pieces = slots.cut(tariff["bounds"] or [])
-    few = len(pieces) <= len(slots.spans) + FEW
-    if few:
-        parameters |= _pieces(pieces)
-    counted = "counted_pieces" if few else "counted"
-    usage = "portal_sessions" if tariff["most_added"] else "portal_usage"
+    live, final = slots.parted(tariff["final_month"])
+    if final.spans:
+        parameters |= _time(live, now, around=slots) | divisors() | invoiced_of(final.months, final.spans)
+    parameters["holders"] = None if tariff["is_tiered"] or holders is None else list(holders)
+    idle = ""
+    if tariff["is_reserved"]:
+        parameters |= levels_parameters(**{name: parameters[name] for name in ("first", "last", "now")})
+        idle = idle_sql()
+    head = _head(live, tariff, parameters, idle, stored=stored)
     tiers = "graduated" if tariff["is_graduated"] else "not_graduated"
-    rest = [sql_text(name) for name in (counted, tiers, "lines")]
-    if not tariff["is_reserved"]:
-        return "".join([sql_of("portal_tariff", usage, "portal_metered"), *rest]), {**parameters, **tariff}
-    levels = levels_parameters(first=parameters["first"], last=parameters["last"], now=now)
-    sql = "".join([sql_of("portal_tariff", usage), idle_sql(), sql_text("portal_reserved"), *rest])
-    return sql, {**parameters, **levels, **tariff}
+    tail = [tiers, "cells", "invoiced" if final.spans else "not_invoiced", "lines"]
+    return "".join([sql_of("portal_tariff"), *head, *map(sql_text, tail)]), {**parameters, **tariff}
+
+
+def _head(
+    slots: Slots, tariff: dict[str, Any], parameters: dict[str, Any], idle: str, *, stored: bool
+) -> list[str]:
+    """What comes between the tariff and the tiers; its parameters are added to those given."""
+    bounds = tariff["bounds"] or []
+    pieces = slots.cut(bounds)
+    if len(pieces) > len(slots.spans) + FEW:
+        return [*_usage(tariff, idle), sql_text("counted")]
+    if stored and parameters["holders"] is None and not tariff["most_added"] and not tariff["is_graduated"]:
+        parameters |= kept_parameters(slots, bounds)
+        return kept_sql(idle)
+    parameters |= _pieces(pieces)
+    return [*_usage(tariff, idle), sql_text("counted_pieces"), sql_text("counted_added")]
+
+
+def _usage(tariff: dict[str, Any], idle: str) -> list[str]:
+    sessions = sql_text("portal_sessions" if tariff["most_added"] else "portal_usage")
+    return [sessions, idle, sql_text("portal_reserved")] if idle else [sessions, sql_text("portal_metered")]
+
+
+def kept_sql(idle: str) -> list[str]:
+    """What comes between the tariff and the tiers where what is past is kept."""
+    before = [f"{idle.removeprefix(', ')}, "] if idle else []
+    used = sql_text("kept_pieces") + (sql_text("kept_idle") if idle else "")
+    return [*before, used, sql_text("kept_added"), sql_text("counted_added")]
+
+
+def kept_parameters(slots: Slots, bounds: Sequence[datetime]) -> dict[str, Any]:
+    """The slots, cut at the bounds and at the midnights around them: pieces are whole days, or parts of one day."""
+    zone = billing_zone()
+    days = [day_span(at.astimezone(zone).date()) for at in bounds]
+    pieces = slots.cut([*bounds, *(at for day in days for at in (day.starts_at, day.ends_at))])
+    return _pieces(pieces) | {
+        "zone": settings.BILLING_TIME_ZONE,
+        "piece_whole": [
+            all(bound.astimezone(zone).time() == time() for bound in (span.starts_at, span.ends_at))
+            for _, span in pieces
+        ],
+    }
 
 
 def _pieces(pieces: Sequence[tuple[date, Span]]) -> dict[str, Any]:
@@ -159,7 +214,7 @@ def _pieces(pieces: Sequence[tuple[date, Span]]) -> dict[str, Any]:
 
 
 def _tariff(parameters: dict[str, Any], draft_id: uuid.UUID | None) -> dict[str, Any]:
-    """Prices and payers as arrays of SQL, for the statement that reads usage."""
+    """Prices and payers as SQL arrays, for the statement that reads usage."""
     prices = "published" if draft_id is None else "drafted"
     asked = {
         **divisors(),
@@ -177,9 +232,9 @@ def _tariff(parameters: dict[str, Any], draft_id: uuid.UUID | None) -> dict[str,
 
 @contextmanager
 def hashed() -> Iterator[None]:
-    """A transaction in which all of the platform is rated: joined and grouped by hashes whatever the planner expects.
+    """A transaction that rates the whole platform: uses hash joins and grouping whatever the planner expects.
 
-    It knows nothing about what a tariff matches, and would sort a million rows that it takes for one.
+    The planner cannot estimate what a tariff matches, and would sort a million rows that it takes for one.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -196,12 +251,20 @@ def rate_usage(
     slots: Slots,
     now: datetime,
     projects: Sequence[uuid.UUID] | None,
-    by_workspace: bool = False,
+    by_holder: bool = False,
     draft_id: uuid.UUID | None = None,
+    stored: bool = True,
+    holders: Sequence[uuid.UUID] | None = None,
 ) -> list[Cell]:
-    """Every cell with usage, priced by its own time. `projects` None = all of the platform."""
+    """Every cell with usage, priced by its own time. `projects` None = the whole platform. Does not use stored sums."""
     sql, parameters = rated_sql(
-        slots=slots, now=now, projects=projects, by_workspace=by_workspace, draft_id=draft_id
+        slots=slots,
+        now=now,
+        projects=projects,
+        by_holder=by_holder,
+        draft_id=draft_id,
+        stored=stored,
+        holders=holders,
     )
     with hashed() if projects is None else nullcontext(), connection.cursor() as cursor:
         cursor.execute(sql + sql_text("portal_rated"), parameters)
@@ -218,7 +281,8 @@ def price_list(*, at: datetime, organization_id: uuid.UUID) -> dict[tuple[uuid.U
 
 @dataclass(frozen=True)
 class Stretch:
-    """One price over [starts_at, ends_at). per_hour: ten-thousandths of a millionth, exact with the discount.
+    """One price over [starts_at, ends_at). per_hour: ten-thousandths of a millionth; less the discount, which is rounded to the
+    millionth before (rating.md, 7).
 
     discount: the basis points by which the prices of the rate are lowered.
     """
@@ -252,38 +316,21 @@ def price_stretches(*, first: datetime, last: datetime, organization_id: uuid.UU
     ]
 
 
-def burn_micro(
-    *, now: datetime, projects: Sequence[uuid.UUID] | None, workspace_id: uuid.UUID | None = None
-) -> dict[uuid.UUID, int]:
-    """Millionths per hour of all open usage, by project, each in the currency of its organization; of the whole project or
-    platform with what is idle of reserved pools."""
-    parameters: dict[str, Any] = {
-        **divisors(),
-        **_instant(now),
-        "projects": None if projects is None else list(projects),
-        "workspace": workspace_id,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(sql_of("payer", "published", "tariff", "burn"), parameters)
-        burn = {project: int(micro) for project, micro in cursor.fetchall()}
-    for row in idle_at(at=now, projects=projects) if workspace_id is None else ():
-        burn[row.project_id] = burn.get(row.project_id, 0) + row.gpus * (row.price_micro or 0)
-    return burn
-
-
 @dataclass(frozen=True)
 class IdleRow:
-    """So many GPUs of a reserved pool are idle. price_micro None: nobody has said what a unit-hour of it costs."""
+    """So many GPUs of a reserved pool are idle. price_micro None: no price is set."""
 
     reservation_id: uuid.UUID
     project_id: uuid.UUID
+    flavor_id: uuid.UUID
     gpus: int
     reserved_until: datetime | None
     price_micro: int | None
 
 
 def idle_at(*, at: datetime, projects: Sequence[uuid.UUID] | None) -> list[IdleRow]:
-    """Of every pool that is reserved at `at`, by the very statement that rates it; 1 query where none is, else 2."""
+    """For every pool that is reserved at `at`, by the same statement that rates it; 1 query if there is none, else
+    2."""
     moment = whole_second(at)
     reserved = PoolReservation.objects.filter(valid_from__lte=moment).exclude(valid_to__lte=moment)
     if projects is not None:
@@ -303,8 +350,8 @@ def idle_at(*, at: datetime, projects: Sequence[uuid.UUID] | None) -> list[IdleR
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         return [
-            IdleRow(key, project, int(gpus), until, None if micro is None else int(micro))
-            for key, project, gpus, until, micro in cursor.fetchall()
+            IdleRow(key, project, flavor, int(gpus), until, None if micro is None else int(micro))
+            for key, project, flavor, gpus, until, micro in cursor.fetchall()
         ]
 
 
@@ -312,7 +359,8 @@ def _instant(at: datetime) -> dict[str, Any]:
     return {"meters": list(Meter.values), "now": at, "first": at, "last": at + timedelta(seconds=1)}
 
 
-def _time(slots: Slots, now: datetime) -> dict[str, Any]:
+def _time(slots: Slots, now: datetime, around: Slots | None = None) -> dict[str, Any]:
+    spans = slots.spans or (around or slots).spans
     months = {month: month_span(month).starts_at for month in slots.months}
     return {
         "months": list(slots.months),
@@ -320,8 +368,8 @@ def _time(slots: Slots, now: datetime) -> dict[str, Any]:
         "starts": [span.starts_at for span in slots.spans],
         "ends": [span.ends_at for span in slots.spans],
         "month_starts": [months[month] for month in slots.months],
-        "first": min(span.starts_at for span in slots.spans),
-        "last": max(span.ends_at for span in slots.spans),
+        "first": min(span.starts_at for span in spans),
+        "last": max(span.ends_at for span in spans),
         "now": whole_second(now),
     }
 

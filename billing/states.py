@@ -1,4 +1,4 @@
-"""The words of money: kinds of documents, states of a month's close, accounts of the ledger."""
+"""Terms of billing: kinds of documents, states of a month's close, accounts of the ledger."""
 
 from django.db import models
 
@@ -10,6 +10,9 @@ class InvoiceKind(models.TextChoices):
     INVOICE = "invoice", "Invoice"
     CREDIT_NOTE = "credit_note", "Credit note"
     DEBIT_NOTE = "debit_note", "Debit note"
+
+
+NOTE_KINDS = [(kind.value, kind.label) for kind in InvoiceKind if kind != InvoiceKind.INVOICE]
 
 
 # A series of numbers is a prefix and the year in which a document is closed: INV-2026-0001.
@@ -52,4 +55,5 @@ class EntryKind(models.TextChoices):
     GRANT_EXPIRY = "grant_expiry", "Grant expired"
     PREPAID = "prepaid", "Payment received"
     PREPAID_USE = "prepaid_use", "Payment used"
+    REVERSAL = "reversal", "Payment reversed"
     WRITE_OFF = "write_off", "Write-off"

@@ -1,4 +1,4 @@
-"""Background work by name; rules live in services."""
+"""Background tasks by name; rules are in services."""
 
 import uuid
 
@@ -7,7 +7,7 @@ from celery import shared_task
 from billing.mails import alert_mails_send
 from billing.months import month_parse
 from billing.policies import policy_allowance
-from billing.services import budget_alerts, closing, payments, pdfs
+from billing.services import budget_alerts, closing, keeping, payments, pdfs
 from gpuaas.clusters.reconcile.policies import policy_run
 from gpuaas.core import clock
 from gpuaas.core.queue import poke
@@ -15,7 +15,7 @@ from gpuaas.core.queue import poke
 
 @shared_task(name="billing.closes_due")
 def closes_due() -> int:
-    """What was requested and not done, as after a worker's death."""
+    """Requested closes that are not done, for example after a worker died."""
     months = [f"{row.month:%Y-%m}" for row in closing.closes_due()]
     for month in months:
         poke("billing.month_close", month)
@@ -24,7 +24,7 @@ def closes_due() -> int:
 
 @shared_task(name="billing.month_close")
 def month_close(month: str) -> int:
-    """How many invoices the month has."""
+    """Returns how many invoices the month has."""
     return closing.month_close_run(month=month_parse(month)).invoices
 
 
@@ -41,9 +41,24 @@ def pdfs_due() -> int:
     return made
 
 
+@shared_task(name="billing.usage_keep")
+def usage_keep() -> int:
+    """Returns how many months of projects were added up; starts the next batch at once if there are more."""
+    done = keeping.usage_keep(now=clock.now())
+    if done == keeping.BATCH:
+        poke("billing.usage_keep")
+    return done
+
+
+@shared_task(name="billing.kept_check")
+def kept_check() -> int:
+    """Returns how many months of projects differed from their intervals; they are added up again."""
+    return len(keeping.kept_check())
+
+
 @shared_task(name="billing.budgets_evaluate")
 def budgets_evaluate() -> int:
-    """Every few minutes: all budgets in one pass, then what they ask for."""
+    """Every few minutes: evaluates all budgets in one pass, then applies them."""
     changed = budget_alerts.budgets_evaluate(now=clock.now())
     budget_alerts.budgets_enforce()
     alert_mails_send()
@@ -52,7 +67,7 @@ def budgets_evaluate() -> int:
 
 @shared_task(name="billing.budgets_enforce")
 def budgets_enforce(budget_id: str) -> None:
-    """Poked when a budget was set: what it stops at once."""
+    """Started when a budget is set: applies it at once."""
     del budget_id
     budget_alerts.budgets_enforce()
     alert_mails_send()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from frontend.components import Number
@@ -17,7 +18,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart and its table, drawn from the same numbers. Order series by size: the ramp goes by rank."""
+    """A chart and its table, drawn from the same numbers. Order series by size: colors follow the rank."""
 
     id: str
     title: str
@@ -39,6 +40,11 @@ class Chart:
             values = tuple(series.values[place] for series in self.series)
             found.append((label, values, sum(values[1:], values[0]) if values else 0))
         return tuple(found)
+
+    @property
+    def json(self) -> str:
+        """For an attribute: the content of a script element would be lost when a live part of the page is fetched again."""
+        return json.dumps(self.data)
 
     @property
     def data(self) -> dict[str, object]:

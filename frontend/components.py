@@ -5,28 +5,20 @@ Amounts are Decimal or int; a component formats, it never computes money.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+
+from gpuaas.core.looks import Tone
 
 CELLS_MAX = 16
 Number = int | float | Decimal
 
 
-class Tone(StrEnum):
-    """How a state looks: each tone has its own glyph, so color is never alone."""
-
-    OK = "ok"
-    BUSY = "busy"
-    WARN = "warn"
-    BAD = "bad"
-    OFF = "off"
-    WAIT = "wait"
-
-
 class Amount(StrEnum):
-    """What a cell or a part of a bar says: solid, hatched, outlined, red hatch, empty."""
+    """The meaning of a cell or a part of a bar: solid, hatched, outlined, red hatch, empty."""
 
     USED = "used"
     HELD = "held"
@@ -72,14 +64,14 @@ class Meter:
 
     @property
     def in_cells(self) -> bool:
-        whole = all(
+        countable = all(
             float(value).is_integer() for value in (self.used, self.held, self.asked, self.limit or 0)
         )
-        return whole and self.budget is None and self.scale <= CELLS_MAX
+        return countable and self.budget is None and self.scale <= CELLS_MAX
 
     @property
     def cells(self) -> tuple[Amount, ...]:
-        """One kind per GPU; what lies beyond the limit is over, whoever holds it."""
+        """One kind per GPU; everything beyond the limit is over, whatever it is used for."""
         limit = self.total if self.limit is None else float(self.limit)
         kinds: list[Amount] = []
         kinds += (
@@ -114,7 +106,7 @@ class Meter:
 
     @property
     def words(self) -> str:
-        """The numbers beside the meter, which are also its name for a screen reader."""
+        """The numbers beside the meter; screen readers use them as its name."""
         if self.text:
             return self.text
         unit = f" {self.unit}" if self.unit else ""
@@ -127,7 +119,9 @@ class Meter:
 
 
 def plain(value: Number) -> str:
-    """A number as people write it: grouped, without needless decimals."""
+    """A number as people write it: grouped, without needless decimals; an amount of money with all of its currency's."""
+    if isinstance(value, Decimal) and value.as_tuple().exponent in {-2, -3}:
+        return f"{value:,}"
     number = float(value)
     return f"{int(number):,}" if number.is_integer() else f"{number:,.2f}".rstrip("0").rstrip(".")
 
@@ -138,6 +132,21 @@ class GpuCell:
 
     kind: Amount
     parts: tuple[Amount, ...] = ()
+
+
+CAPACITY = {
+    Amount.USED: "allocated",
+    Amount.HELD: "held, not allocated",
+    Amount.BAD: "unhealthy",
+    Amount.CORDONED: "cordoned",
+    Amount.FREE: "free",
+}
+
+
+def counted(kinds: Mapping[Amount, int]) -> str:
+    """`3 allocated, 5 free`: of GPUs."""
+    found = (f"{kinds[kind]:,} {name}" for kind, name in CAPACITY.items() if kinds.get(kind))
+    return ", ".join(found) or "no GPU"
 
 
 @dataclass(frozen=True)
@@ -151,15 +160,7 @@ class CapacityNode:
 
     @property
     def counts(self) -> str:
-        names = (
-            (Amount.USED, "allocated"),
-            (Amount.HELD, "held"),
-            (Amount.BAD, "unhealthy"),
-            (Amount.CORDONED, "cordoned"),
-            (Amount.FREE, "free"),
-        )
-        kinds = [part for cell in self.cells for part in (cell.parts or (cell.kind,))]
-        return ", ".join(f"{kinds.count(kind)} {name}" for kind, name in names if kind in kinds) or "no GPU"
+        return counted(Counter(part for cell in self.cells for part in (cell.parts or (cell.kind,))))
 
     @property
     def wide(self) -> bool:
@@ -168,7 +169,10 @@ class CapacityNode:
 
 @dataclass(frozen=True)
 class CapacityRow:
-    """The nodes of one GPU type at one site, and their sums."""
+    """The nodes of one GPU type at one site, and their sums.
+
+    Where the nodes are too many to be drawn, `bar` says of how many devices what is true, and `url` where they are listed.
+    """
 
     name: str
     note: str
@@ -177,6 +181,23 @@ class CapacityRow:
     held: int
     free: int
     out: int = 0
+    bar: tuple[tuple[Amount, int], ...] = ()
+    url: str = ""
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        total = sum(devices for _, devices in self.bar) or 1
+        parts: list[Segment] = []
+        start = 0
+        for kind, devices in self.bar:
+            if devices:
+                parts.append(Segment(kind, round(start / total * 100, 2), round(devices / total * 100, 2)))
+            start += devices
+        return tuple(parts)
+
+    @property
+    def counts(self) -> str:
+        return counted(dict(self.bar))
 
 
 class StepState(StrEnum):
@@ -213,7 +234,7 @@ class TimelineStep:
 
     @property
     def expected(self) -> float:
-        """Seconds still to come, by what is usual."""
+        """Remaining seconds, estimated from the usual duration."""
         if self.state is StepState.TODO:
             return self.usual or 0.0
         return max((self.usual or 0.0) - self.seconds, 0.0) if self.state is StepState.RUNNING else 0.0
@@ -270,7 +291,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Notice:
-    """A refusal, a warning or an answer: which limit, how much, what now."""
+    """A refusal, a warning or an answer: which limit, how much is used, what to do."""
 
     tone: Tone
     title: str
@@ -314,7 +335,7 @@ class Creation:
 
 @dataclass(frozen=True)
 class AnswerPanel:
-    """What the request form answers while typing: verdict, limit, capacity, price, what it gives and creates."""
+    """The summary beside a form while it is filled in: verdict, limits, capacity, price, what it includes and creates."""
 
     title: str
     notice: Notice
@@ -323,9 +344,9 @@ class AnswerPanel:
     lines: tuple[PriceLine, ...] = ()
     total: PriceLine | None = None
     later_label: str = "Per month"
-    whole_label: str = ""
-    whole_note: str = ""
-    whole: str = ""
+    lease_cost_label: str = ""
+    lease_cost_note: str = ""
+    lease_cost: str = ""
     after: tuple[Fact, ...] = ()
     warning: str = ""
     gives: tuple[str, ...] = ()

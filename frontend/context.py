@@ -11,7 +11,8 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.utils import timezone
 
-from frontend import components, nav
+from frontend import nav
+from gpuaas.core.looks import Tone
 
 THEMES = ("light", "dark")
 
@@ -23,6 +24,7 @@ class Console:
     `project` and `organization` are shown as they are; `projects` fills the switcher; `counts` are keyed by the
     URL name's last part ("workspaces"); `scope` holds what menu URLs are reversed with; `topics` is what the page
     listens to, for example ("project:7f3a…",). `hidden` names places that this reader's roles do not open.
+    `visit` says where they stand who are at a tenant's by a role of the platform alone.
     """
 
     project: str = ""
@@ -35,7 +37,8 @@ class Console:
     counts: Mapping[str, int] = field(default_factory=dict)
     scope: Mapping[str, object] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
-    unread: int = 0
+    visit: str = ""
+    visit_way_back: str = ""
     hidden: frozenset[str] = frozenset()
 
 
@@ -52,6 +55,7 @@ def console(request: HttpRequest) -> dict[str, object]:
     theme = request.COOKIES.get("theme", "")
     return {
         "console": here,
+        "place": getattr(request, "here", None),
         "nav": nav.menu(
             path=request.path,
             operator=here.operator_view,
@@ -60,7 +64,7 @@ def console(request: HttpRequest) -> dict[str, object]:
             hidden=here.hidden,
             signed_in=bool(user is not None and user.is_authenticated),
         ),
-        "tones": tuple(components.Tone),
+        "tones": tuple(Tone),
         "theme": theme if theme in THEMES else "",
         "provider_name": getattr(settings, "PROVIDER_NAME", "gpuaas"),
         "zone": ZoneInfo(here.time_zone or getattr(settings, "BILLING_TIME_ZONE", "UTC")),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 from django.conf import settings
 from django.utils import timezone
+
+from billing.money import minor_places
 
 SIGNS = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥"}
 MINUS = "\u2212"
@@ -24,25 +26,46 @@ def decimal_of(value: object) -> Decimal | None:
 
 
 def money(value: Value, currency: str = "") -> str:
-    """€1,234.50; small prices keep up to six decimals, so €0.00012 stays readable."""
+    """An amount, rounded half up to the currency's smallest: €1,234.50, ¥1,235. Prices and rates are `price`."""
     amount = decimal_of(value)
     if value is None or amount is None:
         return NONE
-    code = currency or getattr(settings, "CURRENCY", "EUR")
-    sign = SIGNS.get(code, f"{code} ")
-    places = Decimal("0.01")
-    exact = abs(amount).normalize()
-    if 0 < exact < Decimal("0.1") and exact != exact.quantize(places):
-        text = f"{exact.quantize(Decimal('0.000001')).normalize():f}"
-    else:
-        text = f"{exact.quantize(places, rounding='ROUND_HALF_UP'):,}"
-    return f"{MINUS if amount < 0 else ''}{sign}{text}"
+    places = Decimal(1).scaleb(-minor_places(code_of(currency)))
+    return _written(amount.quantize(places, rounding=ROUND_HALF_UP), currency)
+
+
+def price(value: Value, currency: str = "") -> str:
+    """A price or a rate per hour: every decimal that it has, at least the currency's: €2.40, €0.855, €0.00012."""
+    amount = decimal_of(value)
+    if value is None or amount is None:
+        return NONE
+    least = minor_places(code_of(currency))
+    places = max(least, -int(amount.normalize().as_tuple().exponent))
+    return _written(amount.quantize(Decimal(1).scaleb(-places)), currency)
+
+
+def code_of(currency: str) -> str:
+    return currency or getattr(settings, "CURRENCY", "EUR")
+
+
+def _written(amount: Decimal, currency: str) -> str:
+    code = code_of(currency)
+    return f"{MINUS if amount < 0 else ''}{SIGNS.get(code, f'{code} ')}{abs(amount):,f}"
 
 
 def signed(value: Value, currency: str = "") -> str:
-    """A difference: +€6.00, −€6.00; no sign where there is none."""
+    """A difference of amounts: +€6.00, −€6.00; no sign where there is none."""
+    return f"{_plus(value)}{money(value, currency)}"
+
+
+def signed_price(value: Value, currency: str = "") -> str:
+    """A difference of prices or rates."""
+    return f"{_plus(value)}{price(value, currency)}"
+
+
+def _plus(value: Value) -> str:
     amount = decimal_of(value)
-    return f"{'+' if amount is not None and amount > 0 else ''}{money(value, currency)}"
+    return "+" if amount is not None and amount > 0 else ""
 
 
 def unit_hours(seconds: int) -> str:
@@ -70,21 +93,23 @@ def duration(value: timedelta | Value) -> str:
             if seconds < 0.1
             else f"{seconds:.1f}".removesuffix(".0") + " s"
         )
-    whole = round(seconds)
+    rest = round(seconds)
     parts: list[tuple[int, str]] = []
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
-        count, whole = divmod(whole, size)
+        count, rest = divmod(rest, size)
         if count or parts:
             parts.append((count, unit))
     return " ".join(f"{count} {unit}" for count, unit in parts[:2] if count)
 
 
 def gib(value: Value) -> str:
-    """Bytes as GiB, grouped; TiB from ten thousand up is left to the reader's eye, as figures must add up."""
+    """Bytes as GiB, grouped; TiB from ten thousand up is left to the reader's eye, as figures must add up. MiB below a tenth."""
     amount = decimal_of(value)
     if value is None or amount is None:
         return NONE
     size = amount / (1 << 30)
+    if 0 < size < Decimal("0.1"):
+        return f"{amount / (1 << 20):,.1f} MiB"
     return f"{size:,.0f} GiB" if size == size.to_integral_value() or size >= 100 else f"{size:,.1f} GiB"
 
 
@@ -123,7 +148,11 @@ def local_times(text: str, zone: tzinfo | None = None) -> str:
 
 
 def day(value: date | None) -> str:
-    return NONE if value is None else f"{value.day} {value:%b %Y}"
+    """A moment is a day of the reader's zone."""
+    if value is None:
+        return NONE
+    local = zoned(value).date() if isinstance(value, datetime) else value
+    return f"{local.day} {local:%b %Y}"
 
 
 def ago(value: datetime | None, now: datetime | None = None) -> str:

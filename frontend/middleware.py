@@ -7,33 +7,37 @@ from zoneinfo import ZoneInfo
 
 from django.contrib import messages
 from django.contrib.auth import logout
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.defaults import page_not_found
 
 from frontend import toasts
+from frontend.doors import CONSOLE, page_instead, page_of, signed_out
 from frontend.place import place_for
 from gpuaas.core.errors import Forbidden, GpuaasError, NotFound, Unauthorized
 from tenants.models import User
 from tenants.selectors import actor_for
 
-CONSOLE = frozenset({"frontend", "operator"})
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class ConsoleMiddleware:
     """Adds `request.place` and `request.console` to pages of the console; other rooms pay nothing for it."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
-    def __call__(self, request: HttpRequest) -> HttpResponse:
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
         try:
-            return self.get_response(request)
+            response = self.get_response(request)
         finally:
             timezone.deactivate()
+        if (
+            request.session.accessed
+        ):  # what depends on who asks stays in no cache, nor in the browser after a sign-out
+            response.headers.setdefault("Cache-Control", "private, no-store")
+        return page_instead(request, signed_out(request, response))
 
     def process_view(
         self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]
@@ -64,13 +68,4 @@ class ConsoleMiddleware:
             template = "403.html" if isinstance(error, Forbidden) else "refused.html"
             return render(request, template, {"exception": error.message}, status=error.status)
         messages.error(request, error.message)
-        return redirect(_back(request))
-
-
-def _back(request: HttpRequest) -> str:
-    """The page the form stood on, by its path alone; home where the browser does not say."""
-    referer = request.headers.get("Referer", "")
-    allowed = url_has_allowed_host_and_scheme(
-        referer, {request.get_host()}, require_https=request.is_secure()
-    )
-    return urlsplit(referer).path if referer and allowed else "/"
+        return redirect(urlsplit(page_of(request)).path)  # without the query, which may be what was refused

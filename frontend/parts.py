@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -13,9 +12,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from frontend import components as c
+from frontend import toasts
 from frontend.charts import Chart, Series
 from frontend.context import Console, attach
 from frontend.nav import Choice, Crumb, NavItem, NavSection
+from gpuaas.core.looks import Tone
 
 TYPE = (
     ("28 / 36", "28", "€4,780.60"),
@@ -26,37 +27,14 @@ TYPE = (
     ("12 / 16", "12", "labels, meta and table heads"),
     ("11 / 16", "11", "axis and key caps"),
 )
-COLORS = (
-    [
-        "bg",
-        "surface",
-        "sunken",
-        "raised",
-        "hover",
-        "selected",
-        "line",
-        "line-2",
-        "line-strong",
-        "text",
-        "text-2",
-        "text-3",
-    ],
-    ["accent", "accent-hover", "accent-soft", "fill", "fill-soft", "track"],
-    [
-        "ok-soft",
-        "ok-mark",
-        "ok",
-        "busy-soft",
-        "busy-mark",
-        "busy",
-        "warn-soft",
-        "warn-mark",
-        "warn",
-        "bad-soft",
-        "bad-mark",
-        "bad",
-    ],
-    ["c1", "c2", "c3", "c4", "c5", "c6"],
+COLORS = tuple(
+    names.split()
+    for names in (
+        "bg surface sunken raised hover selected line line-2 line-strong text text-2 text-3",
+        "accent accent-hover accent-soft fill fill-soft track",
+        "ok-soft ok-mark ok busy-soft busy-mark busy warn-soft warn-mark warn bad-soft bad-mark bad",
+        "c1 c2 c3 c4 c5 c6",
+    )
 )
 STATES = (
     ("ok", "Ready", False),
@@ -113,7 +91,7 @@ STATS = (
     c.Stat("GPUs held", "20", "and 11 shares", "17 and 7 in use now"),
     c.Stat("Running now", "€33.81", "per hour", "€38.61 after the resize"),
     c.Stat("November so far", "€13,655.27", "", "all of October: €23,583.92"),
-    c.Stat("November expected", "€23,493.50", "", "weather-lm over its budget", c.Tone.WARN),
+    c.Stat("November expected", "€23,493.50", "", "weather-lm over its budget", Tone.WARN),
 )
 CHART = Chart(
     id="cost",
@@ -133,10 +111,13 @@ CHART = Chart(
 PANEL = c.AnswerPanel(
     title="4 × H100 SXM at ber-1",
     notice=c.Notice(
-        c.Tone.BAD,
-        "weather-lm may hold 8 H100",
-        "6 are held, you ask for 4 more. 2 are left.",
-        (c.Action("Take 2", post="/dev/parts/answer/"), c.Action("Ask for a limit of 10", url="#answer")),
+        Tone.BAD,
+        "weather-lm may hold at most 8 H100",
+        "Held: 6. Requested: 4. Available: 2.",
+        (
+            c.Action("Set count to 2", post="/dev/parts/answer/"),
+            c.Action("Request a limit of 10", url="#answer"),
+        ),
     ),
     meters=(c.Meter(4, 2, 4, limit=8, label="Limit of weather-lm"),),
     facts=(
@@ -145,18 +126,18 @@ PANEL = c.AnswerPanel(
         c.Fact("Ready in", "about 44 s"),
     ),
     lines=(c.PriceLine("4 × H100 SXM", "€9.60", "€6,912.00"), c.PriceLine("500 GiB", "€0.06", "€43.20")),
-    total=c.PriceLine("Together", "€9.66", "€6,955.20"),
-    whole_label="To end of lease",
-    whole_note="675 h",
-    whole="€6,525.01",
+    total=c.PriceLine("Total", "€9.66", "€6,955.20"),
+    lease_cost_label="To end of lease",
+    lease_cost_note="675 h",
+    lease_cost="€6,525.01",
     after=(c.Fact("November then ends at", "€15,821.43"),),
     warning="€3,821.43 over the budget of €12,000; it only warns",
     creates=(
         c.Creation("folder", "Namespace", "gpu-8c21-hindcast"),
-        c.Creation("gauge", "Quota 4 H100, 64 vCPU, 720 GiB; every other GPU 0"),
-        c.Creation("shield-check", "Network closed to other tenants"),
+        c.Creation("gauge", "Quota of 4 H100, 64 vCPU, 720 GiB; no other GPUs"),
+        c.Creation("shield-check", "Network isolated from other tenants"),
     ),
-    submit=c.Action("Create workspace", disabled="not within the limit"),
+    submit=c.Action("Create workspace", disabled="exceeds the limit"),
 )
 CHIPS = (c.Chip("Site", "ber-1", "?"), c.Chip("State", "not deleted", "?"))
 
@@ -251,16 +232,9 @@ class SampleForm(forms.Form):
 
 
 def sample_form() -> SampleForm:
-    data = {
-        "name": "hindcast-v2",
-        "gpus": 4,
-        "storage": 500,
-        "budget": 5000,
-        "site": "ber-1",
-        "tell": "on",
-        "then": "s",
-    }
-    form = SampleForm({**data, "reason": "Two new models to train until May."})
+    typed = {"name": "hindcast-v2", "gpus": 4, "storage": 500, "budget": 5000, "site": "ber-1"}
+    chosen = {"tell": "on", "then": "s", "reason": "Two new models to train until May."}
+    form = SampleForm({**typed, **chosen})
     form.add_error("budget", "€7,010.85 is spent already; take more than that.")
     return form
 
@@ -272,9 +246,7 @@ def index(request: HttpRequest) -> HttpResponse:
         Choice("downscale", "#", "Climate Physics"),
     )
     topics = ("sample:1",) if request.GET.get("live") else ()
-    console = Console(
-        "weather-lm", "Climate Physics", projects, time_zone="Europe/Berlin", unread=2, topics=topics
-    )
+    console = Console("weather-lm", "Climate Physics", projects, time_zone="Europe/Berlin", topics=topics)
     attach(request, console)
     if request.GET.get("toast"):
         messages.success(request, "Lease extended to Sat 5 Dec")
@@ -307,10 +279,5 @@ def sample(request: HttpRequest) -> HttpResponse:
 
 def accept(request: HttpRequest) -> HttpResponse:
     """Answers any sample action with a toast."""
-    toast = {
-        "tone": "ok",
-        "title": "Lease extended to Sat 5 Dec",
-        "text": "€326.59 more",
-        "undo": request.path,
-    }
-    return HttpResponse(status=204, headers={"HX-Trigger": json.dumps({"toast": toast})})
+    title = "Lease extended to Sat 5 Dec"
+    return toasts.answer(tone="ok", title=title, text="€326.59 more", undo=request.path)

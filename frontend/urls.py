@@ -1,7 +1,5 @@
 """Pages of the console."""
 
-from importlib.util import find_spec
-
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
@@ -13,6 +11,7 @@ from frontend.views import (
     cluster_policies,
     clusters,
     costs,
+    holder_actions,
     home,
     invoices,
     keys,
@@ -22,6 +21,7 @@ from frontend.views import (
     projects,
     requests,
     resize,
+    search,
     tokens,
     usage,
     workspace_access,
@@ -33,13 +33,9 @@ app_name = "frontend"
 
 workspace_patterns: list[URLPattern] = [
     path("", workspaces.show, name="workspace"),
+    *holder_actions.patterns(holder_actions.WORKSPACE),
     path("resize/", resize.resize, name="workspace_resize"),
     path("resize/effect/", resize.effect, name="workspace_effect"),
-    path("extend/", workspace_actions.extend, name="workspace_extend"),
-    path("delete/", workspace_actions.delete, name="workspace_delete"),
-    path("retry/", workspace_actions.retry, name="workspace_retry"),
-    path("suspend/", workspace_actions.suspend, name="workspace_suspend"),
-    path("resume/", workspace_actions.resume, name="workspace_resume"),
     path("drift/", workspace_actions.drift_check, name="workspace_drift_check"),
     path("credential/", workspace_access.credential, name="workspace_credential"),
     path("access/<uuid:user>/revoke/", workspace_access.revoke, name="workspace_access_revoke"),
@@ -60,14 +56,10 @@ workspace_patterns: list[URLPattern] = [
 
 cluster_patterns: list[URLPattern] = [
     path("", clusters.show, name="cluster"),
+    *holder_actions.patterns(holder_actions.CLUSTER),
     path("scale/", cluster_actions.scale, name="cluster_scale"),
     path("scale/effect/", cluster_actions.scale_effect, name="cluster_scale_effect"),
     path("upgrade/", cluster_actions.upgrade, name="cluster_upgrade"),
-    path("extend/", cluster_actions.extend, name="cluster_extend"),
-    path("delete/", cluster_actions.delete, name="cluster_delete"),
-    path("retry/", cluster_actions.retry, name="cluster_retry"),
-    path("suspend/", cluster_actions.suspend, name="cluster_suspend"),
-    path("resume/", cluster_actions.resume, name="cluster_resume"),
     path("credential/", cluster_actions.credential, name="cluster_credential"),
     path("credentials/<uuid:user>/revoke/", cluster_actions.revoke, name="cluster_revoke"),
     path("policies/", cluster_policies.index, name="cluster_policies"),
@@ -137,16 +129,14 @@ organization_patterns: list[URLPattern | URLResolver] = [
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home.root, name="root"),
-    path("search/", home.search, name="search"),
+    path("search/", search.search, name="search"),
     path("account/", account.account, name="account"),
     path("account/keys/", keys.keys, name="keys"),
     path("account/keys/<uuid:key>/remove/", keys.remove, name="key_remove"),
     path("workspaces/new/", home.new_workspace, name="new_workspace"),
     path("p/<slug:project>/", include(project_patterns)),
     path("o/<slug:organization>/", include(organization_patterns)),
+    path("operator/", include("frontend.operator_urls")),
 ]
-
-if find_spec("frontend.operator_urls") is not None:
-    urlpatterns.append(path("operator/", include("frontend.operator_urls")))
 if settings.DEBUG:
     urlpatterns.append(path("dev/parts/", include("frontend.parts_urls")))

@@ -4,7 +4,14 @@ export default defineConfig({
   base: "./",
   publicDir: false,
   // Tabler is written with @import; its deprecation is not ours to answer.
-  css: { preprocessorOptions: { scss: { quietDeps: true, silenceDeprecations: ["import", "global-builtin", "color-functions", "if-function"] } } },
+  css: {
+    preprocessorOptions: {
+      scss: {
+        quietDeps: true,
+        silenceDeprecations: ["import", "global-builtin", "color-functions", "if-function"],
+      },
+    },
+  },
   build: {
     outDir: "static/frontend",
     emptyOutDir: true,

@@ -1,4 +1,4 @@
-"""What flavors × counts take of limits and capacity."""
+"""Amounts of limits and capacity that flavors × counts take."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ Items = Iterable[tuple[Flavor, int]]
 
 
 def amounts_of(items: Items, *, storage_gib: int = 0, vcpus: int = 0, memory_gib: int = 0) -> dict[str, int]:
-    """Amounts by resource key, as they are reserved; vcpus and memory_gib beside the flavors'. Flavors need
+    """Amounts by resource key to reserve; vcpus and memory_gib are added to those of the flavors. Flavors need
     `pool.gpu_type` loaded."""
     total: Counter[str] = Counter({VCPU: vcpus, MEMORY: memory_gib, STORAGE: storage_gib})
     for flavor, count in items:

@@ -1,4 +1,4 @@
-"""One comparison of an asked amount with one limit or capacity, and the refusal that it may turn into."""
+"""Compares a requested amount with one limit or capacity, and makes the refusal."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -8,7 +8,8 @@ from quotas.resources import resource_unit
 
 
 class Scope(IntEnum):
-    """Also the global order in which counters are locked: the most contended ones last, so held the shortest."""
+    """Also the global order in which counters are locked: the most contended last, so that their locks are the
+    shortest."""
 
     PROJECT = 1
     ORGANIZATION = 2
@@ -21,9 +22,10 @@ class Scope(IntEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """`limit` None = unlimited (or not counted at the site), then `left` is None too.
+    """`limit` None = unlimited (or not counted at the site); `left` is then None, too.
 
-    kept: the sentence that the pool is another organization's, and nothing is left of it whatever is free; else ''.
+    reserved_because: why the pool is reserved for another organization; then nothing is left, whatever is free.
+    Otherwise ''.
     """
 
     scope: Scope
@@ -32,36 +34,37 @@ class Check:
     limit: int | None
     used: int
     asked: int
-    kept: str = ""
+    reserved_because: str = ""
 
     @property
     def left(self) -> int | None:
-        if self.kept:
+        if self.reserved_because:
             return 0
         return None if self.limit is None else max(self.limit - self.used, 0)
 
     @property
     def fits(self) -> bool:
-        return not self.kept and (self.limit is None or self.used + self.asked <= self.limit)
+        return not self.reserved_because and (self.limit is None or self.used + self.asked <= self.limit)
 
     @property
     def message(self) -> str:
-        """The refusal in words; '' where it fits."""
+        """The refusal as a sentence; '' if the amount fits."""
         return "" if self.fits else self._sentence()
 
     def _sentence(self) -> str:
-        if self.kept:
-            return self.kept
+        if self.reserved_because:
+            return self.reserved_because
         unit = resource_unit(self.resource)
         if self.scope is Scope.SITE:
             return (
-                f"The site {self.scope_name} cannot hold {self.asked} more {unit} now: {self.left} of {self.limit} are free. "
-                "Ask for fewer, try again later, or choose another site or GPU type."
+                f"The site {self.scope_name} cannot hold {self.asked} more {unit} now: {self.left} of "
+                f"{self.limit} are free. Request fewer, try again later, or choose another site or "
+                "GPU type."
             )
         return (
-            f"The limit of {self.scope.word} {self.scope_name} for {unit} is {self.limit}: {self.used} are used, "
-            f"{self.asked} more were asked, {self.left} are left. Ask for fewer, free some, or ask an operator "
-            "to raise the limit."
+            f"The limit of {self.scope.word} {self.scope_name} for {unit} is {self.limit}: "
+            f"{self.used} are used, {self.asked} more were requested, {self.left} are left. Request "
+            "fewer, free some, or ask an operator to raise the limit."
         )
 
     def refusal(self) -> Conflict:

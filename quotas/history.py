@@ -1,6 +1,6 @@
-"""How many healthy devices a site had, and when: written by every look at it, a row only where something changed.
+"""The number of healthy devices of a site over time: written after every observation, one row per change.
 
-Time in which nobody looked is a stretch of its own that is not known: it is neither capacity nor idle.
+Time without observations is an unknown stretch: it counts neither as capacity nor as idle.
 """
 
 import uuid
@@ -18,23 +18,24 @@ LATE = timedelta(seconds=150)
 
 @transaction.atomic
 def capacity_history_write(*, site: Site) -> int:
-    """Carry the last look at a site over into its history; how many stretches began.
+    """Copies the last observation of a site into its history; returns how many stretches started.
 
-    One after the other for a site, and the look is read behind the lock: what is written already, or older, changes nothing.
+    Serialized per site, and the observation is read under the lock: an older one, or one that is already written,
+    changes nothing.
     """
     CapacityWatch.objects.bulk_create([CapacityWatch(site=site)], ignore_conflicts=True)
     watch = CapacityWatch.objects.select_for_update(no_key=True).get(site=site)
     pools = GpuPool.objects.filter(site=site, observed_at__isnull=False).order_by("gpu_type_id")
-    found = {kind: (healthy, at) for kind, healthy, at in pools.values_list(*LOOK) if at is not None}
-    if not found:
+    observed = {kind: (healthy, at) for kind, healthy, at in pools.values_list(*LOOK) if at is not None}
+    if not observed:
         return 0
-    at = whole_second(max(seen for _, seen in found.values()))
+    at = whole_second(max(seen for _, seen in observed.values()))
     if watch.seen_at is not None and at <= watch.seen_at:
         return 0
     opened = {row.gpu_type_id: row for row in CapacityStretch.objects.filter(site=site, ends_at=None)}
     silent_from = watch.seen_at if watch.seen_at is not None and at - watch.seen_at > LATE else None
     made: list[CapacityStretch] = []
-    for gpu_type_id, (devices, _) in found.items():
+    for gpu_type_id, (devices, _) in observed.items():
         made += _stretches(opened.get(gpu_type_id), site, gpu_type_id, devices, at, silent_from)
     CapacityStretch.objects.bulk_create(made)
     CapacityWatch.objects.filter(pk=watch.pk).update(seen_at=at)
@@ -52,7 +53,7 @@ def _stretches(
     at: datetime,
     silent_from: datetime | None,
 ) -> list[CapacityStretch]:
-    """What begins for one GPU type; the old one has ended then."""
+    """Starts a stretch for one GPU type and ends the previous one."""
     if old is not None and silent_from is None and old.devices == devices:
         return []
     made = [CapacityStretch(site=site, gpu_type_id=gpu_type_id, devices=devices, starts_at=at)]

@@ -1,14 +1,13 @@
-"""Holds: a stop on everything that would be reserved in a scope. Set from above, where the reason is known.
+"""Holds: a stop on all new reservations in a scope. Set from rooms above, which know the reason.
 
-A reservation and the setting of a hold exclude each other by a lock of the organization that lasts until the commit:
-once `hold_set` is committed nothing is reserved that had not been reserved before it.
+Reserving and setting a hold exclude each other by a lock of the organization that lasts until the commit: after
+`hold_set` is committed, nothing new is reserved.
 """
 
 import uuid
 from dataclasses import dataclass
 
 from django.db import connection, transaction
-from django.db.models import Q
 
 from gpuaas.core.errors import OnHold
 from quotas.models import Hold
@@ -20,7 +19,7 @@ _ALONE = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 @dataclass(frozen=True)
 class HoldScope:
-    """`project_id` None = all of the organization; `holder_id` None = all of the project."""
+    """`project_id` None = the whole organization; `holder_id` None = the whole project."""
 
     organization_id: uuid.UUID
     project_id: uuid.UUID | None = None
@@ -29,9 +28,10 @@ class HoldScope:
 
 @transaction.atomic
 def hold_set(*, source: str, scope: HoldScope, reason: str) -> None:
-    """From the commit on, whatever asks for more in the scope is refused with `reason`. Again: the new reason holds.
+    """From the commit on, further requests in the scope are refused with `reason`. Setting it again replaces the
+    reason.
 
-    Waits for reservations of the organization that are under way; call it last in a short transaction.
+    Waits for running reservations of the organization; call it last in a short transaction.
     """
     _lock(_ALONE, scope.organization_id)
     found = {
@@ -44,32 +44,26 @@ def hold_set(*, source: str, scope: HoldScope, reason: str) -> None:
 
 
 def hold_lift(*, source: str) -> bool:
-    """False where there was none (any more)."""
+    """Returns False if there was none."""
     return bool(Hold.objects.filter(source=source).delete()[0])
 
 
-def holds_on(*, project: Project, holder_id: uuid.UUID | None = None) -> list[Hold]:
-    """What stands in the way of the project (and of the holder), the widest scope first; 1 query."""
-    rows = Hold.objects.filter(organization_id=project.organization_id).filter(
-        Q(project__isnull=True) | Q(project=project, holder_id__isnull=True) | Q(holder_id=holder_id)
-        if holder_id is not None
-        else Q(project__isnull=True) | Q(project=project, holder_id__isnull=True)
-    )
-    return sorted(
-        rows.select_related("organization", "project"),
-        key=lambda row: (row.holder_id is not None, row.project_id is not None, row.pk),
-    )
+def hold_on(*, project: Project, holder_id: uuid.UUID | None = None) -> Hold | None:
+    """The hold that blocks the project (or the holder), the widest scope first; 1 query."""
+    asked = [project.organization_id, project.pk, holder_id]
+    return next(iter(Hold.objects.raw("SELECT * FROM quotas_hold_on(%s, %s, %s)", asked)), None)
 
 
 def holds_refuse(*, project: Project, holder_id: uuid.UUID) -> None:
-    """Raises OnHold. Inside the transaction that reserves, before it: no hold is set until that one ends.
+    """Raises OnHold. Call it in the transaction that reserves, before reserving: no hold can be set until that
+    transaction ends.
 
-    Two statements, as the second has to see what was committed while the first one waited.
+    Two statements, because the second has to see what was committed while the first one waited.
     """
     _lock(_SHARED, project.organization_id)
-    found = holds_on(project=project, holder_id=holder_id)
-    if found:
-        raise hold_refusal(found[0])
+    hold = hold_on(project=project, holder_id=holder_id)
+    if hold:
+        raise hold_refusal(hold)
 
 
 def hold_refusal(row: Hold) -> OnHold:

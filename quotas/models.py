@@ -1,4 +1,4 @@
-"""Limits, the sellable capacity of sites, the reservations that hold parts of both, and pools kept for one organization.
+"""Limits, the sellable capacity of sites, reservations of both, and pools reserved for one organization.
 
 A resource is a key: `gpu:<GPU type slug>` (devices), `vcpu` (cores), `memory` (GiB), `storage` (GiB).
 """
@@ -7,17 +7,16 @@ from django.db import models
 from django.db.models import F, Q
 
 from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Site
-from gpuaas.core.ids import uuid7
+from gpuaas.core.rows import Identified
 from tenants.models import Organization, Project
 
 
-class Limit(models.Model):
+class Limit(Identified):
     """The most of one resource that an organization or a project may hold at once.
 
-    hard NULL = unlimited, explicitly; no row = zero. `used` is the sum of held reservations, kept by `reserve`.
+    hard NULL = unlimited; no row = zero. `used` is the sum of held reservations, maintained by `reserve`.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     organization = models.ForeignKey(
         Organization, on_delete=models.CASCADE, related_name="limits", null=True, blank=True
     )
@@ -43,13 +42,12 @@ class Limit(models.Model):
         return f"{self.resource} of {self.project or self.organization}"
 
 
-class SiteCapacity(models.Model):
-    """What may be promised of one resource at one site: sellable = healthy × oversubscription, rounded down.
+class SiteCapacity(Identified):
+    """How much of one resource can be sold at one site: sellable = healthy × oversubscription, rounded down.
 
-    hard NULL = not counted at this site. Lower than `used` evicts nobody and blocks new reservations.
+    hard NULL = not counted at this site. A value below `used` evicts nobody and blocks new reservations.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="sellable")
     resource = models.CharField(max_length=80)
     healthy = models.PositiveBigIntegerField(default=0)
@@ -66,7 +64,7 @@ class SiteCapacity(models.Model):
 
 
 class CapacityWatch(models.Model):
-    """Up to when a site's capacity is known: the last look that stands in its history."""
+    """Until when the capacity of a site is known: the last observation in its history."""
 
     site = models.OneToOneField(
         Site, on_delete=models.CASCADE, primary_key=True, related_name="capacity_watch"
@@ -77,15 +75,15 @@ class CapacityWatch(models.Model):
         return f"capacity of {self.site}, seen {self.seen_at}"
 
 
-class CapacityStretch(models.Model):
-    """So many healthy devices of a GPU type were at a site over [starts_at, ends_at), whole seconds, UTC.
+class CapacityStretch(Identified):
+    """The number of healthy devices of a GPU type at a site over [starts_at, ends_at), whole seconds, UTC.
 
-    Of a type the stretches touch, in order; the last is open. known=False: nobody looked, `devices` is what was there
-    before. Append-only: the database refuses all but the end of an open one (migration 0004). One without length says
-    that the site went silent right after the look.
+    The stretches of a type are contiguous; the last is open. known=False: not observed, and `devices` is the previous
+    number. Append-only: the database refuses all changes but the end of an open stretch (migration
+    `history_and_reservations`). A stretch without length means that the site stopped answering right after the
+    observation.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="capacity_stretches")
     gpu_type = models.ForeignKey(GpuType, on_delete=models.PROTECT, related_name="+")
     devices = models.PositiveIntegerField()
@@ -117,10 +115,10 @@ class ReservationState(models.TextChoices):
     RELEASED = "released", "Released"
 
 
-class Reservation(models.Model):
-    """The part of limits and of a site's capacity that a holder (a workspace or cluster) holds, from request to release."""
+class Reservation(Identified):
+    """The part of limits and of a site's capacity that a holder (a workspace or cluster) has, from request to
+    release."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     holder_kind = models.CharField(max_length=16)
     holder_id = models.UUIDField(db_index=True)
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="reservations")
@@ -160,14 +158,13 @@ class Reservation(models.Model):
         return f"{self.amount} {self.resource} for {self.holder_kind} {self.holder_id}"
 
 
-class Hold(models.Model):
-    """Nothing more may be reserved in its scope while it stands, whatever the limits say; what is held stays.
+class Hold(Identified):
+    """While it exists, nothing more can be reserved in its scope, whatever the limits; what is held stays.
 
-    Scope: all projects of `organization`, or only `project`, or only the holder `holder_id`. `source` names who set it
-    and alone lifts it; `reason` is the whole sentence that is told to whoever is refused.
+    Scope: all projects of `organization`, or only `project`, or only the holder `holder_id`. `source` names who set
+    it, and only they can remove it; `reason` is the complete refusal.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     source = models.CharField(max_length=80, unique=True)
     organization = models.ForeignKey(Organization, on_delete=models.CASCADE, related_name="holds")
     project = models.ForeignKey(
@@ -190,14 +187,14 @@ class Hold(models.Model):
         return f"hold by {self.source}"
 
 
-class PoolReservation(models.Model):
-    """A pool that the organization of `project` has for itself over [valid_from, valid_to), whole seconds.
+class PoolReservation(Identified):
+    """A GPU pool that is reserved for the organization of `project` over [valid_from, valid_to), whole seconds.
 
-    Others get nothing more of it from the moment this is made (pools.py). What of it is idle is usage of `project`, counted by
-    `flavor`: of the pool, in the class reserved. No two of a pool overlap (migration 0005).
+    Others get nothing more of it as soon as this exists (pools.py). Its idle GPUs are usage of `project`, counted as
+    `flavor`: one of the pool in the class reserved. Periods of a pool do not overlap (migration
+    `history_and_reservations`).
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     pool = models.ForeignKey(GpuPool, on_delete=models.PROTECT, related_name="reservations")
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="pool_reservations")
     flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, related_name="+")

@@ -1,4 +1,4 @@
-"""What a site's last probe says it could sell, in the keys of limits."""
+"""What a site can sell, by its last probe, as resource keys of limits."""
 
 from django.db.models import Max, Sum
 
@@ -7,15 +7,15 @@ from quotas.resources import MEMORY, VCPU, gpu_resource
 
 
 def capacity_observed(*, site: Site) -> dict[str, int]:
-    """Healthy devices by GPU type, and the vCPU and memory (GiB) of nodes that take work; 2 queries.
+    """Healthy devices by GPU type, and vCPU and memory (GiB) of nodes that take work; 2 queries.
 
     A node with devices of two pools has a row for each and is counted once. Storage is not observed.
     """
-    found = {
+    capacity = {
         gpu_resource(slug): healthy
         for slug, healthy in GpuPool.objects.filter(site=site).values_list("gpu_type__slug", "healthy")
     }
     nodes = Node.objects.filter(site=site, ready=True, cordoned=False).order_by().values("name")
     each = nodes.annotate(node_cores=Max("vcpus"), node_gib=Max("memory_gib"))
     sums = each.aggregate(cores=Sum("node_cores"), gib=Sum("node_gib"))
-    return {**found, VCPU: sums["cores"] or 0, MEMORY: sums["gib"] or 0}
+    return {**capacity, VCPU: sums["cores"] or 0, MEMORY: sums["gib"] or 0}

@@ -1,10 +1,11 @@
-"""Pools that are reserved: a GPU type at a site, whole, for one organization, and for nobody else.
+"""Reserved pools: all GPUs of a type at a site, for one organization.
 
-From the moment a reservation is made, whoever asks for more of the pool is refused unless the pool is theirs: it is whose
-reservation comes first of those that are not over. Nobody is evicted: one that begins at once needs the pool free of
-others; one that begins later gives them until then, and what they still hold is not idle (decision 0032).
+From the moment a reservation exists, requests of other organizations for more of the pool are refused. The pool
+belongs to the first reservation that has not ended. Nobody is evicted: a reservation that starts at once needs the
+pool to be free of other holders; one that starts later lets them stay until then, and what they still hold is not
+idle (decision 0032).
 
-A reservation of GPUs and one of their pool exclude each other by the lock of the pool's capacity row.
+Reserving GPUs and reserving their pool exclude each other by the lock of the pool's capacity row.
 """
 
 import uuid
@@ -13,26 +14,25 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count, Q, QuerySet, Sum
 
 from gpuaas.catalog.models import Flavor, GpuPool, Site
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
+from gpuaas.core.clock import TO_THE_MINUTE
 from gpuaas.core.errors import Conflict, Invalid, NotFound
 from quotas.models import PoolReservation, Reservation, ReservationState, SiteCapacity
-from quotas.resources import gpu_resource, gpu_type_slug, resource_unit
+from quotas.resources import gpu_resource, resource_unit
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import Organization, Project
 from tenants.roles import Permission
 from tenants.selectors import platform_require, projects_for
 
-FORMAT = "%Y-%m-%d %H:%M"
-
 
 class PoolStanding(StrEnum):
-    """At one moment."""
+    """State at one moment."""
 
     WAITS = "waits"
     IN_FORCE = "in_force"
@@ -41,7 +41,7 @@ class PoolStanding(StrEnum):
 
 @dataclass(frozen=True)
 class Guest:
-    """What a project of another organization holds of a pool: `amount` GPUs, in so many workspaces and clusters."""
+    """What a project of another organization holds of a pool: `amount` GPUs in `holders` workspaces and clusters."""
 
     organization: str
     project: str
@@ -52,7 +52,7 @@ class Guest:
 def pool_reservations_for(
     *, actor: Actor, organization: Organization | None = None
 ) -> QuerySet[PoolReservation]:
-    """The latest first: all of them for operators and auditors, else those charged to projects that one sees."""
+    """Latest first: all for operators and auditors, otherwise those charged to projects that the actor may see."""
     rows = PoolReservation.objects.select_related(
         "pool__site", "pool__gpu_type", "flavor", "project__organization"
     ).order_by("-valid_from", "-pk")
@@ -66,7 +66,9 @@ def pool_reservations_for(
 def pool_reservation_get_for(*, actor: Actor, reservation_id: uuid.UUID) -> PoolReservation:
     found = pool_reservations_for(actor=actor).filter(pk=reservation_id).first()
     if found is None:
-        raise NotFound("there is no such reservation; one that had not begun is gone once it is ended")
+        raise NotFound(
+            "there is no such reservation; a reservation that is ended before its start is removed"
+        )
     return found
 
 
@@ -79,7 +81,7 @@ def pool_standing(*, reservation: PoolReservation, now: datetime) -> PoolStandin
 def pool_guests(
     *, actor: Actor, wanted: Iterable[tuple[GpuPool, uuid.UUID]]
 ) -> dict[tuple[uuid.UUID, uuid.UUID], list[Guest]]:
-    """For operators: by (pool, organization) who of other organizations holds GPUs of that pool, most first; 1 query."""
+    """For operators: the other organizations that hold GPUs, by (pool, organization), most first; 1 query."""
     platform_require(actor=actor)
     asked = list(wanted)
     rows = (
@@ -109,30 +111,20 @@ def pool_guests(
     }
 
 
-def pools_kept(*, project: Project, site: Site, resources: Iterable[str]) -> dict[str, str]:
-    """Of these resources at the site those that are kept for another organization, with the sentence that says so; 1 query."""
-    slugs = [slug for slug in map(gpu_type_slug, resources) if slug]
-    if not slugs:
-        return {}
-    rows = _first().filter(pool__site=site, pool__gpu_type__slug__in=slugs)
-    return {
-        gpu_resource(slug): _sentence(slug, site, until)
-        for slug, organization_id, until in rows.values_list(
-            "pool__gpu_type__slug", "project__organization_id", "valid_to"
-        )
-        if organization_id != project.organization_id
-    }
+def pools_kept(*, project: Project, site: Site) -> dict[str, str]:
+    """The resources at the site whose pool is reserved for another organization, with the refusal; 1 query."""
+    with connection.cursor() as cursor:
+        asked = (project.organization_id, site.pk, clock.now())
+        cursor.execute("SELECT resource, until FROM quotas_pools_kept(%s, %s, %s)", asked)
+        return {resource: pool_kept_sentence(resource, site, until) for resource, until in cursor.fetchall()}
 
 
 def pools_owners() -> dict[uuid.UUID, uuid.UUID]:
-    """By pool the organization that alone gets more of it, now or because it has reserved it for later; 1 query."""
-    return dict(_first().values_list("pool_id", "project__organization_id"))
-
-
-def _first() -> QuerySet[PoolReservation]:
-    """Of each pool's reservations that are not over the first: it says whose the pool is."""
+    """By pool, the organization that alone gets more of it, now or because of a later reservation: that of the first
+    reservation that has not ended; 1 query."""
     rows = PoolReservation.objects.exclude(valid_to__lte=clock.now())
-    return rows.order_by("pool_id", "valid_from").distinct("pool_id")
+    first = rows.order_by("pool_id", "valid_from").distinct("pool_id")
+    return dict(first.values_list("pool_id", "project__organization_id"))
 
 
 def pool_reserve_check(
@@ -143,7 +135,7 @@ def pool_reserve_check(
     valid_from: datetime | None = None,
     valid_to: datetime | None = None,
 ) -> list[Guest]:
-    """Raises what `pool_reserve` would raise now; else who of others is in the pool, and stays until they leave."""
+    """Raises what `pool_reserve` would raise now; otherwise returns the other holders in the pool, who may stay."""
     return _plan(actor, flavor, project, valid_from, valid_to).guests
 
 
@@ -157,10 +149,10 @@ def pool_reserve(
     valid_to: datetime | None = None,
     note: str = "",
 ) -> PoolReservation:
-    """The pool of `flavor`, whole, from now or later, for the organization of `project`.
+    """Reserves the whole pool of `flavor`, from now or later, for the organization of `project`.
 
-    Raises Invalid on `flavor` (not of the class reserved), `valid_from` (in the past, reserved then already, or now while
-    others hold some of it) and `valid_to` (not after the start).
+    Raises Invalid on `flavor` (not of the class reserved), `valid_from` (in the past, already reserved at that time,
+    or now while others hold some of it) and `valid_to` (not after the start).
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     _lock(flavor.pool)
@@ -182,9 +174,9 @@ def pool_reserve(
 def pool_reservation_end(
     *, actor: Actor, reservation: PoolReservation, at: datetime | None = None
 ) -> PoolReservation | None:
-    """It ends at `at` (default now); one that has not begun by then goes, and None is returned.
+    """Ends it at `at` (default now). A reservation that has not started by then is deleted, and None is returned.
 
-    Raises Conflict where it is over, Invalid on `at` in the past.
+    Raises Conflict if it has already ended, Invalid on `at` in the past.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     rows = PoolReservation.objects.select_for_update(of=("self",)).select_related("project", "flavor", "pool")
@@ -192,11 +184,11 @@ def pool_reservation_end(
     now = clock.whole_second(clock.now())
     end = clock.whole_second(at) if at else now
     if row is None or (row.valid_to is not None and row.valid_to <= now):
-        raise Conflict("this reservation is over already")
+        raise Conflict("this reservation has already ended")
     if end < now:
-        raise Invalid.field("at", "what was idle was already counted; a reservation ends now or later")
+        raise Invalid.field("at", "idle time in the past is already charged; choose an end now or later")
     if row.valid_to is not None and row.valid_to < end:
-        raise Invalid.field("at", f"it ends at {row.valid_to:{FORMAT}} UTC, before that")
+        raise Invalid.field("at", f"it already ends at {row.valid_to:{TO_THE_MINUTE}} UTC, before that")
     before, gone = _told(row), row.valid_from >= end
     audit_record(
         actor=actor,
@@ -214,16 +206,16 @@ def pool_reservation_end(
     return row
 
 
-def _sentence(slug: str, site: Site, until: datetime | None) -> str:
-    when = f" until {until:{FORMAT}} UTC" if until else ""
+def pool_kept_sentence(resource: str, site: Site, until: datetime | None) -> str:
+    when = f" until {until:{TO_THE_MINUTE}} UTC" if until else ""
     return (
-        f"All {resource_unit(gpu_resource(slug))} at {site.slug} are reserved for another organization{when}. "
+        f"All {resource_unit(resource)} at {site.slug} are reserved for another organization{when}. "
         "Choose another GPU type or site, or ask an operator."
     )
 
 
 def _lock(pool: GpuPool) -> None:
-    """Until the commit nobody raises the counter of the pool; who waited for it then sees what was made meanwhile."""
+    """Until the commit, nobody can raise the counter of the pool; those who waited then see the new reservation."""
     resource = gpu_resource(pool.gpu_type.slug)
     SiteCapacity.objects.bulk_create(
         [SiteCapacity(site=pool.site, resource=resource, hard=0)], ignore_conflicts=True
@@ -244,7 +236,9 @@ def _plan(
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     if flavor.price_class != PriceClass.RESERVED:
         sold = flavor.get_price_class_display().lower()
-        raise Invalid.field("flavor", f"{flavor.slug} is sold {sold}; choose one of the class reserved")
+        raise Invalid.field(
+            "flavor", f"{flavor.slug} is sold {sold}; choose a flavor of the price class reserved"
+        )
     now = clock.whole_second(clock.now())
     start, end = _span(now, valid_from, valid_to)
     _require_unreserved(flavor.pool, start, end)
@@ -260,31 +254,34 @@ def _span(
     start = clock.whole_second(valid_from) if valid_from else now
     end = clock.whole_second(valid_to) if valid_to else None
     if start < now:
-        raise Invalid.field("valid_from", "what was idle is past; a reservation begins now or later")
+        raise Invalid.field(
+            "valid_from", "idle time in the past cannot be charged; choose a start now or later"
+        )
     if end is not None and end <= start:
-        raise Invalid.field("valid_to", "a reservation ends after it begins")
+        raise Invalid.field("valid_to", "a reservation must end after it starts")
     return start, end
 
 
 def _require_unreserved(pool: GpuPool, start: datetime, end: datetime | None) -> None:
-    """One after the other for a pool; the database refuses an overlap all the same."""
+    """Serializes per pool; the database also refuses an overlap."""
     rows = PoolReservation.objects.filter(pool=pool).select_related("project__organization")
     before_end = Q() if end is None else Q(valid_from__lt=end)
     other = rows.filter(before_end).exclude(valid_to__lte=start).first()
     if other is not None:
-        until = f"to {other.valid_to:{FORMAT}} UTC" if other.valid_to else "on"
+        until = f"to {other.valid_to:{TO_THE_MINUTE}} UTC" if other.valid_to else "on"
         raise Invalid.field(
             "valid_from",
-            f"{pool} is reserved for {other.project.organization.slug} from {other.valid_from:{FORMAT}} UTC {until}; "
-            "end that first",
+            f"{pool} is reserved for {other.project.organization.slug} from {other.valid_from:{TO_THE_MINUTE}} UTC {until}; "
+            "end that reservation first",
         )
 
 
 def _still_there(pool: GpuPool, guests: Sequence[Guest]) -> str:
     named = ", ".join(f"{guest.project} of {guest.organization} {guest.amount}" for guest in guests)
     return (
-        f"others hold {sum(guest.amount for guest in guests)} GPUs of {pool}: {named}. Have them given back, or let it "
-        "begin later: from now on nobody else gets more of it, and what is still held then stays until it is given back"
+        f"others hold {sum(guest.amount for guest in guests)} GPUs of {pool}: {named}. Have them "
+        "released, or choose a later start: then nobody else gets more of the pool from now on, and "
+        "what is still held at the start stays until it is released"
     )
 
 

@@ -1,4 +1,4 @@
-"""The keys by which limits and capacity are counted, and how people read them."""
+"""The keys by which limits and capacity are counted, and their names for people."""
 
 import re
 from typing import Final
@@ -23,12 +23,12 @@ def gpu_type_slug(resource: str) -> str:
 
 
 def is_resource(key: str) -> bool:
-    """Well formed; whether such a GPU type exists is the caller's question."""
+    """Whether the key is well formed; the caller checks whether the GPU type exists."""
     return key in COMMON or _GPU.match(key) is not None
 
 
 def resource_unit(resource: str) -> str:
-    """What one counts of it, in a sentence: `h100-sxm-80gb GPUs`, `GiB of memory`."""
+    """The unit in a sentence: `h100-sxm-80gb GPUs`, `GiB of memory`."""
     return _UNITS.get(resource) or f"{gpu_type_slug(resource)} GPUs"
 
 

@@ -1,28 +1,27 @@
 """Reads of limits, capacity and reservations."""
 
 import uuid
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from gpuaas.catalog.models import Site
-from gpuaas.core.errors import OnHold
+from gpuaas.core.errors import NotFound, OnHold
 from quotas.checks import Check, Scope
-from quotas.holds import holds_on
+from quotas.holds import hold_on
+from quotas.matrix import NOTHING, Cell
 from quotas.models import Limit, Reservation, ReservationState, SiteCapacity
 from quotas.pools import pools_kept
 from quotas.resources import resource_order
-from tenants.actors import Actor
 from tenants.models import Organization, Project
-from tenants.selectors import platform_require
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What admission would say now, without reserving anything. `hold`: why nothing at all is given now, else ''."""
+    """What admission would answer now, without reserving. `hold`: why nothing is given at all now, else ''."""
 
     checks: tuple[Check, ...]
     hold: str = ""
@@ -32,7 +31,7 @@ class Preview:
         return not self.hold and all(check.fits for check in self.checks)
 
     def refuse(self) -> None:
-        """Raises what admission would raise: OnHold, QuotaRefused or NoCapacity; nothing where it fits."""
+        """Raises what admission would raise: OnHold, QuotaRefused or NoCapacity; nothing if it fits."""
         if self.hold:
             raise OnHold(self.hold, detail={"reason": self.hold})
         if self.refusals:
@@ -43,14 +42,14 @@ class Preview:
         return tuple(check for check in self.checks if not check.fits)
 
     def tightest(self, resource: str) -> Check | None:
-        """The limit (not capacity) with the least left for this resource; None where nothing is asked of it."""
-        found = [
+        """The limit (not capacity) with the least left for this resource; None if nothing of it is requested."""
+        limits = [
             check for check in self.checks if check.resource == resource and check.scope is not Scope.SITE
         ]
-        return min(found, key=_room, default=None)
+        return min(limits, key=_room, default=None)
 
     def capacity(self, resource: str) -> Check | None:
-        """What the site could still promise."""
+        """What the site can still sell."""
         return next((c for c in self.checks if c.resource == resource and c.scope is Scope.SITE), None)
 
 
@@ -67,7 +66,7 @@ class LimitLine:
 
     @property
     def left(self) -> int | None:
-        """What may still be asked here: the smaller rest of both; None = both unlimited."""
+        """What can still be requested: the smaller remainder of both; None = both unlimited."""
         rests = [
             max(limit - used, 0)
             for limit, used in ((self.limit, self.used), (self.organization_limit, self.organization_used))
@@ -77,33 +76,8 @@ class LimitLine:
 
 
 @dataclass(frozen=True)
-class Cell:
-    limit: int | None
-    used: int
-    version: int
-
-
-NOTHING = Cell(limit=0, used=0, version=0)
-
-
-@dataclass(frozen=True)
-class MatrixRow:
-    """One organization (project None) or project, with a cell for each resource of the matrix."""
-
-    organization: Organization
-    project: Project | None
-    cells: dict[str, Cell] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Matrix:
-    resources: tuple[str, ...]
-    rows: tuple[MatrixRow, ...]
-
-
-@dataclass(frozen=True)
 class Mismatch:
-    """A counter that does not equal the sum of the held reservations below it."""
+    """A counter that differs from the sum of the held reservations below it."""
 
     scope: Scope
     scope_name: str
@@ -125,6 +99,16 @@ def limits_of(*, project: Project) -> QuerySet[Limit]:
     return Limit.objects.filter(Q(project=project) | Q(organization_id=project.organization_id))
 
 
+def limit_get(
+    *, resource: str, project: Project | None = None, organization: Organization | None = None
+) -> Limit:
+    """The limit of a project, or of an organization. Raises NotFound if none was ever set, which counts as zero."""
+    found = Limit.objects.filter(project=project, organization=organization, resource=resource).first()
+    if found is None:
+        raise NotFound(f"no limit for {resource} was ever set here, which counts as zero")
+    return found
+
+
 def admission_preview(
     *,
     project: Project,
@@ -133,8 +117,8 @@ def admission_preview(
     holder_id: uuid.UUID | None = None,
     elsewhere: Elsewhere = NOWHERE,
 ) -> Preview:
-    """Every check that `reservation_reserve` (or, for a holder, `reservation_grow`) would make, in its order; 4 queries, and
-    one more for each site elsewhere."""
+    """All checks of `reservation_reserve` (or, for a holder, `reservation_grow`), in their order; 4 queries, and one
+    more for each other site."""
     placed = {site: amounts, **elsewhere}
     wanted = {place: _asked(there) for place, there in placed.items() if place == site or _asked(there)}
     total: Counter[str] = Counter()
@@ -155,13 +139,15 @@ def admission_preview(
         for row in SiteCapacity.objects.filter(site__in=list(wanted), resource__in=list(total))
     }
     for place, asked in sorted(wanted.items(), key=lambda each: each[0].pk):
-        kept = pools_kept(project=project, site=place, resources=asked)
+        reserved = pools_kept(project=project, site=place)
         for resource in sorted(asked):
             hard, used = room.get((place.pk, resource), (0, 0))
-            told = kept.get(resource, "")
-            checks.append(Check(Scope.SITE, place.slug, resource, hard, used, asked[resource], kept=told))
-    holds = holds_on(project=project, holder_id=holder_id) if total else []
-    return Preview(tuple(checks), hold=holds[0].reason if holds else "")
+            refusal = reserved.get(resource, "")
+            checks.append(
+                Check(Scope.SITE, place.slug, resource, hard, used, asked[resource], reserved_because=refusal)
+            )
+    hold = hold_on(project=project, holder_id=holder_id) if total else None
+    return Preview(tuple(checks), hold=hold.reason if hold else "")
 
 
 def _asked(amounts: Mapping[str, int]) -> dict[str, int]:
@@ -177,7 +163,7 @@ def scope_names(*, project: Project, site: Site) -> dict[Scope, str]:
 
 
 def limits_for_project(*, project: Project) -> list[LimitLine]:
-    """One line per resource of which the project or its organization has a limit; 1 query."""
+    """One line per resource for which the project or its organization has a limit; 1 query."""
     own: dict[str, Cell] = {}
     shared: dict[str, Cell] = {}
     for row in limits_of(project=project):
@@ -189,29 +175,8 @@ def limits_for_project(*, project: Project) -> list[LimitLine]:
     return lines
 
 
-def limits_matrix(*, actor: Actor) -> Matrix:
-    """All organizations and projects × all resources, for operators and auditors; 3 queries."""
-    platform_require(actor=actor)
-    cells: defaultdict[uuid.UUID, dict[str, Cell]] = defaultdict(dict)
-    resources: set[str] = set(SiteCapacity.objects.values_list("resource", flat=True).distinct())
-    for row in Limit.objects.all():
-        owner = row.project_id or row.organization_id
-        if owner is not None:
-            cells[owner][row.resource] = Cell(row.hard, row.used, row.version)
-        resources.add(row.resource)
-    columns = tuple(sorted(resources, key=resource_order))
-    rows: list[MatrixRow] = []
-    organizations = Organization.objects.prefetch_related("projects")
-    for organization in organizations:
-        owners: list[Project | None] = [None, *organization.projects.all()]
-        for project in owners:
-            own = cells[project.pk if project else organization.pk]
-            rows.append(MatrixRow(organization, project, {name: own.get(name, NOTHING) for name in columns}))
-    return Matrix(columns, tuple(rows))
-
-
 def reservations_held(*, holder_kind: str, holder_id: uuid.UUID) -> dict[str, int]:
-    """At all sites together."""
+    """Sum over all sites."""
     rows = Reservation.objects.filter(
         holder_kind=holder_kind, holder_id=holder_id, state=ReservationState.HELD
     )
@@ -219,8 +184,8 @@ def reservations_held(*, holder_kind: str, holder_id: uuid.UUID) -> dict[str, in
 
 
 def counters_mismatches() -> list[Mismatch]:
-    """Counters against the sum of held reservations; each comparison is one statement, so one snapshot."""
-    found: list[Mismatch] = []
+    """Compares counters with the sum of held reservations; each comparison is one statement, so it is one snapshot."""
+    mismatches: list[Mismatch] = []
     limits = Limit.objects.select_related("project", "organization")
     project_limits = limits.filter(project__isnull=False)
     organization_limits = limits.filter(organization__isnull=False)
@@ -231,13 +196,13 @@ def counters_mismatches() -> list[Mismatch]:
         owner = "project" if scope is Scope.PROJECT else "organization"
         for row in rows.annotate(held=_held(path, owner)).exclude(used=F("held")):
             name = str(row.project or row.organization)
-            found.append(Mismatch(scope, name, row.resource, row.used, row.held))
+            mismatches.append(Mismatch(scope, name, row.resource, row.used, row.held))
     sites = SiteCapacity.objects.select_related("site").annotate(held=_held("site", "site"))
-    found.extend(
+    mismatches.extend(
         Mismatch(Scope.SITE, row.site.slug, row.resource, row.used, row.held)
         for row in sites.exclude(used=F("held"))
     )
-    return found
+    return mismatches
 
 
 def _held(path: str, owner: str) -> Coalesce:

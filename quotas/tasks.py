@@ -1,4 +1,4 @@
-"""Capacity follows every probe of a site; nightly proof that counters equal the sum of reservations."""
+"""Updates capacity after every probe of a site, and checks nightly that counters equal the sum of reservations."""
 
 import uuid
 
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 @shared_task(name="quotas.capacity_sync")
 def capacity_sync(site_id: str) -> None:
-    """Poked after every probe; a site that is gone meanwhile is left alone."""
+    """Started after every probe; does nothing if the site no longer exists."""
     site = Site.objects.filter(pk=uuid.UUID(site_id)).first()
     if site is not None:
         services.capacity_sync(
@@ -29,9 +29,9 @@ def capacity_sync(site_id: str) -> None:
 
 @shared_task(name="quotas.counters_check")
 def counters_check() -> int:
-    """Logs an error for each mismatch and repairs nothing: a wrong counter is a bug whose traces must stay."""
-    found = counters_mismatches()
-    for mismatch in found:
+    """Logs an error for each mismatch and repairs nothing: a wrong counter is a bug, and its traces must stay."""
+    mismatches = counters_mismatches()
+    for mismatch in mismatches:
         log.error(
             "quota_counter_mismatch",
             scope=mismatch.scope.word,
@@ -40,4 +40,4 @@ def counters_check() -> int:
             counter=mismatch.counter,
             held=mismatch.held,
         )
-    return len(found)
+    return len(mismatches)

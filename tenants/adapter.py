@@ -1,11 +1,15 @@
-"""allauth's hooks: nobody signs up by themselves; accounts are invited, or come from the provider's OIDC."""
+"""allauth's hooks: there is no sign-up; accounts are invited, or created by the provider's OIDC."""
 
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.http import HttpRequest
 
+from gpuaas.core.crypto import decrypt_json, encrypt_json, is_sealed
+from tenants.models import User
+from tenants.services import session_changed
 from tenants.signin import oidc_signup_open
 
 
@@ -14,10 +18,27 @@ class AccountAdapter(DefaultAccountAdapter):
         del request
         return False
 
+    def logout(self, request: HttpRequest) -> None:
+        user = request.user
+        super().logout(request)
+        if isinstance(user, User):
+            session_changed(user)
+
 
 class SocialAccountAdapter(DefaultSocialAccountAdapter):
-    """Whom the provider knows may get an account where GPUAAS_OIDC_SIGNUP says so; it has no role anywhere yet."""
+    """If GPUAAS_OIDC_SIGNUP is set, anybody whom the provider authenticates gets an account; it has no role anywhere
+    yet."""
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: Any) -> bool:
         del request, sociallogin
         return oidc_signup_open()
+
+
+class SecondFactorAdapter(DefaultMFAAdapter):
+    """Keys of second factors are sealed at rest; those stored before that are still read."""
+
+    def encrypt(self, text: str) -> str:
+        return encrypt_json({"text": text})
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return str(decrypt_json(encrypted_text)["text"]) if is_sealed(encrypted_text) else encrypted_text

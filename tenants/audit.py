@@ -1,4 +1,4 @@
-"""Writing the audit log: one row per thing that an actor did, in the same transaction as the thing itself."""
+"""Writes the audit log: one row per action of an actor, in the same transaction as the action."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def audit_record(
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> AuditEntry:
-    """`action` is `<entity>.<verb>`. before/after hold what changed, never a secret."""
+    """`action` is `<entity>.<verb>`. before/after contain what changed, never a secret."""
     info = current_request.get()
     organization_id = organization.pk if organization else (project.organization_id if project else None)
     return AuditEntry.objects.create(

@@ -1,4 +1,4 @@
-"""Organizations, projects, people and what they did."""
+"""Organizations, projects, people, API tokens and the audit log."""
 
 from django.contrib.auth.models import AbstractUser
 from django.core.validators import RegexValidator
@@ -6,11 +6,12 @@ from django.db import models
 from django.db.models import Q
 
 from gpuaas.core.ids import uuid7
+from gpuaas.core.rows import Identified
 from tenants.roles import OrganizationRole, PlatformRole, ProjectRole
 
 slug_validator = RegexValidator(
     r"\A[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?\Z",
-    "use 1 to 40 lower-case letters, digits and hyphens; begin and end with a letter or digit",
+    "use 1 to 40 lower-case letters, digits and hyphens; start and end with a letter or digit",
 )
 
 
@@ -25,10 +26,9 @@ class User(AbstractUser):
         return self.username
 
 
-class Organization(models.Model):
+class Organization(Identified):
     """The billing account."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     slug = models.CharField(max_length=40, unique=True, validators=[slug_validator])
     name = models.CharField(max_length=100)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -40,10 +40,9 @@ class Organization(models.Model):
         return self.slug
 
 
-class Project(models.Model):
-    """A team inside an organization. Its slug is unique on the platform: it is what people type."""
+class Project(Identified):
+    """A team inside an organization. Its slug is unique on the platform, because people type it."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="projects")
     slug = models.CharField(max_length=40, unique=True, validators=[slug_validator])
     name = models.CharField(max_length=100)
@@ -91,10 +90,9 @@ class ProjectMembership(models.Model):
         return f"{self.user} {self.role} of {self.project}"
 
 
-class ApiToken(models.Model):
-    """`gpa_<prefix>_<secret>`: the prefix finds the row, only a SHA-256 of the secret is kept (256 random bits)."""
+class ApiToken(Identified):
+    """`gpa_<prefix>_<secret>`: the prefix finds the row; only a SHA-256 of the secret (256 random bits) is stored."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tokens")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=100)
@@ -114,7 +112,7 @@ class ApiToken(models.Model):
 
 
 class AuditEntry(models.Model):
-    """Append-only: a trigger in the database refuses UPDATE and DELETE (migration 0002)."""
+    """Append-only: a trigger in the database refuses UPDATE and DELETE (migration `audit_append_only`)."""
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField(auto_now_add=True)
@@ -135,6 +133,10 @@ class AuditEntry(models.Model):
     class Meta:
         ordering = ["-pk"]
         verbose_name_plural = "audit entries"
+        indexes = [
+            models.Index(fields=["actor", "-id"], name="audit_actor_idx"),
+            models.Index(fields=["action", "-id"], name="audit_action_idx"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.actor} {self.action} {self.target_name}"

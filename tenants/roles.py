@@ -1,6 +1,6 @@
-"""Who may do what: roles as one table of permissions. Everything that asks "may they?" asks this table.
+"""Roles and their permissions, as the one table that every permission check uses.
 
-A role of the organization holds in all its projects. Operators and auditors are roles of the platform.
+A role in the organization applies in all its projects. Operators and auditors are roles of the platform.
 """
 
 from collections.abc import Mapping
@@ -9,19 +9,22 @@ from django.db import models
 
 
 class Permission(models.TextChoices):
-    """Also the scopes of API tokens: a token can do what both its scopes and its maker's roles allow."""
+    """Also the scopes of API tokens: a token can do what both its scopes and its creator's roles allow."""
 
     PROJECT_VIEW = "project:view", "see the project, its limits and members"
     PROJECT_MANAGE = "project:manage", "change members and settings of the project"
     WORKSPACE_VIEW = "workspace:view", "see workspaces, their usage and timeline"
     WORKSPACE_CREATE = "workspace:create", "request, resize, suspend, resume, extend and delete workspaces"
-    WORKSPACE_ACCESS = "workspace:access", "take a kubeconfig for workspaces and their service accounts"
-    TOKEN_MANAGE = "token:manage", "make and revoke API tokens of the project"
+    WORKSPACE_ACCESS = (
+        "workspace:access",
+        "enter workspaces and clusters: issue and end credentials, run machines",
+    )
+    TOKEN_MANAGE = "token:manage", "create and revoke API tokens of the project"
     BILLING_VIEW = "billing:view", "see prices, charges and statements"
     BILLING_MANAGE = "billing:manage", "set budgets"
     AUDIT_VIEW = "audit:view", "see the audit log"
     ORGANIZATION_VIEW = "organization:view", "see the organization and its projects"
-    ORGANIZATION_MANAGE = "organization:manage", "make projects, change members of the organization"
+    ORGANIZATION_MANAGE = "organization:manage", "create projects, change members of the organization"
     PLATFORM_VIEW = "platform:view", "see sites, capacity, limits and money of all tenants"
     PLATFORM_MANAGE = "platform:manage", "change sites, flavors, limits and rate cards"
 
@@ -72,5 +75,5 @@ PLATFORM_PERMISSIONS: dict[str, frozenset[Permission]] = {
 
 
 def roles_with(roles: Mapping[str, frozenset[Permission]], permission: Permission) -> list[str]:
-    """Those of a table that carry the permission, for a query."""
+    """The roles of a table that have the permission, for a query."""
     return [role for role, held in roles.items() if permission in held]

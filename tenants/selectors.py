@@ -1,14 +1,19 @@
-"""Who the actor is, and what of the tenants they may see. An outsider finds nothing: NotFound, never Forbidden."""
+"""Finds the actor, and what the actor may see of organizations and projects. An outsider gets NotFound, never
+Forbidden."""
 
 import hashlib
 import hmac
 import uuid
 from datetime import datetime
+from typing import Literal
 
+from django.db import connection
 from django.db.models import OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
+from psycopg.sql import SQL, Identifier
 
 from gpuaas.core.errors import Forbidden, NotFound, Unauthorized
+from gpuaas.core.rows import first_of
 from tenants.actors import Actor
 from tenants.models import (
     ApiToken,
@@ -28,7 +33,7 @@ from tenants.roles import (
 
 
 def actor_for(*, user: User) -> Actor:
-    """A person's actor: 2 queries. Inactive people are refused with Unauthorized."""
+    """The actor of a person: 2 queries. Raises Unauthorized for an inactive person."""
     if not user.is_active:
         raise Unauthorized("this account is disabled")
     return Actor(
@@ -44,30 +49,30 @@ def actor_for(*, user: User) -> Actor:
 
 
 def token_find(*, raw: str, now: datetime) -> ApiToken:
-    """The valid token that `raw` is. Raises Unauthorized with the reason: malformed, unknown, expired, revoked."""
+    """The valid token of the string `raw`. Raises Unauthorized with the reason: malformed, unknown, expired,
+    revoked."""
     parts = raw.split("_")
     if len(parts) != 3 or parts[0] != "gpa":
-        raise Unauthorized("this is not an API token of this portal")
+        raise Unauthorized("this is not a valid API token")
     token = ApiToken.objects.select_related("user", "project").filter(prefix=parts[1]).first()
     digest = hashlib.sha256(parts[2].encode()).hexdigest()
     if token is None or not hmac.compare_digest(token.secret_hash, digest):
-        raise Unauthorized("the API token is not known")
+        raise Unauthorized("unknown API token")
     if token.revoked_at is not None:
         raise Unauthorized("the API token was revoked")
     if token.expires_at <= now:
-        raise Unauthorized("the API token has expired; make a new one on the project's API tokens page")
+        raise Unauthorized("the API token has expired; create a new one on the project's API tokens page")
     return token
 
 
 def actor_for_token(*, token: ApiToken) -> Actor:
-    """What the token's maker may do now, cut to the token's project and scopes: a lost role is lost at once."""
+    """What the token's creator may do now, limited to the token's project and scopes: a role that is lost is lost at
+    once."""
     person = actor_for(user=token.user)
     return Actor(
         user_id=person.user_id,
         name=person.name,
-        platform=person.platform,
-        organizations=person.organizations,
-        projects=person.projects,
+        projects={token.project_id: person.on_project(token.project_id, token.project.organization_id)},
         scopes=frozenset(token.scopes),
         token_project=token.project_id,
         token_prefix=token.prefix,
@@ -75,12 +80,10 @@ def actor_for_token(*, token: ApiToken) -> Actor:
 
 
 def projects_for(*, actor: Actor, permission: Permission = Permission.PROJECT_VIEW) -> QuerySet[Project]:
-    """Projects on which the actor has `permission`, by slug."""
+    """Projects on which the actor has `permission`, sorted by slug."""
     rows = Project.objects.select_related("organization")
     if actor.scopes is not None and permission.value not in actor.scopes:
         return rows.none()
-    if actor.token_project is not None:
-        rows = rows.filter(pk=actor.token_project)
     if permission in actor.platform:
         return rows
     organizations = [pk for pk, held in actor.organizations.items() if permission in held]
@@ -89,38 +92,51 @@ def projects_for(*, actor: Actor, permission: Permission = Permission.PROJECT_VI
 
 
 def organizations_for(*, actor: Actor) -> QuerySet[Organization]:
-    """Organizations that the actor belongs to directly or by a project (its name is then no secret to them)."""
+    """Organizations that the actor belongs to directly or through a project (whose members know its name anyway)."""
     rows = Organization.objects.all()
-    if actor.scopes is not None and Permission.ORGANIZATION_VIEW.value not in actor.scopes:
-        return rows.none()
-    if actor.token_project is not None:
+    if actor.is_token:
         return rows.filter(projects__in=projects_for(actor=actor, permission=Permission.ORGANIZATION_VIEW))
     if actor.sees_all:
         return rows
     return rows.filter(Q(pk__in=actor.organizations) | Q(projects__in=actor.projects)).distinct()
 
 
-def project_require(*, actor: Actor, project: Project, permission: Permission, noun: str = "project") -> None:
+def project_require(
+    *, actor: Actor, project: Project, permission: Permission, noun: str = "project", own: bool = False
+) -> None:
     """NotFound for an outsider, Forbidden for somebody who may see the project but not do this.
 
-    noun: of what in the project is asked for.
+    noun: names what is asked for in the project. own: it belongs to the actor, so any role in the project is enough;
+    a token still needs the scope `permission`.
     """
-    held = actor.on_project(project.pk, project.organization_id)
+    held = actor.on_project(project.pk, project.organization_id, own=permission if own else None)
     if not held:
         raise NotFound(f"there is no such {noun}")
     if permission not in held:
-        raise Forbidden(
-            f"your role in {project.slug} does not allow this; it needs the permission {permission.value}",
-            detail={"permission": permission.value},
-        )
+        raise _refusal(actor, f"your role in {project.slug}", permission)
 
 
-def project_get_for(*, actor: Actor, slug: str, permission: Permission = Permission.PROJECT_VIEW) -> Project:
-    project = Project.objects.select_related("organization").filter(slug=slug).first()
-    if project is None:
-        raise NotFound("there is no such project")
-    project_require(actor=actor, project=project, permission=permission)
+def project_get_for(
+    *, actor: Actor, slug: str, permission: Permission = Permission.PROJECT_VIEW, own: bool = False
+) -> Project:
+    """Like `project_require`. own: the actor acts on things of their own."""
+    project = first_of(Project.objects.select_related("organization").filter(slug=slug), "project")
+    project_require(actor=actor, project=project, permission=permission, own=own)
     return project
+
+
+def personal_require(*, actor: Actor, permission: Permission) -> None:
+    """For what belongs to a person and to no project: the person may; a token of theirs needs `permission`."""
+    if actor.is_token and not actor.holds_somewhere({permission}):
+        raise _refusal(actor, "your role in the token's project", permission)
+
+
+def _refusal(actor: Actor, role: str, permission: Permission) -> Forbidden:
+    """The missing scope of a token is reported before the missing role of its creator."""
+    why = f"{role} does not allow this; it needs the permission {permission.value}"
+    if actor.scopes is not None and permission.value not in actor.scopes:
+        why = f"this API token does not allow this; it needs the scope {permission.value}"
+    return Forbidden(why, detail={"permission": permission.value})
 
 
 def organization_require(*, actor: Actor, organization: Organization, permission: Permission) -> None:
@@ -129,18 +145,13 @@ def organization_require(*, actor: Actor, organization: Organization, permission
     if not held:
         raise NotFound("there is no such organization")
     if permission not in held:
-        raise Forbidden(
-            f"your role in {organization.slug} does not allow this; it needs the permission {permission.value}",
-            detail={"permission": permission.value},
-        )
+        raise _refusal(actor, f"your role in {organization.slug}", permission)
 
 
 def organization_get_for(
     *, actor: Actor, slug: str, permission: Permission = Permission.ORGANIZATION_VIEW
 ) -> Organization:
-    organization = Organization.objects.filter(slug=slug).first()
-    if organization is None:
-        raise NotFound("there is no such organization")
+    organization = first_of(Organization.objects.filter(slug=slug), "organization")
     organization_require(actor=actor, organization=organization, permission=permission)
     return organization
 
@@ -151,36 +162,81 @@ def platform_require(*, actor: Actor, permission: Permission = Permission.PLATFO
     if Permission.PLATFORM_VIEW not in held:
         raise NotFound("there is no such page")
     if permission not in held:
-        raise Forbidden("auditors may look but not change; an operator has to do this")
+        raise Forbidden("auditors can only read; an operator has to make this change")
 
 
 def audit_for(
     *, actor: Actor, project_id: uuid.UUID | None = None, organization_id: uuid.UUID | None = None
 ) -> QuerySet[AuditEntry]:
-    """Entries of one project or organization (audit:view there), or of everything (auditors and operators)."""
+    """Entries of one project or organization (requires audit:view there), or of everything (auditors and operators)."""
     rows = AuditEntry.objects.all()
     if project_id is not None:
-        project = Project.objects.filter(pk=project_id).first()
-        if project is None:
-            raise NotFound("there is no such project")
+        project = first_of(Project.objects.filter(pk=project_id), "project")
         project_require(actor=actor, project=project, permission=Permission.AUDIT_VIEW)
         return rows.filter(project_id=project_id)
     if organization_id is not None:
-        organization = Organization.objects.filter(pk=organization_id).first()
-        if organization is None:
-            raise NotFound("there is no such organization")
+        organization = first_of(Organization.objects.filter(pk=organization_id), "organization")
         organization_require(actor=actor, organization=organization, permission=Permission.AUDIT_VIEW)
         return rows.filter(organization_id=organization_id)
     platform_require(actor=actor)
     return rows
 
 
+CHOICES = SQL("""
+    WITH RECURSIVE found AS (
+        (SELECT {column} AS name FROM tenants_auditentry ORDER BY 1 LIMIT 1)
+        UNION ALL
+        SELECT (SELECT {column} FROM tenants_auditentry WHERE {column} > found.name ORDER BY 1 LIMIT 1)
+        FROM found WHERE name IS NOT NULL
+    )
+    SELECT name FROM found WHERE name IS NOT NULL LIMIT {most}
+""")
+
+
+def audit_choices(*, actor: Actor, column: Literal["actor", "action"], most: int) -> list[str]:
+    """The first `most` names in that column of the whole log: a step along its index for each, whatever the entries."""
+    platform_require(actor=actor)
+    with connection.cursor() as cursor:
+        cursor.execute(CHOICES.format(column=Identifier(column), most=most).as_string(cursor.connection))
+        return [name for (name,) in cursor.fetchall()]
+
+
 def project_members(*, actor: Actor, project: Project) -> QuerySet[User]:
     """Everybody with a role in the project, by name, in one query.
 
-    Annotated: project_role ("" = none of its own) and organization_role ("" = none; roles there hold here too).
+    Annotated: project_role ("" = none in the project) and organization_role ("" = none; it applies here, too).
     """
     project_require(actor=actor, project=project, permission=Permission.PROJECT_VIEW)
+    return _members_of(project)
+
+
+def project_member_get(*, actor: Actor, project: Project, username: str) -> User:
+    """Somebody with a role in the project: for those who manage its members anybody, for everybody else only
+    themselves."""
+    found = _members_of(project).filter(username=username).first()
+    own = found is not None and actor.owns(found.pk)
+    project_require(actor=actor, project=project, permission=Permission.PROJECT_MANAGE, own=own)
+    if found is None:
+        raise NotFound("there is no such member")
+    return found
+
+
+def project_person_get(*, actor: Actor, project: Project, user_id: uuid.UUID) -> User:
+    """A member, or a former member whose removal can be undone; for those who manage the project's members. Nobody
+    else is found by id: accounts are looked up by `user_find`."""
+    project_require(actor=actor, project=project, permission=Permission.PROJECT_MANAGE)
+    removed = AuditEntry.objects.filter(
+        project_id=project.pk, action="project_member.remove", target_id=str(user_id)
+    )
+    found = _members_of(project).filter(pk=user_id).first()
+    if found is None and removed.exists():
+        found = User.objects.filter(pk=user_id).first()
+    if found is None:
+        raise NotFound("there is no such member")
+    return found
+
+
+def _members_of(project: Project) -> QuerySet[User]:
     here = ProjectMembership.objects.filter(project=project, user=OuterRef("pk"))
     above = OrganizationMembership.objects.filter(organization=project.organization_id, user=OuterRef("pk"))
     return (
@@ -193,6 +249,22 @@ def project_members(*, actor: Actor, project: Project) -> QuerySet[User]:
     )
 
 
+def people_seen(*, actor: Actor, search: str, most: int) -> list[tuple[User, str]]:
+    """Active people whose names contain `search`, each with a project that they share with the actor.
+
+    By name, in one query. People who share no project with the actor are not found.
+    """
+    seen = projects_for(actor=actor).order_by("slug").values("slug")
+    people = User.objects.filter(is_active=True, username__icontains=search).annotate(
+        seen_in=Coalesce(
+            Subquery(seen.filter(memberships__user=OuterRef("pk"))[:1]),
+            Subquery(seen.filter(organization__memberships__user=OuterRef("pk"))[:1]),
+        )
+    )
+    found = people.filter(seen_in__isnull=False).order_by("username")[:most]
+    return [(user, str(getattr(user, "seen_in", ""))) for user in found]
+
+
 def organization_members(*, actor: Actor, organization: Organization) -> QuerySet[OrganizationMembership]:
     organization_require(actor=actor, organization=organization, permission=Permission.ORGANIZATION_VIEW)
     rows = OrganizationMembership.objects.filter(organization=organization)
@@ -200,8 +272,8 @@ def organization_members(*, actor: Actor, organization: Organization) -> QuerySe
 
 
 def tokens_for(*, actor: Actor, project: Project) -> QuerySet[ApiToken]:
-    """All tokens of the project for who manages them, one's own for everybody else; newest first."""
-    project_require(actor=actor, project=project, permission=Permission.PROJECT_VIEW)
+    """All tokens of the project for those who manage them, only their own for everybody else; newest first."""
+    project_require(actor=actor, project=project, permission=Permission.TOKEN_MANAGE, own=True)
     rows = ApiToken.objects.filter(project=project).select_related("user", "project")
     if Permission.TOKEN_MANAGE in actor.on_project(project.pk, project.organization_id):
         return rows
@@ -209,27 +281,21 @@ def tokens_for(*, actor: Actor, project: Project) -> QuerySet[ApiToken]:
 
 
 def token_get_for(*, actor: Actor, project: Project, token_id: uuid.UUID) -> ApiToken:
-    token = tokens_for(actor=actor, project=project).filter(pk=token_id).first()
-    if token is None:
-        raise NotFound("there is no such API token")
-    return token
+    return first_of(tokens_for(actor=actor, project=project).filter(pk=token_id), "API token")
 
 
 def user_find(*, actor: Actor, text: str) -> User:
-    """The active account with exactly this username or e-mail address, for adding members.
+    """The active account with exactly this username or email address, for adding members.
 
-    Only who manages members somewhere may ask, and only whole names match: the directory cannot be browsed.
+    Only for actors who manage members somewhere, and only exact matches: the directory cannot be browsed.
     """
-    managing = {Permission.PROJECT_MANAGE, Permission.ORGANIZATION_MANAGE}
-    held = (actor.platform, *actor.organizations.values(), *actor.projects.values())
-    scoped = actor.scopes is None or any(each.value in actor.scopes for each in managing)
-    if not scoped or not any(managing & permissions for permissions in held):
-        raise Forbidden("only who manages members of a project or organization may look people up")
+    if not actor.holds_somewhere({Permission.PROJECT_MANAGE, Permission.ORGANIZATION_MANAGE}):
+        raise Forbidden("only people who manage members of a project or organization can look up accounts")
     wanted = text.strip()
     matching = Q(username=wanted) | (Q(email__iexact=wanted) if "@" in wanted else Q(pk__in=[]))
     user = User.objects.filter(matching, is_active=True).first() if wanted else None
     if user is None:
-        raise NotFound("there is no account with exactly this name or address")
+        raise NotFound("no account has exactly this name or address")
     return user
 
 

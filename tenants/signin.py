@@ -1,10 +1,12 @@
-"""Sign-in by environment: the provider's OpenID Connect beside passwords, and how often one may try.
+"""Sign-in from the environment: the provider's OpenID Connect beside passwords, and rate limits.
 
-GPUAAS_OIDC_ISSUER turns it on; GPUAAS_OIDC_CLIENT_ID and GPUAAS_OIDC_CLIENT_SECRET (or _FILE) are then required,
-GPUAAS_OIDC_NAME is what the button says. GPUAAS_OIDC_SIGNUP lets everybody whom the provider knows have an account.
+GPUAAS_OIDC_ISSUER enables it and then requires GPUAAS_OIDC_CLIENT_ID and GPUAAS_OIDC_CLIENT_SECRET (or _FILE).
+GPUAAS_OIDC_NAME is the label of the button. GPUAAS_OIDC_SIGNUP gives an account to everybody whom the provider
+authenticates.
 """
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from gpuaas.core import env
 
@@ -21,7 +23,7 @@ RATE_LIMITS = {
 
 
 def oidc_providers() -> dict[str, Any]:
-    """allauth's SOCIALACCOUNT_PROVIDERS; empty where no issuer is set."""
+    """allauth's SOCIALACCOUNT_PROVIDERS; empty without an issuer."""
     issuer = env.text("GPUAAS_OIDC_ISSUER", "")
     if not issuer:
         return {}
@@ -33,6 +35,12 @@ def oidc_providers() -> dict[str, Any]:
         "settings": {"server_url": issuer},
     }
     return {"openid_connect": {"OAUTH_PKCE_ENABLED": True, "APPS": [app]}}
+
+
+def oidc_origins() -> list[str]:
+    """Where the form of the sign-in leads when it is sent: browsers hold redirects to the policy of the page too."""
+    issuer = urlsplit(env.text("GPUAAS_OIDC_ISSUER", ""))
+    return [f"{issuer.scheme}://{issuer.netloc}"] if issuer.netloc else []
 
 
 def oidc_signup_open() -> bool:

@@ -1,10 +1,10 @@
 """The cast and the stage of every test: alice owns, bob is her teammate, charlie is the outsider, olga operates."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
-from playwright.sync_api import expect
 
 from gpuaas.catalog.models import Flavor, Site
 from tenants.actors import Actor
@@ -22,17 +22,24 @@ from tests.factories.tenants import (
 # a busy machine is no fault of what is tested
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
-# when to give up on a page, not how fast it is
-expect.set_options(timeout=30_000)
 
 pytest_plugins = [
     "tests.groups",
+    "tests.tiers",
+    "tests.live",
     "tests.lab.fixtures",
     "tests.lab.openstack.fixtures",
     "tests.lab.cluster_api.fixtures",
     "tests.lab.virtual.fixtures",
+    "tests.lab.node.fixtures",
     "tests.lab.cluster_api.tenancy",
 ]
+
+
+def pytest_collection_finish() -> None:
+    """When to give up on a page, not how fast it is; where no test of this run has a browser, none is loaded."""
+    if browser := sys.modules.get("playwright.sync_api"):
+        browser.expect.set_options(timeout=30_000)
 
 
 @pytest.fixture

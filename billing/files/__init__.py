@@ -1,4 +1,5 @@
-"""Usage and rates as CSV: rated by themselves, invoice lines as CSV out; or usage taken into the portal."""
+"""Usage and rates as CSV files: rated without the database (invoice lines as CSV), or usage imported into the
+portal."""
 
 from billing.files.rate import Refused, files_rate
 from billing.files.rows import BadRow

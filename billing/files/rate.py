@@ -1,4 +1,5 @@
-"""Rates two files by the SQL that rates the portal: they are copied into temporary tables, which end with the transaction."""
+"""Rates two files with the SQL that rates the portal: they are copied into temporary tables, which end with the
+transaction."""
 
 import csv
 import secrets
@@ -23,7 +24,7 @@ COPY = {
 
 
 class Refused(Exception):
-    """Nothing was written; `rows` says why, in the order of the files."""
+    """Nothing was written; `rows` contains the reasons, in the order of the files."""
 
     def __init__(self, rows: Sequence[BadRow]) -> None:
         super().__init__(f"{len(rows)} rows cannot be rated")
@@ -32,10 +33,10 @@ class Refused(Exception):
 
 @transaction.atomic
 def files_rate(*, usage: Path, rates: Path, zone: ZoneInfo, currency: str, month: date, out: Path) -> int:
-    """Write the invoice lines of `month` (by `zone`) to `out`, whole or not at all; how many there are.
+    """Writes the invoice lines of `month` (in `zone`) to `out`, all or nothing; returns how many.
 
-    Usage outside of the month is not rated; what lies inside has to be covered by rates. Raises Refused with every bad
-    row of both files, OSError for files that cannot be read or written. No table of the portal is read or changed.
+    Usage outside the month is not rated; usage inside must be covered by rates. Raises Refused with every bad row of
+    both files, OSError for files that cannot be read or written. No table of the portal is read or changed.
     """
     span = month_span(month, zone)
     bad: list[BadRow] = []
@@ -79,11 +80,13 @@ def _lines(cursor: Any, span: Span, currency: str) -> list[tuple[Any, ...]]:
         "month": span.day,
         "starts_at": span.starts_at,
         "ends_at": span.ends_at,
-        "by_workspace": False,
+        "by_holder": False,
         "divisor": charge_divisor(currency),
     }
     cursor.execute(
-        sql_of("files_source", "counted", "not_graduated", "lines") + sql_text("files_rated"), parameters
+        sql_of("files_source", "counted", "not_graduated", "cells", "not_invoiced", "lines")
+        + sql_text("files_rated"),
+        parameters,
     )
     return [
         (*names, price_of(int(micro)), int(seconds), amount_of(int(minor), currency))
@@ -92,7 +95,7 @@ def _lines(cursor: Any, span: Span, currency: str) -> list[tuple[Any, ...]]:
 
 
 def _write(out: Path, lines: Sequence[tuple[Any, ...]]) -> None:
-    """Beside it first: who reads `out` meanwhile sees the old file or the new one, never half of it."""
+    """Written to a temporary file first: a reader of `out` sees the old file or the new one, never a part."""
     half = out.parent / f".rate-{secrets.token_hex(8)}"
     try:
         with half.open("x", encoding="utf-8", newline="") as file:

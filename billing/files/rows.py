@@ -1,4 +1,4 @@
-"""Rows of usage.csv and rates.csv: read one by one, each either understood wholly or refused with its line number."""
+"""Rows of usage.csv and rates.csv, read one by one; each is parsed completely or refused with its line number."""
 
 import csv
 import re
@@ -27,7 +27,7 @@ Key = tuple[str, str, str]  # flavor, meter, price_class
 
 @dataclass(frozen=True, order=True)
 class BadRow:
-    """`line` is where the row begins in the file, the header being line 1."""
+    """`line` is where the row starts in the file, the header being line 1."""
 
     file: str
     line: int
@@ -39,7 +39,7 @@ class BadRow:
 
 @dataclass
 class Doubts:
-    """What rates.csv may have meant by rows that were refused: usage of these keys, or all of it, may well have a rate."""
+    """Keys that refused rows of rates.csv may have covered, or all: usage of these may have a rate after all."""
 
     keys: set[Key] = field(default_factory=set)
     all: bool = False
@@ -50,7 +50,7 @@ class Doubts:
 
 
 def usage_read(path: Path, bad: list[BadRow]) -> Iterator[Row]:
-    """(line, id, project, workspace, flavor, meter, price_class, quantity, start, end); what is wrong goes to `bad`."""
+    """(line, id, project, workspace, flavor, meter, price_class, quantity, start, end); errors go to `bad`."""
     for line, cells in _cells(path, USAGE, bad, Doubts()):
         try:
             yield (line, *_usage(cells))
@@ -59,7 +59,7 @@ def usage_read(path: Path, bad: list[BadRow]) -> Iterator[Row]:
 
 
 def rates_read(path: Path, bad: list[BadRow], doubts: Doubts) -> Iterator[Row]:
-    """(line, flavor, meter, price_class, from, to, price in millionths); what is wrong goes to `bad` and `doubts`."""
+    """(line, flavor, meter, price_class, from, to, price in millionths); errors go to `bad` and `doubts`."""
     for line, cells in _cells(path, RATES, bad, doubts):
         try:
             yield (line, *_rate(cells))
@@ -85,18 +85,18 @@ def _rate(cells: Sequence[str]) -> Row:
 def _cells(
     path: Path, columns: Sequence[str], bad: list[BadRow], doubts: Doubts
 ) -> Iterator[tuple[int, list[str]]]:
-    """Rows with as many cells as there are columns. A file with another header has no rows that could be understood."""
+    """Rows with as many cells as there are columns. A file with another header has no valid rows."""
     rows = _rows(path)
     _, header = next(rows, (1, []))
     if header != list(columns):
         doubts.all = True
-        bad.append(BadRow(path.name, 1, f"the header has to be {','.join(columns)}, in UTF-8"))
+        bad.append(BadRow(path.name, 1, f"the header must be {','.join(columns)}, in UTF-8"))
         return
     for line, cells in rows:
         if isinstance(cells, str):
             problem = cells
         elif len(cells) != len(columns):
-            problem = f"{len(cells)} cells where there are {len(columns)} columns"
+            problem = f"{len(cells)} cells instead of {len(columns)}"
         else:
             yield line, cells
             continue
@@ -105,9 +105,9 @@ def _cells(
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str] | str]]:
-    """(where it begins, its cells, or why they cannot be read). Blank lines are none.
+    """(first line, cells or the error). Blank lines are skipped.
 
-    Bytes that are no UTF-8 come as surrogates: the decoder reads ahead, so its own error would not know the line.
+    Bytes that are not UTF-8 arrive as surrogates: the decoder reads ahead, so its own error would not know the line.
     """
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(file, strict=True)
@@ -116,12 +116,12 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str] | str]]:
             try:
                 cells = next(reader, None)
             except csv.Error as error:
-                yield begins, f"this is no CSV: {error}"
+                yield begins, f"this is not valid CSV: {error}"
                 continue
             if cells is None:
                 return
             if any(map(_NO_TEXT.search, cells)):
-                yield begins, "this is no text in UTF-8, or holds a NUL character"
+                yield begins, "this is not UTF-8 text, or it contains a NUL character"
             elif cells or begins == 1:
                 yield begins, cells
 
@@ -135,22 +135,22 @@ def _names(columns: Sequence[str], cells: Sequence[str]) -> tuple[str, ...]:
 
 def _whole(column: str, text: str) -> int:
     if not _WHOLE.fullmatch(text):
-        raise ValueError(f"{column} {text!r} is no whole number of 0 or more")
+        raise ValueError(f"{column} {text!r} is not a whole number of 0 or more")
     return int(text)
 
 
 def _price(text: str) -> int:
-    """Millionths."""
-    found = _PRICE.fullmatch(text)
-    if found is None:
+    """In millionths."""
+    match = _PRICE.fullmatch(text)
+    if match is None:
         raise ValueError(
-            f"price {text!r} is no decimal number of 0 or more with at most 6 places, such as 2.40"
+            f"price {text!r} is not a decimal number of 0 or more with at most 6 decimal places, such as 2.40"
         )
-    return int(found[1]) * 1_000_000 + int((found[2] or "").ljust(6, "0"))
+    return int(match[1]) * 1_000_000 + int((match[2] or "").ljust(6, "0"))
 
 
 def _time(column: str, text: str) -> datetime:
-    problem = f"{column} {text!r} is no RFC 3339 time in whole seconds, such as 2026-10-01T00:00:00Z"
+    problem = f"{column} {text!r} is not an RFC 3339 time in whole seconds, such as 2026-10-01T00:00:00Z"
     if not _TIME.fullmatch(text):
         raise ValueError(problem)
     try:

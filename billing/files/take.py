@@ -1,4 +1,4 @@
-"""Takes the usage of a file into the portal: all of it or nothing."""
+"""Imports the usage of a file into the portal, all or nothing."""
 
 from datetime import datetime
 from pathlib import Path
@@ -14,10 +14,10 @@ from tenants.actors import Actor
 
 @transaction.atomic
 def files_import(*, actor: Actor, usage: Path, check: bool = False, now: datetime | None = None) -> Imported:
-    """Make intervals of the rows of `usage`, whole or not at all; with `check` only say what would be done.
+    """Creates intervals from the rows of `usage`, all or nothing; with `check` only reports what would be done.
 
-    Rows that were taken in before stay as they are. What lies in a month that is closed is a correction on the next
-    invoice, as all that comes late. Raises Refused with every bad row, OSError for a file that cannot be read.
+    Rows that were imported before do not change. Usage in a closed month becomes a correction on the next invoice,
+    like all late usage. Raises Refused with every bad row, OSError for a file that cannot be read.
     """
     bad: list[BadRow] = []
     count = import_stage(rows=usage_read(usage, bad))

@@ -1,4 +1,4 @@
-"""FOCUS 1.2: what was charged, as every tool of cost management reads it; CSV or Parquet, of one month."""
+"""FOCUS 1.2: the charges of a month in the standard format of cost management tools; CSV or Parquet."""
 
 from billing.focus.charges import charges_of
 from billing.focus.export import focus_csv, focus_parquet

@@ -1,4 +1,4 @@
-"""The charges of a month, read from the database as they come: memory does not grow with them."""
+"""The charges of a month, streamed from the database, so that memory does not grow with them."""
 
 import uuid
 from collections.abc import Iterator
@@ -37,8 +37,8 @@ class Charge:
     project: str | None
     project_name: str | None
     cost_center: str
-    workspace_id: uuid.UUID | None
-    workspace: str | None
+    holder_id: uuid.UUID | None
+    holder: str | None
     is_cluster: bool
     site: str | None
     site_name: str | None
@@ -85,7 +85,7 @@ def _charges(month: date, organization: Organization | None) -> Iterator[Charge]
         slots=Slots([month] * len(days), days),
         now=clock.now(),
         projects=_projects(organization),
-        by_workspace=True,
+        by_holder=True,
     )
     yield from _read(sql + sql_text("focus_running"), parameters)
 
@@ -97,7 +97,7 @@ def _projects(organization: Organization | None) -> list[uuid.UUID] | None:
 
 
 def _read(sql: str, parameters: dict[str, Any]) -> Iterator[Charge]:
-    """By a cursor of the server's."""
+    """With a server-side cursor."""
     with connection.chunked_cursor() as cursor:
         cursor.execute(sql, parameters)
         while rows := cursor.fetchmany(AT_ONCE):

@@ -1,4 +1,4 @@
-"""FOCUS rows as files, piece by piece as they are read: what is in memory is one piece."""
+"""FOCUS rows as files, in pieces; only one piece is in memory."""
 
 import csv
 import io
@@ -37,7 +37,7 @@ def focus_csv(rows: Iterator[Row]) -> Iterator[bytes]:
 
 
 def focus_parquet(rows: Iterator[Row]) -> Iterator[bytes]:
-    """Decimals as decimal128, times as UTC timestamps; one row group a piece."""
+    """Decimals as decimal128, times as UTC timestamps; one row group per piece."""
     sink = _Sink()
     with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), SCHEMA, compression="zstd") as writer:
         while piece := list(islice(rows, PARQUET_ROWS)):
@@ -47,7 +47,7 @@ def focus_parquet(rows: Iterator[Row]) -> Iterator[bytes]:
 
 
 class _Sink(io.RawIOBase):
-    """Takes what is written and hands it on; only its length stays."""
+    """Passes on what is written; counts only the length."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -44,7 +44,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the columns have in common, worked out once for a charge."""
+    """What several columns need, computed once per charge."""
 
     charge: Charge
     category: str
@@ -60,14 +60,14 @@ class Facts:
 
     @property
     def cost(self) -> Decimal:
-        """By price and quantity; what is charged without them costs what it costs."""
+        """From price and quantity; charges without them use their amount."""
         if self.quantity is None or self.price is None:
             return self.billed
         return self.price * self.quantity
 
     @property
     def correction(self) -> bool:
-        """Of a month that was invoiced before."""
+        """Whether its month was already invoiced."""
         return self.charge.corrects is not None or self.charge.charge_month < billed_in(self.charge)
 
     @property
@@ -122,10 +122,10 @@ def _description(facts: Facts) -> str:
         return f"{charge.text or 'Tax'} on {charge.number}"
     if not facts.usage:
         return f"{facts.category} on {what} of {charge.charge_month:%B %Y}, invoice {charge.corrects}"
-    said = f"{what}, {Meter(charge.meter).label.lower()}"
+    text = f"{what}, {Meter(charge.meter).label.lower()}"
     if charge.status == "included":
-        said += ", included in another price"
-    return f"{said}, used earlier" if facts.correction else said
+        text += ", included in another price"
+    return f"{text}, used earlier" if facts.correction else text
 
 
 def _tags(facts: Facts) -> str | None:
@@ -147,7 +147,7 @@ def _service(facts: Facts) -> tuple[str, str, str]:
 
 
 def _resource_type(facts: Facts) -> str | None:
-    if facts.charge.workspace_id is None:
+    if facts.charge.holder_id is None:
         return None
     return "GPU cluster" if facts.charge.is_cluster else "GPU workspace"
 
@@ -159,7 +159,7 @@ def _details(facts: Facts) -> str | None:
 
 
 def _usage(value: Callable[[Facts], Value]) -> Callable[[Facts], Value]:
-    """Null but for usage."""
+    """Null except for usage."""
     return lambda facts: value(facts) if facts.usage else None
 
 
@@ -168,7 +168,8 @@ def _text(value: str | None) -> str | None:
 
 
 def _invoice(facts: Facts) -> str:
-    """A month that is not closed has a provisional invoice, as FOCUS names it: rows with and without one do not go together."""
+    """A month that is not closed has a provisional invoice, in FOCUS's terms: rows with and without one must not be
+    mixed."""
     charge = facts.charge
     return charge.number or f"DRAFT-{charge.month:%Y-%m}-{charge.organization}"
 
@@ -219,8 +220,8 @@ COLUMNS = (
     Column("PublisherName", T, _provider),
     Column("RegionId", T, lambda f: _text(f.charge.site)),
     Column("RegionName", T, lambda f: _text(f.charge.site_name)),
-    Column("ResourceId", T, lambda f: str(f.charge.workspace_id) if f.charge.workspace_id else None),
-    Column("ResourceName", T, lambda f: _text(f.charge.workspace)),
+    Column("ResourceId", T, lambda f: str(f.charge.holder_id) if f.charge.holder_id else None),
+    Column("ResourceName", T, lambda f: _text(f.charge.holder)),
     Column("ResourceType", T, _resource_type),
     Column("ServiceCategory", T, lambda f: _service(f)[1]),
     Column("ServiceName", T, lambda f: _service(f)[0]),

@@ -1,7 +1,8 @@
-"""Money: prices (`rates`, `drafts`), who pays and how (`accounts`), documents (`invoices`), `months` and the `ledger`."""
+"""Prices (`rates`, `drafts`), payers (`accounts`), documents (`invoices`), closes (`months`) and the `ledger`."""
 
 from billing.models.accounts import BillingAccount, Discount, ProjectCostCenter
 from billing.models.budgets import (
+    BLOCKING,
     Budget,
     BudgetAction,
     BudgetAlert,
@@ -12,11 +13,13 @@ from billing.models.budgets import (
 )
 from billing.models.drafts import RateDraft, RateDraftLine
 from billing.models.invoices import Invoice, InvoiceDocument, InvoiceLine, InvoiceSeries, InvoiceShare
+from billing.models.kept import KeptDay, KeptHolder, KeptMonth
 from billing.models.ledger import Grant, LedgerEntry, LedgerPosting
-from billing.models.months import CloseProgress, MonthClose, RatedUsage
+from billing.models.months import CloseProgress, MonthClose, MovedUsage, RatedUsage
 from billing.models.rates import Rate, RateCard, RateCardVersion, RateTier, TierMode
 
 __all__ = [
+    "BLOCKING",
     "BillingAccount",
     "Budget",
     "BudgetAction",
@@ -30,11 +33,15 @@ __all__ = [
     "InvoiceLine",
     "InvoiceSeries",
     "InvoiceShare",
+    "KeptDay",
+    "KeptHolder",
+    "KeptMonth",
     "LedgerEntry",
     "LedgerPosting",
     "Level",
     "Measure",
     "MonthClose",
+    "MovedUsage",
     "Period",
     "ProjectCostCenter",
     "Rate",

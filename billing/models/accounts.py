@@ -5,14 +5,15 @@ from django.db import models
 from django.db.models import F, Q
 
 from gpuaas.catalog.models import Flavor
-from gpuaas.core.ids import uuid7
+from gpuaas.core.rows import Identified
 from tenants.models import Organization, Project
 
 
 class BillingAccount(models.Model):
-    """One per organization, made on demand (`account_ensure`): an organization without a row has the defaults.
+    """One per organization, created on demand (`account_ensure`): an organization without a row has the defaults.
 
-    currency_fixed_at: when the first invoice was made; the currency stays from then on. tax_rate_bp: hundredths of a percent.
+    currency_fixed_at: when the first invoice was created; the currency cannot change afterwards. tax_rate_bp:
+    hundredths of a percent.
     """
 
     organization = models.OneToOneField(
@@ -38,7 +39,7 @@ class BillingAccount(models.Model):
 
 
 class ProjectCostCenter(models.Model):
-    """Where the organization books what a project costs: a section of its invoice."""
+    """The cost center of a project in its organization: a section of its invoice."""
 
     project = models.OneToOneField(
         Project, on_delete=models.CASCADE, primary_key=True, related_name="cost_center"
@@ -49,13 +50,14 @@ class ProjectCostCenter(models.Model):
         return f"{self.code} of {self.project}"
 
 
-class Discount(models.Model):
-    """Off every price (flavor null) or off those of one flavor, over [valid_from, valid_to), in hundredths of a percent.
+class Discount(Identified):
+    """A discount on every price (flavor null) or on those of one flavor, over [valid_from, valid_to), in hundredths
+    of a percent.
 
-    One of a flavor goes before one of all. Two of the same reach never overlap: an exclusion constraint (migration 0003).
+    A discount on a flavor takes precedence over a general one. Two on the same prices never overlap: an exclusion
+    constraint (migration `no_overlap`).
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="discounts")
     flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     basis_points = models.PositiveIntegerField()

@@ -1,9 +1,9 @@
-"""Budgets: the most money or GPU-hours of a period, what happens on the way there, and what has happened."""
+"""Budgets: the most money or GPU-hours in a period, what happens at thresholds, and what has happened."""
 
 from django.db import models
 from django.db.models import F, Q
 
-from gpuaas.core.ids import uuid7
+from gpuaas.core.rows import Identified
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Organization, Project
 
@@ -12,40 +12,44 @@ class Measure(models.TextChoices):
     """What is counted: minor units of the organization's currency, or GPU-seconds held."""
 
     MONEY = "money", "Money"
-    GPU_HOURS = "gpu_hours", "GPU hours"
+    GPU_HOURS = "gpu_hours", "GPU-hours"
 
 
 class Period(models.TextChoices):
-    """Of the billing time zone; each begins anew. A fixed one runs once, from its first to its last day."""
+    """Periods in the billing time zone; each starts from zero. A fixed period runs once, from its first to its last
+    day."""
 
-    MONTH = "month", "Each month"
-    QUARTER = "quarter", "Each quarter"
-    FIXED = "fixed", "From one day to another"
+    MONTH = "month", "Every month"
+    QUARTER = "quarter", "Every quarter"
+    FIXED = "fixed", "Fixed period"
 
 
 class BudgetAction(models.TextChoices):
-    """What a threshold does. Suspending also blocks: what sleeps would only be asked for anew."""
+    """The effect of a threshold. Suspending also blocks, because what is suspended could be requested again."""
 
     NOTIFY = "notify", "Notify"
     BLOCK = "block", "Block new requests"
     SUSPEND = "suspend", "Suspend workspaces and clusters"
 
 
+BLOCKING = (BudgetAction.BLOCK, BudgetAction.SUSPEND)
+
+
 class Level(models.TextChoices):
-    """Who set it, and so who may change it: a project cannot raise what its organization has set for it."""
+    """Who set the budget, and so who may change it: a project cannot raise what its organization has set for it."""
 
     PROJECT = "project", "Project"
     ORGANIZATION = "organization", "Organization"
     PLATFORM = "platform", "Platform"
 
 
-class Budget(models.Model):
-    """`amount` in minor units of money or in GPU-seconds. Scope: the organization, or `project`, or `workspace` of it.
+class Budget(Identified):
+    """`amount` in minor units of money or in GPU-seconds. Scope: the organization, or `project`, or `workspace` of
+    it.
 
-    `checked_at`: the moment of the newest reading that was acted upon; an older one that comes late changes nothing.
+    `checked_at`: the time of the newest reading that was applied; older ones that arrive late are ignored.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="budgets")
     project = models.ForeignKey(
         Project, on_delete=models.PROTECT, related_name="budgets", null=True, blank=True
@@ -94,7 +98,7 @@ class Budget(models.Model):
 
 
 class BudgetThreshold(models.Model):
-    """At this percentage of the amount that is done, once in each period."""
+    """The effect at this percentage of the amount, once in each period."""
 
     budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="thresholds")
     percent = models.PositiveIntegerField()
@@ -113,13 +117,12 @@ class BudgetThreshold(models.Model):
         return f"{self.percent} % of {self.budget}: {self.action}"
 
 
-class BudgetAlert(models.Model):
-    """A threshold that was reached in the period that began on `period_start`, or an unusual day (percent 0).
+class BudgetAlert(Identified):
+    """A threshold that was reached in the period that started on `period_start`, or an unusual day (percent 0).
 
-    It stands until `lifted_at`: the amount was raised, usage corrected, the period or the budget ended.
+    In force until `lifted_at`: the amount was raised, usage was corrected, or the period or the budget ended.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="alerts")
     period_start = models.DateField()
     percent = models.PositiveIntegerField()

@@ -1,4 +1,4 @@
-"""Documents that are closed the moment they exist: the database refuses to change them (migration `documents_are_closed`)."""
+"""Closed documents: the database refuses to change them (migration `documents_are_closed`)."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -7,13 +7,14 @@ from billing.states import InvoiceKind
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
 from gpuaas.clusters.models import Cluster
-from gpuaas.core.ids import uuid7
+from gpuaas.core.rows import Identified
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Organization, Project
 
 
 class InvoiceSeries(models.Model):
-    """The next number of a series. Taken under a lock in the transaction that writes the document: no gaps."""
+    """The next number of a series. Taken under a lock in the transaction that writes the document, so that there are
+    no gaps."""
 
     name = models.CharField(max_length=16, primary_key=True)
     next_number = models.PositiveIntegerField(default=1)
@@ -22,14 +23,13 @@ class InvoiceSeries(models.Model):
         return f"{self.name}-{self.next_number:04d}"
 
 
-class Invoice(models.Model):
+class Invoice(Identified):
     """An invoice, or a credit or debit note that corrects one. Amounts are minor units, negative on credit notes.
 
     month: the month that was closed; for a note, that of the document it corrects. Account and tax are frozen.
     content_hash: SHA-256 over the text of header and lines (sql/invoice_hash.sql).
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="invoices")
     kind = models.CharField(max_length=16, choices=InvoiceKind)
     number = models.CharField(max_length=32, unique=True)
@@ -78,13 +78,13 @@ class Invoice(models.Model):
         return self.number
 
 
-class InvoiceLine(models.Model):
-    """One project × flavor × meter × price class × unit price of a month, rounded once; or a correction of such a line.
+class InvoiceLine(Identified):
+    """One project × flavor × meter × price class × unit price of a month, rounded once; or a correction of such a
+    line.
 
-    amount_minor is null in quarantine. charge_month is when it was used: earlier than the invoice's where usage came late.
+    amount_minor is null in quarantine. charge_month is when it was used: earlier than the invoice's for late usage.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     invoice = models.ForeignKey(Invoice, on_delete=models.PROTECT, related_name="lines")
     position = models.PositiveIntegerField()
     charge_month = models.DateField()

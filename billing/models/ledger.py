@@ -1,23 +1,25 @@
-"""Append-only double entry, and the promises (grants) that it keeps. Balances are sums of postings, never stored."""
+"""Append-only double entry, and grants. Balances are sums of postings, never stored."""
+
+from decimal import Decimal
 
 from django.db import models
 from django.db.models import F, Q
 
 from billing.models.invoices import Invoice
+from billing.money import amount_of
 from billing.states import Account, EntryKind
 from gpuaas.catalog.models import GpuType
-from gpuaas.core.ids import uuid7
+from gpuaas.core.rows import Identified
 from tenants.models import Organization
 
 
-class Grant(models.Model):
-    """A credit that pays for documents until it expires, of chosen GPU types or (none chosen) of everything.
+class Grant(Identified):
+    """A credit that pays for documents until it expires, for chosen GPU types or (none chosen) for everything.
 
-    used_minor and expired_minor together never exceed the amount (a check of the database). What a credit note gives back is not
-    used any more.
+    used_minor and expired_minor together never exceed the amount (a check of the database). What a credit note
+    returns no longer counts as used.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="grants")
     currency = models.CharField(max_length=3)
     amount_minor = models.PositiveBigIntegerField()
@@ -47,10 +49,10 @@ class Grant(models.Model):
         return self.amount_minor - self.used_minor - self.expired_minor
 
 
-class LedgerEntry(models.Model):
-    """What happened: its postings add up to zero (checked by the database at commit). Never changed, only followed."""
+class LedgerEntry(Identified):
+    """An event whose postings add up to zero (checked by the database at commit). Never changed; corrections are new
+    entries."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="ledger")
     kind = models.CharField(max_length=16, choices=EntryKind)
     currency = models.CharField(max_length=3)
@@ -61,6 +63,10 @@ class LedgerEntry(models.Model):
         Invoice, on_delete=models.PROTECT, null=True, blank=True, related_name="entries"
     )
     grant = models.ForeignKey(Grant, on_delete=models.PROTECT, null=True, blank=True, related_name="entries")
+    # of a reversal: the payment or write-off that it takes back, once
+    reverses = models.OneToOneField(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="reversal"
+    )
     posting_count = models.PositiveSmallIntegerField()
 
     class Meta:
@@ -68,6 +74,18 @@ class LedgerEntry(models.Model):
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def amount(self) -> Decimal:
+        """The amount moved, whatever the accounts: the sum of its debits."""
+        minor = sum(max(row.amount_minor, 0) for row in self.postings.all())
+        return amount_of(minor, self.currency)
+
+    @property
+    def is_reversible(self) -> bool:
+        return (
+            self.kind in (EntryKind.PREPAID, EntryKind.WRITE_OFF) and getattr(self, "reversal", None) is None
+        )
 
 
 class LedgerPosting(models.Model):

@@ -1,4 +1,4 @@
-"""The closing of months, and by what usage each was rated."""
+"""The close of months, and the usage from which each project was rated."""
 
 from typing import Any
 
@@ -6,18 +6,17 @@ from django.db import models
 from django.db.models import Q
 
 from billing.states import CloseState
-from gpuaas.core.ids import uuid7
+from gpuaas.core.rows import Identified
 from tenants.models import Project
 
 
-class MonthClose(models.Model):
-    """A month of the billing time zone for all organizations. Closed once; the database refuses to change it then.
+class MonthClose(Identified):
+    """A month in the billing time zone, for all organizations. Closed once; the database refuses to change it then.
 
-    accepted: an operator's word for closing in spite of gaps, meters that have not reported, or quarantined usage.
-    steps: what the closing did, `[{"name", "rows", "seconds"}]`.
+    accepted: an operator's reason for closing despite gaps, silent meters or quarantined usage. steps: what the close
+    did, `[{"name", "rows", "seconds"}]`.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     month = models.DateField(unique=True)
     state = models.CharField(max_length=16, choices=CloseState)
     requested_at = models.DateTimeField()
@@ -42,10 +41,11 @@ class MonthClose(models.Model):
 
 
 class CloseProgress(models.Model):
-    """How far the closing of a requested month has come; told to people, decides nothing.
+    """Progress of a requested close, for display only.
 
-    A row of its own: the month's row is locked by the worker until all is written, and what it writes there nobody sees.
-    done, organizations: 0 of 0 until the worker knows how many. attempts: workers that have begun; above 1 the one before died.
+    In a separate row, because the month's row is locked by the worker until the end, and nobody sees what it writes
+    there. done, organizations: 0 of 0 until the worker knows how many. attempts: workers that have started; above 1
+    the previous one died.
     """
 
     close = models.OneToOneField(
@@ -63,7 +63,8 @@ class CloseProgress(models.Model):
 
 
 class RatedUsage(models.Model):
-    """A fingerprint of what a project's closed month was last rated from: usage and prices. Another one: rate it again."""
+    """A fingerprint of the usage and prices from which a project's closed month was last rated. If it differs, the
+    month is rated again."""
 
     id = models.BigAutoField(primary_key=True)
     month = models.DateField()
@@ -75,3 +76,30 @@ class RatedUsage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.project_id} in {self.month:%Y-%m}"
+
+
+class MovedUsage(models.Model):
+    """Seconds that usage of a final month has and the shares of its invoices have not, when it became final.
+
+    They moved between holders or days while their line stayed the same, so no invoice says so. Added up by line 0.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    month = models.DateField()
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
+    holder = models.UUIDField(null=True)
+    day = models.DateField()
+    flavor_key = models.UUIDField(null=True)
+    resource = models.CharField(max_length=150, blank=True)
+    meter = models.CharField(max_length=32)
+    price_class = models.CharField(max_length=16)
+    status = models.CharField(max_length=16)
+    unit_price_micro = models.PositiveBigIntegerField(null=True)
+    surplus = models.BooleanField()
+    unit_seconds = models.BigIntegerField()
+
+    class Meta:
+        indexes = [models.Index(fields=["month", "project"], name="moved_usage_idx")]
+
+    def __str__(self) -> str:
+        return f"{self.unit_seconds} of {self.meter} on {self.day}"

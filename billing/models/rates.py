@@ -1,4 +1,4 @@
-"""Rate cards: what a unit-hour costs, and when. The past is never edited; see rating.md."""
+"""Rate cards: the price of a unit-hour, and when. The past is never edited; see rating.md."""
 
 from decimal import Decimal
 
@@ -8,27 +8,31 @@ from django.db.models import F, Q
 from billing.money import price_of
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
-from gpuaas.core.ids import uuid7
+from gpuaas.core.rows import Identified
 from tenants.models import Organization
 
 SHARED_METERS = ["vcpu_held", "memory_held", "storage_held"]  # one price for all flavors
+# of a flavor, or of a resource that was counted without one, or of what all flavors share
+PRICED_ONCE = (
+    Q(flavor__isnull=False, resource_name="") & ~Q(meter__in=SHARED_METERS)
+    | Q(flavor__isnull=True) & ~Q(resource_name="") & ~Q(meter__in=SHARED_METERS)
+    | Q(flavor__isnull=True, resource_name="", meter__in=SHARED_METERS)
+)
 
 
 class TierMode(models.TextChoices):
-    """How more usage in a month gets another price: each part at its own, or all of it at the one that was reached."""
+    """How volume prices apply in a month: each part at its own price, or everything at the price that was reached."""
 
     NONE = "", "One price"
     GRADUATED = "graduated", "Graduated"
     VOLUME = "volume", "Volume"
 
 
-class RateCard(models.Model):
-    """Prices in one currency. The standard one of a currency has no organization; an organization's own card has the
-    prices in which it differs from the standard card of its currency. numbers_gone: the highest number of a version that was
-    withdrawn, which is not given again.
-    """
+class RateCard(Identified):
+    """Prices in one currency. The standard card of a currency has no organization; an organization's own card has the
+    prices in which it differs from the standard one. numbers_gone: the highest number of a withdrawn version, which
+    is not used again."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     organization = models.ForeignKey(
         Organization, on_delete=models.PROTECT, null=True, blank=True, related_name="rate_cards"
     )
@@ -50,13 +54,12 @@ class RateCard(models.Model):
         return f"{self.name} ({self.currency})"
 
 
-class RateCardVersion(models.Model):
-    """A card's price list over [valid_from, valid_from of the next version): no gap and no overlap can be written.
+class RateCardVersion(Identified):
+    """A card's price list over [valid_from, valid_from of the next version): gaps and overlaps cannot be written.
 
-    What a version changes are its `rates`; prices that it leaves alone go on. Numbers count publications.
+    What a version changes are its `rates`; other prices continue. Numbers count publications.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     card = models.ForeignKey(RateCard, on_delete=models.PROTECT, related_name="versions")
     number = models.PositiveIntegerField()
     valid_from = models.DateTimeField()
@@ -75,8 +78,8 @@ class RateCardVersion(models.Model):
         return f"{self.card} version {self.number}"
 
 
-class Terms(models.Model):
-    """What a price says beside its number. Sessions are charged for at least minimum_seconds and in whole increments."""
+class Terms(Identified):
+    """Terms of a price beside its number. A session is charged for at least minimum_seconds and in full increments."""
 
     price_class = models.CharField(max_length=16, choices=PriceClass, default=PriceClass.ON_DEMAND)
     meter = models.CharField(max_length=32)  # metering.models.Meter; a new meter needs no migration here
@@ -85,6 +88,8 @@ class Terms(models.Model):
     tier_mode = models.CharField(max_length=16, choices=TierMode, default=TierMode.NONE, blank=True)
     # what was held beyond what was bought until it was removed, in hundredths of the price
     surplus_percent = models.PositiveIntegerField(default=100)
+    # of GPUs that ran without being sold: the name by which their site counts them
+    resource_name = models.CharField(max_length=150, blank=True, default="", db_default="")
 
     class Meta:
         abstract = True
@@ -93,11 +98,11 @@ class Terms(models.Model):
 class Rate(Terms):
     """The price of one unit-hour over [valid_from, valid_to), in millionths of the card's currency.
 
-    flavor is null for vCPU, memory and storage. With tiers, price_micro is the price of the first unit. Migration 0002
-    refuses two that overlap.
+    flavor is null for vCPU, memory and storage, and for GPUs that were counted without a flavor, which have the name
+    by which their site counts them (resource_name). With tiers, price_micro is the price of the first unit.
+    Migrations 0002 and 0012 refuse overlaps.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     card = models.ForeignKey(RateCard, on_delete=models.PROTECT, related_name="rates")
     version = models.ForeignKey(RateCardVersion, on_delete=models.PROTECT, related_name="rates")
     flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, null=True, blank=True, related_name="rates")
@@ -108,20 +113,20 @@ class Rate(Terms):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        ordering = ["flavor__slug", "meter", "valid_from"]
+        ordering = ["flavor__slug", "resource_name", "meter", "valid_from"]
         constraints = [
             models.CheckConstraint(
                 condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")), name="rate_ends_after"
             ),
             models.CheckConstraint(
-                condition=Q(flavor__isnull=False) ^ Q(meter__in=SHARED_METERS),
-                name="rate_of_gpus_has_a_flavor",
+                condition=PRICED_ONCE,
+                name="rate_is_of_one_thing",
             ),
             models.CheckConstraint(condition=Q(increment_seconds__gte=1), name="rate_increment_is_positive"),
         ]
 
     def __str__(self) -> str:
-        return f"{self.meter} of {self.flavor or 'any flavor'} from {self.valid_from:%Y-%m-%d %H:%M}"
+        return f"{self.meter} of {self.flavor or self.resource_name or 'any flavor'} from {self.valid_from:%Y-%m-%d %H:%M}"
 
     @property
     def price(self) -> Decimal:
@@ -130,7 +135,8 @@ class Rate(Terms):
 
 
 class RateTier(models.Model):
-    """From so many unit-hours of a month on, a unit-hour costs this. The first tier is the rate's own price, from 0."""
+    """From this many unit-hours of a month on, a unit-hour costs this. The first tier is the rate's own price, from
+    0."""
 
     rate = models.ForeignKey(Rate, on_delete=models.CASCADE, related_name="tiers")
     from_unit_hours = models.PositiveBigIntegerField()

@@ -1,42 +1,41 @@
-"""Reads of money: what things cost (`costs`), and what a draft of prices would have made of a month (`previews`)."""
+"""Reads of money: costs (`costs`), and what a draft of prices would have made of a month (`previews`)."""
 
 from billing.selectors.costs import (
     DayCost,
+    HolderCost,
     Price,
     ProjectRevenue,
     Statement,
-    WorkspaceCost,
     burn_per_hour,
     cost_by_day,
-    cost_by_workspace,
-    month_to_date,
-    price_for,
+    cost_by_holder,
+    cost_by_holder_page,
+    holder_cost,
     prices_at,
     rate_card_default,
     rates_for,
     revenue_by_project,
     statement,
-    workspace_cost,
 )
 from billing.selectors.previews import Preview, draft_preview
 
 __all__ = [
     "DayCost",
+    "HolderCost",
     "Preview",
     "Price",
     "ProjectRevenue",
     "Statement",
-    "WorkspaceCost",
     "burn_per_hour",
     "cost_by_day",
-    "cost_by_workspace",
+    "cost_by_holder",
+    "cost_by_holder_page",
     "draft_preview",
-    "month_to_date",
+    "holder_cost",
     "price_for",
     "prices_at",
     "rate_card_default",
     "rates_for",
     "revenue_by_project",
     "statement",
-    "workspace_cost",
 ]

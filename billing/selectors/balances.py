@@ -1,4 +1,4 @@
-"""What is owed, paid in advance and promised: sums of the ledger's postings, in minor units and as amounts."""
+"""Amounts owed, paid in advance and granted: sums of the ledger's postings, in minor units and as amounts."""
 
 import uuid
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ from decimal import Decimal
 from django.db.models import F, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
-from billing.models import Grant, LedgerEntry, LedgerPosting
+from billing.models import Grant, Invoice, LedgerEntry, LedgerPosting
 from billing.money import amount_of
-from billing.states import Account
+from billing.states import Account, EntryKind
 from gpuaas.core import clock
 from gpuaas.core.errors import Forbidden, NotFound
 from tenants.actors import Actor
@@ -21,9 +21,8 @@ from tenants.roles import Permission
 
 @dataclass(frozen=True)
 class Balance:
-    """owed: open documents together (below zero: in the organization's favor); prepaid: money that nothing has used yet;
-    granted: what grants in force have left.
-    """
+    """owed: all open documents (negative: in the organization's favor); prepaid: money not used yet; granted: what is
+    left of valid grants."""
 
     currency: str
     owed: Decimal
@@ -37,7 +36,7 @@ def billing_require(*, actor: Actor, organization: Organization) -> None:
     if not held:
         raise NotFound("there is no such organization")
     if Permission.BILLING_VIEW not in held:
-        raise Forbidden("your role in this organization does not show its costs")
+        raise Forbidden("your role in this organization does not allow you to see its costs")
 
 
 def balance_of(
@@ -66,7 +65,7 @@ def balance_of(
 
 
 def grants_for(*, actor: Actor, organization: Organization) -> QuerySet[Grant]:
-    """All of them, also used up and expired, newest first."""
+    """All of them, used up and expired ones included, newest first."""
     billing_require(actor=actor, organization=organization)
     return Grant.objects.filter(organization=organization).prefetch_related("gpu_types").order_by("-pk")
 
@@ -74,12 +73,25 @@ def grants_for(*, actor: Actor, organization: Organization) -> QuerySet[Grant]:
 def entries_for(*, actor: Actor, organization: Organization) -> QuerySet[LedgerEntry]:
     """The organization's ledger, newest first."""
     billing_require(actor=actor, organization=organization)
-    rows = LedgerEntry.objects.filter(organization=organization).select_related("invoice")
+    rows = LedgerEntry.objects.filter(organization=organization).select_related("invoice", "reversal")
     return rows.prefetch_related("postings").order_by("-at", "-pk")
 
 
+def payments_for(*, actor: Actor, organization: Organization) -> QuerySet[LedgerEntry]:
+    """Recorded payments, newest first; `reversal` is the entry that reversed one."""
+    billing_require(actor=actor, organization=organization)
+    rows = LedgerEntry.objects.filter(organization=organization, kind=EntryKind.PREPAID)
+    return rows.select_related("reversal").prefetch_related("postings").order_by("-pk")
+
+
+def write_offs_for(*, actor: Actor, invoice: Invoice) -> QuerySet[LedgerEntry]:
+    """Write-offs of an invoice, newest first; `reversal` is the entry that reversed one."""
+    rows = entries_for(actor=actor, organization=invoice.organization)
+    return rows.filter(invoice=invoice, kind=EntryKind.WRITE_OFF).order_by("-pk")
+
+
 def invoices_open(*, invoices: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
-    """What is still owed of each invoice, its notes, payments, grants and write-offs counted. One query."""
+    """The open amount of each invoice after its notes, payments, grants and write-offs. One query."""
     rows = LedgerPosting.objects.filter(account=Account.RECEIVABLE).order_by()
     rows = rows.annotate(of=Coalesce("entry__invoice__corrects", "entry__invoice"))
     return dict(rows.filter(of__in=list(invoices)).values_list("of").annotate(sum=Sum("amount_minor")))
@@ -88,7 +100,7 @@ def invoices_open(*, invoices: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
 def prepaid_left(*, organizations: Sequence[uuid.UUID]) -> dict[tuple[uuid.UUID, str], int]:
     """By organization and currency. One query."""
     rows = LedgerPosting.objects.filter(account=Account.PREPAID, entry__organization__in=list(organizations))
-    found = (
+    postings = (
         rows.order_by().values_list("entry__organization", "entry__currency").annotate(s=Sum("amount_minor"))
     )
-    return {(pk, currency): -amount for pk, currency, amount in found}
+    return {(pk, currency): -amount for pk, currency, amount in postings}

@@ -1,6 +1,8 @@
-"""What a month cost by project, workspace or cluster, GPU type, member or day, with filters; each view adds up to the same lines.
+"""The cost of a month by project, workspace or cluster, GPU type, member or day, with filters; all views add up to
+the same lines.
 
-And the intervals that a row is made of. A member is who asked for the workspace or cluster. Who asks sees what `billing:view` shows.
+And the intervals behind a row. The member is the person who requested the workspace or cluster. Requires
+`billing:view`.
 """
 
 import uuid
@@ -12,13 +14,16 @@ from enum import StrEnum
 
 from django.db.models import F, Q, QuerySet
 
+from billing.holders import HolderRow, rate_holders
 from billing.models.rates import SHARED_METERS
+from billing.money import amount_of
 from billing.months import Span, day_span, month_days, month_of, month_span
 from billing.rating import Cell, LineStatus, Slots, rate_usage
-from billing.selectors.costs import NO_WORKSPACE, cost_scope, currency_in, gpu_seconds_of, total_of
+from billing.selectors.costs import NO_HOLDER, cost_scope, currency_in, gpu_seconds_of, total_of
 from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
+from gpuaas.metering.final import intervals_require
 from gpuaas.metering.models import UsageInterval
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
@@ -39,7 +44,7 @@ class By(StrEnum):
 
 @dataclass(frozen=True)
 class CostFilters:
-    """All of them hold together; empty ones take nothing away. Values are the keys of rows."""
+    """A row has to match all of them; empty ones are ignored. Values are the keys of rows."""
 
     project: str = ""
     workspace: str = ""
@@ -50,7 +55,8 @@ class CostFilters:
 
 @dataclass(frozen=True)
 class CostRow:
-    """`key` is what filters take. is_cluster: a row of a cluster among workspaces. quarantined: lines without a price, of which the amount knows nothing."""
+    """`key` is the value for filters. is_cluster: a row of a cluster among workspaces. quarantined: number of lines
+    without a price, which the amount does not contain."""
 
     key: str
     name: str
@@ -81,23 +87,28 @@ def cost_breakdown(
     filters: CostFilters | None = None,
     now: datetime | None = None,
 ) -> Breakdown:
-    """The dearest first, days in their order. Of one project or one organization; counted up to `now`.
+    """The most expensive first, days in their order. Of one project or one organization; counted up to `now`.
 
-    Raises Invalid on `day` for one of another month.
+    Raises Invalid on `day` outside the month.
     """
     moment = now or clock.now()
     first, wanted = (month or month_of(moment)).replace(day=1), filters or CostFilters()
     scope = cost_scope(actor, project, organization)
     spans = month_days(first) if by is By.DAY or wanted.day else [month_span(first)]
     _day_require(wanted.day, spans)
-    cells = rate_usage(
-        slots=Slots([first] * len(spans), spans), now=moment, projects=scope, by_workspace=True
-    )
-    members = _members(cells)
-    kept = [cell for cell in cells if _wanted(cell, wanted, members)]
+    if by is By.WORKSPACE and wanted == CostFilters(project=wanted.project):
+        costs, _ = rate_holders(slots=Slots([first], spans), now=moment, projects=scope)
+        whole = [_holder_row(row) for row in costs if wanted.project in ("", row.project)]
+        return _of_holders(first, currency_in((), project, organization), whole)
+    slots, parts = Slots([first] * len(spans), spans), _parts(by, wanted)
+    cells = rate_usage(slots=slots, now=moment, projects=scope, by_holder=parts)
+    members = _members(cells) if by is By.MEMBER or wanted.member else {}
+    matching = cells
+    if wanted != CostFilters():
+        matching = [cell for cell in cells if _wanted(cell, wanted, members)]
     currency = currency_in(cells, project, organization)
-    rows = _ordered(_rows(kept, by, members, currency), by)
-    return Breakdown(by, first, currency, total_of(kept, currency), gpu_seconds_of(kept), tuple(rows))
+    rows = _ordered(_rows(matching, by, members, currency), by)
+    return Breakdown(by, first, currency, total_of(matching, currency), gpu_seconds_of(matching), tuple(rows))
 
 
 def cost_intervals(
@@ -108,15 +119,14 @@ def cost_intervals(
     month: date,
     filters: CostFilters | None = None,
 ) -> QuerySet[UsageInterval]:
-    """What was metered in a month or on one day of it, newest first. Idle GPUs of a reserved pool are no interval."""
+    """What was metered in a month or on one of its days, newest first; Conflict if it is archived. Idle GPUs are no interval."""
     wanted = filters or CostFilters()
-    span = month_span(month)
     _day_require(wanted.day, month_days(month))
-    if wanted.day:
-        span = day_span(wanted.day)
+    span = day_span(wanted.day) if wanted.day else month_span(month)
     rows = UsageInterval.objects.filter(started_at__lt=span.ends_at)
     rows = rows.filter(Q(ended_at__isnull=True) | Q(ended_at__gt=span.starts_at))
     scope = cost_scope(actor, project, organization)
+    intervals_require(starts_at=span.starts_at)
     if scope is not None:
         rows = rows.filter(project__in=scope)
     if wanted.project:
@@ -131,7 +141,7 @@ def cost_intervals(
     elif wanted.gpu_type:
         unsold = Q(flavor__isnull=True, resource_name=wanted.gpu_type)
         rows = rows.filter(Q(flavor__pool__gpu_type__slug=wanted.gpu_type) | unsold)
-    found = rows.select_related(
+    intervals = rows.select_related(
         "project",
         "flavor",
         "workspace__created_by",
@@ -139,7 +149,7 @@ def cost_intervals(
         "cluster__warm_pool__created_by",
         "site",
     )
-    return found.order_by(F("started_at").desc(), "-pk")
+    return intervals.order_by(F("started_at").desc(), "-pk")
 
 
 def _asked_by(member: str) -> Q:
@@ -150,58 +160,66 @@ def _asked_by(member: str) -> Q:
     return room | own | warm
 
 
+def _parts(by: By, wanted: CostFilters) -> bool:
+    """Whether lines are asked in their parts, of which there are as many as workspaces: for parts, and for days, as a
+    day adds up to its workspaces. Projects and GPU types are whole lines."""
+    whole = by in (By.PROJECT, By.GPU_TYPE) and not (wanted.workspace or wanted.member or wanted.day)
+    return not whole
+
+
 def _day_require(day: date | None, spans: Iterable[Span]) -> None:
     if day is not None and day not in {span.day for span in spans}:
-        raise Invalid.field("day", "choose a day of the month that is shown")
+        raise Invalid.field("day", "choose a day of the month shown")
 
 
 def _members(cells: Iterable[Cell]) -> Members:
-    """Who asked for each workspace and cluster; of one that waited in a warm pool before others claimed it, who keeps the pool. 1 query."""
-    wanted = {cell.workspace_id for cell in cells if cell.workspace_id}
+    """Who requested each workspace and cluster; for one that others claimed from a warm pool, before that the pool's
+    owner. 1 query."""
+    wanted = {cell.holder_id for cell in cells if cell.holder_id}
     fields = ("pk", "project", "created_by__username")
     rows = Workspace.objects.filter(pk__in=wanted).order_by().values_list(*fields)
     clusters = Cluster.objects.filter(pk__in=wanted).order_by()
     warm = clusters.filter(warm_pool__isnull=False).values_list(
         "pk", "warm_pool__project", "warm_pool__created_by__username"
     )
-    found = rows.union(warm, clusters.values_list(*fields), all=True)
-    return {(key, project): name for key, project, name in found}
+    requests = rows.union(warm, clusters.values_list(*fields), all=True)
+    return {(key, project): name for key, project, name in requests}
 
 
 def _wanted(cell: Cell, wanted: CostFilters, members: Members) -> bool:
     pairs = (
         (wanted.project, cell.project),
-        (wanted.workspace, str(cell.workspace_id) if cell.workspace_id else NO_KEY),
+        (wanted.workspace, str(cell.holder_id) if cell.holder_id else NO_KEY),
         (wanted.gpu_type, _gpu_type(cell)),
         (
             wanted.member,
-            members.get((cell.workspace_id, cell.project_id), NO_KEY) if cell.workspace_id else NO_KEY,
+            members.get((cell.holder_id, cell.project_id), NO_KEY) if cell.holder_id else NO_KEY,
         ),
     )
     return (wanted.day is None or cell.slot == wanted.day) and all(
-        not asked or asked == found for asked, found in pairs
+        not asked or asked == value for asked, value in pairs
     )
 
 
 def _gpu_type(cell: Cell) -> str:
-    """Of a type that is not sold, the name by which its site counts it."""
+    """For a type that is not sold, the name by which its site counts it."""
     return NO_GPU if cell.meter in SHARED_METERS else cell.gpu_type or cell.resource
 
 
 def _key(cell: Cell, by: By, members: Members) -> tuple[str, str, str]:
-    """Key, name, and the project where the name alone says too little."""
+    """Key, name, and the project if the name alone is ambiguous."""
     if by is By.PROJECT:
         return cell.project, cell.project, ""
     if by is By.DAY:
         return cell.slot.isoformat(), f"{cell.slot:%a} {cell.slot.day} {cell.slot:%b}", ""
     if by is By.GPU_TYPE:
-        found = _gpu_type(cell)
-        return found, "vCPU, memory, storage" if found == NO_GPU else found, ""
-    if cell.workspace_id is None:
-        return NO_KEY, NO_WORKSPACE, cell.project if by is By.WORKSPACE else ""
+        gpu_type = _gpu_type(cell)
+        return gpu_type, "vCPU, memory, storage" if gpu_type == NO_GPU else gpu_type, ""
+    if cell.holder_id is None:
+        return NO_KEY, NO_HOLDER, cell.project if by is By.WORKSPACE else ""
     if by is By.WORKSPACE:
-        return str(cell.workspace_id), cell.workspace or "", cell.project
-    who = members.get((cell.workspace_id, cell.project_id), NO_KEY)
+        return str(cell.holder_id), cell.holder or "", cell.project
+    who = members.get((cell.holder_id, cell.project_id), NO_KEY)
     return who, who, ""
 
 
@@ -221,6 +239,26 @@ def _rows(cells: Iterable[Cell], by: By, members: Members, currency: str) -> lis
         )
         for (key, name, of), found in rows.items()
     ]
+
+
+def _of_holders(month: date, currency: str, rows: list[CostRow]) -> Breakdown:
+    """Where each row is all that a holder cost, which the database adds up: no part of a line is read."""
+    total = sum((row.amount for row in rows), amount_of(0, currency))
+    seconds = sum(row.gpu_seconds for row in rows)
+    return Breakdown(By.WORKSPACE, month, currency, total, seconds, tuple(_ordered(rows, By.WORKSPACE)))
+
+
+def _holder_row(row: HolderRow) -> CostRow:
+    key = str(row.holder_id) if row.holder_id else NO_KEY
+    return CostRow(
+        key=key,
+        name=row.holder or ("" if row.holder_id else NO_HOLDER),
+        project=row.project,
+        amount=row.amount,
+        gpu_seconds=row.gpu_seconds,
+        quarantined=row.quarantined,
+        is_cluster=row.is_cluster,
+    )
 
 
 def _ordered(rows: list[CostRow], by: By) -> list[CostRow]:

@@ -1,4 +1,4 @@
-"""Reads of budgets: which there are, where they stand, and what they have to say."""
+"""Reads of budgets: their terms, their state, and their alerts."""
 
 import uuid
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from billing.money import HOUR, amount_of
 from billing.readings import Reading, budgets_read
 from billing.selectors.accounts import currencies_of
 from gpuaas.core import clock
-from gpuaas.core.errors import NotFound
+from gpuaas.core.rows import first_of
 from tenants.actors import Actor
 from tenants.models import Organization, Project
 from tenants.roles import Permission
@@ -24,7 +24,7 @@ CENT = Decimal("0.01")
 
 @dataclass(frozen=True)
 class BudgetState:
-    """A budget with where it stands. `reading` is None out of its fixed period. unit: a currency, or `GPU hours`."""
+    """A budget with where it stands. `reading` is None out of its fixed period. unit: a currency, or `GPU-hours`."""
 
     budget: Budget
     reading: Reading | None
@@ -51,7 +51,8 @@ class BudgetState:
 def budgets_for(
     *, actor: Actor, organization: Organization | None = None, project: Project | None = None
 ) -> QuerySet[Budget]:
-    """In force: of one project and its workspaces; of an organization and all below it; of all, for operators."""
+    """Current budgets: of one project and its workspaces; of an organization and everything below it; of all, for
+    operators."""
     rows = _rows().filter(ended_at__isnull=True)
     if project is not None:
         project_require(actor=actor, project=project, permission=Permission.BILLING_VIEW)
@@ -66,15 +67,13 @@ def budgets_for(
 def budget_get_for(
     *, actor: Actor, budget_id: uuid.UUID, permission: Permission = Permission.BILLING_VIEW
 ) -> Budget:
-    row = _rows().filter(pk=budget_id, ended_at__isnull=True).first()
-    if row is None:
-        raise NotFound("there is no such budget")
+    row = first_of(_rows().filter(pk=budget_id, ended_at__isnull=True), "budget")
     budget_require(actor=actor, budget=row, permission=permission)
     return row
 
 
 def budget_require(*, actor: Actor, budget: Budget, permission: Permission) -> None:
-    """Of a project: who may in the project. Of an organization: who may there."""
+    """Of a project: those who may there. Of an organization: those who may there."""
     if budget.project is not None:
         project_require(actor=actor, project=budget.project, permission=permission)
     else:
@@ -82,7 +81,8 @@ def budget_require(*, actor: Actor, budget: Budget, permission: Permission) -> N
 
 
 def budget_states(*, budgets: Sequence[Budget], now: datetime | None = None) -> list[BudgetState]:
-    """Where they stand, in their order; a bounded number of queries. Who asks has found the budgets before."""
+    """Their states, in their order; a bounded number of queries. The caller has already checked access to the
+    budgets."""
     readings = budgets_read(budgets, now=now or clock.now())
     units = units_of(budgets)
     return [
@@ -97,7 +97,7 @@ def budget_states(*, budgets: Sequence[Budget], now: datetime | None = None) -> 
 
 
 def budget_alerts_on(*, actor: Actor, project: Project) -> list[BudgetAlert]:
-    """What budgets of the project and of its organization have to say now, the strictest first."""
+    """Alerts of the project and its organization in force now, the strictest first."""
     project_require(actor=actor, project=project, permission=Permission.BILLING_VIEW)
     rows = BudgetAlert.objects.filter(
         Q(budget__project__isnull=True) | Q(budget__project=project),
@@ -106,21 +106,21 @@ def budget_alerts_on(*, actor: Actor, project: Project) -> list[BudgetAlert]:
         lifted_at__isnull=True,
     )
     order = [BudgetAction.SUSPEND, BudgetAction.BLOCK, BudgetAction.NOTIFY]
-    found = list(rows.select_related("budget__project", "budget__workspace"))
-    return sorted(found, key=lambda row: order.index(BudgetAction(row.action)))
+    alerts = list(rows.select_related("budget__project", "budget__workspace"))
+    return sorted(alerts, key=lambda row: order.index(BudgetAction(row.action)))
 
 
 def units_of(budgets: Sequence[Budget]) -> dict[uuid.UUID, str]:
-    """What each counts: the currency of its organization, or GPU hours."""
+    """What each counts: the currency of its organization, or GPU-hours."""
     currencies = currencies_of(organizations={row.organization_id for row in budgets})
     return {
-        row.pk: currencies[row.organization_id] if row.measure == Measure.MONEY else "GPU hours"
+        row.pk: currencies[row.organization_id] if row.measure == Measure.MONEY else "GPU-hours"
         for row in budgets
     }
 
 
 def amount_shown(budget: Budget, value: int, unit: str) -> Decimal:
-    """Minor units as money, exact; GPU-seconds as hours, cut to two places."""
+    """Minor units as money, exact; GPU-seconds as hours, truncated to two places."""
     if budget.measure == Measure.MONEY:
         return amount_of(value, unit)
     return Decimal(value * 100 // HOUR) * CENT

@@ -1,4 +1,4 @@
-"""Rate cards for operators and auditors: their versions, what held when, and drafts beside what is in force."""
+"""Rate cards for operators and auditors: versions, prices at a time, and drafts beside the prices in force."""
 
 import hashlib
 import json
@@ -13,15 +13,16 @@ from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from billing.models import Rate, RateCard, RateCardVersion, RateDraft, RateDraftLine
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
+from gpuaas.core.rows import first_of
 from tenants.actors import Actor
 from tenants.selectors import platform_require
 
 TERMS = ("price_micro", "increment_seconds", "minimum_seconds", "tier_mode", "surplus_percent")
-Key = tuple[object, str, str]
+Key = tuple[object, str, str, str]
 
 
 class Change(StrEnum):
-    """A draft's line against the price in force of the same flavor, meter and price class."""
+    """A draft's line beside the price in force of the same flavor, meter and price class."""
 
     SAME = "same"
     CHANGED = "changed"
@@ -31,7 +32,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True)
 class DraftRow:
-    """line is None where the draft has no price any more, before where there is none yet."""
+    """line is None if the draft removes the price, before if there is none yet."""
 
     line: RateDraftLine | None
     before: Rate | None
@@ -39,11 +40,11 @@ class DraftRow:
 
     @property
     def shown(self) -> RateDraftLine | Rate:
-        """What the draft says, or what it takes away."""
-        found = self.line or self.before
-        if found is None:
-            raise ValueError("a row is made of a price in the draft, or of the one before it")
-        return found
+        """The price in the draft, or the one that it removes."""
+        price = self.line or self.before
+        if price is None:
+            raise ValueError("a row needs a price in the draft, or a price in force")
+        return price
 
 
 def rate_cards_for(*, actor: Actor) -> QuerySet[RateCard]:
@@ -64,14 +65,12 @@ def rate_cards_for(*, actor: Actor) -> QuerySet[RateCard]:
 
 
 def rate_card_get(*, actor: Actor, slug: str) -> RateCard:
-    found = rate_cards_for(actor=actor).filter(slug=slug).first()
-    if found is None:
-        raise NotFound("there is no such rate card")
-    return found
+    return first_of(rate_cards_for(actor=actor).filter(slug=slug), "rate card")
 
 
 def versions_of(*, actor: Actor, card: RateCard) -> QuerySet[RateCardVersion]:
-    """Newest first, with `valid_to` (None: until the next one is published) and `changes` (prices that begin with it)."""
+    """Newest first, with `valid_to` (None: until the next one is published) and `changes` (number of prices that
+    start with it)."""
     platform_require(actor=actor)
     following = RateCardVersion.objects.filter(card=OuterRef("card"), valid_from__gt=OuterRef("valid_from"))
     return card.versions.annotate(
@@ -81,14 +80,11 @@ def versions_of(*, actor: Actor, card: RateCard) -> QuerySet[RateCardVersion]:
 
 
 def version_get(*, actor: Actor, card: RateCard, number: int) -> RateCardVersion:
-    found = versions_of(actor=actor, card=card).filter(number=number).first()
-    if found is None:
-        raise NotFound("there is no such version of this card")
-    return found
+    return first_of(versions_of(actor=actor, card=card).filter(number=number), "version of this card")
 
 
 def prices_of(*, card: RateCard, at: datetime) -> QuerySet[Rate]:
-    """The card's whole list at one moment, also what an earlier version has begun. Two queries."""
+    """The card's complete list at one moment, with prices from earlier versions. Two queries."""
     rows = Rate.objects.filter(card=card, valid_from__lte=at)
     return (
         rows.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=at))
@@ -99,23 +95,23 @@ def prices_of(*, card: RateCard, at: datetime) -> QuerySet[Rate]:
 
 
 def draft_get(*, actor: Actor, draft_id: uuid.UUID) -> RateDraft:
-    """Open or published; one that was discarded is gone."""
+    """Open or published; discarded drafts are deleted."""
     platform_require(actor=actor)
     rows = RateDraft.objects.select_related("card__organization", "published")
     found = rows.filter(pk=draft_id).first()
     if found is None:
-        raise NotFound("there is no such draft; somebody may have discarded it")
+        raise NotFound("there is no such draft; it may have been discarded")
     return found
 
 
 def rates_beside(*, draft: RateDraft) -> QuerySet[Rate]:
-    """Prices of the card that were set since the draft was begun, newest first: publishing it would undo them."""
+    """Prices of the card that were set since the draft was created, newest first: publishing it would undo them."""
     rows = Rate.objects.filter(card=draft.card_id, created_at__gt=draft.created_at)
     return rows.select_related("flavor").order_by("-created_at")
 
 
 def draft_rows(*, draft: RateDraft) -> list[DraftRow]:
-    """Every price of the draft, and every price that it takes away, in the order of flavors. Three queries."""
+    """Every price of the draft, and every price that it removes, in the order of flavors. Three queries."""
     lines = list(draft.lines.select_related("flavor__pool__gpu_type", "flavor__pool__site"))
     at = draft.created_at if draft.published_id else clock.now()
     before = {key_of(rate): rate for rate in prices_of(card=draft.card, at=at)}
@@ -125,13 +121,13 @@ def draft_rows(*, draft: RateDraft) -> list[DraftRow]:
 
 
 def draft_fingerprint(*, lines: Iterable[RateDraftLine]) -> str:
-    """The same exactly while no price of the draft is changed, added or taken away."""
+    """Equal as long as no price of the draft is changed, added or removed."""
     rows = sorted(json.dumps([*map(str, key_of(line)), *terms_of(line)]) for line in lines)
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
 
 
 def key_of(row: Rate | RateDraftLine) -> Key:
-    return row.flavor_id, row.meter, row.price_class
+    return row.flavor_id, row.resource_name, row.meter, row.price_class
 
 
 def tiers_of(row: Rate | RateDraftLine) -> list[list[int]]:
@@ -142,7 +138,7 @@ def tiers_of(row: Rate | RateDraftLine) -> list[list[int]]:
 
 
 def terms_of(row: Rate | RateDraftLine) -> tuple[object, ...]:
-    """What a price says: equal terms cost the same for every usage."""
+    """The terms of a price: equal terms cost the same for every usage."""
     return (*(getattr(row, name) for name in TERMS), tiers_of(row))
 
 
@@ -154,5 +150,5 @@ def _row(line: RateDraftLine, before: Rate | None) -> DraftRow:
 
 def _place(row: DraftRow) -> tuple[bool, str, str, str]:
     shown = row.shown
-    slug = shown.flavor.slug if shown.flavor else ""
+    slug = shown.flavor.slug if shown.flavor else shown.resource_name
     return not slug, slug, shown.meter, shown.price_class

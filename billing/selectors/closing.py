@@ -1,4 +1,4 @@
-"""What closing a month would do, before anybody says so; how far it has come, afterwards."""
+"""The effect of closing a month, before it is requested; its progress, afterwards."""
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -17,7 +17,7 @@ QUIET = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class ClosePreview:
-    """What is known now; more may be told until it is closed. Corrections of earlier months come on top.
+    """What is known now; more usage may be reported until the close. Corrections of earlier months are not included.
 
     organizations: how many get an invoice. totals: before tax, by currency.
     """
@@ -29,17 +29,17 @@ class ClosePreview:
 
     @property
     def waits(self) -> bool:
-        """Nobody can close it yet."""
+        """Whether nobody can close it yet."""
         return any(not check.ok and not check.may_accept for check in self.checks)
 
     @property
     def doubtful(self) -> bool:
-        """It needs an operator's word."""
+        """Whether it needs an operator's reason."""
         return any(not check.ok and check.may_accept for check in self.checks)
 
 
 def close_preview(*, actor: Actor, month: date, now: datetime) -> ClosePreview:
-    """The checks, quarantine with them, and the drafts: rates the month."""
+    """The checks including quarantine, and the drafts: rates the month."""
     checks = month_checks(month=month, now=now)
     sheet = statement(actor=actor, month=month)
     unpriced = sheet.quarantined
@@ -58,7 +58,7 @@ def close_preview(*, actor: Actor, month: date, now: datetime) -> ClosePreview:
 
 
 def progress_of(row: MonthClose) -> CloseProgress | None:
-    """None where nobody has asked for it, or nobody has to any more."""
+    """None if nobody has requested it, or if it is done."""
     if row.state != CloseState.REQUESTED:
         return None
     return CloseProgress.objects.filter(close=row).first()

@@ -1,6 +1,6 @@
-"""What things cost: prices, quotes, statements, and views of a month that add up to its lines. See rating.md.
+"""Costs: prices, quotes, statements, and views of a month that add up to its lines. See rating.md.
 
-Who asks sees what their role shows: `billing:view` on the project or organization; an outsider finds nothing.
+Requires `billing:view` on the project or organization; an outsider gets NotFound.
 """
 
 import uuid
@@ -11,11 +11,12 @@ from decimal import Decimal
 
 from django.conf import settings
 
+from billing.holders import rate_holders
 from billing.models import BillingAccount, Rate, RateCard
 from billing.money import amount_of, price_of
 from billing.months import Span, month_days, month_of, month_span, months_between
-from billing.rating import Cell, LineStatus, Slots, burn_micro, price_list, rate_usage
-from gpuaas.catalog.models import Flavor
+from billing.rating import Cell, LineStatus, Slots, price_list, rate_usage
+from billing.running import burn_micro
 from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
 from gpuaas.core.errors import Forbidden, NotFound
@@ -26,7 +27,7 @@ from tenants.models import Organization, Project
 from tenants.roles import Permission
 from tenants.selectors import platform_require, project_require, projects_for
 
-NO_WORKSPACE = "idle in a reserved pool"
+NO_HOLDER = "idle in a reserved pool"
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,10 @@ class Price:
 
 @dataclass(frozen=True)
 class Statement:
-    """The lines of one month; total = the sum of their amounts. `running`: counted up to as_of, more will come.
+    """The lines of one month; total = the sum of their amounts. `running`: counted up to as_of, more will follow.
 
-    quarantined lines have no amount: their price is not known yet. Of lines in several currencies (all of the platform)
-    `total` counts those in `currency`; `totals` has every one.
+    quarantined lines have no amount: no price is set. For lines in several currencies (the whole platform) `total`
+    counts those in `currency`; `totals` has all.
     """
 
     currency: str
@@ -60,10 +61,10 @@ class Statement:
     @property
     def totals(self) -> dict[str, Decimal]:
         """By currency, the statement's own one first."""
-        found = {self.currency: self.total}
+        sums = {self.currency: self.total}
         for name in sorted({line.currency for line in self.lines} - {self.currency}):
-            found[name] = total_of(self.lines, name)
-        return found
+            sums[name] = total_of(self.lines, name)
+        return sums
 
     @property
     def gpu_seconds(self) -> int:
@@ -81,13 +82,11 @@ class DayCost:
 
 
 @dataclass(frozen=True)
-class WorkspaceCost:
-    """Of a workspace, or (is_cluster) of a cluster. workspace_id None: what nobody held, as the idle GPUs of a reserved pool;
-    `workspace` says so.
-    """
+class HolderCost:
+    """Of a workspace, or (is_cluster) a cluster. holder_id None: not held, named in `holder`, such as idle GPUs."""
 
-    workspace_id: uuid.UUID | None
-    workspace: str
+    holder_id: uuid.UUID | None
+    holder: str
     is_cluster: bool
     project_id: uuid.UUID
     project: str
@@ -97,7 +96,7 @@ class WorkspaceCost:
     @property
     def kind(self) -> str:
         """`workspace`, `cluster`, or `idle` where nobody held it."""
-        if self.workspace_id is None:
+        if self.holder_id is None:
             return "idle"
         return "cluster" if self.is_cluster else "workspace"
 
@@ -121,13 +120,13 @@ def rate_card_default() -> RateCard:
 
 
 def currency_of(organization_id: uuid.UUID) -> str:
-    """In which an organization is charged: its account's, or the portal's where it has none."""
-    found = (
+    """The currency in which an organization is charged: its account's, or the portal's if it has none."""
+    currency = (
         BillingAccount.objects.filter(organization_id=organization_id)
         .values_list("currency", flat=True)
         .first()
     )
-    return found or settings.CURRENCY
+    return currency or settings.CURRENCY
 
 
 def rates_for(*, actor: Actor, at: datetime | None = None) -> list[Rate]:
@@ -150,10 +149,11 @@ def prices_at(
     moment = at or clock.now()
     if organization is not None:
         currency = currency_of(organization.pk)
-        found = price_list(at=moment, organization_id=organization.pk)
-        return {key: Price(currency, price_of(micro)) for key, micro in found.items()}
+        prices = price_list(at=moment, organization_id=organization.pk)
+        return {key: Price(currency, price_of(micro)) for key, micro in prices.items()}
     rows = (
         Rate.objects.filter(card__organization=None, card__currency=settings.CURRENCY, valid_from__lte=moment)
+        .filter(resource_name="")
         .exclude(valid_to__lte=moment)
         .select_related("flavor")
         .values_list(
@@ -167,17 +167,6 @@ def prices_at(
     }
 
 
-def price_for(
-    *,
-    flavor: Flavor | None,
-    meter: Meter = Meter.GPU_HELD,
-    at: datetime | None = None,
-    organization: Organization | None = None,
-) -> Price | None:
-    """The price of one unit-hour in force at `at`; None where nobody has set one."""
-    return prices_at(at=at, organization=organization).get((flavor.pk if flavor else None, meter))
-
-
 def statement(
     *,
     actor: Actor,
@@ -186,9 +175,9 @@ def statement(
     month: date | None = None,
     now: datetime | None = None,
 ) -> Statement:
-    """A month of one project, of an organization, or (neither given) of all that the actor may see.
+    """A month of one project, of an organization, or (neither given) of everything that the actor may see.
 
-    `month` is any day of it; default the running one, counted up to `now`.
+    `month` is any day of it; default the current one, counted up to `now`.
     """
     moment = clock.whole_second(now or clock.now())
     span = month_span(month or month_of(moment))
@@ -206,32 +195,18 @@ def statement(
     )
 
 
-def month_to_date(
-    *,
-    actor: Actor,
-    project: Project | None = None,
-    organization: Organization | None = None,
-    now: datetime | None = None,
-) -> Decimal:
-    """What the running month has cost until now: the total of its statement."""
-    return statement(actor=actor, project=project, organization=organization, now=now).total
-
-
 def burn_per_hour(
     *,
     actor: Actor,
     project: Project | None = None,
     organization: Organization | None = None,
-    workspace: Workspace | Cluster | None = None,
+    holder: Workspace | Cluster | None = None,
     now: datetime | None = None,
 ) -> Decimal:
-    """What all that is held and used at this moment costs per hour, exact. Of one workspace or cluster, where it is given."""
-    scope = cost_scope(actor, workspace.project if workspace else project, organization)
-    burn = burn_micro(
-        now=now or clock.now(),
-        projects=scope,
-        workspace_id=workspace.pk if workspace else None,
-    )
+    """The cost per hour of everything held and used now, exact; of one workspace or cluster, if it is given."""
+    scope = cost_scope(actor, holder.project if holder else project, organization)
+    holders = [holder.pk] if holder else None
+    burn = burn_micro(now=now or clock.now(), projects=scope, holders=holders)
     return price_of(sum(burn.values()))
 
 
@@ -258,29 +233,47 @@ def cost_by_day(
     ]
 
 
-def cost_by_workspace(
+def cost_by_holder(
     *,
     actor: Actor,
     project: Project | None = None,
     organization: Organization | None = None,
     month: date | None = None,
     now: datetime | None = None,
-) -> list[WorkspaceCost]:
-    """Workspaces and clusters of a month, dearest first; adds up to the statement exactly."""
+    holders: Sequence[uuid.UUID] | None = None,
+    dearest: int = 0,
+) -> list[HolderCost]:
+    """Workspaces and clusters of a month, most expensive first; adds up to the statement. `holders`, `dearest`: only these."""
     moment = now or clock.now()
     scope = cost_scope(actor, project, organization)
-    return _by_workspace([month or month_of(moment)], moment, scope)
+    return _by_holder([month or month_of(moment)], moment, scope, wanted=holders, dearest=dearest)[0]
 
 
-def workspace_cost(*, actor: Actor, workspace: Workspace | Cluster, now: datetime | None = None) -> Decimal:
-    """What a workspace or cluster has cost from its first second until now: its shares of all its months' lines."""
+def cost_by_holder_page(
+    *,
+    actor: Actor,
+    project: Project | None = None,
+    organization: Organization | None = None,
+    month: date | None = None,
+    now: datetime | None = None,
+    most: int,
+    skipped: int = 0,
+) -> tuple[list[HolderCost], int]:
+    """`most` after the first `skipped`, the most expensive first; and how many there are, if the page is not empty."""
     moment = now or clock.now()
-    project_require(actor=actor, project=workspace.project, permission=Permission.BILLING_VIEW)
-    last = min(moment, workspace.deleted_at or moment)
-    months = months_between(workspace.created_at, max(last, workspace.created_at))
-    rows = _by_workspace(months, moment, [workspace.project_id])
-    nothing = amount_of(0, currency_of(workspace.project.organization_id))
-    return next((row.amount for row in rows if row.workspace_id == workspace.pk), nothing)
+    scope = cost_scope(actor, project, organization)
+    return _by_holder([month or month_of(moment)], moment, scope, most=most, skipped=skipped)
+
+
+def holder_cost(*, actor: Actor, holder: Workspace | Cluster, now: datetime | None = None) -> Decimal:
+    """The cost of a workspace or cluster from its first second until now: its shares of the lines of all its months."""
+    moment = now or clock.now()
+    project_require(actor=actor, project=holder.project, permission=Permission.BILLING_VIEW)
+    last = min(moment, holder.deleted_at or moment)
+    months = months_between(holder.created_at, max(last, holder.created_at))
+    rows, _ = _by_holder(months, moment, [holder.project_id], wanted=[holder.pk])
+    nothing = amount_of(0, currency_of(holder.project.organization_id))
+    return next((row.amount for row in rows if row.holder_id == holder.pk), nothing)
 
 
 def revenue_by_project(
@@ -316,34 +309,40 @@ def revenue_by_project(
     return sorted(made, key=lambda row: (-row.amount, row.project))
 
 
-def _by_workspace(
-    months: Sequence[date], now: datetime, scope: Sequence[uuid.UUID] | None
-) -> list[WorkspaceCost]:
+def _by_holder(
+    months: Sequence[date],
+    now: datetime,
+    scope: Sequence[uuid.UUID] | None,
+    *,
+    wanted: Sequence[uuid.UUID] | None = None,
+    dearest: int = 0,
+    most: int | None = None,
+    skipped: int = 0,
+) -> tuple[list[HolderCost], int]:
     spans = [month_span(month) for month in months]
     slots = Slots([span.day for span in spans], spans)
-    cells = rate_usage(slots=slots, now=now, projects=scope, by_workspace=True)
-    rows: dict[tuple[uuid.UUID, uuid.UUID | None], list[Cell]] = {}
-    for cell in cells:
-        rows.setdefault((cell.project_id, cell.workspace_id), []).append(cell)
+    rows, count = rate_holders(
+        slots=slots, now=now, projects=scope, wanted=wanted, dearest=dearest, most=most, skipped=skipped
+    )
     made = [
-        WorkspaceCost(
-            workspace_id=key,
-            workspace=found[0].workspace or NO_WORKSPACE,
-            is_cluster=found[0].is_cluster,
-            project_id=found[0].project_id,
-            project=found[0].project,
-            amount=total_of(found, found[0].currency),
-            gpu_seconds=gpu_seconds_of(found),
+        HolderCost(
+            holder_id=row.holder_id,
+            holder=row.holder or NO_HOLDER,
+            is_cluster=row.is_cluster,
+            project_id=row.project_id,
+            project=row.project,
+            amount=row.amount,
+            gpu_seconds=row.gpu_seconds,
         )
-        for (_, key), found in rows.items()
+        for row in rows
     ]
-    return sorted(made, key=lambda row: (-row.amount, row.workspace, str(row.workspace_id)))
+    return made, count
 
 
 def cost_scope(
     actor: Actor, project: Project | None, organization: Organization | None
 ) -> list[uuid.UUID] | None:
-    """Ids of the projects that are asked about; None = all of the platform."""
+    """Ids of the projects in question; None = the whole platform."""
     if project is not None:
         project_require(actor=actor, project=project, permission=Permission.BILLING_VIEW)
         return [project.pk]
@@ -352,7 +351,7 @@ def cost_scope(
         if not held:
             raise NotFound("there is no such organization")
         if Permission.BILLING_VIEW not in held:
-            raise Forbidden("your role in this organization does not show its costs")
+            raise Forbidden("your role in this organization does not allow you to see its costs")
         return list(organization.projects.order_by().values_list("pk", flat=True))
     if Permission.BILLING_VIEW in actor.on_platform():
         return None
@@ -361,7 +360,7 @@ def cost_scope(
 
 
 def currency_in(lines: Sequence[Cell], project: Project | None, organization: Organization | None) -> str:
-    """Of one project or organization its own, which its lines name; of everything the portal's."""
+    """Of one project or organization its own, named by its lines; of the whole platform the portal's."""
     asked = project.organization_id if project else organization.pk if organization else None
     if asked is None:
         return settings.CURRENCY

@@ -1,4 +1,4 @@
-"""Reading documents: who may see them, what is open of them, and a proof that they are what was closed."""
+"""Reads of documents: access, open amounts, and verification of their fingerprints."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from billing.money import amount_of, price_of
 from billing.rating import sql_text
 from billing.selectors.balances import billing_require, invoices_open
 from billing.states import InvoiceKind
-from gpuaas.core.errors import NotFound
+from gpuaas.core.rows import first_of
 from tenants.actors import Actor
 from tenants.models import Organization
 from tenants.selectors import platform_require
@@ -21,7 +21,7 @@ from tenants.selectors import platform_require
 
 @dataclass(frozen=True)
 class InvoiceFilters:
-    """All of them hold together."""
+    """A document has to match all of them."""
 
     month: date | None = None
     kind: InvoiceKind | None = None
@@ -30,7 +30,7 @@ class InvoiceFilters:
 
 @dataclass(frozen=True)
 class Settlement:
-    """An invoice with its notes: what they come to, and what is still owed of it."""
+    """An invoice with its notes: their sum, and the amount still open."""
 
     documents: tuple[Invoice, ...]
     total: Decimal
@@ -53,19 +53,13 @@ def invoices_all(*, actor: Actor, filters: InvoiceFilters | None = None) -> Quer
 
 
 def invoice_get_for(*, actor: Actor, organization: Organization, number: str) -> Invoice:
-    """Raises NotFound where the organization has no such document, or the actor no business there."""
-    found = invoices_of(actor=actor, organization=organization).filter(number=number).first()
-    if found is None:
-        raise NotFound("there is no such invoice")
-    return found
+    """Raises NotFound if the organization has no such document, or the actor no access to it."""
+    return first_of(invoices_of(actor=actor, organization=organization).filter(number=number), "invoice")
 
 
 def invoice_get(*, actor: Actor, number: str) -> Invoice:
     """By its number alone, for operators and auditors."""
-    found = invoices_all(actor=actor).filter(number=number).first()
-    if found is None:
-        raise NotFound("there is no such invoice")
-    return found
+    return first_of(invoices_all(actor=actor).filter(number=number), "invoice")
 
 
 def lines_of(*, actor: Actor, invoice: Invoice) -> QuerySet[InvoiceLine]:
@@ -97,7 +91,7 @@ def closes_for(*, actor: Actor) -> QuerySet[MonthClose]:
 
 
 def invoice_verify(*, invoice: Invoice) -> bool:
-    """Is the document, line by line, still what its fingerprint was made of?"""
+    """Whether the document still matches its fingerprint, line by line."""
     with connection.cursor() as cursor:
         cursor.execute(sql_text("invoice_hash"), {"invoices": [invoice.pk]})
         ((_, found),) = cursor.fetchall()
@@ -105,7 +99,7 @@ def invoice_verify(*, invoice: Invoice) -> bool:
 
 
 def pdf_of(*, invoice: Invoice) -> bytes | None:
-    """None while it is not made yet."""
+    """None while it has not been created."""
     found = InvoiceDocument.objects.filter(invoice=invoice).values_list("pdf", flat=True).first()
     return None if found is None else bytes(found)
 

@@ -1,4 +1,4 @@
-"""Idle GPUs of reserved pools at this moment: what they cost per hour, and until when."""
+"""Idle GPUs of reserved pools now: their cost per hour, and until when."""
 
 import uuid
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ from tenants.models import Organization, Project
 
 @dataclass(frozen=True)
 class Idle:
-    """`gpus` of a reserved pool are idle. per_hour of all of them, None without a price; `until` the reservation ends, if it does."""
+    """`gpus` of a reserved pool are idle. per_hour of all of them, None without a price; `until` is the end of the
+    reservation, if it has one."""
 
     reservation_id: uuid.UUID
     project_id: uuid.UUID
@@ -31,7 +32,7 @@ def idle_now(
     organization: Organization | None = None,
     now: datetime | None = None,
 ) -> list[Idle]:
-    """By reservation; a part of `burn_per_hour`. 1 query where no pool is reserved, else 2."""
+    """By reservation; a part of `burn_per_hour`. 1 query if no pool is reserved, else 2."""
     scope = cost_scope(actor, project, organization)
     return [
         Idle(

@@ -1,4 +1,4 @@
-"""Usage that is on no invoice yet, for operators: by month, in every currency."""
+"""Usage that is not invoiced yet, for operators: by month, in every currency."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from tenants.selectors import platform_require
 
 @dataclass(frozen=True)
 class MonthSum:
-    """totals by currency; quarantined: lines without a price, so without an amount."""
+    """totals by currency; quarantined: number of lines without a price, so without an amount."""
 
     month: date
     closed: bool
@@ -26,7 +26,7 @@ class MonthSum:
 
 
 def months_behind(*, actor: Actor, now: datetime | None = None) -> list[MonthSum]:
-    """The month before the running one and all older ones that are not closed, oldest first; rated in one pass."""
+    """The previous month and all older ones that are not closed, oldest first; rated in one pass."""
     platform_require(actor=actor)
     moment = now or clock.now()
     last = month_previous(month_of(moment))
@@ -37,9 +37,9 @@ def months_behind(*, actor: Actor, now: datetime | None = None) -> list[MonthSum
     closed = set(
         MonthClose.objects.filter(state=CloseState.CLOSED, month__in=months).values_list("month", flat=True)
     )
-    found: dict[date, list[Cell]] = {month: [] for month in months}
+    cells_of: dict[date, list[Cell]] = {month: [] for month in months}
     for cell in cells:
-        found[cell.month].append(cell)
+        cells_of[cell.month].append(cell)
     return [
         MonthSum(
             month=month,
@@ -47,14 +47,14 @@ def months_behind(*, actor: Actor, now: datetime | None = None) -> list[MonthSum
             totals=totals_of(rows),
             quarantined=sum(row.status is LineStatus.QUARANTINED for row in rows),
         )
-        for month, rows in found.items()
+        for month, rows in cells_of.items()
     ]
 
 
 def totals_of(cells: Iterable[Cell]) -> dict[str, Decimal]:
     """By currency; quarantined cells have no amount."""
-    found: dict[str, Decimal] = {}
+    totals: dict[str, Decimal] = {}
     for cell in cells:
         if cell.amount is not None:
-            found[cell.currency] = found.get(cell.currency, Decimal(0)) + cell.amount
-    return dict(sorted(found.items()))
+            totals[cell.currency] = totals.get(cell.currency, Decimal(0)) + cell.amount
+    return dict(sorted(totals.items()))

@@ -1,4 +1,4 @@
-"""To whom documents are written."""
+"""The recipients of documents."""
 
 import uuid
 from collections.abc import Sequence

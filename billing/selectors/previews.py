@@ -1,4 +1,4 @@
-"""What a draft would have made of a month: rated twice by the same SQL, by the prices that count and by the draft's."""
+"""The effect of a draft on a month: rated twice with the same SQL, by the prices in force and by the draft's."""
 
 import uuid
 from collections.abc import Iterable
@@ -14,6 +14,8 @@ from billing.models import RateCard, RateDraft
 from billing.months import month_of, month_previous, month_span
 from billing.rating import Cell, LineStatus, Slots, rate_usage
 from gpuaas.core import clock
+from gpuaas.core.errors import Invalid
+from gpuaas.metering.final import month_final
 from tenants.actors import Actor
 from tenants.models import Project
 from tenants.selectors import platform_require
@@ -23,7 +25,8 @@ NOTHING = Decimal(0)
 
 @dataclass(frozen=True)
 class Sides:
-    """A month by the prices in force at its time, and by the draft's. unpriced: unit-seconds that had no price (not zero)."""
+    """A month by the prices in force at its time, and by the draft's. unpriced: unit-seconds without a price (not
+    zero)."""
 
     before: Decimal = NOTHING
     after: Decimal = NOTHING
@@ -83,19 +86,22 @@ class Owner:
 
 
 def preview_month(*, now: datetime | None = None) -> date:
-    """The last whole one."""
+    """The last full month."""
     return month_previous(month_of(now or clock.now()))
 
 
 def draft_preview(
     *, actor: Actor, draft: RateDraft, month: date | None = None, now: datetime | None = None
 ) -> list[Preview]:
-    """For operators and auditors: every organization that the card may charge and that had usage in `month` (default: the
-    last whole one), by its short name. 5 queries.
-    """
+    """For operators and auditors: every organization that the card may charge and that had usage in `month` (default:
+    the last full one), by its slug. 5 queries. Raises Invalid on `month` if it is final."""
     platform_require(actor=actor)
     moment = now or clock.now()
-    span = month_span(month or preview_month(now=moment))
+    last = preview_month(now=moment)
+    final = month_final() if month is not None and month < last else None
+    if month is not None and final is not None and month.replace(day=1) <= final:
+        raise Invalid.field("month", f"{month:%B %Y} is final, so no price changes it; choose a later month")
+    span = month_span(month or last)
     owners = _owners(draft.card)
     everybody = draft.card.organization_id is None
     asked: dict[str, Any] = {
@@ -124,8 +130,8 @@ def _owners(card: RateCard) -> dict[uuid.UUID, Owner]:
     account = Q(organization__billing_account__currency=card.currency)
     if card.currency == settings.CURRENCY:
         account |= Q(organization__billing_account=None)
-    found = rows.filter(account).values_list("pk", "organization__slug", "organization__name", "slug")
-    return {pk: Owner(slug, name, project) for pk, slug, name, project in found}
+    owners = rows.filter(account).values_list("pk", "organization__slug", "organization__name", "slug")
+    return {pk: Owner(slug, name, project) for pk, slug, name, project in owners}
 
 
 def _before(cell: Cell) -> Sides:
@@ -143,13 +149,13 @@ def _after(cell: Cell) -> Sides:
 def _by_organization(
     currency: str, owners: dict[uuid.UUID, Owner], sides: dict[uuid.UUID, Sides]
 ) -> list[Preview]:
-    found: dict[tuple[str, str], list[ProjectPreview]] = {}
+    previews: dict[tuple[str, str], list[ProjectPreview]] = {}
     for pk, each in sides.items():
         owner = owners.get(pk)
         if owner is not None:
-            rows = found.setdefault((owner.organization, owner.name), [])
+            rows = previews.setdefault((owner.organization, owner.name), [])
             rows.append(ProjectPreview(owner.project, each))
     return [
         Preview(slug, name, currency, tuple(sorted(rows, key=lambda row: row.project)))
-        for (slug, name), rows in sorted(found.items())
+        for (slug, name), rows in sorted(previews.items())
     ]

@@ -1,4 +1,4 @@
-"""The price list of one organization: what it pays now, by its own card and discounts, and what is announced."""
+"""The price list of one organization: what it pays now, by its own card and discounts, and announced changes."""
 
 import uuid
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from decimal import Decimal
 from billing.models import Rate
 from billing.money import price_of, round_half_up
 from billing.months import LAST_YEAR
+from billing.quotes import WHOLE
 from billing.rating import Stretch, price_stretches
 from billing.selectors.balances import billing_require
 from billing.selectors.costs import currency_of
@@ -18,13 +19,12 @@ from gpuaas.metering.models import Meter
 from tenants.actors import Actor
 from tenants.models import Organization
 
-WHOLE = 10_000
 LAST = datetime(LAST_YEAR, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class SheetTier:
-    """From so many unit-hours of a month of a project on."""
+    """From so many unit-hours of a project's month on."""
 
     from_unit_hours: int
     price: Decimal
@@ -32,7 +32,7 @@ class SheetTier:
 
 @dataclass(frozen=True)
 class SheetPrice:
-    """Of a unit-hour, the discount taken off, over [starts_at, ends_at); ends_at None: until somebody announces another one."""
+    """Of a unit-hour, after the discount, over [starts_at, ends_at); ends_at None: until another price is announced."""
 
     price: Decimal
     tier_mode: str
@@ -58,7 +58,7 @@ class SheetPrice:
 
 @dataclass(frozen=True)
 class SheetRow:
-    """flavor None: vCPU, memory, storage. now None: nobody has set a price yet. ends: the price ends and none follows."""
+    """flavor None: vCPU, memory, storage. now None: no price is set. ends: the price ends and none follows."""
 
     flavor: Flavor | None
     meter: Meter
@@ -79,7 +79,7 @@ class Sheet:
 
 
 def price_sheet(*, actor: Actor, organization: Organization, now: datetime | None = None) -> Sheet:
-    """For whoever sees the organization's costs: everything on offer and everything with a price, flavors first.
+    """For those who may see the organization's costs: everything on offer and everything with a price, flavors first.
 
     5 queries.
     """
@@ -112,7 +112,7 @@ def _rates(keys: set[uuid.UUID]) -> dict[uuid.UUID, Rate]:
 
 
 def _flavors(priced: set[uuid.UUID | None]) -> list[Flavor]:
-    """What is sold, and what no longer is and may still be held. Drafts are the operators' business."""
+    """Flavors on offer, and retired ones that may still be held. Drafts are for operators only."""
     rows = Flavor.objects.select_related("pool__gpu_type", "pool__site").exclude(state=OfferState.DRAFT)
     return [row for row in rows if row.pk in priced or row.state == OfferState.ACTIVE]
 
@@ -135,7 +135,7 @@ def _price(one: Stretch, rate: Rate) -> SheetPrice:
 
 
 def _append(prices: list[SheetPrice], price: SheetPrice) -> None:
-    """A version that leaves a price as it is announces nothing."""
+    """A version that does not change a price announces nothing."""
     last = prices[-1] if prices else None
     if last is not None and last.ends_at == price.starts_at and last.terms == price.terms:
         prices[-1] = SheetPrice(**{**vars(last), "ends_at": price.ends_at})

@@ -1,4 +1,4 @@
-"""Who pays and how. The currency is chosen before the first invoice and stays."""
+"""Payers: account and cost centers. The currency is chosen before the first invoice and then fixed."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -34,7 +34,7 @@ class AccountTerms:
 
 
 def account_ensure(*, organization: Organization) -> BillingAccount:
-    """The organization's account, made with the portal's currency where there is none yet."""
+    """The organization's account; creates it with the portal's currency if there is none yet."""
     account, _ = BillingAccount.objects.get_or_create(
         organization=organization, defaults={"currency": settings.CURRENCY}
     )
@@ -43,21 +43,22 @@ def account_ensure(*, organization: Organization) -> BillingAccount:
 
 @transaction.atomic
 def account_update(*, actor: Actor, organization: Organization, terms: AccountTerms) -> BillingAccount:
-    """Set all terms at once. Raises Invalid on `currency` after the first invoice, on `tax_rate` outside of 0 to 100 %."""
+    """Sets all terms at once. Raises Invalid on `currency` after the first invoice, on `tax_rate` outside 0 to 100
+    %."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     currency = currency_parse(terms.currency)
     if not 0 <= terms.tax_rate_bp <= TAX_MAX_BP:
-        raise Invalid.field("tax_rate", "a tax rate lies between 0 and 100 percent")
+        raise Invalid.field("tax_rate", "a tax rate must be between 0 and 100 percent")
     for name, most in LONGEST.items():
         if len(getattr(terms, name).strip()) > most:
-            raise Invalid.field(name, f"say it in at most {most} characters")
+            raise Invalid.field(name, f"write at most {most} characters")
     account_ensure(organization=organization)
     account = BillingAccount.objects.select_for_update().get(organization=organization)
     if account.currency != currency and account.currency_fixed_at is not None:
         raise Invalid.field(
             "currency",
-            f"this organization has invoices in {account.currency} since {account.currency_fixed_at:%Y-%m-%d}; "
-            "its currency can no longer change",
+            f"this organization has had invoices in {account.currency} since "
+            f"{account.currency_fixed_at:%Y-%m-%d}; its currency can no longer change",
         )
     before = _shown(account)
     account.currency, account.tax_rate_bp = currency, terms.tax_rate_bp
@@ -82,12 +83,12 @@ def tax_rate_parse(value: Decimal | str) -> int:
 
 @transaction.atomic
 def cost_center_set(*, actor: Actor, project: Project, code: str) -> None:
-    """Where the organization books this project; empty removes it."""
+    """Sets the project's cost center; an empty code removes it."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     known = ProjectCostCenter.objects.select_for_update().filter(project=project).first()
     wanted, old = code.strip(), known.code if known else ""
     if len(wanted) > CODE_LONGEST:
-        raise Invalid.field("cost_center", f"say it in at most {CODE_LONGEST} characters")
+        raise Invalid.field("cost_center", f"write at most {CODE_LONGEST} characters")
     if wanted:
         ProjectCostCenter.objects.update_or_create(project=project, defaults={"code": wanted})
     elif known:

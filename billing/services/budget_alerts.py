@@ -1,7 +1,7 @@
-"""What budgets do when a threshold is reached, and what is undone when it no longer is.
+"""Applies budgets: the effects of thresholds that are reached, and their end.
 
-One pass reads all budgets; each that has changed is then acted upon in a transaction of its own, under the lock of its
-row. A reading of an older version, or older than the last one that was acted upon, does nothing.
+One pass reads all budgets; each one that has changed is then applied in a transaction of its own, under the lock of
+its row. A reading of an older version, or older than the last one applied, does nothing.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from billing.models import Budget, BudgetAction, BudgetAlert
+from billing.models import BLOCKING, Budget, BudgetAction, BudgetAlert
 from billing.readings import Reading, budgets_read
 from billing.selectors.budgets import amount_shown, scope_words, units_of
 from gpuaas.clusters.lease import AWAKE as CLUSTER_AWAKE
@@ -28,7 +28,6 @@ from tenants.audit import audit_record
 from tenants.models import Project
 
 BATCH = 500
-STOPS = (BudgetAction.BLOCK, BudgetAction.SUSPEND)
 Key = tuple[date, int, str]
 
 
@@ -47,7 +46,8 @@ class Reached:
 
 
 def budgets_evaluate(*, now: datetime) -> int:
-    """All budgets in force against what was used until `now`; how many changed. A bounded number of queries, and some for each change."""
+    """Compares all current budgets with the usage until `now`; returns how many changed. A bounded number of queries,
+    and some for each change."""
     rows = list(
         Budget.objects.filter(ended_at__isnull=True)
         .select_related("organization", "project", "workspace")
@@ -65,7 +65,8 @@ def budgets_evaluate(*, now: datetime) -> int:
 
 @transaction.atomic
 def alerts_apply(*, budget: Budget, reading: Reading | None, now: datetime) -> bool:
-    """Fire what is newly reached, lift what no longer is, and hold or free the scope. False where it came too late."""
+    """Fires thresholds newly reached, lifts those no longer reached, and sets or removes the hold. False if the
+    reading is outdated."""
     row = (
         Budget.objects.select_for_update(of=("self",), no_key=True)
         .select_related("organization", "project", "workspace")
@@ -89,14 +90,15 @@ def alerts_apply(*, budget: Budget, reading: Reading | None, now: datetime) -> b
 
 
 def alerts_lift(*, budget: Budget, now: datetime) -> None:
-    """All of them: the budget ends."""
+    """Lifts all alerts: the budget ends."""
     _lift(list(budget.alerts.filter(lifted_at__isnull=True)), now)
     _hold(budget, [])
     _announce(budget)
 
 
 def budgets_enforce() -> int:
-    """Put to sleep what is awake in the scope of budgets that say so; how many. What cannot sleep now is asked next time."""
+    """Suspends what is active in the scope of budgets that require it; returns how many. What cannot be suspended now
+    is tried next time."""
     asked = 0
     alerts = BudgetAlert.objects.filter(
         action=BudgetAction.SUSPEND, lifted_at__isnull=True, budget__ended_at__isnull=True
@@ -140,7 +142,7 @@ def reached(budget: Budget, reading: Reading | None, unit: str) -> list[Reached]
     """In the order of the percentages; the unusual day last."""
     if reading is None:
         return []
-    found = [
+    alerts = [
         Reached(reading.period.first, one.percent, one.action, _words(reading, one.percent, one.action, unit))
         for one in budget.thresholds.all()
         if reading.reached(one.percent)
@@ -150,27 +152,31 @@ def reached(budget: Budget, reading: Reading | None, unit: str) -> list[Reached]
         spent = f"{amount_shown(budget, odd.spent, unit):,} {unit}"
         usual = f"{amount_shown(budget, odd.usual, unit):,}"
         message = (
-            f"{odd.times}× the usual day in {scope_words(budget)}: {spent} on {odd.day:%Y-%m-%d}, usually {usual}. "
-            "Look at what runs there."
+            f"{odd.times}× the usual day in {scope_words(budget)}: {spent} on {odd.day:%Y-%m-%d}, "
+            f"usually {usual}. Check what runs there."
         )
-        found.append(Reached(odd.day, 0, BudgetAction.NOTIFY, message))
-    return found
+        alerts.append(Reached(odd.day, 0, BudgetAction.NOTIFY, message))
+    return alerts
 
 
 def _words(reading: Reading, percent: int, action: str, unit: str) -> str:
     budget = reading.budget
     again = reading.period.last + timedelta(days=1)
     spent = f"{amount_shown(budget, reading.spent, unit):,} of {amount_shown(budget, budget.amount, unit):,} {unit}"
-    said = f"The budget {budget.name} of {scope_words(budget)} has reached {percent} % in {reading.period.words}: {spent} are spent."
+    text = (
+        f"The budget {budget.name} of {scope_words(budget)} has reached {percent} %: {spent} are spent in "
+        f"{reading.period.words}."
+    )
     if action == BudgetAction.NOTIFY:
-        return f"{said} Nothing is stopped by this."
+        return f"{text} This stops nothing."
     what = (
         "New requests are refused"
         if action == BudgetAction.BLOCK
-        else "Workspaces and clusters sleep and new requests are refused"
+        else "Workspaces and clusters are suspended and new requests are refused"
     )
     return (
-        f"{said} {what} until {again:%Y-%m-%d}. Ask whoever set the budget to raise it, or wait until then."
+        f"{text} {what} until {again:%Y-%m-%d}. Ask the person who set the budget to raise it, or "
+        "wait until then."
     )
 
 
@@ -210,9 +216,9 @@ def _audit(alert: BudgetAlert, action: str) -> None:
 
 
 def _hold(budget: Budget, wanted: list[Reached]) -> None:
-    """Last in its transaction: it waits for the reservations that are under way in the organization."""
+    """Call it last in its transaction: it waits for running reservations in the organization."""
     source = f"budget:{budget.pk}"
-    stop = next((one for one in wanted if one.action in STOPS), None)
+    stop = next((one for one in wanted if one.action in BLOCKING), None)
     if stop is None:
         hold_lift(source=source)
         return

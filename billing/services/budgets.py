@@ -1,4 +1,4 @@
-"""Setting budgets. Each write is read and acted upon at once: a raised amount lets people work again before the page is back."""
+"""Setting budgets. Each write is evaluated at once: after raising an amount, people can work again immediately."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +16,9 @@ from billing.selectors.accounts import currencies_of
 from billing.selectors.budgets import amount_shown, budget_require, units_of
 from billing.services.budget_alerts import alerts_apply, alerts_lift
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Forbidden, Invalid, StaleVersion
+from gpuaas.core.errors import Conflict, Forbidden, Invalid
 from gpuaas.core.queue import poke
+from gpuaas.core.rows import version_require
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -31,7 +32,7 @@ DAYS_MOST = 3 * 366
 
 @dataclass(frozen=True)
 class BudgetTerms:
-    """`amount` in the organization's currency or in GPU-hours; `thresholds` = (percent, action), rising."""
+    """`amount` in the organization's currency or in GPU-hours; `thresholds` = (percent, action), ascending."""
 
     name: str
     measure: str
@@ -51,13 +52,15 @@ def budget_create(
     project: Project | None = None,
     workspace: Workspace | None = None,
 ) -> Budget:
-    """Of the organization, or of the project, or of one workspace of it. Acts at once where it is spent already.
+    """For the organization, the project, or one workspace of it. Takes effect at once if the amount is already spent.
 
-    Raises Invalid beside the field; Conflict where the organization has a budget of that name.
+    Raises Invalid at the field; Conflict if the organization has a budget of that name.
     """
     owner = project.organization if project is not None else organization
     if owner is None or (workspace is not None and (project is None or workspace.project_id != project.pk)):
-        raise ValueError("a budget belongs to an organization, or to a project and at most a workspace of it")
+        raise ValueError(
+            "a budget belongs to an organization, to a project, or to a workspace of the project"
+        )
     level = _level(actor, owner, project)
     row = Budget(organization=owner, project=project, workspace=workspace, level=level, created_by=actor.name)
     _terms_set(row, terms, fresh=True)
@@ -68,11 +71,13 @@ def budget_create(
 def budget_update(
     *, actor: Actor, budget: Budget, terms: BudgetTerms, expected_version: int | None = None
 ) -> Budget:
-    """All terms at once; what it counts stays. A threshold that is no longer reached is undone now."""
+    """Replaces all terms except the measure. Thresholds that are no longer reached are lifted now."""
     row = _locked(actor, budget, expected_version)
     before = _shown(row)
     if terms.measure != row.measure:
-        raise Invalid.field("measure", "a budget keeps what it counts; make another one instead")
+        raise Invalid.field(
+            "measure", "the measure and the scope of a budget cannot change; create another budget instead"
+        )
     _terms_set(row, terms, fresh=False)
     row.version += 1
     return _written(row, terms, actor, "budget.update", before=before)
@@ -80,7 +85,7 @@ def budget_update(
 
 @transaction.atomic
 def budget_end(*, actor: Actor, budget: Budget, expected_version: int | None = None) -> Budget:
-    """It no longer counts or blocks; its history stays. What it has put to sleep is resumed by people."""
+    """It no longer counts or blocks; its history stays. What it has suspended must be resumed by people."""
     row = _locked(actor, budget, expected_version)
     row.ended_at, row.version = clock.now(), row.version + 1
     row.save(update_fields=["ended_at", "version"])
@@ -120,10 +125,7 @@ def _locked(actor: Actor, budget: Budget, expected_version: int | None) -> Budge
     )
     if row.ended_at is not None:
         raise Conflict("this budget was removed", detail={"ended_at": row.ended_at.isoformat()})
-    if expected_version is not None and expected_version != row.version:
-        raise StaleVersion(
-            "the budget was changed meanwhile; look at it again", detail={"version": row.version}
-        )
+    version_require(row.version, expected_version, "budget")
     levels = list(Level.values)
     if levels.index(_level(actor, row.organization, row.project)) < levels.index(row.level):
         who = "the organization" if row.level == Level.ORGANIZATION else "an operator of the platform"
@@ -132,7 +134,7 @@ def _locked(actor: Actor, budget: Budget, expected_version: int | None) -> Budge
 
 
 def budget_changeable(*, actor: Actor, budget: Budget) -> bool:
-    """May the actor change or remove it? A budget set higher up is changed there."""
+    """Whether the actor may change or remove it; a budget set at a higher level is changed there."""
     try:
         level = _level(actor, budget.organization, budget.project)
     except Forbidden:
@@ -142,7 +144,8 @@ def budget_changeable(*, actor: Actor, budget: Budget) -> bool:
 
 
 def _level(actor: Actor, organization: Organization, project: Project | None) -> Level:
-    """The highest level at which the actor may set budgets here. Raises Forbidden; outsiders were sent away before."""
+    """The highest level at which the actor may set budgets here. Raises Forbidden; the caller has already refused
+    outsiders."""
     if Permission.PLATFORM_MANAGE in actor.on_platform():
         return Level.PLATFORM
     if Permission.BILLING_MANAGE in actor.on_organization(organization.pk):
@@ -180,23 +183,23 @@ def _amount(row: Budget, value: Decimal | str | int) -> int:
     try:
         amount = Decimal(value)
     except (InvalidOperation, ValueError, TypeError) as error:
-        raise Invalid.field("amount", "an amount is a decimal number such as 1500.00") from error
+        raise Invalid.field("amount", "an amount must be a decimal number such as 1500.00") from error
     if not amount.is_finite() or amount <= 0:
-        raise Invalid.field("amount", "a budget is more than 0")
+        raise Invalid.field("amount", "the amount must be above 0")
     if row.measure == Measure.MONEY:
         currency = currencies_of(organizations={row.organization.pk})[row.organization.pk]
         places, unit, factor = minor_places(currency), currency, 10 ** minor_places(currency)
     else:
-        places, unit, factor = 2, "GPU hours", HOUR
+        places, unit, factor = 2, "GPU-hours", HOUR
     if amount > AMOUNT_MAX // factor:
-        raise Invalid.field("amount", f"a budget is at most {AMOUNT_MAX // factor:,} {unit}")
+        raise Invalid.field("amount", f"the amount may be at most {AMOUNT_MAX // factor:,} {unit}")
     if amount != round(amount, places):
-        raise Invalid.field("amount", f"an amount of {unit} has at most {places} decimal places")
+        raise Invalid.field("amount", f"an amount in {unit} may have at most {places} decimal places")
     return int(amount * factor)
 
 
 def _days(row: Budget, terms: BudgetTerms, *, fresh: bool) -> tuple[date | None, date | None]:
-    """Of a fixed period. One that is over is refused, but for a budget that has run in it and keeps it."""
+    """Validates a fixed period. One in the past is refused, except for a budget that already has it."""
     if row.period != Period.FIXED:
         for name, day in (("starts_on", terms.starts_on), ("ends_on", terms.ends_on)):
             if day is not None:
@@ -204,17 +207,17 @@ def _days(row: Budget, terms: BudgetTerms, *, fresh: bool) -> tuple[date | None,
         return None, None
     starts_on, ends_on = terms.starts_on, terms.ends_on
     if starts_on is None:
-        raise Invalid.field("starts_on", "a fixed period has a first day")
+        raise Invalid.field("starts_on", "a fixed period needs a first day")
     if ends_on is None:
-        raise Invalid.field("ends_on", "a fixed period has a last day")
+        raise Invalid.field("ends_on", "a fixed period needs a last day")
     if ends_on < starts_on:
-        raise Invalid.field("ends_on", "the last day is not before the first")
+        raise Invalid.field("ends_on", "the last day must not be before the first")
     if (ends_on - starts_on).days >= DAYS_MOST:
-        raise Invalid.field("ends_on", "a period is at most three years long")
+        raise Invalid.field("ends_on", "a period may be at most three years long")
     today = clock.now().astimezone(billing_zone()).date()
     if ends_on < today and (fresh or ends_on != row.ends_on):
         raise Invalid.field(
-            "ends_on", f"this period is in the past; its last day is today, {today}, or later"
+            "ends_on", f"this period is in the past; choose today, {today}, or a later day as its last day"
         )
     return starts_on, ends_on
 
@@ -225,12 +228,12 @@ def _thresholds_require(thresholds: Sequence[tuple[int, str]]) -> None:
     before = 0
     for percent, action in thresholds:
         if action not in BudgetAction.values:
-            raise Invalid.field("thresholds", f"what is done is one of {', '.join(BudgetAction.values)}")
+            raise Invalid.field("thresholds", f"an effect must be one of {', '.join(BudgetAction.values)}")
         if type(percent) is not int or not 1 <= percent <= 1000:
-            raise Invalid.field("thresholds", "a threshold lies between 1 and 1,000 percent")
+            raise Invalid.field("thresholds", "a threshold must be between 1 and 1,000 percent")
         if percent <= before:
             raise Invalid.field(
-                "thresholds", f"thresholds rise: {percent} % cannot come after {before} %; put them in order"
+                "thresholds", f"thresholds must ascend: {percent} % cannot come after {before} %"
             )
         before = percent
 

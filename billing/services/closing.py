@@ -1,7 +1,7 @@
 """Closing a month: all organizations' invoices in one transaction, so that a kill at any point leaves all or nothing.
 
-What is used late, changed or priced after the close lands on the next invoice as a correction of its own month: earlier
-months are rated again where they changed, and the difference to what was invoiced so far is posted.
+Usage that is reported, changed or priced after the close is on the next invoice as a correction of its own month:
+earlier months that changed are rated again, and the difference to what was invoiced is posted.
 """
 
 from datetime import date, datetime
@@ -9,11 +9,11 @@ from datetime import date, datetime
 from django.db import transaction
 from django.db.models import QuerySet
 
+from billing.close_progress import close_told
 from billing.models import CloseProgress, MonthClose
 from billing.selectors.checklist import checks_require, month_checks
 from billing.services.closing_work import Tell, close_work
 from billing.states import CloseState
-from billing.telling import close_told
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.events import OPERATORS_GROUP, publish
@@ -30,14 +30,15 @@ UNTOLD = {"attempts": 0, "step": "", "done": 0, "organizations": 0, "began_at": 
 def month_close_request(
     *, actor: Actor, month: date, accept: str = "", now: datetime | None = None
 ) -> MonthClose:
-    """Ask for a month to be closed by the workers. `accept`: why it may be closed in spite of gaps or quarantine.
+    """Requests that workers close a month. `accept`: the reason for closing despite gaps or quarantine.
 
-    Raises Invalid on `month` or `accept` with what is in the way, Conflict where it is closed. Asking twice asks once.
+    Raises Invalid on `month` or `accept` with the obstacles, Conflict if it is closed. A repeated request starts one
+    close.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     first, moment, accepted = month.replace(day=1), now or clock.now(), accept.strip()
     if len(accepted) > 500:
-        raise Invalid.field("accept", "say it in at most 500 characters")
+        raise Invalid.field("accept", "write at most 500 characters")
     with transaction.atomic():
         MonthClose.objects.bulk_create(
             [MonthClose(month=first, state=CloseState.REFUSED, requested_at=moment, requested_by=actor.name)],
@@ -47,7 +48,7 @@ def month_close_request(
         if row is None:  # a worker has it in its hands
             return MonthClose.objects.get(month=first)
         if row.state == CloseState.CLOSED:
-            raise Conflict(f"{first:%B %Y} is closed already; correct it with credit and debit notes")
+            raise Conflict(f"{first:%B %Y} is already closed; correct it with credit and debit notes")
         if row.state == CloseState.REQUESTED:
             return row
         checks_require(month_checks(month=first, now=moment), accepted=accepted)
@@ -66,9 +67,11 @@ def closes_due() -> QuerySet[MonthClose]:
 
 
 def month_close_run(*, month: date, now: datetime | None = None) -> MonthClose:
-    """Do what was requested; repeating it, at once or later, changes nothing. What another worker does is left to it.
+    """Executes a requested close; repeating it, at once or later, changes nothing. Does nothing while another worker
+    has it.
 
-    The lock on the month's row is the worker's claim: it ends with its connection, so whoever dies is succeeded.
+    The lock on the month's row is the worker's claim: it ends with the connection, so another worker takes over if
+    this one dies.
     """
     held_sync()
     with transaction.atomic():
@@ -98,5 +101,5 @@ def _close(row: MonthClose, now: datetime, tell: Tell) -> None:
 
 
 def _said(row: MonthClose) -> None:
-    """Pages that show the month fetch themselves again."""
+    """Makes pages that show the month reload."""
     publish(kind="month_close", id=row.pk, groups=(OPERATORS_GROUP,))

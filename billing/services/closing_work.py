@@ -1,4 +1,4 @@
-"""The work of a close, batch after batch of organizations in one transaction of its caller, which leaves all of it or nothing."""
+"""The work of a close, batch after batch of organizations, in one transaction of its caller: all or nothing."""
 
 import uuid
 from collections.abc import Callable
@@ -9,11 +9,13 @@ from django.db import connection
 
 from billing import issuing
 from billing.models import BillingAccount, MonthClose
+from billing.months import month_next
 from billing.rating import OBSERVED
 from billing.selectors.checklist import checks_require, month_checks, quarantine_check, silent_sites
 from billing.selectors.parties import parties_of
 from billing.services.settling import accounts_lock, documents_settle
 from billing.states import CloseState, InvoiceKind
+from gpuaas.metering.final import month_final
 
 # told after each batch: step, organizations done, organizations in all
 Tell = Callable[[str, int, int], None]
@@ -22,7 +24,7 @@ SETTLED_AT_ONCE = 500
 
 @dataclass
 class Close:
-    """What is made of a month, as far as it has come."""
+    """The results of a close so far."""
 
     row: MonthClose
     now: datetime
@@ -38,12 +40,14 @@ class Close:
 
 
 def close_work(*, row: MonthClose, now: datetime, tell: Tell) -> Close:
-    """Documents, shares, ledger and what pays, of all organizations. Raises Invalid for what is in the way, also where it
-    shows only once everything is rated."""
+    """Documents, shares, ledger entries and payments of all organizations. Raises Invalid for obstacles, also for
+    those that appear only after everything is rated."""
     checks_require(month_checks(month=row.month, now=now), accepted=row.accepted)
     work = Close(row, now)
     issuing.tables_make()
     earlier = MonthClose.objects.filter(state=CloseState.CLOSED, month__lt=row.month)
+    if final := month_final():
+        earlier = earlier.filter(month__gt=final)
     batches = issuing.changed_find(month=row.month, earlier=list(earlier.values_list("month", flat=True)))
     done, total = 0, sum(len(batch.organizations) for batch in batches)
     work.steps.add("changed", total)
@@ -52,7 +56,7 @@ def close_work(*, row: MonthClose, now: datetime, tell: Tell) -> Close:
         _rate(work, batch)
         _issue(work)
         done += len(batch.organizations)
-    tell("paying from grants and prepaid money", done, total)
+    tell("paying from grants and prepayments", done, total)
     check = quarantine_check(lines=work.unpriced_lines, names=sorted(work.unpriced_projects))
     checks_require([check], accepted=row.accepted)
     issuing.sql_run("close_rated")
@@ -60,8 +64,22 @@ def close_work(*, row: MonthClose, now: datetime, tell: Tell) -> Close:
     return work
 
 
+def final_work(*, month: date, now: datetime) -> int:
+    """Rates a closed month as the next close would, in a transaction of its caller; returns how many lines that close
+    would post. If none, its invoices say what its usage says, and what only moved inside of lines is written."""
+    work, lines = Close(MonthClose(month=month_next(month)), now), 0
+    issuing.tables_make()
+    for batch in issuing.month_find(month=month):
+        _rate(work, batch)
+        issuing.sql_run("final_moved")
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM close_line")
+            lines += int(cursor.fetchall()[0][0])
+    return lines
+
+
 def _rate(work: Close, batch: issuing.Batch) -> None:
-    """The batch's usage as lines and their shares, in the tables of the close."""
+    """Writes the batch's usage as lines and their shares to the tables of the close."""
     issuing.tables_clear()
     cells = sum(
         issuing.cells_write(month=month, projects=projects, now=work.now)
@@ -95,7 +113,7 @@ def _issue(work: Close) -> None:
 
 
 def _settle(work: Close) -> None:
-    """Last, as balances are locked from here on: a payment that comes in waits for this part only."""
+    """Comes last, because balances are locked from here on: an incoming payment waits only for this part."""
     accounts_lock(work.billed)
     for first in range(0, len(work.documents), SETTLED_AT_ONCE):
         invoices = work.documents[first : first + SETTLED_AT_ONCE]
@@ -112,7 +130,7 @@ def _estimate(month: date) -> None:
 
 
 def _quarantine(work: Close) -> None:
-    """Only of the month itself: what an earlier close has accepted is not asked again."""
+    """Only for the month itself: what an earlier close has accepted is not checked again."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT p.slug, count(*) FROM close_line l JOIN tenants_project p ON p.id = l.project "

@@ -1,4 +1,4 @@
-"""Discounts. What they have already lowered stays: one begins and ends now or later."""
+"""Discounts. Past charges never change: a discount starts and ends now or later."""
 
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -31,8 +31,8 @@ def discount_give(
 ) -> Discount:
     """`percent` off every price of an organization, or off those of one flavor, from now or later.
 
-    Raises Invalid on `percent`, on `valid_from` (in the past, or another discount of the same reach is in force then) and on
-    `valid_to` (not after the start).
+    Raises Invalid on `percent`, on `valid_from` (in the past, or another discount on the same prices is in force
+    then) and on `valid_to` (not after the start).
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     basis_points = percent_parse(percent)
@@ -52,8 +52,8 @@ def discount_give(
         "flavor": flavor.slug if flavor else None,
         "valid_from": start.isoformat(),
     }
-    said: dict[str, Any] = {"organization": organization, "after": after}
-    audit_record(actor=actor, action="discount.give", target=organization, **said)
+    entry: dict[str, Any] = {"organization": organization, "after": after}
+    audit_record(actor=actor, action="discount.give", target=organization, **entry)
     return made
 
 
@@ -62,18 +62,16 @@ def _span(valid_from: datetime | None, valid_to: datetime | None) -> tuple[datet
     start = clock.whole_second(valid_from) if valid_from else now
     end = clock.whole_second(valid_to) if valid_to else None
     if start < now:
-        raise Invalid.field(
-            "valid_from", "what was used was already rated; a discount can begin now or later"
-        )
+        raise Invalid.field("valid_from", "past usage is already rated; choose a start now or later")
     if end is not None and end <= start:
-        raise Invalid.field("valid_to", "a discount ends after it begins")
+        raise Invalid.field("valid_to", "a discount must end after it starts")
     return start, end
 
 
 def _reach_require_free(
     organization: Organization, flavor: Flavor | None, start: datetime, end: datetime | None
 ) -> None:
-    """One after the other for an organization; the database refuses an overlap all the same."""
+    """Serialized per organization; the database also refuses an overlap."""
     Organization.objects.select_for_update().get(pk=organization.pk)
     rows = Discount.objects.filter(organization=organization, flavor=flavor)
     before_end = Q() if end is None else Q(valid_from__lt=end)
@@ -82,19 +80,19 @@ def _reach_require_free(
         until = f"to {other.valid_to:%Y-%m-%d %H:%M} UTC" if other.valid_to else "on"
         raise Invalid.field(
             "valid_from",
-            f"{other.basis_points / 100:g} % are given from {other.valid_from:%Y-%m-%d %H:%M} UTC {until}; "
-            "end that one first",
+            f"{other.basis_points / 100:g} % are already given from {other.valid_from:%Y-%m-%d %H:%M} "
+            f"UTC {until}; end that discount first",
         )
 
 
 @transaction.atomic
 def discount_end(*, actor: Actor, discount: Discount) -> None:
-    """From now on it is not given; one that has not begun goes. Raises Conflict where it is over."""
+    """Ends the discount now; one that has not started is deleted. Raises Conflict if it has already ended."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     now = clock.whole_second(clock.now())
     row = Discount.objects.select_for_update().select_related("organization").get(pk=discount.pk)
     if row.valid_to is not None and row.valid_to <= now:
-        raise Conflict("this discount is over already")
+        raise Conflict("this discount has already ended")
     before = {
         "basis_points": row.basis_points,
         "valid_to": row.valid_to.isoformat() if row.valid_to else None,
@@ -121,15 +119,15 @@ def percent_parse(value: Decimal | str) -> int:
 
 
 def basis_points_parse(value: Decimal | str, *, field: str, what: str, zero: bool) -> int:
-    """Hundredths of a percent that a person typed, up to 100 percent. Raises Invalid on `field`."""
+    """Hundredths of a percent entered by a person, up to 100 percent. Raises Invalid on `field`."""
     try:
         percent = Decimal(value)
     except (InvalidOperation, ValueError, TypeError) as error:
-        raise Invalid.field(field, f"{what} is a number of percent such as 7.5") from error
+        raise Invalid.field(field, f"{what} must be a percentage such as 7.5") from error
     if not percent.is_finite() or not 0 <= percent <= 100 or not (percent or zero):
         lowest = "between 0 and" if zero else "above 0 and up to"
-        raise Invalid.field(field, f"{what} lies {lowest} 100 percent")
+        raise Invalid.field(field, f"{what} must be {lowest} 100 percent")
     basis_points = percent * 100
     if basis_points != basis_points.to_integral_value():
-        raise Invalid.field(field, f"{what} has at most 2 decimal places")
+        raise Invalid.field(field, f"{what} may have at most 2 decimal places")
     return int(basis_points)

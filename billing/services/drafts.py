@@ -1,4 +1,4 @@
-"""Price lists that operators work on, and their publication: one version and all its rates in one transaction."""
+"""Price lists that operators work on, and their publication: one version with all its rates in one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class LineTerms:
 
 @transaction.atomic
 def rate_card_make(*, actor: Actor, currency: str, organization: Organization | None = None) -> RateCard:
-    """The standard card of a currency, or an organization's own in it; the one there is where there is one."""
+    """The standard card of a currency, or an organization's own card in it; returns an existing one."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     code = currency_parse(currency)
     name = f"Prices of {organization.name}" if organization else f"Standard, {code}"
@@ -57,7 +57,7 @@ def rate_card_make(*, actor: Actor, currency: str, organization: Organization | 
 
 @transaction.atomic
 def rate_draft_open(*, actor: Actor, card: RateCard | None = None) -> RateDraft:
-    """The open draft of a card (default: the standard one), begun with all prices in force where there is none."""
+    """The open draft of a card (default: the standard one); creates it with all prices in force if there is none."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     held = rate_card_ensure() if card is None else RateCard.objects.select_for_update().get(pk=card.pk)
     known = RateDraft.objects.filter(card=held, published=None).first()
@@ -69,6 +69,7 @@ def rate_draft_open(*, actor: Actor, card: RateCard | None = None) -> RateDraft:
         RateDraftLine.objects.create(
             draft=draft,
             flavor=rate.flavor,
+            resource_name=rate.resource_name,
             meter=rate.meter,
             price_class=rate.price_class,
             tiers=[[tier.from_unit_hours, tier.price_micro] for tier in rate.tiers.all()],
@@ -82,23 +83,28 @@ def rate_draft_open(*, actor: Actor, card: RateCard | None = None) -> RateDraft:
 
 @transaction.atomic
 def rate_draft_line_set(
-    *, actor: Actor, draft: RateDraft, flavor: Flavor | None, meter: str, terms: LineTerms
+    *,
+    actor: Actor,
+    draft: RateDraft,
+    flavor: Flavor | None,
+    meter: str,
+    terms: LineTerms,
+    resource: str = "",
 ) -> RateDraftLine:
-    """Put a price into the draft, or change it. Raises Invalid on the field that is wrong."""
+    """Adds or changes a price: of a flavor, a resource that is not sold, or what all flavors share. Raises Invalid."""
     held = _open(actor, draft)
-    known = meter_require(meter, flavor)
+    known = meter_require(meter, flavor, resource)
     micro, tiers = price_parse(terms.price), _tiers(terms)
     if not 1 <= terms.increment_seconds <= DAY:
-        raise Invalid.field("increment_seconds", f"an increment lies between 1 and {DAY:,} seconds")
+        raise Invalid.field("increment_seconds", f"an increment must be between 1 and {DAY:,} seconds")
     if not 0 <= terms.minimum_seconds <= DAY:
-        raise Invalid.field("minimum_seconds", f"a minimum lies between 0 and {DAY:,} seconds")
+        raise Invalid.field("minimum_seconds", f"a minimum must be between 0 and {DAY:,} seconds")
     if not 0 <= terms.surplus_percent <= SURPLUS_MAX:
-        raise Invalid.field(
-            "surplus_percent", f"a surplus costs between 0 and {SURPLUS_MAX:,} percent of the price"
-        )
+        raise Invalid.field("surplus_percent", f"surplus must cost between 0 and {SURPLUS_MAX:,} percent")
     line, _ = RateDraftLine.objects.update_or_create(
         draft=held,
         flavor=flavor,
+        resource_name=resource,
         meter=known.value,
         price_class=flavor.price_class if flavor else PriceClass.ON_DEMAND,
         defaults={
@@ -110,14 +116,15 @@ def rate_draft_line_set(
             "surplus_percent": terms.surplus_percent,
         },
     )
-    after = {"flavor": flavor.slug if flavor else None, "meter": known.value, "price": str(price_of(micro))}
+    what = flavor.slug if flavor else resource or None
+    after = {"flavor": what, "meter": known.value, "price": str(price_of(micro))}
     audit_record(actor=actor, action="rate_draft.set", target=held.card, before=None, after=after)
     return line
 
 
 @transaction.atomic
 def rate_draft_line_remove(*, actor: Actor, draft: RateDraft, line: RateDraftLine) -> None:
-    """From the version's start on this has no price of the card."""
+    """The card has no price for this from the version's start on."""
     held = _open(actor, draft)
     held.lines.filter(pk=line.pk).delete()
     before = {"meter": line.meter, "price": str(line.price)}
@@ -142,10 +149,12 @@ def rate_draft_publish(
     note: str = "",
     fingerprint: str = "",
 ) -> RateCardVersion:
-    """Make the draft its card's list from `valid_from` (default now) on. What is the same goes on; the rest ends and begins.
+    """Makes the draft its card's list from `valid_from` (default now) on. Unchanged prices continue; the others end
+    and start.
 
-    Raises Invalid on `valid_from`: in the past, or not after the newest version of the card; StaleVersion where the draft no
-    longer is what `fingerprint` names; Conflict where it is published already, or prices were set beside it.
+    Raises Invalid on `valid_from`: in the past, or not after the newest version of the card; StaleVersion if the
+    draft has another fingerprint than `fingerprint`; Conflict if it is already published, or if prices were set
+    meanwhile.
     """
     held = _open(actor, draft)
     card = RateCard.objects.select_for_update().get(pk=held.card_id)
@@ -154,13 +163,12 @@ def rate_draft_publish(
     start = clock.whole_second(valid_from) if valid_from else now
     newest = card.versions.order_by("-valid_from").first()
     if start < now:
-        raise Invalid.field(
-            "valid_from", "what was used was already rated; new prices can begin now or later"
-        )
+        raise Invalid.field("valid_from", "past usage is already rated; choose a start now or later")
     if newest is not None and start <= newest.valid_from:
         raise Invalid.field(
             "valid_from",
-            f"version {newest.number} begins at {newest.valid_from:%Y-%m-%d %H:%M:%S} UTC; begin after it",
+            f"version {newest.number} starts at {newest.valid_from:%Y-%m-%d %H:%M:%S} UTC; choose a "
+            "later start",
         )
     version = version_at(card=card, at=start, actor=actor, note=note.strip()[:300])
     _replace(held, version, list(prices_of(card=card, at=start)))
@@ -173,30 +181,32 @@ def rate_draft_publish(
 
 @transaction.atomic
 def rate_version_withdraw(*, actor: Actor, version: RateCardVersion) -> RateDraft | None:
-    """Take back an announced version: what it was to end goes on, and its draft is open again where the card has no other.
+    """Withdraws an announced version: the prices that it was to end continue, and its draft is open again unless the
+    card has another.
 
-    Raises Conflict once it has begun, where a later one is announced on top of it, or where it is withdrawn already.
+    Raises Conflict once it has started, if a later version is based on it, or if it is already withdrawn.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     card = RateCard.objects.select_for_update().get(pk=version.card_id)
     row = card.versions.filter(pk=version.pk).first()
     if row is None:
-        raise Conflict(f"version {version.number} is withdrawn already")
+        raise Conflict(f"version {version.number} is already withdrawn")
     if row.valid_from <= clock.now():
         raise Conflict(
-            f"version {row.number} has begun at {row.valid_from:%Y-%m-%d %H:%M:%S} UTC and usage is rated by it; "
-            "it stays. Publish a new version that changes it from now on"
+            f"version {row.number} started at {row.valid_from:%Y-%m-%d %H:%M:%S} UTC and usage is "
+            "rated by it, so it cannot be withdrawn. Publish a new version with the changes instead"
         )
     later = card.versions.filter(valid_from__gt=row.valid_from).order_by("-valid_from").first()
     if later is not None:
         raise Conflict(
-            f"version {later.number} is announced on top of version {row.number}; withdraw that first"
+            f"version {later.number} is based on version {row.number}; withdraw that version first"
         )
     before = {
         "number": row.number,
         "valid_from": row.valid_from.isoformat(),
         "prices": [
-            f"{rate.flavor or rate.meter} {rate.price}" for rate in row.rates.select_related("flavor")
+            f"{rate.flavor or rate.resource_name or rate.meter} {rate.price}"
+            for rate in row.rates.select_related("flavor")
         ],
     }
     row.rates.all().delete()
@@ -221,14 +231,15 @@ def _reopen(card: RateCard, version: RateCardVersion) -> RateDraft | None:
 
 
 def _require_current(draft: RateDraft, fingerprint: str) -> None:
-    """What is published is what was looked at, on top of the prices with which the draft was begun."""
+    """Publishes exactly what was reviewed, based on the prices with which the draft was created."""
     if fingerprint and fingerprint != draft_fingerprint(lines=draft.lines.all()):
-        raise StaleVersion("somebody has changed this draft since you looked at it; look at it again")
+        raise StaleVersion("this draft has changed since you read it; read it again")
     later = rates_beside(draft=draft).first()
     if later is not None:
         raise Conflict(
-            f"{later.created_by} has set the price of {later.flavor or later.meter} since this draft was begun, "
-            "which publishing would undo; discard the draft and begin a new one"
+            f"{later.created_by} has set the price of "
+            f"{later.flavor or later.resource_name or later.meter} since this draft was created, and "
+            "publishing would undo that; discard the draft and create a new one"
         )
 
 
@@ -246,6 +257,7 @@ def _replace(draft: RateDraft, version: RateCardVersion, in_force: Sequence[Rate
             card=draft.card,
             version=version,
             flavor=line.flavor,
+            resource_name=line.resource_name,
             meter=line.meter,
             price_class=line.price_class,
         )
@@ -264,21 +276,19 @@ def _open(actor: Actor, draft: RateDraft) -> RateDraft:
         RateDraft.objects.select_for_update(of=("self",)).select_related("card").filter(pk=draft.pk).first()
     )
     if held is None or held.published_id is not None:
-        raise Conflict(
-            "this draft is published or discarded already; a version is never edited, begin a new draft"
-        )
+        raise Conflict("this draft is already published or discarded; create a new draft")
     return held
 
 
 def _tiers(terms: LineTerms) -> list[list[int]]:
     if terms.tier_mode not in TierMode.values:
-        raise Invalid.field("tier_mode", "tiers are graduated, volume, or none")
+        raise Invalid.field("tier_mode", "the tier mode must be graduated, volume, or empty")
     if bool(terms.tier_mode) != bool(terms.tiers):
-        raise Invalid.field("tiers", "say from how many hours on another price holds, or choose one price")
-    found = [[hours, price_parse(price, field="tiers")] for hours, price in terms.tiers]
-    steps = [hours for hours, _ in found]
+        raise Invalid.field("tiers", "give the hours from which each tier applies, or choose one price")
+    tiers = [[hours, price_parse(price, field="tiers")] for hours, price in terms.tiers]
+    steps = [hours for hours, _ in tiers]
     if len(steps) > TIERS_MOST or any(hours > HOURS_MOST for hours in steps):
-        raise Invalid.field("tiers", f"{TIERS_MOST} tiers at most, none from above {HOURS_MOST:,} hours")
+        raise Invalid.field("tiers", f"at most {TIERS_MOST} tiers, none from above {HOURS_MOST:,} hours")
     if any(hours <= 0 for hours in steps) or steps != sorted(set(steps)):
-        raise Invalid.field("tiers", "tiers begin above 0 hours, each above the one before it")
-    return found
+        raise Invalid.field("tiers", "tiers must start above 0 hours, each above the one before")
+    return tiers

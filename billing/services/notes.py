@@ -1,4 +1,5 @@
-"""Credit and debit notes: the only way to change what was invoiced. Each line of a note points at the line it corrects."""
+"""Credit and debit notes: the only way to change what was invoiced. Each line of a note names the line that it
+corrects."""
 
 import uuid
 from collections.abc import Mapping
@@ -48,26 +49,27 @@ def note_issue(
     amounts: Mapping[int, Decimal | str | int],
     reason: str,
 ) -> Invoice:
-    """A note on an invoice. `amounts`: by the position of the line they correct, always above 0.
+    """Creates a note on an invoice. `amounts`: by the position of the corrected line, always above 0.
 
-    Raises Invalid on `lines.<position>` (no such line, bad amount, a credit above what is left of the line), `lines`, `kind`
-    or `reason`. The tax is what the tax on the whole changes by, so that an invoice credited wholly is exactly nothing.
+    Raises Invalid on `lines.<position>` (no such line, bad amount, a credit above what is left of the line), `lines`,
+    `kind` or `reason`. The tax is the change of the tax on the whole invoice, so that a fully credited invoice is
+    exactly zero.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    said = reason.strip()
-    _require(invoice, kind, amounts, said)
+    text = reason.strip()
+    _require(invoice, kind, amounts, text)
     now = clock.now()
     with transaction.atomic():
         account_ensure(organization=invoice.organization)
         accounts_lock([invoice.organization_id])
         minors = _amounts(invoice, kind, amounts)
-        made = _write(actor, invoice, kind, minors, said, now)
+        made = _write(actor, invoice, kind, minors, text, now)
         if kind == InvoiceKind.CREDIT_NOTE:
             overpaid_return(invoice=invoice, now=now, by=actor.name)
         after = {
             "corrects": invoice.number,
             "total": str(amount_of(made.total_minor, made.currency)),
-            "reason": said,
+            "reason": text,
         }
         audit_record(
             actor=actor,
@@ -81,17 +83,17 @@ def note_issue(
 
 def _require(invoice: Invoice, kind: InvoiceKind, amounts: Mapping[int, Any], reason: str) -> None:
     if kind not in {InvoiceKind.CREDIT_NOTE, InvoiceKind.DEBIT_NOTE}:
-        raise Invalid.field("kind", "a correction is a credit note or a debit note")
+        raise Invalid.field("kind", "a correction must be a credit note or a debit note")
     if not 0 < len(reason) <= 500:
-        raise Invalid.field("reason", "say why in 1 to 500 characters; it stands on the note")
+        raise Invalid.field("reason", "give a reason of 1 to 500 characters; it is printed on the note")
     if invoice.kind != InvoiceKind.INVOICE:
         raise Conflict(f"{invoice.number} is a note; correct the invoice {invoice.corrects}")
     if not amounts:
-        raise Invalid.field("lines", "choose at least one line and write the amount")
+        raise Invalid.field("lines", "choose at least one line and enter its amount")
 
 
 def lines_left(*, invoice: Invoice) -> dict[int, int]:
-    """What may still be credited of each line, by position: its amount and all that corrects it. Two queries."""
+    """What can still be credited of each line, by position: its amount plus all its corrections. Two queries."""
     corrected = dict(
         InvoiceLine.objects.filter(corrects__invoice=invoice, amount_minor__isnull=False)
         .order_by()
@@ -120,8 +122,10 @@ def _amounts(
             wrong |= error.fields
             continue
         if kind == InvoiceKind.CREDIT_NOTE and minor > left[position]:
-            rest = amount_of(max(left[position], 0), invoice.currency)
-            wrong[field] = [f"{rest} {invoice.currency} are left of this line; a credit cannot be above it"]
+            left_amount = amount_of(max(left[position], 0), invoice.currency)
+            wrong[field] = [
+                f"{left_amount} {invoice.currency} are left of this line; a credit cannot be higher"
+            ]
         found[position] = -minor if kind == InvoiceKind.CREDIT_NOTE else minor
     if wrong:
         raise Invalid("some amounts cannot be corrected like this", fields=wrong)
@@ -152,10 +156,11 @@ def _write(
         *(pk, invoice.organization_id, kind.value, f"{series}-{number:04d}", invoice.month, reason),
         *(invoice.pk, subtotal, tax),
     )
+    names, values = ", ".join(LINE_COLUMNS), ", ".join(["%s"] * len(LINE_COLUMNS))
     with connection.cursor() as cursor:
         cursor.execute("INSERT INTO close_invoice VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)", head)
         cursor.executemany(
-            f"INSERT INTO close_line ({', '.join(LINE_COLUMNS)}) VALUES ({', '.join(['%s'] * len(LINE_COLUMNS))})",  # noqa: S608  names of ours
+            f"INSERT INTO close_line ({names}) VALUES ({values})",  # noqa: S608  names of ours
             _lines(invoice, minors),
         )
     issuing.documents_write(now=now, by=actor.name, steps=issuing.Steps())
@@ -164,7 +169,7 @@ def _write(
 
 
 def _lines(invoice: Invoice, minors: Mapping[int, int]) -> list[tuple[Any, ...]]:
-    """Money only: the seconds stay what they were."""
+    """Corrects only money: the seconds do not change."""
     rows = InvoiceLine.objects.filter(invoice=invoice, position__in=minors).order_by("position")
     return [
         (

@@ -1,4 +1,4 @@
-"""Grants, money received and money given up: what operators record, each an entry of the ledger."""
+"""Grants, payments and write-offs, recorded by operators, each as a ledger entry."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -28,16 +28,16 @@ AMOUNT_MAX = Decimal(1_000_000_000)
 
 
 def amount_parse(value: Decimal | str | int, currency: str, *, field: str = "amount") -> int:
-    """Minor units of a positive amount that a person typed. Raises Invalid on `field`."""
+    """Minor units of a positive amount entered by a person. Raises Invalid on `field`."""
     try:
         amount = Decimal(value)
     except (InvalidOperation, ValueError, TypeError) as error:
-        raise Invalid.field(field, "an amount is a decimal number such as 207.60") from error
+        raise Invalid.field(field, "an amount must be a decimal number such as 207.60") from error
     if not amount.is_finite() or not 0 < amount <= AMOUNT_MAX:
-        raise Invalid.field(field, f"an amount lies above 0 and not above {AMOUNT_MAX:,}")
+        raise Invalid.field(field, f"an amount must be above 0 and at most {AMOUNT_MAX:,}")
     minor = amount.scaleb(minor_places(currency))
     if minor != minor.to_integral_value():
-        raise Invalid.field(field, f"{currency} has {minor_places(currency)} decimal places at most")
+        raise Invalid.field(field, f"{currency} has at most {minor_places(currency)} decimal places")
     return int(minor)
 
 
@@ -55,8 +55,8 @@ def grant_give(
     Raises Invalid on `amount`, `expires_at`, `gpu_types` or `note`.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    now, said = clock.now(), note.strip()
-    types = _grant_require(expires_at, now, said, gpu_types)
+    now, text = clock.now(), note.strip()
+    types = _grant_require(expires_at, now, text, gpu_types)
     with transaction.atomic():
         account = account_ensure(organization=organization)
         accounts_lock([organization.pk])
@@ -65,7 +65,7 @@ def grant_give(
             organization=organization,
             currency=account.currency,
             amount_minor=minor,
-            note=said,
+            note=text,
             expires_at=expires_at,
             created_at=now,
             created_by=actor.name,
@@ -84,11 +84,13 @@ def grant_give(
 
 def _grant_require(expires_at: datetime, now: datetime, note: str, gpu_types: Sequence[str]) -> list[GpuType]:
     if expires_at <= now:
-        raise Invalid.field("expires_at", "a grant that has expired pays for nothing; choose a time to come")
+        raise Invalid.field(
+            "expires_at", "a grant that has expired pays for nothing; choose a time in the future"
+        )
     if expires_at.year > LAST_YEAR:
-        raise Invalid.field("expires_at", f"choose a time not after {LAST_YEAR}")
+        raise Invalid.field("expires_at", f"choose a time no later than {LAST_YEAR}")
     if len(note) > 200:
-        raise Invalid.field("note", "say it in at most 200 characters")
+        raise Invalid.field("note", "write at most 200 characters")
     types = list(GpuType.objects.filter(slug__in=gpu_types))
     unknown = sorted(set(gpu_types) - {row.slug for row in types})
     if unknown:
@@ -97,7 +99,7 @@ def _grant_require(expires_at: datetime, now: datetime, note: str, gpu_types: Se
 
 
 def grants_expire(*, now: datetime | None = None) -> int:
-    """Take back what expired grants have left; how many."""
+    """Removes what is left of expired grants; returns how many."""
     moment, done = now or clock.now(), 0
     left = F("used_minor") + F("expired_minor")
     due = Grant.objects.filter(expires_at__lte=moment, amount_minor__gt=left)
@@ -119,7 +121,8 @@ def grants_expire(*, now: datetime | None = None) -> int:
 def payment_record(
     *, actor: Actor, organization: Organization, amount: Decimal | str | int, note: str = ""
 ) -> None:
-    """Money received. It pays open invoices, the oldest first; the rest pays those to come. Raises Invalid on `amount`."""
+    """Records money received. It pays open invoices, the oldest first; the remainder pays future ones. Raises Invalid
+    on `amount`."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     now, said = clock.now(), note.strip()[:200]
     with transaction.atomic():
@@ -143,11 +146,12 @@ def payment_record(
 
 
 def write_off(*, actor: Actor, invoice: Invoice, reason: str, amount: Decimal | str | int = "") -> None:
-    """Give up what is open of an invoice, or a part of it. Raises Invalid on `amount` (above what is open) or `reason`."""
+    """Writes off the open amount of an invoice, or a part of it. Raises Invalid on `amount` (above the open amount)
+    or `reason`."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    said = reason.strip()
-    if not 0 < len(said) <= 300:
-        raise Invalid.field("reason", "say why in 1 to 300 characters")
+    explanation = reason.strip()
+    if not 0 < len(explanation) <= 300:
+        raise Invalid.field("reason", "give a reason of 1 to 300 characters")
     with transaction.atomic():
         account_ensure(organization=invoice.organization)
         accounts_lock([invoice.organization_id])
@@ -156,10 +160,11 @@ def write_off(*, actor: Actor, invoice: Invoice, reason: str, amount: Decimal | 
         if minor > still_open or minor <= 0:
             left = amount_of(max(still_open, 0), invoice.currency)
             raise Invalid.field(
-                "amount", f"{left} {invoice.currency} of {invoice.number} are open; not more can be given up"
+                "amount",
+                f"{left} {invoice.currency} of {invoice.number} are open; no more can be written off",
             )
         amounts = {Account.WRITE_OFF: minor, Account.RECEIVABLE: -minor}
-        text = f"{invoice.number}: {said}"
+        text = f"{invoice.number}: {explanation}"
         kind = EntryKind.WRITE_OFF
         booking = Booking(invoice.organization_id, kind, invoice.currency, text, amounts, invoice.pk)
         _book(actor, booking, clock.now())
@@ -168,7 +173,7 @@ def write_off(*, actor: Actor, invoice: Invoice, reason: str, amount: Decimal | 
             action="invoice.write_off",
             target=invoice,
             organization=invoice.organization,
-            after={"amount": str(amount_of(minor, invoice.currency)), "reason": said},
+            after={"amount": str(amount_of(minor, invoice.currency)), "reason": explanation},
         )
 
 

@@ -1,4 +1,4 @@
-"""PDF files of documents: made once, by a worker, and kept."""
+"""PDF files of documents: created once, by a worker, and stored."""
 
 import structlog
 
@@ -14,7 +14,8 @@ BATCH = 20
 
 
 def pdfs_make() -> int:
-    """Those that are missing, the oldest first, a batch at a time; how many. What fails is logged and leaves the others alone."""
+    """Creates missing files, the oldest first, a batch at a time; returns how many. A failure is logged and does not
+    affect the others."""
     if pdf_trouble():
         log.warning("pdf_not_available", reason=pdf_trouble())
         return 0
@@ -29,7 +30,7 @@ def pdfs_make() -> int:
 
 
 def pdf_make(*, invoice: Invoice) -> bytes:
-    """Made twice at once, the first is kept; both are the same."""
+    """If two workers create it at once, the first file is stored; both are identical."""
     pdf = invoice_pdf(invoice=invoice)
     made = InvoiceDocument(invoice=invoice, pdf=pdf, made_at=clock.now())
     InvoiceDocument.objects.bulk_create([made], ignore_conflicts=True)
@@ -37,11 +38,13 @@ def pdf_make(*, invoice: Invoice) -> bytes:
 
 
 def pdf_ready(*, invoice: Invoice) -> bytes:
-    """The file; where it is not made yet, Unavailable with when to come back, and the workers are asked for it."""
+    """The file; if it does not exist yet, Unavailable with retry_after, and a worker is asked to create it."""
     found = pdf_of(invoice=invoice)
     if found is not None:
         return found
     if pdf_trouble():
         raise Unavailable(pdf_trouble(), retry_after=3600)
     poke("billing.pdfs_due")
-    raise Unavailable(f"the PDF of {invoice.number} is being made; try again in a few seconds", retry_after=5)
+    raise Unavailable(
+        f"the PDF of {invoice.number} is being created; try again in a few seconds", retry_after=5
+    )

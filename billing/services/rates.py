@@ -1,4 +1,4 @@
-"""Setting prices. A price in force is ended, never edited; what usage was already rated by stays."""
+"""Setting prices. A price in force is ended, never edited; usage that was already rated does not change."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -32,26 +32,30 @@ def rate_set(
     meter: Meter | str,
     price: Decimal | str | int,
     valid_from: datetime | None = None,
+    resource: str = "",
 ) -> Rate:
-    """The price per unit-hour from `valid_from` (default now) until the next one begins; the one in force ends there.
+    """Sets the price per unit-hour from `valid_from` (default now) until the next one starts; the one in force ends
+    then.
 
-    Raises Invalid on `flavor`, `meter`, `price`, or on `valid_from` where usage was already rated at another price.
+    resource: instead of a flavor, the name by which a site counts GPUs that ran without being sold. Raises Invalid on
+    `flavor`, `resource`, `meter`, `price`, or on `valid_from` if usage was already rated at another price.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    known = meter_require(meter, flavor)
+    known = meter_require(meter, flavor, resource)
     micro = price_parse(price)
     now = clock.whole_second(clock.now())
     start = clock.whole_second(valid_from) if valid_from else now
     price_class = flavor.price_class if flavor else PriceClass.ON_DEMAND.value
     with transaction.atomic():
         card = rate_card_ensure()
-        rows = Rate.objects.filter(card=card, flavor=flavor, meter=known, price_class=price_class)
-        _past_require_unrated(rows, flavor=flavor, meter=known, start=start, now=now)
+        ware = {"flavor": flavor, "resource_name": resource}
+        rows = Rate.objects.filter(card=card, **ware, meter=known, price_class=price_class)
+        _past_require_unrated(rows, flavor=flavor, resource=resource, meter=known, start=start, now=now)
         before = rows.filter(valid_from__lte=start).exclude(valid_to__lte=start).first()
         old = str(price_of(before.price_micro)) if before else None
         _room_make(rows, start)
         following = rows.filter(valid_from__gt=start).order_by("valid_from").first()
-        rate = Rate(card=card, flavor=flavor, meter=known, price_class=price_class, price_micro=micro)
+        rate = Rate(card=card, **ware, meter=known, price_class=price_class, price_micro=micro)
         rate.valid_from, rate.valid_to = start, following.valid_from if following else None
         rate.created_by = actor.name
         rate.version = version_at(card=card, at=start, actor=actor)
@@ -64,7 +68,7 @@ def rate_set(
 
 
 def rate_card_ensure() -> RateCard:
-    """The default card, made where there is none, locked: prices are set one after the other."""
+    """The default card, created if there is none, and locked, so that prices are set one after the other."""
     known = {"organization": None, "currency": settings.CURRENCY}
     made = rate_card_default()
     RateCard.objects.get_or_create(**known, defaults={"slug": made.slug, "name": made.name})
@@ -72,7 +76,7 @@ def rate_card_ensure() -> RateCard:
 
 
 def version_at(*, card: RateCard, at: datetime, actor: Actor, note: str = "") -> RateCardVersion:
-    """The version that begins at this very second, made where there is none. The card is locked by the caller."""
+    """The version that starts at this second, created if there is none. The caller has locked the card."""
     last = max(card.versions.aggregate(last=Max("number"))["last"] or 0, card.numbers_gone)
     version, _ = RateCardVersion.objects.get_or_create(
         card=card, valid_from=at, defaults={"number": last + 1, "note": note, "published_by": actor.name}
@@ -80,12 +84,16 @@ def version_at(*, card: RateCard, at: datetime, actor: Actor, note: str = "") ->
     return version
 
 
-def meter_require(meter: Meter | str, flavor: Flavor | None) -> Meter:
+def meter_require(meter: Meter | str, flavor: Flavor | None, resource: str = "") -> Meter:
+    """What is priced: a flavor's GPUs, those of a resource that is not sold, or what all flavors share."""
     if meter not in Meter.values:
-        raise Invalid.field("meter", f"there is no meter {meter!r}; known: {', '.join(Meter.values)}")
+        raise Invalid.field("meter", f"unknown meter {meter!r}; known: {', '.join(Meter.values)}")
     known = Meter(meter)
+    if resource:
+        _resource_require(known, flavor, resource)
+        return known
     if known in GPU_METERS and flavor is None:
-        raise Invalid.field("flavor", "a price of GPUs needs a flavor")
+        raise Invalid.field("flavor", "a GPU price needs a flavor, or the resource name of GPUs without one")
     if known not in GPU_METERS and flavor is not None:
         raise Invalid.field(
             "flavor", "vCPU, memory and storage have one price for all flavors; leave this empty"
@@ -93,32 +101,54 @@ def meter_require(meter: Meter | str, flavor: Flavor | None) -> Meter:
     return known
 
 
+def _resource_require(meter: Meter, flavor: Flavor | None, resource: str) -> None:
+    if flavor is not None:
+        raise Invalid.field("resource", "a price is for either a flavor or a resource, not both")
+    if meter not in GPU_METERS - {Meter.GPU_IDLE}:
+        raise Invalid.field("resource", f"{meter.label} has no resource name; leave this empty")
+    used = UsageInterval.objects.filter(flavor=None, meter__startswith="gpu_", resource_name=resource)
+    counted = {Meter(each) for each in used.order_by().values_list("meter", flat=True).distinct()}
+    if not counted:
+        raise Invalid.field("resource", f"no GPU was ever counted as {resource!r} without a flavor")
+    if meter not in counted:
+        known = ", ".join(each.label for each in sorted(counted))
+        raise Invalid.field("meter", f"only this was counted for {resource}: {known}")
+
+
 def _past_require_unrated(
-    rows: QuerySet[Rate], *, flavor: Flavor | None, meter: Meter, start: datetime, now: datetime
+    rows: QuerySet[Rate],
+    *,
+    flavor: Flavor | None,
+    resource: str,
+    meter: Meter,
+    start: datetime,
+    now: datetime,
 ) -> None:
-    """Refuse to change a price under which something was used: any rate in force in [start, now) with usage then."""
+    """Refuses to change a price under which something was used: any rate in force in [start, now) with usage then."""
     if start >= now:
         return
     for rate in rows.filter(valid_from__lt=now).exclude(valid_to__lte=start):
         first, last = max(rate.valid_from, start), min(rate.valid_to or now, now)
-        if _used(flavor, meter, first, last):
+        if _used(flavor, resource, meter, first, last):
             raise Invalid.field(
                 "valid_from",
-                f"usage since {first:%Y-%m-%d %H:%M:%S} UTC was already rated at {rate.price}; "
-                "a new price can begin now or later",
+                f"usage since {first:%Y-%m-%d %H:%M:%S} UTC is already rated at {rate.price}; choose "
+                "a start now or later",
             )
 
 
-def _used(flavor: Flavor | None, meter: Meter, first: datetime, last: datetime) -> bool:
-    """Whether the price was asked for in [first, last)."""
+def _used(flavor: Flavor | None, resource: str, meter: Meter, first: datetime, last: datetime) -> bool:
+    """Whether usage in [first, last) needs the price."""
     if meter is Meter.GPU_IDLE:
         reserved = PoolReservation.objects.filter(flavor=flavor, valid_from__lt=last)
         return reserved.exclude(valid_to__lte=first).exists()
     rows = UsageInterval.objects.filter(flavor=flavor, meter=meter, started_at__lt=last)
+    if resource:
+        rows = rows.filter(resource_name=resource)
     return rows.exclude(ended_at__lte=first).exists()
 
 
 def _room_make(rows: QuerySet[Rate], start: datetime) -> None:
-    """End the rate in force at `start`; one that begins at that very second was never in force and goes."""
+    """Ends the rate in force at `start`; one that starts at that second was never in force and is deleted."""
     rows.filter(valid_from=start).delete()
     rows.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=start), valid_from__lt=start).update(valid_to=start)

@@ -1,7 +1,7 @@
-"""What pays for documents: grants first, those that expire first before others; then what was paid in advance.
+"""Settles documents: with grants first, in the order of their expiry; then with prepaid money.
 
-Accounts are locked one after the other in the order of their ids, and a grant is used by a conditional update: two at once
-never use more than there is.
+Accounts are locked in the order of their ids, and a grant is used by a conditional update: concurrent uses never
+exceed its amount.
 """
 
 import uuid
@@ -12,7 +12,7 @@ from datetime import datetime
 from django.db.models import F, Q, Sum
 
 from billing.booking import Booking, bookings_write
-from billing.covering import Offer, cover, pools_of
+from billing.grant_cover import Offer, cover, pools_of
 from billing.models import BillingAccount, Grant, Invoice, InvoiceLine, LedgerPosting
 from billing.selectors.balances import invoices_open, prepaid_left
 from billing.states import Account, EntryKind
@@ -20,13 +20,13 @@ from gpuaas.core.errors import Conflict
 
 
 def accounts_lock(organizations: Sequence[uuid.UUID]) -> None:
-    """One writer of an organization's balances at a time."""
+    """Serializes writers of an organization's balances."""
     rows = BillingAccount.objects.select_for_update().filter(organization__in=organizations)
     list(rows.order_by("organization_id").values_list("pk", flat=True))
 
 
 def documents_settle(*, invoices: Sequence[uuid.UUID], now: datetime, by: str) -> None:
-    """In the transaction that wrote the documents."""
+    """Call it in the transaction that wrote the documents."""
     rows = list(Invoice.objects.filter(pk__in=list(invoices), total_minor__gt=0).order_by("number"))
     accounts_lock([row.organization_id for row in rows])
     _grants_use(rows, now, by)
@@ -34,7 +34,7 @@ def documents_settle(*, invoices: Sequence[uuid.UUID], now: datetime, by: str) -
 
 
 def prepaid_use(*, invoices: Sequence[Invoice], now: datetime, by: str) -> None:
-    """What was paid in advance pays what is open, documents in the order given. The accounts are locked."""
+    """Pays open documents from prepaid money, in the given order. The accounts are locked."""
     have = prepaid_left(organizations=[row.organization_id for row in invoices])
     rows = [row for row in invoices if have.get((row.organization_id, row.currency), 0) > 0]
     still_open = invoices_open(invoices=[row.corrects_id or row.pk for row in rows])
@@ -83,41 +83,41 @@ def _grants_use(invoices: Sequence[Invoice], now: datetime, by: str) -> None:
 
 
 def grant_take(*, grant: Grant, amount: int) -> None:
-    """Raises Conflict where the grant has less left than that: somebody was first."""
+    """Raises Conflict if the grant has less left than that: it was used at the same moment."""
     enough = Grant.objects.filter(
         pk=grant.pk, amount_minor__gte=F("used_minor") + F("expired_minor") + amount
     )
     if enough.update(used_minor=F("used_minor") + amount) != 1:
-        raise Conflict("this grant was used by somebody else at the same moment; try again")
+        raise Conflict("this grant was used at the same moment; try again")
     grant.used_minor += amount
 
 
 def _grants_of(organizations: set[uuid.UUID], now: datetime) -> dict[uuid.UUID, list[Grant]]:
-    """In force and not used up, those that expire first before others."""
-    found: dict[uuid.UUID, list[Grant]] = defaultdict(list)
+    """Valid and not used up, in the order of their expiry."""
+    grants: dict[uuid.UUID, list[Grant]] = defaultdict(list)
     rows = Grant.objects.select_for_update().filter(
         organization__in=organizations,
         expires_at__gt=now,
         amount_minor__gt=F("used_minor") + F("expired_minor"),
     )
     for grant in rows.order_by("expires_at", "pk").prefetch_related("gpu_types"):
-        found[grant.organization_id].append(grant)
-    return found
+        grants[grant.organization_id].append(grant)
+    return grants
 
 
 def _net_by_type(invoices: Sequence[uuid.UUID]) -> dict[uuid.UUID, dict[str, int]]:
-    found: dict[uuid.UUID, dict[str, int]] = defaultdict(dict)
+    amounts: dict[uuid.UUID, dict[str, int]] = defaultdict(dict)
     rows = InvoiceLine.objects.filter(invoice__in=invoices, amount_minor__isnull=False).order_by()
     for pk, gpu_type, amount in rows.values_list("invoice", "gpu_type").annotate(sum=Sum("amount_minor")):
-        found[pk][gpu_type] = amount
-    return found
+        amounts[pk][gpu_type] = amount
+    return amounts
 
 
 def overpaid_return(*, invoice: Invoice, now: datetime, by: str) -> None:
-    """After a credit note: what is not owed any more goes back to what paid it, in the reverse order of paying.
+    """After a credit note: what is no longer owed returns to what paid it, in the reverse order of paying.
 
-    Money is money of the organization again; then grants, those that expire last before others. What goes back to a
-    grant that has expired expires with it.
+    Money becomes prepaid again; then grants, those that expire last first. What returns to an expired grant expires
+    with it.
     """
     over = -invoices_open(invoices=[invoice.pk]).get(invoice.pk, 0)
     bookings = []
@@ -126,10 +126,10 @@ def overpaid_return(*, invoice: Invoice, now: datetime, by: str) -> None:
         if part <= 0:
             continue
         over -= part
-        kind, text = EntryKind.PREPAID_USE, f"paid too much for {invoice.number}"
+        kind, text = EntryKind.PREPAID_USE, f"overpayment of {invoice.number}"
         if grant_id is not None:
             Grant.objects.filter(pk=grant_id).update(used_minor=F("used_minor") - part)
-            kind, text = EntryKind.GRANT_USE, f"grant given back for {invoice.number}"
+            kind, text = EntryKind.GRANT_USE, f"grant returned for {invoice.number}"
         amounts = {Account.RECEIVABLE: part, account: -part}
         bookings.append(
             Booking(invoice.organization_id, kind, invoice.currency, text, amounts, invoice.pk, grant_id)
@@ -138,7 +138,7 @@ def overpaid_return(*, invoice: Invoice, now: datetime, by: str) -> None:
 
 
 def _paid(invoice: Invoice) -> list[tuple[Account, uuid.UUID | None, int]]:
-    """What paid for the invoice and its notes and was not given back: money, then grants, the last to expire first."""
+    """What paid for the invoice and its notes and was not returned: money, then grants, the last to expire first."""
     of_it = Q(entry__invoice=invoice) | Q(entry__invoice__corrects=invoice)
     kinds = Q(entry__kind=EntryKind.PREPAID_USE, account=Account.PREPAID) | Q(
         entry__kind=EntryKind.GRANT_USE, account=Account.GRANTS

@@ -1,5 +1,5 @@
 -- What each budget counts, by day: minor units and GPU-seconds held. What `rated_sql` makes comes before it, with days as
--- slots and by workspace. One pass for all budgets.
+-- slots and by holder. One pass for all budgets.
 -- Parameters: budgets, organizations, own_projects, workspaces, firsts, lasts.
 , budget AS (
     SELECT * FROM unnest(
@@ -7,11 +7,18 @@
         %(firsts)s::date[], %(lasts)s::date[]
     ) AS b (id, organization, project, workspace, first_day, last_day)
 )
-SELECT b.id, d.slot, coalesce(sum(d.minor), 0)::bigint,
-       coalesce(sum(d.unit_seconds) FILTER (WHERE d.meter = 'gpu_held'), 0)::bigint
-FROM rated d
-JOIN tenants_project p ON p.id = d.project
+-- Added up before it meets budgets, of which there may be many: holders are told apart only where one of them has a budget.
+, spent AS MATERIALIZED (
+    SELECT p.organization_id AS organization, d.project, d.slot,
+           CASE WHEN d.holder = ANY (%(workspaces)s::uuid[]) THEN d.holder END AS holder,
+           sum(d.minor) AS minor, sum(d.unit_seconds) FILTER (WHERE d.meter = 'gpu_held') AS gpu_seconds
+    FROM rated d
+    JOIN tenants_project p ON p.id = d.project
+    GROUP BY 1, 2, 3, 4
+)
+SELECT b.id, d.slot, coalesce(sum(d.minor), 0)::bigint, coalesce(sum(d.gpu_seconds), 0)::bigint
+FROM spent d
 JOIN budget b
-    ON b.organization = p.organization_id AND (b.project IS NULL OR b.project = d.project)
-    AND (b.workspace IS NULL OR b.workspace = d.workspace) AND d.slot BETWEEN b.first_day AND b.last_day
+    ON b.organization = d.organization AND (b.project IS NULL OR b.project = d.project)
+    AND (b.workspace IS NULL OR b.workspace = d.holder) AND d.slot BETWEEN b.first_day AND b.last_day
 GROUP BY b.id, d.slot

@@ -1,6 +1,6 @@
 -- The cells of the lines that are posted, by line.
 INSERT INTO close_share
-SELECT l.id AS line, c.workspace, c.day, sum(c.unit_seconds)::bigint AS unit_seconds, sum(c.minor)::bigint AS minor
+SELECT l.id AS line, c.holder, c.day, sum(c.unit_seconds)::bigint AS unit_seconds, sum(c.minor)::bigint AS minor
 FROM close_cell c
 JOIN close_line l
     ON l.charge_month = c.charge_month AND l.project = c.project

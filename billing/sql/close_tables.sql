@@ -1,4 +1,4 @@
--- What a close works with, gone at its end. A cell is a workspace's day of a line; of a month that was closed before it is
+-- What a close works with, gone at its end. A cell is a holder's day of a line; of a month that was closed before it is
 -- what usage says now, and, negated, what was invoiced so far.
 -- Sorts and hashes of a batch stay in memory, in this transaction only.
 SET LOCAL work_mem = '64MB';
@@ -12,7 +12,7 @@ CREATE TEMPORARY TABLE close_account (
 CREATE TEMPORARY TABLE close_print (month date, project uuid, fingerprint text, intervals bigint) ON COMMIT DROP;
 CREATE TEMPORARY TABLE close_changed (month date, project uuid, fingerprint text, intervals bigint) ON COMMIT DROP;
 CREATE TEMPORARY TABLE close_cell (
-    charge_month date, day date, project uuid, workspace uuid, flavor uuid, resource text, meter text, price_class text,
+    charge_month date, day date, project uuid, holder uuid, flavor uuid, resource text, meter text, price_class text,
     status text, price_micro bigint, surplus boolean, estimated boolean, unit_seconds bigint, minor bigint
 ) ON COMMIT DROP;
 CREATE TEMPORARY TABLE close_line (
@@ -23,4 +23,4 @@ CREATE TEMPORARY TABLE close_line (
 CREATE TEMPORARY TABLE close_invoice (
     id uuid, organization uuid, kind text, number text, month date, reason text, corrects uuid, subtotal bigint, tax bigint
 ) ON COMMIT DROP;
-CREATE TEMPORARY TABLE close_share (line uuid, workspace uuid, day date, unit_seconds bigint, minor bigint) ON COMMIT DROP;
+CREATE TEMPORARY TABLE close_share (line uuid, holder uuid, day date, unit_seconds bigint, minor bigint) ON COMMIT DROP;

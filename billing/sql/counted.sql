@@ -1,9 +1,9 @@
 -- The heart of rating.md: usage × tariff over slots of months (a slot is the month itself or a day of it). The same for the
 -- portal's tables and for files: who comes before it defines slot, usage, tariff and rate_tier, whatever their keys are.
 -- Overlap is written as NOT (before OR after): of four comparisons the planner would expect one row in 81.
--- Parameters: by_workspace.
+-- Parameters: by_holder.
 , counted AS (
-    SELECT s.month, s.slot, u.project, CASE WHEN %(by_workspace)s THEN u.workspace END AS workspace, u.resource, u.surplus,
+    SELECT s.month, s.slot, u.project, CASE WHEN %(by_holder)s THEN u.holder END AS holder, u.resource, u.surplus,
            t.id AS stretch, bool_or(u.estimated) AS estimated,
            sum(u.quantity * extract(EPOCH FROM
                least(u.ended_at, s.ends_at, t.ends_at) - greatest(u.started_at, s.starts_at, t.starts_at)

@@ -6,8 +6,8 @@ slot AS NOT MATERIALIZED (
            %(ends_at)s::timestamptz AS ends_at, %(starts_at)s::timestamptz AS month_starts_at
 ),
 usage AS NOT MATERIALIZED (
-    SELECT DISTINCT ON (id) id, project, workspace, '' AS key, ARRAY[flavor, price_class] AS ware, '' AS resource, meter, quantity,
-           started_at, ended_at, false AS surplus, false AS estimated
+    SELECT DISTINCT ON (id) id, project, workspace AS holder, '' AS key, ARRAY[flavor, price_class] AS ware, '' AS resource, meter,
+           quantity, started_at, ended_at, false AS surplus, false AS estimated
     FROM file_usage
     WHERE started_at < %(ends_at)s AND ended_at > %(starts_at)s AND ended_at > started_at AND quantity > 0
     ORDER BY id

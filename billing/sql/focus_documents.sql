@@ -8,8 +8,12 @@ WITH document AS (
       AND (%(organization)s::uuid IS NULL OR i.organization_id = %(organization)s::uuid)
 )
 SELECT i.kind, i.number, i.month, o.slug, i.account_name, i.currency, l.charge_month, s.day, l.project_slug, l.project_name,
-       l.cost_center, coalesce(w.id, v.id), coalesce(w.name, CASE WHEN v.project_id = l.project_id THEN v.name WHEN v.id IS NOT NULL THEN 'warm-' || right(v.id::text, 8) END), v.id IS NOT NULL, t.slug, t.name, l.flavor_slug,
-       l.flavor_name, l.gpu_type, l.resource, l.meter, l.price_class, l.status, l.surplus, l.estimated, l.unit_price_micro, coalesce(s.unit_seconds, l.unit_seconds),
+       l.cost_center, coalesce(w.id, v.id), coalesce(
+           w.name,
+           CASE WHEN v.project_id = l.project_id THEN v.name WHEN v.id IS NOT NULL THEN 'warm-' || right(v.id::text, 8) END
+       ), v.id IS NOT NULL, t.slug, t.name, l.flavor_slug,
+       l.flavor_name, l.gpu_type, l.resource, l.meter, l.price_class, l.status, l.surplus, l.estimated,
+       l.unit_price_micro, coalesce(s.unit_seconds, l.unit_seconds),
        coalesce(CASE WHEN s.id IS NULL THEN l.amount_minor ELSE s.amount_minor END, 0), l.id, c.number, l.text, i.closed_at
 FROM document i
 JOIN tenants_organization o ON o.id = i.organization_id

@@ -1,10 +1,10 @@
 -- Graduated tiers, filled in the order of time; see rating.md §9. Before it: counted.sql.
 , in_order AS (
-    SELECT s.month, s.slot, u.project, CASE WHEN %(by_workspace)s THEN u.workspace END AS workspace, u.resource, u.surplus,
+    SELECT s.month, s.slot, u.project, CASE WHEN %(by_holder)s THEN u.holder END AS holder, u.resource, u.surplus,
            t.id AS stretch, t.rate, u.estimated, n.units,
            sum(n.units) OVER (
                PARTITION BY s.month, u.project, t.rate
-               ORDER BY greatest(u.started_at, s.month_starts_at, t.starts_at), u.workspace, u.id, s.starts_at
+               ORDER BY greatest(u.started_at, s.month_starts_at, t.starts_at), u.holder, u.id, s.starts_at
                ROWS UNBOUNDED PRECEDING
            ) AS reached
     FROM tariff t
@@ -20,7 +20,7 @@
     WHERE t.tier_mode = 'graduated'
 ),
 tiered AS (
-    SELECT o.month, o.slot, o.project, o.workspace, o.resource, o.surplus, o.stretch, r.price_micro, o.estimated,
+    SELECT o.month, o.slot, o.project, o.holder, o.resource, o.surplus, o.stretch, r.price_micro, o.estimated,
            least(o.reached, r.to_units) - greatest(o.reached - o.units, r.from_units) AS unit_seconds
     FROM in_order o
     JOIN rate_tier r ON r.rate = o.rate AND r.from_units < o.reached AND r.to_units > o.reached - o.units

@@ -1,6 +1,7 @@
 -- Who pays for a project, in which currency, and by which tariff. Organizations without prices of their own share the
 -- tariff of the standard card (key = card); the others have one each (key = organization); without a card there is none.
--- Parameters: projects, organization (one alone, where only its prices are asked), currency (of organizations without an account), divisor and, where it differs, currencies, divisors.
+-- Parameters: projects, organization (one alone, where only its prices are asked), currency (of organizations without an
+-- account), divisor and, where it differs, currencies, divisors.
 account AS (
     SELECT o.id AS organization, c.currency, c.divisor, standard.id AS card, own.id AS own_card,
            CASE

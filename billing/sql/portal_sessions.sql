@@ -13,17 +13,21 @@ gap AS NOT MATERIALIZED (
     GROUP BY site_id
 ),
 session AS NOT MATERIALIZED (
-    SELECT i.*, p.key, coalesce(i.flavor_id, '00000000-0000-0000-0000-000000000000') AS ware,
+    SELECT i.*, p.key, coalesce(
+               i.flavor_id, CASE WHEN i.resource_name = ANY (%(n_names)s::text[]) THEN md5(i.resource_name)::uuid END,
+               '00000000-0000-0000-0000-000000000000'
+           ) AS ware,
            coalesce(i.ended_at, %(now)s) AS really_ended_at
     FROM metering_usageinterval i
     JOIN payer p ON p.project = i.project_id
     WHERE (%(projects_asked)s::uuid[] IS NULL OR i.project_id = ANY (%(projects_asked)s::uuid[]))
+      AND (%(holders)s::uuid[] IS NULL OR i.workspace_id = ANY (%(holders)s::uuid[]) OR i.cluster_id = ANY (%(holders)s::uuid[]))
       AND i.started_at < %(last)s
       AND (i.ended_at IS NULL OR i.ended_at > %(first)s - interval '1 second' * %(most_added)s)
       AND coalesce(i.ended_at, %(now)s) > i.started_at
 ),
 metered AS MATERIALIZED (
-    SELECT i.id, i.project_id AS project, coalesce(i.workspace_id, i.cluster_id) AS workspace, i.key, i.ware, i.meter,
+    SELECT i.id, i.project_id AS project, coalesce(i.workspace_id, i.cluster_id) AS holder, i.key, i.ware, i.meter,
            i.quantity, i.started_at,
            i.started_at + interval '1 second' * greatest(
                coalesce(own.minimum_seconds, standard.minimum_seconds, 0),

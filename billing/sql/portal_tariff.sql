@@ -5,7 +5,7 @@ payer AS NOT MATERIALIZED (
 ),
 tariff AS NOT MATERIALIZED (
     SELECT * FROM unnest(
-        %(t_ids)s::bigint[], %(t_keys)s::uuid[], %(t_wares)s::uuid[], %(t_wares)s::uuid[], %(t_meters)s::text[],
+        %(t_ids)s::bigint[], %(t_keys)s::uuid[], %(t_wares)s::uuid[], %(t_flavors)s::uuid[], %(t_meters)s::text[],
         %(t_classes)s::text[], %(t_starts)s::timestamptz[], %(t_ends)s::timestamptz[], %(t_rates)s::uuid[],
         %(t_modes)s::text[], %(t_prices)s::bigint[], %(t_surplus)s::bigint[], %(t_discounts)s::bigint[],
         %(t_divisors)s::bigint[], %(t_statuses)s::text[]

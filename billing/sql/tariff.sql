@@ -1,11 +1,17 @@
--- The tariff: for every payer's key, every flavor (and none) and meter, [first, last) cut into stretches with one price,
+-- The tariff: for every payer's key, every flavor (and none, and every resource that has a price without one) and meter,
+-- [first, last) cut into stretches with one price,
 -- or with none. Because it covers all of that time, joining usage with it loses no second and counts none twice.
 -- Sessions keep the rates of all of time: their own began before.
 -- payer.sql and published.sql (or drafted.sql) come before it. Parameters: meters, first, last.
+unsold AS (
+    SELECT DISTINCT r.resource_name, md5(r.resource_name)::uuid AS ware FROM rate_row r WHERE r.resource_name <> ''
+),
 flavor_key AS (
     SELECT f.id, f.id AS flavor_id, f.price_class FROM catalog_flavor f
     UNION ALL
     SELECT '00000000-0000-0000-0000-000000000000', NULL, 'on_demand'
+    UNION ALL
+    SELECT ware, NULL, 'on_demand' FROM unsold
 ),
 tariff_key AS (
     SELECT DISTINCT key, card, CASE WHEN key = organization THEN own_card END AS own_card,
@@ -13,10 +19,11 @@ tariff_key AS (
     FROM account
 ),
 key_rate AS (
-    SELECT k.key, c.own, coalesce(r.flavor_id, '00000000-0000-0000-0000-000000000000') AS flavor_key, r.*
+    SELECT k.key, c.own, coalesce(r.flavor_id, n.ware, '00000000-0000-0000-0000-000000000000') AS flavor_key, r.*
     FROM tariff_key k
     CROSS JOIN LATERAL (VALUES (k.card, false), (k.own_card, true)) AS c (card, own)
     JOIN rate_row r ON r.card_id = c.card
+    LEFT JOIN unsold n ON n.resource_name = r.resource_name
 ),
 key_discount AS (
     SELECT d.organization_id AS key, d.flavor_id, d.basis_points, d.valid_from,
@@ -63,7 +70,8 @@ priced AS (
         ON e.key = s.key AND e.flavor_id IS NULL AND e.valid_from <= s.starts_at AND e.valid_to >= s.ends_at
 ),
 tariff AS (
-    SELECT row_number() OVER () AS id, p.key, p.flavor_key AS ware, p.meter, p.price_class,
+    SELECT row_number() OVER () AS id, p.key, p.flavor_key AS ware,
+           coalesce(p.flavor_id, '00000000-0000-0000-0000-000000000000') AS flavor, p.meter, p.price_class,
            p.starts_at, p.ends_at, p.rate, p.tier_mode, p.price_micro, p.surplus_percent, p.discount, k.divisor,
            CASE
                WHEN p.price_micro IS NOT NULL THEN 'billed'

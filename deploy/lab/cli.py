@@ -1,6 +1,7 @@
 """The commands that labs have in common, read and carried out alike: `python -m deploy.lab.<lab> up`."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,19 @@ WORDS = {
 OF_ONE_PROGRAM = {"stop", "start", "pause", "resume"}
 
 
+class OfKubernetes(Protocol):
+    """A lab that ends with a kubeconfig."""
+
+    @property
+    def state_dir(self) -> Path: ...
+
+    @property
+    def kubeconfig(self) -> Path: ...
+
+    @property
+    def kubectl(self) -> Path: ...
+
+
 class AnyLab(Protocol):
     def status(self) -> list[ProgramStatus]: ...
 
@@ -33,8 +47,26 @@ class AnyLab(Protocol):
     def stop_program(self, name: str, *, kill: bool = False) -> None: ...
 
 
+class OfPrograms(AnyLab, Protocol):
+    """A lab whose programs a test may start, hang and let go on one by one."""
+
+    def build(self) -> None: ...
+
+    def start_program(self, name: str) -> None: ...
+
+    def pause_program(self, name: str) -> None: ...
+
+    def resume_program(self, name: str) -> None: ...
+
+
 L = TypeVar("L", bound=AnyLab)
 Options = argparse.Namespace
+PROGRAMS: Mapping[str, Callable[[OfPrograms, Options], None]] = {
+    "build": lambda lab, _: lab.build(),
+    "start": lambda lab, options: lab.start_program(options.program),
+    "pause": lambda lab, options: lab.pause_program(options.program),
+    "resume": lambda lab, options: lab.resume_program(options.program),
+}
 
 
 @dataclass(frozen=True)
@@ -103,3 +135,11 @@ def status(lab: AnyLab) -> int:
     if not any(program.pid for program in found):
         return EXIT_DOWN
     return 0 if all(program.pid for program in found) else EXIT_BROKEN
+
+
+def env(lab: OfKubernetes) -> None:
+    """Lines for `eval` in a shell."""
+    if not lab.kubeconfig.exists():
+        raise LabError(f"there is no lab in {lab.state_dir}; `up` makes one")
+    print(f"export KUBECONFIG={shlex.quote(str(lab.kubeconfig))}")
+    print(f"export KUBECTL={shlex.quote(str(lab.kubectl))}")

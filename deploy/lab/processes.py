@@ -91,12 +91,7 @@ class Process:
             raise LabError(f"{self.name} does not run")
 
     def memory_mib(self) -> int:
-        pid = self.pid()
-        with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-                if line.startswith("VmRSS:"):
-                    return int(line.split()[1]) // 1024
-        return 0
+        return resident_mib(self.pid())
 
     def log_end(self, lines: int = 25) -> str:
         try:
@@ -123,6 +118,15 @@ class Process:
         end = time.monotonic() + limit
         while self.pid() and time.monotonic() < end:
             time.sleep(0.02)
+
+
+def resident_mib(pid: int | None) -> int:
+    """Of what does not run: 0."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) // 1024
+    return 0
 
 
 def _end_workers(leader: int, identity: str | None) -> None:

@@ -1,10 +1,29 @@
 """Forms parse what browsers send; whether it may be is the services' question, whose refusals land on their fields."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from django import forms
 
 from gpuaas.core.errors import GpuaasError, Invalid
+
+WHOLE = {"required": "Enter a number.", "invalid": "Enter a whole number."}
+WRITTEN = {"invalid": "Enter a date as year-month-day and a time."}
+
+
+class RequiredText(forms.CharField):
+    """`ask`: the sentence beside the field when it is empty."""
+
+    def __init__(self, ask: str, max_length: int, **kwargs: Any) -> None:
+        super().__init__(max_length=max_length, error_messages={"required": ask}, **kwargs)
+
+
+def choices_set(form: forms.Form, name: str, choices: Iterable[tuple[str, str]]) -> None:
+    """What one of its fields offers, where that is known only when the form is made."""
+    field = form.fields[name]
+    if not isinstance(field, forms.ChoiceField):
+        raise TypeError(f"{name} offers no choices")
+    field.choices = list(choices)
 
 
 def refuse(
@@ -24,6 +43,6 @@ def refuse(
 
 
 def sentence_of(text: str) -> str:
-    """Services say it in the middle of a line; beside a field it stands alone."""
-    said = text[:1].upper() + text[1:]
-    return said if said.endswith((".", "!", "?")) else f"{said}."
+    """A service's message as a sentence that stands alone."""
+    sentence = text[:1].upper() + text[1:]
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."

@@ -1,10 +1,11 @@
-"""Taking over what was there before: whose it becomes, its name, and what it is to hold."""
+"""Adopting resources from before the portal: their project, the name of the workspace, and its size."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
 
+from frontend.forms import RequiredText
 from frontend.forms.workspaces import COUNT_MAX, STORAGE_MAX
 from gpuaas.catalog.models import Flavor
 
@@ -12,20 +13,16 @@ from gpuaas.catalog.models import Flavor
 class AdoptionForm(forms.Form):
     """One count per flavor on sale at the site; the proposal is the initial value."""
 
-    project = forms.CharField(
-        label="Project", max_length=40, error_messages={"required": "Say whose it becomes."}
-    )
-    name = forms.CharField(
-        label="Name", max_length=300, error_messages={"required": "Give the workspace a name."}
-    )
+    project = RequiredText("Enter a project.", 40, label="Project")
+    name = RequiredText("Enter a name for the workspace.", 300, label="Name")
     storage_gib = forms.IntegerField(
         label="Shared storage",
         min_value=0,
         max_value=STORAGE_MAX,
         required=False,
-        error_messages={"invalid": "A whole number of GiB, please."},
+        error_messages={"invalid": "Enter a whole number of GiB."},
     )
-    members = forms.CharField(label="Let in", required=False, max_length=2000)
+    members = forms.CharField(label="Members", required=False, max_length=2000)
 
     def __init__(
         self, *args: Any, flavors: Sequence[Flavor], proposed: Mapping[str, int], **kwargs: Any
@@ -40,7 +37,7 @@ class AdoptionForm(forms.Form):
                 max_value=COUNT_MAX,
                 required=False,
                 help_text=flavor.slug,
-                error_messages={"invalid": "A whole number, please."},
+                error_messages={"invalid": "Enter a whole number."},
             )
 
     @staticmethod

@@ -7,6 +7,7 @@ from django import forms
 
 from billing.models import Budget, BudgetAction, Measure, Period
 from billing.services.budgets import THRESHOLDS_MOST, BudgetTerms
+from frontend.forms import RequiredText, choices_set
 from gpuaas.workspaces.models import Workspace
 
 ROWS = 4
@@ -18,16 +19,16 @@ def day_field(label: str) -> forms.DateField:
         label=label,
         required=False,
         widget=forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}),
-        error_messages={"invalid": "Write it as year-month-day."},
+        error_messages={"invalid": "Enter a date as year-month-day."},
     )
 
 
 class BudgetForm(forms.Form):
     """Thresholds are `percent_1`, `action_1` and so on; a row without a percentage is none."""
 
-    name = forms.CharField(max_length=60, error_messages={"required": "Give it a name."})
-    measure = forms.ChoiceField(label="It counts", choices=Measure)
-    amount = forms.CharField(max_length=24, error_messages={"required": "Write an amount."})
+    name = RequiredText("Enter a name.", 60)
+    measure = forms.ChoiceField(label="Measure", choices=Measure)
+    amount = RequiredText("Enter an amount.", 24)
     period = forms.ChoiceField(choices=Period)
     starts_on = day_field("First day")
     ends_on = day_field("Last day")
@@ -39,17 +40,17 @@ class BudgetForm(forms.Form):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.rows = range(1, max(ROWS, min(rows, THRESHOLDS_MOST)) + 1)
-        chosen = self.fields["workspace"]
-        if isinstance(chosen, forms.ChoiceField):
-            chosen.choices = [("", "All of the project"), *((str(row.pk), row.name) for row in workspaces)]
+        choices_set(
+            self, "workspace", [("", "Whole project"), *((str(row.pk), row.name) for row in workspaces)]
+        )
         for row in self.rows:
             self.fields[f"percent_{row}"] = forms.IntegerField(
                 label=f"Threshold {row}, percent",
                 required=False,
-                error_messages={"invalid": "A whole number, please."},
+                error_messages={"invalid": "Enter a whole number."},
             )
             self.fields[f"action_{row}"] = forms.ChoiceField(
-                label=f"Threshold {row}, what is done", choices=BudgetAction, required=False
+                label=f"Threshold {row}, action", choices=BudgetAction, required=False
             )
 
     def threshold_fields(self) -> Iterator[tuple[forms.BoundField, forms.BoundField]]:

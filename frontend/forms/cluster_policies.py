@@ -5,44 +5,43 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import refuse
-from frontend.forms.clusters import field_of
-from gpuaas.clusters.forms import NO, YES, document_of, fields_of, form_of
+from frontend.forms import WHOLE, choices_set, refuse
+from frontend.forms.clusters import field_of, posted_of
 from gpuaas.clusters.models import ScalingPolicy
 from gpuaas.clusters.policies.registry import Kind
-from gpuaas.clusters.schema import Document
 from gpuaas.clusters.services import PolicyTerms
 from gpuaas.core.errors import Invalid
+from gpuaas.core.schema import Document
+from gpuaas.core.schema_form import document_of, fields_of, form_of
 
 SETTINGS = "settings."
-NUMBER = {"required": "Say how many.", "invalid": "A whole number, please."}
 DEFAULTS = PolicyTerms("", 0, 0)
 
 
 def whole(label: str, initial: int, help_text: str = "") -> forms.IntegerField:
-    return forms.IntegerField(label=label, initial=initial, help_text=help_text, error_messages=NUMBER)
+    return forms.IntegerField(label=label, initial=initial, help_text=help_text, error_messages=WHOLE)
 
 
 class PolicyForm(forms.Form):
     """Names are those of the service, so that its refusals find their fields."""
 
     pool = forms.ChoiceField(label="Pool")
-    minimum = whole("At least", 0)
-    maximum = whole("At most", 1)
-    step = whole("Workers a change", DEFAULTS.step, "At most so many at a time.")
-    up_delay = whole("Before it grows", DEFAULTS.up_delay, "More must be wanted for so long.")
-    down_delay = whole("Before it shrinks", DEFAULTS.down_delay, "Fewer must be wanted for so long.")
-    cool_down = whole("Between changes", DEFAULTS.cool_down, "The least time from one change to the next.")
+    minimum = whole("Minimum", 0)
+    maximum = whole("Maximum", 1)
+    step = whole("Workers per change", DEFAULTS.step, "The most that one change adds or removes.")
+    up_delay = whole("Scale-up delay", DEFAULTS.up_delay, "How long more workers must be needed.")
+    down_delay = whole("Scale-down delay", DEFAULTS.down_delay, "How long fewer workers must be enough.")
+    cool_down = whole("Cool-down", DEFAULTS.cool_down, "The least time between two changes.")
     gpu_hours_month = forms.IntegerField(
-        label="GPU-hours a month", required=False, error_messages={"invalid": "A whole number, please."}
+        label="GPU-hours per month", required=False, error_messages={"invalid": "Enter a whole number."}
     )
     money_month = forms.DecimalField(
-        label="Money a month", required=False, error_messages={"invalid": "An amount such as 250.00."}
+        label="Cost per month", required=False, error_messages={"invalid": "An amount such as 250.00."}
     )
     after = forms.ChoiceField(
         label="Only after",
         required=False,
-        help_text="A pool at another site may wait until this one at the cluster's own cannot grow.",
+        help_text="A pool at another site can wait until this pool at the cluster's own site cannot grow.",
     )
     enabled = forms.BooleanField(label="Enabled", required=False)
     version = forms.IntegerField(required=False, widget=forms.HiddenInput)
@@ -60,9 +59,7 @@ class PolicyForm(forms.Form):
         self.leaves = fields_of(kind.schema)
         self.fields["pool"] = forms.ChoiceField(label="Pool", choices=pools)
         self.can_wait = bool(first)
-        after = self.fields["after"]
-        if isinstance(after, forms.ChoiceField):
-            after.choices = [("", "no other pool"), *first]
+        choices_set(self, "after", [("", "no other pool"), *first])
         for leaf in self.leaves:
             self.fields[SETTINGS + leaf.name] = field_of(leaf)
         self.settings: Document = {}
@@ -73,21 +70,10 @@ class PolicyForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         found = super().clean() or {}
         try:
-            self.settings = document_of(self.kind.schema, self._posted())
+            self.settings = document_of(self.kind.schema, posted_of(self, self.leaves, SETTINGS))
         except Invalid as error:
             refuse(self, error, fields={name: SETTINGS + name for name in error.fields})
         return found
-
-    def _posted(self) -> dict[str, str]:
-        """A box that is not ticked says no."""
-        said = {}
-        for leaf in self.leaves:
-            value = self.data.get(SETTINGS + leaf.name)
-            if isinstance(self.fields[SETTINGS + leaf.name], forms.BooleanField):
-                said[leaf.name] = YES if value else NO
-            else:
-                said[leaf.name] = str(value or "").strip()
-        return said
 
     def terms(self) -> PolicyTerms:
         names = ("minimum", "maximum", "step", "up_delay", "down_delay", "cool_down")

@@ -1,27 +1,27 @@
 """The form of an order, made from its template's schema; scaling, upgrading, and an operator's templates."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django import forms
 
-from frontend.forms import refuse
+from frontend.forms import WHOLE, RequiredText, refuse
 from frontend.forms.lease import LeaseForm
 from gpuaas.clusters.definition import Definition
-from gpuaas.clusters.forms import NO, YES, FieldKind, FormField, document_of, fields_of
 from gpuaas.clusters.models import Cluster
-from gpuaas.clusters.schema import Document, document_check
 from gpuaas.clusters.selectors import burst_places
 from gpuaas.core.errors import Invalid
+from gpuaas.core.schema import Document, document_check
+from gpuaas.core.schema_form import NO, YES, FieldKind, FormField, document_of, fields_of
 
 DOCUMENT_MAX = 60_000  # characters; what the API takes as one body
 NAMES = {"": "Cluster", "addons": "Add-ons", "parameters": "Parameters"}
 
 
 def _placed(leaf: FormField, places: Mapping[str, str]) -> FormField:
-    """Of a pool's flavors those that are elsewhere say where."""
+    """Adds the site to the names of flavors at another site."""
     if not leaf.name.endswith(".flavor"):
         return leaf
     shown = (
@@ -32,7 +32,7 @@ def _placed(leaf: FormField, places: Mapping[str, str]) -> FormField:
 
 @dataclass(frozen=True)
 class Section:
-    """Fields that belong together: the cluster's own, a pool's, the add-ons, the parameters."""
+    """A group of fields: of the cluster, a pool, the add-ons or the parameters."""
 
     title: str
     note: str
@@ -40,9 +40,11 @@ class Section:
 
 
 class OrderForm(LeaseForm):
-    """One plain field per leaf of the schema, named by its path; `gpuaas.clusters.forms` reads it back without a loss."""
+    """One plain field per leaf of the schema, named by its path; `gpuaas.core.schema_form` reads it back without a loss."""
 
-    name = forms.CharField(label="Name", max_length=300, error_messages={"required": "Give it a name."})
+    name = RequiredText(
+        "Enter a name.", 300, label="Name", help_text="1 to 20 lower-case letters, digits and hyphens."
+    )
     number = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
     def __init__(self, *args: Any, definition: Definition, number: int, **kwargs: Any) -> None:
@@ -56,28 +58,21 @@ class OrderForm(LeaseForm):
             self.fields[leaf.name] = field_of(_placed(leaf, places))
         self.document: Document = {}
 
-    def posted(self) -> dict[str, str]:
-        """As the room reads it: a box that is not ticked says no."""
-        said = {}
-        for leaf in self.leaves:
-            value = self.data.get(leaf.name)
-            if isinstance(self.fields[leaf.name], forms.BooleanField):
-                said[leaf.name] = YES if value else NO
-            else:
-                said[leaf.name] = str(value or "").strip()
-        return said
-
     def clean(self) -> dict[str, Any]:
         found = super().clean() or {}
         try:
-            self.document = document_of(self.schema, self.posted())
+            self.document = document_of(self.schema, posted_of(self, self.leaves))
             document_check(self.schema, self.document)
         except Invalid as error:
             refuse(self, error)
         return found
 
+    def beside(self) -> list[forms.BoundField]:
+        """The fields that are checked while they are typed; the lease shows its errors itself."""
+        return [self["name"], *(self[leaf.name] for leaf in self.leaves)]
+
     def sections(self) -> list[Section]:
-        """In the order of the schema; what has no fields is left out."""
+        """In the order of the schema, without empty sections."""
         return [section for section in self._sections() if section.fields]
 
     def _sections(self) -> Iterator[Section]:
@@ -92,7 +87,7 @@ class OrderForm(LeaseForm):
         yield self._section(
             "addons",
             lambda path: path[0] == "addons",
-            note=f"always: {', '.join(always)}" if always else "",
+            note=f"always included: {', '.join(always)}" if always else "",
         )
         yield self._section("parameters", lambda path: path[0] == "parameters")
 
@@ -101,29 +96,41 @@ class OrderForm(LeaseForm):
         return Section(NAMES.get(title, title), note, tuple(self[name] for name in names))
 
 
+def posted_of(form: forms.Form, leaves: Iterable[FormField], start: str = "") -> dict[str, str]:
+    """The values as `gpuaas.core.schema_form` reads them: an unchecked box is NO. `start`: of the names of fields."""
+    values = {}
+    for leaf in leaves:
+        value = form.data.get(start + leaf.name)
+        if isinstance(form.fields[start + leaf.name], forms.BooleanField):
+            values[leaf.name] = YES if value else NO
+        else:
+            values[leaf.name] = str(value or "").strip()
+    return values
+
+
 def field_of(leaf: FormField) -> forms.Field:
-    """Only its shape: what may be in it is said by the schema."""
-    said: dict[str, Any] = {
+    """A plain field; the schema checks its value."""
+    common: dict[str, Any] = {
         "label": leaf.label,
         "help_text": leaf.help,
         "required": leaf.required and leaf.kind is not FieldKind.SWITCH,
         "initial": leaf.default,
-        "error_messages": {"required": "This is needed."},
+        "error_messages": {"required": "This field is required."},
     }
     match leaf.kind:
         case FieldKind.SWITCH if leaf.default or leaf.required:
-            return forms.BooleanField(**said | {"initial": leaf.default == YES})
+            return forms.BooleanField(**common | {"initial": leaf.default == YES})
         case FieldKind.SWITCH:
-            return forms.CharField(**said, widget=_select((("", "not set"), (YES, "yes"), (NO, "no"))))
+            return forms.CharField(**common, widget=_select((("", "not set"), (YES, "yes"), (NO, "no"))))
         case FieldKind.CHOICE:
             blank = () if leaf.required and leaf.default else (("", "not set"),)
-            return forms.CharField(**said, widget=_select((*blank, *leaf.choices)))
+            return forms.CharField(**common, widget=_select((*blank, *leaf.choices)))
         case FieldKind.NUMBER:
             attrs = {"min": leaf.minimum, "max": leaf.maximum, "inputmode": "numeric"}
-            return forms.CharField(**said, widget=forms.NumberInput(attrs=attrs))
+            return forms.CharField(**common, widget=forms.NumberInput(attrs=attrs))
         case FieldKind.LINES:
-            return forms.CharField(**said, widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}))
-    return forms.CharField(**said, widget=forms.TextInput(attrs={"maxlength": leaf.max_length}))
+            return forms.CharField(**common, widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}))
+    return forms.CharField(**common, widget=forms.TextInput(attrs={"maxlength": leaf.max_length}))
 
 
 def _select(choices: tuple[tuple[str, str], ...]) -> forms.Select:
@@ -148,19 +155,19 @@ class ScaleForm(forms.Form):
                 widget=forms.NumberInput(
                     attrs={"min": bounds.minimum, "max": bounds.maximum, "inputmode": "numeric"}
                 ),
-                error_messages={"required": "Say how many.", "invalid": "A whole number, please."},
+                error_messages=WHOLE,
             )
 
     @staticmethod
     def key(pool: str) -> str:
-        """As the service names it in its refusals."""
+        """The name of the field in the service's errors."""
         return f"pools.{pool}"
 
     def counts(self) -> list[forms.BoundField]:
         return [self[self.key(pool.name)] for pool in self.pools]
 
     def wanted(self) -> dict[str, int]:
-        """What can be read; all of it where the form is valid."""
+        """The counts that could be parsed; all of them if the form is valid."""
         found = {pool.name: self.cleaned_data.get(self.key(pool.name)) for pool in self.pools}
         return {name: count for name, count in found.items() if count is not None}
 
@@ -177,7 +184,7 @@ class UpgradeForm(forms.Form):
 
 
 class TemplateForm(forms.Form):
-    """A new template; the service says what is wrong with it."""
+    """A new template; the service validates it."""
 
     slug = forms.CharField(label="Slug", max_length=40)
     name = forms.CharField(label="Name", max_length=100)
@@ -215,10 +222,12 @@ class VersionForm(forms.Form):
         try:
             found["parsed"] = json.loads(text)
         except UnicodeDecodeError:
-            self.add_error("file", "The file is no text.")
+            self.add_error("file", "The file is not text.")
         except json.JSONDecodeError as error:
             where = f"line {error.lineno}, column {error.colno}"
-            self.add_error("file" if uploaded else "document", f"This is no JSON: {error.msg} at {where}.")
+            self.add_error(
+                "file" if uploaded else "document", f"This is not valid JSON: {error.msg} at {where}."
+            )
         except (ValueError, RecursionError):
-            self.add_error("file" if uploaded else "document", "This is no JSON that can be read.")
+            self.add_error("file" if uploaded else "document", "This is not valid JSON.")
         return found

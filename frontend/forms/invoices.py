@@ -1,24 +1,25 @@
 """Corrections, grants, payments and the close of a month, as operators type them."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from django import forms
 
-from billing.states import InvoiceKind
+from billing.states import NOTE_KINDS
+from frontend.forms import RequiredText
 from frontend.forms.lease import moment_field
 
-NOTES = [(kind.value, kind.label) for kind in InvoiceKind if kind != InvoiceKind.INVOICE]
 LINE = "line_"
 
 
 class NoteForm(forms.Form):
     """One amount field per line of the invoice, `lines`: position → words; those left empty are not corrected."""
 
-    note = forms.ChoiceField(label="What", choices=NOTES)
-    reason = forms.CharField(max_length=500, error_messages={"required": "Say why; it stands on the note."})
+    note = forms.ChoiceField(label="Type", choices=NOTE_KINDS)
+    reason = RequiredText("Enter a reason; it is printed on the note.", 500)
 
-    def __init__(self, *args: object, lines: Mapping[int, str], **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed through as they are
+    def __init__(self, *args: Any, lines: Mapping[int, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         for position, words in lines.items():
             self.fields[f"{LINE}{position}"] = forms.CharField(
                 label=f"{position}. {words}", max_length=20, required=False
@@ -34,13 +35,13 @@ class NoteForm(forms.Form):
 
 class WriteOffForm(forms.Form):
     amount = forms.CharField(label="Amount", max_length=20, required=False)
-    reason = forms.CharField(max_length=300, error_messages={"required": "Say why."})
+    reason = RequiredText("Enter a reason.", 300)
 
 
 class GrantForm(forms.Form):
-    amount = forms.CharField(max_length=20, error_messages={"required": "Write an amount."})
-    expires_at = moment_field(label="Expires", error_messages={"required": "Say when it expires."})
-    gpu_types = forms.CharField(label="Pays only for", max_length=1000, required=False)
+    amount = RequiredText("Enter an amount.", 20)
+    expires_at = moment_field(label="Expires", error_messages={"required": "Enter when it expires."})
+    gpu_types = forms.CharField(label="Only for GPU types", max_length=1000, required=False)
     note = forms.CharField(max_length=200, required=False)
 
     def types(self) -> list[str]:
@@ -48,9 +49,9 @@ class GrantForm(forms.Form):
 
 
 class PaymentForm(forms.Form):
-    amount = forms.CharField(max_length=20, error_messages={"required": "Write an amount."})
+    amount = RequiredText("Enter an amount.", 20)
     note = forms.CharField(max_length=200, required=False)
 
 
 class CloseForm(forms.Form):
-    accept = forms.CharField(label="Close in spite of it, because", max_length=500, required=False)
+    accept = forms.CharField(label="Reason for closing anyway", max_length=500, required=False)

@@ -1,15 +1,17 @@
-"""Ordering a machine, making it anew, and one's own keys."""
+"""Ordering and rebuilding a machine, and a person's own keys."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from django import forms
 
+from frontend.forms import RequiredText, choices_set
+
 Choices = Sequence[tuple[str, str]]
 
 
 class MachineForm(forms.Form):
-    name = forms.CharField(label="Name", max_length=300, error_messages={"required": "Give it a name."})
+    name = RequiredText("Enter a name.", 300, label="Name")
     flavor = forms.ChoiceField(
         label="Flavor",
         widget=forms.RadioSelect,
@@ -24,15 +26,13 @@ class MachineForm(forms.Form):
         label="Cloud-init", required=False, widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"})
     )
     volume_gib = forms.IntegerField(
-        label="Volume", required=False, error_messages={"invalid": "A whole number of GiB, please."}
+        label="Volume", required=False, error_messages={"invalid": "Enter a whole number of GiB."}
     )
 
     def __init__(self, *args: Any, flavors: Choices, images: Choices, keys: Choices, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name, choices in (("flavor", flavors), ("image", images), ("key", keys)):
-            field = self.fields[name]
-            if isinstance(field, forms.ChoiceField):
-                field.choices = list(choices)
+            choices_set(self, name, choices)
 
 
 class RebuildForm(forms.Form):
@@ -44,16 +44,14 @@ class RebuildForm(forms.Form):
 
     def __init__(self, *args: Any, images: Choices, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        field = self.fields["image"]
-        if isinstance(field, forms.ChoiceField):
-            field.choices = [("", "The image that it has"), *images]
+        choices_set(self, "image", [("", "Current image"), *images])
 
 
 class KeyForm(forms.Form):
-    name = forms.CharField(label="Name", max_length=300, error_messages={"required": "Give it a name."})
-    public_key = forms.CharField(
+    name = RequiredText("Enter a name.", 300, label="Name")
+    public_key = RequiredText(
+        "Paste the line of your .pub file.",
+        20_000,
         label="Public key",
-        max_length=20_000,
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
-        error_messages={"required": "Paste the line of your .pub file."},
     )

@@ -4,12 +4,14 @@ from datetime import datetime
 
 from django import forms
 
+from frontend.forms import WHOLE, WRITTEN, RequiredText
 from frontend.forms.lease import moment_field
 from gpuaas.catalog.states import DriftPolicy, HugepagesSize, PriceClass
 from gpuaas.metering.models import Meter
 from tenants.roles import OrganizationRole, PlatformRole
 
-WHOLE = {"invalid": "A whole number, please.", "required": "Say how many."}
+# of what a flavor, or a resource that is not sold, is counted as
+GPU_METERS = (Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_SHELVED, Meter.GPU_IDLE)
 
 
 class FactorForm(forms.Form):
@@ -18,7 +20,7 @@ class FactorForm(forms.Form):
 
 class DriftPolicyForm(forms.Form):
     drift_policy = forms.ChoiceField(
-        label="When somebody else changes what the portal has set",
+        label="When someone else changes objects of the portal",
         choices=DriftPolicy,
         widget=forms.RadioSelect,
         error_messages={"required": "Choose one of the two."},
@@ -26,10 +28,8 @@ class DriftPolicyForm(forms.Form):
 
 
 class FlavorForm(forms.Form):
-    slug = forms.CharField(
-        label="Short name", max_length=64, error_messages={"required": "Give it a short name."}
-    )
-    name = forms.CharField(max_length=100, error_messages={"required": "Give it a name."})
+    slug = RequiredText("Enter a short name.", 64, label="Short name")
+    name = RequiredText("Enter a name.", 100)
     gpus = forms.IntegerField(label="GPUs", initial=1, min_value=1, max_value=1024, error_messages=WHOLE)
     vcpus = forms.IntegerField(label="vCPU", min_value=1, max_value=100_000, error_messages=WHOLE)
     memory_gib = forms.IntegerField(label="Memory", min_value=1, max_value=1_000_000, error_messages=WHOLE)
@@ -38,12 +38,12 @@ class FlavorForm(forms.Form):
     )
     price_class = forms.ChoiceField(label="Price class", choices=PriceClass)
     whole_node = forms.BooleanField(label="Sold by the whole node", required=False)
-    exclusive_cpus = forms.BooleanField(label="Whole cores of its own", required=False)
+    exclusive_cpus = forms.BooleanField(label="Dedicated whole cores", required=False)
     hugepages_size = forms.ChoiceField(
         label="Hugepages", choices=[("", "none"), *HugepagesSize.choices], required=False
     )
     hugepages_gib = forms.IntegerField(
-        label="Of them", min_value=0, max_value=1_000_000, required=False, error_messages=WHOLE
+        label="Hugepages memory", min_value=0, max_value=1_000_000, required=False, error_messages=WHOLE
     )
     profile = forms.CharField(label="Node profile", max_length=63, required=False)
     sysctls = forms.CharField(
@@ -54,44 +54,36 @@ class FlavorForm(forms.Form):
         return self.cleaned_data["hugepages_gib"] or 0
 
     def clean_sysctls(self) -> list[str]:
-        """One a line, or with commas or spaces between."""
+        """One per line, or separated by commas or spaces."""
         return str(self.cleaned_data["sysctls"]).replace(",", " ").split()
 
 
 class SellForm(forms.Form):
-    """What a new GPU type is to cost: it is offered once it has a price."""
+    """The price of a new GPU type, which is offered once it has one."""
 
-    price = forms.CharField(max_length=40, error_messages={"required": "Write a price, for example 2.40."})
+    price = RequiredText("Enter a price, for example 2.40.", 40)
 
 
 class OrganizationForm(forms.Form):
-    slug = forms.CharField(
-        label="Short name", max_length=40, error_messages={"required": "Give it a short name."}
-    )
-    name = forms.CharField(max_length=100, error_messages={"required": "Give it a name."})
+    slug = RequiredText("Enter a short name.", 40, label="Short name")
+    name = RequiredText("Enter a name.", 100)
     owner = forms.CharField(label="Owner", max_length=150, required=False)
 
 
 class ProjectForm(forms.Form):
-    slug = forms.CharField(
-        label="Short name", max_length=40, error_messages={"required": "Give it a short name."}
-    )
-    name = forms.CharField(max_length=100, error_messages={"required": "Give it a name."})
+    slug = RequiredText("Enter a short name.", 40, label="Short name")
+    name = RequiredText("Enter a name.", 100)
 
 
 class OwnerForm(forms.Form):
-    user = forms.CharField(
-        label="User name", max_length=150, error_messages={"required": "Write the user name."}
-    )
+    user = RequiredText("Enter the user name.", 150, label="User name")
     role = forms.ChoiceField(choices=OrganizationRole)
 
 
 class PersonForm(forms.Form):
-    username = forms.CharField(
-        label="User name", max_length=150, error_messages={"required": "Give them a user name."}
-    )
+    username = RequiredText("Enter a user name.", 150, label="User name")
     email = forms.EmailField(
-        label="E-mail", error_messages={"required": "Write an address.", "invalid": "This is not an address."}
+        label="E-mail", error_messages={"required": "Enter an address.", "invalid": "Enter a valid address."}
     )
     first_name = forms.CharField(label="First name", max_length=150, required=False)
     last_name = forms.CharField(label="Last name", max_length=150, required=False)
@@ -99,14 +91,14 @@ class PersonForm(forms.Form):
 
 
 class RateForm(forms.Form):
-    """`what` is a flavor's short name, or one of the meters that all flavors share."""
+    """`what`: see `frontend.forms.rates.ware_named`."""
 
-    what = forms.CharField(max_length=64, error_messages={"required": "Choose what the price is for."})
-    meter = forms.ChoiceField(label="Counted", choices=Meter, required=False)
-    price = forms.CharField(max_length=40, error_messages={"required": "Write a price, for example 2.40."})
-    valid_from = moment_field(
-        label="From", required=False, error_messages={"invalid": "Write it as year-month-day and hour."}
+    what = RequiredText("Choose what the price is for.", 200)
+    meter = forms.ChoiceField(
+        label="Counted", choices=[(one.value, one.label) for one in GPU_METERS], required=False
     )
+    price = RequiredText("Enter a price, for example 2.40.", 40)
+    valid_from = moment_field(label="From", required=False, error_messages=WRITTEN)
 
     def start(self) -> datetime | None:
         found: datetime | None = self.cleaned_data.get("valid_from")

@@ -7,7 +7,7 @@ from django import forms
 
 UNLIMITED = frozenset({"unlimited", "no limit", "∞"})
 WHOLE = re.compile(r"\A[0-9]{1,16}\Z")
-SAY = "A whole number of 0 or more, or the word unlimited."
+HELP = "Enter a whole number of 0 or more, or unlimited."
 
 
 class LimitForm(forms.Form):
@@ -18,7 +18,7 @@ class LimitForm(forms.Form):
     resource = forms.CharField(max_length=80)
     version = forms.IntegerField(min_value=0, required=False)
     unlimited = forms.BooleanField(required=False)
-    hard = forms.CharField(max_length=40, required=False, error_messages={"max_length": SAY})
+    hard = forms.CharField(max_length=40, required=False, error_messages={"max_length": HELP})
 
     def clean(self) -> dict[str, Any]:
         found = super().clean() or {}
@@ -32,5 +32,5 @@ class LimitForm(forms.Form):
         elif WHOLE.match(text):
             found["hard"] = int(text)
         else:
-            self.add_error("hard", SAY)
+            self.add_error("hard", HELP)
         return found

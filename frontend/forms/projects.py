@@ -6,16 +6,17 @@ from zoneinfo import available_timezones
 from django import forms
 from django.core.exceptions import ValidationError
 
+from frontend.forms import RequiredText, choices_set
 from frontend.forms.lease import moment_field
 from tenants.roles import OrganizationRole, Permission, ProjectRole
 
 
 class MemberForm(forms.Form):
-    user = forms.CharField(
+    user = RequiredText(
+        "Enter the exact user name or e-mail address.",
+        254,
         label="User name or e-mail",
-        max_length=254,
-        help_text="Exactly as they sign in. People who have no account yet need one first.",
-        error_messages={"required": "Write the exact user name or e-mail address."},
+        help_text="Exactly as they sign in. People without an account need one first.",
     )
     role = forms.ChoiceField(choices=ProjectRole, initial=ProjectRole.MEMBER)
 
@@ -28,34 +29,32 @@ class ProjectForm(forms.Form):
     slug = forms.CharField(
         label="Short name",
         max_length=40,
-        help_text="Lower-case letters, digits and hyphens. It stands in addresses and cannot change.",
+        help_text="Lower-case letters, digits and hyphens. It is part of addresses and cannot be changed.",
     )
     name = forms.CharField(max_length=100)
 
 
 class TokenForm(forms.Form):
-    name = forms.CharField(
-        max_length=100, help_text="So that you know it again.", error_messages={"required": "Give it a name."}
-    )
-    expires_at = moment_field(label="Valid until", error_messages={"required": "Choose a day and hour."})
+    name = RequiredText("Enter a name.", 100, help_text="To help you recognize it.")
+    expires_at = moment_field(label="Valid until", error_messages={"required": "Choose a date and time."})
     scopes = forms.MultipleChoiceField(
-        label="It may",
+        label="Scopes",
         widget=forms.CheckboxSelectMultiple,
-        error_messages={"required": "Choose at least one thing that it may do."},
+        error_messages={"required": "Choose at least one scope."},
     )
 
     def __init__(self, *args: Any, offered: list[Permission], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        scopes = self.fields["scopes"]
-        if isinstance(scopes, forms.MultipleChoiceField):
-            scopes.choices = [(scope.value, scope.label) for scope in offered]
+        choices_set(self, "scopes", [(scope.value, scope.label) for scope in offered])
 
 
 class AccountForm(forms.Form):
-    time_zone = forms.CharField(label="Time zone", max_length=64, help_text="All times are shown in it.")
+    time_zone = forms.CharField(
+        label="Time zone", max_length=64, help_text="All times are shown in this time zone."
+    )
 
     def clean_time_zone(self) -> str:
         name = str(self.cleaned_data["time_zone"])
         if name not in available_timezones():
-            raise ValidationError("There is no such time zone; write it as Europe/Berlin.")
+            raise ValidationError("Unknown time zone. Use a name such as Europe/Berlin.")
         return name

@@ -1,38 +1,60 @@
 """Rate cards, discounts and billing accounts, as operators type them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 from django import forms
 
 from billing.models import Rate, RateDraftLine, TierMode
+from billing.models.rates import SHARED_METERS
 from billing.money import price_of
 from billing.selectors.cards import tiers_of
 from billing.services import LineTerms
+from frontend.forms import WRITTEN, RequiredText, choices_set
 from frontend.forms.lease import moment_field
-from gpuaas.metering.models import Meter
+from frontend.forms.operator import GPU_METERS
+from gpuaas.catalog.models import Flavor
 
 TIERS = 3
-WHOLE = {"invalid": "A whole number, please."}
-GPU_METERS = (Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_SHELVED, Meter.GPU_IDLE)
+WHOLE = {"invalid": "Enter a whole number."}
+
+
+UNSOLD = "resource:"
+
+
+def ware_named(what: str, flavors: Iterable[Flavor]) -> dict[str, Any] | None:
+    """`what` of a form: a flavor's short name, a meter that all flavors share, or `resource:` and the name by which GPUs
+    were counted without a flavor. None for a flavor that does not exist."""
+    if what.startswith(UNSOLD):
+        return {"flavor": None, "resource": what.removeprefix(UNSOLD)}
+    flavor = next((row for row in flavors if row.slug == what), None)
+    if flavor is None and what not in SHARED_METERS:
+        return None
+    return {"flavor": flavor, "resource": ""}
+
+
+def what_value(row: Rate | RateDraftLine) -> str:
+    if row.resource_name:
+        return f"{UNSOLD}{row.resource_name}"
+    return row.flavor.slug if row.flavor else row.meter
 
 
 class CardForm(forms.Form):
-    currency = forms.CharField(max_length=3, error_messages={"required": "Write its three letters."})
-    organization = forms.CharField(label="Own card of", max_length=64, required=False)
+    currency = RequiredText("Enter a three-letter currency code.", 3)
+    organization = forms.CharField(label="Organization", max_length=64, required=False)
 
 
 class TermsForm(forms.Form):
-    """`what` is a flavor's short name, or one of the meters that all flavors share. Tiers are `from_1`, `costs_1` and so on."""
+    """`what`: see `ware_named`. Tiers are `from_1`, `costs_1` and so on."""
 
-    what = forms.CharField(max_length=64, error_messages={"required": "Choose what the price is for."})
+    what = RequiredText("Choose what the price is for.", 200)
     meter = forms.ChoiceField(label="Counted", choices=[(one.value, one.label) for one in GPU_METERS])
-    price = forms.CharField(max_length=40, error_messages={"required": "Write a price, for example 2.40."})
-    tier_mode = forms.ChoiceField(label="More in a month", choices=TierMode, required=False)
+    price = RequiredText("Enter a price, for example 2.40.", 40)
+    tier_mode = forms.ChoiceField(label="Tier mode", choices=TierMode, required=False)
     increment_seconds = forms.IntegerField(label="Charged in steps of", initial=1, error_messages=WHOLE)
-    minimum_seconds = forms.IntegerField(label="For at least", initial=0, error_messages=WHOLE)
-    surplus_percent = forms.IntegerField(label="What is held too much", initial=100, error_messages=WHOLE)
+    minimum_seconds = forms.IntegerField(label="Minimum charge", initial=0, error_messages=WHOLE)
+    surplus_percent = forms.IntegerField(label="Price of surplus", initial=100, error_messages=WHOLE)
 
     def __init__(self, *args: Any, rows: int = TIERS, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -63,7 +85,7 @@ class TermsForm(forms.Form):
 def terms_shown(row: Rate | RateDraftLine) -> dict[str, Any]:
     """A price as the form's first values."""
     found: dict[str, Any] = {
-        "what": row.flavor.slug if row.flavor else row.meter,
+        "what": what_value(row),
         "meter": row.meter,
         "price": str(row.price),
         "tier_mode": row.tier_mode,
@@ -77,45 +99,49 @@ def terms_shown(row: Rate | RateDraftLine) -> dict[str, Any]:
 
 
 class PublishForm(forms.Form):
-    valid_from = moment_field(
-        label="From",
-        error_messages={
-            "required": "Say when the new prices begin.",
-            "invalid": "Write it as year-month-day and hour.",
-        },
+    when = forms.ChoiceField(
+        label="Start of the prices",
+        choices=[("date", "At a date and time"), ("now", "Now")],
+        required=False,
+        initial="date",
+        widget=forms.RadioSelect,
     )
+    valid_from = moment_field(label="From", required=False, error_messages=WRITTEN)
     note = forms.CharField(max_length=300, required=False)
     fingerprint = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
 
-    def start(self) -> datetime | None:
-        found: datetime | None = self.cleaned_data["valid_from"]
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        if found.get("when") != "now" and not found.get("valid_from") and "valid_from" not in self.errors:
+            self.add_error("valid_from", "Enter when the new prices start, or choose now.")
         return found
+
+    def start(self) -> datetime | None:
+        """None: now."""
+        found: datetime | None = self.cleaned_data["valid_from"]
+        return None if self.cleaned_data["when"] == "now" else found
 
 
 class DiscountForm(forms.Form):
-    percent = forms.CharField(
-        label="Off", max_length=10, error_messages={"required": "Say how many percent."}
-    )
-    flavor = forms.ChoiceField(label="The prices of", required=False)
+    percent = RequiredText("Enter a percentage.", 10, label="Discount")
+    flavor = forms.ChoiceField(label="Applies to", required=False)
     valid_from = moment_field(label="From", required=False)
     valid_to = moment_field(label="Until", required=False)
     note = forms.CharField(max_length=300, required=False)
 
     def __init__(self, *args: Any, flavors: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        chosen = self.fields["flavor"]
-        if isinstance(chosen, forms.ChoiceField):
-            chosen.choices = [("", "Everything"), *((slug, slug) for slug in flavors)]
+        choices_set(self, "flavor", [("", "Everything"), *((slug, slug) for slug in flavors)])
 
 
 class AccountForm(forms.Form):
-    currency = forms.CharField(max_length=3, error_messages={"required": "Write its three letters."})
-    tax_rate = forms.CharField(label="Tax", max_length=10, error_messages={"required": "Say 0 for none."})
-    tax_label = forms.CharField(label="Its name", max_length=60, required=False)
+    currency = RequiredText("Enter a three-letter currency code.", 3)
+    tax_rate = RequiredText("Enter 0 for no tax.", 10, label="Tax")
+    tax_label = forms.CharField(label="Tax name", max_length=60, required=False)
     address = forms.CharField(max_length=1000, required=False, widget=forms.Textarea(attrs={"rows": 4}))
     invoice_reference = forms.CharField(label="Their reference", max_length=100, required=False)
 
 
 class CostCenterForm(forms.Form):
-    project = forms.CharField(max_length=64, error_messages={"required": "Choose a project."})
+    project = RequiredText("Choose a project.", 64)
     cost_center = forms.CharField(label="Cost center", max_length=60, required=False)

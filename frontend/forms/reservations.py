@@ -5,25 +5,28 @@ from typing import Any
 
 from django import forms
 
+from frontend.forms import WRITTEN, choices_set
 from frontend.forms.lease import moment_field
 
 Choices = Iterable[tuple[str, str]]
-WRITTEN = {"invalid": "Write it as year-month-day and hour."}
 
 
 class ReservationForm(forms.Form):
-    """`confirmed` is set once what it means has been looked at."""
+    """`confirmed` is set once the operator has reviewed the effect."""
 
     flavor = forms.ChoiceField(
         label="Pool and price",
         error_messages={
-            "required": "Choose what is reserved.",
-            "invalid_choice": "There is no such flavor of the class reserved.",
+            "required": "Choose a pool and price.",
+            "invalid_choice": "This is not a flavor of the class reserved.",
         },
     )
     project = forms.ChoiceField(
         label="For",
-        error_messages={"required": "Choose who pays for it.", "invalid_choice": "There is no such project."},
+        error_messages={
+            "required": "Choose the project that pays.",
+            "invalid_choice": "This project does not exist.",
+        },
     )
     valid_from = moment_field(label="From", required=False, error_messages=WRITTEN)
     valid_to = moment_field(label="Until", required=False, error_messages=WRITTEN)
@@ -33,9 +36,7 @@ class ReservationForm(forms.Form):
     def __init__(self, *args: Any, flavors: Choices = (), projects: Choices = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name, found in (("flavor", flavors), ("project", projects)):
-            chosen = self.fields[name]
-            if isinstance(chosen, forms.ChoiceField):
-                chosen.choices = [("", "choose"), *found]
+            choices_set(self, name, [("", "choose"), *found])
 
 
 class EndForm(forms.Form):

@@ -1,164 +1,87 @@
-"""Sites, as operators attach them: a Kubernetes cluster by its kubeconfig, an OpenStack cloud by its clouds.yaml."""
+"""Sites, as operators attach them: what every site has, and what its driver declares."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 
-from frontend.forms.operator import WHOLE
-from frontend.forms.site_options import CLOUD, CloudOptionsForm
-from gpuaas.providers.registry import driver_names
+from frontend.forms import WHOLE, RequiredText, refuse
+from frontend.forms.declared import AnyObject, Declared, shown
+from gpuaas.core.errors import Invalid
+from gpuaas.core.schema import Document
+from gpuaas.providers.base import DriverKind
+from gpuaas.providers.registry import site_kinds
 
-FILE_MAX = 256 * 1024
-
-
-class Sealed(forms.Textarea):
-    """Takes a secret and never gives it back, not even in the same form refused."""
-
-    def format_value(self, value: object) -> str | None:
-        del value
-        return None
+CREDENTIALS, OPTIONS = "credentials", "options"
 
 
-def sealed_field(label: str = "") -> forms.CharField:
-    return forms.CharField(
-        label=label or None,
-        required=False,
-        max_length=FILE_MAX,
-        strip=True,
-        widget=Sealed(attrs={"rows": 6, "spellcheck": "false", "autocomplete": "off"}),
-    )
-
-
-class CredentialsForm(forms.Form):
-    """A document that opens a site, pasted or as a file; it is sealed when it is saved and never shown again."""
-
-    document: ClassVar[str]  # the name of the field; the file's is this and `_file`
-    words: ClassVar[str]
-
-    def clean(self) -> dict[str, Any]:
-        found = super().clean() or {}
-        name, file = self.document, f"{self.document}_file"
-        upload = found.get(file)
-        if upload:
-            found[file] = self._read(file, upload)
-            if found.get(name):
-                self.add_error(file, "Paste it or choose a file, not both.")
-        return found
-
-    def _read(self, field: str, upload: Any) -> str:
-        if upload.size > FILE_MAX:
-            self.add_error(field, f"A {self.words} is smaller than 256 KiB; this is another file.")
-            return ""
-        try:
-            return str(upload.read().decode("utf-8")).strip()
-        except UnicodeDecodeError:
-            self.add_error(field, "This file is not text.")
-            return ""
-
-    def text(self) -> str:
-        found = self.cleaned_data
-        return str(found.get(self.document) or found.get(f"{self.document}_file") or "")
-
-    def credentials(self) -> dict[str, str]:
-        return {self.document: self.text()} if self.text() else {}
-
-    def lacks(self) -> None:
-        self.add_error(self.document, f"Paste the {self.words} or choose its file.")
-
-
-class KubeconfigForm(CredentialsForm):
-    document, words = "kubeconfig", "kubeconfig"
-
-    kubeconfig = sealed_field()
-    kubeconfig_file = forms.FileField(required=False, label="Or as a file")
-
-
-class CloudForm(CredentialsForm):
-    """A clouds.yaml, or an application credential typed in."""
-
-    document, words = "clouds_yaml", "clouds.yaml"
-
-    clouds_yaml = sealed_field("clouds.yaml")
-    clouds_yaml_file = forms.FileField(required=False, label="Or as a file")
-    cloud = forms.CharField(label="Which of its clouds", max_length=100, required=False)
-    auth_url = forms.CharField(label="Address of Keystone", max_length=300, required=False)
-    application_credential_id = forms.CharField(label="Id", max_length=64, required=False)
-    application_credential_secret = forms.CharField(
-        label="Secret",
-        max_length=255,
-        required=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-    )
-    region_name = forms.CharField(label="Region", max_length=255, required=False)
-
-    TYPED = ("auth_url", "application_credential_id", "application_credential_secret")
-
-    def clean(self) -> dict[str, Any]:
-        found = super().clean()
-        typed = [name for name in self.TYPED if found.get(name)]
-        if typed and self.text():
-            self.add_error(typed[0], "Give a clouds.yaml or an application credential, not both.")
-        for name in self.TYPED:
-            if typed and not found.get(name) and not self.text():
-                self.add_error(name, "An application credential needs this too.")
-        return found
-
-    def credentials(self) -> dict[str, str]:
-        names = ("region_name", *(("cloud",) if self.text() else self.TYPED))
-        given = {name: self.cleaned_data[name] for name in names if self.cleaned_data.get(name)}
-        document = super().credentials()
-        return {**document, **given} if document or len(given) > 1 else {}
-
-
-class RotateForm(KubeconfigForm):
-    def clean(self) -> dict[str, Any]:
-        found = super().clean()
-        if not self.errors and not self.credentials():
-            self.add_error("kubeconfig", "Paste the new kubeconfig or choose its file.")
-        return found
-
-
-class CloudRotateForm(CloudForm):
-    def clean(self) -> dict[str, Any]:
-        found = super().clean()
-        if not self.errors and not self.credentials():
-            self.add_error("clouds_yaml", "Paste the new clouds.yaml or choose its file.")
-        return found
-
-
-class SiteForm(KubeconfigForm):
-    slug = forms.CharField(
-        label="Short name",
-        max_length=40,
-        error_messages={"required": "Give it a short name, for example ber-2."},
-    )
-    name = forms.CharField(max_length=100, error_messages={"required": "Give it a name."})
+class SiteForm(forms.Form):
+    slug = RequiredText("Enter a short name, for example ber-2.", 40, label="Short name")
+    name = RequiredText("Enter a name.", 100)
     driver = forms.ChoiceField(
-        label="Driver", choices=lambda: [(name, name) for name in driver_names() if name != CLOUD]
+        choices=lambda: [(kind.name, kind.label) for kind in site_kinds()], widget=forms.HiddenInput
     )
     endpoint = forms.CharField(label="API address", max_length=300, required=False)
     oversubscription_percent = forms.IntegerField(label="Oversubscription", initial=100, error_messages=WHOLE)
 
-    def clean(self) -> dict[str, Any]:
-        found = super().clean()
-        if found.get("driver") == "kubernetes" and not self.credentials() and not self.errors:
-            self.add_error("kubeconfig", "A Kubernetes site needs a kubeconfig.")
-        return found
-
-    def options(self) -> dict[str, Any]:
-        return {}
-
-
-class CloudSiteForm(CloudForm, CloudOptionsForm):
-    slug = SiteForm.base_fields["slug"]
-    name = SiteForm.base_fields["name"]
-    driver = forms.ChoiceField(choices=[(CLOUD, CLOUD)], widget=forms.HiddenInput)
-    oversubscription_percent = SiteForm.base_fields["oversubscription_percent"]
+    def __init__(self, *args: Any, kind: DriverKind, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "initial": {"driver": kind.name}})
+        if not kind.endpoint:
+            del self.fields["endpoint"]
+        self.own = list(self.fields)
+        self.credentials = Declared(self, kind.credentials, at=CREDENTIALS)
+        self.options = Declared(self, kind.options, at=OPTIONS) if kind.options else None
 
     def clean(self) -> dict[str, Any]:
-        found = super().clean()
-        if not self.errors and not self.credentials():
-            self.add_error(
-                "clouds_yaml", "An OpenStack site needs a clouds.yaml or an application credential."
-            )
+        found = super().clean() or {}
+        self.given = {
+            CREDENTIALS: self.credentials.read(),
+            OPTIONS: self.options.read() if self.options else {},
+        }
         return found
+
+    def values(self) -> dict[str, Any]:
+        """As the service takes them."""
+        return {**{name: self.cleaned_data[name] for name in self.own}, **self.given}
+
+    def refuse(self, error: Invalid) -> None:
+        parts = {CREDENTIALS: self.credentials, OPTIONS: self.options}
+        for name, part in parts.items():
+            own = {key: messages for key, messages in error.fields.items() if key.partition(".")[0] == name}
+            if part is not None and own:
+                part.refuse(own)
+                return
+        refuse(self, error)
+
+
+class CredentialsForm(forms.Form):
+    """All credentials at once; those that are stored are never shown."""
+
+    def __init__(self, *args: Any, kind: DriverKind, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.part = Declared(self, kind.credentials, at=CREDENTIALS)
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        self.given: Document = self.part.read()
+        if not self.given and not self.errors:
+            self.part.lacks()
+        return found
+
+
+class OptionsForm(forms.Form):
+    def __init__(self, *args: Any, kind: DriverKind, before: Document, **kwargs: Any) -> None:
+        schema, self.before = kind.options, before
+        initial = {"text": before} if schema is None else shown(schema, before)
+        super().__init__(*args, **{**kwargs, "initial": initial})
+        self.known = set() if schema is None else set(schema["properties"])
+        self.part = AnyObject(self, at=OPTIONS) if schema is None else Declared(self, schema, at=OPTIONS)
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        self.given: Document = self.part.read()
+        return found
+
+    def options(self) -> Document:
+        """Empty fields are left to the driver; options that this form does not know stay unchanged."""
+        kept = {name: value for name, value in self.before.items() if self.known and name not in self.known}
+        return {**kept, **self.given}

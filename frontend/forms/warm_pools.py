@@ -1,4 +1,4 @@
-"""Clusters that are kept ready, as operators say it."""
+"""Warm pools, as operators enter them."""
 
 import json
 from collections.abc import Iterable
@@ -8,15 +8,13 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.forms.fields import InvalidJSONInput
 
-from frontend.forms import refuse, sentence_of
+from frontend.forms import WHOLE, RequiredText, choices_set, refuse, sentence_of
 from frontend.forms.clusters import DOCUMENT_MAX
 from gpuaas.core.errors import GpuaasError, Invalid
 
-WHOLE = {"required": "Say how many.", "invalid": "This is a whole number."}
-
 
 class DocumentField(forms.JSONField):
-    """What nests deeper than Python reads is refused like all else that is no JSON. An empty object is a choice: all defaults."""
+    """JSON nested too deeply for Python is refused like other invalid JSON. An empty object means: all defaults."""
 
     empty_values = [None, ""]
 
@@ -24,7 +22,7 @@ class DocumentField(forms.JSONField):
         try:
             return super().to_python(value)
         except (RecursionError, ValueError) as error:
-            raise ValidationError("This is no JSON that can be read.") from error
+            raise ValidationError("This is not valid JSON.") from error
 
     def bound_data(self, data: Any, initial: Any) -> Any:
         try:
@@ -39,38 +37,38 @@ class DocumentField(forms.JSONField):
 
 
 class WarmPoolChangeForm(forms.Form):
-    wanted = forms.IntegerField(label="Kept ready", error_messages=WHOLE)
-    making_most = forms.IntegerField(label="Made at once", error_messages=WHOLE)
+    wanted = forms.IntegerField(label="Clusters to keep ready", error_messages=WHOLE)
+    making_most = forms.IntegerField(label="Built at once, at most", error_messages=WHOLE)
     document = DocumentField(
-        label="Choice",
+        label="Configuration",
         max_length=DOCUMENT_MAX,
-        error_messages={"required": "Say at least {}.", "invalid": "This is no JSON."},
+        error_messages={"required": "Enter at least {}.", "invalid": "This is not valid JSON."},
         widget=forms.Textarea(attrs={"rows": 12, "spellcheck": "false"}),
     )
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
     def take(self, error: GpuaasError) -> None:
-        """A refusal beside its field; what is about a place in the choice names the place."""
+        """A refusal beside its field; one about a place in the configuration names that place."""
         if not isinstance(error, Invalid):
             return refuse(self, error)
         for name, sentences in (error.fields or {"": [error.message]}).items():
-            for said in map(sentence_of, sentences):
+            for sentence in map(sentence_of, sentences):
                 known = name in self.fields
                 self.add_error(
-                    name if known else "document", said if known or not name else f"{name}: {said}"
+                    name if known else "document", sentence if known or not name else f"{name}: {sentence}"
                 )
         return None
 
 
 class WarmPoolForm(WarmPoolChangeForm):
-    """`confirmed` is set once what it costs has been looked at."""
+    """`confirmed` is set once the operator has reviewed the cost."""
 
-    name = forms.CharField(label="Name", max_length=300, error_messages={"required": "Give it a name."})
+    name = RequiredText("Enter a name.", 300, label="Name")
     project = forms.ChoiceField(
-        label="Where they wait",
+        label="Project",
         error_messages={
-            "required": "Choose who pays for them.",
-            "invalid_choice": "There is no such project.",
+            "required": "Choose the project that pays.",
+            "invalid_choice": "This project does not exist.",
         },
     )
     confirmed = forms.BooleanField(required=False, widget=forms.HiddenInput)
@@ -78,6 +76,4 @@ class WarmPoolForm(WarmPoolChangeForm):
 
     def __init__(self, *args: Any, projects: Iterable[tuple[str, str]] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        chosen = self.fields["project"]
-        if isinstance(chosen, forms.ChoiceField):
-            chosen.choices = [("", "choose"), *projects]
+        choices_set(self, "project", [("", "choose"), *projects])

@@ -1,15 +1,18 @@
-"""Asking for a workspace, changing it, letting people in."""
+"""Requesting a workspace, changing it, and its members."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
 
-from frontend.forms.lease import LeaseForm, moment_field
+from frontend.forms import WHOLE, RequiredText
+from frontend.forms.lease import LeaseForm, moment_field, moment_typed
 from frontend.presenters.tuning import PLACEMENTS
+from gpuaas.core import clock
+from gpuaas.lifecycle.grants import lifetime_max
+from gpuaas.lifecycle.lease import LEASE_MAX
 from gpuaas.providers.base import Placement
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.services.access import lifetime_max
 from gpuaas.workspaces.states import AccessRole
 
 LIFETIMES = (1, 8, 24)
@@ -20,17 +23,18 @@ STORAGE_MAX = 1_000_000
 class RequestForm(LeaseForm):
     """`token` makes a second press of the button the same request."""
 
-    flavor = forms.CharField(max_length=64, error_messages={"required": "Choose a GPU from the list."})
+    flavor = RequiredText("Choose a GPU from the list.", 64)
     count = forms.IntegerField(
         label="Count",
         initial=1,
-        error_messages={"required": "Say how many.", "invalid": "A whole number, please."},
+        error_messages=WHOLE,
     )
     storage_gib = forms.IntegerField(
         label="Shared storage",
         initial=100,
         required=False,
-        error_messages={"invalid": "A whole number of GiB, please."},
+        help_text="For volumes, shared by everything in the workspace.",
+        error_messages={"invalid": "Enter a whole number of GiB."},
     )
     placement = forms.ChoiceField(
         label="Placement",
@@ -38,17 +42,37 @@ class RequestForm(LeaseForm):
         required=False,
         error_messages={"invalid_choice": "Choose one of the placements."},
     )
-    name = forms.CharField(max_length=300, error_messages={"required": "Give it a name."})
-    members = forms.CharField(label="Also let in", required=False, max_length=2000)
+    name = RequiredText("Enter a name.", 300, help_text="1 to 40 lower-case letters, digits and hyphens.")
+    members = forms.CharField(
+        label="Other members",
+        required=False,
+        max_length=2000,
+        help_text="User names from this project, separated by commas. You are the workspace's admin; they can run workloads.",
+    )
     token = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
 
     def member_names(self) -> list[str]:
         text = str(self.cleaned_data.get("members", "")).replace(",", " ")
         return list(dict.fromkeys(text.split()))
 
+    def wanted(self, *, now: datetime) -> dict[str, Any]:
+        """As the service takes it; people are the view's, who knows the reader."""
+        data = self.cleaned_data
+        return {
+            "name": data["name"],
+            "items": [(data["flavor"], data["count"])],
+            "storage_gib": data["storage_gib"] or 0,
+            "lease_ends_at": self.lease_end(now=now),
+            "placement": data["placement"],
+        }
+
+    def beside(self) -> list[forms.BoundField]:
+        """The fields that are checked while they are typed; the lease shows its errors itself."""
+        return [self[name] for name in ("storage_gib", "name", "members")]
+
 
 class ResizeForm(forms.Form):
-    """One count per flavor that the workspace has, and its storage. `back`: begins at what was confirmed, not at what was asked."""
+    """One count per flavor of the workspace, and its storage. `back`: starts from the confirmed size, not the requested one."""
 
     storage_gib = forms.IntegerField(label="Shared storage", required=False)
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
@@ -62,7 +86,7 @@ class ResizeForm(forms.Form):
             self.fields[self.key(item.flavor.slug)] = forms.IntegerField(
                 label=item.flavor.name,
                 initial=item.confirmed if back else item.count,
-                error_messages={"required": "Say how many.", "invalid": "A whole number, please."},
+                error_messages=WHOLE,
             )
 
     @staticmethod
@@ -79,7 +103,7 @@ class ResizeForm(forms.Form):
 
 
 class ReasonForm(forms.Form):
-    """A word for the others, in the timeline and the audit log."""
+    """Why, for the other members: shown in the timeline and the audit log."""
 
     reason = forms.CharField(label="Reason", required=False, max_length=200)
 
@@ -96,21 +120,30 @@ class LifetimeForm(forms.Form):
         ],
         coerce=lambda hours: timedelta(hours=int(hours)),
         initial="8",
-        error_messages={"required": "Say for how long.", "invalid_choice": "Choose one of the lifetimes."},
+        error_messages={"required": "Choose a lifetime.", "invalid_choice": "Choose one of the lifetimes."},
     )
 
 
 class RobotForm(forms.Form):
-    name = forms.CharField(label="Name", max_length=300, error_messages={"required": "Give it a name."})
-    role = forms.ChoiceField(label="It may", choices=AccessRole, initial=AccessRole.EDIT)
+    name = RequiredText("Enter a name.", 300, label="Name")
+    role = forms.ChoiceField(label="Role", choices=AccessRole, initial=AccessRole.EDIT)
 
 
 class ExtendForm(forms.Form):
-    until = moment_field(label="New end of the lease", error_messages={"required": "Choose a day and hour."})
+    """`ends_at`: the current end: the initial value, and the earliest new one."""
+
+    until = moment_field(label="New end of the lease", error_messages={"required": "Choose a date and time."})
+
+    def __init__(self, *args: Any, ends_at: datetime, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["until"]
+        field.initial = ends_at
+        field.widget.attrs |= {
+            "min": moment_typed(max(ends_at, clock.now())),
+            "max": moment_typed(clock.now() + LEASE_MAX),
+        }
 
 
 class MemberForm(forms.Form):
-    user = forms.CharField(
-        label="User name", max_length=150, error_messages={"required": "Write the exact user name."}
-    )
+    user = RequiredText("Enter the exact user name.", 150, label="User name")
     role = forms.ChoiceField(choices=AccessRole, initial=AccessRole.EDIT)

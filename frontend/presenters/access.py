@@ -8,9 +8,9 @@ from typing import Any
 from django.urls import reverse
 
 from frontend.place import ProjectPlace
-from gpuaas.workspaces.grants import grant_standing
+from gpuaas.lifecycle.grants import GrantStanding
 from gpuaas.workspaces.models import AccessGrant, Robot, Workspace, WorkspaceMember
-from gpuaas.workspaces.states import AccessRole, GrantStanding
+from gpuaas.workspaces.states import AccessRole
 from tenants.roles import Permission
 
 
@@ -45,11 +45,6 @@ class AccessCard:
     robots: tuple[Holder, ...]
 
 
-def may_access(members: Sequence[WorkspaceMember], here: ProjectPlace) -> bool:
-    named = any(row.user_id == here.user.pk for row in members)
-    return here.can(Permission.WORKSPACE_ACCESS) and (named or here.can(Permission.PROJECT_MANAGE))
-
-
 def may_manage_members(members: Sequence[WorkspaceMember], here: ProjectPlace) -> bool:
     admin = any(row.user_id == here.user.pk and row.role == AccessRole.ADMIN for row in members)
     return here.can(Permission.WORKSPACE_CREATE) and (admin or here.can(Permission.PROJECT_MANAGE))
@@ -63,8 +58,8 @@ def card_of(
     robots: Iterable[Robot],
     manages: bool,
 ) -> AccessCard:
-    """People who are members no more and still hold a credential are listed too, marked."""
-    live = [row for row in grants if grant_standing(row) is GrantStanding.VALID]
+    """Former members who still hold a valid credential are listed too, marked as removed."""
+    live = [row for row in grants if row.standing is GrantStanding.VALID]
     members = list(workspace.members.all())
     known = {row.user_id for row in members}
     shown = [_member(workspace, row, live, here, manages=manages) for row in members]
@@ -134,4 +129,4 @@ LOOKS = {
 
 
 def _issued(row: AccessGrant) -> Issued:
-    return Issued(row.issued_by, row.issued_at, row.expires_at, *LOOKS[grant_standing(row)])
+    return Issued(row.issued_by, row.issued_at, row.expires_at, *LOOKS[row.standing])

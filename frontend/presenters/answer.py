@@ -1,4 +1,4 @@
-"""The answer to a request while it is typed: may it be had, which limit, what is free, what it costs, what is made."""
+"""The summary beside the request form while it is filled in: availability, limits, cost and what will be created."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,12 +6,13 @@ from datetime import datetime
 
 from billing.quotes import Quote, QuoteItem, QuoteLine, quote
 from frontend import formats
-from frontend.components import Action, AnswerPanel, Creation, Fact, Meter, Notice, PriceLine, Tone
+from frontend.components import Action, AnswerPanel, Creation, Fact, Meter, Notice, PriceLine
 from frontend.presenters import money
 from frontend.presenters.tuning import placement_words
 from frontend.presenters.words import words_of
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.offers import gives
+from gpuaas.core.looks import Tone
 from gpuaas.metering.models import Meter as Metered
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.selectors import estimate
@@ -30,7 +31,11 @@ WORDS = {VCPU: "vCPU", MEMORY: "GiB memory", STORAGE: "GiB storage"}
 
 @dataclass(frozen=True)
 class Asked:
-    """What the form says so far. `problems` are sentences of fields that cannot be read yet."""
+    """The form as filled in so far.
+
+    `problem`: why a number cannot be read. `amiss`: why the request would be refused for a reason other than limits
+    and capacity.
+    """
 
     project: Project
     flavor: Flavor | None = None
@@ -39,18 +44,19 @@ class Asked:
     lease_ends_at: datetime | None = None
     name: str = ""
     people: Sequence[str] = ()
-    in_use: Mapping[str, int] = field(default_factory=dict)
+    allocated: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
     count_problem: str = ""
+    amiss: str = ""
     placement: str = ""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`said` is the sentence for beside the count; `most` is the greatest count that fits."""
+    """`count_problem` stands beside the count; `most` is the greatest count that fits."""
 
     panel: AnswerPanel
-    said: str
+    count_problem: str
     most: int
 
 
@@ -62,20 +68,22 @@ def answer_of(asked: Asked, *, now: datetime, take_url: str) -> Answer:
     preview = admission_preview(project=asked.project, site=flavor.pool.site, amounts=amounts)
     most = most_of(preview, flavor, asked.storage_gib)
     notice = _notice(preview, flavor, count, most, take_url)
+    if preview.fits and asked.amiss:
+        notice = Notice(Tone.WARN, "Change the request", asked.amiss)
     price = _quote(asked, now)
     seconds = estimate(site=flavor.pool.site)
     panel = AnswerPanel(
         title=f"{count} × {flavor.name} at {flavor.pool.site.slug}",
         notice=notice,
-        meters=_meters(preview, flavor, asked.in_use),
-        facts=_facts(flavor, seconds),
+        meters=_meters(preview, flavor, asked.allocated),
+        facts=_facts(preview, flavor, seconds),
         gives=tuple(gives(flavor)),
         creates=_creates(asked, flavor, count),
-        submit=_submit(preview),
+        submit=_submit(preview, asked),
     )
     panel = _priced(panel, price, asked, now)
-    said = _short(preview.refusals[0], flavor, count, most) if preview.refusals else ""
-    return Answer(panel, said, most)
+    problem = _short(preview.refusals[0], flavor, most) if preview.refusals else ""
+    return Answer(panel, problem, most)
 
 
 def most_of(preview: Preview, flavor: Flavor, storage_gib: int) -> int:
@@ -94,13 +102,11 @@ def most_of(preview: Preview, flavor: Flavor, storage_gib: int) -> int:
 
 def _waiting(asked: Asked) -> Answer:
     if asked.problem:
-        notice = Notice(Tone.WARN, "Something cannot be read", asked.problem)
+        notice = Notice(Tone.WARN, "Check your input", asked.problem)
     elif asked.flavor is None:
-        notice = Notice(
-            Tone.WAIT, "Choose a GPU", "Then this says whether you may have it, and what it costs."
-        )
+        notice = Notice(Tone.WAIT, "Choose a GPU", "Availability and cost then appear here.")
     else:
-        notice = Notice(Tone.WAIT, "Say how many", "One is the least.")
+        notice = Notice(Tone.WAIT, "Enter a count", "The minimum is 1.")
     submit = Action("Create workspace", disabled="not complete yet")
     return Answer(AnswerPanel("Your request", notice, submit=submit), asked.count_problem, 0)
 
@@ -111,58 +117,61 @@ def unit_of(check: Check, flavor: Flavor) -> str:
 
 def _notice(preview: Preview, flavor: Flavor, count: int, most: int, take_url: str) -> Notice:
     if preview.hold:
-        return Notice(Tone.BAD, "New requests are blocked here", preview.hold)
+        return Notice(Tone.BAD, "New requests are blocked", preview.hold)
     if preview.fits:
         return _granted(flavor, count)
     check = preview.refusals[0]
     unit = unit_of(check, flavor)
-    if check.kept:
-        return Notice(Tone.BAD, f"{unit} at {check.scope_name} is reserved", check.kept)
-    actions = (Action(f"Take {most}", post=f"{take_url}?take={most}"),) if most >= 1 else ()
+    if check.reserved_because:
+        return Notice(
+            Tone.BAD, f"{unit} at {check.scope_name} is reserved", formats.local_times(check.reserved_because)
+        )
+    actions = (Action(f"Set count to {most}", post=f"{take_url}?take={most}"),) if most >= 1 else ()
     if check.scope is Scope.SITE:
         title = f"{check.scope_name} has {check.left} {unit} left"
-        return Notice(
-            Tone.BAD, title, f"You ask for {check.asked}; {check.limit} can be sold there in all.", actions
-        )
+        text = f"Requested: {check.asked:,}. The site can sell {check.limit or 0:,} in total."
+        return Notice(Tone.BAD, title, text, actions)
     if not check.limit:
-        title = f"{check.scope_name} has no limit for {unit}"
-        return Notice(Tone.BAD, title, "No limit means none may be held. An operator can set one.", actions)
-    text = f"{check.used:,} are held, you ask for {check.asked:,} more. {check.left:,} are left."
-    return Notice(Tone.BAD, f"{check.scope_name} may hold {check.limit:,} {unit}", text, actions)
+        title = f"{check.scope_name} has no limit set for {unit}"
+        return Notice(
+            Tone.BAD, title, "Without a limit, none can be used. Ask an operator to set one.", actions
+        )
+    text = f"Held: {check.used:,}. Requested: {check.asked:,}. Available: {check.left:,}."
+    return Notice(Tone.BAD, f"{check.scope_name} may hold at most {check.limit:,} {unit}", text, actions)
 
 
 def _granted(flavor: Flavor, count: int) -> Notice:
     block = flavor.pool.largest_block
     if count * flavor.gpus > block:
-        text = f"The largest free block on one node is {block}: a job of {count * flavor.gpus} GPUs runs across nodes."
-        return Notice(Tone.WARN, "You can have this, on more than one node", text)
-    return Notice(Tone.OK, "You can have this now", "Limits and capacity have room for it.")
+        text = f"The largest free block on one node is {block}, so a job of {count * flavor.gpus} GPUs spans nodes."
+        return Notice(Tone.WARN, "Available on more than one node", text)
+    return Notice(Tone.OK, "Available now", "The request fits within limits and capacity.")
 
 
-def _short(check: Check, flavor: Flavor, count: int, most: int) -> str:
+def _short(check: Check, flavor: Flavor, most: int) -> str:
     unit = unit_of(check, flavor)
-    if check.kept:
+    if check.reserved_because:
         return "reserved for another organization"
     over = check.asked - (check.left or 0)
     if check.resource.startswith("gpu:") and check.scope is not Scope.SITE:
         return f"{over:,} more than {check.scope_name} may hold"
     if check.scope is Scope.SITE:
         return f"{over:,} {unit} more than {check.scope_name} has left"
-    return f"{over:,} {unit} more than {check.scope_name} may hold with {count}; {most} would fit"
+    return f"{over:,} {unit} more than {check.scope_name} may hold; the most that fits is {most:,}"
 
 
-def _meters(preview: Preview, flavor: Flavor, in_use: Mapping[str, int]) -> tuple[Meter, ...]:
+def _meters(preview: Preview, flavor: Flavor, allocated: Mapping[str, int]) -> tuple[Meter, ...]:
     """The tightest limit of the GPU type, and every other one that refuses."""
     resource = gpu_resource(flavor.pool.gpu_type.slug)
     tightest = preview.tightest(resource)
     shown = {resource: tightest} if tightest else {}
     for check in preview.refusals:
         shown.setdefault(check.resource if check.scope is not Scope.SITE else f"site {check.resource}", check)
-    return tuple(_meter(check, flavor, in_use) for check in list(shown.values())[:3])
+    return tuple(_meter(check, flavor, allocated) for check in list(shown.values())[:3])
 
 
-def _meter(check: Check, flavor: Flavor, in_use: Mapping[str, int]) -> Meter:
-    used = min(in_use.get(check.resource, 0), check.used) if check.scope is Scope.PROJECT else 0
+def _meter(check: Check, flavor: Flavor, allocated: Mapping[str, int]) -> Meter:
+    used = min(allocated.get(check.resource, 0), check.used) if check.scope is Scope.PROJECT else 0
     what = "Capacity of" if check.scope is Scope.SITE else "Limit of"
     top = "no limit" if check.limit is None else f"{check.limit:,}"
     return Meter(
@@ -175,11 +184,13 @@ def _meter(check: Check, flavor: Flavor, in_use: Mapping[str, int]) -> Meter:
     )
 
 
-def _facts(flavor: Flavor, seconds: float | None) -> tuple[Fact, ...]:
+def _facts(preview: Preview, flavor: Flavor, seconds: float | None) -> tuple[Fact, ...]:
     pool = flavor.pool
+    site = preview.capacity(gpu_resource(pool.gpu_type.slug))
+    left = site.left if site else None
     ready = f"about {formats.duration(round(seconds) or 1)}" if seconds is not None else "no history yet"
     return (
-        Fact(f"Free at {pool.site.slug} now", f"{max(pool.healthy - pool.allocated, 0):,}"),
+        Fact(f"Free at {pool.site.slug} now", "not counted" if left is None else f"{left:,}"),
         Fact("Largest block on one node", f"{pool.largest_block:,}"),
         Fact("Ready in", ready),
     )
@@ -202,26 +213,25 @@ def _quote(asked: Asked, now: datetime) -> Quote | None:
 
 def _priced(panel: AnswerPanel, price: Quote | None, asked: Asked, now: datetime) -> AnswerPanel:
     if price is None:
-        return replace(panel, warning="There is no price yet; ask your operator before you rely on one.")
-    total = PriceLine(
-        "Together",
-        formats.money(price.per_hour, price.currency),
-        formats.money(price.per_month, price.currency),
-    )
+        return replace(panel, warning="No price is set yet. Ask your operator what it costs.")
     lines = tuple(price_line(line, price.currency) for line in price.lines)
-    missing = () if price.complete else ("Something here has no price yet; the sums leave it out.",)
     panel = replace(
         panel,
         lines=lines,
-        total=total,
-        later_label=f"{price.month.day:%B} ({price.hours} h)",
-        warning=" ".join((*missing, *price.notes)),
+        total=total_line(price),
+        later_label=money.month_words(price),
+        warning=" ".join(money.notes_of(price)),
     )
     if price.to_lease_end is None or asked.lease_ends_at is None:
         return panel
     hours = round((asked.lease_ends_at - now).total_seconds() / 3600)
-    whole = formats.money(price.to_lease_end, price.currency)
-    return replace(panel, whole_label="To end of lease", whole_note=f"{hours:,} h", whole=whole)
+    cost = formats.money(price.to_lease_end, price.currency)
+    return replace(panel, lease_cost_label="To end of lease", lease_cost_note=f"{hours:,} h", lease_cost=cost)
+
+
+def total_line(price: Quote) -> PriceLine:
+    whole = formats.money(price.in_month, price.currency)
+    return PriceLine("Total", formats.price(price.per_hour, price.currency), whole)
 
 
 def price_line(line: QuoteLine, currency: str) -> PriceLine:
@@ -229,7 +239,7 @@ def price_line(line: QuoteLine, currency: str) -> PriceLine:
     name = line.gpu_words if gpus else f"{line.quantity:,} {SHARED_WORDS[line.meter]}"
     if line.per_hour is None:
         return PriceLine(name, "no price", "no price")
-    return PriceLine(name, formats.money(line.per_hour, currency), formats.money(line.per_month, currency))
+    return PriceLine(name, formats.price(line.per_hour, currency), formats.money(line.in_month, currency))
 
 
 def _creates(asked: Asked, flavor: Flavor, count: int) -> tuple[Creation, ...]:
@@ -237,14 +247,14 @@ def _creates(asked: Asked, flavor: Flavor, count: int) -> tuple[Creation, ...]:
     memory = f"{count * flavor.memory_gib:,} GiB"
     made = [
         Creation("folder", words_of(flavor.pool.site).space.capitalize(), f"gpu-…-{asked.name or 'name'}"),
-        Creation("gauge", f"Quota {amounts}, {memory}; every other GPU 0"),
+        Creation("gauge", f"Quota of {amounts}, {memory}; no other GPUs"),
     ]
     if asked.storage_gib:
-        made.append(Creation("database", f"Room for {asked.storage_gib:,} GiB of volumes"))
+        made.append(Creation("database", f"Storage for up to {asked.storage_gib:,} GiB of volumes"))
     if asked.placement and not words_of(flavor.pool.site).machines:
         made.append(Creation("grid-dots", _sentence(placement_words(asked.placement, flavor.pool.site)[1])))
     made.append(Creation("users", f"Access for {', '.join(asked.people)}"))
-    made.append(Creation("shield-check", "Network closed to other tenants"))
+    made.append(Creation("shield-check", "Network isolated from other tenants"))
     return tuple(made)
 
 
@@ -252,10 +262,12 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def _submit(preview: Preview) -> Action:
+def _submit(preview: Preview, asked: Asked) -> Action:
+    if preview.fits and asked.amiss:
+        return Action("Create workspace", disabled="not complete yet")
     if preview.fits:
-        return Action("Create workspace", key="")
+        return Action("Create workspace", disabled="" if asked.name else "enter a name first")
     if preview.hold:
         return Action("Create workspace", disabled="new requests are blocked")
     where = "capacity" if preview.refusals[0].scope is Scope.SITE else "limit"
-    return Action("Create workspace", disabled=f"not within the {where}")
+    return Action("Create workspace", disabled=f"exceeds the {where}")

@@ -1,4 +1,4 @@
-"""Budgets as rows: a bar of what is spent and expected, its thresholds, and what it has to say."""
+"""Budgets as rows: a bar of what is spent and expected, the thresholds and the strictest alert."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,14 +7,15 @@ from decimal import Decimal
 from billing.models import BudgetAction, BudgetAlert, Measure, Period
 from billing.selectors.budgets import BudgetState, scope_words
 from frontend import formats
-from frontend.components import Meter, Tone
+from frontend.components import Meter
+from gpuaas.core.looks import Tone
 
 DONE = {
     BudgetAction.NOTIFY: "notifies",
     BudgetAction.BLOCK: "blocks new requests",
     BudgetAction.SUSPEND: "suspends workspaces and clusters",
 }
-SAID = {
+LOOKS = {
     BudgetAction.NOTIFY: (Tone.WARN, "Threshold reached"),
     BudgetAction.BLOCK: (Tone.BAD, "Blocks new requests"),
     BudgetAction.SUSPEND: (Tone.BAD, "Suspends workspaces"),
@@ -30,7 +31,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class BudgetRow:
-    """`url` is empty where there is no page for it."""
+    """`url` is empty if the budget has no page."""
 
     state: BudgetState
     scope: str
@@ -85,20 +86,20 @@ def shown(state: BudgetState, value: Decimal | None) -> str:
 
 
 def strictest(alerts: Iterable[BudgetAlert]) -> BudgetAlert | None:
-    order = list(SAID)
+    order = list(LOOKS)
     return max(alerts, key=lambda alert: order.index(BudgetAction(alert.action)), default=None)
 
 
 def _standing(state: BudgetState) -> tuple[Tone, str]:
     if state.reading is None:
-        return Tone.OFF, "Not running"
+        return Tone.OFF, "Outside its period"
     alert = strictest(state.alerts)
     if alert is not None:
         unusual = not alert.percent
-        return (Tone.WARN, "Unusual day") if unusual else SAID[BudgetAction(alert.action)]
+        return (Tone.WARN, "Unusual day") if unusual else LOOKS[BudgetAction(alert.action)]
     if state.forecast is not None and state.forecast > state.amount:
-        return Tone.WARN, "Will be spent"
-    return Tone.OK, "Within"
+        return Tone.WARN, "Will be exceeded"
+    return Tone.OK, "Within budget"
 
 
 def _period(state: BudgetState) -> str:

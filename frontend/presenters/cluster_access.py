@@ -1,4 +1,4 @@
-"""Who holds credentials of a cluster now, and who may end them."""
+"""Who holds credentials of a cluster, and who may revoke them."""
 
 import uuid
 from collections.abc import Sequence
@@ -14,25 +14,25 @@ from gpuaas.clusters.services import cluster_can_revoke
 from tenants.models import User
 from tenants.roles import Permission
 
-LEFT = "may not enter any more, but this cannot be ended early"
+LEFT = "has no access any more, but the credential cannot be revoked early"
 
 
 @dataclass(frozen=True)
 class Grantee:
-    """Somebody's credentials together. taken: the newest; until: when the last runs out; said: what becomes of them, "" =
-    nothing to say; revoke_url "" = not for this reader, or nothing is left to end."""
+    """The credentials of one person. taken: when the newest was issued; until: when the last expires; note: "" if all are
+    simply valid; revoke_url: "" if this reader may not revoke them or nothing is left to revoke."""
 
     name: str
     live: int
     taken: datetime
     until: datetime
-    said: str
+    note: str
     revoke_url: str
 
 
 @dataclass(frozen=True)
 class Grantees:
-    """early: they can be ended before their time."""
+    """early: credentials can be revoked before they expire."""
 
     people: tuple[Grantee, ...]
     early: bool
@@ -53,7 +53,7 @@ def grantees_of(cluster: Cluster, here: ProjectPlace) -> Grantees:
 
 
 def revoke_url_of(cluster: Cluster, holder: User, here: ProjectPlace) -> str:
-    """One's own, or anybody's for who manages the project."""
+    """People revoke their own credentials; those who manage the project revoke anybody's."""
     if holder.pk != here.user.pk and not here.can(Permission.PROJECT_MANAGE):
         return ""
     return reverse("frontend:cluster_revoke", args=[cluster.project.slug, cluster.pk, holder.pk])
@@ -61,12 +61,12 @@ def revoke_url_of(cluster: Cluster, holder: User, here: ProjectPlace) -> str:
 
 def _together(rows: Sequence[ClusterGrant], revoke_url: str, *, left: bool) -> Grantee:
     ending = all(row.revoke_asked_at is not None for row in rows)
-    said = "being ended" if ending else LEFT if left else ""
+    note = "being revoked" if ending else LEFT if left else ""
     return Grantee(
         name=rows[0].user.username,
         live=len(rows),
         taken=rows[-1].issued_at,
         until=max(row.expires_at for row in rows),
-        said=said,
+        note=note,
         revoke_url="" if ending else revoke_url,
     )

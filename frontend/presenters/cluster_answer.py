@@ -1,15 +1,16 @@
-"""The answer to an order while it is typed: the plan as the request's answer shows a workspace's."""
+"""The summary beside an order while it is filled in, like the one beside a request for a workspace."""
 
 from collections import Counter
 from datetime import datetime
 
 from billing.clusters import PricedPlan
-from billing.quotes import Quote
 from frontend import formats
-from frontend.components import Action, AnswerPanel, Creation, Fact, Meter, Notice, PriceLine, Tone
-from frontend.presenters.answer import price_line
+from frontend.components import Action, AnswerPanel, Creation, Fact, Meter, Notice
+from frontend.presenters.answer import price_line, total_line
+from frontend.presenters.money import month_words, notes_of
 from gpuaas.clusters.services import Plan
 from gpuaas.clusters.spec import burst_site
+from gpuaas.core.looks import Tone
 from quotas.checks import Check, Scope
 from quotas.resources import resource_unit
 
@@ -17,65 +18,50 @@ SUBMIT = "Order cluster"
 ICONS = {"machine": "server-2", "network": "network", "load-balancer": "send", "add-on": "components"}
 
 
-def waiting(text: str, *, title: str = "Something cannot be read") -> AnswerPanel:
+def waiting(text: str, *, title: str = "Check your input") -> AnswerPanel:
     notice = Notice(Tone.WARN, title, text)
     return AnswerPanel("Your cluster", notice, submit=Action(SUBMIT, disabled="not complete yet"))
 
 
 def refused(text: str) -> AnswerPanel:
-    notice = Notice(Tone.BAD, "This cannot be ordered now", text)
+    notice = Notice(Tone.BAD, "Not available now", text)
     return AnswerPanel("Your cluster", notice, submit=Action(SUBMIT, disabled="not now"))
 
 
-def panel_of(priced: PricedPlan, *, now: datetime) -> AnswerPanel:
+def panel_of(priced: PricedPlan, *, now: datetime, named: bool) -> AnswerPanel:
     plan = priced.plan
     draft = plan.draft
     template = draft.cluster.template_version.template
     quote = priced.quote
     lines = tuple(price_line(line, quote.currency) for line in quote.lines) if quote else ()
     hours = round((draft.cluster.lease_ends_at - now).total_seconds() / 3600)
-    whole = quote.to_lease_end if quote else None
+    lease_cost = quote.to_lease_end if quote else None
     return AnswerPanel(
         title=" and ".join([f"{template.name} at {draft.cluster.site.slug}", *_elsewhere(plan)]),
         notice=_notice(plan),
         meters=_meters(plan),
         facts=_facts(plan),
         lines=lines,
-        total=_total(quote) if quote else None,
-        later_label=f"{quote.month.day:%B} ({quote.hours} h)" if quote else "",
-        whole_label="To end of lease" if whole is not None else "",
-        whole_note=f"{hours:,} h",
-        whole=formats.money(whole, quote.currency) if quote and whole is not None else "",
-        warning=" ".join((*plan.warnings, *_money_notes(quote))),
+        total=total_line(quote) if quote else None,
+        later_label=month_words(quote) if quote else "",
+        lease_cost_label="To end of lease" if lease_cost is not None else "",
+        lease_cost_note=f"{hours:,} h",
+        lease_cost=formats.money(lease_cost, quote.currency) if quote and lease_cost is not None else "",
+        warning=" ".join((*plan.warnings, *(notes_of(quote) if quote else ()))),
         creates=_creates(plan),
-        submit=_submit(plan),
+        submit=_submit(plan, named=named),
     )
-
-
-def _total(quote: Quote) -> PriceLine:
-    return PriceLine(
-        "Together",
-        formats.money(quote.per_hour, quote.currency),
-        formats.money(quote.per_month, quote.currency),
-    )
-
-
-def _money_notes(quote: Quote | None) -> tuple[str, ...]:
-    if quote is None:
-        return ()
-    missing = () if quote.complete else ("Something here has no price yet; the sums leave it out.",)
-    return (*missing, *quote.notes)
 
 
 def _notice(plan: Plan) -> Notice:
     preview = plan.admission
     if preview.hold:
-        return Notice(Tone.BAD, "New requests are blocked here", preview.hold)
+        return Notice(Tone.BAD, "New requests are blocked", preview.hold)
     if plan.fits:
-        return Notice(Tone.OK, "You can have this now", "Limits and capacity have room for it.")
+        return Notice(Tone.OK, "Available now", "The request fits within limits and capacity.")
     check = preview.refusals[0]
     rest = len(preview.refusals) - 1
-    more = f" {rest} more limit{'' if rest == 1 else 's'} are short." if rest else ""
+    more = f" {rest} more limit{' is' if rest == 1 else 's are'} exceeded." if rest else ""
     return Notice(Tone.BAD, refusal_title(check), f"{refusal_text(check)}{more}")
 
 
@@ -84,19 +70,19 @@ def refusal_title(check: Check) -> str:
     if check.scope is Scope.SITE:
         return f"{check.scope_name} has {check.left or 0:,} {unit} left"
     if not check.limit:
-        return f"{check.scope_name} has no limit for {unit}"
-    return f"{check.scope_name} may hold {check.limit:,} {unit}"
+        return f"{check.scope_name} has no limit set for {unit}"
+    return f"{check.scope_name} may hold at most {check.limit:,} {unit}"
 
 
 def refusal_text(check: Check) -> str:
     if check.scope is not Scope.SITE and not check.limit:
-        return "No limit means none may be held. An operator can set one."
+        return "Without a limit, none can be used. Ask an operator to set one."
     short = check.asked - (check.left or 0)
-    return f"{check.used:,} are held, you ask for {check.asked:,} more: {short:,} too many."
+    return f"Held: {check.used:,}. Requested: {check.asked:,}. Too many: {short:,}."
 
 
 def meters_of(checks: tuple[Check, ...]) -> tuple[Meter, ...]:
-    """GPUs always; everything else where it refuses."""
+    """GPUs always, other resources only if their limit refuses the order."""
     return tuple(
         Meter(
             used=0,
@@ -117,15 +103,15 @@ def _meters(plan: Plan) -> tuple[Meter, ...]:
 
 def _facts(plan: Plan) -> tuple[Fact, ...]:
     usual = plan.usual
-    said = f"about {formats.duration(round(usual.median) or 1)}" if usual else "no history yet"
-    facts = [Fact("Ready in", said)]
+    ready = f"about {formats.duration(round(usual.median) or 1)}" if usual else "no history yet"
+    facts = [Fact("Ready in", ready)]
     if plan.waiting:
         facts = [
-            Fact("Ready in", said if usual else "seconds"),
-            Fact("Wait ready for you", f"{plan.waiting:,}"),
+            Fact("Ready in", ready if usual else "seconds"),
+            Fact("Prebuilt and ready", f"{plan.waiting:,}"),
         ]
     if usual:
-        facts.append(Fact("Nine in ten within", formats.duration(round(usual.p90) or 1)))
+        facts.append(Fact("9 out of 10 within", formats.duration(round(usual.p90) or 1)))
     facts.append(Fact("Workers", f"{sum(count for _, count in plan.draft.items):,}"))
     facts += [Fact(f"Of these at {slug}", f"{count:,}") for slug, count in _elsewhere(plan).items()]
     gpus = sum(flavor.gpus * count for flavor, count in plan.draft.items)
@@ -145,16 +131,21 @@ def _elsewhere(plan: Plan) -> dict[str, int]:
 
 def _creates(plan: Plan) -> tuple[Creation, ...]:
     kinds = Counter(one.kind for one in plan.draft.plan.objects)
-    return tuple(
-        Creation(ICONS.get(kind, "folder"), f"{count:,} × {kind.replace('-', ' ')}")
-        for kind, count in kinds.items()
-    )
+    return tuple(Creation(ICONS.get(kind, "folder"), _counted(kind, count)) for kind, count in kinds.items())
 
 
-def _submit(plan: Plan) -> Action:
+def _counted(kind: str, count: int) -> str:
+    """Such as "3 machines", "1 load balancer"; a kind of a Kubernetes API is a name: "2 × Secret"."""
+    if not kind.islower():
+        return f"{count:,} × {kind}"
+    noun = kind if kind == "add-on" else kind.replace("-", " ")
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _submit(plan: Plan, *, named: bool) -> Action:
     if plan.fits:
-        return Action(SUBMIT)
+        return Action(SUBMIT, disabled="" if named else "enter a name first")
     if plan.admission.hold:
         return Action(SUBMIT, disabled="new requests are blocked")
     where = "capacity" if plan.admission.refusals[0].scope is Scope.SITE else "limit"
-    return Action(SUBMIT, disabled=f"not within the {where}")
+    return Action(SUBMIT, disabled=f"exceeds the {where}")

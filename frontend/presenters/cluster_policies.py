@@ -11,9 +11,10 @@ from django.urls import reverse
 from billing.policies import DryRun
 from frontend import formats
 from frontend.charts import Chart, Series
-from frontend.components import Notice, Stat, Tone
+from frontend.components import Notice, Stat
 from gpuaas.clusters.models import Cluster, ClusterPool, ScalingDecision, ScalingOutcome, ScalingPolicy
 from gpuaas.clusters.policies.registry import kinds
+from gpuaas.core.looks import Tone
 
 TONES = {
     ScalingOutcome.SCALED: Tone.OK,
@@ -53,7 +54,7 @@ class DecisionRow:
 
 @dataclass(frozen=True)
 class Trial:
-    """A dry run: numbers, a chart, and what has to be said about them."""
+    """A dry run: numbers, a chart, and notices about how far to trust them."""
 
     stats: tuple[Stat, ...]
     chart: Chart | None
@@ -78,7 +79,7 @@ def rows_of(cluster: Cluster, policies: Iterable[ScalingPolicy], *, currency: st
 def _row(cluster: Cluster, pool: ClusterPool, policy: ScalingPolicy | None, currency: str) -> PoolRow:
     flavor = pool.flavor.name
     if policy is None:
-        return PoolRow(pool.name, flavor, pool.count, "", "", "", Tone.OFF, "By hand", "")
+        return PoolRow(pool.name, flavor, pool.count, "", "", "", Tone.OFF, "Manual", "")
     return PoolRow(
         pool=pool.name,
         flavor=flavor,
@@ -87,24 +88,24 @@ def _row(cluster: Cluster, pool: ClusterPool, policy: ScalingPolicy | None, curr
         bounds=f"{policy.minimum} to {policy.maximum}",
         caps=caps_of(policy, currency),
         tone=Tone.OK if policy.enabled else Tone.WAIT,
-        word="Enabled" if policy.enabled else "Only watches",
+        word="Enabled" if policy.enabled else "Watch only",
         url=url_of(cluster, "policy", policy.pk),
     )
 
 
 def caps_of(policy: ScalingPolicy, currency: str) -> str:
-    said = []
+    caps = []
     if policy.gpu_hours_month is not None:
-        said.append(f"{policy.gpu_hours_month:,} GPU-hours")
+        caps.append(f"{policy.gpu_hours_month:,} GPU-hours")
     if policy.money_month is not None:
-        said.append(formats.money(policy.money_month, currency))
-    return " and ".join(said)
+        caps.append(formats.money(policy.money_month, currency))
+    return " and ".join(caps)
 
 
 def decision_of(row: ScalingDecision, *, prices: bool) -> DecisionRow:
     outcome = ScalingOutcome(row.outcome)
     seen = row.signals
-    price = f"{formats.signed(row.per_hour, row.currency)} an hour" if row.per_hour and prices else ""
+    price = f"{formats.signed_price(row.per_hour, row.currency)} an hour" if row.per_hour and prices else ""
     return DecisionRow(
         at=row.at,
         pool=row.pool,
@@ -114,29 +115,27 @@ def decision_of(row: ScalingDecision, *, prices: bool) -> DecisionRow:
         change=f"{row.before} → {row.after}" if row.before != row.after else f"stays {row.before}",
         reason=row.reason,
         refused=row.refused,
-        seen=f"{seen['used_gpus']} used, {seen['pending_gpus']} waited for",
+        seen=f"{seen['used_gpus']} used, {seen['pending_gpus']} pending",
         price=price,
     )
 
 
 def trial_of(run: DryRun, *, zone: ZoneInfo) -> Trial:
     if not run.series:
-        text = (
-            "A policy that is added records what there is to do, every minute, also while it is not enabled."
-        )
-        return Trial((), None, (Notice(Tone.WAIT, "Nothing was recorded yet", text),))
+        text = "Once added, a policy records demand every minute, even while it is not enabled."
+        return Trial((), None, (Notice(Tone.WAIT, "No data recorded yet", text),))
     stats = [
-        Stat("GPU-hours", f"{run.would.gpu_hours:,}", note=f"it was {run.was.gpu_hours:,}"),
+        Stat("GPU-hours", f"{run.would.gpu_hours:,}", note=f"actual: {run.was.gpu_hours:,}"),
         Stat(
             "Waiting",
             formats.duration(timedelta(seconds=run.would.waited_seconds)),
-            note=f"it was {formats.duration(timedelta(seconds=run.was.waited_seconds))}",
+            note=f"actual: {formats.duration(timedelta(seconds=run.was.waited_seconds))}",
         ),
-        Stat("Changes", str(run.would.changes), note=f"it was {run.was.changes}"),
+        Stat("Changes", str(run.would.changes), note=f"actual: {run.was.changes}"),
     ]
     if run.would.cost is not None:
         cost = formats.money(run.would.cost, run.currency)
-        stats.insert(0, Stat("Cost", cost, note=f"it was {formats.money(run.was.cost, run.currency)}"))
+        stats.insert(0, Stat("Cost", cost, note=f"actual: {formats.money(run.was.cost, run.currency)}"))
     return Trial(tuple(stats), _chart(run, zone), tuple(_notices(run)))
 
 
@@ -144,19 +143,19 @@ def _chart(run: DryRun, zone: ZoneInfo) -> Chart:
     gpus = [Decimal(one.workers) for one in run.series]
     series = (
         Series("workers with this policy", tuple(gpus)),
-        Series("workers as it was", tuple(Decimal(one.actual) for one in run.series)),
-        Series("GPUs that would have waited", tuple(Decimal(one.pending_gpus) for one in run.series)),
+        Series("actual workers", tuple(Decimal(one.actual) for one in run.series)),
+        Series("pending GPUs with this policy", tuple(Decimal(one.pending_gpus) for one in run.series)),
     )
     days = run.series[-1].at - run.series[0].at > timedelta(hours=20)
     shape = "%a %H:%M" if days else "%H:%M"
     return Chart(
         id="trial",
-        title="Workers and waiting",
+        title="Workers and pending GPUs",
         labels=tuple(one.at.astimezone(zone).strftime(shape) for one in run.series),
         series=series,
         kind="line",
         label_head="From",
-        note="The most in each stretch of time.",
+        note="The maximum in each interval.",
     )
 
 
@@ -165,13 +164,16 @@ def _notices(run: DryRun) -> Iterable[Notice]:
     recorded = formats.duration(timedelta(seconds=run.recorded_seconds))
     boot = formats.duration(timedelta(seconds=run.boot))
     if run.recorded_seconds < asked * 9 // 10:
-        text = f"{recorded} of {formats.duration(timedelta(seconds=asked))} were recorded; the rest is not counted."
-        yield Notice(Tone.WARN, "Not all of it was recorded", text)
+        text = f"Only {recorded} of {formats.duration(timedelta(seconds=asked))} were recorded; the rest is not counted."
+        yield Notice(Tone.WARN, "The data is incomplete", text)
     if run.broken:
-        yield Notice(Tone.BAD, "The policy gave no answer", run.broken)
+        yield Notice(Tone.BAD, "The policy failed", run.broken)
     if run.refused:
-        text = f"At {run.refused:,} looks a limit, the site or a cap allowed less than was wanted."
-        yield Notice(Tone.WARN, "More was wanted than could be had", text)
+        checks = f"{run.refused:,} check{'' if run.refused == 1 else 's'}"
+        text = f"In {checks}, a limit, the site or a cap allowed fewer workers than the policy wanted."
+        yield Notice(Tone.WARN, "The policy wanted more than was allowed", text)
     yield Notice(
-        Tone.OFF, "How this was counted", f"New workers were given {boot} to come. Nothing was changed."
+        Tone.OFF,
+        "How this was calculated",
+        f"New workers are assumed to start in {boot}. Nothing was changed.",
     )

@@ -5,51 +5,36 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.urls import reverse
-
-from billing.clusters import cluster_quote
-from billing.quotes import Quote
+from billing.clusters import cluster_wanted_quote
+from billing.held import held_quote
 from frontend import formats
-from frontend.components import Fact, Notice, Tone
+from frontend.components import Fact, Notice
 from frontend.place import ProjectPlace
-from frontend.presenters import operations
+from frontend.presenters import held, operations
 from frontend.presenters.answer import price_line
 from frontend.presenters.cluster_access import Grantees, grantees_of
+from frontend.presenters.money import notes_of
 from frontend.presenters.sleep import after_lease
-from frontend.presenters.workspaces import SOON, ConditionRow, conditions_of
 from gpuaas.clusters.models import Cluster, ClusterPool, LedgerEntry
 from gpuaas.clusters.selectors import definition_of, ledger_of, releases_offered, timeline
 from gpuaas.clusters.spec import burst_site
-from gpuaas.clusters.states import CHANGING, MACHINE, ClusterState
-from gpuaas.core.looks import Tone as StateTone
+from gpuaas.clusters.states import ClusterState
+from gpuaas.core.looks import Tone
+from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import ClusterKind
 from tenants.roles import Permission
 
 S = ClusterState
-MOVING = frozenset(CHANGING)
-ENTERED = frozenset({S.READY, S.SCALING, S.UPGRADING, S.SUSPENDING, S.SUSPENDED, S.RESUMING})
 HISTORY = "the median of the last 90 days with this template"
 SHOWN = 100
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of a list."""
-
-    url: str
-    name: str
-    tone: StateTone
-    word: str
-    holds: str
+@dataclass(frozen=True, kw_only=True)
+class Row(held.Row):
     template: str
     release: str
-    site: str
     project: str
     organization: str
-    created_by: str
-    created_at: datetime
-    lease_ends_at: datetime
-    ends_soon: bool
 
 
 @dataclass(frozen=True)
@@ -61,14 +46,14 @@ class PoolRow:
     count: str
     release: str
     ready: str
-    tone: StateTone | Tone
+    tone: Tone
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """What was made: open first. `said` is the sentence above it."""
+    """The objects of the cluster, those that still exist first. `text` is the sentence above them."""
 
-    said: str
+    text: str
     gone: int
     entries: tuple[LedgerEntry, ...]
     more: int
@@ -92,28 +77,20 @@ class Cost:
     warning: str
 
 
-@dataclass(frozen=True)
-class Rights:
-    """What this reader may press now; services decide for themselves."""
-
-    change: bool
-    retry: bool
+@dataclass(frozen=True, kw_only=True)
+class Rights(held.Rights):
     scale: bool
     upgrade: bool
-    suspend: bool
-    resume: bool
-    extend: bool
-    delete: bool
     access: bool
     why_not: str = ""
 
 
-CREDENTIAL_WORDS = {ClusterKind.KUBERNETES: "Get kubeconfig", ClusterKind.SLURM: "Get access by ssh"}
+CREDENTIAL_WORDS = {ClusterKind.KUBERNETES: "Get kubeconfig", ClusterKind.SLURM: "Get SSH access"}
 
 
 @dataclass(frozen=True)
 class Page:
-    tone: StateTone
+    tone: Tone
     word: str
     may: Rights
     moving: bool
@@ -127,53 +104,34 @@ class Page:
     ledger: Ledger
     cost: Cost | None
     setup: tuple[Fact, ...]
-    conditions: tuple[ConditionRow, ...]
+    conditions: tuple[held.ConditionRow, ...]
     endpoint: str
-    access_said: str
+    access_text: str
     grantees: Grantees
     credential_word: str
     releases: tuple[str, ...]
     after_lease: str
 
 
-def look_of(cluster: Cluster) -> tuple[StateTone, str]:
-    look = MACHINE.looks[S(cluster.state)]
-    return look.tone, look.label
-
-
-def url_of(cluster: Cluster) -> str:
-    return reverse("frontend:cluster", args=[cluster.project.slug, cluster.pk])
-
-
 def row_of(cluster: Cluster, *, now: datetime) -> Row:
-    tone, word = look_of(cluster)
-    gone = cluster.state == S.DELETED
     return Row(
-        url=url_of(cluster),
-        name=cluster.name,
-        tone=tone,
-        word=word,
+        **held.row_facts(cluster, now=now),
         holds=holds_of(cluster),
         template=cluster.template_version.template.name,
         release=cluster.confirmed_release or cluster.release,
-        site=cluster.site.slug,
         project=cluster.project.slug,
         organization=cluster.project.organization.name,
-        created_by=cluster.created_by.username,
-        created_at=cluster.created_at,
-        lease_ends_at=cluster.lease_ends_at,
-        ends_soon=not gone and cluster.lease_ends_at - now < SOON,
     )
 
 
 def holds_of(cluster: Cluster) -> str:
-    """`1 → 2 × 2 × H100 SXM`: workers that are there, and where they go."""
+    """`1 → 2 × 2 × H100 SXM`: the confirmed and the requested workers."""
     parts = [
         f"{count_of(pool)} × {pool.flavor.name}"
         for pool in cluster.pools.all()
         if pool.count or pool.confirmed
     ]
-    return ", ".join(parts) or "its control plane"
+    return ", ".join(parts) or "control plane only"
 
 
 def count_of(pool: Any) -> str:
@@ -181,7 +139,7 @@ def count_of(pool: Any) -> str:
 
 
 def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
-    tone, word = look_of(cluster)
+    tone, word = held.look_of(cluster)
     may = rights_of(cluster, here)
     retry = urls_of(cluster)["retry"] if may.retry else ""
     nodes = tuple(cluster.observed.get("nodes", ()))
@@ -189,7 +147,7 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
         tone=tone,
         word=word,
         may=may,
-        moving=S(cluster.state) in MOVING,
+        moving=held.is_moving(cluster),
         gone=cluster.state == S.DELETED,
         lease_over=cluster.lease_ends_at <= now,
         trouble=_trouble(cluster),
@@ -202,9 +160,9 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
         ledger=_ledger(cluster),
         cost=_cost(cluster) if here.can(Permission.BILLING_VIEW) else None,
         setup=_setup(cluster),
-        conditions=conditions_of(cluster),
+        conditions=held.conditions_of(cluster),
         endpoint=str(cluster.observed.get("endpoint", "")),
-        access_said=_access_said(cluster, here),
+        access_text=_access_text(cluster, here),
         grantees=grantees_of(cluster, here),
         credential_word=CREDENTIAL_WORDS[ClusterKind(cluster.template_version.template.kind)],
         releases=releases_offered(cluster=cluster),
@@ -213,52 +171,31 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
 
 
 def urls_of(cluster: Cluster) -> dict[str, str]:
-    slug = cluster.project.slug
-    names = ("credential", "scale", "upgrade", "suspend", "resume", "extend", "delete", "retry", "policies")
-    found = {name: reverse(f"frontend:cluster_{name}", args=[slug, cluster.pk]) for name in names}
-    found["page"] = url_of(cluster)
-    found["audit"] = f"{reverse('frontend:audit', args=[slug])}?q={cluster.name}"
-    return found
+    return held.urls_of(cluster, "scale", "upgrade", "policies")
 
 
 def rights_of(cluster: Cluster, here: ProjectPlace) -> Rights:
-    state = S(cluster.state)
+    allowed = held.allowed_now(cluster)
     change = here.can(Permission.WORKSPACE_CREATE)
-    staying = state not in {S.DELETING, S.DELETED}
-    made = cluster.ready_at is not None
-    failed_at = _failed_at(cluster)
-    scale = state == S.READY or failed_at == "scale"
-    word = MACHINE.looks[state].label.lower()
+    scale = Verb.RESIZE in allowed
     return Rights(
-        change=change,
-        retry=change and state == S.FAILED,
+        **held.rights_facts(allowed, here),
         scale=change and scale,
-        upgrade=change and state == S.READY,
-        suspend=change and made and (state == S.READY or failed_at not in {"", "upgrade"}),
-        resume=change and (state == S.SUSPENDED or (failed_at != "" and cluster.suspended_at is not None)),
-        extend=change and staying,
-        delete=change and staying,
-        access=here.can(Permission.WORKSPACE_ACCESS) and (state in ENTERED or (state == S.FAILED and made)),
-        why_not="" if scale else f"one change at a time: it is {word}",
+        upgrade=change and Verb.UPGRADE in allowed,
+        access=here.can(Permission.WORKSPACE_ACCESS) and Verb.ENTER in allowed,
+        why_not="" if scale else f"not available while the cluster is {held.look_of(cluster)[1].lower()}",
     )
-
-
-def _failed_at(cluster: Cluster) -> str:
-    """What failed, "" where nothing did."""
-    if cluster.state != S.FAILED:
-        return ""
-    newest = cluster.operations.first()
-    return str(newest.kind) if newest else ""
 
 
 def _trouble(cluster: Cluster) -> Trouble | None:
     if cluster.state != S.FAILED or not cluster.trouble:
         return None
-    held = cluster.trouble
-    cause = str(held.get("cause", ""))
-    text = f"{cause[:1].upper()}{cause[1:]}. {held.get('next', '')}"
+    told = cluster.trouble
+    cause = str(told.get("cause", ""))
+    text = f"{cause[:1].upper()}{cause[1:]}. {told.get('next', '')}"
     return Trouble(
-        Notice(Tone.BAD, "It was not done", text), tuple(str(line) for line in held.get("evidence", ()))
+        Notice(Tone.BAD, "The last change failed", text),
+        tuple(str(line) for line in told.get("evidence", ())),
     )
 
 
@@ -276,7 +213,7 @@ def _pools(cluster: Cluster, nodes: Sequence[Mapping[str, Any]]) -> tuple[PoolRo
                 gpus=pool.flavor.gpus * pool.count,
                 count=count_of(pool),
                 release=release if release == pool.release else f"{release} → {pool.release}",
-                ready=f"{ready} of {seen} ready" if seen else "none there",
+                ready=f"{ready} of {seen} ready" if seen else "no machines",
                 tone=(Tone.OK if ready == seen else Tone.WARN) if seen else Tone.OFF,
             )
         )
@@ -295,37 +232,41 @@ def _ready(nodes: Sequence[Mapping[str, Any]], pool: str) -> tuple[int, int]:
 
 def _control(cluster: Cluster, nodes: Sequence[Mapping[str, Any]]) -> str:
     ready, seen = _ready(nodes, "")
-    return f"{ready} of {seen} ready" if seen else f"{cluster.control_count} wanted, none there"
+    return f"{ready} of {seen} ready" if seen else f"0 of {cluster.control_count} ready"
 
 
 def _ledger(cluster: Cluster) -> Ledger:
-    found = list(ledger_of(cluster=cluster))
-    there = [one for one in found if one.gone_at is None]
-    gone = len(found) - len(there)
-    shown = [*there, *(one for one in found if one.gone_at is not None)][:SHOWN]
-    proved = cluster.state == S.DELETED and not there
+    entries = list(ledger_of(cluster=cluster))
+    present = [entry for entry in entries if entry.gone_at is None]
+    gone = len(entries) - len(present)
+    shown = [*present, *(entry for entry in entries if entry.gone_at is not None)][:SHOWN]
+    proved = cluster.state == S.DELETED and not present
     if proved:
-        said = f"A sweep of the site found nothing of it: all {gone} objects are proved gone."
-    elif not found:
-        said = "Nothing was made yet. Every object is written down here before the site is asked for it."
+        text = f"A sweep of the site found nothing left: all {gone} objects are confirmed gone."
+    elif not entries:
+        text = "No objects yet. Every object is recorded here before it is created at the site."
     elif cluster.state in {S.DELETING, S.DELETED}:
-        said = f"{len(there)} of {len(found)} objects are left; the charge ends when a sweep of the site finds none."
+        text = f"{len(present)} of {len(entries)} objects remain. Charges end when a sweep of the site finds none."
     else:
-        said = f"{len(there)} objects at the site, each written down before it was made."
-    return Ledger(said, gone, tuple(shown), len(found) - len(shown), proved)
+        objects = f"{len(present)} object{'' if len(present) == 1 else 's'}"
+        text = f"{objects} at the site, each recorded before it was created."
+    return Ledger(text, gone, tuple(shown), len(entries) - len(shown), proved)
 
 
 def _cost(cluster: Cluster) -> Cost:
-    found: Quote = cluster_quote(cluster=cluster)
-    lines = [price_line(line, found.currency) for line in found.lines]
+    """The price of what runs now, and of the requested size while that differs."""
+    runs = held_quote(holder=cluster)
+    lines = [price_line(line, runs.currency) for line in runs.lines]
     facts = [Fact(line.name, line.per_hour) for line in lines]
-    if found.to_lease_end is not None and cluster.state != S.DELETED:
-        facts.append(Fact("To end of lease", formats.money(found.to_lease_end, found.currency)))
-    missing = () if found.complete else ("Something here has no price yet; the sums leave it out.",)
+    if cluster.state not in {S.DELETING, S.DELETED}:
+        facts.append(Fact("To end of lease", formats.money(runs.to_lease_end, runs.currency)))
+        wanted = cluster_wanted_quote(cluster=cluster) if held.is_moving(cluster) else runs
+        if wanted.per_hour != runs.per_hour:
+            facts.append(Fact("Per hour as requested", formats.price(wanted.per_hour, wanted.currency)))
     return Cost(
-        per_hour=formats.money(found.per_hour, found.currency),
+        per_hour=formats.price(runs.per_hour, runs.currency),
         facts=tuple(facts),
-        warning=" ".join((*missing, *found.notes)),
+        warning=" ".join(notes_of(runs)),
     )
 
 
@@ -342,11 +283,11 @@ def _setup(cluster: Cluster) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _access_said(cluster: Cluster, here: ProjectPlace) -> str:
+def _access_text(cluster: Cluster, here: ProjectPlace) -> str:
     if cluster.state in {S.DELETING, S.DELETED}:
         return "Access has ended."
     if not here.can(Permission.WORKSPACE_ACCESS):
-        return "A member of the project can take a credential; your role here may look."
+        return "Only members of the project can get a credential; your role is read-only."
     if cluster.ready_at is None:
-        return "You can take a credential as soon as it is ready."
-    return "Yours alone, short-lived, shown once."
+        return "You can get a credential as soon as the cluster is ready."
+    return "The credential is personal, short-lived and shown once."

@@ -4,17 +4,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from billing.held import WhatIf, held_quote
 from billing.months import month_span, months_between
-from billing.quotes import Quote, QuoteItem, QuoteLine, WhatIf, quote
+from billing.quotes import Quote, QuoteItem, QuoteLine, quote
 from billing.rating import Cell, Slots, rate_usage
 from frontend import formats
 from frontend.components import Fact
-from frontend.presenters.money import SHARED
+from frontend.presenters.money import HOW, SHARED, month_words
 from gpuaas.metering.models import Meter
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.states import WorkspaceState
+from gpuaas.workspaces.states import STAYING, WorkspaceState
 
 GIB = {Meter.MEMORY_HELD, Meter.STORAGE_HELD}
+GPUS = {Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_SHELVED}
+ASLEEP = frozenset({WorkspaceState.SUSPENDING, WorkspaceState.SUSPENDED, WorkspaceState.RESUMING})
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class CostLine:
 @dataclass(frozen=True)
 class CostCard:
     label: str
+    currency: str
     so_far: Decimal
     per_hour: Decimal
     lines: tuple[CostLine, ...]
@@ -36,7 +40,7 @@ class CostCard:
 
 @dataclass(frozen=True)
 class ChangeLine:
-    """now, then and the difference, as written."""
+    """The formatted price before and after a change, and the difference."""
 
     name: str
     now: str
@@ -46,7 +50,7 @@ class ChangeLine:
 
 @dataclass(frozen=True)
 class PriceChange:
-    """What a resize does to the price."""
+    """The effect of a resize on the price."""
 
     found: WhatIf
     lines: tuple[ChangeLine, ...]
@@ -55,26 +59,31 @@ class PriceChange:
 def change_lines(found: WhatIf) -> tuple[ChangeLine, ...]:
     now, then = found.now, found.then
     named = (
-        ("Per hour", now.per_hour, then.per_hour, found.per_hour),
-        (f"{then.month.day:%B} ({then.hours} h)", now.per_month, then.per_month, found.per_month),
+        (month_words(then), now.in_month, then.in_month, found.in_month),
         ("To end of lease", now.to_lease_end, then.to_lease_end, found.to_lease_end),
     )
-    return tuple(
+    hour = ChangeLine(
+        "Per hour",
+        formats.price(now.per_hour, now.currency),
+        formats.price(then.per_hour, now.currency),
+        formats.signed_price(found.per_hour, now.currency),
+    )
+    return hour, *(
         ChangeLine(
             name,
             formats.money(before, now.currency),
             formats.money(after, now.currency),
-            f"{'+' if more and more > 0 else ''}{formats.money(more, now.currency)}",
+            formats.signed(more, now.currency),
         )
         for name, before, after, more in named
     )
 
 
-def quote_of(workspace: Workspace, *, now: datetime) -> Quote:
-    items = [QuoteItem(item.flavor, item.count) for item in workspace.flavors.all()]
+def as_asked(workspace: Workspace, *, now: datetime) -> Quote:
+    """The price of the requested size, once it is ready and not suspended."""
     return quote(
         organization=workspace.project.organization,
-        items=items,
+        items=[QuoteItem(item.flavor, item.count) for item in workspace.flavors.all()],
         storage_gib=workspace.storage_gib,
         lease_ends_at=workspace.lease_ends_at,
         now=now,
@@ -82,48 +91,64 @@ def quote_of(workspace: Workspace, *, now: datetime) -> Quote:
 
 
 def cost_card(workspace: Workspace, *, now: datetime, zone_day: str) -> CostCard:
-    """Two queries. The page has asked for billing:view before; raises NotFound where there are no prices."""
+    """The caller has checked billing:view. Raises NotFound if there are no prices."""
     cells = _cells(workspace, now)
-    zero = Decimal("0.00")
+    running = held_quote(holder=workspace, now=now)
+    zero = running.per_hour - running.per_hour
     so_far: dict[str, Decimal] = {}
     for cell in cells:
         name = cell.flavor_name or SHARED.get(Meter(cell.meter), cell.resource)
         so_far[name] = so_far.get(name, zero) + (cell.amount or zero)
     total = sum(so_far.values(), zero)
-    gone = workspace.state in {WorkspaceState.DELETED, WorkspaceState.DELETING}
-    coming = None if gone else quote_of(workspace, now=now)
-    lines = _lines(coming, so_far)
-    facts: tuple[Fact, ...] = ()
-    if coming is not None and coming.complete and coming.to_lease_end is not None:
-        facts = (
-            Fact("From now to end of lease", formats.money(coming.to_lease_end, coming.currency)),
-            Fact("Expected in all", formats.money(total + coming.to_lease_end, coming.currency)),
-        )
-    per_hour = coming.per_hour if coming else zero
-    return CostCard(f"So far, since {zone_day}", total, per_hour, lines, facts)
+    return CostCard(
+        label=f"So far, since {zone_day}",
+        currency=running.currency,
+        so_far=total,
+        per_hour=running.per_hour,
+        lines=_lines(running, so_far),
+        facts=_facts(workspace, running, total, now),
+    )
 
 
-def _lines(coming: Quote | None, so_far: dict[str, Decimal]) -> tuple[CostLine, ...]:
-    zero = Decimal("0.00")
-    lines = []
+def _facts(workspace: Workspace, running: Quote, total: Decimal, now: datetime) -> tuple[Fact, ...]:
+    """The cost until the lease ends; and the hourly price as requested, if that differs from what runs."""
+    if workspace.state not in STAYING:
+        return ()
+    facts = []
+    if running.complete and running.to_lease_end is not None:
+        facts += [
+            Fact("From now to end of lease", formats.money(running.to_lease_end, running.currency)),
+            Fact("Expected in all", formats.money(total + running.to_lease_end, running.currency)),
+        ]
+    asked = as_asked(workspace, now=now)
+    if workspace.state != WorkspaceState.READY and asked.complete and asked.per_hour != running.per_hour:
+        word = "Per hour once resumed" if workspace.state in ASLEEP else "Per hour as requested"
+        facts.append(Fact(word, formats.price(asked.per_hour, asked.currency)))
+    return tuple(facts)
+
+
+def _lines(running: Quote, so_far: dict[str, Decimal]) -> tuple[CostLine, ...]:
     left = dict(so_far)
-    for line in coming.lines if coming else ():
+    lines = []
+    for line in running.lines:
         name = SHARED.get(line.meter, line.label)
-        what, note = _words(line, name)
-        lines.append(CostLine(what, note, line.per_hour, left.pop(name, zero)))
-    lines += [CostLine(name, "not held now", zero, amount) for name, amount in left.items() if amount]
+        what, note = _words(line, name, running.currency)
+        lines.append(CostLine(what, note, line.per_hour, left.pop(name, Decimal(0))))
+    lines += [CostLine(name, "not held now", Decimal(0), amount) for name, amount in left.items() if amount]
     return tuple(lines)
 
 
-def _words(line: QuoteLine, name: str) -> tuple[str, str]:
-    """What is held, and its price in the unit in which it is counted: GiB, or one of them."""
-    if line.meter is Meter.GPU_HELD:
+def _words(line: QuoteLine, name: str, currency: str) -> tuple[str, str]:
+    """The amount held or allocated, and the price of one unit: a GiB, a core or a GPU."""
+    if line.meter in GPUS:
         what, per = line.gpu_words, "per GPU and hour" if line.of_several else "each per hour"
+        what = f"{what}, {HOW[line.meter]}" if line.meter in HOW else what
     elif line.meter in GIB:
         what, per = f"{line.quantity:,} GiB {name.lower()}", "per GiB and hour"
     else:
         what, per = f"{line.quantity:,} {name}", "each per hour"
-    return what, f"{formats.money(line.unit_price)} {per}" if line.unit_price is not None else "no price yet"
+    price = formats.price(line.unit_price, currency)
+    return what, f"{price} {per}" if line.unit_price is not None else "no price yet"
 
 
 def _cells(workspace: Workspace, now: datetime) -> list[Cell]:
@@ -134,6 +159,6 @@ def _cells(workspace: Workspace, now: datetime) -> list[Cell]:
         slots=Slots([span.day for span in spans], spans),
         now=now,
         projects=[workspace.project_id],
-        by_workspace=True,
+        by_holder=True,
     )
-    return [cell for cell in cells if cell.workspace_id == workspace.pk]
+    return [cell for cell in cells if cell.holder_id == workspace.pk]

@@ -1,4 +1,4 @@
-"""Everything on the page of one workspace, put together once."""
+"""Everything on the page of one workspace, collected once per request."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,18 +6,25 @@ from datetime import datetime
 from django.urls import reverse
 
 from frontend import formats
-from frontend.components import Fact, Meter, Notice, Tone
+from frontend.components import Fact, Meter, Notice
 from frontend.place import ProjectPlace
-from frontend.presenters import access, cost, drift, events, money, operations, pods, tuning, workspaces
+from frontend.presenters import access, cost, drift, events, held, money, operations, pods, tuning, workspaces
 from frontend.presenters.machines import machine_pods
 from frontend.presenters.operator.sites import version_of
 from frontend.presenters.pods import EvictionRow, PodRow
 from frontend.presenters.rights import Rights, is_open, rights_of
 from frontend.presenters.sleep import Sleep, after_lease, sleep_of
 from frontend.presenters.words import Words, words_of
-from gpuaas.core.looks import Tone as StateTone
+from gpuaas.core.looks import Tone
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.selectors import drifts_of, evictions_of, grants_of, robots_of, timeline
+from gpuaas.workspaces.selectors import (
+    drifts_of,
+    evictions_of,
+    grants_of,
+    robots_of,
+    timeline,
+    workspace_role,
+)
 from gpuaas.workspaces.states import WorkspaceState
 from tenants.roles import Permission
 
@@ -28,9 +35,9 @@ HISTORY = "the median of the last 30 days at this site"
 
 @dataclass(frozen=True)
 class Page:
-    """What `workspaces/detail.html` draws; `may_*` hide buttons, services decide."""
+    """What `workspaces/detail.html` shows. `may` only hides buttons; the services decide."""
 
-    tone: StateTone
+    tone: Tone
     word: str
     may: Rights
     drives: str
@@ -43,56 +50,42 @@ class Page:
     meters: tuple[Meter, ...]
     observed_at: datetime | None
     pods: tuple[PodRow, ...]
-    pods_said: str
+    pods_summary: str
     evictions: tuple[EvictionRow, ...]
     drifts: tuple[drift.DriftShown, ...]
     events: tuple[events.Event, ...]
     cost: cost.CostCard | None
     access: access.AccessCard
     setup: tuple[Fact, ...]
-    conditions: tuple[workspaces.ConditionRow, ...]
+    conditions: tuple[held.ConditionRow, ...]
     words: Words
     command: str
-    access_said: str
-    delete_said: str
+    access_text: str
+    delete_text: str
     delete_after: str = (
-        "What it held is free for others as soon as it is gone. What it cost stays on the statement."
+        "Its GPUs become available to others once it is deleted. Past charges stay on the statement."
     )
-    extend_said: str = ""
+    after_lease: str = ""
 
     @property
-    def takes_back_said(self) -> str:
-        return f"It waits for {self.words.consumers} to end: go back to the old size, or choose another"
+    def pending_resize_hint(self) -> str:
+        return (
+            f"The resize waits for {self.words.consumers} to end. Return to the old size or choose another."
+        )
 
 
 def urls_of(workspace: Workspace) -> dict[str, str]:
-    slug = workspace.project.slug
-    names = (
-        "credential",
-        "resize",
-        "suspend",
-        "resume",
-        "extend",
-        "delete",
-        "retry",
-        "members",
-        "robots",
-        "drift_check",
-    )
-    found = {name: reverse(f"frontend:workspace_{name}", args=[slug, workspace.pk]) for name in names}
-    found["page"] = workspaces.url_of(workspace)
-    found["audit"] = f"{reverse('frontend:audit', args=[slug])}?q={workspace.name}"
-    found["usage"] = reverse("frontend:intervals", args=[slug, workspace.pk])
-    return found
+    urls = held.urls_of(workspace, "resize", "members", "robots", "drift_check")
+    return urls | {"usage": reverse("frontend:intervals", args=[workspace.project.slug, workspace.pk])}
 
 
 def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
-    tone, word = workspaces.look_of(workspace)
+    tone, word = held.look_of(workspace)
     may = rights_of(workspace, here)
     retry = reverse("frontend:workspace_retry", args=[here.project.slug, workspace.pk]) if may.retry else ""
     removed = list(evictions_of(workspace=workspace)[:SHOWN])
     words = words_of(workspace.site)
-    found = machine_pods(workspace, now=now) if words.machines else pods.pods_of(workspace, removed, now=now)
+    rows = machine_pods(workspace, now=now) if words.machines else pods.pods_of(workspace, removed, now=now)
     evictions = pods.eviction_rows(removed, pods.gpu_names(workspace))
     return Page(
         tone=tone,
@@ -100,29 +93,29 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         may=may,
         drives=version_of(workspace.site),
         lease_over=workspace.lease_ends_at <= now,
-        moving=S(workspace.state) in workspaces.MOVING,
+        moving=held.is_moving(workspace),
         gone=workspace.state == S.DELETED,
         failure=_failure(workspace),
-        sleep=sleep_of(workspace, found, here),
+        sleep=sleep_of(workspace, rows, here),
         operation=operations.operation_of(
             timeline(workspace=workspace), now=now, history=HISTORY, retry_url=retry
         ),
         meters=() if workspace.state == S.DELETED else workspaces.meters_of(workspace),
         observed_at=_observed_at(workspace),
-        pods=found,
-        pods_said=pods.pods_said(found),
+        pods=rows,
+        pods_summary=pods.pods_summary(rows),
         evictions=evictions,
         drifts=drift.drifts_shown(drift.open_first(drifts_of(workspace=workspace))[:SHOWN]),
         events=events.events_of(workspace, with_audit=may.audit, zone=here.zone, evictions=evictions),
         cost=_cost(workspace, here, now),
         access=_access(workspace, here, may),
         setup=tuning.setup_facts(workspace),
-        conditions=workspaces.conditions_of(workspace),
+        conditions=held.conditions_of(workspace),
         words=words,
         command=words.command.format(file=f"{workspace.name}.yaml", space=workspace.external_name),
-        access_said=_access_said(workspace, here),
-        delete_said=_delete_said(workspace, found),
-        extend_said=after_lease(),
+        access_text=_access_text(workspace, here),
+        delete_text=_delete_text(workspace, rows),
+        after_lease=after_lease(),
     )
 
 
@@ -144,8 +137,8 @@ def _observed_at(workspace: Workspace) -> datetime | None:
 def _failure(workspace: Workspace) -> Notice | None:
     if workspace.state != S.FAILED:
         return None
-    text = workspace.failure or "The site refused it."
-    return Notice(Tone.BAD, "It was not done", f"{text} Try again, change it, or delete it.")
+    text = workspace.failure or "The site rejected the request."
+    return Notice(Tone.BAD, "The last change failed", f"{text} Try again, resize or delete the workspace.")
 
 
 def _cost(workspace: Workspace, here: ProjectPlace, now: datetime) -> cost.CostCard | None:
@@ -157,28 +150,28 @@ def _cost(workspace: Workspace, here: ProjectPlace, now: datetime) -> cost.CostC
     return None
 
 
-def _access_said(workspace: Workspace, here: ProjectPlace) -> str:
+def _access_text(workspace: Workspace, here: ProjectPlace) -> str:
     if workspace.state in {S.DELETING, S.DELETED}:
         return "Access has ended."
     document = words_of(workspace.site).access
-    if not access.may_access(list(workspace.members.all()), here):
-        what = (
-            "A member of the workspace"
+    if workspace_role(actor=here.actor, workspace=workspace) is None:
+        who = (
+            "Only members of the workspace"
             if here.can(Permission.WORKSPACE_ACCESS)
-            else "A member of the project"
+            else "Only members of the project"
         )
-        return f"{what} can take a {document}; you are not one."
+        return f"{who} can get a {document}."
     if not is_open(workspace):
-        return f"You can take a {document} as soon as it is ready."
-    return "Yours alone, shown once, and ended at any time by Revoke."
+        return f"You can get a {document} as soon as the workspace is ready."
+    return "The credential is personal and shown once. Revoke ends it at any time."
 
 
-def _delete_said(workspace: Workspace, found: tuple[PodRow, ...]) -> str:
+def _delete_text(workspace: Workspace, rows: tuple[PodRow, ...]) -> str:
     parts = []
     words = words_of(workspace.site)
-    if found:
-        parts.append(words.count(len(found)))
+    if rows:
+        parts.append(words.count(len(rows)))
     if workspace.storage_gib:
         parts.append(f"up to {workspace.storage_gib:,} GiB of data")
     inside = f" with {' and '.join(parts)}" if parts else ""
-    return f"Deletes the {words.space} at {workspace.site.slug}{inside}."
+    return f"This deletes the {words.space} at {workspace.site.slug}{inside}."

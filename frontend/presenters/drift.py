@@ -1,4 +1,4 @@
-"""What differs at a site from what the portal had set: object, field, wanted, found, and who changed it."""
+"""Differences at a site from what the portal set: object, field, wanted and found value, and who changed it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from typing import Any
 from django.db.models import F, QuerySet
 from django.urls import reverse
 
-from frontend.components import Tone
-from frontend.presenters.workspaces import url_of
+from frontend.presenters.held import url_of
+from gpuaas.core.looks import Tone
 from gpuaas.workspaces.models import Drift, Workspace
 from gpuaas.workspaces.states import DRIFT_LOOKS, DriftState
 
 
 @dataclass(frozen=True)
 class DifferenceRow:
-    """`field` is empty where the whole object is missing or was not ours to have."""
+    """`field` is empty if the whole object is missing or does not belong there."""
 
     object: str
     field: str
@@ -80,7 +80,7 @@ def _difference(item: Mapping[str, Any]) -> DifferenceRow:
 
 
 def _title(rows: Sequence[DifferenceRow]) -> str:
-    """`ResourceQuota/gpuaas changed by kubectl-edit`, or how many things by whom."""
+    """`ResourceQuota/gpuaas changed by kubectl-edit`, or the number of changes and who made them."""
     if not rows:
         return "Something differs"
     people = sorted({row.changed_by for row in rows if row.changed_by})

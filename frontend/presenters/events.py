@@ -1,4 +1,4 @@
-"""What happened to a workspace, in sentences: its changes of state and, for those who may see it, the audit log."""
+"""The events of a workspace as sentences: its state changes and, for readers who may see it, the audit log."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Event:
 def events_of(
     workspace: Workspace, *, with_audit: bool, zone: Any, evictions: Sequence[EvictionRow] = ()
 ) -> tuple[Event, ...]:
-    """Newest first; two queries at most. What the warden did is told to everybody, so not once more from the audit log."""
+    """Newest first; two queries at most. Everybody sees what the warden removed, so the audit log's entry is left out."""
     rows = workspace.transitions.order_by("-pk")[:SHOWN]
     found = [Event(row.at, row.actor, transition_words(row)) for row in rows]
     if with_audit:
@@ -45,7 +45,7 @@ def transition_words(row: WorkspaceTransition) -> str:
 
 
 def audit_words(entry: AuditEntry, zone: Any = None) -> str:
-    """A sentence for what is known, the plain action for the rest."""
+    """A sentence for known actions, the name of the action for others."""
     say = WORDS.get(entry.action)
     return (
         say(entry.before or {}, entry.after or {}, zone)
@@ -70,35 +70,39 @@ def _names(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} ({role})" for name, role in values.items())
 
 
+def _credentials(count: Any) -> str:
+    return "1 credential" if count == 1 else f"{count or 'the'} credentials"
+
+
 WORDS: dict[str, Say] = {
-    "workspace.request": lambda _before, after, _zone: f"Asked for {_sizes(after)}",
+    "workspace.request": lambda _before, after, _zone: f"Requested {_sizes(after)}",
     "workspace.resize": lambda before, after, _zone: (
-        f"Asked to resize from {_sizes(before)} to {_sizes(after)}"
+        f"Requested a resize from {_sizes(before)} to {_sizes(after)}"
     ),
     "workspace.extend": lambda before, after, zone: (
         f"Extended the lease from {_moment(before.get('lease_ends_at'), zone)} "
         f"to {_moment(after.get('lease_ends_at'), zone)}"
     ),
-    "workspace.delete": lambda _before, _after, _zone: "Asked to delete it",
-    "workspace.retry": lambda _before, _after, _zone: "Asked to try again",
+    "workspace.delete": lambda _before, _after, _zone: "Requested deletion",
+    "workspace.retry": lambda _before, _after, _zone: "Requested a retry",
     "workspace.kubeconfig": lambda _before, after, zone: (
-        f"Took a kubeconfig, valid until {_moment(after.get('expires_at'), zone)}"
+        f"Got a kubeconfig, valid until {_moment(after.get('expires_at'), zone)}"
     ),
     "workspace.clouds_yaml": lambda _before, after, zone: (
-        f"Took a clouds.yaml, valid until {_moment(after.get('expires_at'), zone)}"
+        f"Got a clouds.yaml, valid until {_moment(after.get('expires_at'), zone)}"
     ),
-    "workspace.member_set": lambda _before, after, _zone: f"Let in {_names(after)}",
-    "workspace.member_remove": lambda before, _after, _zone: f"Took access from {_names(before)}",
-    "workspace.suspend": lambda _before, _after, _zone: "Asked to suspend it",
-    "workspace.resume": lambda _before, _after, _zone: "Asked to resume it",
-    "workspace.adopt": lambda _before, after, _zone: f"Took over what was there, with {_sizes(after)}",
-    "workspace.drift_check": lambda _before, _after, _zone: "Asked to compare it with the site",
-    "workspace.drift_repair": lambda _before, _after, _zone: "Asked to set right what others changed",
+    "workspace.member_set": lambda _before, after, _zone: f"Added {_names(after)}",
+    "workspace.member_remove": lambda before, _after, _zone: f"Removed {_names(before)}",
+    "workspace.suspend": lambda _before, _after, _zone: "Requested suspension",
+    "workspace.resume": lambda _before, _after, _zone: "Requested resumption",
+    "workspace.adopt": lambda _before, after, _zone: f"Adopted existing resources: {_sizes(after)}",
+    "workspace.drift_check": lambda _before, _after, _zone: "Requested a comparison with the site",
+    "workspace.drift_repair": lambda _before, _after, _zone: "Requested repair of changes at the site",
     "workspace.access_revoke": lambda _before, after, _zone: (
-        f"Ended {after.get('credentials', 'the')} credentials of {after.get('of', '')}"
+        f"Revoked {_credentials(after.get('credentials'))} of {after.get('of', '')}"
     ),
     "workspace.robot_create": lambda _before, after, _zone: (
-        f"Made the service account {after.get('name', '')} ({after.get('role', '')})"
+        f"Created the service account {after.get('name', '')} ({after.get('role', '')})"
     ),
     "workspace.robot_delete": lambda _before, after, _zone: (
         f"Deleted the service account {after.get('name', '')}"

@@ -1,4 +1,4 @@
-"""A document as the page shows it: sections by cost center and project, each sum under what it adds up."""
+"""A document as the page shows it: sections by cost center and project, each with its total."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def sums_of(invoice: Invoice) -> Sums:
 
 
 def sections_of(invoice: Invoice, lines: Iterable[InvoiceLine]) -> list[Section]:
-    """In the order of the lines. What is included in another price is shown, and counts nothing."""
+    """In the order of the lines. Usage that another price includes is shown without an amount."""
     found: dict[tuple[str, str], list[InvoiceLine]] = {}
     for line in lines:
         found.setdefault((line.cost_center, line.project_name or line.project_slug), []).append(line)
@@ -72,7 +72,7 @@ def line_of(invoice: Invoice, line: InvoiceLine) -> LineShown:
     notes = [PriceClass(line.price_class).label.lower()] if line.flavor_slug else []
     if line.status == "included":
         notes.append("included")
-    notes += [word for word, said in (("surplus", line.surplus), ("estimated", line.estimated)) if said]
+    notes += [word for word, applies in (("surplus", line.surplus), ("estimated", line.estimated)) if applies]
     if line.charge_month != invoice.month:
         notes.append(f"used in {line.charge_month:%B %Y}")
     if line.corrects is not None:

@@ -1,4 +1,4 @@
-"""A project's limits as meters: in use, held and not in use, left."""
+"""A project's limits as meters: allocated, held and not allocated, left."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,16 +31,16 @@ class LimitRow:
     left: str
 
 
-def gpus_in_use(*, actor: Actor, project: Project) -> dict[str, int]:
-    """GPUs that pods hold at this moment, by resource key; 1 query."""
+def gpus_allocated(*, actor: Actor, project: Project) -> dict[str, int]:
+    """GPUs that pods and machines use at this moment, by resource key; 1 query."""
     filters = UsageFilters(project=project, meter=Metered.GPU_ALLOCATED, open_only=True)
     rows = intervals_for(actor=actor, filters=filters).filter(flavor__isnull=False).order_by()
     sums = rows.values_list("flavor__pool__gpu_type__slug").annotate(total=Sum("quantity"))
     return {gpu_resource(slug): int(total) for slug, total in sums}
 
 
-def shared_in_use(*, project: Project) -> dict[str, int]:
-    """vCPU, memory and storage that pods ask for at this moment, as the sites last counted them; 1 query."""
+def shared_allocated(*, project: Project) -> dict[str, int]:
+    """vCPU, memory and storage that pods use at this moment, as the sites last counted them; 1 query."""
     rows = Workspace.objects.filter(project=project, state__in=LIVE).values_list("observed__used", flat=True)
     found: dict[str, int] = {}
     for used in rows:
@@ -49,18 +49,18 @@ def shared_in_use(*, project: Project) -> dict[str, int]:
     return found
 
 
-def limit_rows(*, project: Project, in_use: Mapping[str, int]) -> tuple[LimitRow, ...]:
+def limit_rows(*, project: Project, allocated: Mapping[str, int]) -> tuple[LimitRow, ...]:
     lines = limits_for_project(project=project)
     slugs = [gpu_type_slug(line.resource) for line in lines]
     names = dict(GpuType.objects.filter(slug__in=slugs).values_list("slug", "name"))
-    return tuple(_row(line, names, in_use) for line in lines)
+    return tuple(_row(line, names, allocated) for line in lines)
 
 
-def _row(line: LimitLine, names: Mapping[str, str], in_use: Mapping[str, int]) -> LimitRow:
+def _row(line: LimitLine, names: Mapping[str, str], allocated: Mapping[str, int]) -> LimitRow:
     slug = gpu_type_slug(line.resource)
     name = NAMES.get(line.resource) or names.get(slug, slug)
     unit = UNITS.get(line.resource, "")
-    used = min(in_use.get(line.resource, 0), line.used)
+    used = min(allocated.get(line.resource, 0), line.used)
     left = "no limit" if line.left is None else f"{line.left:,}{f' {unit}' if unit else ''}"
     own = _meter(name, used, line.used - used, line.limit, unit)
     shared = _meter(name, 0, line.organization_used, line.organization_limit, unit)

@@ -7,18 +7,21 @@ from datetime import datetime
 from django.urls import reverse
 
 from frontend import formats
-from frontend.components import Action, Fact, Notice, Tone
+from frontend.components import Fact, Notice
 from frontend.place import ProjectPlace
 from frontend.presenters.pods import SURPLUS, PodRow, gpu_names, held_words
 from frontend.presenters.words import MACHINES as WORDS
-from gpuaas.core.looks import Tone as StateTone
+from gpuaas.core.looks import Tone
 from gpuaas.providers.base import Belonging, MachineVerb
 from gpuaas.workspaces.machines.models import Machine, MachineLook
 from gpuaas.workspaces.machines.selectors import (
     FlavorRoom,
+    Ssh,
     belongings_of,
     flavors_left,
     machines_of,
+    screens_offered,
+    ssh_of,
     surplus_marks,
     verbs_now,
 )
@@ -29,7 +32,7 @@ from tenants.roles import Permission
 
 ASLEEP = {WorkspaceState.SUSPENDED, WorkspaceState.SUSPENDING}
 LOOKS = MACHINE.looks
-BEHIND = "made with your own client"
+BEHIND = "created outside the portal"
 BUTTONS = {
     MachineVerb.START: ("Start", "player-play"),
     MachineVerb.STOP: ("Stop", "player-pause"),
@@ -53,9 +56,9 @@ class MachineRow:
     id: str
     name: str
     url: str
-    tone: StateTone
+    tone: Tone
     word: str
-    said: str
+    site_status: str
     flavor: str
     gpus: str
     addresses: tuple[str, ...]
@@ -96,11 +99,11 @@ class MachinesPage:
     no_order: str
 
     @property
-    def nobody(self) -> str:
-        """In place of machines, for those who cannot order one now."""
+    def empty_text(self) -> str:
+        """The text of the empty list, for readers who cannot order a machine now."""
         if self.may_run:
             return self.no_order
-        return "Members of the workspace who may edit in it order machines; they show here with their state, live."
+        return "Members with the role Edit or Admin can order machines. Their state shows here, live."
 
 
 @dataclass(frozen=True)
@@ -112,12 +115,13 @@ class MachinePage:
     may_delete: bool
     may_see: bool
     asleep: str
+    ssh: Ssh | None
     moving: bool
     history: tuple[tuple[datetime, str, str], ...]
 
 
 def may_run(workspace: Workspace, here: ProjectPlace) -> bool:
-    """As the services decide; it only shows or hides buttons."""
+    """The rule of the services, used only to show or hide buttons."""
     members: list[WorkspaceMember] = list(workspace.members.all())
     edits = any(
         row.user_id == here.user.pk and row.role in {AccessRole.ADMIN, AccessRole.EDIT} for row in members
@@ -149,7 +153,7 @@ def machines_page(
 
 
 def machine_pods(workspace: Workspace, *, now: datetime) -> tuple[PodRow, ...]:
-    """For the overview: what the machines' own page says, shorter."""
+    """The machines for the overview, shorter than on their own page."""
     names, marks = gpu_names(workspace), surplus_marks(workspace=workspace)
     rows = [row_of(row, workspace, names, now, marks.get(row.pk)) for row in machines_of(workspace=workspace)]
     return tuple(
@@ -182,9 +186,9 @@ def row_of(
         id=str(row.pk),
         name=row.name,
         url=url_of(workspace, "machine", row),
-        tone=StateTone.BAD if over else look.tone,
+        tone=Tone.BAD if over else look.tone,
         word="Surplus" if over else doing or look.label,
-        said=str(seen.get("said", "")),
+        site_status=str(seen.get("site_status", "")),
         flavor=row.flavor_slug,
         gpus=gpus,
         addresses=tuple(seen.get("addresses") or ()),
@@ -196,7 +200,7 @@ def row_of(
     )
 
 
-def machine_page(row: Machine, here: ProjectPlace, *, now: datetime) -> MachinePage:
+def machine_page(row: Machine, here: ProjectPlace, look: MachineLook | None, *, now: datetime) -> MachinePage:
     workspace = row.workspace
     runs = may_run(workspace, here)
     verbs = verbs_now(row) if runs else []
@@ -208,8 +212,9 @@ def machine_page(row: Machine, here: ProjectPlace, *, now: datetime) -> MachineP
         buttons=tuple((verb.value, *BUTTONS[verb]) for verb in verbs if verb in BUTTONS),
         may_rebuild=MachineVerb.REBUILD in verbs,
         may_delete=MachineVerb.DELETE in verbs,
-        may_see=runs and row.state == MachineState.RUNNING,
-        asleep="" if workspace.state in AWAKE or not runs else state_said(workspace),
+        may_see=runs and row.state == MachineState.RUNNING and screens_offered(look),
+        asleep="" if workspace.state in AWAKE or not runs else state_text(workspace),
+        ssh=ssh_of(row, look) if row.state == MachineState.RUNNING else None,
         moving=row.state in MOVING,
         history=_history(row, names, mark),
     )
@@ -218,19 +223,20 @@ def machine_page(row: Machine, here: ProjectPlace, *, now: datetime) -> MachineP
 def mark_words(mark: Eviction, names: dict[str, str]) -> str:
     held = held_words(mark, names.get(mark.resource_name, mark.resource_name))
     if mark.removed_at is None:
-        return f"{SURPLUS.format(WORDS.put_away)} With it {held}."
-    return f"{WORDS.put_away.capitalize()} by the portal, because with it {held}. {WORDS.then}"
+        return f"{SURPLUS.format(WORDS.evicted)} With it, {held}."
+    return f"{WORDS.evicted.capitalize()} by the portal: with it, {held}. {WORDS.advice}"
 
 
 def _history(
     row: Machine, names: dict[str, str], mark: Eviction | None
 ) -> tuple[tuple[datetime, str, str], ...]:
     steps = [
-        (step.at, step.actor, _told(step.new, step.reason)) for step in row.transitions.order_by("-pk")[:20]
+        (step.at, step.actor, _state_text(step.new, step.reason))
+        for step in row.transitions.order_by("-pk")[:20]
     ]
     if mark is not None:
         held = held_words(mark, names.get(mark.resource_name, mark.resource_name))
-        steps.append((mark.seen_at, "portal", f"Surplus: with it {held}"))
+        steps.append((mark.seen_at, "portal", f"Surplus: with it, {held}"))
     return tuple(sorted(steps, key=lambda step: step[0], reverse=True))
 
 
@@ -246,10 +252,6 @@ def gives(room: FlavorRoom) -> str:
     return f"{flavor.gpus} × {gpu}, {flavor.vcpus} vCPU, {flavor.memory_gib} GiB{disk}"
 
 
-def new_action(workspace: Workspace) -> Action:
-    return Action("New machine", url=url_of(workspace, "machine_new"), icon="plus", kind="primary", key="C")
-
-
 def _room(room: FlavorRoom) -> RoomRow:
     pool = room.flavor.pool
     return RoomRow(
@@ -259,7 +261,7 @@ def _room(room: FlavorRoom) -> RoomRow:
         bought=room.bought,
         held=room.held,
         fits=room.fits,
-        free=pool.free,
+        free=pool.unallocated,
         block=pool.largest_block,
         full=room.full,
     )
@@ -274,45 +276,45 @@ def no_order(workspace: Workspace) -> str:
 
 
 def _no_order(workspace: Workspace, rooms: Sequence[FlavorRoom]) -> str:
-    """Why none can be ordered now, and what to do; "" where one can."""
+    """Why no machine can be ordered now, and what to do; "" if one can."""
     if workspace.state != WorkspaceState.READY:
-        return state_said(workspace)
+        return state_text(workspace)
     if not rooms:
         return "The site has not confirmed a flavor yet; wait until the workspace is ready."
     return "" if any(room.fits for room in rooms) else rooms[0].full
 
 
-def state_said(workspace: Workspace) -> str:
-    """Of a workspace in which no machine can be ordered."""
+def state_text(workspace: Workspace) -> str:
+    """Why no machine can be ordered in a workspace in this state."""
     if workspace.state in ASLEEP:
-        return "The workspace is suspended: resume it first, then machines can be ordered and started."
+        return "The workspace is suspended. Resume it to order or start machines."
     label = LOOKS[WorkspaceState(workspace.state)].label.lower()
-    return f"The workspace is {label}; machines can be ordered when it is ready."
+    return f"The workspace is {label}. Machines can be ordered when it is ready."
 
 
 def _notice(look: MachineLook | None) -> Notice | None:
     if look is None or not look.failure:
         return None
-    return Notice(Tone.WARN, "The site could not be asked", f"{look.failure}. The portal keeps trying.")
+    return Notice(Tone.WARN, "The site could not be checked", f"{look.failure}. The portal keeps trying.")
 
 
 def _facts(row: Machine, shown: MachineRow) -> tuple[Fact, ...]:
     seen = row.observed
     volumes = ", ".join(seen.get("volumes") or ()) or (f"{row.volume_gib} GiB" if row.volume_gib else "none")
     pairs = (
-        ("Flavor", shown.flavor or "not known"),
+        ("Flavor", shown.flavor or "unknown"),
         ("GPUs", shown.gpus or "none yet"),
         ("Addresses", ", ".join(shown.addresses) or "none yet"),
-        ("Image", shown.image or "none: it was made of a volume"),
+        ("Image", shown.image or "none; created from a volume"),
         ("Key", row.key_name or "none"),
-        ("Power", str(seen.get("power") or "not known")),
+        ("Power", str(seen.get("power") or "unknown")),
         ("Volumes", volumes),
         ("Ordered by", row.ordered_by or BEHIND),
-        ("At the site", shown.said or "not yet"),
+        ("At the site", shown.site_status or "not yet"),
     )
     return tuple(Fact(term, value) for term, value in pairs)
 
 
-def _told(state: str, reason: str) -> str:
+def _state_text(state: str, reason: str) -> str:
     word = LIFE.looks[MachineState(state)].label
     return f"{word}: {reason}" if reason else word

@@ -1,28 +1,38 @@
-"""A month of money as pages show it. Every sum is a sum of the amounts above it, so that eyes can check it."""
+"""The costs of a month as pages show them. Every total is the sum of the amounts shown above it."""
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from typing import Any
+
+from django.core.paginator import Page, Paginator
 
 from billing.months import billing_zone, month_days, month_next, month_of, month_previous, month_span
-from billing.rating import Cell, LineStatus, Slots, rate_usage
+from billing.quotes import Quote
+from billing.rating import Cell, LineStatus
+from billing.running import IDLE
 from billing.selectors import DayCost, Statement
-from billing.selectors.costs import NO_WORKSPACE
-from billing.selectors.idle import Idle
+from billing.selectors.costs import NO_HOLDER, HolderCost, cost_by_holder_page
+from billing.selectors.days import cost_by_holder_day
+from billing.selectors.running import rest_by_day
 from frontend.charts import Chart, Series
 from gpuaas.catalog.states import PriceClass
+from gpuaas.clusters.models import Cluster
 from gpuaas.core.errors import Forbidden, NotFound
 from gpuaas.metering.models import Meter
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
 from tenants.models import Project
 
 HOUR = Decimal(3600)
-CENT = Decimal("0.01")
 SHOWN = 5
+ROWS = 50
+OTHERS = "others"
 UNITS = {
     Meter.GPU_HELD: "GPU h",
-    Meter.GPU_ALLOCATED: "GPU h in use",
+    Meter.GPU_ALLOCATED: "GPU h allocated",
     Meter.GPU_STOPPED: "GPU h stopped",
     Meter.GPU_SHELVED: "GPU h shelved",
     Meter.GPU_IDLE: "GPU h idle",
@@ -31,7 +41,7 @@ UNITS = {
     Meter.STORAGE_HELD: "GiB h",
 }
 HOW = {
-    Meter.GPU_ALLOCATED: "in use",
+    Meter.GPU_ALLOCATED: "allocated",
     Meter.GPU_STOPPED: "kept while stopped",
     Meter.GPU_SHELVED: "shelved",
     Meter.GPU_IDLE: "idle in a reserved pool",
@@ -116,7 +126,7 @@ def line_of(cell: Cell) -> Line:
 
 
 def groups_of(statement: Statement) -> tuple[Group, ...]:
-    """Billed and quarantined lines by project; what is included in another price is left to the usage page."""
+    """Billed and quarantined lines by project; usage that another price includes is shown only on the usage page."""
     found: dict[str, list[Cell]] = {}
     for cell in statement.lines:
         if cell.status is not LineStatus.INCLUDED:
@@ -130,55 +140,26 @@ def groups_of(statement: Statement) -> tuple[Group, ...]:
     )
 
 
-@dataclass(frozen=True)
-class Coming:
-    """What is held now costs this much per hour, until its lease ends (None: it goes on); `also`: what goes on beside it."""
-
-    per_hour: Decimal
-    until: datetime | None
-    also: "Coming | None" = None
-
-    def cost(self, starts_at: datetime, ends_at: datetime) -> Decimal:
-        end = min(ends_at, self.until) if self.until else ends_at
-        seconds = max(int((end - starts_at).total_seconds()), 0)
-        cost = (self.per_hour * Decimal(seconds) / HOUR).quantize(CENT)
-        return cost + self.also.cost(starts_at, ends_at) if self.also else cost
-
-
-def coming_idle(found: Iterable[Idle]) -> dict[str, Coming]:
-    """By the name that idle GPUs have in days and costs; what is idle now stays idle until it is no longer reserved."""
-    coming: Coming | None = None
-    for row in found:
-        if row.per_hour:
-            coming = Coming(row.per_hour, row.until, also=coming)
-    return {NO_WORKSPACE: coming} if coming else {}
-
-
-def expected_rest(coming: Iterable[Coming], *, month: Month, now: datetime) -> Decimal:
-    """From now to the end of the month."""
-    end = month_span(month.first).ends_at
-    return sum((item.cost(now, end) for item in coming), Decimal(0))
-
-
-def day_chart(*, month: Month, values: Days, coming: Mapping[str, Coming], now: datetime, sign: str) -> Chart:
-    """Cost per day, largest first; in the running month, the days to come as what is held now."""
+def day_chart(*, month: Month, values: Days, coming: Days, now: datetime, sign: str) -> Chart:
+    """Cost per day, largest first; in the running month, coming days are estimated from what runs now."""
     days = month_days(month.first)
     today = now.astimezone(billing_zone()).date()
     later = next((place for place, span in enumerate(days) if span.day > today), None)
     nothing = Decimal(0)
     whole: Days = {name: dict(found) for name, found in values.items()}
-    if month.running and coming:
-        for name, item in coming.items():
-            row = whole.setdefault(name, {})
-            row.update({s.day: item.cost(s.starts_at, s.ends_at) for s in days if s.day > today})
-    names = largest_first(whole)
+    for name, found in coming.items() if month.running else ():
+        row = whole.setdefault(name, {})
+        for day, amount in found.items():
+            row[day] = row.get(day, nothing) + amount
+    names = [name for name in largest_first(whole) if name != OTHERS]
+    names += [OTHERS] if OTHERS in whole else []
     series = [Series(name, tuple(whole[name].get(s.day, nothing) for s in days)) for name in names[:SHOWN]]
     if names[SHOWN:]:
         rest = tuple(sum((whole[n].get(s.day, nothing) for n in names[SHOWN:]), nothing) for s in days)
-        series.append(Series("others", rest))
-    note = "Days of the billing time zone; they add up to the statement."
+        series.append(Series(OTHERS, rest))
+    note = "Days are in the billing time zone and add up to the statement."
     if month.running and coming:
-        note = "Days of the billing time zone. Expected: what is held now, until each lease ends."
+        note = "Days are in the billing time zone. Expected: what runs now, until each lease ends."
     return Chart(
         id="cost-by-day",
         title=f"Cost per day, {month.name}",
@@ -199,20 +180,52 @@ def days_by_project(rows: Iterable[DayCost]) -> Days:
 
 
 def cluster_name(name: str | None) -> str:
-    """Where workspaces and clusters stand side by side: they may have the same name."""
+    """Tells a cluster from a workspace of the same name in mixed lists."""
     return f"{name} (cluster)"
 
 
-def days_by_workspace(*, project: Project, month: date, now: datetime) -> Days:
-    """Day × workspace or cluster of one project. The page has asked for billing:view before."""
-    spans = month_days(month)
-    slots = Slots([month] * len(spans), spans)
-    cells = rate_usage(slots=slots, now=now, projects=[project.pk], by_workspace=True)
+def days_by_holder(
+    *,
+    actor: Actor,
+    project: Project,
+    month: date,
+    now: datetime,
+    dearest: Sequence[HolderCost] | None = None,
+) -> Days:
+    """Cost per day and workspace or cluster of one project: the most expensive ones, and the sum of the others."""
+    spent = cost_by_holder_day(actor=actor, project=project, month=month, now=now, dearest=dearest)
     found: Days = {}
-    for cell in cells:
-        days = found.setdefault(cluster_name(cell.workspace) if cell.is_cluster else cell.workspace or "", {})
-        days[cell.slot] = days.get(cell.slot, Decimal(0)) + (cell.amount or Decimal(0))
-    return found
+    for row in spent.holders:
+        name = cluster_name(row.holder) if row.is_cluster else row.holder or ""
+        days = found.setdefault(name, {})
+        for day, amount in row.days.items():
+            days[day] = days.get(day, Decimal(0)) + amount
+    return found | ({OTHERS: spent.others} if spent.others else {})
+
+
+def holders_page(number: str, **asked: Any) -> tuple[Page[int], list[HolderCost]]:
+    """A page of what workspaces and clusters cost, and the rows on it; the first page if the number is not valid."""
+    wanted = int(number) if number.isdecimal() and 0 < int(number[:9]) < 10**6 else 1
+    rows, count = cost_by_holder_page(**asked, most=ROWS, skipped=(wanted - 1) * ROWS)
+    if not rows and wanted > 1:
+        return holders_page("1", **asked)
+    return Paginator(range(count), ROWS).get_page(wanted), rows
+
+
+def days_to_come(*, actor: Actor, project: Project, month: date, now: datetime) -> Days:
+    """Keyed by the names of `days_by_holder`."""
+    found = rest_by_day(actor=actor, project=project, month=month, now=now)
+    keys = [key for _, key in found if key is not None]
+    names = dict(Workspace.objects.filter(pk__in=keys).order_by().values_list("pk", "name"))
+    clusters = Cluster.objects.filter(pk__in=keys).order_by().values_list("pk", "name")
+    names |= {key: cluster_name(name) for key, name in clusters}
+    named: Days = {}
+    for (kind, key), days in found.items():
+        name = names.get(key, OTHERS) if key else NO_HOLDER if kind == IDLE else OTHERS
+        row = named.setdefault(name, {})
+        for day, amount in days.items():
+            row[day] = row.get(day, Decimal(0)) + amount
+    return named
 
 
 def largest_first(values: Days) -> list[str]:
@@ -220,7 +233,18 @@ def largest_first(values: Days) -> list[str]:
 
 
 class Unpriced(contextlib.suppress):
-    """Before an operator has set a first price, or for roles that see no money, pages simply show none."""
+    """Pages show no money before the first price is set, and none to roles that may not see it."""
 
     def __init__(self) -> None:
         super().__init__(NotFound, Forbidden)
+
+
+def notes_of(price: Quote) -> tuple[str, ...]:
+    missing = () if price.complete else ("Some items have no price yet and are not included in the totals.",)
+    return (*missing, *price.notes)
+
+
+def month_words(price: Quote) -> str:
+    """The heading of the cost in the running month: until the month or the lease ends, whichever is first."""
+    hours = round(price.in_month_seconds / 3600)
+    return f"In {price.month.day:%B} ({f'{hours:,}' if hours else 'under 1'} h)"

@@ -8,12 +8,13 @@ from decimal import Decimal
 from typing import Any
 
 from billing.selectors import prices_at
+from billing.selectors.costs import currency_of
 from frontend.presenters.tuning import nodes_words, tuning_words
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.catalog.states import PriceClass
 from gpuaas.metering.models import Meter
-from quotas.pools import pools_owners
+from quotas.gpus import Gpus, gpus_of_pools
 from quotas.resources import gpu_resource
 from quotas.selectors import LimitLine, limits_for_project
 from tenants.actors import Actor
@@ -38,7 +39,7 @@ VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3})?")
 class Offer:
     """`left` in words: what the smaller of the project's and the organization's limit leaves of this GPU type.
 
-    `kept`: the pool is reserved, for "us" or for "others", of whom nobody else gets any.
+    `reserved`: "us" or "others" if the pool is reserved, else ""; nobody but its owner gets any of it.
     """
 
     slug: str
@@ -51,7 +52,7 @@ class Offer:
     site: str
     price_class: str
     free: int
-    kept: str
+    reserved: str
     left: str
     none_left: bool
     per_hour: Decimal | None
@@ -78,9 +79,10 @@ class Switch:
 
 @dataclass(frozen=True)
 class Offers:
-    """All that may be asked for, those that fit what is wanted, and the filters that tell them apart."""
+    """The number of flavors on offer, those that match, and the filters that distinguish them."""
 
     every: int
+    currency: str
     rows: tuple[Offer, ...]
     choices: tuple[Choices, ...]
     switches: tuple[Switch, ...]
@@ -91,22 +93,24 @@ class Offers:
 
 
 def offers_of(*, actor: Actor, project: Project, wanted: Mapping[str, str]) -> Offers:
-    """Six queries at any length. What fits is the catalog's rule, the same as in the API."""
+    """Six queries for any number of flavors. The catalog decides what matches, as for the API."""
     lines = {line.resource: line for line in limits_for_project(project=project)}
     prices = prices_at(organization=project.organization)
-    owners = pools_owners()
+    found = list(flavors_for(actor=actor))
+    gpus = gpus_of_pools((flavor.pool for flavor in found), owners=True)
     every = [
-        _offer(flavor, lines, prices, kept=_kept(owners.get(flavor.pool_id), project))
-        for flavor in flavors_for(actor=actor)
+        _offer(flavor, lines, prices, reserved=_reserved(gpus[flavor.pool_id].owner, project), gpus=gpus)
+        for flavor in found
     ]
     asked = asked_of(wanted)
     fits = set(flavors_for(actor=actor, **asked).values_list("slug", flat=True)) if asked else None
     rows = tuple(offer for offer in every if fits is None or offer.slug in fits)
-    return Offers(len(every), rows, choices_of(every, wanted), switches_of(every, wanted))
+    currency = currency_of(project.organization_id)
+    return Offers(len(every), currency, rows, choices_of(every, wanted), switches_of(every, wanted))
 
 
 def asked_of(wanted: Mapping[str, str]) -> dict[str, Any]:
-    """The selector's arguments; what cannot be read does not matter."""
+    """The arguments for the selector; values that cannot be parsed are ignored."""
     memory, version = wanted.get("memory_gib_min", ""), wanted.get("compute_capability_min", "")
     found: dict[str, Any] = {name: wanted[name][:64] for name in SAME if wanted.get(name, "").isprintable()}
     found = {name: value for name, value in found.items() if value}
@@ -117,13 +121,15 @@ def asked_of(wanted: Mapping[str, str]) -> dict[str, Any]:
     return found | {name: True for name in SWITCHES if wanted.get(name) == "1"}
 
 
-def _kept(owner: uuid.UUID | None, project: Project) -> str:
+def _reserved(owner: uuid.UUID | None, project: Project) -> str:
     if owner is None:
         return ""
     return "us" if owner == project.organization_id else "others"
 
 
-def _offer(flavor: Flavor, lines: Mapping[str, LimitLine], prices: Mapping[Any, Any], *, kept: str) -> Offer:
+def _offer(
+    flavor: Flavor, lines: Mapping[str, LimitLine], prices: Mapping[Any, Any], *, reserved: str, gpus: Gpus
+) -> Offer:
     kind, pool = flavor.pool.gpu_type, flavor.pool
     line = lines.get(gpu_resource(kind.slug))
     price = prices.get((flavor.pk, Meter.GPU_HELD))
@@ -140,8 +146,8 @@ def _offer(flavor: Flavor, lines: Mapping[str, LimitLine], prices: Mapping[Any, 
         interconnect=kind.interconnect,
         site=pool.site.slug,
         price_class=flavor.price_class,
-        free=0 if kept == "others" else max(pool.healthy - pool.allocated, 0),
-        kept=kept,
+        free=0 if reserved == "others" else gpus[pool.pk].free,
+        reserved=reserved,
         left=left_words(line),
         none_left=line is None or line.left == 0,
         per_hour=price.per_hour * flavor.gpus if price else None,
@@ -169,7 +175,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def choices_of(offers: Iterable[Offer], wanted: Mapping[str, str]) -> tuple[Choices, ...]:
-    """Only filters that tell offers apart are shown."""
+    """Only filters that distinguish offers are shown."""
     rows = list(offers)
     memory = sorted({row.memory for row in rows})
     capability = sorted({row.capability for row in rows if row.capability}, key=_version)
@@ -194,7 +200,7 @@ def choices_of(offers: Iterable[Offer], wanted: Mapping[str, str]) -> tuple[Choi
 
 
 def switches_of(offers: Sequence[Offer], wanted: Mapping[str, str]) -> tuple[Switch, ...]:
-    """Those that some offers have and some have not, and those that are on."""
+    """Attributes that only some offers have, and those that are switched on."""
     shown = []
     for name, label in SWITCHES.items():
         having = sum(name in offer.has for offer in offers)

@@ -1,4 +1,4 @@
-"""What was asked of a workspace or a cluster, and how far it is: its steps on one time axis."""
+"""The operations of a workspace or cluster: the newest with its steps on one time axis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Protocol
 
 from frontend import formats
 from frontend.components import StepState, TimelineStep
-from gpuaas.core.operations import StepRow
-from gpuaas.core.operations import StepState as State
+from gpuaas.lifecycle.operations import StepRow
+from gpuaas.lifecycle.operations import StepState as State
 
 STEP_STATES = {
     State.WAITING: StepState.TODO,
@@ -61,7 +61,7 @@ class OperationShown:
 def operation_of(
     views: Sequence[Operation], *, now: datetime, history: str, retry_url: str = ""
 ) -> OperationShown | None:
-    """The newest operation with its steps on one axis; the earlier ones in a line each. `history`: whence the usual durations."""
+    """The newest operation with its steps on one axis; earlier ones in a line each. `history`: the source of the usual durations."""
     if not views:
         return None
     newest = views[0]
@@ -87,14 +87,14 @@ def _earlier(view: Operation) -> str:
     if row.finished_at is None:
         return kind
     took = formats.duration(row.finished_at - row.requested_at)
-    return f"{kind} in {took}" if row.succeeded else f"{kind}, not done after {took}"
+    return f"{kind} in {took}" if row.succeeded else f"{kind} failed after {took}"
 
 
 def _progress(view: Operation, now: datetime) -> str:
     row = view.operation
     if row.finished_at is not None:
         took = formats.duration(row.finished_at - row.requested_at)
-        return f"done in {took}" if row.succeeded else f"not done after {took}"
+        return f"done in {took}" if row.succeeded else f"failed after {took}"
     done = sum(1 for item in view.steps if item.step.state == State.DONE)
     place = f"Step {min(done + 1, len(view.steps))} of {len(view.steps)}"
     remaining = view.remaining_seconds

@@ -1,4 +1,4 @@
-"""Pods or machines of a workspace: what they hold, why they wait, which are more than was bought or were removed for it."""
+"""Pods or machines of a workspace: what they hold, why they wait, and which exceed what was bought."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from frontend import formats
-from frontend.components import Tone
+from frontend.presenters.held import url_of
 from frontend.presenters.words import PODS, words_of
-from frontend.presenters.workspaces import url_of
+from gpuaas.core.looks import Tone
 from gpuaas.workspaces.allowances import over_quota
 from gpuaas.workspaces.models import Eviction, Workspace
 
@@ -28,12 +28,12 @@ PHASES = {
     "SHELVED_OFFLOADED": (Tone.OFF, "Shelved", False),
     "ERROR": (Tone.BAD, "Failed", False),
 }
-SURPLUS = "This is more than the workspace has bought: it slipped past the quota and is being {}."
+SURPLUS = "This exceeds what the workspace has bought and is being {}."
 
 
 @dataclass(frozen=True)
 class PodRow:
-    """`owner` in words ("Job train"), "" for the tenant's own hand; `why` says what it waits for."""
+    """`owner`: its controller ("Job train"), "" if it has none. `why`: what it waits for."""
 
     name: str
     owner: str
@@ -56,12 +56,11 @@ class EvictionRow:
     gpus: str
     text: str
     at: datetime
-    ran: str
     removed: bool
 
 
 def gpu_names(workspace: Workspace) -> dict[str, str]:
-    """What the site counts, by the name that people know."""
+    """Display names of the resources that the site counts."""
     return {
         item.flavor.pool.resource_name: item.flavor.pool.gpu_type.name for item in workspace.flavors.all()
     }
@@ -89,7 +88,7 @@ def _pod(row: Mapping[str, Any], names: Mapping[str, str], surplus: set[str], no
         gpus=gpus or "none",
         node=str(row.get("node") or ""),
         age=formats.duration(now - datetime.fromisoformat(created)) if created else formats.NONE,
-        why=SURPLUS.format(PODS.put_away) if over else str(row.get("waiting_for") or ""),
+        why=SURPLUS.format(PODS.evicted) if over else str(row.get("waiting_for") or ""),
         surplus=over,
     )
 
@@ -99,8 +98,8 @@ def owner_words(owner: str) -> str:
     return owner.replace("/", " ", 1)
 
 
-def pods_said(pods: Sequence[PodRow]) -> str:
-    """`4 running, 1 pending`: every word once, in the order of the list."""
+def pods_summary(pods: Sequence[PodRow]) -> str:
+    """`4 running, 1 pending`: a count per state, in the order of the list."""
     counts: dict[str, int] = {}
     for pod in pods:
         counts[pod.word.lower()] = counts.get(pod.word.lower(), 0) + 1
@@ -112,17 +111,17 @@ def eviction_rows(rows: Sequence[Eviction], names: Mapping[str, str]) -> tuple[E
 
 
 def _eviction(row: Eviction, gpu: str) -> EvictionRow:
-    """Removed because the workspace held 3 of 2; it had run for 1.2 s. What went before it was removed went by itself."""
+    """`Removed after 1.2 s: with it, the workspace held 3 …`. A consumer that ended before it was removed says so."""
     until = row.removed_at or row.seen_at
     ran = formats.duration(max((until - row.started_at).total_seconds(), 0.0))
-    put_away = words_of(row.workspace.site).put_away
+    evicted = words_of(row.workspace.site).evicted
     if row.removed_at:
-        verb = f"{put_away.capitalize()} after {ran}"
+        verb = f"{evicted.capitalize()} after {ran}"
     elif over_quota(row.workspace):
-        verb = f"Being {put_away}"
+        verb = f"Being {evicted}"
     else:
-        verb = "Gave its GPUs back by itself; it was to be " + put_away
-    text = f"{verb}, because with it {held_words(row, gpu)}."
+        verb = f"Released its GPUs before it was {evicted}"
+    text = f"{verb}: with it, {held_words(row, gpu)}."
     return EvictionRow(
         name=row.consumer_name,
         workspace=row.workspace,
@@ -130,10 +129,9 @@ def _eviction(row: Eviction, gpu: str) -> EvictionRow:
         gpus=f"{row.quantity:,} × {gpu}",
         text=text,
         at=row.removed_at or row.seen_at,
-        ran=ran,
         removed=row.removed_at is not None or not over_quota(row.workspace),
     )
 
 
 def held_words(row: Eviction, gpu: str) -> str:
-    return f"the workspace held {row.held:,} {gpu} and has bought {row.limit:,}"
+    return f"the workspace held {row.held:,} {gpu} but has bought {row.limit:,}"

@@ -1,4 +1,4 @@
-"""Rate cards as pages show them: prices with their terms in words, versions on one axis of time, drafts beside what holds."""
+"""Rate cards as pages show them: prices with their terms as text, versions on one time axis, drafts beside the current prices."""
 
 import uuid
 from collections.abc import Iterable, Sequence
@@ -11,10 +11,10 @@ from billing.money import price_of
 from billing.selectors.cards import Change, DraftRow, tiers_of
 from billing.selectors.sheets import Sheet, SheetPrice, SheetRow
 from frontend import formats
-from frontend.components import Tone
 from frontend.presenters.money import SHARED
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
+from gpuaas.core.looks import Tone
 from gpuaas.metering.models import Meter
 
 CHANGES = {
@@ -59,7 +59,7 @@ class DraftRowShown:
 
 @dataclass(frozen=True)
 class VersionRow:
-    """start and width: its place on the axis of all that is shown, in percent; `kind` is how the bar is drawn."""
+    """start and width: position on the time axis, in percent; `kind` is how the bar is drawn."""
 
     version: RateCardVersion
     valid_to: datetime | None
@@ -80,9 +80,11 @@ class SheetLine:
     upcoming: tuple[tuple[SheetPrice, tuple[str, ...]], ...]
 
 
-def what_of(flavor: Flavor | None, meter: str, price_class: str = "") -> What:
+def what_of(flavor: Flavor | None, meter: str, price_class: str = "", resource: str = "") -> What:
     known = Meter(meter) if meter in Meter.values else None
     counted = known.label if known else meter
+    if resource:
+        return What(resource, "not sold as a flavor", counted)
     if flavor is None:
         return What(SHARED.get(known, meter) if known else meter, "all flavors", counted)
     chosen = price_class or flavor.price_class
@@ -99,18 +101,18 @@ def terms_words(
     surplus: int = 100,
     currency: str,
 ) -> tuple[str, ...]:
-    """Everything that a price says beside its number; nothing where it is one price by the second."""
-    what = "for all of the month" if mode == TierMode.VOLUME else "for what is above"
-    said = [
-        f"from {formats.number(hours)} h {formats.money(price, currency)} {what}" for hours, price in tiers
+    """All terms of a price; empty if it is a plain price per second."""
+    what = "for the whole month" if mode == TierMode.VOLUME else "for usage above it"
+    terms = [
+        f"from {formats.number(hours)} h {formats.price(price, currency)} {what}" for hours, price in tiers
     ]
     if increment > 1:
-        said.append(f"in steps of {formats.duration(increment)}")
+        terms.append(f"in steps of {formats.duration(increment)}")
     if minimum:
-        said.append(f"at least {formats.duration(minimum)}")
+        terms.append(f"at least {formats.duration(minimum)}")
     if surplus != 100:
-        said.append(f"{surplus} % for what is held too much")
-    return tuple(said)
+        terms.append(f"{surplus} % for surplus")
+    return tuple(terms)
 
 
 def terms_of(row: Rate | RateDraftLine, currency: str) -> tuple[str, ...]:
@@ -127,7 +129,10 @@ def terms_of(row: Rate | RateDraftLine, currency: str) -> tuple[str, ...]:
 def price_rows(rates: Iterable[Rate], currency: str) -> list[PriceRow]:
     return [
         PriceRow(
-            what_of(rate.flavor, rate.meter, rate.price_class), rate, rate.price, terms_of(rate, currency)
+            what_of(rate.flavor, rate.meter, rate.price_class, rate.resource_name),
+            rate,
+            rate.price,
+            terms_of(rate, currency),
         )
         for rate in rates
     ]
@@ -146,7 +151,7 @@ def draft_row_shown(
     return DraftRowShown(
         key=str(shown.pk),
         line=row.line,
-        what=what_of(shown.flavor, shown.meter, shown.price_class),
+        what=what_of(shown.flavor, shown.meter, shown.price_class, shown.resource_name),
         now=row.before.price if row.before else None,
         typed=price if typed is None else typed,
         terms=terms_of(shown, currency),
@@ -184,7 +189,7 @@ def _standing(start: datetime, end: datetime | None, now: datetime) -> tuple[Ton
     if start > now:
         return Tone.WAIT, "announced", "expected"
     if end is not None and end <= now:
-        return Tone.OFF, "was", "done"
+        return Tone.OFF, "past", "done"
     return Tone.OK, "in force", "running"
 
 
@@ -216,10 +221,10 @@ def _sheet_terms(price: SheetPrice | None, currency: str) -> tuple[str, ...]:
 def _notes(price: SheetPrice | None) -> tuple[str, ...]:
     if price is None:
         return ()
-    said = ["your own price"] if price.own else []
+    terms = ["your own price"] if price.own else []
     if price.discount_bp:
-        said.append(f"{percent_words(price.discount_bp)} off already")
-    return tuple(said)
+        terms.append(f"{percent_words(price.discount_bp)} discount included")
+    return tuple(terms)
 
 
 def percent_words(basis_points: int) -> str:

@@ -1,4 +1,4 @@
-"""Suspending and resuming in words: what stops, what stays, what has to be free again."""
+"""The texts of suspending and resuming: what stops, what stays, what has to be free again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from frontend import formats
-from frontend.components import Notice, Tone
+from frontend.components import Notice
 from frontend.place import ProjectPlace
 from frontend.presenters.pods import PodRow
 from frontend.presenters.words import words_of
 from frontend.presenters.workspaces import holds_of
+from gpuaas.core.looks import Tone
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import WorkspaceState
 
@@ -19,7 +20,7 @@ ENDED = frozenset({"Done", "Failed", "Refused"})
 
 @dataclass(frozen=True)
 class Sleep:
-    """The words of both dialogs, and the notice of a workspace that sleeps."""
+    """The texts of both dialogs, and the notice of a suspended workspace."""
 
     stops: tuple[str, ...]
     stays: tuple[str, ...]
@@ -37,11 +38,11 @@ def sleep_of(workspace: Workspace, pods: Sequence[PodRow], here: ProjectPlace) -
 
 
 def after_lease() -> str:
-    """What comes when nobody extends it."""
+    """What happens when nobody extends the lease."""
     days = settings.LEASE_GRACE_DAYS
     if not days:
-        return "Then everything in it is deleted."
-    return f"Then it is suspended; {days} day{'' if days == 1 else 's'} later everything in it is deleted."
+        return "When the lease ends, everything is deleted."
+    return f"When the lease ends, everything is suspended; {days} day{'' if days == 1 else 's'} later it is deleted."
 
 
 def _gpus(workspace: Workspace) -> str:
@@ -50,36 +51,40 @@ def _gpus(workspace: Workspace) -> str:
 
 
 def _stops(workspace: Workspace, pods: Sequence[PodRow]) -> tuple[str, ...]:
-    given = f"Its GPUs are given back to everybody: {_gpus(workspace)}."
+    released = f"Its GPUs are released for others: {_gpus(workspace)}."
     if words_of(workspace.site).machines:
-        return ("Machines are shelved: they end, and their disks are kept.", given)
+        return ("Machines are shelved: they stop, and their disks are kept.", released)
     running = [pod for pod in pods if pod.word not in ENDED]
     bare = [pod.name for pod in running if not pod.owner]
-    count = f"All {len(running)} pods that run or wait end" if len(running) > 1 else "What runs ends"
-    said = [f"{count}. Deployments and other controllers are scaled to zero and come back as they were."]
+    count = (
+        f"All {len(running)} running and waiting pods end"
+        if len(running) > 1
+        else "Everything that runs ends"
+    )
+    lines = [f"{count}. Deployments and other controllers are scaled to zero and restored on resume."]
     if bare:
         named = ", ".join(bare[:3]) + (f" and {len(bare) - 3} more" if len(bare) > 3 else "")
-        said.append(f"Pods made by hand do not come back: {named}.")
+        lines.append(f"Pods without a controller are not restored: {named}.")
     else:
-        said.append("Pods made by hand, if there are any, do not come back.")
-    return (*said, given)
+        lines.append("Pods without a controller are not restored.")
+    return (*lines, released)
 
 
 def _stays(workspace: Workspace) -> tuple[str, ...]:
     consumer = words_of(workspace.site).consumer
-    data = f"Volumes, up to {workspace.storage_gib:,} GiB; they" if workspace.storage_gib else "Volumes; they"
+    data = f"Volumes, up to {workspace.storage_gib:,} GiB" if workspace.storage_gib else "Volumes"
     return (
-        f"{data} cost what they cost now. GPUs, vCPU and memory cost nothing once the last {consumer} is gone.",
-        "Members, credentials, secrets, configuration. The lease goes on.",
+        f"{data}, at their current price. GPUs, vCPU and memory are not charged once the last {consumer} is gone.",
+        "Members, credentials, secrets and configuration. The lease keeps running.",
     )
 
 
 def _wakes(workspace: Workspace) -> tuple[str, ...]:
-    needed = f"It needs {_gpus(workspace)} again, within the limits and free at {workspace.site.slug}."
+    needed = f"Resuming needs {_gpus(workspace)}, within the limits and free at {workspace.site.slug}."
     back = "shelved" if words_of(workspace.site).machines else "scaled to zero"
     return (
-        f"{needed} If they are not, it stays suspended and says what is missing.",
-        f"What was {back} comes back as it was. It is paid for again from when the site confirms it.",
+        f"{needed} If they are not available, the workspace stays suspended and shows what is missing.",
+        f"Everything that was {back} is restored. Charges start again when the site confirms it.",
     )
 
 
@@ -87,5 +92,5 @@ def _notice(workspace: Workspace, here: ProjectPlace) -> Notice | None:
     if workspace.state != WorkspaceState.SUSPENDED:
         return None
     since = f" since {formats.when(workspace.suspended_at, here.zone)}" if workspace.suspended_at else ""
-    text = f"Nothing runs and nothing may be started. Data and access are kept. It had {holds_of(workspace)}."
+    text = f"Nothing runs and nothing can be started. Data and access are kept. Size: {holds_of(workspace)}."
     return Notice(Tone.OFF, f"Suspended{since}", text)

@@ -8,18 +8,18 @@ from gpuaas.providers.base import Placement
 from gpuaas.workspaces.models import Workspace
 
 PLACEMENTS = {
-    Placement.ANYWHERE: ("Anywhere", "{what} go wherever GPUs are free"),
-    Placement.NODE: ("One node", "{what} are put on one node, as far as there is room"),
-    Placement.RACK: ("One rack", "{what} are put into one rack, as far as there is room"),
+    Placement.ANYWHERE: ("Anywhere", "{what} run wherever GPUs are free"),
+    Placement.NODE: ("One node", "{what} are placed on one node when there is room"),
+    Placement.RACK: ("One rack", "{what} are placed in one rack when there is room"),
     Placement.NVLINK_DOMAIN: (
         "One NVLink domain",
-        "{what} are put on nodes that NVLink joins, as far as there is room",
+        "{what} are placed on nodes joined by NVLink when there is room",
     ),
 }
 
 
 def tuning_words(flavor: Flavor) -> tuple[str, ...]:
-    """What it asks of its nodes beyond their GPUs, short; empty for a plain one."""
+    """Requirements on nodes beyond GPUs, in short; empty for a plain flavor."""
     found = []
     if flavor.whole_node:
         found.append("whole nodes")
@@ -36,7 +36,7 @@ def tuning_words(flavor: Flavor) -> tuple[str, ...]:
 
 
 def nodes_words(flavor: Flavor) -> tuple[str, ...]:
-    """What is known of the nodes of a flavor that comes with their traits."""
+    """Known traits of the nodes of a flavor that was loaded with them."""
     known = (("same_numa", "same NUMA node"), ("same_rack", "same rack"), ("nvlink_domain", "NVLink domain"))
     return tuple(words for name, words in known if getattr(flavor, name, False))
 
@@ -47,7 +47,7 @@ def placement_words(placement: str, site: Site) -> tuple[str, str]:
 
 
 def setup_facts(workspace: Workspace) -> tuple[Fact, ...]:
-    """How what runs in it is placed, and what each tuned flavor asks of its nodes."""
+    """The placement of the workspace, and the node requirements of each tuned flavor."""
     name, note = placement_words(workspace.placement, workspace.site)
     flavors = [item.flavor for item in workspace.flavors.all()]
     tuned = [(flavor.name, "; ".join(tuning_words(flavor))) for flavor in flavors]
@@ -58,15 +58,15 @@ def setup_facts(workspace: Workspace) -> tuple[Fact, ...]:
 
 
 def nodes_give(pool: GpuPool) -> tuple[Fact, ...]:
-    """What a flavor of the pool may ask for: only what every one of its nodes has."""
+    """What a flavor of the pool may require: only what all its nodes have."""
     nodes = [node for node in pool.nodes.all() if node.capacity]
     sizes = {size for node in nodes for size, gib in node.hugepages.items() if gib}
     least = {size: min(int(node.hugepages.get(size, 0)) for node in nodes) for size in sizes}
     pages = [f"{gib:,} GiB of {size}" for size, gib in sorted(least.items()) if gib]
     profiles, devices = {node.profile for node in nodes}, {node.capacity for node in nodes}
     return (
-        Fact("Whole nodes", f"{devices.pop()} GPUs each" if len(devices) == 1 else "of different sizes"),
+        Fact("Whole nodes", f"{devices.pop()} GPUs each" if len(devices) == 1 else "sizes differ"),
         Fact("Whole cores", "yes" if nodes and all(node.cpus == "static" for node in nodes) else "no"),
         Fact("Hugepages", ", ".join(pages) or "none"),
-        Fact("Profile", next(iter(profiles)) or "none" if len(profiles) == 1 else "not the same on all"),
+        Fact("Profile", next(iter(profiles)) or "none" if len(profiles) == 1 else "differs between nodes"),
     )

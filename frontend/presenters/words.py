@@ -1,41 +1,45 @@
-"""What pages call things at a site: a namespace with pods, or a project with machines. What the driver is able to do decides."""
+"""What pages call things at a site: a namespace with pods or a project with machines, as its driver declares."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.site import kind_of
-from gpuaas.providers.base import AccessCapability, AccessKind, MachineCapability
+from gpuaas.providers.base import AccessCapability, AccessKind, Driver, MachineCapability
+from gpuaas.providers.base.kind import Nouns
+from gpuaas.providers.registry import kind_or_missing
 
 
 @dataclass(frozen=True)
 class Words:
-    """`node`: where a consumer runs, "" where that is no tenant's business. `began`: how the first consumer comes to be.
+    """The words that differ between kinds of sites.
 
-    `put_away`: what the warden does with one that is more than was bought. `slips`: how that can be; `then` and
-    `operator`: what its people and what operators can do.
+    `node`: where a consumer runs, "" where tenants do not see that. `first_step`: how to start the first consumer.
+    `evicted`: what the warden does with a consumer above what was bought. `overrun_cause`: how there can be one.
+    `advice` and `operator_advice`: what the workspace's members and what operators can do about it.
     """
 
     access: AccessKind
     space: str
     consumer: str
     node: str
-    began: str
-    put_away: str
-    slips: str
-    then: str
-    operator: str
+    first_step: str
+    evicted: str
+    overrun_cause: str
+    advice: str
+    operator_advice: str
 
     @property
     def take(self) -> str:
         return f"Get {self.access}"
 
     @property
-    def begin(self) -> str:
-        return f"{self.began.format(access=self.access)}; it shows here within seconds, with the reason where it has to wait."
+    def start_hint(self) -> str:
+        return f"{self.first_step.format(access=self.access)}. It appears here within seconds, with the reason if it has to wait."
 
     @property
     def command(self) -> str:
-        """To be tried first with the credential in `{file}`, for a workspace called `{space}` at the site."""
+        """A first command to try with the credential in `{file}`; `{space}` is the workspace's name at the site."""
         return COMMANDS[self.access]
 
     @property
@@ -56,24 +60,24 @@ class Words:
 
     @property
     def all_known(self) -> str:
-        return f"Every {self.space} at this site is the portal's or the site's own."
+        return f"Every {self.space} at this site belongs to the portal or to the site itself."
 
     @property
     def adoptable(self) -> str:
         return (
-            f"{self.space.capitalize()}s that tenants used before the portal can become workspaces: counted, limited and "
-            "billed, with what runs in them left running. Looking changes nothing."
+            f"{self.space.capitalize()}s that tenants used before the portal can become workspaces that are limited and "
+            "billed. Everything in them keeps running. Listing them changes nothing."
         )
 
     @property
     def removed(self) -> str:
-        return f"{self.consumers} {self.put_away}"
+        return f"{self.consumers} {self.evicted}"
 
     @property
     def none_removed(self) -> str:
         return (
-            "No workspace here has held more than it bought. When one does for a moment, its newest surplus "
-            f"{self.consumers} are {self.put_away} within seconds, and listed."
+            "No workspace at this site has held more than it bought. If one does, its newest surplus "
+            f"{self.consumers} are {self.evicted} within seconds and listed here."
         )
 
     def count(self, number: int) -> str:
@@ -90,26 +94,32 @@ PODS = Words(
     space="namespace",
     consumer="pod",
     node="node",
-    began="Get the {access} and run something that asks for GPUs",
-    put_away="removed",
-    slips="The site counts a moment late when pods are made and deleted quickly.",
-    then="Ask for fewer GPUs at a time, or resize the workspace.",
-    operator="Usage that was surplus is marked; a tenant with many of them may need a larger workspace.",
+    first_step="Get the {access} and run something that requests GPUs",
+    evicted="removed",
+    overrun_cause="The site's count lags briefly when pods are created and deleted quickly.",
+    advice="Request fewer GPUs at a time, or resize the workspace.",
+    operator_advice="Surplus usage is marked. A tenant with many removals may need a larger workspace.",
 )
 MACHINES = Words(
     access=AccessKind.CLOUDS_YAML,
     space="project",
     consumer=MACHINE,
     node="",
-    began="Order one under Machines, or make one with your own client",
-    put_away="put away",
-    slips="The site lets some ways past its limits, a resize for one.",
-    then="One that was shelved keeps its disk: delete another machine or resize the workspace, then unshelve it.",
-    operator="The site's settings say whether one is shelved or deleted; its people see it beside the machine.",
+    first_step="Order one under Machines, or create one with your own client",
+    evicted="shelved or deleted",
+    overrun_cause="The site does not check its limits for every operation, for example a machine's resize.",
+    advice="A shelved machine keeps its disk. Delete another machine or resize the workspace, then unshelve it.",
+    operator_advice="The site's settings decide whether a machine is shelved or deleted. Members see it beside the machine.",
 )
 
 
 def words_of(site: Site) -> Words:
-    kind = kind_of(site)
+    return _words(kind_of(site), kind_or_missing(site.driver).nouns)
+
+
+@cache
+def _words(kind: type[Driver], nouns: Nouns) -> Words:
+    """Rows of a list ask for the same ones over and over."""
     words = MACHINES if issubclass(kind, MachineCapability) else PODS
+    words = replace(words, space=nouns.space, consumer=nouns.consumer, node=nouns.node)
     return replace(words, access=kind.access_kind) if issubclass(kind, AccessCapability) else words

@@ -12,14 +12,20 @@ function show(button: HTMLElement): void {
   const figure = button.closest<HTMLElement>("[data-chart]");
   if (!figure) return;
   const part = button.dataset["chartShow"];
-  all("[data-chart-show]", figure).forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
-  for (const name of ["chart", "table"]) one(`[data-chart-part="${name}"]`, figure)?.toggleAttribute("hidden", name !== part);
+  all("[data-chart-show]", figure).forEach((other) =>
+    other.setAttribute("aria-pressed", String(other === button)),
+  );
+  for (const name of ["chart", "table"])
+    one(`[data-chart-part="${name}"]`, figure)?.toggleAttribute("hidden", name !== part);
   if (part === "chart") void draw(figure.parentElement ?? document);
 }
 
 export function startCharts(): void {
   onClick("[data-chart-show]", show);
   void draw(document);
-  document.addEventListener("htmx:afterSettle", (event) => void draw((event.target as Element).parentElement ?? document));
+  document.addEventListener(
+    "htmx:afterSettle",
+    (event) => void draw((event.target as Element).parentElement ?? document),
+  );
   document.addEventListener("theme", () => void draw(document));
 }

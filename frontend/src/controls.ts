@@ -28,7 +28,9 @@ function readNode(node: HTMLElement): void {
 
 function focusNode(node: HTMLElement | undefined): void {
   if (!node) return;
-  all(".g-node", node.parentElement ?? document).forEach((other) => (other.tabIndex = other === node ? 0 : -1));
+  all(".g-node", node.parentElement ?? document).forEach(
+    (other) => (other.tabIndex = other === node ? 0 : -1),
+  );
   node.focus();
 }
 
@@ -93,7 +95,8 @@ const opened = new Map<string, boolean>();
 
 /** What the reader has opened or closed stays so when the page fetches itself: `<details id=…>`. */
 function rememberOpened(event: Event): void {
-  if (event.target instanceof HTMLDetailsElement && event.target.id) opened.set(event.target.id, event.target.open);
+  if (event.target instanceof HTMLDetailsElement && event.target.id)
+    opened.set(event.target.id, event.target.open);
 }
 
 function restoreOpened(): void {
@@ -107,7 +110,10 @@ export function startControls(): void {
   document.addEventListener("toggle", rememberOpened, true);
   document.addEventListener("htmx:afterSwap", restoreOpened);
   onClick("[data-step]", step);
-  onClick(".g-node", (node) => { readNode(node); focusNode(node); });
+  onClick(".g-node", (node) => {
+    readNode(node);
+    focusNode(node);
+  });
   onClick("[data-print-page]", () => window.print());
   document.addEventListener("keydown", walkMap);
   document.addEventListener("change", countChosen);

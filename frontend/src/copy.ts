@@ -6,7 +6,11 @@ async function copyText(button: HTMLElement): Promise<void> {
   try {
     await navigator.clipboard.writeText(button.dataset["copy"] ?? "");
   } catch {
-    showToast({ tone: "bad", title: "Not copied", text: "The browser did not allow it; select the text instead." });
+    showToast({
+      tone: "bad",
+      title: "Copying failed",
+      text: "The browser did not allow it. Select the text and copy it yourself.",
+    });
     return;
   }
   button.setAttribute("data-copied", "");

@@ -1,5 +1,8 @@
 /** Typed queries; everything is delegated from the document, so swapped-in markup needs no wiring. */
-export function one<T extends Element = HTMLElement>(selector: string, root: ParentNode = document): T | null {
+export function one<T extends Element = HTMLElement>(
+  selector: string,
+  root: ParentNode = document,
+): T | null {
   return root.querySelector<T>(selector);
 }
 
@@ -18,7 +21,8 @@ export function onClick(selector: string, handler: (element: HTMLElement, event:
 export function isTyping(target: EventTarget | null): boolean {
   return (
     target instanceof HTMLElement &&
-    (target.isContentEditable || /^(TEXTAREA|SELECT)$/.test(target.tagName) ||
+    (target.isContentEditable ||
+      /^(TEXTAREA|SELECT)$/.test(target.tagName) ||
       (target instanceof HTMLInputElement && !/^(checkbox|radio|button|submit)$/.test(target.type)))
   );
 }
@@ -36,9 +40,17 @@ export function icon(name: string): SVGSVGElement {
 /** Storage can be refused by the browser; a preference is then simply not kept. */
 export const kept = {
   get(key: string): string | null {
-    try { return localStorage.getItem(key); } catch { return null; }
+    try {
+      return localStorage.getItem(key);
+    } catch {
+      return null;
+    }
   },
   set(key: string, value: string): void {
-    try { localStorage.setItem(key, value); } catch { /* not kept */ }
+    try {
+      localStorage.setItem(key, value);
+    } catch {
+      /* not kept */
+    }
   },
 };

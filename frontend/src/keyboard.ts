@@ -7,13 +7,16 @@ const OFF = "single-keys-off";
 let goUntil = 0;
 
 function rows(): HTMLElement[] {
-  return all("[data-rows] tbody tr").filter((row) => !row.matches(".g-why, .g-group") && row.offsetParent !== null);
+  return all("[data-rows] tbody tr").filter(
+    (row) => !row.matches(".g-why, .g-group") && row.offsetParent !== null,
+  );
 }
 
 function moveCursor(step: number): void {
   const list = rows();
   const here = list.findIndex((row) => row.classList.contains("g-cursor"));
-  const next = list[here < 0 ? (step > 0 ? 0 : list.length - 1) : Math.min(Math.max(here + step, 0), list.length - 1)];
+  const next =
+    list[here < 0 ? (step > 0 ? 0 : list.length - 1) : Math.min(Math.max(here + step, 0), list.length - 1)];
   if (!next) return;
   list[here]?.classList.remove("g-cursor");
   next.classList.add("g-cursor");
@@ -75,7 +78,8 @@ function onKey(event: KeyboardEvent): void {
     openPalette();
     return;
   }
-  const busy = event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || one("dialog[open]") !== null;
+  const busy =
+    event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || one("dialog[open]") !== null;
   if (busy || kept.get(OFF)) return;
   if (event.key === "Enter") {
     // Enter on a focused control does what the control does.

@@ -1,28 +1,57 @@
 import htmx from "htmx.org";
 import { all } from "./dom";
 
-/** What the socket says: something of this kind changed; what changed is fetched, so rights are checked there. */
+/** A message of the socket: something of this kind changed. The page fetches it, so rights are checked there. */
 interface Change {
   kind: string;
   id: string;
-  /** The same in each group that is told of one change. */
+  /** The same in every group that hears of one change. */
   mark: string;
 }
 
 const POLL_MS = 30_000;
 const WAIT_MAX_MS = 30_000;
 const seen = new Map<string, string>();
+/** Parts with a request under way, and those of them that changed again since: their answer may be out of date. */
+const asking = new Set<string>();
+const outdated = new Set<string>();
 let failures = 0;
 
-function say(state: "on" | "lost"): void {
+function showState(state: "on" | "lost"): void {
   for (const mark of all("[data-live-state]")) {
     mark.dataset["liveState"] = state;
-    if (mark.hasAttribute("data-live-words")) mark.textContent = state === "on" ? "live" : "reconnecting, checked every 30 s";
+    if (mark.hasAttribute("data-live-words"))
+      mark.textContent = state === "on" ? "live" : "reconnecting, checked every 30 s";
   }
 }
 
-function refresh(element: Element): void {
-  htmx.trigger(element, "live");
+function partOf(element: HTMLElement): string {
+  return element.id || element.dataset["live"] || "";
+}
+
+/** htmx would keep a second question for the element that the first answer replaces, and lose it. */
+function refresh(element: HTMLElement): void {
+  const part = partOf(element);
+  if (asking.has(part)) outdated.add(part);
+  else htmx.trigger(element, "live");
+}
+
+function began(event: Event): void {
+  const { elt } = (event as CustomEvent<{ elt: Element }>).detail;
+  if (elt instanceof HTMLElement && elt.matches("[data-live]")) asking.add(partOf(elt));
+}
+
+function ended(event: Event): void {
+  const { elt } = (event as CustomEvent<{ requestConfig: { elt: Element } }>).detail.requestConfig;
+  if (!(elt instanceof HTMLElement)) return;
+  const part = partOf(elt);
+  if (!asking.delete(part) || !outdated.delete(part)) return;
+  // Only when htmx has put the answer in its place.
+  window.setTimeout(() =>
+    all("[data-live]")
+      .filter((one) => partOf(one) === part)
+      .forEach(refresh),
+  );
 }
 
 /** Elements name what they show: data-live="workspace:7f3a workspace:8c21", or "workspace:*" for a list. */
@@ -48,18 +77,19 @@ function connect(topics: string): void {
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
   const socket = new WebSocket(`${scheme}//${location.host}/ws/live/?topics=${encodeURIComponent(topics)}`);
   socket.addEventListener("open", () => {
-    if (failures) refreshAll();
+    // Also the first time: nobody was connected when something changed since the page was drawn.
+    refreshAll();
     failures = 0;
-    say("on");
+    showState("on");
   });
   socket.addEventListener("message", (event: MessageEvent<string>) => {
     const message: unknown = JSON.parse(event.data);
     if (isChange(message)) apply(message);
   });
   socket.addEventListener("close", (event) => {
-    say("lost");
-    // 4401 and 4403: not signed in or not a member; asking again would not help.
-    if (event.code === 4401 || event.code === 4403) return;
+    showState("lost");
+    // 4401 and 4403: not signed in or not a member; asking again would not help. What the page asks now leads to the sign-in.
+    if (event.code === 4401 || event.code === 4403) return refreshAll();
     const wait = Math.min(WAIT_MAX_MS, 500 * 2 ** failures++);
     window.setTimeout(() => connect(topics), wait * (0.5 + Math.random() / 2));
   });
@@ -68,6 +98,8 @@ function connect(topics: string): void {
 export function startLive(): void {
   const topics = document.body.dataset["topics"];
   if (topics) connect(topics);
+  document.addEventListener("htmx:beforeSend", began);
+  document.addEventListener("htmx:afterRequest", ended);
   // Heals what was lost: an event is a hint, the page's own question is the truth.
   window.setInterval(refreshAll, POLL_MS);
   document.addEventListener("visibilitychange", refreshAll);

@@ -33,7 +33,12 @@ function leave(event: KeyboardEvent): void {
 
 /** A refusal is drawn where the answer would have been, when its target says so with `data-refusals`. */
 function drawRefusal(event: Event): void {
-  const { detail } = event as CustomEvent<{ xhr: XMLHttpRequest; target: Element | null; shouldSwap: boolean; isError: boolean }>;
+  const { detail } = event as CustomEvent<{
+    xhr: XMLHttpRequest;
+    target: Element | null;
+    shouldSwap: boolean;
+    isError: boolean;
+  }>;
   const refused = [409, 412, 422].includes(detail.xhr.status);
   if (!refused || !detail.target?.hasAttribute("data-refusals")) return;
   detail.shouldSwap = true;

@@ -28,7 +28,10 @@ function toggleMenu(button: HTMLElement): void {
 }
 
 function moveInMenu(event: KeyboardEvent): void {
-  const menu = event.target instanceof Element ? event.target.closest<HTMLElement>(".dropdown-menu:not(.dropdown-menu--shown)") : null;
+  const menu =
+    event.target instanceof Element
+      ? event.target.closest<HTMLElement>(".dropdown-menu:not(.dropdown-menu--shown)")
+      : null;
   if (!menu || (event.key !== "ArrowDown" && event.key !== "ArrowUp")) return;
   const items = all(".dropdown-item", menu);
   const here = items.indexOf(document.activeElement as HTMLElement);
@@ -56,16 +59,30 @@ function checkName(event: Event): void {
 }
 
 export function startOverlays(): void {
-  onClick("[data-dialog]", (button) => { opener = button; closeMenus(); openDialog(button.dataset["dialog"] ?? ""); });
+  onClick("[data-dialog]", (button) => {
+    opener = button;
+    closeMenus();
+    openDialog(button.dataset["dialog"] ?? "");
+  });
   onClick("[data-dialog-close]", (button) => button.closest("dialog")?.close());
-  onClick("dialog", (dialog, event) => { if (event.target === dialog) (dialog as HTMLDialogElement).close(); });
+  onClick("dialog", (dialog, event) => {
+    if (event.target === dialog) (dialog as HTMLDialogElement).close();
+  });
   onClick("[data-menu-open]", toggleMenu);
   onClick("[data-drawer-open]", () => setDrawer(true));
   onClick("[data-drawer-close]", () => setDrawer(false));
   document.addEventListener("click", (event) => {
-    if (event.target instanceof Element && !event.target.closest("[data-menu-open], .dropdown-menu")) closeMenus();
+    if (event.target instanceof Element && !event.target.closest("[data-menu-open], .dropdown-menu"))
+      closeMenus();
   });
-  document.addEventListener("close", () => { opener?.focus(); opener = null; }, true);
+  document.addEventListener(
+    "close",
+    () => {
+      opener?.focus();
+      opener = null;
+    },
+    true,
+  );
   document.addEventListener("input", checkName);
   document.addEventListener("keydown", (event) => {
     moveInMenu(event);
@@ -78,7 +95,8 @@ export function startOverlays(): void {
   // A dialog's own htmx form closes it when the server took it.
   document.addEventListener("htmx:afterRequest", (event) => {
     const { successful } = (event as CustomEvent<{ successful: boolean }>).detail;
-    if (successful && event.target instanceof HTMLFormElement) event.target.closest<HTMLDialogElement>("dialog.g-dialog")?.close();
+    if (successful && event.target instanceof HTMLFormElement)
+      event.target.closest<HTMLDialogElement>("dialog.g-dialog")?.close();
   });
   // A row asks for its drawer with hx-target="#drawer-body"; what arrives opens it.
   document.addEventListener("htmx:afterSwap", (event) => {

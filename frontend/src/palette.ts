@@ -33,7 +33,9 @@ function iconName(element: Element): string {
 function places(): Entry[] {
   return [...all<HTMLAnchorElement>(".g-nav a"), ...all<HTMLAnchorElement>("#switcher a")].map((link) => ({
     label: link.querySelector("span")?.firstChild?.textContent?.trim() ?? "",
-    note: link.closest("#switcher") ? "project" : (link.closest(".g-nav")?.querySelector("h2")?.textContent ?? ""),
+    note: link.closest("#switcher")
+      ? "project"
+      : (link.closest(".g-nav")?.querySelector("h2")?.textContent ?? ""),
     group: "Places",
     icon: link.closest("#switcher") ? "folder" : iconName(link),
     keys: link.dataset["go"] ? ["G", link.dataset["go"].toUpperCase()] : [],
@@ -42,33 +44,65 @@ function places(): Entry[] {
 }
 
 function actions(): Entry[] {
-  const found = all<HTMLElement>(".g-head__actions .btn:not(:disabled), [data-theme-toggle].btn-icon").map((button) => ({
-    label: button.getAttribute("aria-label") ?? ([...button.childNodes].find((node) => node.nodeType === 3 && node.textContent?.trim())?.textContent?.trim() ?? ""),
-    note: "",
-    group: "Actions",
-    icon: iconName(button),
-    keys: button.matches("[data-theme-toggle]") ? ["T"] : button.dataset["key"] ? [button.dataset["key"].toUpperCase()] : [],
-    run: () => button.click(),
-  }));
+  const found = all<HTMLElement>(".g-head__actions .btn:not(:disabled), [data-theme-toggle].btn-icon").map(
+    (button) => ({
+      label:
+        button.getAttribute("aria-label") ??
+        [...button.childNodes]
+          .find((node) => node.nodeType === 3 && node.textContent?.trim())
+          ?.textContent?.trim() ??
+        "",
+      note: "",
+      group: "Actions",
+      icon: iconName(button),
+      keys: button.matches("[data-theme-toggle]")
+        ? ["T"]
+        : button.dataset["key"]
+          ? [button.dataset["key"].toUpperCase()]
+          : [],
+      run: () => button.click(),
+    }),
+  );
   const own = found.filter((entry) => entry.label !== "Shortcuts");
-  return [...own, { label: "Shortcuts", note: "", group: "Actions", icon: "keyboard", keys: ["?"], run: () => openDialog("shortcuts") }];
+  return [
+    ...own,
+    {
+      label: "Shortcuts",
+      note: "",
+      group: "Actions",
+      icon: "keyboard",
+      keys: ["?"],
+      run: () => openDialog("shortcuts"),
+    },
+  ];
 }
 
 async function search(text: string): Promise<Entry[]> {
   const url = dialog()?.dataset["search"];
   if (!url || text.length < 2) return [];
-  const response = await fetch(`${url}?q=${encodeURIComponent(text)}`, { headers: { Accept: "application/json" } });
+  const response = await fetch(`${url}?q=${encodeURIComponent(text)}`, {
+    headers: { Accept: "application/json" },
+  });
+  const door = response.headers.get("HX-Redirect");
+  if (door) location.assign(door);
   if (!response.ok) return [];
   const found = (await response.json()) as Found[];
   return found.map((item) => ({
-    label: item.label, note: item.note ?? "", group: item.group ?? "Found", icon: item.icon ?? "chevron-right", keys: [],
+    label: item.label,
+    note: item.note ?? "",
+    group: item.group ?? "Found",
+    icon: item.icon ?? "chevron-right",
+    keys: [],
     run: () => location.assign(item.url),
   }));
 }
 
 function matches(entry: Entry, text: string): boolean {
   const where = `${entry.label} ${entry.note}`.toLowerCase();
-  return text.toLowerCase().split(/\s+/).every((word) => where.includes(word));
+  return text
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => where.includes(word));
 }
 
 function option(entry: Entry, place: number): HTMLLIElement {
@@ -78,7 +112,8 @@ function option(entry: Entry, place: number): HTMLLIElement {
   item.append(icon(entry.icon), Object.assign(document.createElement("span"), { textContent: entry.label }));
   if (entry.note) item.append(Object.assign(document.createElement("small"), { textContent: entry.note }));
   const keys = Object.assign(document.createElement("span"), { className: "g-palette__keys" });
-  for (const key of entry.keys) keys.append(Object.assign(document.createElement("kbd"), { textContent: key }), " ");
+  for (const key of entry.keys)
+    keys.append(Object.assign(document.createElement("kbd"), { textContent: key }), " ");
   item.append(keys);
   item.addEventListener("click", () => run(place));
   return item;
@@ -104,7 +139,9 @@ function draw(found: Entry[]): void {
 
 function choose(place: number): void {
   chosen = entries.length ? (place + entries.length) % entries.length : 0;
-  all("#palette-list [role=option]").forEach((item) => item.setAttribute("aria-selected", String(item.id === `palette-${chosen}`)));
+  all("#palette-list [role=option]").forEach((item) =>
+    item.setAttribute("aria-selected", String(item.id === `palette-${chosen}`)),
+  );
   const item = document.getElementById(`palette-${chosen}`);
   item?.scrollIntoView({ block: "nearest" });
   const input = one(".g-palette__input");

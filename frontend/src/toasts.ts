@@ -17,7 +17,9 @@ function startClock(toast: HTMLElement): void {
   if (toast.hasAttribute("data-sticky") || toast.hasAttribute("data-timed")) return;
   toast.setAttribute("data-timed", "");
   let timer = 0;
-  const run = (): void => { timer = window.setTimeout(() => toast.remove(), SECONDS * 1000); };
+  const run = (): void => {
+    timer = window.setTimeout(() => toast.remove(), SECONDS * 1000);
+  };
   const hold = (): void => window.clearTimeout(timer);
   toast.addEventListener("pointerenter", hold);
   toast.addEventListener("focusin", hold);
@@ -66,8 +68,15 @@ export function showToast(toast: Toast): void {
 function explainFailure(event: Event): void {
   const { xhr } = (event as CustomEvent<{ xhr: XMLHttpRequest }>).detail;
   if (xhr.getResponseHeader("HX-Trigger")?.includes("toast")) return;
-  const text = xhr.status === 403 ? "You may not do this, or the page is out of date." : "Try again; if it stays, tell your operator.";
-  showToast({ tone: "bad", title: xhr.status ? `Not done (${xhr.status})` : "The portal does not answer", text });
+  const text =
+    xhr.status === 403
+      ? "You do not have permission, or the page is out of date."
+      : "Try again. If the problem persists, contact your operator.";
+  showToast({
+    tone: "bad",
+    title: xhr.status ? `The request failed (${xhr.status})` : "The portal does not answer",
+    text,
+  });
 }
 
 export function startToasts(): void {

@@ -7,21 +7,23 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from django import template
-from django.core.exceptions import ImproperlyConfigured
 from django.core.paginator import Page
 from django.forms import BoundField
 from django.template.context import Context
 from django.template.loader import render_to_string
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
 from frontend import components, fields, formats, vite
 from frontend.charts import Chart
+from gpuaas.core.looks import Tone
 
 register = template.Library()
 
 register.filter("money", formats.money)
+register.filter("price", formats.price)
 register.filter("signed", formats.signed)
 register.filter("hours", formats.unit_hours)
 register.filter("number", formats.number)
@@ -36,42 +38,19 @@ Data = dict[str, object]
 
 def attributes(extra: Mapping[str, object]) -> SafeString:
     """HTML attributes from keyword arguments; False and None leave one out, True writes it bare."""
-    kept = [
+    present = [
         (name.rstrip("_").replace("_", "-"), value)
         for name, value in extra.items()
         if value not in (None, False, "")
     ]
     return format_html_join(
-        "", "{}", ((format_html(' {}="{}"', n, "" if v is True else v),) for n, v in kept)
+        "", "{}", ((format_html(' {}="{}"', n, "" if v is True else v),) for n, v in present)
     )
 
 
-@register.simple_tag
-def vite_styles(entry: str) -> SafeString:
-    fonts = format_html_join(
-        "\n",
-        '<link rel="preload" href="{}" as="font" type="font/woff2" crossorigin>',
-        ((u,) for u in vite.preloads(entry)),
-    )
-    sheets = format_html_join(
-        "\n", '<link rel="stylesheet" href="{}">', ((url,) for url in vite.styles(entry))
-    )
-    return format_html("{}\n{}", fonts, sheets)
-
-
-@register.simple_tag
-def vite_styles_if_built(entry: str) -> SafeString:
-    """For the page that says something broke: it must not break itself."""
-    try:
-        return vite_styles(entry)
-    except ImproperlyConfigured:
-        return format_html("")
-
-
-@register.simple_tag(name="vite")
-def vite_script(entry: str) -> SafeString:
-    """The style sheets and the module script of one entry of the built front end."""
-    return format_html('{}\n<script type="module" src="{}"></script>', vite_styles(entry), vite.asset(entry))
+def one_line(content: SafeString) -> SafeString:
+    """Text of a block without the line breaks that it has for who reads the template."""
+    return mark_safe(" ".join(content.split()))  # noqa: S308  escaped already where it was rendered
 
 
 @register.simple_tag
@@ -84,11 +63,6 @@ def icon(name: str, label: str = "") -> SafeString:
 
 
 @register.simple_tag
-def vite_asset(name: str) -> str:
-    return vite.asset(name)
-
-
-@register.simple_tag
 def optional_url(name: str) -> str:
     """Like `url`, but empty where the room that owns the name is absent."""
     try:
@@ -97,22 +71,16 @@ def optional_url(name: str) -> str:
         return ""
 
 
+@register.simple_tag
+def url_with(name: str, **query: str | int) -> str:
+    """The address of that name with a query of exactly these."""
+    return f"{reverse(name)}?{urlencode(query)}"
+
+
 @register.filter
 def clock(value: datetime, zone: tzinfo | None = None) -> str:
     local = formats.zoned(value, zone)
     return f"{local:%a} {local.day} {local:%b %Y, %H:%M}"
-
-
-@register.filter
-def message_tone(tags: str) -> str:
-    """The tone of a Django message."""
-    tones = {"success": "ok", "info": "ok", "warning": "warn", "error": "bad"}
-    return next((tones[tag] for tag in tags.split() if tag in tones), "ok")
-
-
-@register.simple_tag
-def sprite_url() -> str:
-    return vite.asset("src/sprite.svg")
 
 
 @register.inclusion_tag("components/glyph.html")
@@ -143,9 +111,13 @@ def button(
     disabled: bool | str = False,
     type: str = "button",
     only_icon: bool = False,
+    blocked: str = "",
     **extra: object,
 ) -> Data:
-    """kind: primary, secondary, ghost, danger (outlined), delete (filled). A text in `disabled` is the reason."""
+    """kind: primary, secondary, ghost, danger (outlined), delete (filled). A text in `disabled` is the reason.
+
+    blocked: why the form would be refused now; scripts disable it, without them the server answers.
+    """
     return {
         "label": label,
         "kind": kind,
@@ -154,7 +126,8 @@ def button(
         "key": key,
         "size": size,
         "disabled": bool(disabled),
-        "reason": disabled if isinstance(disabled, str) else "",
+        "reason": blocked or (disabled if isinstance(disabled, str) else ""),
+        "blocked": bool(blocked),
         "type": type,
         "only_icon": only_icon,
         "attributes": attributes(extra),
@@ -200,25 +173,21 @@ def timeline(steps: Sequence[components.TimelineStep]) -> Data:
     return {"bars": components.timeline_bars(steps)}
 
 
-@register.inclusion_tag("components/empty.html")
-def empty(
+@register.simple_block_tag
+def empty_state(
+    content: SafeString,
     title: str,
-    text: str,
     label: str = "",
     href: str = "",
     icon: str = "",
     more: str = "",
     more_href: str = "",
-) -> Data:
-    return {
-        "title": title,
-        "text": text,
-        "label": label,
-        "href": href,
-        "icon_name": icon,
-        "more": more,
-        "more_href": more_href,
-    }
+) -> SafeString:
+    """Shown in place of an empty list: why it is empty, and what to do. The block's content is the text."""
+    data = {"title": title, "text": one_line(content), "label": label, "href": href}
+    return render_to_string(
+        "components/empty.html", data | {"icon_name": icon, "more": more, "more_href": more_href}
+    )
 
 
 @register.inclusion_tag("components/skeleton.html")
@@ -254,6 +223,13 @@ def field(
     }
 
 
+@register.inclusion_tag("components/field_help.html")
+def field_help(bound: BoundField) -> Data:
+    """The text under a field, sent along with an answer: its error if the value is invalid, else its hint."""
+    control = fields.control_of(bound, "", {})
+    return {"errors": control.errors, "hint": bound.help_text, "help_id": control.help_id, "swap": True}
+
+
 @register.inclusion_tag("components/answer.html")
 def answer(panel: components.AnswerPanel) -> Data:
     return {"panel": panel}
@@ -262,7 +238,7 @@ def answer(panel: components.AnswerPanel) -> Data:
 @register.inclusion_tag("components/notice.html")
 def notice(tone: str | components.Notice, title: str = "", text: str = "") -> Data:
     if not isinstance(tone, components.Notice):
-        tone = components.Notice(components.Tone(tone), title, text)
+        tone = components.Notice(Tone(tone), title, text)
     return {"notice": tone}
 
 
@@ -299,7 +275,7 @@ def facts(items: Sequence[components.Fact]) -> Data:
 
 @register.inclusion_tag("components/pager.html", takes_context=True)
 def pager(context: Context, page: Page[Any], what: str = "rows", parameter: str = "page") -> Data:
-    """Where the reader is in a paged list; links keep the query's other parameters."""
+    """The position in a paged list; links keep the query's other parameters."""
     request = context.get("request")
     query = request.GET.copy() if request is not None else None
 
@@ -324,7 +300,7 @@ def chips(items: Sequence[components.Chip]) -> Data:
 
 @register.inclusion_tag("components/chart.html")
 def chart(chart: Chart) -> Data:
-    return {"chart": chart, "data_id": f"{chart.id}-data"}
+    return {"chart": chart}
 
 
 @register.simple_block_tag(takes_context=True)
@@ -336,22 +312,14 @@ def confirm(
     action: str,
     label: str = "Delete",
     name: str = "",
-    keep: str = "Keep it",
     htmx: bool = False,
 ) -> SafeString:
     """A dialog opened by `data-dialog="<id>"`. With `name`, that name must be typed first.
 
     The block's content says what will happen; it may hold further inputs.
     """
-    data = {
-        "id": id,
-        "title": title,
-        "action": action,
-        "label": label,
-        "name": name,
-        "keep": keep,
-        "htmx": htmx,
-    }
+    names = {"id": id, "title": title, "action": action, "label": label, "name": name}
+    data = names | {"htmx": htmx}
     return render_to_string(
         "components/confirm.html", data | {"content": content}, request=context.get("request")
     )

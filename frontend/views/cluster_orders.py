@@ -1,43 +1,40 @@
 """Ordering a cluster: choose a template, fill in the form that its schema makes, with the plan beside it."""
 
-from datetime import timedelta
-
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from billing.clusters import cluster_plan_priced
 from frontend.components import AnswerPanel
 from frontend.forms import refuse, sentence_of
 from frontend.forms.clusters import OrderForm
+from frontend.forms.lease import typed_only
+from frontend.frame import draw_page, number_of, posted
 from frontend.nav import Crumb
-from frontend.place import ProjectPlace, project_page
+from frontend.place import ProjectPlace, project_action, project_page
 from frontend.presenters import cluster_answer
-from frontend.presenters.clusters import url_of
+from frontend.presenters.held import url_of
 from frontend.presenters.sleep import after_lease
+from frontend.views.requests import AGAIN
 from frontend.views.usage import crumbs
 from gpuaas.clusters.models import Cluster, ClusterTemplate, TemplateVersion
 from gpuaas.clusters.selectors import (
     definition_of,
+    name_is_taken,
     template_get_for,
     template_version_get,
     templates_for,
 )
 from gpuaas.clusters.services import cluster_order
 from gpuaas.clusters.states import LIVE, TEMPLATE_LOOKS, TemplateState
-from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
 from tenants.roles import Permission
-
-AGAIN = timedelta(seconds=60)
 
 
 @project_page(Permission.WORKSPACE_CREATE)
 def choose(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    found = list(templates_for(actor=here.actor, project=here.project))
+    found = list(templates_for(**here.given))
     context = {
-        "place": here,
         "templates": [
             (row, TEMPLATE_LOOKS[TemplateState(row.state)], _order_url(here, row)) for row in found
         ],
@@ -49,43 +46,46 @@ def choose(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
 
 @project_page(Permission.WORKSPACE_CREATE)
 def new(request: HttpRequest, here: ProjectPlace, template: str) -> HttpResponse:
-    found = template_get_for(actor=here.actor, project=here.project, slug=template)
+    found = template_get_for(**here.given, slug=template)
     version = _version(request, found)
     definition = definition_of(version)
-    if request.method != "POST":
-        form = OrderForm(definition=definition, number=version.number)
-        return _draw(request, here, version, form)
-    form = OrderForm(request.POST, definition=definition, number=version.number)
-    if form.is_valid():
-        made = _order_or_refuse(here, version, form)
-        if made is not None:
-            return redirect(url_of(made))
-    return _draw(request, here, version, form, status=422)
+    form = OrderForm(posted(request), definition=definition, number=version.number)
+    if form.is_valid() and (made := _order_or_refuse(here, version, form)):
+        return redirect(url_of(made))
+    slug = here.project.slug
+    context = {
+        "form": form,
+        "template": found,
+        "version": version,
+        "panel": _panel(here, version, form),
+        "after_lease": after_lease(),
+        "answer_url": reverse("frontend:cluster_answer", args=[slug, found.slug]),
+        "order_url": _order_url(here, found),
+        "crumbs": _trail(here, Crumb("New", reverse("frontend:cluster_new", args=[slug])), Crumb(found.name)),
+    }
+    return draw_page(request, "clusters/order.html", context)
 
 
 def _version(request: HttpRequest, template: ClusterTemplate) -> TemplateVersion:
     """The one whose form is before the reader, also when a newer one came meanwhile."""
-    number = request.POST.get("number", "")
-    known = number.isascii() and number.isdigit() and len(number) < 9
-    return template_version_get(template=template, number=int(number) if known else None)
+    return template_version_get(template=template, number=number_of(request.POST.get("number", "")))
 
 
 def _order_or_refuse(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> Cluster | None:
     try:
         return cluster_order(
-            actor=here.actor,
-            project=here.project,
+            **here.given,
             template=version.template.slug,
             number=version.number,
             name=form.cleaned_data["name"],
             document=form.document,
-            lease_ends_at=form.lease_end(now=clock.now()),
+            lease_ends_at=form.lease_end(now=here.now),
         )
     except (Invalid, Conflict) as error:
-        twin = _pressed_twice(here, version, form, error)
-        if twin is None:
+        duplicate = _pressed_twice(here, version, form, error)
+        if duplicate is None:
             refuse(form, error)
-        return twin
+        return duplicate
 
 
 def _pressed_twice(
@@ -98,7 +98,7 @@ def _pressed_twice(
         project=here.project,
         name=form.cleaned_data["name"],
         created_by=here.user,
-        created_at__gte=clock.now() - AGAIN,
+        created_at__gte=here.now - AGAIN,
         state__in=LIVE,
         template_version=version,
     )
@@ -110,13 +110,15 @@ def _pressed_twice(
     return found if asked == counts else None
 
 
-@require_POST
-@project_page(Permission.WORKSPACE_CREATE)
+@project_action(Permission.WORKSPACE_CREATE)
 def answer_now(request: HttpRequest, here: ProjectPlace, template: str) -> HttpResponse:
-    found = template_get_for(actor=here.actor, project=here.project, slug=template)
+    found = template_get_for(**here.given, slug=template)
     version = _version(request, found)
     form = OrderForm(request.POST, definition=definition_of(version), number=version.number)
-    return render(request, "clusters/_answer.html", {"panel": _panel(here, version, form)})
+    panel = _panel(here, version, form)
+    typed_only(form, "name")
+    context = {"panel": panel, "form": form, "after_lease": after_lease()}
+    return render(request, "clusters/_answer.html", context)
 
 
 def _panel(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> AnswerPanel:
@@ -131,44 +133,24 @@ def _panel(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> Ans
             return cluster_answer.waiting(f"{label}{errors[0]}")
     try:
         priced = cluster_plan_priced(
-            actor=here.actor,
-            project=here.project,
+            **here.given,
             template=version.template.slug,
             number=version.number,
             document=form.document,
             name=form.cleaned_data.get("name") if form.is_bound else None,
-            lease_ends_at=form.lease_end(now=clock.now()) if form.is_bound else None,
+            lease_ends_at=form.lease_end(now=here.now) if form.is_bound else None,
         )
     except Invalid as error:
+        if form.is_bound:
+            refuse(form, error)
         return cluster_answer.waiting(sentence_of(error.message))
     except Conflict as error:
         return cluster_answer.refused(sentence_of(error.message))
-    return cluster_answer.panel_of(priced, now=clock.now())
-
-
-def _draw(
-    request: HttpRequest,
-    here: ProjectPlace,
-    version: TemplateVersion,
-    form: OrderForm,
-    *,
-    status: int = 200,
-) -> HttpResponse:
-    template, slug = version.template, here.project.slug
-    context = {
-        "place": here,
-        "form": form,
-        "template": template,
-        "version": version,
-        "panel": _panel(here, version, form),
-        "after_lease": after_lease(),
-        "answer_url": reverse("frontend:cluster_answer", args=[slug, template.slug]),
-        "order_url": _order_url(here, template),
-        "crumbs": _trail(
-            here, Crumb("New", reverse("frontend:cluster_new", args=[slug])), Crumb(template.name)
-        ),
-    }
-    return render(request, "clusters/order.html", context, status=status)
+    name = form.cleaned_data.get("name", "") if form.is_bound else ""
+    if name and name_is_taken(project=here.project, name=name):
+        form.add_error("name", f"{here.project.slug} already has a cluster called {name}.")
+        return cluster_answer.waiting(str(form.errors["name"][0]), title="The name is taken")
+    return cluster_answer.panel_of(priced, now=here.now, named=bool(name))
 
 
 def _order_url(here: ProjectPlace, template: ClusterTemplate) -> str:

@@ -3,20 +3,18 @@
 import uuid
 from typing import Any
 
-from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.http import require_POST
+from django.shortcuts import render
 
 from billing.policies import policy_dry_run
 from billing.selectors.costs import currency_of
-from frontend.forms import refuse
 from frontend.forms.cluster_policies import PolicyForm, initial_of
+from frontend.frame import done, draw_page, posted, refusals_on
+from frontend.lists import paged, query_of
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters.cluster_policies import Trial, decision_of, rows_of, trial_of, url_of
-from frontend.views.clusters import cluster_at, trail
+from frontend.views.clusters import cluster_action, cluster_at, cluster_page, trail
 from gpuaas.clusters import services
 from gpuaas.clusters.models import Cluster, ScalingOutcome, ScalingPolicy
 from gpuaas.clusters.policies.registry import Kind, kinds
@@ -34,26 +32,20 @@ def crumbs(here: ProjectPlace, row: Cluster, *rest: str) -> tuple[Crumb, ...]:
     return trail(here, row, above, *(Crumb(word) for word in rest))
 
 
-@project_page(VIEW)
-def index(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID) -> HttpResponse:
-    row = cluster_at(here, cluster, VIEW)
-    query = {name: request.GET.get(name, "").strip()[:40] for name in ("pool", "outcome")}
-    found = decisions_of(
-        cluster=row,
-        pool=query["pool"],
-        outcome=query["outcome"] if query["outcome"] in ScalingOutcome.values else "",
-    )
-    page = Paginator(found, ROWS).get_page(request.GET.get("page"))
+@cluster_page(VIEW)
+def index(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
+    query = query_of(request, "pool", "outcome")
+    outcome = query.one_of("outcome", ScalingOutcome.values)
+    found = decisions_of(cluster=row, pool=query["pool"], outcome=outcome)
+    page = paged(request, found, ROWS)
     prices = here.can(Permission.BILLING_VIEW)
     rows = rows_of(row, policies_of(cluster=row), currency=currency_of(here.project.organization_id))
     context = {
-        "place": here,
         "cluster": row,
         "rows": rows,
         "page": page,
         "decisions": [decision_of(one, prices=prices) for one in page.object_list],
-        "query": query,
-        "filtered": any(query.values()),
+        **query.shown,
         "outcomes": ScalingOutcome.choices,
         "list_url": url_of(row),
         "new_url": url_of(row, "policy_new")
@@ -64,25 +56,20 @@ def index(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID) -> HttpR
     return render(request, "clusters/policies.html", context)
 
 
-@project_page(CREATE)
-def new(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID) -> HttpResponse:
-    row = cluster_at(here, cluster, CREATE)
+@cluster_page(CREATE)
+def new(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
     kind = _kind(request, "")
     pools = _pools(row, request.GET.get("pool", ""))
     first = _first(here, row, pools, kind)
-    form = PolicyForm(request.POST or None, kind=kind, pools=pools, first=_awaited(row), initial=first)
+    form = PolicyForm(posted(request), kind=kind, pools=pools, first=_awaited(row), initial=first)
     trial = None
-    if form.is_bound and form.is_valid():
+    if form.is_valid():
         trial = _tried(request, here, row, form)
         if trial is None and form.is_valid():
             pool = form.cleaned_data["pool"]
-            try:
+            with refusals_on(form, Invalid, Conflict):
                 services.policy_create(actor=here.actor, cluster=row, pool=pool, terms=form.terms())
-            except (Invalid, Conflict) as error:
-                refuse(form, error)
-            else:
-                messages.success(request, f"The pool {pool} has a policy.")
-                return redirect(url_of(row))
+                return done(request, f"Policy added to pool {pool}.", url_of(row))
     return _form(request, here, row, form, trial, policy=None)
 
 
@@ -93,46 +80,35 @@ def show(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID, policy: u
     held = policy_get_of(cluster=row, policy_id=policy)
     kind = _kind(request, held.kind)
     pools = [(held.pool.name, held.pool.name)]
-    form = PolicyForm(
-        request.POST or None, kind=kind, pools=pools, first=_awaited(row), initial=initial_of(held, kind)
-    )
+    first = initial_of(held, kind)
+    form = PolicyForm(posted(request), kind=kind, pools=pools, first=_awaited(row), initial=first)
     trial = None
-    if form.is_bound and form.is_valid():
+    if form.is_valid():
         trial = _tried(request, here, row, form)
         if trial is None and form.is_valid():
             version = form.cleaned_data["version"]
-            try:
+            with refusals_on(form, Invalid, Conflict, StaleVersion):
                 services.policy_update(
                     actor=here.actor, policy=held, terms=form.terms(), expected_version=version
                 )
-            except (Invalid, Conflict, StaleVersion) as error:
-                refuse(form, error)
-            else:
-                messages.success(request, f"The policy of {held.pool.name} is changed.")
-                return redirect(url_of(row))
+                return done(request, f"Policy of {held.pool.name} saved.", url_of(row))
     return _form(request, here, row, form, trial, policy=held)
 
 
-@require_POST
-@project_page(CREATE)
-def switch(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID, policy: uuid.UUID) -> HttpResponse:
-    row = cluster_at(here, cluster, CREATE)
+@cluster_action(CREATE)
+def switch(request: HttpRequest, here: ProjectPlace, row: Cluster, policy: uuid.UUID) -> HttpResponse:
     held = policy_get_of(cluster=row, policy_id=policy)
     enabled = request.POST.get("enabled") == "yes"
     services.policy_switch(actor=here.actor, policy=held, enabled=enabled)
     does = "scales" if enabled else "only watches"
-    messages.success(request, f"The policy of {held.pool.name} {does} from now on.")
-    return redirect(url_of(row))
+    return done(request, f"The policy of {held.pool.name} {does} from now on.", url_of(row))
 
 
-@require_POST
-@project_page(CREATE)
-def delete(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID, policy: uuid.UUID) -> HttpResponse:
-    row = cluster_at(here, cluster, CREATE)
+@cluster_action(CREATE)
+def delete(request: HttpRequest, here: ProjectPlace, row: Cluster, policy: uuid.UUID) -> HttpResponse:
     held = policy_get_of(cluster=row, policy_id=policy)
     services.policy_delete(actor=here.actor, policy=held)
-    messages.success(request, f"The pool {held.pool.name} is scaled by hand.")
-    return redirect(url_of(row))
+    return done(request, f"Policy removed. Pool {held.pool.name} is now scaled manually.", url_of(row))
 
 
 def _form(
@@ -147,7 +123,6 @@ def _form(
     for field in form.fields.values():
         field.disabled = not here.can(CREATE)
     context = {
-        "place": here,
         "cluster": row,
         "policy": policy,
         "form": form,
@@ -160,8 +135,7 @@ def _form(
         "remove_url": url_of(row, "policy_delete", policy.pk) if policy else "",
         "crumbs": crumbs(here, row, policy.pool.name if policy else "New"),
     }
-    refused = form.is_bound and not form.is_valid()
-    return render(request, "clusters/policy.html", context, status=422 if refused else 200)
+    return draw_page(request, "clusters/policy.html", context)
 
 
 def _tried(request: HttpRequest, here: ProjectPlace, row: Cluster, form: PolicyForm) -> Trial | None:
@@ -169,12 +143,10 @@ def _tried(request: HttpRequest, here: ProjectPlace, row: Cluster, form: PolicyF
     if request.POST.get("do") != "try":
         return None
     pool = form.cleaned_data["pool"]
-    try:
+    with refusals_on(form, Invalid):
         run = policy_dry_run(actor=here.actor, cluster=row, pool=pool, terms=form.terms())
-    except Invalid as error:
-        refuse(form, error)
-        return None
-    return trial_of(run, zone=here.zone)
+        return trial_of(run, zone=here.zone)
+    return None
 
 
 def _kind(request: HttpRequest, held: str) -> Kind:
@@ -193,7 +165,7 @@ def _pools(row: Cluster, asked: str) -> list[tuple[str, str]]:
     taken = set(policies_of(cluster=row).values_list("pool__name", flat=True))
     free = [pool.name for pool in row.pools.all() if pool.name not in taken]
     if not free:
-        raise Conflict("every pool of this cluster has a policy already")
+        raise Conflict("every pool of this cluster already has a policy")
     return [(name, name) for name in sorted(free, key=lambda name: name != asked)]
 
 

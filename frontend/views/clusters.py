@@ -3,69 +3,53 @@
 import uuid
 from typing import Any
 
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
 from frontend.forms.clusters import UpgradeForm
 from frontend.forms.workspaces import ExtendForm, LifetimeForm, ReasonForm
+from frontend.frame import draw_page
+from frontend.lists import paged, query_of, sorted_by, state_choices, states_of
 from frontend.nav import Crumb
-from frontend.place import ProjectPlace, project_page
-from frontend.presenters import clusters
+from frontend.place import ProjectPlace, project_page, row_doors
+from frontend.presenters import clusters, held
 from frontend.views.usage import crumbs
+from frontend.views.workspaces import SORTS
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.selectors import cluster_get_for, clusters_for, templates_for
 from gpuaas.clusters.states import LIVE, ClusterState
-from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
 from tenants.roles import Permission
 
 ROWS = 25
-SORTS = {"name": "name", "lease": "lease_ends_at", "created": "created_at"}
-FILTERS = ("q", "state", "template", "site")
-STATES = [(state.value, state.label) for state in ClusterState] + [("all", "with deleted ones")]
-
-
-def states_of(asked: str) -> list[str]:
-    """What is not deleted, unless the filter says otherwise."""
-    if asked in ClusterState.values:
-        return [asked]
-    return list(ClusterState.values) if asked == "all" else [state.value for state in LIVE]
 
 
 @project_page(Permission.WORKSPACE_VIEW)
 def index(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    query = {name: request.GET.get(name, "").strip()[:80] for name in (*FILTERS, "sort")}
+    query = query_of(request, "q", "state", "template", "site", "sort")
     found = clusters_for(
-        actor=here.actor,
-        project=here.project,
-        states=states_of(query["state"]),
+        **here.given,
+        states=states_of(query, ClusterState, LIVE),
         template=query["template"],
         site=query["site"],
         search=query["q"],
     )
-    column = SORTS.get(query["sort"].lstrip("-"))
-    if column:
-        found = found.order_by(f"-{column}" if query["sort"].startswith("-") else column, "-pk")
-    page = Paginator(found, ROWS).get_page(request.GET.get("page"))
-    now = clock.now()
+    page = paged(request, sorted_by(found, query, SORTS), ROWS)
     mine = Cluster.objects.filter(project=here.project)
     context = {
-        "place": here,
-        "query": query,
-        "filtered": any(query[name] for name in FILTERS),
-        "states": STATES,
+        **query.shown,
+        "states": state_choices(ClusterState),
         "sites": sorted(set(mine.values_list("site__slug", flat=True))),
         "templates": sorted(
             set(mine.values_list("template_version__template__slug", "template_version__template__name"))
         ),
         "page": page,
-        "rows": [clusters.row_of(row, now=now) for row in page.object_list],
+        "rows": [clusters.row_of(row, now=here.now) for row in page.object_list],
         "list_url": reverse("frontend:clusters", args=[here.project.slug]),
         "new_url": reverse("frontend:cluster_new", args=[here.project.slug]),
         "may_order": here.can(Permission.WORKSPACE_CREATE),
-        "offered": templates_for(actor=here.actor, project=here.project).exists(),
+        "offered": templates_for(**here.given).exists(),
         "crumbs": crumbs(here, "Clusters"),
     }
     return render(request, "clusters/list.html", context)
@@ -79,27 +63,22 @@ def cluster_at(here: ProjectPlace, cluster: uuid.UUID, permission: Permission) -
     return row
 
 
+cluster_page, cluster_action = row_doors(cluster_at, "cluster")
+
+
 def trail(here: ProjectPlace, row: Cluster, *rest: Crumb) -> tuple[Crumb, ...]:
     above = crumbs(here, "Clusters", reverse("frontend:clusters", args=[here.project.slug]))
-    return (*above, Crumb(row.name, clusters.url_of(row) if rest else ""), *rest)
+    return (*above, Crumb(row.name, held.url_of(row) if rest else ""), *rest)
 
 
-@project_page(Permission.WORKSPACE_VIEW)
-def show(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID) -> HttpResponse:
-    return draw(request, here, cluster_at(here, cluster, Permission.WORKSPACE_VIEW))
-
-
-def draw(
-    request: HttpRequest, here: ProjectPlace, row: Cluster, *, status: int = 200, **forms: Any
-) -> HttpResponse:
+def draw(request: HttpRequest, here: ProjectPlace, row: Cluster, **forms: Any) -> HttpResponse:
     """The page, also with a form that was refused: its dialog opens again with the sentence beside the field."""
-    page = clusters.page_of(row, here, now=clock.now())
+    page = clusters.page_of(row, here, now=here.now)
     context = {
-        "place": here,
         "cluster": row,
         "page": page,
         "urls": clusters.urls_of(row),
-        "extend_form": ExtendForm(initial={"until": row.lease_ends_at}),
+        "extend_form": ExtendForm(ends_at=row.lease_ends_at),
         "reason_form": ReasonForm(),
         "lifetime_form": LifetimeForm(),
         "upgrade_form": UpgradeForm(
@@ -109,4 +88,7 @@ def draw(
         "crumbs": trail(here, row),
         **forms,
     }
-    return render(request, "clusters/detail.html", context, status=status)
+    return draw_page(request, "clusters/detail.html", context)
+
+
+show = cluster_page(Permission.WORKSPACE_VIEW)(draw)

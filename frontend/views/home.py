@@ -1,29 +1,30 @@
 """Where people land, and the home of a project."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
 
 from billing.models import BudgetAction
-from billing.selectors import burn_per_hour, prices_at, statement
+from billing.selectors import statement
 from billing.selectors.budgets import budget_alerts_on
-from billing.selectors.idle import idle_now
+from billing.selectors.costs import HolderCost
+from billing.selectors.days import NAMED
+from billing.selectors.running import Running, rest_of_month, running_now
 from frontend import formats
-from frontend.components import Stat, Tone
+from frontend.components import Stat
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, place_of, project_page
 from frontend.presenters import limits, money
-from frontend.presenters.coming import coming_of
 from frontend.presenters.events import transition_words
+from frontend.presenters.held import SOON, url_of
 from frontend.presenters.sleep import after_lease
-from frontend.presenters.workspaces import look_of, url_of
 from frontend.views.workspaces import list_urls, rows_context
-from gpuaas.clusters.selectors import clusters_holding
-from gpuaas.core import clock
+from gpuaas.core.looks import Tone
 from gpuaas.workspaces.models import Workspace, WorkspaceTransition
 from gpuaas.workspaces.selectors import workspaces_for
 from gpuaas.workspaces.states import LIVE, WorkspaceState
@@ -32,8 +33,6 @@ from tenants.roles import Permission
 SHOWN = 12
 EVENTS = 8
 NEEDS = 5
-SOON = timedelta(days=3)
-FOUND = 8
 
 
 @login_required
@@ -62,54 +61,62 @@ def new_workspace(request: HttpRequest) -> HttpResponse:
 
 @project_page(Permission.PROJECT_VIEW)
 def project_home(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    now = clock.now()
     may_look = here.can(Permission.WORKSPACE_VIEW)
-    found = list(workspaces_for(actor=here.actor, project=here.project, states=LIVE)) if may_look else []
-    in_use = limits.gpus_in_use(actor=here.actor, project=here.project)
-    everything = {**in_use, **limits.shared_in_use(project=here.project)}
-    rows = limits.limit_rows(project=here.project, in_use=everything)
+    live = workspaces_for(**here.given, states=LIVE)
+    found = list(live[: SHOWN + 1]) if may_look else []
+    needy = needing(live, here.now) if may_look else []
+    allocated = limits.gpus_allocated(**here.given)
+    everything = {**allocated, **limits.shared_allocated(project=here.project)}
+    rows = limits.limit_rows(project=here.project, allocated=everything)
+    more = len(found) > SHOWN
+    # of many workspaces, what each of them costs is rated for the second answer, which the page asks for by itself
+    later = more and not request.headers.get("HX-Request")
+    shown = rows_context(found[:SHOWN], here, dearest=None if later else NAMED)
     context: dict[str, Any] = {
-        "place": here,
-        "more": len(found) > SHOWN,
+        "more": more,
+        "later": later and shown["money"],
         "limit_rows": [row for row in rows if row.line.limit != 0 or row.line.used],
-        "needs": [*budget_needs(here), *needs_of(found, here, now)][:NEEDS],
+        "needs": [*budget_needs(here), *needs_of(needy, here, here.now)][:NEEDS],
         "events": recent(here) if may_look else [],
         "crumbs": (Crumb("Home"),),
         **list_urls(here),
-        **rows_context(found[:SHOWN], here),
-        **money_of(here, found, now),
+        **shown,
+        **money_of(here, here.now, shown["spent"]),
     }
-    context["stats"] = stats_of(rows, in_use, context)
+    context["stats"] = stats_of(here, rows, allocated, context)
     return render(request, "home/project.html", context)
 
 
-def money_of(here: ProjectPlace, found: list[Workspace], now: datetime) -> dict[str, Any]:
-    """The running month: so far, per hour, expected, and its days. Empty where there are no prices or no right."""
+def money_of(here: ProjectPlace, now: datetime, spent: list[HolderCost] | None) -> dict[str, Any]:
+    """The running month: so far, per hour, expected, and its days where `spent` is known. Empty where there are no prices or no right."""
     if not here.can(Permission.BILLING_VIEW):
         return {}
     with money.Unpriced():
-        sheet = statement(actor=here.actor, project=here.project, now=now)
+        sheet = statement(**here.given, now=now)
         month = money.month_shown(sheet.month, now=now)
         sign = formats.SIGNS.get(sheet.currency, f"{sheet.currency} ")
-        values = money.days_by_workspace(project=here.project, month=sheet.month, now=now)
-        clusters = clusters_holding(actor=here.actor, project=here.project)
-        coming = coming_of(found, clusters, prices_at(at=now, organization=here.project.organization))
-        coming |= money.coming_idle(idle_now(actor=here.actor, project=here.project, now=now))
-        chart = money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
-        return {
+        given: dict[str, Any] = {**here.given, "now": now}
+        context = {
             "statement": sheet,
-            "burn": burn_per_hour(actor=here.actor, project=here.project, now=now),
-            "expected": sheet.total + money.expected_rest(coming.values(), month=month, now=now),
+            "burn": running_now(**given),
+            "expected": sheet.total + rest_of_month(**given),
             "month": month,
-            "chart": chart if values or coming else None,
         }
+        if spent is None:
+            return context
+        values = money.days_by_holder(month=sheet.month, dearest=spent, **given)
+        coming = money.days_to_come(month=sheet.month, **given)
+        chart = money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
+        return context | {"chart": chart if values or coming else None}
     return {}
 
 
-def stats_of(rows: Any, in_use: dict[str, int], context: dict[str, Any]) -> tuple[Stat, ...]:
+def stats_of(
+    here: ProjectPlace, rows: Any, allocated: dict[str, int], context: dict[str, Any]
+) -> tuple[Stat, ...]:
     held = sum(row.line.used for row in rows if row.line.resource.startswith("gpu:"))
-    used = sum(in_use.values())
-    stats = [Stat("GPUs held", f"{held:,}", note=f"{used:,} in use now")]
+    used = sum(allocated.values())
+    stats = [Stat("GPUs held", f"{held:,}", note=f"{used:,} allocated now")]
     if "statement" not in context:
         return (*stats, Stat("Cost", formats.NONE, note="no prices yet"))
     sheet, month = context["statement"], context["month"]
@@ -117,20 +124,28 @@ def stats_of(rows: Any, in_use: dict[str, int], context: dict[str, Any]) -> tupl
     missing = len(sheet.quarantined)
     return (
         *stats,
-        Stat("Running now", formats.money(context["burn"], sheet.currency), "per hour"),
+        running_stat(context["burn"], sheet.currency),
         Stat(
             f"{name} so far",
             formats.money(sheet.total, sheet.currency),
-            note=f"{missing} lines have no price yet"
+            note=f"{missing} line{' has' if missing == 1 else 's have'} no price yet"
             if missing
             else f"since {month.period.split(' to ')[0]} {month.first:%b}",
             tone=Tone.WARN if missing else None,
-            url=reverse("frontend:statement", args=[context["place"].project.slug, month.slug]),
+            url=reverse("frontend:statement", args=[here.project.slug, month.slug]),
         ),
         Stat(
             f"{name} expected", formats.money(context["expected"], sheet.currency), note="if nothing changes"
         ),
     )
+
+
+def running_stat(found: Running, currency: str) -> Stat:
+    """What all that runs now costs; and of what, where it is more than workspaces."""
+    parts = {"workspaces": found.workspaces, "clusters": found.clusters, "idle in reserved pools": found.idle}
+    some = [f"{name} {formats.price(amount, currency)}" for name, amount in parts.items() if amount]
+    note = ", ".join(some) if found.total != found.workspaces else ""
+    return Stat("Running now", formats.price(found.total, currency), "per hour", note=note)
 
 
 def budget_needs(here: ProjectPlace) -> list[dict[str, str]]:
@@ -146,8 +161,16 @@ def budget_needs(here: ProjectPlace) -> list[dict[str, str]]:
             "url": url,
             "label": "Budgets",
         }
-        for alert in budget_alerts_on(actor=here.actor, project=here.project)
+        for alert in budget_alerts_on(**here.given)
     ]
+
+
+def needing(live: QuerySet[Workspace], now: datetime) -> list[Workspace]:
+    """As many as are shown at most, what failed first; 1 query."""
+    failed = Q(state=WorkspaceState.FAILED)
+    rows = live.filter(failed | Q(lease_ends_at__lt=now + SOON)).prefetch_related(None)
+    first = ExpressionWrapper(failed, output_field=BooleanField())
+    return list(rows.order_by(first.desc(), "-pk")[:NEEDS])
 
 
 def needs_of(found: list[Workspace], here: ProjectPlace, now: datetime) -> list[dict[str, str]]:
@@ -156,9 +179,9 @@ def needs_of(found: list[Workspace], here: ProjectPlace, now: datetime) -> list[
     for row in found:
         url = url_of(row)
         if row.state == WorkspaceState.FAILED:
-            text = row.failure or "The site refused it."
+            text = row.failure or "The site rejected the request."
             needs.append(
-                {"tone": "bad", "title": f"{row.name} failed", "text": text, "url": url, "label": "Look"}
+                {"tone": "bad", "title": f"{row.name} failed", "text": text, "url": url, "label": "View"}
             )
         elif row.lease_ends_at - now < SOON:
             over = row.lease_ends_at <= now
@@ -182,34 +205,3 @@ def recent(here: ProjectPlace) -> list[dict[str, Any]]:
         }
         for row in rows.select_related("subject__project")[:EVENTS]
     ]
-
-
-@login_required
-def search(request: HttpRequest) -> JsonResponse:
-    """Workspaces and projects by name, for the palette."""
-    place = place_of(request)
-    text = request.GET.get("q", "").strip()[:80]
-    if len(text) < 2:
-        return JsonResponse([], safe=False)
-    found = [
-        {
-            "label": row.name,
-            "note": f"{row.project.slug}, {look_of(row)[1].lower()}",
-            "group": "Workspaces",
-            "icon": "stack-2",
-            "url": url_of(row),
-        }
-        for row in workspaces_for(actor=place.actor, states=LIVE, search=text)[:FOUND]
-    ]
-    found += [
-        {
-            "label": project.slug,
-            "note": project.name,
-            "group": "Projects",
-            "icon": "folder",
-            "url": reverse("frontend:home", args=[project.slug]),
-        }
-        for project in place.projects
-        if text.lower() in f"{project.slug} {project.name}".lower()
-    ][:FOUND]
-    return JsonResponse(found, safe=False)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -16,9 +14,10 @@ from billing.pdf import pdf_trouble
 from billing.selectors import balances, documents
 from billing.selectors.parties import parties_of
 from billing.services.pdfs import pdf_ready
-from billing.states import Account, InvoiceKind
+from billing.states import Account, EntryKind, InvoiceKind
+from frontend.lists import paged
 from frontend.nav import Crumb
-from frontend.place import OrganizationPlace, organization_place
+from frontend.place import OrganizationPlace, RowDoor, organization_page
 from frontend.presenters import invoices as shown
 from gpuaas.core import clock
 from gpuaas.core.errors import Unavailable
@@ -26,12 +25,7 @@ from gpuaas.core.streams import csv_streamed
 from tenants.actors import Actor
 from tenants.roles import Permission
 
-ROWS = 50
 KINDS = (("", "All"), *((kind.value, f"{kind.label}s") for kind in InvoiceKind))
-
-
-def place(request: HttpRequest, organization: str) -> OrganizationPlace:
-    return organization_place(request, organization, Permission.BILLING_VIEW)
 
 
 def kind_asked(request: HttpRequest) -> InvoiceKind | None:
@@ -40,31 +34,41 @@ def kind_asked(request: HttpRequest) -> InvoiceKind | None:
 
 
 def crumbs(here: OrganizationPlace, *rest: Crumb) -> tuple[Crumb, ...]:
-    slug = here.organization.slug
-    home = Crumb(here.organization.name, reverse("frontend:projects", args=[slug]))
-    return (home, *rest)
+    home = reverse("frontend:projects", args=[here.organization.slug])
+    return (Crumb(here.organization.name, home), *rest)
 
 
-@login_required
-def index(request: HttpRequest, organization: str) -> HttpResponse:
-    here = place(request, organization)
+def _trail(here: OrganizationPlace, name: str) -> tuple[Crumb, ...]:
+    up = reverse("frontend:organization_invoices", args=[here.organization.slug])
+    return crumbs(here, Crumb("Invoices", up), Crumb(name))
+
+
+def _invoice(here: OrganizationPlace, number: str) -> Invoice:
+    return documents.invoice_get_for(**here.given, number=number)
+
+
+invoice_page: RowDoor[OrganizationPlace, Invoice] = RowDoor(
+    organization_page(Permission.BILLING_VIEW), _invoice, ("number",)
+)
+
+
+@organization_page(Permission.BILLING_VIEW)
+def index(request: HttpRequest, here: OrganizationPlace) -> HttpResponse:
     kind = kind_asked(request)
-    found = documents.invoices_of(
-        actor=here.actor, organization=here.organization, filters=documents.InvoiceFilters(kind=kind)
-    )
-    page = Paginator(found, ROWS).get_page(request.GET.get("page"))
+    found = documents.invoices_of(**here.given, filters=documents.InvoiceFilters(kind=kind))
+    page = paged(request, found)
     (party,) = parties_of(organizations=[here.organization.pk])
-    given: dict[str, Any] = {"actor": here.actor, "organization": here.organization}
+    running = month_of(here.now)
     context = {
-        "place": here,
         "organization": here.organization,
         "page": page,
         "rows": shown.rows_of(page),
         "kinds": KINDS,
         "kind": kind.value if kind else "",
-        "balance": balances.balance_of(currency=party.currency, **given),
-        "grants": [grant_shown(row) for row in balances.grants_for(**given)[:20]],
-        "running": month_of(clock.now()),
+        "balance": balances.balance_of(currency=party.currency, **here.given),
+        "grants": [grant_shown(row) for row in balances.grants_for(**here.given)[:20]],
+        "running": running,
+        "focus_url": reverse("api:organization-focus-csv", args=[here.organization.slug, f"{running:%Y-%m}"]),
         "crumbs": crumbs(here, Crumb("Invoices")),
     }
     return render(request, "billing/invoices.html", context)
@@ -81,16 +85,9 @@ def grant_shown(row: Grant) -> dict[str, Any]:
     }
 
 
-@login_required
-def show(request: HttpRequest, organization: str, number: str) -> HttpResponse:
-    here = place(request, organization)
-    invoice = documents.invoice_get_for(actor=here.actor, organization=here.organization, number=number)
-    up = Crumb("Invoices", reverse("frontend:organization_invoices", args=[organization]))
-    context = {
-        "place": here,
-        "crumbs": crumbs(here, up, Crumb(invoice.number)),
-        **invoice_context(invoice, here.actor),
-    }
+@invoice_page
+def show(request: HttpRequest, here: OrganizationPlace, invoice: Invoice) -> HttpResponse:
+    context = {"crumbs": _trail(here, invoice.number), **invoice_context(invoice, here.actor)}
     return render(request, "billing/invoice.html", context)
 
 
@@ -111,33 +108,24 @@ def invoice_context(invoice: Invoice, actor: Actor) -> dict[str, Any]:
         "last_day": month_days(invoice.month)[-1].day.day,
         "csv_url": reverse("frontend:invoice_csv", args=[slug, invoice.number]),
         "pdf_url": reverse("frontend:invoice_pdf", args=[slug, invoice.number]),
+        "focus_url": reverse("api:organization-focus-csv", args=[slug, f"{invoice.month:%Y-%m}"]),
         "pdf_trouble": pdf_trouble(),
     }
 
 
-@login_required
-def csv(request: HttpRequest, organization: str, number: str) -> StreamingHttpResponse:
-    here = place(request, organization)
-    invoice = documents.invoice_get_for(actor=here.actor, organization=here.organization, number=number)
+@invoice_page
+def csv(request: HttpRequest, here: OrganizationPlace, invoice: Invoice) -> StreamingHttpResponse:
     rows = rows_csv(documents.invoice_rows(invoice=invoice))
     return csv_streamed(request, rows, name=invoice.number)
 
 
-@login_required
-def pdf(request: HttpRequest, organization: str, number: str) -> HttpResponse:
+@invoice_page
+def pdf(request: HttpRequest, here: OrganizationPlace, invoice: Invoice) -> HttpResponse:
     """The file; while a worker makes it, a page that says so and asks again by itself."""
-    here = place(request, organization)
-    invoice = documents.invoice_get_for(actor=here.actor, organization=here.organization, number=number)
     try:
         made = pdf_ready(invoice=invoice)
     except Unavailable as error:
-        up = Crumb("Invoices", reverse("frontend:organization_invoices", args=[organization]))
-        context = {
-            "place": here,
-            "invoice": invoice,
-            "error": error,
-            "crumbs": crumbs(here, up, Crumb(invoice.number)),
-        }
+        context = {"invoice": invoice, "error": error, "crumbs": _trail(here, invoice.number)}
         waits = render(request, "billing/pdf_waits.html", context, status=503)
         waits["Retry-After"] = str(error.retry_after)
         return waits
@@ -148,18 +136,15 @@ def pdf(request: HttpRequest, organization: str, number: str) -> HttpResponse:
     )
 
 
-@login_required
-def ledger(request: HttpRequest, organization: str) -> HttpResponse:
-    here = place(request, organization)
-    found = balances.entries_for(actor=here.actor, organization=here.organization)
-    page = Paginator(found, ROWS).get_page(request.GET.get("page"))
-    up = Crumb("Invoices", reverse("frontend:organization_invoices", args=[organization]))
+@organization_page(Permission.BILLING_VIEW)
+def ledger(request: HttpRequest, here: OrganizationPlace) -> HttpResponse:
+    found = balances.entries_for(**here.given)
+    page = paged(request, found)
     context = {
-        "place": here,
         "organization": here.organization,
         "page": page,
         "rows": [entry_shown(row) for row in page],
-        "crumbs": crumbs(here, up, Crumb("Ledger")),
+        "crumbs": _trail(here, "Ledger"),
     }
     return render(request, "billing/ledger.html", context)
 
@@ -174,4 +159,8 @@ def entry_shown(row: LedgerEntry) -> dict[str, Any]:
         }
         for posting in row.postings.all()
     ]
-    return {"entry": row, "postings": postings}
+    # a reversal with an invoice is that of a write-off: a payment is of no invoice
+    kind = (
+        "Write-off reversed" if row.kind == EntryKind.REVERSAL and row.invoice_id else row.get_kind_display()
+    )
+    return {"entry": row, "kind": kind, "postings": postings}

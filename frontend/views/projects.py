@@ -3,37 +3,32 @@
 import uuid
 from typing import Any
 
-from django.contrib import messages
-from django.core.paginator import Paginator
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from frontend import toasts
-from frontend.forms import refuse
 from frontend.forms.projects import MemberForm
-from frontend.place import ProjectPlace, project_page
+from frontend.frame import done, draw_page, posted, refusals_on
+from frontend.lists import paged, query_of
+from frontend.place import ProjectPlace, project_action, project_page
 from frontend.presenters import limits as limits_shown
 from frontend.presenters.events import audit_words
 from frontend.views.usage import crumbs
 from gpuaas.core.errors import Invalid, NotFound
-from tenants.models import User
+from gpuaas.core.rows import first_of
 from tenants.roles import Permission, ProjectRole
-from tenants.selectors import audit_for, project_members, user_find
+from tenants.selectors import audit_for, project_members, project_person_get, user_find
 from tenants.services import project_member_remove, project_member_set
-
-ROWS = 50
 
 
 @project_page(Permission.PROJECT_VIEW)
 def limits(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    gpus = limits_shown.gpus_in_use(actor=here.actor, project=here.project)
-    in_use = {**gpus, **limits_shown.shared_in_use(project=here.project)}
+    gpus = limits_shown.gpus_allocated(**here.given)
+    allocated = {**gpus, **limits_shown.shared_allocated(project=here.project)}
     context = {
-        "place": here,
-        "rows": limits_shown.limit_rows(project=here.project, in_use=in_use),
+        "rows": limits_shown.limit_rows(project=here.project, allocated=allocated),
         "crumbs": crumbs(here, "Limits"),
     }
     return render(request, "projects/limits.html", context)
@@ -41,68 +36,43 @@ def limits(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
 
 @project_page(Permission.PROJECT_VIEW)
 def members(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    if request.method != "POST":
-        return draw_members(request, here, MemberForm())
-    form = MemberForm(request.POST)
+    form = MemberForm(posted(request))
     if form.is_valid():
-        try:
+        with refusals_on(form, Invalid, NotFound, default="user"):
             user = user_find(actor=here.actor, text=form.cleaned_data["user"])
             role = form.cleaned_data["role"]
-            project_member_set(actor=here.actor, project=here.project, user=user, role=role)
-        except (Invalid, NotFound) as error:
-            refuse(form, error, default="user")
-        else:
-            messages.success(
-                request, f"{user.username} is now {ProjectRole(role).label.lower()} of {here.project.slug}."
-            )
-            return redirect(reverse("frontend:members", args=[here.project.slug]))
-    return draw_members(request, here, form, status=422)
-
-
-def draw_members(
-    request: HttpRequest, here: ProjectPlace, form: MemberForm, *, status: int = 200
-) -> HttpResponse:
-    people = project_members(actor=here.actor, project=here.project)
+            project_member_set(**here.given, user=user, role=role)
+            text = f"{user.username} is now {ProjectRole(role).label.lower()} of {here.project.slug}."
+            return done(request, text, "frontend:members", here.project.slug)
+    people = project_members(**here.given)
     context = {
-        "place": here,
         "form": form,
         "roles": ProjectRole.choices,
-        "page": Paginator(people, ROWS).get_page(request.GET.get("page")),
+        "page": paged(request, people),
         "may_manage": here.can(Permission.PROJECT_MANAGE),
         "crumbs": crumbs(here, "Members"),
     }
-    return render(request, "projects/members.html", context, status=status)
+    return draw_page(request, "projects/members.html", context)
 
 
-def member_of(here: ProjectPlace, user: uuid.UUID) -> User:
-    found = project_members(actor=here.actor, project=here.project).filter(pk=user).first()
-    if found is None:
-        raise NotFound("there is no such member")
-    return found
-
-
-@require_POST
-@project_page(Permission.PROJECT_MANAGE)
+@project_action(Permission.PROJECT_MANAGE)
 def member_role(request: HttpRequest, here: ProjectPlace, user: uuid.UUID) -> HttpResponse:
     """Also the way back from a removal: the undo of its toast posts the role that was lost."""
-    person = User.objects.filter(pk=user).first()
-    if person is None:
-        raise NotFound("there is no such member")
+    person = project_person_get(**here.given, user_id=user)
     role = request.POST.get("role") or request.GET.get("role", "")
-    project_member_set(actor=here.actor, project=here.project, user=person, role=role)
+    project_member_set(**here.given, user=person, role=role)
     return changed(request, here, f"{person.username} is now {ProjectRole(role).label.lower()}.")
 
 
-@require_POST
-@project_page(Permission.PROJECT_VIEW)
+@project_action(Permission.PROJECT_VIEW)
 def member_remove(request: HttpRequest, here: ProjectPlace, user: uuid.UUID) -> HttpResponse:
-    person = member_of(here, user)
+    members = project_members(**here.given)
+    person = first_of(members.filter(pk=user), "member")
     role = str(getattr(person, "project_role", ""))
-    project_member_remove(actor=here.actor, project=here.project, user=person)
-    text = f"{person.username} is no member any more."
+    project_member_remove(**here.given, user=person)
+    text = f"{person.username} is no longer a member."
     if person.pk == here.user.pk:
-        messages.success(request, f"You left {here.project.slug}.")
-        return redirect("frontend:root")
+        return done(request, f"You left {here.project.slug}.", "frontend:root")
     undo = f"{reverse('frontend:member_role', args=[here.project.slug, user])}?role={role}"
     return changed(request, here, text, undo=undo)
 
@@ -113,19 +83,17 @@ def changed(request: HttpRequest, here: ProjectPlace, text: str, *, undo: str = 
         answer = toasts.answer(tone="ok", title=text, undo=undo)
         answer["HX-Trigger-After-Settle"] = '{"members": {}}'
         return answer
-    messages.success(request, text)
-    return redirect(reverse("frontend:members", args=[here.project.slug]))
+    return done(request, text, "frontend:members", here.project.slug)
 
 
 @project_page(Permission.AUDIT_VIEW)
 def audit(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    query = request.GET.get("q", "").strip()[:100]
+    query = query_of(request, "q")["q"]
     found = audit_for(actor=here.actor, project_id=here.project.pk)
     if query:
         found = found.filter(Q(actor=query) | Q(target_name__icontains=query) | Q(action__icontains=query))
-    page = Paginator(found, ROWS).get_page(request.GET.get("page"))
+    page = paged(request, found)
     context: dict[str, Any] = {
-        "place": here,
         "query": query,
         "page": page,
         "rows": [{"entry": entry, "text": audit_words(entry, here.zone)} for entry in page],

@@ -2,31 +2,30 @@
 
 import secrets
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from frontend.forms import refuse
 from frontend.forms.workspaces import COUNT_MAX, STORAGE_MAX, RequestForm
+from frontend.frame import draw_page, number_of
 from frontend.nav import Crumb
-from frontend.place import ProjectPlace, project_page
+from frontend.place import ProjectPlace, project_action, project_page
 from frontend.presenters import answer, offers
-from frontend.presenters.limits import gpus_in_use
+from frontend.presenters.held import url_of
+from frontend.presenters.limits import gpus_allocated
 from frontend.presenters.sleep import after_lease
-from frontend.presenters.workspaces import url_of
+from frontend.views import request_check
 from frontend.views.usage import crumbs
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.selectors import flavors_for
-from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
 from gpuaas.providers.base import Placement
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_request
-from gpuaas.workspaces.services.validation import name_validate
 from gpuaas.workspaces.states import LIVE, AccessRole
 from tenants.roles import Permission
 
@@ -61,12 +60,10 @@ def create(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     made = _made_before(request, here, token)
     if made is not None:
         return redirect(url_of(made))
-    if form.is_valid():
-        row = _request_or_refuse(here, form)
-        if row is not None:
-            _remember(request, token, row)
-            return redirect(url_of(row))
-    return draw(request, here, form, status=422)
+    if form.is_valid() and (row := _request_or_refuse(here, form)):
+        _remember(request, token, row)
+        return redirect(url_of(row))
+    return draw(request, here, form)
 
 
 def _request_or_refuse(here: ProjectPlace, form: RequestForm) -> Workspace | None:
@@ -74,21 +71,12 @@ def _request_or_refuse(here: ProjectPlace, form: RequestForm) -> Workspace | Non
     people = [(here.user.username, AccessRole.ADMIN.value)]
     people += [(name, AccessRole.EDIT.value) for name in form.member_names() if name != here.user.username]
     try:
-        return workspace_request(
-            actor=here.actor,
-            project=here.project,
-            name=data["name"],
-            items=[(data["flavor"], data["count"])],
-            storage_gib=data["storage_gib"] or 0,
-            lease_ends_at=form.lease_end(now=clock.now()),
-            members=people,
-            placement=data["placement"],
-        )
+        return workspace_request(**here.given, **form.wanted(now=here.now), members=people)
     except (Invalid, Conflict) as error:
-        twin = _pressed_twice(here, data, error)
-        if twin is None:
+        duplicate = _pressed_twice(here, data, error)
+        if duplicate is None:
             refuse(form, error, fields=_fields(error), default="count")
-        return twin
+        return duplicate
 
 
 def _fields(error: GpuaasError) -> dict[str, str]:
@@ -105,7 +93,7 @@ def _pressed_twice(here: ProjectPlace, data: Mapping[str, Any], error: GpuaasErr
         project=here.project,
         name=data["name"],
         created_by=here.user,
-        created_at__gte=clock.now() - AGAIN,
+        created_at__gte=here.now - AGAIN,
         state__in=LIVE,
         flavors__flavor__slug=data["flavor"],
         flavors__count=data["count"],
@@ -122,19 +110,18 @@ def _made_before(request: HttpRequest, here: ProjectPlace, token: str) -> Worksp
 
 def _remember(request: HttpRequest, token: str, row: Workspace) -> None:
     if token:
-        kept = list(request.session.get(ASKED, {}).items())[-KEPT:]
-        request.session[ASKED] = dict([*kept, (token, str(row.pk))])
+        recent = list(request.session.get(ASKED, {}).items())[-KEPT:]
+        request.session[ASKED] = dict([*recent, (token, str(row.pk))])
 
 
-def draw(request: HttpRequest, here: ProjectPlace, form: RequestForm, *, status: int = 200) -> HttpResponse:
+def draw(request: HttpRequest, here: ProjectPlace, form: RequestForm) -> HttpResponse:
     source: Mapping[str, Any] = request.POST if form.is_bound else form.initial
     context = {
-        "place": here,
         "form": form,
         "offers": offers_at(request, here),
         "after_lease": after_lease(),
         "chosen": str(source.get("flavor", "")),
-        "answer": answer_for(here, source),
+        "answer": answer_for(here, source, request_check.checked(here, source)),
         "urls": urls_of(here),
         "may_set_limits": here.can(Permission.PLATFORM_MANAGE),
         "crumbs": (
@@ -142,7 +129,7 @@ def draw(request: HttpRequest, here: ProjectPlace, form: RequestForm, *, status:
             Crumb("New"),
         ),
     }
-    return render(request, "catalog/request.html", context, status=status)
+    return draw_page(request, "catalog/request.html", context)
 
 
 def urls_of(here: ProjectPlace) -> dict[str, str]:
@@ -166,84 +153,66 @@ def offers_at(request: HttpRequest, here: ProjectPlace) -> offers.Offers:
     """A refused form comes back with the filters that it was sent with."""
     sent = request.POST if request.method == "POST" else request.GET
     wanted = {name: sent.get(name, "") for name in offers.FILTERS}
-    return offers.offers_of(actor=here.actor, project=here.project, wanted=wanted)
+    return offers.offers_of(**here.given, wanted=wanted)
 
 
-@require_POST
-@project_page(Permission.WORKSPACE_CREATE)
+@project_action(Permission.WORKSPACE_CREATE)
 def answer_now(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     """`take` is the answer's own button: it sets the count to what fits."""
     source: dict[str, Any] = request.POST.dict()
     take = request.GET.get("take", "")
     if take.isdigit():
         source["count"] = take
-    context: dict[str, Any] = {"answer": answer_for(here, source), "urls": urls_of(here)}
+    form = request_check.checked(here, source)
+    context: dict[str, Any] = {
+        "answer": answer_for(here, source, form),
+        "checked": form,
+        "after_lease": after_lease(),
+        "urls": urls_of(here),
+    }
     if take.isdigit():
-        form = RequestForm(initial=source)
-        context["form"] = form
+        context["form"] = RequestForm(initial=source)
     return render(request, "catalog/_answer.html", context)
 
 
-def answer_for(here: ProjectPlace, source: Mapping[str, Any]) -> answer.Answer:
-    now = clock.now()
-    count, storage = whole(source.get("count")), whole(source.get("storage_gib") or 0)
+def answer_for(here: ProjectPlace, source: Mapping[str, Any], form: RequestForm) -> answer.Answer:
+    """`form` is `source` as checked: what is wrong in it is part of the answer."""
+    count, storage = (number_of(str(source.get(name) or 0).strip()) for name in ("count", "storage_gib"))
+    name = str(source.get("name", "")).strip()
     asked = answer.Asked(
         project=here.project,
         flavor=flavor_of(here, str(source.get("flavor", ""))),
         count=count if count is not None and 0 < count <= COUNT_MAX else None,
         storage_gib=storage or 0,
-        lease_ends_at=lease_of(source, now),
-        name=str(source.get("name", ""))[:40],
-        people=people_of(here, str(source.get("members", ""))),
-        in_use=gpus_in_use(actor=here.actor, project=here.project),
-        problem=problem_of(count, storage) or name_problem(str(source.get("name", "")).strip()),
+        lease_ends_at=None if form.lease_errors else form.lease_end(now=here.now),
+        name=name[:40],
+        people=people_of(here, form.member_names()),
+        allocated=gpus_allocated(**here.given),
+        problem=problem_of(count, storage),
         count_problem=count_problem(count),
+        amiss=request_check.amiss(form),
         placement=str(source.get("placement", "")) if source.get("placement") in tuple(Placement) else "",
     )
-    return answer.answer_of(asked, now=now, take_url=urls_of(here)["answer"])
-
-
-def name_problem(name: str) -> str:
-    """Nothing is said of a name that is not written yet."""
-    if not name:
-        return ""
-    try:
-        name_validate(name)
-    except Invalid as error:
-        return f"The name: {error.message}."
-    return ""
+    return answer.answer_of(asked, now=here.now, take_url=urls_of(here)["answer"])
 
 
 def count_problem(count: int | None) -> str:
     fits = count is not None and 1 <= count <= COUNT_MAX
-    return "" if fits else f"The count is a whole number from 1 to {COUNT_MAX:,}."
+    return "" if fits else f"Enter a whole number from 1 to {COUNT_MAX:,}."
 
 
 def problem_of(count: int | None, storage: int | None) -> str:
     if problem := count_problem(count):
         return problem
     if storage is None or not 0 <= storage <= STORAGE_MAX:
-        return f"Storage is a whole number of GiB from 0 to {STORAGE_MAX:,}."
+        return f"Enter storage as a whole number of GiB from 0 to {STORAGE_MAX:,}."
     return ""
-
-
-def whole(value: Any) -> int | None:
-    text = str(value).strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else None
 
 
 def flavor_of(here: ProjectPlace, slug: str) -> Flavor | None:
     return flavors_for(actor=here.actor).filter(slug=slug[:64]).first() if "\x00" not in slug else None
 
 
-def lease_of(source: Mapping[str, Any], now: datetime) -> datetime | None:
-    """Unreadable dates answer without a sum to the end of the lease; the form says what is wrong with them."""
-    form = RequestForm({"lease": source.get("lease", ""), "lease_ends_at": source.get("lease_ends_at", "")})
-    form.is_valid()
-    found = form.lease_end(now=now)
-    return found if found is not None and found > now else None
-
-
-def people_of(here: ProjectPlace, text: str) -> list[str]:
-    names = [name for name in dict.fromkeys(text.replace(",", " ").split()) if name != here.user.username]
-    return [f"{here.user.username} (admin)", *(f"{name[:40]} (edit)" for name in names[:5])]
+def people_of(here: ProjectPlace, names: list[str]) -> list[str]:
+    others = [name for name in names if name != here.user.username]
+    return [f"{here.user.username} (admin)", *(f"{name[:40]} (edit)" for name in others[:5])]

@@ -1,27 +1,28 @@
 """Changing the size of a workspace: the effect is shown before it is asked for."""
 
-import uuid
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from billing.quotes import QuoteItem, what_if
-from frontend.components import Meter, Notice, Tone
-from frontend.forms import refuse
+from billing.held import what_if
+from billing.quotes import QuoteItem
+from frontend.components import Meter, Notice
 from frontend.forms.workspaces import ResizeForm
+from frontend.frame import draw_page, number_of, posted, refusals_on
 from frontend.nav import Crumb
-from frontend.place import ProjectPlace, project_page
+from frontend.place import ProjectPlace
 from frontend.presenters.cost import PriceChange, change_lines
-from frontend.presenters.workspaces import url_of
-from frontend.views.usage import crumbs
-from frontend.views.workspaces import workspace_at
+from frontend.presenters.held import url_of
+from frontend.views.workspaces import trail, workspace_page
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
+from gpuaas.core.looks import Tone
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import resize_waits
 from gpuaas.workspaces.services import workspace_resize
+from quotas.checks import Scope
 from quotas.resources import resource_unit
 from quotas.selectors import Preview, admission_preview
 from tenants.roles import Permission
@@ -29,14 +30,12 @@ from tenants.roles import Permission
 MOST = 1000
 
 
-@project_page(Permission.WORKSPACE_CREATE)
-def resize(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
-    row = workspace_at(here, workspace, Permission.WORKSPACE_CREATE)
-    if request.method != "POST":
-        return draw(request, here, row, ResizeForm(workspace=row, back=resize_waits(workspace=row)))
-    form = ResizeForm(request.POST, workspace=row)
+@workspace_page(Permission.WORKSPACE_CREATE)
+def resize(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponse:
+    data = posted(request)
+    form = ResizeForm(data, workspace=row, back=data is None and resize_waits(workspace=row))
     if form.is_valid():
-        try:
+        with refusals_on(form, Invalid, Conflict, StaleVersion):
             workspace_resize(
                 actor=here.actor,
                 workspace=row,
@@ -44,38 +43,22 @@ def resize(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> Ht
                 storage_gib=form.cleaned_data["storage_gib"],
                 expected_version=form.cleaned_data["version"],
             )
-        except (Invalid, Conflict, StaleVersion) as error:
-            refuse(form, error)
-        else:
             return redirect(url_of(row))
-    return draw(request, here, row, form, status=422)
-
-
-@project_page(Permission.WORKSPACE_CREATE)
-def effect(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
-    row = workspace_at(here, workspace, Permission.WORKSPACE_CREATE)
-    form = ResizeForm(request.POST, workspace=row)
-    return render(request, "workspaces/_effect.html", effect_of(here, row, form))
-
-
-def draw(
-    request: HttpRequest, here: ProjectPlace, row: Workspace, form: ResizeForm, *, status: int = 200
-) -> HttpResponse:
-    slug = here.project.slug
     context = {
-        "place": here,
         "workspace": row,
         "form": form,
-        "effect_url": reverse("frontend:workspace_effect", args=[slug, row.pk]),
+        "effect_url": reverse("frontend:workspace_effect", args=[here.project.slug, row.pk]),
         "page_url": url_of(row),
-        "crumbs": (
-            *crumbs(here, "Workspaces", reverse("frontend:workspaces", args=[slug])),
-            Crumb(row.name, url_of(row)),
-            Crumb("Resize"),
-        ),
+        "crumbs": trail(here, row, Crumb("Resize")),
         **effect_of(here, row, form),
     }
-    return render(request, "workspaces/resize.html", context, status=status)
+    return draw_page(request, "workspaces/resize.html", context)
+
+
+@workspace_page(Permission.WORKSPACE_CREATE)
+def effect(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponse:
+    form = ResizeForm(request.POST, workspace=row)
+    return render(request, "workspaces/_effect.html", {"typed": True, **effect_of(here, row, form)})
 
 
 def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str, Any]:
@@ -83,11 +66,8 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
     items = [(item, _count(form, item.flavor.slug)) for item in form.items]
     storage = _value(form, "storage_gib", row.storage_gib)
     if storage is None or any(count is None for _, count in items):
-        return {
-            "notice": Notice(
-                Tone.WARN, "Something cannot be read", "Counts are whole numbers from 0 to 1,000."
-            )
-        }
+        message = "Enter whole numbers from 0 to 1,000."
+        return {"notice": Notice(Tone.WARN, "Check your input", message), "blocked": "not complete yet"}
     wanted = [(item.flavor, count) for item, count in items if count]
     asked = amounts_of([(item.flavor, item.count) for item in form.items], storage_gib=row.storage_gib)
     # a shrink that waits still holds what was confirmed: taking it back asks for nothing more
@@ -95,13 +75,14 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
     now_held = amounts_of(most, storage_gib=row.storage_gib)
     then_held = amounts_of(wanted, storage_gib=storage)
     if not wanted:
+        message = "To release everything, delete the workspace."
         return {
-            "notice": Notice(
-                Tone.WARN, "Nothing would be left", "To give everything back, delete the workspace."
-            )
+            "notice": Notice(Tone.WARN, "Nothing would be left", message),
+            "blocked": "nothing would be left",
         }
     if then_held == asked:
-        return {"notice": Notice(Tone.WAIT, "No change yet", "Change a number to see what it does.")}
+        notice = Notice(Tone.WAIT, "No change yet", "Change a number to see its effect.")
+        return {"notice": notice, "blocked": "nothing has changed yet"}
     more = {name: amount - now_held.get(name, 0) for name, amount in then_held.items()}
     preview = admission_preview(project=here.project, site=row.site, amounts=more, holder_id=row.pk)
     meters = tuple(
@@ -111,24 +92,33 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
     )
     notice = _verdict(preview)
     change = _money(row, wanted, storage) if here.can(Permission.BILLING_VIEW) else None
-    return {"notice": notice, "meters": meters, "change": change, "fits": preview.fits}
+    return {"notice": notice, "meters": meters, "change": change, "blocked": blocked_by(preview)}
+
+
+def blocked_by(preview: Preview) -> str:
+    """Why a button that asks for this would be refused; "" where it would not."""
+    if preview.fits:
+        return ""
+    if preview.hold:
+        return "new requests are blocked"
+    return f"exceeds the {'capacity' if preview.refusals[0].scope is Scope.SITE else 'limit'}"
 
 
 def _verdict(preview: Preview) -> Notice:
     if preview.fits:
-        text = "What shrinks is given back once the site has confirmed it."
-        return Notice(Tone.OK, "You can have this now", text)
+        text = "Decreases are released when the site confirms them."
+        return Notice(Tone.OK, "Available now", text)
     if preview.hold:
-        return Notice(Tone.BAD, "More is blocked here", preview.hold)
+        return Notice(Tone.BAD, "New requests are blocked", preview.hold)
     check = preview.refusals[0]
     words = resource_unit(check.resource)
-    if check.kept:
-        return Notice(Tone.BAD, f"{check.scope_name} keeps them for others", check.kept)
+    if check.reserved_because:
+        return Notice(Tone.BAD, f"Reserved at {check.scope_name}", check.reserved_because)
     text = (
-        f"{check.used:,} of {check.limit or 0:,} {words} are held; "
-        f"this asks for {check.asked:,} more, {check.left:,} are left."
+        f"Held: {check.used:,} of {check.limit or 0:,} {words}. "
+        f"Requested: {check.asked:,} more. Available: {check.left:,}."
     )
-    return Notice(Tone.BAD, f"Not within the limit of {check.scope_name}", text)
+    return Notice(Tone.BAD, f"Exceeds the limit of {check.scope_name}", text)
 
 
 def _money(row: Workspace, wanted: list[tuple[Any, Any]], storage: int) -> PriceChange:
@@ -146,5 +136,5 @@ def _value(form: ResizeForm, name: str, held: int, most: int = 1_000_000) -> int
     """As typed so far; None where it cannot be read."""
     if not form.is_bound:
         return held
-    text = str(form.data.get(name, "")).strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= most else None
+    typed = number_of(str(form.data.get(name, "")).strip())
+    return typed if typed is not None and typed <= most else None

@@ -4,26 +4,21 @@ import uuid
 from datetime import timedelta
 from typing import Any
 
-from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_POST
 
-from frontend.forms import refuse
 from frontend.forms.projects import TokenForm
-from frontend.place import ProjectPlace, project_page
+from frontend.frame import done, draw_page, refusals_on
+from frontend.lists import paged
+from frontend.place import ProjectPlace, project_action, project_page
 from frontend.views.usage import crumbs
-from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 from tenants.roles import TOKEN_SCOPES, Permission
 from tenants.selectors import token_get_for, tokens_for
 from tenants.services import token_create, token_revoke
 
-ROWS = 50
 USUAL = timedelta(days=90)
 
 
@@ -33,12 +28,12 @@ def offered(here: ProjectPlace) -> list[Permission]:
 
 def blank(here: ProjectPlace) -> TokenForm:
     scopes = [Permission.PROJECT_VIEW.value, Permission.WORKSPACE_VIEW.value]
-    initial = {"expires_at": clock.now() + USUAL, "scopes": scopes}
+    initial = {"expires_at": here.now + USUAL, "scopes": scopes}
     return TokenForm(offered=offered(here), initial=initial)
 
 
 @never_cache
-@sensitive_variables("secret", "raw", "context")
+@sensitive_variables("secret", "raw", "tried", "more", "context")
 @project_page(Permission.PROJECT_VIEW)
 def tokens(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     """The answer to the POST carries the secret; nothing keeps it, and loading the page again does not bring it back."""
@@ -46,35 +41,30 @@ def tokens(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
         return draw(request, here, blank(here))
     form = TokenForm(request.POST, offered=offered(here))
     if form.is_valid():
-        data = form.cleaned_data
-        try:
-            token, raw = token_create(actor=here.actor, project=here.project, **data)
-        except Invalid as error:
-            refuse(form, error)
-        else:
-            response = draw(request, here, blank(here), made=token, secret=raw)
-            response["Cache-Control"] = "no-store"
-            return response
-    return draw(request, here, form, status=422)
+        with refusals_on(form, Invalid):
+            token, raw = token_create(**here.given, **form.cleaned_data)
+            tried = try_it(request, raw)
+            return draw(request, here, blank(here), made=token, secret=raw, try_it=tried)
+    return draw(request, here, form)
 
 
-def draw(
-    request: HttpRequest, here: ProjectPlace, form: TokenForm, *, status: int = 200, **more: Any
-) -> HttpResponse:
-    now = clock.now()
-    page = Paginator(tokens_for(actor=here.actor, project=here.project), ROWS).get_page(
-        request.GET.get("page")
-    )
+def try_it(request: HttpRequest, secret: str) -> str:
+    """A command that works as it is copied: whatever its scopes, a token may ask who it is."""
+    address = request.build_absolute_uri(reverse("api:me"))
+    return f'curl -H "Authorization: Bearer {secret}" {address}'
+
+
+def draw(request: HttpRequest, here: ProjectPlace, form: TokenForm, **more: Any) -> HttpResponse:
+    page = paged(request, tokens_for(**here.given))
     context = {
-        "place": here,
         "form": form,
         "page": page,
-        "rows": [{"token": token, **look(token, now)} for token in page],
+        "rows": [{"token": token, **look(token, here.now)} for token in page],
         "may_create": here.can(Permission.TOKEN_MANAGE),
         "crumbs": crumbs(here, "API tokens"),
         **more,
     }
-    return render(request, "tokens/index.html", context, status=status)
+    return draw_page(request, "tokens/index.html", context)
 
 
 def look(token: Any, now: Any) -> dict[str, Any]:
@@ -85,10 +75,9 @@ def look(token: Any, now: Any) -> dict[str, Any]:
     return {"tone": "ok", "word": "Valid", "live": True}
 
 
-@require_POST
-@project_page(Permission.PROJECT_VIEW)
+@project_action(Permission.PROJECT_VIEW)
 def revoke(request: HttpRequest, here: ProjectPlace, token: uuid.UUID) -> HttpResponse:
-    row = token_get_for(actor=here.actor, project=here.project, token_id=token)
+    row = token_get_for(**here.given, token_id=token)
     token_revoke(actor=here.actor, token=row)
-    messages.success(request, f"{row.name} is revoked; what uses it is refused from now on.")
-    return redirect(reverse("frontend:tokens", args=[here.project.slug]))
+    text = f"Token {row.name} revoked. It can no longer be used."
+    return done(request, text, "frontend:tokens", here.project.slug)

@@ -1,54 +1,37 @@
 """Usage and cost of one project: a month by workspace and cluster, by GPU type and by day, down to the intervals."""
 
 import uuid
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
 from billing import exports
 from billing.exports import interval_rows, rows_csv
-from billing.months import month_of, month_parse
-from billing.selectors import Statement, cost_by_workspace, prices_at, statement
+from billing.months import month_parse
+from billing.selectors import Statement, statement
 from billing.selectors.breakdown import cost_intervals
-from billing.selectors.idle import idle_now
 from frontend.charts import Chart
 from frontend.formats import SIGNS, full_when
+from frontend.lists import month_asked, paged
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters import money
-from frontend.presenters.coming import coming_of
-from gpuaas.clusters.selectors import clusters_holding
-from gpuaas.core import clock
-from gpuaas.core.errors import Invalid
 from gpuaas.core.streams import csv_streamed
-from gpuaas.workspaces.selectors import workspace_get_for, workspaces_for
-from gpuaas.workspaces.states import LIVE
+from gpuaas.workspaces.selectors import workspace_get_for
 from tenants.roles import Permission
 
 VIEWS = (("workspace", "By workspace and cluster"), ("type", "By GPU type"), ("day", "By day"))
-ROWS = 50
-
-
-def month_asked(request: HttpRequest, now: datetime) -> date:
-    """The month of the query, the running one where it says nothing or nonsense (a page is not an API)."""
-    try:
-        return min(month_parse(request.GET.get("month", "")), month_of(now))
-    except Invalid:
-        return month_of(now)
 
 
 @project_page(Permission.BILLING_VIEW)
 def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    now = clock.now()
-    first = month_asked(request, now)
-    month = money.month_shown(first, now=now)
+    first = month_asked(request, here.now)
+    month = money.month_shown(first, now=here.now)
     view = request.GET.get("by", "workspace")
     context: dict[str, Any] = {
-        "place": here,
         "month": month,
         "view": view if view in dict(VIEWS) else "workspace",
         "views": VIEWS,
@@ -56,26 +39,25 @@ def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
         "unpriced": True,
     }
     with money.Unpriced():
-        sheet = statement(actor=here.actor, project=here.project, month=first, now=now)
+        sheet = statement(**here.given, month=first, now=here.now)
         context |= {"unpriced": False, "statement": sheet, "groups": money.groups_of(sheet)}
         context["gpu_hours"] = money.hours_of(sheet.gpu_seconds)
         if context["view"] == "workspace":
-            spent = cost_by_workspace(actor=here.actor, project=here.project, month=first, now=now)
-            context["rows"] = [{"cost": row, "hours": money.hours_of(row.gpu_seconds)} for row in spent]
+            asked = {**here.given, "month": first, "now": here.now}
+            page, spent = money.holders_page(request.GET.get("page", ""), **asked)
+            rows = [{"cost": row, "hours": money.hours_of(row.gpu_seconds)} for row in spent]
+            context |= {"page": page, "rows": rows}
         if context["view"] == "day":
-            context["chart"] = chart_of(here, month, now, sheet.currency)
+            context["chart"] = chart_of(here, month, here.now, sheet.currency)
     return render(request, "billing/usage.html", context)
 
 
 def chart_of(here: ProjectPlace, month: money.Month, now: datetime, currency: str) -> Chart:
-    """Days by workspace and cluster; in the running month also what is held now, where the reader may see workspaces."""
-    values = money.days_by_workspace(project=here.project, month=month.first, now=now)
-    coming: dict[str, money.Coming] = {}
-    if month.running and here.can(Permission.WORKSPACE_VIEW):
-        held = workspaces_for(actor=here.actor, project=here.project, states=LIVE)
-        clusters = clusters_holding(actor=here.actor, project=here.project)
-        coming = coming_of(held, clusters, prices_at(at=now, organization=here.project.organization))
-        coming |= money.coming_idle(idle_now(actor=here.actor, project=here.project, now=now))
+    """Days by workspace and cluster; in the running month also what runs now, until each lease ends."""
+    values = money.days_by_holder(**here.given, month=month.first, now=now)
+    coming: money.Days = {}
+    if month.running:
+        coming = money.days_to_come(**here.given, month=month.first, now=now)
     sign = SIGNS.get(currency, f"{currency} ")
     return money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
 
@@ -83,17 +65,17 @@ def chart_of(here: ProjectPlace, month: money.Month, now: datetime, currency: st
 @project_page(Permission.BILLING_VIEW)
 def intervals(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
     """What a workspace's amount is made of: who held what, from when until when, in whole seconds."""
-    now = clock.now()
-    month = money.month_shown(month_asked(request, now), now=now)
+    month = money.month_shown(month_asked(request, here.now), now=here.now)
     row = workspace_get_for(actor=here.actor, workspace_id=workspace, permission=Permission.WORKSPACE_VIEW)
-    found = cost_intervals(actor=here.actor, project=here.project, month=month.first).filter(workspace=row)
-    page = Paginator(found, ROWS).get_page(request.GET.get("page"))
+    found = cost_intervals(**here.given, month=month.first).filter(workspace=row)
+    page = paged(request, found)
     context = {
-        "place": here,
         "month": month,
         "workspace": row,
         "page": page,
-        "rows": [(item, int(((item.ended_at or now) - item.started_at).total_seconds())) for item in page],
+        "rows": [
+            (item, int(((item.ended_at or here.now) - item.started_at).total_seconds())) for item in page
+        ],
         "crumbs": (
             *crumbs(here, "Usage and cost", reverse("frontend:usage", args=[here.project.slug])),
             Crumb(row.name),
@@ -105,8 +87,8 @@ def intervals(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) ->
 @project_page(Permission.BILLING_VIEW)
 def usage_csv(request: HttpRequest, here: ProjectPlace) -> StreamingHttpResponse:
     """Every interval of the month, as metered: seconds are whole, times are UTC."""
-    first = month_asked(request, clock.now())
-    found = cost_intervals(actor=here.actor, project=here.project, month=first)
+    first = month_asked(request, here.now)
+    found = cost_intervals(**here.given, month=first)
     return csv_streamed(
         request, rows_csv(interval_rows(intervals=found)), name=f"usage-{here.project.slug}-{first:%Y-%m}"
     )
@@ -114,7 +96,7 @@ def usage_csv(request: HttpRequest, here: ProjectPlace) -> StreamingHttpResponse
 
 @project_page(Permission.BILLING_VIEW)
 def statement_csv(request: HttpRequest, here: ProjectPlace, month: str) -> StreamingHttpResponse:
-    sheet = statement(actor=here.actor, project=here.project, month=month_parse(month), now=clock.now())
+    sheet = statement(**here.given, month=month_parse(month), now=here.now)
     return csv_streamed(
         request, exports.statement_csv(statement=sheet), name=f"statement-{here.project.slug}-{month}"
     )
@@ -122,16 +104,14 @@ def statement_csv(request: HttpRequest, here: ProjectPlace, month: str) -> Strea
 
 @project_page(Permission.BILLING_VIEW)
 def project_statement(request: HttpRequest, here: ProjectPlace, month: str) -> HttpResponse:
-    now = clock.now()
     first = month_parse(month)
-    sheet = statement(actor=here.actor, project=here.project, month=first, now=now)
+    sheet = statement(**here.given, month=first, now=here.now)
     context = {
-        "place": here,
         "organization": here.project.organization,
         "crumbs": (*crumbs(here, "Statements"), Crumb(f"{first:%B %Y}")),
         "csv_url": reverse("frontend:statement_csv", args=[here.project.slug, month]),
         "usage_url": f"{reverse('frontend:usage', args=[here.project.slug])}?month={month}",
-        **statement_context(sheet, now, here, "frontend:statement", here.project.slug),
+        **statement_context(sheet, here.now, here, "frontend:statement", here.project.slug),
     }
     return render(request, "billing/statement.html", context)
 

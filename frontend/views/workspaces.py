@@ -3,19 +3,21 @@
 import uuid
 from typing import Any
 
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
 from billing.months import month_of
-from billing.selectors import cost_by_workspace, prices_at
+from billing.selectors import cost_by_holder
+from billing.selectors.costs import HolderCost, currency_of
+from billing.selectors.running import rates_of
 from frontend.forms.workspaces import ExtendForm, LifetimeForm, MemberForm, ReasonForm, RobotForm
+from frontend.frame import draw_page
+from frontend.lists import narrowed, paged, query_of, sorted_by, state_choices, states_of
 from frontend.nav import Crumb
-from frontend.place import ProjectPlace, project_page
-from frontend.presenters import detail, money, workspaces
+from frontend.place import ProjectPlace, project_page, row_doors
+from frontend.presenters import detail, held, money, workspaces
 from frontend.views.usage import crumbs
-from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
 from gpuaas.workspaces.machines.selectors import machines_sold
 from gpuaas.workspaces.models import Workspace
@@ -25,26 +27,18 @@ from tenants.roles import Permission
 
 ROWS = 25
 SORTS = {"name": "name", "lease": "lease_ends_at", "created": "created_at"}
-STATES = (("", "not deleted"), *((state.value, state.label) for state in WorkspaceState))
 
 
 @project_page(Permission.WORKSPACE_VIEW)
 def index(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    query = {name: request.GET.get(name, "").strip() for name in ("q", "state", "site", "sort")}
-    known = WorkspaceState(query["state"]) if query["state"] in WorkspaceState.values else None
-    states = [known] if known else (list(WorkspaceState) if query["state"] == "all" else list(LIVE))
-    found = workspaces_for(actor=here.actor, project=here.project, states=states, search=query["q"])
-    if query["site"]:
-        found = found.filter(site__slug=query["site"])
-    column = SORTS.get(query["sort"].lstrip("-"))
-    if column:
-        found = found.order_by(f"-{column}" if query["sort"].startswith("-") else column, "-pk")
-    page = Paginator(found, ROWS).get_page(request.GET.get("page"))
+    query = query_of(request, "q", "state", "site", "sort")
+    states = states_of(query, WorkspaceState, LIVE)
+    found = workspaces_for(**here.given, states=states, search=query["q"])
+    found = narrowed(found, query, {"site": "site__slug"})
+    page = paged(request, sorted_by(found, query, SORTS), ROWS)
     context = {
-        "place": here,
-        "query": query,
-        "filtered": any(query[name] for name in ("q", "state", "site")),
-        "states": [(value, word) for value, word in STATES if value] + [("all", "with deleted ones")],
+        **query.shown,
+        "states": state_choices(WorkspaceState),
         "sites": site_slugs(here),
         "page": page,
         "crumbs": crumbs(here, "Workspaces"),
@@ -54,20 +48,38 @@ def index(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     return render(request, "workspaces/list.html", context)
 
 
-def rows_context(found: list[Workspace], here: ProjectPlace) -> dict[str, Any]:
-    """Rows with their money, where the reader may see money and prices exist; 3 queries at any length."""
-    now = clock.now()
-    prices = costs = None
+def rows_context(found: list[Workspace], here: ProjectPlace, *, dearest: int | None = 0) -> dict[str, Any]:
+    """Rows with their money, where the reader may see money and prices exist; a few queries at any length.
+
+    `spent`: what these and so many of the `dearest` cost in this month, the dearest first; None = not asked, which
+    spares the longest query.
+    """
+    rates = costs = None
+    spent: list[HolderCost] | None = None
+    currency = currency_of(here.project.organization_id)
     if here.can(Permission.BILLING_VIEW):
         with money.Unpriced():
-            spent = cost_by_workspace(actor=here.actor, project=here.project, now=now)
-            prices = prices_at(at=now, organization=here.project.organization)
-            costs = {row.workspace_id: row.amount for row in spent if row.workspace_id}
-    rows = [workspaces.row_of(workspace, now=now, prices=prices, costs=costs) for workspace in found]
+            shown = [row.pk for row in found]
+            asked: dict[str, Any] = {**here.given, "now": here.now}
+            if dearest is not None:
+                spent = cost_by_holder(**asked, holders=shown, dearest=dearest)
+                costs = {row.holder_id: row.amount for row in spent if row.holder_id}
+            rates = rates_of(actor=here.actor, holders=shown, project=here.project, now=here.now)
+    rows = [
+        workspaces.row_of(workspace, now=here.now, rates=rates, costs=costs, currency=currency)
+        for workspace in found
+    ]
     per_hour = [row.per_hour for row in rows if row.per_hour is not None]
     spent_here = [row.month for row in rows if row.month is not None]
     totals = {"per_hour": sum(per_hour), "month": sum(spent_here)} if rows else None
-    return {"rows": rows, "money": costs is not None, "month_name": f"{month_of(now):%B}", "totals": totals}
+    return {
+        "rows": rows,
+        "spent": spent,
+        "money": rates is not None,
+        "currency": currency,
+        "month_name": f"{month_of(here.now):%B}",
+        "totals": totals,
+    }
 
 
 def list_urls(here: ProjectPlace) -> dict[str, Any]:
@@ -91,42 +103,36 @@ def workspace_at(here: ProjectPlace, workspace: uuid.UUID, permission: Permissio
     return row
 
 
+workspace_page, workspace_action = row_doors(workspace_at, "workspace")
+
+
+def trail(here: ProjectPlace, row: Workspace, *rest: Crumb) -> tuple[Crumb, ...]:
+    above = crumbs(here, "Workspaces", reverse("frontend:workspaces", args=[here.project.slug]))
+    return (*above, Crumb(row.name, held.url_of(row) if rest else ""), *rest)
+
+
 def machines_url(row: Workspace) -> str:
     return reverse("frontend:machines", args=[row.project.slug, row.pk])
 
 
-@project_page(Permission.WORKSPACE_VIEW)
-def show(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
-    row = workspace_at(here, workspace, Permission.WORKSPACE_VIEW)
-    return draw(request, here, row)
-
-
-def draw(
-    request: HttpRequest,
-    here: ProjectPlace,
-    row: Workspace,
-    *,
-    status: int = 200,
-    **forms: Any,
-) -> HttpResponse:
+def draw(request: HttpRequest, here: ProjectPlace, row: Workspace, **forms: Any) -> HttpResponse:
     """The page, also with a form that was refused: its dialog opens again with the sentence beside the field."""
-    page = detail.page_of(row, here, now=clock.now())
+    page = detail.page_of(row, here, now=here.now)
     context = {
-        "place": here,
         "workspace": row,
         "page": page,
         "urls": detail.urls_of(row),
         "machines_url": machines_url(row) if machines_sold(site=row.site) else "",
-        "extend_form": ExtendForm(initial={"until": row.lease_ends_at}),
+        "extend_form": ExtendForm(ends_at=row.lease_ends_at),
         "member_form": MemberForm(auto_id="member_%s"),
         "lifetime_form": LifetimeForm(),
         "robot_form": RobotForm(auto_id="robot_%s"),
         "reason_form": ReasonForm(),
         "delete_title": f"Delete {row.name}",
-        "crumbs": (
-            *crumbs(here, "Workspaces", reverse("frontend:workspaces", args=[here.project.slug])),
-            Crumb(row.name),
-        ),
+        "crumbs": trail(here, row),
         **forms,
     }
-    return render(request, "workspaces/detail.html", context, status=status)
+    return draw_page(request, "workspaces/detail.html", context)
+
+
+show = workspace_page(Permission.WORKSPACE_VIEW)(draw)

@@ -1,4 +1,4 @@
-"""Who asks: an API token of a project, or a signed-in browser with its CSRF token."""
+"""Authentication: an API token of a project, or a signed-in browser session with its CSRF token."""
 
 from rest_framework import authentication, exceptions
 from rest_framework.request import Request
@@ -15,7 +15,8 @@ LONGEST = 200
 
 
 class TokenAuthentication(authentication.BaseAuthentication):
-    """`Authorization: Bearer gpa_…`. A wrong token is refused even where a session would do: it was meant."""
+    """`Authorization: Bearer gpa_…`. A wrong token is refused even if a session would do: the caller meant to use the
+    token."""
 
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
         scheme, _, raw = request.headers.get("Authorization", "").partition(" ")
@@ -23,9 +24,9 @@ class TokenAuthentication(authentication.BaseAuthentication):
             return None
         raw = raw.strip()
         if scheme.lower() != SCHEME:
-            raise exceptions.AuthenticationFailed("use `Authorization: Bearer <API token>`")
+            raise exceptions.AuthenticationFailed("send `Authorization: Bearer <API token>`")
         if not raw.isascii() or not raw.isprintable() or len(raw) > LONGEST:
-            raise exceptions.AuthenticationFailed("this is not an API token of this portal")
+            raise exceptions.AuthenticationFailed("this is not a valid API token")
         now = clock.now()
         try:
             token = token_find(raw=raw, now=now)
@@ -37,7 +38,6 @@ class TokenAuthentication(authentication.BaseAuthentication):
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:
-        del request
         return CHALLENGE
 
 

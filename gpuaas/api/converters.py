@@ -1,17 +1,16 @@
-"""Path parts: whatever cannot be one of our names is not an address of ours, hence 404."""
+"""Converters of path parts: a value that cannot be one of our names does not match, so the answer is 404."""
 
-from django.urls import register_converter
 from django.urls.converters import StringConverter
 
 
 class Slug(StringConverter):
-    """Of organizations and projects."""
+    """Slugs of organizations and projects."""
 
     regex = r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?"
 
 
 class Name(StringConverter):
-    """Of flavors, GPU types and sites."""
+    """Slugs of flavors, GPU types and sites."""
 
     regex = r"[a-zA-Z0-9](?:[a-zA-Z0-9._-]{0,62}[a-zA-Z0-9])?"
 
@@ -30,8 +29,4 @@ class Resource(StringConverter):
     regex = r"[a-z][a-z0-9:.-]{0,79}"
 
 
-register_converter(Slug, "name_slug")
-register_converter(Name, "name")
-register_converter(Username, "username")
-register_converter(Month, "month")
-register_converter(Resource, "resource")
+CONVERTERS = {"name_slug": Slug, "name": Name, "username": Username, "month": Month, "resource": Resource}

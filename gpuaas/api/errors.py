@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError as ModelInvalid
 from django.core.signals import got_request_exception
 from django.db import OperationalError
 from django.http import Http404, HttpRequest, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions
 from rest_framework.response import Response
 
@@ -24,8 +25,22 @@ from gpuaas.core.request import current_request
 log = logging.getLogger(__name__)
 
 CHALLENGE = 'Bearer realm="gpuaas"'
-INTERNAL = "something went wrong on our side; quote the request id when you report it"
+INTERNAL = "internal error; quote the request id when you report it"
+MALFORMED = "the request is malformed"
+NOTHING_HERE = "there is nothing at this address"
 UNREACHABLE = "the portal cannot reach its database now; try again in a moment"
+
+PLAIN: dict[int, tuple[str, str]] = {
+    401: ("unauthorized", "authentication required: send an API token, or sign in"),
+    403: ("forbidden", "this is not allowed"),
+    404: ("not_found", NOTHING_HERE),
+    405: ("method_not_allowed", "this address does not support the method"),
+    406: ("not_acceptable", "this format is not available; see the Accept header"),
+    413: ("too_large", "the request body is too large"),
+    415: ("unsupported_media_type", "unsupported media type: send JSON"),
+    429: ("throttled", "too many requests; try again in a moment"),
+    503: ("unavailable", "the portal is not available now; try again in a moment"),
+}
 
 CODES: dict[type[exceptions.APIException], str] = {
     exceptions.ParseError: "malformed",
@@ -41,7 +56,7 @@ CODES: dict[type[exceptions.APIException], str] = {
 
 
 class CsrfRefused(exceptions.PermissionDenied):
-    """A browser's session without the CSRF token; programs use API tokens and need none."""
+    """A browser session without the CSRF token; programs use API tokens and need none."""
 
 
 CODES[CsrfRefused] = "csrf_failed"
@@ -70,7 +85,7 @@ def body(
 
 
 def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
-    """DRF's hook; it answers every exception, so that nothing under /api/ ever renders Django's HTML."""
+    """DRF's exception hook. It answers every exception, so nothing under /api/ ever renders Django's HTML."""
     response = _answer(exc)
     if response.status_code >= 500 and not isinstance(exc, GpuaasError):
         request = context.get("request")
@@ -91,13 +106,13 @@ def _answer(exc: Exception) -> Response:
     if isinstance(exc, ModelInvalid):
         return _invalid(exc.message_dict if hasattr(exc, "error_dict") else {"": exc.messages})
     if isinstance(exc, Http404):
-        return Response(body("not_found", "there is nothing at this address"), status=404)
+        return Response(body("not_found", NOTHING_HERE), status=404)
     if isinstance(exc, PermissionDenied):
         return Response(body("forbidden", "this is not allowed"), status=403)
     if isinstance(exc, RequestDataTooBig):
         return _framework(TooLarge())
     if isinstance(exc, SuspiciousOperation):
-        return Response(body("malformed", "the request is malformed"), status=400)
+        return Response(body("malformed", MALFORMED), status=400)
     if isinstance(exc, OperationalError):
         return Response(body("unavailable", UNREACHABLE), status=503, headers={"Retry-After": "5"})
     return Response(body("internal_error", INTERNAL), status=500)
@@ -146,13 +161,22 @@ def fields_of(detail: Any, path: str = "") -> dict[str, list[str]]:
     return {path: [str(detail)]}
 
 
+def body_of_status(status: int) -> dict[str, Any]:
+    """Error body for a refusal made outside our views, where only the HTTP status is known."""
+    if status in PLAIN:
+        return body(*PLAIN[status])
+    return body("internal_error", INTERNAL) if status >= 500 else body("malformed", MALFORMED)
+
+
+@csrf_exempt
 def not_found(request: HttpRequest, *args: Any, **kwargs: Any) -> JsonResponse:
-    """The last route of /api/: whatever no other one took."""
-    del request, args, kwargs
-    return JsonResponse(body("not_found", "there is nothing at this address"), status=404)
+    """The last route of /api/: answers 404 to every path that no other route matched, for any method and any caller."""
+    return JsonResponse(body_of_status(404), status=404)
 
 
-def server_error(request: HttpRequest) -> JsonResponse:
-    """For `handler500`: what failed outside a view of ours (a middleware)."""
-    del request
-    return JsonResponse(body("internal_error", INTERNAL), status=500)
+def csrf_refused(request: HttpRequest, reason: str = "") -> JsonResponse:
+    """`CSRF_FAILURE_VIEW`: without a session there is nobody to protect; the caller lacks credentials, so it is a
+    401."""
+    if not request.user.is_authenticated:
+        return JsonResponse(body_of_status(401), status=401, headers={"WWW-Authenticate": CHALLENGE})
+    return JsonResponse(body("csrf_failed", f"CSRF Failed: {reason}"), status=403)

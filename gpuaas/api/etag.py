@@ -1,4 +1,4 @@
-"""Versions as ETags: a detail answers with `ETag: "<version>"`, and a change may ask `If-Match` that it still holds."""
+"""Versions as ETags: a detail answers with `ETag: "<version>"`, and a change may require it by `If-Match`."""
 
 import re
 
@@ -16,7 +16,7 @@ def etag(version: int) -> str:
 
 
 def answer(request: Request, *, version: int, data: object) -> Response:
-    """200 with the version, or 304 where If-None-Match already has it."""
+    """200 with the version, or 304 if If-None-Match already names it."""
     known = [part.strip() for part in request.headers.get("If-None-Match", "").split(",")]
     if etag(version) in known or f"W/{etag(version)}" in known:
         return Response(status=304, headers={"ETag": etag(version)})
@@ -24,7 +24,7 @@ def answer(request: Request, *, version: int, data: object) -> Response:
 
 
 def wanted_version(request: Request) -> int | None:
-    """The version that If-Match names; None where the header is absent or `*`. One version, not a list."""
+    """The version that If-Match names; None if the header is absent or `*`. One version, not a list."""
     given = request.headers.get("If-Match", "").strip()
     if given in {"", "*"}:
         return None
@@ -35,9 +35,9 @@ def wanted_version(request: Request) -> int | None:
 
 
 def hold_version(request: Request, row: Model) -> None:
-    """Lock the row for the caller's transaction and compare, for services that take no version themselves.
+    """Lock the row for the caller's transaction and compare versions, for services that take no version themselves.
 
-    Raises StaleVersion where If-Match names another one.
+    Raises StaleVersion if If-Match names another version.
     """
     wanted = wanted_version(request)
     if wanted is None:
@@ -46,6 +46,6 @@ def hold_version(request: Request, row: Model) -> None:
     version = rows.values_list("version", flat=True).first()
     if wanted != version:
         raise StaleVersion(
-            "it has changed since you read it; read it again and decide anew",
+            "it has changed since you read it; read it again, then decide",
             detail={"version": version, "if_match": wanted},
         )

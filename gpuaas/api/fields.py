@@ -1,4 +1,5 @@
-"""Strict fields and serializers: a JSON integer is an integer, a string is a string, and an unknown field is a mistake."""
+"""Strict fields and serializers: a JSON integer is an integer, a string is a string, and an unknown field is an
+error."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from rest_framework import serializers
 from gpuaas.core.conditions import Stored, conditions_read
 
 BIGGEST = 2**31 - 1
-UNKNOWN = "there is no such field"
+UNKNOWN = "unknown field"
 
 
 class Whole(serializers.IntegerField):
@@ -27,7 +28,7 @@ class Whole(serializers.IntegerField):
 
 
 class Text(serializers.CharField):
-    """A JSON string; numbers are not turned into text."""
+    """A JSON string; numbers are not converted to text."""
 
     def __init__(self, *, max_length: int = 200, **kwargs: Any) -> None:
         super().__init__(max_length=max_length, **kwargs)
@@ -36,6 +37,20 @@ class Text(serializers.CharField):
         if not isinstance(data, str):
             self.fail("invalid")
         return super().to_internal_value(data)
+
+
+class TextOrEmpty(Text):
+    """Left out means the empty string."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, default="", allow_blank=True, **kwargs)
+
+
+class TextOrNull(Text):
+    """Left out means null."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, default=None, allow_null=True, **kwargs)
 
 
 class Pick(serializers.ChoiceField):
@@ -48,7 +63,7 @@ class Pick(serializers.ChoiceField):
 
 
 class Switch(serializers.BooleanField):
-    """A JSON boolean; no words, no numbers."""
+    """A JSON boolean; neither words nor numbers."""
 
     def to_internal_value(self, data: Any) -> bool:
         if not isinstance(data, bool):
@@ -57,7 +72,7 @@ class Switch(serializers.BooleanField):
 
 
 class Instant(serializers.DateTimeField):
-    """RFC 3339 with an offset; a time without one is refused, since nobody can know which zone was meant."""
+    """RFC 3339 with an offset; a time without one is refused, because its time zone is unknown."""
 
     def to_internal_value(self, value: Any) -> Any:
         if not isinstance(value, str) or not _has_offset(value):
@@ -84,14 +99,28 @@ class Input(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
+# Changes what it names; has to name something.
+class ChangeInput(Input):
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if not attrs:
+            *names, last = self.fields
+            raise serializers.ValidationError(f"name what to change: {', '.join(names)} or {last}")
+        return attrs
+
+
+# Its shapes may have fields of these names, which hide DRF's own attributes: nothing of an answer reads those.
 class Output(serializers.Serializer[Any]):
+    fields: Any
+    label: Any
+    required: Any
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         extend_schema_serializer(component_name=cls.__name__.removesuffix("Output"))(cls)
 
 
 class QueryWhole(serializers.IntegerField):
-    """Plain digits in a query string; Python's own reading would also take `1_0` and digits of any script."""
+    """Plain digits in a query string; Python's `int()` would also accept `1_0` and digits of any script."""
 
     def to_internal_value(self, data: Any) -> int:
         if not isinstance(data, str) or not re.fullmatch(r"[0-9]{1,9}", data):
@@ -100,7 +129,7 @@ class QueryWhole(serializers.IntegerField):
 
 
 class QuerySwitch(serializers.BooleanField):
-    """`true` or `false` in a query string; one that is left out says nothing."""
+    """`true` or `false` in a query string; None if the parameter is absent."""
 
     default_empty_html = serializers.empty
 
@@ -111,13 +140,13 @@ class QuerySwitch(serializers.BooleanField):
 
 
 class PageQuery(Input):
-    """Every list takes these."""
+    """The parameters of every list."""
 
     cursor = serializers.CharField(
-        required=False, max_length=1000, help_text="Where to go on, from the `next` of the last page."
+        required=False, max_length=1000, help_text="Cursor from the `next` address of the previous page."
     )
     page_size = QueryWhole(
-        required=False, min_value=1, max_value=200, default=50, help_text="Rows per page, at most 200."
+        required=False, min_value=1, max_value=200, default=50, help_text="Rows per page, 200 at most."
     )
 
 
@@ -127,7 +156,7 @@ class NoQuery(Input):
 
 @extend_schema_field({"type": "string", "format": "decimal", "example": "2.40"})
 class Money(serializers.Field[Any, Any, str, Any]):
-    """An exact decimal as text, since a JSON number would become a float on the way. Answers only."""
+    """An exact decimal as text, because a JSON number would become a float on the way. Only for answers."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(read_only=True, **kwargs)
@@ -138,7 +167,7 @@ class Money(serializers.Field[Any, Any, str, Any]):
 
 @extend_schema_field({"type": "string", "pattern": r"^\d{4}-\d{2}$", "example": "2026-11"})
 class Month(serializers.DateField):
-    """A month as YYYY-MM; answers only."""
+    """A month as YYYY-MM. Only for answers."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(read_only=True, format="%Y-%m", **kwargs)
@@ -155,7 +184,7 @@ class ConditionOutput(Output):
 
 @extend_schema_field(ConditionOutput(many=True))
 class Conditions(serializers.Field[Any, Any, list[Any], Any]):
-    """The conditions of a row, as `core.conditions` stores them; answers only."""
+    """The conditions of a row, as `core.conditions` stores them. Only for answers."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(read_only=True, **kwargs)

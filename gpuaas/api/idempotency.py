@@ -1,6 +1,6 @@
-"""Idempotency-Key: the same request sent twice is done once, and answered alike.
+"""Idempotency-Key: the same request sent twice is executed once and gets the same answer.
 
-Only work that succeeded is remembered; a refused request changed nothing and may be tried again with the same key.
+Only successful work is remembered; a refused request changed nothing and may be repeated with the same key.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from django.db import OperationalError, connection, transaction
 from rest_framework.renderers import JSONRenderer
@@ -25,12 +25,14 @@ HEADER = "Idempotency-Key"
 KEPT = timedelta(hours=24)
 WAIT_SECONDS = 10
 PURGED = 20
-UNDER_WAY = "a request with this Idempotency-Key is still under way"
+UNDER_WAY = "a request with this Idempotency-Key is still running"
 FORM = re.compile(r"\A[\x21-\x7e]{1,128}\Z")
 REMEMBERED_HEADERS = ("Location", "ETag")
 MARK = "handles_idempotency"
 
-Handler = TypeVar("Handler", bound=Callable[..., Response])
+V = TypeVar("V")
+P = ParamSpec("P")
+Handler = Callable[Concatenate[V, Request, P], Response]
 
 
 class InProgress(Conflict):
@@ -39,23 +41,23 @@ class InProgress(Conflict):
 
 
 class Replayed(Conflict):
-    """The first answer held a secret, which is shown once and kept nowhere."""
+    """The first answer contained a secret, which is shown once and never stored."""
 
     code = "idempotency_replayed"
 
 
 class Reused(GpuaasError):
-    """The key came before with another body: a mistake of the caller."""
+    """The key was used before with another body: an error of the caller."""
 
     code = "idempotency_key_reused"
     status = 422
 
 
-def idempotent(handler: Handler) -> Handler:
-    """For POSTs whose whole effect is in the database: the key, the work and the answer are one transaction."""
+def idempotent(handler: Handler[V, P]) -> Handler[V, P]:
+    """For POSTs whose whole effect is in the database: the key, the work and the answer share one transaction."""
 
     @wraps(handler)
-    def wrapped(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
+    def wrapped(self: V, request: Request, /, *args: P.args, **kwargs: P.kwargs) -> Response:
         key = key_of(request)
         if key is None:
             return handler(self, request, *args, **kwargs)
@@ -68,17 +70,17 @@ def idempotent(handler: Handler) -> Handler:
             return response
 
     setattr(wrapped, MARK, True)
-    return wrapped  # type: ignore[return-value]  # wraps() keeps the signature, which mypy cannot see
+    return wrapped
 
 
-def idempotent_secret(handler: Handler) -> Handler:
+def idempotent_secret(handler: Handler[V, P]) -> Handler[V, P]:
     """For POSTs that answer with a secret (a new token, a kubeconfig): a repetition is refused, not answered.
 
-    No transaction is held around the work, since it may ask a site.
+    No transaction is open around the work, because it may call a site.
     """
 
     @wraps(handler)
-    def wrapped(self: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
+    def wrapped(self: V, request: Request, /, *args: P.args, **kwargs: P.kwargs) -> Response:
         key = key_of(request)
         if key is None:
             return handler(self, request, *args, **kwargs)
@@ -94,7 +96,7 @@ def idempotent_secret(handler: Handler) -> Handler:
         return response
 
     setattr(wrapped, MARK, True)
-    return wrapped  # type: ignore[return-value]  # wraps() keeps the signature, which mypy cannot see
+    return wrapped
 
 
 def key_of(request: Request) -> str | None:
@@ -102,7 +104,7 @@ def key_of(request: Request) -> str | None:
     if given is None:
         return None
     if not FORM.match(given):
-        raise Invalid(f"{HEADER} must be 1 to 128 printable ASCII characters without blanks")
+        raise Invalid(f"{HEADER} must be 1 to 128 printable ASCII characters without spaces")
     return given
 
 
@@ -113,13 +115,13 @@ def _caller(request: Request) -> str:
 
 
 def _fingerprint(request: Request) -> str:
-    """Of the request as understood, so that spaces and the order of fields do not matter."""
+    """Hash of the parsed request, so that spaces and the order of fields do not matter."""
     text = json.dumps([request.method, request.path, request.data], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _take(request: Request, key: str, *, secret: bool) -> tuple[IdempotencyKey, bool]:
-    """The row, and whether this request is the first with the key. Waits for a first one that is under way."""
+    """The row, and whether this request is the first with the key. Waits for a first request that is still running."""
     caller, now = _caller(request), clock.now()
     fresh = IdempotencyKey(
         caller=caller, key=key, fingerprint=_fingerprint(request), secret=secret, expires_at=now + KEPT
@@ -140,7 +142,7 @@ def _take(request: Request, key: str, *, secret: bool) -> tuple[IdempotencyKey, 
 
 
 def _purge(*, now: datetime) -> None:
-    """Each new key takes a few expired ones away, so the table never needs a job of its own."""
+    """Each new key deletes a few expired ones, so the table needs no job of its own."""
     expired = IdempotencyKey.objects.select_for_update(skip_locked=True).filter(expires_at__lte=now)
     with transaction.atomic():
         IdempotencyKey.objects.filter(pk__in=list(expired.values_list("pk", flat=True)[:PURGED])).delete()
@@ -155,11 +157,13 @@ def _remember(row: IdempotencyKey, response: Response, *, body: Any) -> None:
 
 def _replay(request: Request, row: IdempotencyKey) -> Response:
     if row.fingerprint != _fingerprint(request):
-        raise Reused("this Idempotency-Key was used for another request; take a new key")
+        raise Reused("this Idempotency-Key was used for another request; use a new key")
     if row.status is None:
         raise InProgress(
-            "a request with this Idempotency-Key is still under way, or broke off; take a new key"
+            "a request with this Idempotency-Key is still running, or was interrupted; use a new key"
         )
     if row.secret:
-        raise Replayed("this was done before and its secret was shown once; take a new key to make another")
+        raise Replayed(
+            "this request was already executed and its secret shown once; use a new key to create another"
+        )
     return Response(row.body, status=row.status, headers={**row.headers, "Idempotency-Replayed": "true"})

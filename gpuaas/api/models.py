@@ -2,17 +2,16 @@
 
 from django.db import models
 
-from gpuaas.core.ids import uuid7
+from gpuaas.core.rows import Identified
 
 
-class IdempotencyKey(models.Model):
+class IdempotencyKey(Identified):
     """One key of one caller. The row is inserted in the transaction of the work itself, so a second request with the
     same key waits on the unique index until the first has committed or rolled back.
 
-    status null: work with a secret answer is under way (or died there). secret: the answer's body was never stored.
+    status null: work with a secret answer is running, or died there. secret: the answer's body was never stored.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     caller = models.CharField(max_length=50)
     key = models.CharField(max_length=128)
     fingerprint = models.CharField(max_length=64)

@@ -1,9 +1,10 @@
-"""How drf-spectacular describes our ways to sign in; registered by being imported (see `apps`)."""
+"""How drf-spectacular describes our addresses and our authentication; registered by being imported (see `apps`)."""
 
 from typing import Any
 
 from django.conf import settings
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
 
 # Choices that several shapes share under one field name get the names of our own enums. Set here and not in the
 # settings, because only this room knows its shapes.
@@ -17,13 +18,20 @@ settings.SPECTACULAR_SETTINGS.setdefault(
         "ClusterState": "gpuaas.clusters.states.ClusterState",
         "TemplateState": "gpuaas.clusters.states.TemplateState",
         "ClusterKind": "gpuaas.clusters.states.CLUSTER_KINDS",
-        "ClusterChange": "gpuaas.clusters.states.CHANGE_KINDS",
+        "Change": "gpuaas.clusters.states.CHANGE_KINDS",
         "OfferState": "gpuaas.catalog.states.OfferState",
-        "SaleState": "gpuaas.api.v1.offers.SOLD",
-        "StepState": "gpuaas.workspaces.states.StepState",
+        "SaleState": "gpuaas.api.v1.catalog.offers.SOLD",
+        "StepState": "gpuaas.lifecycle.operations.StepState",
         "Meter": "gpuaas.metering.models.Meter",
     },
 )
+
+
+class TaggedSchema(AutoSchema):
+    view: Any  # an ApiView; the library knows only its own class
+
+    def get_tags(self) -> list[str]:
+        return [self.view.tag]
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the library's own __init_subclass__
@@ -31,7 +39,6 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
     name = "token"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        del auto_schema
         return {"type": "http", "scheme": "bearer", "description": "An API token of a project: `gpa_…`"}
 
 
@@ -40,10 +47,9 @@ class BrowserScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
     name = "session"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        del auto_schema
         return {
             "type": "apiKey",
             "in": "cookie",
             "name": settings.SESSION_COOKIE_NAME,
-            "description": "A signed-in browser; unsafe methods also need the X-CSRFToken header",
+            "description": "A signed-in browser session; unsafe methods also need the X-CSRFToken header",
         }

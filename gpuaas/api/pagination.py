@@ -1,6 +1,6 @@
-"""Cursor pagination: forward only, by a unique key, so that rows that come or go meanwhile shift nothing.
+"""Cursor pagination: forward only, by a unique key, so that rows added or removed between pages shift nothing.
 
-The cursor is signed and bound to the address: a position can be neither invented nor carried to another list.
+The cursor is signed and bound to the address: it can neither be forged nor be used for another list.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,10 @@ from rest_framework.utils.urls import replace_query_param
 from gpuaas.core.errors import Invalid
 
 PAGE_SIZE = 50
-LARGEST = 200
 
 
 class Cursor(BasePagination):
-    """`key` is a unique attribute (dots by `__`), with "-" in front for the newest first."""
+    """`key` is a unique attribute (dots written `__`); a leading "-" puts the newest first."""
 
     def __init__(
         self, request: Request, *, key: str, size: int = PAGE_SIZE, cursor: str | None = None
@@ -33,11 +32,13 @@ class Cursor(BasePagination):
         self.cursor = cursor
 
     def page(self, rows: QuerySet[Any] | Sequence[Any]) -> tuple[list[Any], str | None]:
-        """The rows of this page and the address of the next one, None on the last."""
+        """The rows of this page, and the address of the next one; None on the last page."""
         position = self._position()
-        found = self._query(rows, position) if isinstance(rows, QuerySet) else self._cut(rows, position)
-        page = found[: self.size]
-        more = len(found) > self.size
+        rows_of_page = (
+            self._query(rows, position) if isinstance(rows, QuerySet) else self._cut(rows, position)
+        )
+        page = rows_of_page[: self.size]
+        more = len(rows_of_page) > self.size
         return page, self._link(self._value(page[-1])) if more else None
 
     def _query(self, rows: QuerySet[Model], position: str | None) -> list[Any]:
@@ -46,7 +47,7 @@ class Cursor(BasePagination):
         return list(rows.order_by(self.key)[: self.size + 1])
 
     def _cut(self, rows: Sequence[Any], position: str | None) -> list[Any]:
-        """For selectors that answer with computed rows; few, and in memory already."""
+        """For selectors that return computed rows: few, and already in memory."""
         ordered = sorted(rows, key=self._value, reverse=self.falling)
         if position is not None:
             ordered = [
@@ -71,7 +72,9 @@ class Cursor(BasePagination):
         try:
             return str(signing.loads(self.cursor, salt=self._salt))
         except signing.BadSignature as error:
-            raise Invalid.field("cursor", "this cursor is not one of this list; begin without it") from error
+            raise Invalid.field(
+                "cursor", "this cursor does not belong to this list; start without it"
+            ) from error
 
     def _link(self, position: str) -> str:
         cursor = signing.dumps(position, salt=self._salt)

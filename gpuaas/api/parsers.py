@@ -1,4 +1,4 @@
-"""JSON in, strictly: text that no database column can hold is refused before anybody looks at it."""
+"""Strict JSON parser: refuses text that no database column can hold before any view sees it."""
 
 from collections.abc import Mapping
 from typing import IO, Any
@@ -8,7 +8,7 @@ from rest_framework.parsers import JSONParser
 
 
 class StrictJSONParser(JSONParser):
-    """Also refuses nesting beyond Python's stack, NUL characters and lone surrogates, in keys as in values."""
+    """Also refuses nesting beyond Python's stack, NUL characters and lone surrogates, in keys and in values."""
 
     def parse(
         self,
@@ -27,7 +27,7 @@ class StrictJSONParser(JSONParser):
 def _refuse_odd_text(value: Any) -> None:
     if isinstance(value, str):
         if "\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise ParseError("text must not hold NUL characters or lone surrogates")
+            raise ParseError("text must not contain NUL characters or lone surrogates")
     elif isinstance(value, dict):
         for key, inner in value.items():
             _refuse_odd_text(key)

@@ -1,5 +1,6 @@
-"""What OpenAPI says about an operation, and what the operation therefore accepts: one decorator for both."""
+"""What OpenAPI says about an operation, and therefore what the operation accepts: one decorator for both."""
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
@@ -8,21 +9,23 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 
-from gpuaas.api.fields import Input, NoQuery, Output
+from gpuaas.api.fields import Input, NoQuery, Output, PageQuery
 from gpuaas.api.idempotency import HEADER, MARK
+from gpuaas.api.permissions import need_of
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 QUERY = "query_serializer"
+OPERATION = "operation_id"
 
 
 class ErrorBody(Output):
-    code = serializers.CharField(help_text="Stable, for programs.")
+    code = serializers.CharField(help_text="Stable code for programs.")
     message = serializers.CharField(help_text="A sentence for people.")
     detail = serializers.DictField(help_text="Numbers and names, such as limit, used, asked.")
-    fields = serializers.DictField(  # type: ignore[assignment]  # the shape's own word hides the class's property
+    fields = serializers.DictField(
         child=serializers.ListField(child=serializers.CharField()),
         required=False,
-        help_text="Fields of the input (dotted path) and what is wrong with them.",
+        help_text="Fields of the input (dotted paths) with their errors.",
     )
     request_id = serializers.CharField(allow_blank=True)
 
@@ -36,7 +39,7 @@ QUOTA_EXAMPLE = OpenApiExample(
     value={
         "error": {
             "code": "quota_exceeded",
-            "message": "the project weather-lm may hold 8 H100 SXM 80 GB; 7 are used, 2 more were asked",
+            "message": "the project weather-lm may hold 8 H100 SXM 80 GB; 7 are used, 2 more were requested",
             "detail": {
                 "scope": "project",
                 "resource": "gpu:h100-sxm-80gb",
@@ -52,22 +55,27 @@ QUOTA_EXAMPLE = OpenApiExample(
 )
 
 SAYS = {
-    400: "Malformed or invalid input.",
+    400: "The input is malformed or invalid.",
     401: "No valid credentials.",
     403: "The role or the token's scopes do not allow this, or the CSRF token is missing.",
-    404: "Nothing at this address, or nothing that the caller may know of.",
-    406: "Only JSON is offered here.",
-    409: "Not possible now: a limit, no capacity, or the state of the thing.",
+    404: "Nothing is at this address, or the caller may not know of it.",
+    406: "Only JSON is available here.",
+    409: "Not possible now: a limit, no capacity, or the present state.",
     412: "If-Match names a version that is no longer current.",
     413: "The request body is too large.",
     415: "The body must be application/json.",
     422: "The Idempotency-Key was used for another request.",
-    429: "Too many requests were refused lately; see Retry-After.",
-    502: "The site refused.",
+    429: "Too many requests were refused recently; see Retry-After.",
+    502: "The site refused the request.",
     503: "The site does not answer now; see Retry-After.",
 }
 ALWAYS = (400, 401, 403, 404, 406)
 WRITES = (409, 413, 415)
+FILES: dict[str, tuple[str, Any]] = {
+    "csv": ("text/csv", OpenApiTypes.STR),
+    "pdf": ("application/pdf", OpenApiTypes.BINARY),
+    "parquet": ("application/vnd.apache.parquet", OpenApiTypes.BINARY),
+}
 IF_MATCH = OpenApiParameter(
     "If-Match", str, OpenApiParameter.HEADER, description="The ETag that must still be current."
 )
@@ -75,7 +83,10 @@ IDEMPOTENCY = OpenApiParameter(
     HEADER,
     str,
     OpenApiParameter.HEADER,
-    description="Makes a repetition safe for 24 hours: same key and same request, same answer, done once.",
+    description=(
+        "Makes a repetition safe for 24 hours: the same key with the same request gets the same answer "
+        "and is executed once."
+    ),
 )
 
 
@@ -83,45 +94,66 @@ def operation(
     operation_id: str,
     summary: str,
     *,
-    tag: str,
-    answer: Any = None,
-    status: int = 200,
     body: type[Input] | None = None,
-    query: type[Input] = NoQuery,
+    query: type[Input] | None = None,
+    answer: type[Output] | None = None,
+    created: type[Output] | None = None,
+    accepted: type[Output] | None = None,
+    rows: type[Output] | None = None,
     also: tuple[int, ...] = (),
     versioned: bool = False,
-    csv: bool = False,
-    pdf: bool = False,
-    parquet: bool = False,
+    file: str = "",
     examples: tuple[OpenApiExample, ...] = (),
 ) -> Callable[[Handler], Handler]:
-    """`answer` is a serializer class (or an OpenApiResponse), `also` more statuses than every operation has.
+    """`answer` (200), `created` (201), `accepted` (202) or a page of `rows`: what is sent back. None of them: 204.
 
-    `versioned`: a change that honors If-Match. The view refuses query parameters that `query` does not name.
+    The view refuses query parameters that `query` does not name. `also` lists statuses beyond those of every
+    operation. `versioned`: a change that honors If-Match. `file`: one of FILES, sent in place of JSON.
     """
+    asked = query or (PageQuery if rows else NoQuery)
+    sent = page_of(rows) if rows else answer or created or accepted
+    status = 201 if created else 202 if accepted else 200 if sent or file else 204
 
     def decorate(handler: Handler) -> Handler:
-        parameters, refusals = _terms(handler, query=query, versioned=versioned)
+        parameters, refusals = _terms(handler, query=asked, versioned=versioned)
         extended = extend_schema(
             operation_id=operation_id,
             summary=summary,
-            description=(handler.__doc__ or "").strip(),
-            tags=[tag],
+            **_described(handler, operation_id),
             request=body,
-            responses=_responses(
-                status, _file(csv=csv, pdf=pdf, parquet=parquet), answer, refusals | set(also)
-            ),
+            responses=_responses(status, FILES.get(file), sent, refusals | set(also)),
             parameters=parameters,
             examples=[*examples, *((QUOTA_EXAMPLE,) if body else ())],
         )(handler)
-        setattr(extended, QUERY, query)
+        setattr(extended, QUERY, asked)
+        setattr(extended, OPERATION, operation_id)
         return extended
 
     return decorate
 
 
+def _described(handler: Callable[..., Any], operation_id: str) -> dict[str, Any]:
+    """The operation's description from the handler's docstring, and what it needs: as text and as extensions for
+    programs.
+
+    Raises TypeError for a handler without a docstring: the document would publish the docstring of its class.
+    """
+    text, need = inspect.cleandoc(handler.__doc__ or ""), need_of(operation_id, handler.__name__)
+    if not text:
+        raise TypeError(
+            f"the operation {operation_id} needs a docstring: it is its description in the OpenAPI document"
+        )
+    if need is None:
+        return {"description": text}
+    permissions = [permission.value for permission in need.permissions]
+    return {
+        "description": f"{text}\n\n{need}".strip(),
+        "extensions": {"x-permissions": permissions, "x-for-tokens": need.for_tokens},
+    }
+
+
 def _terms(handler: Callable[..., Any], *, query: type[Input], versioned: bool) -> tuple[list[Any], set[int]]:
-    """The parameters besides the path's, and how it may refuse."""
+    """Query parameters and headers, and the statuses with which the operation may refuse."""
     refusals = set(ALWAYS)
     parameters: list[Any] = [] if query is NoQuery else [query]
     if handler.__name__ != "get":
@@ -135,17 +167,8 @@ def _terms(handler: Callable[..., Any], *, query: type[Input], versioned: bool) 
     return parameters, refusals
 
 
-def _file(*, csv: bool, pdf: bool, parquet: bool) -> tuple[str, Any] | None:
-    """Of answers that are no JSON: the media type, and what it is."""
-    if csv:
-        return "text/csv", OpenApiTypes.STR
-    if parquet:
-        return "application/vnd.apache.parquet", OpenApiTypes.BINARY
-    return ("application/pdf", OpenApiTypes.BINARY) if pdf else None
-
-
 def _responses(status: int, file: tuple[str, Any] | None, answer: Any, refusals: set[int]) -> dict[Any, Any]:
-    """By status; refusals are always JSON."""
+    """Responses by status; refusals are always JSON."""
     good: Any = (status, file[0]) if file else status
     responses: dict[Any, Any] = {good: file[1] if file else answer or OpenApiResponse(description="Done.")}
     for number in sorted(refusals):
@@ -161,7 +184,9 @@ def page_of(row: type[Output]) -> type[Output]:
         name,
         (Output,),
         {
-            "next": serializers.URLField(allow_null=True, help_text="The next page; null on the last."),
+            "next": serializers.URLField(
+                allow_null=True, help_text="Address of the next page; null on the last one."
+            ),
             "results": row(many=True),
             "__module__": row.__module__,
         },

@@ -1,4 +1,4 @@
-"""/api/v1/, its description, and an answer in our own shape for every other address below /api/."""
+"""/api/v1/, its description, and an error in our own shape for every other address below /api/."""
 
 from django.urls import include, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView

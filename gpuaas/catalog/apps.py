@@ -1,6 +1,11 @@
+from importlib import import_module
+
 from django.apps import AppConfig
 
 
 class CatalogConfig(AppConfig):
     name = "gpuaas.catalog"
-    label = "catalog"
+    sealed = ("catalog.Site.credentials",)
+
+    def ready(self) -> None:
+        import_module("gpuaas.catalog.checks")  # registers the system check

@@ -1,4 +1,4 @@
-"""What exists at the sites and what is sold of it."""
+"""Sites with what was observed there, GPU types, and flavors."""
 
 from django.db import models
 from django.db.models import Q
@@ -12,15 +12,14 @@ from gpuaas.catalog.states import (
     RoundKind,
     Sharing,
 )
-from gpuaas.core.ids import uuid7
-from gpuaas.core.leases import Claimable
+from gpuaas.core.claims import Claimable
+from gpuaas.core.rows import Identified
 from tenants.models import slug_validator
 
 
-class Site(Claimable):
+class Site(Identified, Claimable):
     """One Kubernetes cluster or OpenStack cloud that the portal drives. Probed when `due_at` has come."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     slug = models.CharField(max_length=40, unique=True, validators=[slug_validator])
     name = models.CharField(max_length=100)
     driver = models.CharField(max_length=32)
@@ -33,7 +32,13 @@ class Site(Claimable):
     conditions = models.JSONField(default=dict, blank=True)
     probed_at = models.DateTimeField(null=True, blank=True)
     answered_at = models.DateTimeField(null=True, blank=True)
+    # when it answered for the first time; null: never, so nothing has run there and nothing is counted
+    reached_at = models.DateTimeField(null=True, blank=True)
+    # null: still ours; otherwise only a name that past usage and invoices keep
+    removed_at = models.DateTimeField(null=True, blank=True)
     answer_ms = models.PositiveIntegerField(null=True, blank=True)
+    # until then its work is left to the workers of slow sites (lanes.py)
+    slow_until = models.DateTimeField(null=True, blank=True, editable=False)
     observed_digest = models.CharField(max_length=64, blank=True, editable=False)
     # every name by which the site counts GPUs or ever did: what a workspace did not buy of them is closed to it
     gpu_names = models.JSONField(default=list, blank=True, editable=False)
@@ -54,14 +59,15 @@ class Site(Claimable):
 
     @property
     def takes_new(self) -> bool:
-        """Whether anything new may be placed there; the same as `SELLING` in the selectors."""
+        """Whether new requests are accepted there; the same condition as `SELLING` in the selectors."""
         return self.enabled and (self.fit or self.sell_unfit)
 
 
 class SiteRound(Claimable):
-    """A look at a site that comes again and again beside the probe, under a lease and a schedule of its own.
+    """A periodic check of a site beside the probe, with its own claim and schedule.
 
-    found: of a round `health`, node → what its monitoring said last (`cards`, `sick` by MIG profile, `check`).
+    found: for a round of kind `health`, node → the last report of its monitoring (`cards`, `sick` by MIG profile,
+    `check`).
     """
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="rounds")
@@ -75,10 +81,9 @@ class SiteRound(Claimable):
         return f"{self.kind} of {self.site}"
 
 
-class GpuType(models.Model):
-    """A kind of device, the same at every site: `h100-sxm-80gb`. Limits are given per GPU type."""
+class GpuType(Identified):
+    """A kind of device, the same at every site: `h100-sxm-80gb`. Limits are set per GPU type."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     slug = models.CharField(max_length=64, unique=True)
     name = models.CharField(max_length=100)
     product = models.CharField(max_length=100)
@@ -99,21 +104,26 @@ class GpuType(models.Model):
         return self.slug
 
 
-class GpuPool(models.Model):
-    """The devices of one GPU type at one site: the name by which the site counts them, and what was last observed.
+class GpuPool(Identified):
+    """The devices of one GPU type at one site: the name under which the site counts them, and what was last observed.
 
-    capacity = devices on nodes; healthy = on nodes that can take work; allocated = of the healthy ones, in use by pods
-    or machines (what still runs on a cordoned node is in its Node row); largest_block = most free devices on one node.
-    A site that does not answer keeps what it had when it last did. trouble: why it cannot be sold as it is, in words.
-    shares_with: slugs of GPU types that the site cuts from the same hardware; only one of them may be sold.
+    capacity = devices on nodes; healthy = on nodes that can take work; allocated = healthy ones used by pods or
+    machines (those on a cordoned node are in its Node row); largest_block = most unallocated devices on one node. A
+    site that does not answer keeps its last values. trouble: why it cannot be sold at present. shares_with: slugs of
+    GPU types that the site cuts from the same hardware; only one of them may be sold.
+
+    Once sold (a flavor of it was published), its name, class and selector are a contract: discoveries at the site do
+    not overwrite them, and differences are reported as trouble. device_class: the DRA class of that name; also:
+    further names to which the site charges these devices.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="pools")
     gpu_type = models.ForeignKey(GpuType, on_delete=models.PROTECT, related_name="pools")
     resource_name = models.CharField(max_length=150)
     selector = models.JSONField(default=dict, blank=True)
     trouble = models.CharField(max_length=500, blank=True)
+    device_class = models.CharField(max_length=253, blank=True)
+    also = models.JSONField(default=list, blank=True)
     shares_with = models.JSONField(default=list, blank=True)
     capacity = models.PositiveIntegerField(default=0)
     healthy = models.PositiveIntegerField(default=0)
@@ -129,15 +139,16 @@ class GpuPool(models.Model):
         return f"{self.gpu_type} at {self.site}"
 
     @property
-    def free(self) -> int:
+    def unallocated(self) -> int:
+        """Healthy and used by nobody now, whoever holds them. The room quotas knows what can still be held."""
         return max(self.healthy - self.allocated, 0)
 
 
 class Node(models.Model):
-    """Devices of one pool on one node as last observed, for the capacity map. vCPU and memory are the whole node's.
+    """Devices of one pool on one node as last observed, for the capacity map. vCPU and memory are those of the node.
 
-    capacity counts all devices that are built in, `unhealthy` those of them that cannot take work. rack and
-    nvlink_domain group nodes; numa and cpus are the kubelet's policies; hugepages: page size to GiB.
+    capacity counts all installed devices, `unhealthy` those of them that cannot take work. rack and nvlink_domain
+    group nodes; numa and cpus are the kubelet's policies; hugepages: page size to GiB.
     """
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="nodes")
@@ -177,17 +188,17 @@ class Node(models.Model):
         return max(self.capacity - self.unhealthy, 0) if self.ready and not self.cordoned else 0
 
     @property
-    def free(self) -> int:
+    def unallocated(self) -> int:
+        """Healthy and used by nobody now, whoever holds them. The room quotas knows what can still be held."""
         return max(self.healthy - self.allocated, 0)
 
 
-class NodeCheck(Claimable):
-    """One run of the vendor's own check (nvidia-smi) on a node, asked for by an operator.
+class NodeCheck(Identified, Claimable):
+    """One run of the vendor's own check (nvidia-smi) on a node, requested by an operator.
 
-    finished_at is set when it is over and nothing of it is left at the site.
+    finished_at is set when the check has ended and nothing of it is left at the site.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="node_checks")
     node = models.CharField(max_length=253)
     state = models.CharField(max_length=16, choices=NodeCheckState, default=NodeCheckState.WAITING)
@@ -209,14 +220,13 @@ class NodeCheck(Claimable):
         return f"check of {self.node}"
 
 
-class Flavor(models.Model):
+class Flavor(Identified):
     """What is sold: n × a GPU type with its share of vCPU, memory and disk, at a site, in a price class.
 
-    It may require tuned nodes: hugepages of one size (part of its memory), whole cores, sysctls that pods may set, a
-    node profile; or sell whole nodes only.
+    It may require tuned nodes: hugepages of one size (part of its memory), exclusive cores, sysctls that pods may
+    set, a node profile; or sell whole nodes only.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     slug = models.CharField(max_length=64, unique=True)
     name = models.CharField(max_length=100)
     pool = models.ForeignKey(GpuPool, on_delete=models.PROTECT, related_name="flavors")

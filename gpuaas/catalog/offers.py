@@ -1,4 +1,4 @@
-"""Choosing by attributes, and what a flavor gives in words."""
+"""Selection of flavors by attributes, and the description of a flavor."""
 
 import uuid
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ ONE_NUMA_NODE = "single-numa-node"
 
 
 class Wanted(TypedDict, total=False):
-    """The fields of `Attributes`, each of which may be left out."""
+    """The fields of `Attributes`, all of them optional."""
 
     memory_gib_min: int
     compute_capability_min: str
@@ -28,9 +28,9 @@ class Wanted(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Attributes:
-    """What somebody needs of a GPU and its nodes; numbers mean "at least", None and "" mean "does not matter".
+    """Requirements on a GPU and its nodes; numbers are minimums, None and "" mean no requirement.
 
-    A fact that the site does not tell is not there: it meets neither True nor False.
+    A fact that the site does not report matches neither True nor False.
     """
 
     memory_gib_min: int = 0
@@ -45,7 +45,7 @@ class Attributes:
 
 
 def with_traits(rows: QuerySet[Flavor]) -> QuerySet[Flavor]:
-    """Annotated with what all nodes of the pool give: same_numa, same_rack; and nvlink_domain, what any gives."""
+    """Annotated with what all nodes of the pool have: same_numa, same_rack; and nvlink_domain, what any of them has."""
     nodes = Node.objects.filter(pool=OuterRef("pool"), capacity__gt=0)
     return rows.annotate(
         same_numa=Exists(nodes) & ~Exists(nodes.exclude(numa=ONE_NUMA_NODE)),
@@ -56,13 +56,13 @@ def with_traits(rows: QuerySet[Flavor]) -> QuerySet[Flavor]:
 
 def matching(rows: QuerySet[Flavor], wanted: Attributes) -> QuerySet[Flavor]:
     """`rows` come from `with_traits`."""
-    found = Q()
+    condition = Q()
     if wanted.memory_gib_min:
-        found &= Q(pool__gpu_type__memory_gib__gte=wanted.memory_gib_min)
+        condition &= Q(pool__gpu_type__memory_gib__gte=wanted.memory_gib_min)
     if wanted.interconnect:
-        found &= Q(pool__gpu_type__interconnect__iexact=wanted.interconnect)
+        condition &= Q(pool__gpu_type__interconnect__iexact=wanted.interconnect)
     if wanted.compute_capability_min:
-        found &= Q(pool__gpu_type__in=_capable(wanted.compute_capability_min))
+        condition &= Q(pool__gpu_type__in=_capable(wanted.compute_capability_min))
     switches = {
         "pool__gpu_type__ecc": wanted.ecc,
         "pool__gpu_type__mig_capable": wanted.mig_capable,
@@ -71,7 +71,7 @@ def matching(rows: QuerySet[Flavor], wanted: Attributes) -> QuerySet[Flavor]:
         "same_rack": wanted.same_rack,
         "nvlink_domain": wanted.nvlink_domain,
     }
-    return rows.filter(found, **{key: value for key, value in switches.items() if value is not None})
+    return rows.filter(condition, **{key: value for key, value in switches.items() if value is not None})
 
 
 def _capable(least: str) -> list[uuid.UUID]:
@@ -89,25 +89,25 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def gives(flavor: Flavor) -> list[str]:
-    """What one of it gives, for people; flavors from `with_traits` tell of their nodes too."""
+    """Describes one unit of the flavor for people; flavors from `with_traits` include facts of their nodes."""
     node = "a whole node of " if flavor.whole_node else ""
-    found = [
+    lines = [
         f"{node}{flavor.gpus} × {flavor.pool.gpu_type.name}",
-        f"{flavor.vcpus} vCPU{', whole cores of their own' if flavor.exclusive_cpus else ''}",
+        f"{flavor.vcpus} vCPU{', exclusive cores' if flavor.exclusive_cpus else ''}",
         _memory(flavor),
     ]
     if flavor.disk_gib:
-        found.append(f"{flavor.disk_gib} GiB of the node's disk")
+        lines.append(f"{flavor.disk_gib} GiB of the node's disk")
     if flavor.sysctls:
-        found.append(f"pods may set {', '.join(flavor.sysctls)}")
+        lines.append(f"pods may set {', '.join(flavor.sysctls)}")
     if flavor.profile:
-        found.append(f"nodes with the profile {flavor.profile}")
-    told = {
-        "same_numa": "GPUs, cores and memory of a pod are of one NUMA node",
+        lines.append(f"nodes with the profile {flavor.profile}")
+    facts = {
+        "same_numa": "GPUs, cores and memory of a pod are on one NUMA node",
         "same_rack": "pods can be put into one rack",
         "nvlink_domain": "nodes are joined by NVLink",
     }
-    return found + [text for name, text in told.items() if getattr(flavor, name, False)]
+    return lines + [text for name, text in facts.items() if getattr(flavor, name, False)]
 
 
 def _memory(flavor: Flavor) -> str:

@@ -1,18 +1,33 @@
-"""What is offered, what is free of it, and how the sites are."""
+"""Reads of flavors, GPU types and sites."""
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Unpack
 
-from django.db.models import F, Prefetch, Q, QuerySet
-from django.db.models.functions import Greatest
+from django.db.models import (
+    BooleanField,
+    Case,
+    Count,
+    F,
+    Func,
+    IntegerField,
+    Max,
+    Min,
+    Prefetch,
+    Q,
+    QuerySet,
+    Sum,
+    When,
+)
+from django.db.models.functions import Least
 
 from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Node, NodeCheck, Site
 from gpuaas.catalog.offers import Attributes, Wanted, matching, with_traits
 from gpuaas.catalog.states import OfferState
 from gpuaas.core.conditions import Condition, Status, conditions_read
-from gpuaas.core.errors import NotFound
-from gpuaas.providers.registry import CLUSTERS_ONLY
+from gpuaas.core.rows import first_of
+from gpuaas.providers.registry import clusters_only
 from tenants.actors import Actor
 from tenants.selectors import platform_require
 
@@ -21,20 +36,17 @@ SELLING = Q(pool__site__enabled=True) & (Q(pool__site__fit=True) | Q(pool__site_
 
 
 def sites_for(*, actor: Actor) -> QuerySet[Site]:
-    """For operators and auditors; credentials are not loaded."""
+    """For operators and auditors, without removed sites; credentials are not loaded."""
     platform_require(actor=actor)
-    return Site.objects.defer("credentials").order_by("slug")
+    return Site.objects.filter(removed_at=None).defer("credentials").order_by("slug")
 
 
 def site_get_for(*, actor: Actor, slug: str) -> Site:
-    site = sites_for(actor=actor).filter(slug=slug).first()
-    if site is None:
-        raise NotFound("there is no such site")
-    return site
+    return first_of(sites_for(actor=actor).filter(slug=slug), "site")
 
 
 def gpu_types_for(*, actor: Actor) -> QuerySet[GpuType]:
-    """What tenants see: active ones; operators and auditors see drafts and retired ones too."""
+    """Tenants see active ones; operators and auditors also see drafts and retired ones."""
     rows = GpuType.objects.order_by("slug")
     return rows if actor.sees_all else rows.filter(state=OfferState.ACTIVE)
 
@@ -47,33 +59,29 @@ def flavors_for(
     drafts: bool = False,
     **wanted: Unpack[Wanted],
 ) -> QuerySet[Flavor]:
-    """What workspaces may be asked for, by attributes (`Attributes`), with `free` and the traits of its nodes annotated.
+    """Flavors on offer by attributes (`Attributes`), annotated with the traits of their nodes.
 
-    `drafts` adds what is not sold (yet, or any more), for operators and auditors.
+    `drafts` adds drafts and retired ones, for operators and auditors.
     """
-    rows = Flavor.objects.select_related("pool__gpu_type", "pool__site").annotate(
-        free=Greatest(F("pool__healthy") - F("pool__allocated"), 0)
-    )
+    rows = Flavor.objects.select_related("pool__gpu_type", "pool__site")
     if drafts:
         platform_require(actor=actor)
+        rows = rows.filter(pool__site__removed_at=None)
     else:
         rows = rows.filter(
             SELLING,
             state=OfferState.ACTIVE,
             pool__gpu_type__state=OfferState.ACTIVE,
             pool__trouble="",
-        ).exclude(pool__site__driver__in=CLUSTERS_ONLY)
+        ).exclude(pool__site__driver__in=clusters_only())
     places = {"pool__site__slug": site, "price_class": price_class}
-    found = matching(with_traits(rows), Attributes(**wanted))
-    found = found.filter(**{key: value for key, value in places.items() if value})
-    return found.order_by("-pool__gpu_type__memory_gib", "slug")
+    flavors = matching(with_traits(rows), Attributes(**wanted))
+    flavors = flavors.filter(**{key: value for key, value in places.items() if value})
+    return flavors.order_by("-pool__gpu_type__memory_gib", "slug")
 
 
 def flavor_get_for(*, actor: Actor, slug: str) -> Flavor:
-    flavor = flavors_for(actor=actor, drafts=actor.sees_all).filter(slug=slug).first()
-    if flavor is None:
-        raise NotFound("there is no such flavor")
-    return flavor
+    return first_of(flavors_for(actor=actor, drafts=actor.sees_all).filter(slug=slug), "flavor")
 
 
 # -- the capacity map -----------------------------------------------------------------------------------------------
@@ -81,7 +89,7 @@ def flavor_get_for(*, actor: Actor, slug: str) -> Flavor:
 
 @dataclass(frozen=True)
 class PoolMap:
-    """One pool with its nodes. What tenants hold of it is quotas' to tell, by the resource `gpu:<slug>`."""
+    """One pool with its nodes. What tenants hold of it is in quotas, under the resource `gpu:<slug>`."""
 
     pool: GpuPool
     site: Site
@@ -94,16 +102,16 @@ class PoolMap:
 
     @property
     def allocated(self) -> int:
-        """In use, also on nodes that take nothing new."""
-        return sum(node.allocated for node in self.nodes)
+        """Used by pods and machines, on cordoned nodes as well."""
+        return sum(node.allocated for node in self.nodes) if self.nodes else self.pool.allocated
 
     @property
-    def free(self) -> int:
-        return self.pool.free
+    def unallocated(self) -> int:
+        return self.pool.unallocated
 
     @property
     def unhealthy(self) -> int:
-        """Devices of nodes that do not answer, and sick ones of nodes that do."""
+        """Devices of nodes that do not answer, and unhealthy ones of nodes that do."""
         return sum(node.unhealthy if node.ready else node.capacity for node in self.nodes)
 
     @property
@@ -117,34 +125,104 @@ class PoolMap:
 
 def capacity_map(*, actor: Actor, site: Site | None = None) -> list[PoolMap]:
     """Every pool with its nodes, of one site or of all, in two queries."""
-    platform_require(actor=actor)
-    pools = GpuPool.objects.select_related("site", "gpu_type").order_by("site__slug", "gpu_type__slug")
-    if site is not None:
-        pools = pools.filter(site=site)
     nodes = Prefetch("nodes", queryset=Node.objects.order_by("name"))
     return [
         PoolMap(pool=pool, site=pool.site, gpu_type=pool.gpu_type, nodes=tuple(pool.nodes.all()))
-        for pool in pools.prefetch_related(nodes)
+        for pool in pools_for(actor=actor, site=site).prefetch_related(nodes)
     ]
+
+
+def pools_for(*, actor: Actor, site: Site | None = None) -> QuerySet[GpuPool]:
+    """Every pool of one site or of all; without its nodes."""
+    platform_require(actor=actor)
+    pools = GpuPool.objects.filter(site__removed_at=None).select_related("site", "gpu_type")
+    pools = pools.order_by("site__slug", "gpu_type__slug")
+    return pools if site is None else pools.filter(site=site)
+
+
+@dataclass(frozen=True)
+class NodeSums:
+    """Nodes of a pool: how many, the devices of the smallest and the largest, and of their devices those in use, those
+    that cannot take work, and those on cordoned nodes; each device once, `allocated` also beyond what there is."""
+
+    nodes: int = 0
+    smallest: int = 0
+    largest: int = 0
+    allocated: int = 0
+    used: int = 0
+    bad: int = 0
+    cordoned: int = 0
+
+
+USED = Least("allocated", "capacity", output_field=IntegerField())
+BAD = Case(
+    When(ready=False, then=F("capacity") - USED),
+    default=Least("unhealthy", F("capacity") - USED, output_field=IntegerField()),
+    output_field=IntegerField(),
+)
+
+
+def node_sums(*, pools: Collection[GpuPool]) -> dict[uuid.UUID, NodeSums]:
+    """By pool, of those with nodes; 1 query."""
+    rows = Node.objects.filter(pool__in=pools).order_by().values_list("pool")
+    found = rows.annotate(
+        count=Count("pk"),
+        min_capacity=Min("capacity"),
+        max_capacity=Max("capacity"),
+        sum_allocated=Sum("allocated"),
+        sum_used=Sum(USED),
+        sum_bad=Sum(BAD),
+        sum_cordoned=Sum(F("capacity") - USED - BAD, filter=Q(cordoned=True), default=0),
+    )
+    return {pk: NodeSums(*sums) for pk, *sums in found}
+
+
+def nodes_named(*, actor: Actor, search: str, site: Site | None = None, gpu_type: str = "") -> QuerySet[Node]:
+    """Nodes of a site or of all whose name contains `search`, by name; a row for each GPU type of a node."""
+    platform_require(actor=actor)
+    rows = Node.objects.filter(site__removed_at=None).order_by("name", "site", "pool")
+    if site is not None:
+        rows = rows.filter(site=site)
+    if search:
+        rows = rows.filter(name__icontains=search)
+    if gpu_type:
+        rows = rows.filter(pool__gpu_type__slug=gpu_type)
+    return rows
+
+
+class _AnyFails(Func):
+    """Whether one of the checks of a node failed."""
+
+    function = "jsonb_path_exists"
+    template = """%(function)s(%(expressions)s, '$.*.status ? (@ == "False")')"""
+    output_field = BooleanField()
+
+
+def nodes_sick(*, rows: QuerySet[Node]) -> QuerySet[Node]:
+    """Those of them that are not ready, have devices that cannot take work, or fail a check."""
+    return rows.alias(fails=_AnyFails("checks")).filter(Q(ready=False) | Q(unhealthy__gt=0) | Q(fails=True))
 
 
 # -- whether a site is fit to be sold -----------------------------------------------------------------------------
 
 
 def site_checks(*, site: Site) -> list[Condition]:
-    """What was found last, with what to do about it; what is not as it should be first."""
+    """The latest results with their remedies; failed and unknown checks come first."""
     order = [Status.FALSE, Status.UNKNOWN, Status.TRUE]
     return sorted(conditions_read(site.checks), key=lambda row: (order.index(row.status), row.type))
 
 
 def node_checks_of(*, site: Site) -> QuerySet[NodeCheck]:
-    """The latest first; for whoever may see the site."""
+    """Latest first; for those who may see the site."""
     return NodeCheck.objects.filter(site=site).select_related("site").order_by("-pk")
 
 
 def node_check_get_for(*, actor: Actor, site: Site, id: uuid.UUID) -> NodeCheck:
     platform_require(actor=actor)
-    found = node_checks_of(site=site).filter(pk=id).first()
-    if found is None:
-        raise NotFound("there is no such check of a node")
-    return found
+    return first_of(node_checks_of(site=site).filter(pk=id), "node check")
+
+
+def is_sold(flavor: Flavor) -> bool:
+    """Not where the site cannot tell the pool from another: a buyer would then get either."""
+    pool = flavor.pool
+    return flavor.state == pool.gpu_type.state == OfferState.ACTIVE and not pool.trouble

@@ -18,7 +18,7 @@ class PriceClass(models.TextChoices):
 
 
 class DriftPolicy(models.TextChoices):
-    """Repair: what somebody else has changed is set again. Observe: it is recorded, and an operator decides."""
+    """Repair: changes made by others are reverted. Observe: they are recorded, and an operator decides."""
 
     REPAIR = "repair", "Repair"
     OBSERVE = "observe", "Only observe"
@@ -43,7 +43,7 @@ class HugepagesSize(models.TextChoices):
 
 
 class Sharing(models.TextChoices):
-    """How one device is cut into what the site counts."""
+    """How one device is divided into what the site counts."""
 
     WHOLE = "whole", "Whole GPU"
     MIG = "mig", "MIG slice"

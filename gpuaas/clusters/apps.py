@@ -3,4 +3,4 @@ from django.apps import AppConfig
 
 class ClustersConfig(AppConfig):
     name = "gpuaas.clusters"
-    label = "clusters"
+    sealed = ("clusters.Cluster.seed",)

@@ -1,4 +1,5 @@
-"""What a version of a template says, typed: releases, control plane, pools, add-ons, parameters; and the schema of an order."""
+"""The document of a template version, typed: releases, control plane, pools, add-ons, parameters; and the schema of
+an order."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuaas.clusters.releases import release_order
-from gpuaas.clusters.schema import Schema, Unfit, schema_compile
+from gpuaas.core.schema import Schema, Unfit, schema_compile
 from gpuaas.providers.base import ClusterKind
 
 NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,18}[a-z0-9])?")
@@ -18,7 +19,7 @@ NOTHING: Schema = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True)
 class PoolDefinition:
-    """`flavors` are slugs of the catalog's; the number of workers is from minimum to maximum."""
+    """`flavors` are slugs of the catalog; the number of workers is from minimum to maximum."""
 
     name: str
     label: str
@@ -38,8 +39,8 @@ class AddonDefinition:
 
 @dataclass(frozen=True)
 class Definition:
-    """`releases` from the oldest to the newest; counts: how many machines the control plane may have; sizes of one. burst: slugs of
-    the other sites from which pools may come, by flavors that are there."""
+    """`releases` from the oldest to the newest; counts: possible numbers of control plane machines, with their size.
+    burst: slugs of other sites where pools can be, by flavors of those sites."""
 
     kind: ClusterKind
     releases: tuple[str, ...]
@@ -58,7 +59,7 @@ class Definition:
 
     @property
     def schema(self) -> Schema:
-        """Of an order: one for the form, the API and the command line."""
+        """The schema of an order: the same for the form, the API and the command line."""
         return schema_compile(
             {
                 "type": "object",
@@ -87,7 +88,7 @@ class Definition:
 
 
 def definition_read(document: Any, *, kind: str) -> Definition:
-    """Raises Unfit with the place and what is wrong there."""
+    """Raises Unfit with the place and the error."""
     given = _mapping(document, "", PARTS)
     control = _mapping(given.get("control_plane"), "control_plane", {*SIZES, "counts"})
     pools = tuple(_pool(one, f"pools.{at}") for at, one in enumerate(_list(given, "pools", least=1)))
@@ -96,10 +97,10 @@ def definition_read(document: Any, *, kind: str) -> Definition:
     _once([addon.name for addon in addons], "addons")
     settings = given.get("settings", {})
     if not isinstance(settings, Mapping):
-        raise Unfit("settings", "the settings of the driver are a JSON object")
+        raise Unfit("settings", "the settings of the driver must be a JSON object")
     parameters = schema_compile(given.get("parameters", NOTHING), path="parameters")
     if parameters["type"] != "object":
-        raise Unfit("parameters", "the parameters are an object")
+        raise Unfit("parameters", "the parameters must be an object")
     return Definition(
         kind=ClusterKind(kind),
         releases=_releases(given, ClusterKind(kind)),
@@ -116,7 +117,7 @@ def definition_read(document: Any, *, kind: str) -> Definition:
 def _releases(given: Mapping[str, Any], kind: ClusterKind) -> tuple[str, ...]:
     named = _list(given, "releases", least=1)
     if not all(isinstance(one, str) and len(one) <= 32 for one in named):
-        raise Unfit("releases", "a release is a text of at most 32 characters")
+        raise Unfit("releases", "a release must be text of at most 32 characters")
     _once(named, "releases")
     try:
         return tuple(sorted(named, key=lambda one: release_order(kind, one)))
@@ -127,7 +128,7 @@ def _releases(given: Mapping[str, Any], kind: ClusterKind) -> tuple[str, ...]:
 def _burst(given: Mapping[str, Any]) -> tuple[str, ...]:
     named = _list(given, "burst")
     if not all(isinstance(slug, str) and 0 < len(slug) <= 64 for slug in named):
-        raise Unfit("burst", "list the slugs of the sites from which pools may come")
+        raise Unfit("burst", "list the slugs of the sites where pools can be")
     _once(named, "burst")
     return tuple(named)
 
@@ -135,10 +136,10 @@ def _burst(given: Mapping[str, Any]) -> tuple[str, ...]:
 def _counts(control: Mapping[str, Any]) -> tuple[int, ...]:
     counts = control.get("counts", [1])
     if not isinstance(counts, list) or not counts or not all(type(one) is int for one in counts):
-        raise Unfit("control_plane.counts", "list the numbers of machines that may be chosen")
+        raise Unfit("control_plane.counts", "list the numbers of machines to choose from")
     if not all(1 <= one <= 9 and one % 2 for one in counts) or len(set(counts)) != len(counts):
         raise Unfit(
-            "control_plane.counts", "a control plane has 1, 3, 5, 7 or 9 machines, to have a majority"
+            "control_plane.counts", "a control plane needs 1, 3, 5, 7 or 9 machines, to have a majority"
         )
     return tuple(counts)
 
@@ -147,13 +148,13 @@ def _pool(given: Any, path: str) -> PoolDefinition:
     one = _mapping(given, path, {"name", "label", "flavors", "min", "max", "default"})
     flavors = _list(one, "flavors", least=1, path=f"{path}.flavors")
     if not all(isinstance(slug, str) and 0 < len(slug) <= 64 for slug in flavors):
-        raise Unfit(f"{path}.flavors", "a flavor is named by its slug")
+        raise Unfit(f"{path}.flavors", "name a flavor by its slug")
     _once(flavors, f"{path}.flavors")
     least = _number(one, "min", f"{path}.min", 0, COUNT_MAX)
     most = _number(one, "max", f"{path}.max", max(least, 1), COUNT_MAX)
     name = _name(one, path)
     if name == "control":
-        raise Unfit(f"{path}.name", "control is the control plane's: name the pool otherwise")
+        raise Unfit(f"{path}.name", "control is the name of the control plane: give the pool another name")
     return PoolDefinition(
         name=name,
         label=_label(one, path),
@@ -168,7 +169,7 @@ def _addon(given: Any, path: str) -> AddonDefinition:
     one = _mapping(given, path, {"name", "label", "default", "required"})
     chosen = {key: one.get(key, False) for key in ("default", "required")}
     if not all(type(value) is bool for value in chosen.values()):
-        raise Unfit(path, "default and required are true or false")
+        raise Unfit(path, "default and required must be true or false")
     return AddonDefinition(name=_name(one, path), label=_label(one, path), **chosen)
 
 
@@ -195,17 +196,17 @@ def _all(properties: Mapping[str, Schema]) -> Schema:
 
 def _mapping(given: Any, path: str, known: set[str]) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
-        raise Unfit(path, "this is a JSON object")
+        raise Unfit(path, "this must be a JSON object")
     if unknown := sorted(set(map(str, given)) - known):
-        raise Unfit(path, f"there is no {unknown[0][:40]!r} here; known: {', '.join(sorted(known))}")
+        raise Unfit(path, f"unknown property {unknown[0][:40]!r}; known: {', '.join(sorted(known))}")
     return given
 
 
 def _list(given: Mapping[str, Any], key: str, *, least: int = 0, path: str = "") -> list[Any]:
-    found = given.get(key, [])
-    if not isinstance(found, list) or not least <= len(found) <= 20:
+    entries = given.get(key, [])
+    if not isinstance(entries, list) or not least <= len(entries) <= 20:
         raise Unfit(path or key, f"list {least or 'none'} to 20 of them")
-    return found
+    return entries
 
 
 def _name(one: Mapping[str, Any], path: str) -> str:
@@ -213,7 +214,7 @@ def _name(one: Mapping[str, Any], path: str) -> str:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise Unfit(
             f"{path}.name",
-            "a name has 1 to 20 lower-case letters, digits and hyphens, and begins with a letter",
+            "a name has 1 to 20 lower-case letters, digits and hyphens, and starts with a letter",
         )
     return name
 
@@ -221,7 +222,7 @@ def _name(one: Mapping[str, Any], path: str) -> str:
 def _label(one: Mapping[str, Any], path: str) -> str:
     label = one.get("label", one.get("name"))
     if not isinstance(label, str) or not 0 < len(label) <= 60 or not label.isprintable():
-        raise Unfit(f"{path}.label", "a label is a line of at most 60 characters")
+        raise Unfit(f"{path}.label", "a label must be one line of at most 60 characters")
     return label
 
 
@@ -234,4 +235,4 @@ def _number(one: Mapping[str, Any], key: str, path: str, least: int, most: int) 
 
 def _once(names: list[str], path: str) -> None:
     if len(set(names)) != len(names):
-        raise Unfit(path, "each is listed once")
+        raise Unfit(path, "list each only once")

@@ -1,11 +1,11 @@
-"""Two schemas of parameters compared, in words, for whoever decides whether the newer one is offered. Pure."""
+"""Compares two schemas of parameters in words, for those who decide about offering the newer one. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from gpuaas.clusters.schema import LINE, Schema, schema_compile
+from gpuaas.core.schema import LINE, Schema, schema_compile
 
 # keyword of the least, of the most, and what they are bounds of
 BOUNDS = (
@@ -24,12 +24,12 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True)
 class ParameterChange:
-    """`breaking`: a choice that was taken before may be refused. says: sentences without a full stop."""
+    """`breaking`: a choice that was accepted before may be refused. `sentences` have no full stop."""
 
     parameter: str
     kind: ChangeKind
     breaking: bool
-    says: tuple[str, ...]
+    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ class _Leaf:
 
     @property
     def must(self) -> bool:
-        """Has to be given: nothing fills it."""
+        """Required: there is no default."""
         return self.required and "default" not in self.schema
 
 
-Said = tuple[bool, str]
+Finding = tuple[bool, str]
 
 
 def parameters_difference(before: Schema, after: Schema) -> tuple[ParameterChange, ...]:
-    """What breaks first, then by name. Raises Unfit for a schema that no form holds."""
+    """Breaking changes first, then by name. Raises Unfit for a schema that no form can show."""
     old, new = _leaves(schema_compile(before)), _leaves(schema_compile(after))
     found = [_change(name, old.get(name), new.get(name)) for name in {**old, **new}]
     changes = [change for change in found if change is not None]
@@ -55,27 +55,27 @@ def parameters_difference(before: Schema, after: Schema) -> tuple[ParameterChang
 
 
 def _leaves(schema: Schema, prefix: str = "") -> dict[str, _Leaf]:
-    found: dict[str, _Leaf] = {}
+    leaves: dict[str, _Leaf] = {}
     for name, inner in schema["properties"].items():
         path = f"{prefix}{name}"
         if inner["type"] == "object":
-            found |= _leaves(inner, f"{path}.")
+            leaves |= _leaves(inner, f"{path}.")
         else:
-            found[path] = _Leaf(inner, name in schema["required"])
-    return found
+            leaves[path] = _Leaf(inner, name in schema["required"])
+    return leaves
 
 
 def _change(name: str, old: _Leaf | None, new: _Leaf | None) -> ParameterChange | None:
     if new is None:
-        words = "can no longer be chosen: an order that names it is refused"
-        return ParameterChange(name, ChangeKind.GONE, breaking=True, says=(words,))
+        words = "is no longer available: orders that name it are refused"
+        return ParameterChange(name, ChangeKind.GONE, breaking=True, sentences=(words,))
     if old is None:
-        return ParameterChange(name, ChangeKind.NEW, breaking=new.must, says=tuple(_introduced(new)))
-    said = list(_changed(old, new))
-    if not said:
+        return ParameterChange(name, ChangeKind.NEW, breaking=new.must, sentences=tuple(_introduced(new)))
+    changes = list(_changed(old, new))
+    if not changes:
         return None
-    breaking = any(breaks for breaks, _ in said)
-    return ParameterChange(name, ChangeKind.CHANGED, breaking, tuple(words for _, words in said))
+    breaking = any(breaks for breaks, _ in changes)
+    return ParameterChange(name, ChangeKind.CHANGED, breaking, tuple(words for _, words in changes))
 
 
 def _introduced(leaf: _Leaf) -> Iterator[str]:
@@ -84,12 +84,12 @@ def _introduced(leaf: _Leaf) -> Iterator[str]:
     )
     yield f"{TYPES[leaf.schema['type']]}{bounds}"
     if "default" in leaf.schema:
-        yield f"{_value(leaf.schema['default'])} unless something else is chosen"
+        yield f"{_value(leaf.schema['default'])} by default"
     else:
-        yield "has to be given: an order without it is refused" if leaf.must else "may be left out"
+        yield "is required: orders without it are refused" if leaf.must else "is optional"
 
 
-def _changed(old: _Leaf, new: _Leaf) -> Iterator[Said]:
+def _changed(old: _Leaf, new: _Leaf) -> Iterator[Finding]:
     kinds = old.schema["type"], new.schema["type"]
     if kinds[0] != kinds[1]:
         yield True, f"is {TYPES[kinds[1]]} now, was {TYPES[kinds[0]]}"
@@ -104,31 +104,31 @@ def _changed(old: _Leaf, new: _Leaf) -> Iterator[Said]:
                 yield from ((breaks, f"each entry {words}") for breaks, words in inner)
     yield from _defaults(old, new)
     if any(old.schema.get(key, "") != new.schema.get(key, "") for key in ("title", "description")):
-        yield False, "is described in other words"
+        yield False, "has another description"
 
 
-def _values(old: Schema, new: Schema) -> Iterator[Said]:
+def _values(old: Schema, new: Schema) -> Iterator[Finding]:
     """Of two schemas of one type."""
     yield from _bounds(old, new)
     was, now = old.get("enum"), new.get("enum")
     if was and now:
         if gone := [one for one in was if one not in now]:
-            yield True, f"no longer takes {_listed(gone)}"
+            yield True, f"no longer accepts {_listed(gone)}"
         if more := [one for one in now if one not in was]:
-            yield False, f"takes {_listed(more)} too"
+            yield False, f"also accepts {_listed(more)}"
     elif now:
-        yield True, f"takes only {_listed(now)}"
+        yield True, f"accepts only {_listed(now)}"
     elif was:
-        yield False, f"is no longer a choice of {_listed(was)}"
+        yield False, f"is no longer limited to {_listed(was)}"
     if old.get("pattern", LINE) != new.get("pattern", LINE):
         free = "enum" in new or new.get("pattern", LINE) == LINE
-        yield (False, "needs no pattern any more") if free else (True, f"has to match {new['pattern']}")
+        yield (False, "no longer has a pattern") if free else (True, f"must match {new['pattern']}")
     if bool(old.get("uniqueItems")) != bool(new.get("uniqueItems")):
         once = bool(new.get("uniqueItems"))
-        yield once, "takes each entry once" if once else "takes an entry more than once"
+        yield once, "accepts each entry only once" if once else "accepts repeated entries"
 
 
-def _bounds(old: Schema, new: Schema) -> Iterator[Said]:
+def _bounds(old: Schema, new: Schema) -> Iterator[Finding]:
     if "enum" in old or "enum" in new:
         return
     were, are = _ranges(old), _ranges(new)
@@ -138,17 +138,17 @@ def _bounds(old: Schema, new: Schema) -> Iterator[Said]:
             yield breaking, f"is {are[least]} now, was {were[least]}"
 
 
-def _defaults(old: _Leaf, new: _Leaf) -> Iterator[Said]:
+def _defaults(old: _Leaf, new: _Leaf) -> Iterator[Finding]:
     had, has = "default" in old.schema, "default" in new.schema
     if has and (not had or old.schema["default"] != new.schema["default"]):
         was = f", was {_value(old.schema['default'])}" if had else ""
-        yield False, f"is {_value(new.schema['default'])} unless something else is chosen{was}"
+        yield False, f"is {_value(new.schema['default'])} by default{was}"
     elif had and not has:
-        yield False, f"has no default any more, was {_value(old.schema['default'])}"
+        yield False, f"no longer has a default, was {_value(old.schema['default'])}"
     if new.must and not old.must:
-        yield True, "has to be given: an order without it is refused"
+        yield True, "is required: orders without it are refused"
     elif old.must and not new.must:
-        yield False, "may be left out"
+        yield False, "is optional"
 
 
 def _ranges(schema: Schema) -> dict[str, str]:

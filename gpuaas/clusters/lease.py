@@ -1,20 +1,18 @@
-"""The end of a cluster's lease: a warning before, then sleep for a time of grace, then deletion."""
+"""The end of a cluster's lease: a warning before, then suspension for a grace period, then deletion."""
 
 from datetime import datetime
 
-from django.db import transaction
 from django.db.models import Q
 
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.services.changes import cluster_delete
-from gpuaas.clusters.services.rows import cluster_announce, cluster_lock
+from gpuaas.clusters.services.rows import CLUSTER
 from gpuaas.clusters.services.suspend import cluster_suspend
 from gpuaas.clusters.states import LIVE, ClusterState
 from gpuaas.clusters.waiting import WAITING
-from gpuaas.core.terms import lease_mark, lease_round
+from gpuaas.lifecycle.lease import REASON, EndWords, lease_round
 from tenants.actors import SYSTEM
 
-REASON = "the lease ended"
 HELD = LIVE - {ClusterState.DELETING}
 AWAKE = Q(state=ClusterState.READY) | Q(
     state=ClusterState.FAILED, ready_at__isnull=False, suspended_at__isnull=True
@@ -22,13 +20,14 @@ AWAKE = Q(state=ClusterState.READY) | Q(
 
 
 def leases_enforce(*, now: datetime) -> int:
-    """Warn, mark as over, put to sleep, delete: how many clusters were touched."""
+    """Warns, marks as over, suspends, deletes; returns how many clusters changed."""
     return lease_round(
+        CLUSTER,
         # what waits in a warm pool has no lease: its keeper takes it away
         Cluster.objects.filter(~WAITING, state__in=HELD).select_related("project"),
         AWAKE,
         now=now,
-        mark=lambda row: _mark(row, now),
+        words=EndWords("its workers are removed", "the whole cluster"),
         sleep=lambda row: cluster_suspend(
             actor=SYSTEM, cluster=row, expected_version=row.version, reason=REASON
         ),
@@ -36,11 +35,3 @@ def leases_enforce(*, now: datetime) -> int:
             actor=SYSTEM, cluster=row, expected_version=row.version, reason=REASON
         ),
     )
-
-
-@transaction.atomic
-def _mark(found: Cluster, now: datetime) -> None:
-    row = cluster_lock(cluster_id=found.pk)
-    words = {"noun": "cluster", "sleeps": "its workers are removed", "goes": "all of it"}
-    if row.state in HELD and lease_mark(row, now=now, **words):
-        cluster_announce(row)

@@ -1,4 +1,4 @@
-"""The ledger of what was made at its sites for a cluster: written before, proved gone by a sweep after."""
+"""The ledger of what was made at its sites for a cluster: recorded before, proved gone by a sweep after."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -13,7 +13,8 @@ SiteId = UUID | None  # None: the cluster's own
 def ledger_write(
     *, cluster: Cluster, step: str, makes: Iterable[Sequence[str]], at: datetime, site_id: SiteId = None
 ) -> None:
-    """Before the step is asked of the site. What was gone and may be made again is open again."""
+    """Called before the step is requested from the site. Objects that were gone and may be made again are open
+    again."""
     LedgerEntry.objects.bulk_create(
         [
             LedgerEntry(cluster=cluster, site_id=site_id, kind=kind, name=name, step=step[:32], written_at=at)
@@ -28,7 +29,7 @@ def ledger_write(
 def ledger_settle(
     *, cluster: Cluster, found: Sequence[SiteObject], at: datetime, site_id: SiteId = None
 ) -> int:
-    """What a sweep of the site found is there; what is written down and was not found is gone. How many are there."""
+    """What a sweep of the site found exists; recorded objects that it did not find are gone. Returns how many exist."""
     there = {(one.kind, one.name): one for one in found}
     written = cluster.ledger.filter(site=site_id)
     rows = {(row.kind, row.name): row for row in written}

@@ -1,4 +1,4 @@
-"""How far a pool could grow now, within the limits and the capacity of its site; reserves nothing."""
+"""How far a pool can grow now, within the limits and the capacity of its site; reserves nothing."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,15 @@ from gpuaas.core.errors import Invalid
 
 @dataclass(frozen=True)
 class Room:
-    """`most` workers in all; `reason` says what ends it, "" where nothing does below what was asked."""
+    """`most` workers in total; `reason` names the limit, "" if nothing limits it below what was requested."""
 
     most: int
     reason: str = ""
 
 
 def room_after(*, cluster: Cluster, pool: ClusterPool, maximum: int, after: str) -> Room:
-    """As `room_of`; nothing more while the pool `after` could grow instead, up to its policy's most or the template's."""
+    """Like `room_of`; no growth while the pool `after` could grow instead, up to its policy's maximum or the
+    template's."""
     room = room_of(cluster=cluster, pool=pool, maximum=maximum)
     held = max(pool.count, pool.confirmed)
     first = cluster.pools.select_related("policy").filter(name=after).first() if after else None
@@ -34,7 +35,7 @@ def room_after(*, cluster: Cluster, pool: ClusterPool, maximum: int, after: str)
 
 
 def room_of(*, cluster: Cluster, pool: ClusterPool, maximum: int) -> Room:
-    """What is there counts as had. 4 queries."""
+    """Present workers count as included. 4 queries."""
     held = max(pool.count, pool.confirmed)
     growth = maximum - held
     if growth <= 0:

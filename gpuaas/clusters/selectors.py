@@ -1,4 +1,4 @@
-"""Reads of templates and clusters, scoped by the actor: an outsider finds nothing."""
+"""Reads of templates and clusters, limited to what the actor may see: an outsider gets NotFound."""
 
 import uuid
 from collections.abc import Iterable
@@ -13,7 +13,6 @@ from gpuaas.clusters.definition import Definition, definition_read
 from gpuaas.clusters.models import (
     Cluster,
     ClusterGrant,
-    ClusterHolding,
     ClusterOperation,
     ClusterOperationStep,
     ClusterPool,
@@ -25,11 +24,13 @@ from gpuaas.clusters.models import (
     TemplateVersion,
 )
 from gpuaas.clusters.releases import STEP_MAX, release_order
-from gpuaas.clusters.states import ClusterState, GrantStanding, TemplateState
+from gpuaas.clusters.states import ClusterState, TemplateState
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, NotFound
-from gpuaas.core.operations import StepState
 from gpuaas.core.percentiles import Percentile
+from gpuaas.core.rows import first_of
+from gpuaas.lifecycle.grants import grantee_of
+from gpuaas.lifecycle.operations import StepState
 from tenants.actors import SYSTEM, Actor
 from tenants.models import OrganizationMembership, Project, ProjectMembership, User
 from tenants.roles import (
@@ -47,7 +48,7 @@ ORDERED = (TemplateState.ACTIVE, TemplateState.DEPRECATED)
 
 @dataclass(frozen=True)
 class Usual:
-    """How long earlier ones took, in seconds: the median, and what nine in ten did not exceed."""
+    """Duration of earlier operations in seconds: the median and the 90th percentile."""
 
     median: float
     p90: float
@@ -66,7 +67,7 @@ class StepView:
 
 @dataclass(frozen=True)
 class OperationView:
-    """remaining_seconds: what the open steps usually take together; None where one has no history."""
+    """remaining_seconds: the usual total duration of the open steps; None if one has no history."""
 
     operation: ClusterOperation
     steps: tuple[StepView, ...]
@@ -82,7 +83,7 @@ class OperationView:
 
 
 def templates_all(*, actor: Actor) -> QuerySet[ClusterTemplate]:
-    """For operators and auditors, drafts and retired ones too."""
+    """For operators and auditors, drafts and retired ones included."""
     platform_require(actor=actor)
     rows = ClusterTemplate.objects.select_related("site")
     return rows.prefetch_related("versions", "grants__organization")
@@ -94,30 +95,34 @@ def versions_of(*, template: ClusterTemplate) -> QuerySet[TemplateVersion]:
 
 
 def template_get(*, actor: Actor, slug: str) -> ClusterTemplate:
-    found = templates_all(actor=actor).filter(slug=slug).first()
-    if found is None:
-        raise NotFound("there is no such template")
-    return found
+    return first_of(templates_all(actor=actor).filter(slug=slug), "template")
 
 
 def templates_for(*, actor: Actor, project: Project) -> QuerySet[ClusterTemplate]:
-    """What may be ordered in the project: active and deprecated ones, for everybody or for its organization."""
-    if not actor.on_project(project.pk, project.organization_id):
-        raise NotFound("there is no such project")
+    """What can be ordered in the project: active and deprecated templates that are public or granted to its
+    organization."""
+    project_require(actor=actor, project=project, permission=Permission.WORKSPACE_VIEW)
+    return _offered(project)
+
+
+def _offered(project: Project) -> QuerySet[ClusterTemplate]:
     mine = TemplateGrant.objects.filter(template=OuterRef("pk"), organization=project.organization_id)
     rows = ClusterTemplate.objects.filter(Q(public=True) | Exists(mine), state__in=ORDERED)
     return rows.select_related("site").prefetch_related("versions").order_by("slug")
 
 
 def template_get_for(*, actor: Actor, project: Project, slug: str) -> ClusterTemplate:
-    found = templates_for(actor=actor, project=project).filter(slug=slug).first()
-    if found is None:
-        raise NotFound("there is no such template")
-    return found
+    project_require(actor=actor, project=project, permission=Permission.WORKSPACE_VIEW)
+    return template_offered(project=project, slug=slug)
+
+
+def template_offered(*, project: Project, slug: str) -> ClusterTemplate:
+    """For those who may order there."""
+    return first_of(_offered(project).filter(slug=slug), "template")
 
 
 def template_version_get(*, template: ClusterTemplate, number: int | None = None) -> TemplateVersion:
-    """The newest where none is named."""
+    """The newest if no number is given."""
     rows = TemplateVersion.objects.filter(template=template).select_related("template__site")
     found = (rows if number is None else rows.filter(number=number)).first()
     if found is None:
@@ -130,7 +135,7 @@ def definition_of(version: TemplateVersion) -> Definition:
 
 
 def burst_places(*, definition: Definition) -> dict[str, str]:
-    """By flavor the burst site where its workers are; 1 query, none without burst."""
+    """By flavor the burst site of its workers; 1 query, none without burst."""
     if not definition.burst:
         return {}
     rows = Flavor.objects.filter(pool__site__slug__in=definition.burst)
@@ -141,12 +146,18 @@ def burst_places(*, definition: Definition) -> dict[str, str]:
 
 
 def clusters_loaded() -> QuerySet[Cluster]:
-    """With all that pages and serializers touch."""
+    """With everything that pages and serializers use."""
     pools = ClusterPool.objects.select_related("flavor__pool__gpu_type", "flavor__pool__site").order_by("pk")
     rows = Cluster.objects.select_related(
         "project__organization", "site", "template_version__template", "created_by"
     )
     return rows.prefetch_related(Prefetch("pools", queryset=pools))
+
+
+def name_is_taken(*, project: Project, name: str) -> bool:
+    """For forms that validate before submission; the database decides."""
+    rows = Cluster.objects.filter(project=project, name=name)
+    return rows.exclude(state=ClusterState.DELETED).exists()
 
 
 def clusters_for(
@@ -172,36 +183,33 @@ def clusters_for(
     return rows.filter(name__icontains=search) if search else rows
 
 
-def clusters_holding(*, actor: Actor, project: Project | None = None) -> QuerySet[Cluster]:
-    """What is not deleted, with `holdings` as they are at this moment: for whoever says what it will cost."""
-    seen = projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW).order_by()
-    rows = Cluster.objects.filter(project__in=seen).exclude(state=ClusterState.DELETED)
-    rows = rows if project is None else rows.filter(project=project)
-    return rows.prefetch_related(
-        Prefetch("holdings", queryset=ClusterHolding.objects.filter(ended_at__isnull=True))
-    )
-
-
 def cluster_get_for(
-    *, actor: Actor, cluster_id: uuid.UUID, permission: Permission = Permission.WORKSPACE_VIEW
+    *,
+    actor: Actor,
+    cluster_id: uuid.UUID,
+    permission: Permission = Permission.WORKSPACE_VIEW,
+    own: bool = False,
 ) -> Cluster:
-    """NotFound for an outsider, Forbidden for somebody of the project who may not do this."""
-    found = clusters_loaded().filter(pk=cluster_id).first()
-    if found is None:
-        raise NotFound("there is no such cluster")
-    cluster_require(actor=actor, cluster=found, permission=permission)
+    """NotFound for an outsider, Forbidden for somebody of the project who may not do this.
+
+    own: the actor acts on things of their own (`tenants.selectors.project_require`).
+    """
+    found = first_of(clusters_loaded().filter(pk=cluster_id), "cluster")
+    cluster_require(actor=actor, cluster=found, permission=permission, own=own)
     return found
 
 
-def cluster_require(*, actor: Actor, cluster: Cluster, permission: Permission) -> None:
-    """Nobody but the portal touches what waits in a warm pool: who may enter it would keep a key to what is the tenant's later."""
-    project_require(actor=actor, project=cluster.project, permission=permission, noun="cluster")
+def cluster_require(*, actor: Actor, cluster: Cluster, permission: Permission, own: bool = False) -> None:
+    """Only the portal may touch a cluster in a warm pool: anybody with access could keep a key to a later tenant's
+    cluster."""
+    project_require(actor=actor, project=cluster.project, permission=permission, noun="cluster", own=own)
     if cluster.is_waiting and permission is not Permission.WORKSPACE_VIEW and actor is not SYSTEM:
-        raise Conflict("this cluster waits in a warm pool until somebody claims it; change the pool instead")
+        raise Conflict("this cluster is in a warm pool and not claimed; change the warm pool instead")
 
 
 def releases_offered(*, cluster: Cluster) -> tuple[str, ...]:
-    """To which it may be upgraded now, by the newest version of its template; the one that it has where a pool is behind."""
+    """The releases to which it can be upgraded now, by the newest version of its template; its present one if a pool
+    is behind."""
     definition = definition_of(template_version_get(template=cluster.template_version.template))
     held = release_order(definition.kind, cluster.release)
     behind = any(pool.release != cluster.release for pool in cluster.pools.all())
@@ -214,13 +222,14 @@ def releases_offered(*, cluster: Cluster) -> tuple[str, ...]:
 
 
 def ledger_of(*, cluster: Cluster) -> QuerySet[LedgerEntry]:
-    """Every object that was ever made for it, in the order in which they were written down."""
+    """Every object that was ever made for it, in the order of recording."""
     rows = LedgerEntry.objects.filter(cluster=cluster).select_related("site", "cluster__site")
     return rows.order_by("pk")
 
 
 def ledger_orphans(*, actor: Actor) -> QuerySet[LedgerEntry]:
-    """For operators: what clusters that are going or gone may still have at their sites, without a proof that it is not there."""
+    """For operators: what clusters being deleted, or deleted, may still have at their sites, without a proof that it
+    is gone."""
     platform_require(actor=actor)
     rows = LedgerEntry.objects.filter(
         gone_at=None, cluster__state__in=[ClusterState.DELETING, ClusterState.DELETED]
@@ -232,17 +241,18 @@ def ledger_orphans(*, actor: Actor) -> QuerySet[LedgerEntry]:
 
 
 def grants_of(*, cluster: Cluster) -> QuerySet[ClusterGrant]:
-    """Every credential that was issued, newest first."""
+    """Every issued credential, newest first."""
     return ClusterGrant.objects.filter(cluster=cluster).select_related("user").order_by("-pk")
 
 
 def grants_open(*, cluster_id: uuid.UUID) -> QuerySet[ClusterGrant]:
-    """Neither ended nor run out."""
+    """Neither ended nor expired."""
     return ClusterGrant.objects.filter(cluster=cluster_id, revoked_at=None, expires_at__gt=now())
 
 
 def grants_lost() -> QuerySet[ClusterGrant]:
-    """Open ones of people who may not take credentials in the project any more: a role that is gone or less, a disabled account."""
+    """Open ones of people who may no longer have credentials in the project: a lost or lower role, a disabled
+    account."""
     of_project = ProjectMembership.objects.filter(
         project=OuterRef("cluster__project"),
         user=OuterRef("user"),
@@ -260,27 +270,14 @@ def grants_lost() -> QuerySet[ClusterGrant]:
 
 
 def grantee_get(*, cluster: Cluster, username: str = "", user_id: uuid.UUID | None = None) -> User:
-    """By name or by key. Raises NotFound for anybody to whom nothing was issued, whether there is one or not."""
-    people = User.objects.filter(pk__in=ClusterGrant.objects.filter(cluster=cluster).values("user"))
-    found = people.filter(username=username).first() if user_id is None else people.filter(pk=user_id).first()
-    if found is None:
-        raise NotFound("nothing was issued to anybody of this name")
-    return found
-
-
-def grant_standing(grant: ClusterGrant) -> GrantStanding:
-    if grant.revoked_at is not None:
-        return GrantStanding.REVOKED
-    if grant.expires_at <= now():
-        return GrantStanding.EXPIRED
-    return GrantStanding.VALID if grant.revoke_asked_at is None else GrantStanding.ENDING
+    return grantee_of(cluster.grants.all(), username=username, user_id=user_id)
 
 
 # -- how long it takes ------------------------------------------------------------------------------------------------
 
 
 def usual_time(*, template_id: uuid.UUID, kind: str) -> Usual | None:
-    """Of operations that succeeded on clusters of the template in 90 days; None without any; 1 query."""
+    """Of successful operations on clusters of the template in 90 days; None without any; 1 query."""
     rows = ClusterOperation.objects.filter(
         cluster__template_version__template=template_id,
         kind=str(kind),
@@ -288,16 +285,16 @@ def usual_time(*, template_id: uuid.UUID, kind: str) -> Usual | None:
         requested_at__gte=now() - HISTORY,
     )
     took = Extract(F("finished_at") - F("requested_at"), "epoch")
-    found = rows.order_by().aggregate(
+    median = rows.order_by().aggregate(
         median=Percentile(took, fraction=0.5), p90=Percentile(took, fraction=0.9)
     )
-    if found["median"] is None:
+    if median["median"] is None:
         return None
-    return Usual(float(found["median"]), float(found["p90"]), rows.count())
+    return Usual(float(median["median"]), float(median["p90"]), rows.count())
 
 
 def timeline(*, cluster: Cluster) -> list[OperationView]:
-    """All operations, newest first, each with its steps and how long those usually take; 3 queries."""
+    """All operations, newest first, each with its steps and their usual duration; 3 queries."""
     usual = _step_times(cluster.template_version.template_id)
     steps = Prefetch("steps", queryset=ClusterOperationStep.objects.select_related("site"))
     return [
@@ -336,10 +333,7 @@ def policies_of(*, cluster: Cluster) -> QuerySet[ScalingPolicy]:
 
 
 def policy_get_of(*, cluster: Cluster, policy_id: uuid.UUID) -> ScalingPolicy:
-    found = policies_of(cluster=cluster).filter(pk=policy_id).first()
-    if found is None:
-        raise NotFound("there is no such policy")
-    return found
+    return first_of(policies_of(cluster=cluster).filter(pk=policy_id), "policy")
 
 
 def decisions_of(*, cluster: Cluster, pool: str = "", outcome: str = "") -> QuerySet[ScalingDecision]:

@@ -1,4 +1,4 @@
-"""From our rows to what a driver is asked for. Always computed anew."""
+"""Converts our rows to the spec for a driver. Computed each time."""
 
 import secrets
 from collections import Counter
@@ -9,19 +9,30 @@ from uuid import UUID
 from django.conf import settings
 
 from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.spec import flavor_amount
 from gpuaas.clusters.definition import Definition
-from gpuaas.clusters.models import Cluster, ClusterPool
+from gpuaas.clusters.models import Cluster, ClusterPool, ClusterQueue
 from gpuaas.clusters.selectors import definition_of
 from gpuaas.clusters.states import ClusterState
 from gpuaas.core.crypto import decrypt_json, encrypt_json
-from gpuaas.providers.base import Boots, ClusterSpec, ControlPlane, FlavorAmount, NodePool, NodeReport, Stage
+from gpuaas.providers.base import (
+    Boots,
+    ClusterSpec,
+    ControlPlane,
+    NodePool,
+    NodeReport,
+    PoolSignals,
+    QueueReport,
+    Stage,
+)
 from quotas.amounts import amounts_of
 
-REPORTS_PATH = "/api/v1/node-reports"  # of the portal's own address: where machines report
+# of the portal's own address: where machines report
+REPORTS_PATH, QUEUE_PATH = "/api/v1/node-reports", "/api/v1/queue-reports"
 
 
 def is_asleep(cluster: Cluster) -> bool:
-    """Whether it has no workers now; a resumption that failed leaves it asleep."""
+    """Whether it has no workers now; after a failed resumption it is still suspended."""
     falling = {ClusterState.SUSPENDING, ClusterState.SUSPENDED}
     woken_in_vain = cluster.state == ClusterState.FAILED and cluster.suspended_at is not None
     return cluster.state in falling or woken_in_vain
@@ -29,7 +40,8 @@ def is_asleep(cluster: Cluster) -> bool:
 
 @dataclass(frozen=True)
 class Part:
-    """What one site must hold of a cluster. site: a burst site, with pools alone; None = its own, with the control plane."""
+    """What one site must hold of a cluster. site: a burst site, with pools only; None = its own, with the control
+    plane."""
 
     site: Site | None
     spec: ClusterSpec
@@ -63,7 +75,7 @@ def pools_of(cluster: Cluster) -> list[ClusterPool]:
 
 
 def burst_site(cluster: Cluster, flavor: Flavor) -> Site | None:
-    """Where a pool of the flavor is, if it is not the cluster's own site."""
+    """The site of the flavor's pool, if it is not the cluster's own."""
     site = flavor.pool.site
     return None if site.pk == cluster.site_id else site
 
@@ -81,10 +93,12 @@ def spec_of(cluster: Cluster) -> ClusterSpec:
 
 
 def spec_whole(cluster: Cluster) -> ClusterSpec:
-    """With the pools of all sites, as the control plane knows them."""
+    """With the pools of all sites, as the control plane knows them, and its head's latest queue report."""
     own, *others = parts_of(cluster)
     pools = [pool for part in (own, *others) for pool in part.spec.pools]
-    return replace(own.spec, pools=tuple(pools))
+    row = ClusterQueue.objects.filter(cluster=cluster).first()
+    queue = QueueReport(row.told_at, tuple(PoolSignals(**one) for one in row.pools)) if row else None
+    return replace(own.spec, pools=tuple(pools), queue=queue)
 
 
 def confirmed_of(cluster: Cluster) -> tuple[Part, ...]:
@@ -100,7 +114,7 @@ def confirmed_of(cluster: Cluster) -> tuple[Part, ...]:
 
 
 def parts_first(cluster: Cluster, pools: Iterable[ClusterPool], definition: Definition) -> tuple[Part, ...]:
-    """Of one that is not saved yet."""
+    """Of a cluster that is not saved yet."""
     rows = [(row, _pool(row, row.count, row.release)) for row in pools]
     return _parts(cluster, definition, cluster.release, rows)
 
@@ -157,16 +171,18 @@ def _spec(cluster: Cluster, definition: Definition, release: str, pools: Sequenc
 
 
 def _closed(site: Site, pools: Sequence[NodePool]) -> tuple[str, ...]:
-    return tuple(sorted({*site.gpu_names} - {pool.flavor.resource_name for pool in pools}))
+    bought = {name for pool in pools for name in (pool.flavor.resource_name, *pool.flavor.also)}
+    return tuple(sorted({*site.gpu_names} - bought))
 
 
 def boots_of(cluster: Cluster) -> Boots:
-    """Of one that is not saved yet, or is gone, there is no seed and nothing was told."""
-    url = f"{settings.PUBLIC_URL.rstrip('/')}{REPORTS_PATH}"
+    """One that is not saved yet, or is deleted, has no seed and no reports."""
+    home = settings.PUBLIC_URL.rstrip("/")
+    url, queue_url = f"{home}{REPORTS_PATH}", f"{home}{QUEUE_PATH}"
     if not cluster.seed:
-        return Boots(url)
-    told = {row.boot: NodeReport(Stage(row.stage), row.message, row.passed) for row in cluster.boots.all()}
-    return Boots(url, str(decrypt_json(cluster.seed)["seed"]), told)
+        return Boots(url, queue_url=queue_url)
+    reports = {row.boot: NodeReport(Stage(row.stage), row.message, row.passed) for row in cluster.boots.all()}
+    return Boots(url, str(decrypt_json(cluster.seed)["seed"]), reports, queue_url)
 
 
 def seed_make() -> str:
@@ -174,15 +190,4 @@ def seed_make() -> str:
 
 
 def _pool(row: ClusterPool, count: int, release: str) -> NodePool:
-    flavor = row.flavor
-    amount = FlavorAmount(
-        slug=flavor.slug,
-        count=count,
-        gpus=flavor.gpus,
-        vcpus=flavor.vcpus,
-        memory_gib=flavor.memory_gib,
-        disk_gib=flavor.disk_gib,
-        resource_name=flavor.pool.resource_name,
-        selector=flavor.pool.selector,
-    )
-    return NodePool(row.name, amount, release)
+    return NodePool(row.name, flavor_amount(row.flavor, count), release)

@@ -1,11 +1,14 @@
 """States of a cluster and of a template."""
 
+from typing import Any
+
 from django.db import models
 
 from gpuaas.core.looks import Tone
-from gpuaas.core.operations import life_look
 from gpuaas.core.statemachine import Look, Machine
-from gpuaas.providers.base import ClusterChange
+from gpuaas.lifecycle.allowed import Allowed, Verb, always, once_ready, while_asleep
+from gpuaas.lifecycle.operations import life_look
+from gpuaas.providers.base import Change
 
 
 class ClusterState(models.TextChoices):
@@ -52,29 +55,60 @@ MACHINE: Machine[ClusterState] = Machine(
 )
 
 LIVE = frozenset(set(S) - {S.DELETED})
-# while a change is under way, and which one
-CHANGING: dict[ClusterState, ClusterChange] = {
-    S.REQUESTED: ClusterChange.CREATE,
-    S.PROVISIONING: ClusterChange.CREATE,
-    S.SCALING: ClusterChange.SCALE,
-    S.UPGRADING: ClusterChange.UPGRADE,
-    S.SUSPENDING: ClusterChange.SUSPEND,
-    S.RESUMING: ClusterChange.RESUME,
-    S.DELETING: ClusterChange.DELETE,
+STAYING = LIVE - {S.DELETING}
+ENTERED = frozenset({S.READY, S.SCALING, S.UPGRADING, S.SUSPENDING, S.SUSPENDED, S.RESUMING})
+
+
+def failed_at(row: Any) -> str:
+    """The kind of operation that failed."""
+    newest = row.operations.first()
+    return str(newest.kind) if newest else ""
+
+
+def _failed_to_scale(row: Any) -> str:
+    same = failed_at(row) == Change.SCALE
+    return "" if same else "another operation failed before: retry that one, or delete the cluster"
+
+
+def _not_half_way(row: Any) -> str:
+    half_way = failed_at(row) == Change.UPGRADE
+    return once_ready(row) or ("an upgrade failed halfway: retry it first" if half_way else "")
+
+
+ALLOWED: dict[Verb, Allowed] = {
+    Verb.RETRY: Allowed(frozenset(), always),
+    Verb.RESIZE: Allowed(frozenset({S.READY}), _failed_to_scale),
+    Verb.UPGRADE: Allowed(frozenset({S.READY})),
+    Verb.SUSPEND: Allowed(frozenset({S.READY}), _not_half_way),
+    Verb.RESUME: Allowed(frozenset({S.SUSPENDED}), while_asleep),
+    Verb.EXTEND: Allowed(STAYING),
+    Verb.DELETE: Allowed(STAYING),
+    Verb.MANAGE: Allowed(STAYING),
+    Verb.ENTER: Allowed(ENTERED, once_ready),
 }
-STATE_OF: dict[ClusterChange, ClusterState] = {
+# while a change is under way, and which one
+CHANGING: dict[ClusterState, Change] = {
+    S.REQUESTED: Change.CREATE,
+    S.PROVISIONING: Change.CREATE,
+    S.SCALING: Change.SCALE,
+    S.UPGRADING: Change.UPGRADE,
+    S.SUSPENDING: Change.SUSPEND,
+    S.RESUMING: Change.RESUME,
+    S.DELETING: Change.DELETE,
+}
+STATE_OF: dict[Change, ClusterState] = {
     change: state for state, change in CHANGING.items() if state != S.REQUESTED
 }
 CLAIM = "claim"  # the kind of an operation: the steps of a creation, on what is there already
 
 
-def change_of(kind: str) -> ClusterChange:
-    """What an operation of the kind asks of the driver."""
-    return ClusterChange.CREATE if kind == CLAIM else ClusterChange(kind)
+def change_of(kind: str) -> Change:
+    """The driver's change for a kind of operation."""
+    return Change.CREATE if kind == CLAIM else Change(kind)
 
 
 class TemplateState(models.TextChoices):
-    """Deprecated: still ordered, with a warning. Retired: nothing new; what was made of it lives on."""
+    """Deprecated: can still be ordered, with a warning. Retired: no new orders; existing clusters continue."""
 
     DRAFT = "draft", "Draft"
     ACTIVE = "active", "Active"
@@ -88,15 +122,6 @@ TEMPLATE_LOOKS: dict[TemplateState, Look] = {
     TemplateState.DEPRECATED: Look("Deprecated", Tone.WARN, "alert"),
     TemplateState.RETIRED: Look("Retired", Tone.OFF, "minus"),
 }
-
-
-class GrantStanding(models.TextChoices):
-    """Of a credential. Ending: the site has not confirmed yet."""
-
-    VALID = "valid", "Valid"
-    ENDING = "ending", "Ending"
-    REVOKED = "revoked", "Revoked"
-    EXPIRED = "expired", "Expired"
 
 
 CLUSTER_KINDS = [("kubernetes", "Kubernetes"), ("slurm", "Slurm")]

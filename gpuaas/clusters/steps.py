@@ -1,4 +1,5 @@
-"""The steps of a change at all sites of a cluster, in one order: its own site's plan, and that of each burst site in it."""
+"""The steps of a change at all sites of a cluster, in one order: the plan of its own site, with those of the burst
+sites inserted."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -7,23 +8,24 @@ from uuid import UUID
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.spec import Part
-from gpuaas.providers.base import ClusterChange, ClusterDriver, ClusterPlan, ClusterSpec, ClusterStep
+from gpuaas.providers.base import Change, ClusterDriver, ClusterPlan, ClusterSpec, StepSpec
 
-C = ClusterChange
+C = Change
 DriverAt = Callable[[Site | None], ClusterDriver]
 
 
 def plan_whole(
-    change: ClusterChange,
+    change: Change,
     parts: Sequence[Part],
     driver_at: DriverAt,
     *,
     before: Sequence[Part] = (),
     held: Collection[UUID | None] = (),
 ) -> ClusterPlan:
-    """`before`: what was confirmed last, none where nobody knows; `held`: the burst sites that ever held something of it.
+    """`before`: what was confirmed last, none if unknown; `held`: the burst sites that ever held something of it.
 
-    Workers elsewhere come when the control plane is there. They go after people's access and before the control plane.
+    Workers elsewhere are added after the control plane exists. They are removed after people's access and before the
+    control plane.
     """
     known = {part.site_id: part for part in before}
     own, *others = parts
@@ -33,11 +35,11 @@ def plan_whole(
         for part in others
         if _is_touched(change, part, known, held)
     ]
-    theirs = [step for plan in plans for step in plan.steps]
+    burst_steps = [step for plan in plans for step in plan.steps]
     at = 1 if change is C.DELETE else len(first.steps)
     return ClusterPlan(
-        (*first.steps[:at], *theirs, *first.steps[at:]),
-        tuple(dict.fromkeys(said for plan in (first, *plans) for said in plan.warnings)),
+        (*first.steps[:at], *burst_steps, *first.steps[at:]),
+        tuple(dict.fromkeys(warning for plan in (first, *plans) for warning in plan.warnings)),
     )
 
 
@@ -49,9 +51,9 @@ def sites_held(cluster: Cluster, parts: Iterable[Part]) -> set[UUID | None]:
 
 
 def _is_touched(
-    change: ClusterChange, part: Part, known: dict[UUID | None, Part], held: Collection[UUID | None]
+    change: Change, part: Part, known: dict[UUID | None, Part], held: Collection[UUID | None]
 ) -> bool:
-    """A site that has nothing to do with the change is not asked: it may be away."""
+    """A site that is not affected by the change is not asked, because it may not answer."""
     if change is C.DELETE:
         return part.site_id in held
     if part.site_id not in held and not part.spec.workers:
@@ -67,5 +69,5 @@ def _named(part: Part, plan: ClusterPlan) -> ClusterPlan:
     return replace(plan, steps=tuple(_at(part.slug, step) for step in plan.steps))
 
 
-def _at(slug: str, step: ClusterStep) -> ClusterStep:
+def _at(slug: str, step: StepSpec) -> StepSpec:
     return replace(step, site=slug, label=f"{step.label} at {slug}"[:100])

@@ -1,4 +1,4 @@
-"""Reads of warm pools: what waits in them, what of it equals an order, and who may know."""
+"""Reads of warm pools: their ready clusters, which of them match an order, and who may see them."""
 
 import uuid
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from django.db.models import BooleanField, Count, Exists, F, Func, Max, OuterRef
 
 from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTemplate, WarmPool
 from gpuaas.clusters.states import ClusterState
-from gpuaas.core.errors import NotFound
+from gpuaas.core.rows import first_of
 from tenants.actors import Actor
 from tenants.selectors import platform_require
 
@@ -19,19 +19,22 @@ AWAY = '$.keyvalue() ? (@.key starts with "Reachable" && @.value.status != "True
 
 
 def _whole(clusters: str = "") -> Q:
-    """Ready, seen whole, and every site of it answers: nothing else is ever handed out. `clusters`: the way to their columns."""
-    told = {f"{clusters}conditions__{name}__status": "True" for name in ("Healthy", "Reachable")}
+    """Ready, healthy when last seen, and every site of it answers: nothing else is ever handed out. `clusters`: the
+    lookup path to their columns."""
+    healthy = {f"{clusters}conditions__{name}__status": "True" for name in ("Healthy", "Reachable")}
     column, path = F(f"{clusters}conditions"), Value(AWAY)
     away = Func(column, path, function="jsonb_path_exists", output_field=BooleanField())
-    return Q(**told, **{f"{clusters}state": S.READY}) & ~Q(away)
+    return Q(**healthy, **{f"{clusters}state": S.READY}) & ~Q(away)
 
 
 CLAIMABLE = WAITING & _whole()
 
 
 def alike(cluster: Cluster, pools: Iterable[ClusterPool]) -> QuerySet[Cluster]:
-    """Of the same version and choice in everything: release, control plane, add-ons, parameters, each pool's flavor and count.
-    Both may be unsaved."""
+    """Equal in version and choice: release, control plane, add-ons, parameters, each pool's flavor and count.
+
+    Both may be unsaved.
+    """
     rows = Cluster.objects.filter(
         template_version=cluster.template_version_id,
         site=cluster.site_id,
@@ -53,12 +56,13 @@ def alike(cluster: Cluster, pools: Iterable[ClusterPool]) -> QuerySet[Cluster]:
 
 
 def claimable(cluster: Cluster, pools: Iterable[ClusterPool]) -> QuerySet[Cluster]:
-    """What an order of `cluster` could have now."""
+    """The ready clusters that an order of `cluster` could get now."""
     return alike(cluster, pools).filter(CLAIMABLE)
 
 
 def warm_pools(*, actor: Actor, template: ClusterTemplate | None = None) -> QuerySet[WarmPool]:
-    """For operators and auditors: those that are kept, with how many are `ready`, `making` and were `claimed`, and `claimed_last`."""
+    """For operators and auditors: existing pools, with the numbers `ready`, `making` and `claimed`, and
+    `claimed_last`."""
     platform_require(actor=actor)
     rows = WarmPool.objects.filter(ended_at__isnull=True).select_related("project", "template", "created_by")
     if template is not None:
@@ -73,7 +77,4 @@ def warm_pools(*, actor: Actor, template: ClusterTemplate | None = None) -> Quer
 
 
 def warm_pool_get(*, actor: Actor, template: ClusterTemplate, pool_id: uuid.UUID) -> WarmPool:
-    found = warm_pools(actor=actor, template=template).filter(pk=pool_id).first()
-    if found is None:
-        raise NotFound("there is no such warm pool")
-    return found
+    return first_of(warm_pools(actor=actor, template=template).filter(pk=pool_id), "warm pool")

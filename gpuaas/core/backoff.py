@@ -1,4 +1,4 @@
-"""How long to wait before the next try: doubling from 1 s to a cap, with jitter so that a crowd spreads out."""
+"""How long to wait before the next try: doubles from 1 s to a cap, with jitter against synchronized retries."""
 
 import random
 

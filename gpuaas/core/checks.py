@@ -15,36 +15,36 @@ def _unsafe(message: str, hint: str, number: int) -> Error:
 
 @register(Tags.security)
 def production_values(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Nothing here applies to the demo and the tests, which carry DEMO or DEBUG or the test's key on purpose."""
+    """Does not apply to the demo and the tests, which set DEMO or DEBUG or use the test's key on purpose."""
     del app_configs, kwargs
-    found: list[CheckMessage] = list(_keys())
+    messages: list[CheckMessage] = list(_keys())
     if settings.DEBUG or getattr(settings, "DEMO", False):
-        return found
+        return messages
     if len(settings.SECRET_KEY) < 32:
-        found.append(
+        messages.append(
             _unsafe("GPUAAS_SECRET_KEY is shorter than 32 characters", "use 50 random characters", 1)
         )
     if not settings.ALLOWED_HOSTS:
-        found.append(_unsafe("GPUAAS_ALLOWED_HOSTS is empty", "name the portal's host names", 2))
-    return found
+        messages.append(_unsafe("GPUAAS_ALLOWED_HOSTS is empty", "name the portal's host names", 2))
+    return messages
 
 
 @register(Tags.security, deploy=True)
 def production_hosts(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
     del app_configs, kwargs
-    found: list[CheckMessage] = []
+    messages: list[CheckMessage] = []
     if settings.DEBUG:
-        found.append(_unsafe("GPUAAS_DEBUG is on", "debug pages show settings to strangers", 3))
+        messages.append(_unsafe("GPUAAS_DEBUG is on", "debug pages show settings to strangers", 3))
     if "*" in settings.ALLOWED_HOSTS:
-        found.append(_unsafe("GPUAAS_ALLOWED_HOSTS has *", "name the portal's host names", 4))
+        messages.append(_unsafe("GPUAAS_ALLOWED_HOSTS has *", "name the portal's host names", 4))
     if not settings.PUBLIC_URL.startswith("https://"):
-        found.append(_unsafe("GPUAAS_PUBLIC_URL is not https", "tokens and cookies travel over it", 5))
-    return found
+        messages.append(_unsafe("GPUAAS_PUBLIC_URL is not https", "tokens and cookies are sent over it", 5))
+    return messages
 
 
 def _keys() -> list[Error]:
     if not settings.ENCRYPTION_KEYS:
-        return [_unsafe("GPUAAS_ENCRYPTION_KEYS is empty", "make one with `manage.py encryption_key`", 6)]
+        return [_unsafe("GPUAAS_ENCRYPTION_KEYS is empty", "create one with `manage.py encryption_key`", 6)]
     try:
         for key in settings.ENCRYPTION_KEYS:
             Fernet(key)
@@ -56,7 +56,7 @@ def _keys() -> list[Error]:
 
 
 def refuse_unsafe() -> None:
-    """For processes that run no system checks (web, worker, meter): an unsafe value stops the start, by name."""
-    found = [*production_values(None), *production_hosts(None)]
-    if found:
-        raise ImproperlyConfigured("; ".join(f"{check.msg}: {check.hint}" for check in found))
+    """For processes that run no system checks (web, worker, meter): an unsafe value stops the start and is named."""
+    messages = [*production_values(None), *production_hosts(None)]
+    if messages:
+        raise ImproperlyConfigured("; ".join(f"{check.msg}: {check.hint}" for check in messages))

@@ -18,7 +18,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Condition:
-    """`remedy` says what a person can do about it; empty where there is nothing to do."""
+    """`remedy` says what a person can do about it; empty if there is nothing to do."""
 
     type: str
     status: Status
@@ -55,7 +55,7 @@ def condition_set(
     now: datetime,
     remedy: str = "",
 ) -> Stored:
-    """A new mapping with this condition; the old `since` is kept while the status stays the same."""
+    """A new mapping with this condition; `since` does not change while the status stays the same."""
     old = stored.get(type)
     since = datetime.fromisoformat(old["since"]) if old and old["status"] == status else now
     row = asdict(Condition(type, status, reason, message, since, remedy))

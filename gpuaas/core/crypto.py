@@ -1,10 +1,11 @@
 """Secrets at rest: MultiFernet over GPUAAS_ENCRYPTION_KEYS, the newest key first.
 
-The stored form is `key-id:ciphertext`; the key id tells which rows a rotation has still to re-encrypt.
+The stored form is `key-id:ciphertext`; the key id shows which rows a rotation still has to re-encrypt.
 """
 
 import hashlib
 import json
+import re
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -12,6 +13,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from gpuaas.core.errors import Permanent
+
+SEALED = re.compile(r"[0-9a-f]{8}:gAAAA")  # the id of a key, and how every token of Fernet begins
 
 
 def _keys() -> list[str]:
@@ -32,7 +35,7 @@ def encrypt_json(value: dict[str, Any]) -> str:
 
 
 def decrypt_json(stored: str) -> dict[str, Any]:
-    """Raises Permanent where none of the configured keys opens it (a key was dropped too early)."""
+    """Raises Permanent if none of the configured keys decrypts it (a key was removed too early)."""
     if not stored:
         return {}
     box = MultiFernet([Fernet(key) for key in _keys()])
@@ -40,9 +43,13 @@ def decrypt_json(stored: str) -> dict[str, Any]:
         value: dict[str, Any] = json.loads(box.decrypt(stored.partition(":")[2].encode()))
     except InvalidToken as error:
         raise Permanent(
-            "the stored credentials cannot be opened with the configured encryption keys"
+            "the stored credentials cannot be decrypted with the configured encryption keys"
         ) from error
     return value
+
+
+def is_sealed(text: str) -> bool:
+    return SEALED.match(text) is not None
 
 
 def needs_rotation(stored: str) -> bool:

@@ -1,9 +1,11 @@
 """Typed settings from the environment; every secret may also come from a file (`NAME_FILE`).
 
-A wrong value stops the start with the variable's name: a portal that guesses is worse than one that is down.
+A wrong value stops the start with the variable's name, because running with a guess is worse than not running.
 """
 
 import os
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -54,14 +56,27 @@ def integer(name: str, *, default: int, minimum: int = 0) -> int:
     return value
 
 
+def address(name: str) -> tuple[str, int] | None:
+    """HOST:PORT to listen on; None where the variable is not set or empty."""
+    raw = text(name, "")
+    host, _, port = raw.rpartition(":")
+    if raw and not (host and port.isdecimal() and 0 < int(port) < 65536):
+        raise ImproperlyConfigured(f"{name}={raw!r} is not HOST:PORT")
+    return (host.strip("[]"), int(port)) if raw else None
+
+
 def words(name: str, default: str = "") -> list[str]:
-    """A comma-separated list; blanks around and empty entries are dropped."""
+    """A comma-separated list; surrounding blanks and empty entries are dropped."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 
 def database(name: str, default: str | None = None) -> dict[str, Any]:
     """Django's DATABASES entry from a postgres:// URL (see django-environ for its forms)."""
-    url = text(name, default)
+    return database_of(text(name, default), name=name)
+
+
+def database_of(url: str, *, name: str = "the database") -> dict[str, Any]:
+    """The same from the URL itself; errors mention `name`."""
     try:
         config: dict[str, Any] = dict(_env.db_url_config(url))
     except (ValueError, ImproperlyConfigured) as error:
@@ -79,5 +94,23 @@ def mail(name: str) -> dict[str, Any]:
     url = text(name)
     if not url.startswith(("smtp://", "smtp+tls://", "smtp+ssl://")):
         raise ImproperlyConfigured(f"{name} is not an smtp://, smtp+tls:// or smtp+ssl:// URL")
-    found: dict[str, Any] = dict(_env.email_url_config(url))
-    return {key: value for key, value in found.items() if key.startswith("EMAIL_")}
+    values: dict[str, Any] = dict(_env.email_url_config(url))
+    return {key: value for key, value in values.items() if key.startswith("EMAIL_")}
+
+
+def collector(name: str) -> str:
+    """The http:// or https:// URL below which a collector takes OpenTelemetry's traces; "" where there is none."""
+    url = text(name, "").rstrip("/")
+    if url and not url.startswith(("http://", "https://")):
+        raise ImproperlyConfigured(f"{name} is not an http:// or https:// URL")
+    if url and not _has_exporter():
+        raise ImproperlyConfigured(
+            f"{name} needs the packages of the extra gpuaas[traces], which are not installed"
+        )
+    return url
+
+
+def _has_exporter() -> bool:
+    with suppress(ModuleNotFoundError):  # of one of its parents
+        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    return False

@@ -1,7 +1,7 @@
 """The one error tree. Services, selectors and drivers raise these; API and pages each translate them in one place.
 
-`code` is stable and machine readable, the message is a sentence for the person who sees it, `detail` carries the
-numbers (JSON values only), `status` is the HTTP status that the API gives.
+`code` is stable and machine readable, the message is a sentence for the person who sees it, `detail` contains the
+numbers (JSON values only), `status` is the HTTP status of the API.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ class GpuaasError(Exception):
 
 
 class Invalid(GpuaasError):
-    """Input that can never be accepted; `fields` maps a field's name to its sentences ('' for the whole)."""
+    """Input that can never be accepted; `fields` maps a field's name to its messages ('' for the input itself)."""
 
     code = "invalid"
     status = 400
@@ -34,14 +34,18 @@ class Invalid(GpuaasError):
 
 
 class Unauthorized(GpuaasError):
-    """No or no valid credentials; from a driver: the site refuses our credentials."""
+    """Missing or invalid credentials; from a driver: the site refuses our credentials."""
 
     code = "unauthorized"
     status = 401
 
 
+class Unusable(Unauthorized):
+    """From a driver: the credentials name no site that could be asked, so nothing is known about the site."""
+
+
 class Forbidden(GpuaasError):
-    """Known to the actor, yet not allowed to their role or token scope. An outsider gets NotFound instead."""
+    """The actor knows of it, but the role or token scope does not allow this. An outsider gets NotFound instead."""
 
     code = "forbidden"
     status = 403
@@ -53,7 +57,7 @@ class NotFound(GpuaasError):
 
 
 class Conflict(GpuaasError):
-    """The thing is in a state in which this cannot be done now."""
+    """The present state does not allow this."""
 
     code = "conflict"
     status = 409
@@ -66,19 +70,19 @@ class QuotaRefused(Conflict):
 
 
 class NoCapacity(Conflict):
-    """The site cannot hold it now. detail: site, resource, limit (sellable), used, asked, left."""
+    """The site does not have room for it now. detail: site, resource, limit (sellable), used, asked, left."""
 
     code = "no_capacity"
 
 
 class OnHold(Conflict):
-    """Nothing more is given here for now, whatever the limits say. detail: scope, scope_name, reason."""
+    """Nothing more is given here for now, whatever the limits. detail: scope, scope_name, reason."""
 
     code = "on_hold"
 
 
 class StaleVersion(GpuaasError):
-    """If-Match named a version that is no longer the current one."""
+    """If-Match named a version that is no longer current."""
 
     code = "precondition_failed"
     status = 412
@@ -98,7 +102,11 @@ class Unavailable(GpuaasError):
 
 
 class Permanent(GpuaasError):
-    """The site refuses for good: trying again unchanged cannot help."""
+    """The site refuses for good: trying the same again cannot succeed."""
 
     code = "site_refused"
     status = 502
+
+
+# The same call may succeed later: the site is away, or its credentials are being changed.
+PASSING = (Unavailable, Unauthorized)

@@ -1,6 +1,6 @@
-"""Live events: kind, id, mark, nothing else. Who may see what is decided where the page re-fetches itself.
+"""Live events: kind, id, mark, nothing else. The page fetches itself again, and authorization happens there.
 
-Published on commit to channel groups; a lost event is healed by the page's slow poll.
+Published on commit to channel groups; a page that missed an event catches up with its slow poll.
 """
 
 import uuid
@@ -24,14 +24,19 @@ def project_group(project_id: object) -> str:
     return f"project.{project_id}"
 
 
+def user_group(user_id: object) -> str:
+    """The group for changes of a person's own memberships and sessions."""
+    return f"user.{user_id}"
+
+
 OPERATORS_GROUP = "operators"
 
 
 def publish(*, kind: str, id: object, groups: tuple[str, ...]) -> None:
-    """Tell every group after commit that object `id` of `kind` has changed.
+    """Notifies every group after commit that object `id` of `kind` has changed.
 
-    A page in two of the groups hears it twice and knows it by its mark. A row's version would not do: steps, checks and
-    machines move under it.
+    A page in two of the groups gets the event twice and recognizes it by its mark. The version of a row would not do,
+    because steps, checks and machines change without it.
     """
     event = Event(kind=kind, id=str(id), mark=uuid.uuid4().hex)
     transaction.on_commit(lambda: _send(event, groups))

@@ -16,10 +16,18 @@ def uuid7() -> uuid.UUID:
 
 
 def moment_of(value: uuid.UUID) -> datetime:
-    """When it was made, if `uuid7` made it."""
+    """When it was created, if it is from `uuid7`."""
     return datetime.fromtimestamp((value.int >> 80) / 1000, UTC)
 
 
 def short(value: uuid.UUID) -> str:
-    """8 hex digits from the random end, for names at a site; the time-ordered head would look alike for neighbors."""
+    """8 hex digits from the random end, for names at a site; the time-ordered start would be similar for neighbors."""
     return value.hex[-8:]
+
+
+def uuid_read(text: object) -> uuid.UUID | None:
+    """None for anything that is not a UUID."""
+    try:
+        return uuid.UUID(str(text))
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""Handing many small things from threads that read to one that works: what lies there is taken all at once.
+"""Passes many small items from reading threads to one working thread, which takes all of them at once.
 
 A queue.Queue wakes its reader for every item; at thousands of events a second that costs more than the work.
 """
@@ -11,7 +11,7 @@ ItemT = TypeVar("ItemT")
 
 
 class Mailbox(Generic[ItemT]):
-    """Any number of writers, one reader. A writer waits while `size` items lie there."""
+    """Any number of writers, one reader. A writer waits while there are `size` items."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -21,7 +21,7 @@ class Mailbox(Generic[ItemT]):
         self._closed = threading.Event()
 
     def put(self, item: ItemT) -> bool:
-        """False once the reader has left: nobody will take it."""
+        """False once the reader has left and nobody will take the item."""
         while len(self._items) >= self._size and not self._closed.is_set():
             self._emptied.clear()
             self._emptied.wait(0.2)
@@ -33,7 +33,7 @@ class Mailbox(Generic[ItemT]):
         return True
 
     def take(self, *, timeout: float) -> list[ItemT]:
-        """All that lies there in the order it came; empty where nothing came in time."""
+        """All items in the order of arrival; empty if none came in time."""
         if not self._items:
             self._filled.wait(max(timeout, 0.0))
         self._filled.clear()
@@ -44,6 +44,6 @@ class Mailbox(Generic[ItemT]):
         return taken
 
     def close(self) -> None:
-        """By the reader: writers give up."""
+        """Called by the reader: writers stop waiting."""
         self._closed.set()
         self._emptied.set()

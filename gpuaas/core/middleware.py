@@ -1,4 +1,4 @@
-"""A request id on every request, its answer, its logs and the audit rows it writes."""
+"""Adds a request id to every request, its answer, its logs and its audit rows."""
 
 import re
 import uuid
@@ -13,7 +13,7 @@ ACCEPTED = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 class RequestIdMiddleware:
-    """Takes X-Request-ID where it is well formed, else makes one. Services read it through `current_request`."""
+    """Uses X-Request-ID if it is well formed, else creates an id. Services read it through `current_request`."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -23,6 +23,7 @@ class RequestIdMiddleware:
         request_id = given if ACCEPTED.fullmatch(given) else uuid.uuid4().hex
         info = RequestInfo(request_id=request_id, ip=request.META.get("REMOTE_ADDR") or None)
         token = current_request.set(info)
+        vars(request)["request_id"] = request_id
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
             response = self.get_response(request)

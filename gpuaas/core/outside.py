@@ -4,6 +4,6 @@ from django.db import transaction
 
 
 def outside_transaction() -> None:
-    """Raises RuntimeError inside a transaction (that of a test case does not count): a slow site must hold no lock."""
+    """Raises RuntimeError inside a transaction (except that of a test case): no lock may wait for a slow site."""
     with transaction.atomic(durable=True):
         pass

@@ -1,4 +1,5 @@
-"""Who asked, as far as the transport knows: carried beside the call, so that services need no request object."""
+"""Who made the request, as far as the transport knows. Kept in a context variable, so that services need no request
+object."""
 
 from contextvars import ContextVar
 from dataclasses import dataclass

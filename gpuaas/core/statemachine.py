@@ -1,8 +1,8 @@
 """State machines as data: an enum of states with their look, and a table of allowed transitions.
 
 A transition is a compare-and-swap on the row (`UPDATE … WHERE id AND state = old`) that writes its history row in the
-same transaction. Losing the race raises `TransitionLost`: somebody else moved the row first, and what the caller
-believed about it is stale.
+same transaction. If another process has changed the row first, it raises `TransitionLost`: the caller's data is
+stale.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class TransitionLost(Conflict):
 
 @dataclass(frozen=True)
 class Look:
-    """How a state is shown everywhere: its word, its tone (color and glyph shape) and its icon."""
+    """How a state is shown everywhere: its label, its tone (color and glyph shape) and its icon."""
 
     label: str
     tone: Tone
@@ -31,7 +31,7 @@ StateT = TypeVar("StateT", bound=models.TextChoices)
 
 
 class Machine(Generic[StateT]):
-    """`edges` maps a state to the states it may move to; a state without edges is final."""
+    """`edges` maps a state to the states that may follow; a state without edges is final."""
 
     def __init__(self, *, looks: dict[StateT, Look], edges: dict[StateT, frozenset[StateT]]) -> None:
         if set(looks) != set(edges):
@@ -55,10 +55,10 @@ class Machine(Generic[StateT]):
         reason: str = "",
         **changes: Any,
     ) -> None:
-        """Move `row` from the state it was loaded in to `to`, writing `changes` with it, and its history row.
+        """Moves `row` from the state in which it was loaded to `to`, writes `changes` with it, and its history row.
 
-        `history` has the columns subject, old, new, actor, reason. `row` must have `state` and `version`; the version
-        grows by one. Raises Conflict where the table has no such edge, TransitionLost where the row has moved on.
+        `history` has the columns subject, old, new, actor, reason. `row` needs `state` and `version`; the version
+        increases by one. Raises Conflict if the table has no such edge, TransitionLost if the row has changed.
         """
         old = type(to)(row.state)
         if not self.allows(old, to):
@@ -72,7 +72,7 @@ class Machine(Generic[StateT]):
                 state=to, version=models.F("version") + 1, **changes
             )
             if moved != 1:
-                raise TransitionLost("it was changed by somebody else at the same moment; look again")
+                raise TransitionLost("it was changed by somebody else at the same time; read it again")
             history._default_manager.create(
                 subject_id=row.pk, old=old.value, new=to.value, actor=actor, reason=reason[:500]
             )
@@ -80,7 +80,7 @@ class Machine(Generic[StateT]):
 
 
 class TransitionRow(models.Model):
-    """What every history table holds; the concrete model adds `subject`, a foreign key to the row."""
+    """The common columns of history tables; the concrete model adds `subject`, a foreign key to the row."""
 
     old = models.CharField(max_length=32)
     new = models.CharField(max_length=32)

@@ -1,4 +1,4 @@
-"""Who may hear what: the groups of one signed-in person."""
+"""Decides which groups a signed-in person may listen to."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -7,21 +7,16 @@ from channels.auth import get_user
 from channels.db import database_sync_to_async
 
 from gpuaas.core.errors import Unauthorized
-from gpuaas.core.events import OPERATORS_GROUP, project_group
+from gpuaas.core.events import OPERATORS_GROUP, project_group, user_group
 from tenants.models import User
 from tenants.roles import Permission
 from tenants.selectors import actor_for, projects_for
 
 
-def user_group(user_id: object) -> str:
-    """Where changes of somebody's own memberships are told to their open pages."""
-    return f"user.{user_id}"
-
-
 async def groups_now(scope: Mapping[str, Any]) -> frozenset[str]:
-    """The groups that the session of `scope` may hear at this moment; empty = signed out, disabled or never in.
+    """The groups that the session of `scope` may listen to now; empty = signed out, disabled or never signed in.
 
-    The session is asked of the database, not of what the handshake knew: signing out and a new password end it.
+    The session is read from the database, not from the handshake: signing out and a new password end it.
     """
     session = scope.get("session")
     if session is None or not session.session_key:

@@ -1,7 +1,7 @@
-"""One WebSocket per page. It says that something changed, never what: the page fetches that with its own rights.
+"""One WebSocket per page. It reports that something changed, never what: the page fetches that with its own rights.
 
-Which groups a connection hears follows from its session alone. They are looked up anew every `RECHECK_SECONDS`, and at
-once on an event about memberships.
+The groups of a connection follow only from its session. They are read again every `RECHECK_SECONDS`, and at once on
+an event about memberships.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ MEMBERSHIP_KINDS = frozenset({"membership", "project_membership", "organization_
 
 
 class LiveConsumer(AsyncJsonWebsocketConsumer):
-    """Sends {kind, id, mark} for each event, and {"type": "heartbeat"} in between. What the page sends is ignored."""
+    """Sends {kind, id, mark} for each event, and {"type": "heartbeat"} in between. Ignores messages from the page."""
 
     heard: frozenset[str] = frozenset()
     pulse: asyncio.Task[None] | None = None
@@ -47,17 +47,18 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     async def receive(
         self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any
     ) -> None:
-        """Pages have nothing to say here."""
+        """Messages from pages are ignored."""
 
     async def live_event(self, message: dict[str, Any]) -> None:
-        """From `core.events.publish`."""
+        """Handles an event from `core.events.publish`."""
         event: Event = message["event"]
         if event["kind"] in MEMBERSHIP_KINDS and not await self.recheck():
             return
         await self.send_json({"kind": event["kind"], "id": event["id"], "mark": event["mark"]})
 
     async def recheck(self) -> bool:
-        """Hear what the session may hear now; False where that is nothing, and the connection was closed."""
+        """Joins the groups that the session may listen to now; closes the connection and returns False if there are
+        none."""
         groups = await groups_now(self.scope)
         await self._hear(groups)
         if not groups:

@@ -1,4 +1,4 @@
-"""What waits to be written between two flushes, and who wants to hear of it. Pure: no database, no clock."""
+"""What waits between two flushes, and which workspaces to notify. Pure: no database, no clock."""
 
 import uuid
 from collections.abc import Iterable
@@ -11,7 +11,8 @@ from gpuaas.providers.base import ObservedConsumer, UsageEvent, UsageKind
 
 @dataclass
 class Batch:
-    """Events in the order they came. A list that has not ended yet is held back: it would close what is still to come."""
+    """Events in the order of arrival. A list that has not ended is held back, because it would close what is still to
+    come."""
 
     events: list[UsageEvent] = field(default_factory=list)
     listing: bool = False
@@ -28,11 +29,11 @@ class Batch:
 
     @property
     def has_news(self) -> bool:
-        """More than proofs of life."""
+        """Whether there is more than proofs of life."""
         return any(event.kind is not UsageKind.BOOKMARK for event in self.events)
 
     def take(self) -> list[UsageEvent]:
-        """What may be written now; a list without its end stays."""
+        """What can be written now; a list without its end stays."""
         cut = len(self.events)
         if self.listing:
             cut = max(n for n, event in enumerate(self.events) if event.kind is UsageKind.RELIST)
@@ -60,7 +61,7 @@ class CatchUp:
 
 
 class Changes:
-    """Workspaces whose consumers changed, told at most once per `seconds` each."""
+    """Workspaces whose consumers changed, each notified at most once per `seconds`."""
 
     def __init__(self, *, seconds: float = 1.0) -> None:
         self._seconds = seconds
@@ -69,7 +70,7 @@ class Changes:
         self._told: dict[uuid.UUID, float] = {}
 
     def note(self, events: Iterable[UsageEvent], owners: dict[str, Owner]) -> None:
-        """Events that repeat what is known are passed over: a watch that resumes repeats a lot."""
+        """Skips events that repeat what is known, because a watch that resumes repeats many."""
         for event in events:
             if event.consumer is not None and self._is_news(event.kind, event.consumer):
                 owner = owners.get(event.workspace_name)

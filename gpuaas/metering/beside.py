@@ -1,4 +1,4 @@
-"""What else watches a site for as long as this process has its lease, each in a thread of its own."""
+"""What else watches a site while this process has its claim, each in a thread of its own."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ JOIN_SECONDS = 3.0
 
 
 class Beside:
-    """Starts them on entry, stops them on exit. `note` gives the warden every event before it is written."""
+    """Starts them on entry, stops them on exit. `note` passes every event to the warden before it is written."""
 
     def __init__(self, site: Site, open_driver: Callable[[Site], Driver]) -> None:
         self._stop = threading.Event()
@@ -46,7 +46,7 @@ class Beside:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """One that still waits for the site is left to its daemon thread: whatever it does may be done twice."""
+        """A thread that still waits for the site is abandoned as a daemon; whatever it does may safely happen twice."""
         self._stop.set()
         end = time.monotonic() + JOIN_SECONDS
         for thread in self._threads:

@@ -1,4 +1,4 @@
-"""Whom the warden judges, and where what it does is written: workspaces, and clusters that live in one namespace."""
+"""The holders that the warden judges, and where its actions are recorded: workspaces, and clusters in one namespace."""
 
 import uuid
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from quotas.allowances import Allowance
 
 @dataclass(frozen=True)
 class Book:
-    """Of one kind of holder; `streamed`: what its consumers use is written as it is heard of."""
+    """For one kind of holder; `streamed`: usage of its consumers is written from the stream."""
 
     holder: str
     allowances_at: Callable[..., dict[str, Allowance]]
@@ -42,14 +42,14 @@ CLUSTERS = Book(
 
 @dataclass(frozen=True)
 class Account:
-    """One namespace or project of a site, by whose book it is judged."""
+    """One namespace or project of a site, with the book by which it is judged."""
 
     book: Book
     allowance: Allowance
 
     def afresh(self, site_id: uuid.UUID) -> Allowance | None:
-        found = self.book.allowances_at(site_id=site_id, ids=[self.allowance.holder_id])
-        return found.get(self.allowance.external_name)
+        allowances = self.book.allowances_at(site_id=site_id, ids=[self.allowance.holder_id])
+        return allowances.get(self.allowance.external_name)
 
 
 def accounts_at(site_id: uuid.UUID, books: Iterable[Book] = (WORKSPACES, CLUSTERS)) -> dict[str, Account]:

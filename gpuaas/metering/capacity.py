@@ -1,15 +1,16 @@
-"""What of the capacity was used: running, kept by tenants without running, idle; per site and GPU type, exact, in one statement."""
+"""How the capacity was used: running, held by tenants without running, idle; per site and GPU type, exact, in one
+statement."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import date, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from django.db import connection
 
 from gpuaas.core import clock
+from gpuaas.core.sql import sql_read
 from quotas.history import LATE
 from tenants.actors import Actor
 from tenants.selectors import platform_require
@@ -19,7 +20,7 @@ ASKED = "asked AS (SELECT DISTINCT site_id AS site, gpu_type_id AS gpu_type FROM
 
 
 class Slot(Protocol):
-    """[starts_at, ends_at), told apart by its day; slots do not overlap."""
+    """[starts_at, ends_at), identified by its day; slots do not overlap."""
 
     @property
     def day(self) -> date: ...
@@ -31,16 +32,16 @@ class Slot(Protocol):
 
 @dataclass(frozen=True)
 class Used:
-    """Device-seconds. capacity = in_use + kept + idle, exactly: of time in which the site was looked at.
+    """Device-seconds. capacity = in_use + unused + idle, exactly, for time in which the site was observed.
 
-    kept: held by tenants and not running. over: taken beyond the capacity, never an idle below zero. unknown: of what was
-    there when nobody looked; taken meanwhile: unseen. held and running are as metered, so that
-    the greater of both, moment by moment, = in_use + kept + over + unseen.
+    unused: held by tenants and not running. over: used beyond the capacity, so that idle is never negative. unknown:
+    the capacity of time without observation; used meanwhile: unseen. held and running are as metered, so that the
+    greater of both at each moment = in_use + unused + over + unseen.
     """
 
     capacity: int = 0
     in_use: int = 0
-    kept: int = 0
+    unused: int = 0
     idle: int = 0
     over: int = 0
     unknown: int = 0
@@ -50,8 +51,8 @@ class Used:
 
     @property
     def allocated(self) -> int:
-        """Of the capacity, what nobody else could have: allocated + idle = capacity."""
-        return self.in_use + self.kept
+        """The part of the capacity that nobody else could have: allocated + idle = capacity."""
+        return self.in_use + self.unused
 
     def __add__(self, other: "Used") -> "Used":
         return Used(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
@@ -59,7 +60,7 @@ class Used:
 
 @dataclass(frozen=True)
 class PoolUsed:
-    """Of one GPU type at one site, in one slot."""
+    """For one GPU type at one site, in one slot."""
 
     site: str
     gpu_type: str
@@ -69,9 +70,9 @@ class PoolUsed:
 
 
 def capacity_used(*, actor: Actor, slots: Sequence[Slot], now: datetime | None = None) -> list[PoolUsed]:
-    """For operators and auditors, by site, GPU type and slot, up to `now`; pools of which nothing is known are left out.
+    """For operators and auditors, by site, GPU type and slot, up to `now`; pools without any data are left out.
 
-    Slots are days or months of whatever zone; what lies between two of them is counted in neither.
+    Slots are days or months of any zone; time between two slots is not counted.
     """
     platform_require(actor=actor)
     parameters = {
@@ -86,26 +87,18 @@ def capacity_used(*, actor: Actor, slots: Sequence[Slot], now: datetime | None =
         "cuts": [at for slot in slots for at in (slot.starts_at, slot.ends_at)],
     }
     with connection.cursor() as cursor:
-        cursor.execute(f"WITH {ASKED}{levels_sql()}{_sql('capacity_use.sql')}", parameters)
+        cursor.execute(f"WITH {ASKED}{levels_sql()}{sql_read(SQL, 'capacity_use')}", parameters)
         rows = cursor.fetchall()
     return [PoolUsed(site, slug, name, day, Used(*counted)) for site, slug, name, day, *counted in rows]
 
 
-def used_by_type(rows: Iterable[PoolUsed]) -> dict[str, Used]:
-    """By the name of the GPU type, over all sites and slots."""
-    found: dict[str, Used] = {}
-    for row in rows:
-        found[row.gpu_type_name] = found.get(row.gpu_type_name, Used()) + row.used
-    return found
-
-
 def levels_sql() -> str:
-    """CTEs up to `level` (site, gpu_type, starts_at, ends_at, capacity, taken, …) for whoever rates what was idle."""
-    return _sql("capacity_levels.sql")
+    """CTEs up to `level` (site, gpu_type, starts_at, ends_at, capacity, taken, …), for rating idle GPUs."""
+    return sql_read(SQL, "capacity_levels")
 
 
 def levels_parameters(*, first: datetime, last: datetime, now: datetime) -> dict[str, Any]:
-    """Of [first, last) up to `now`; one that lies ahead asks what it will be if nothing changes."""
+    """Of [first, last) up to `now`; a future period gives what it will be if nothing changes."""
     moment = clock.whole_second(now)
     return {
         "first": first,
@@ -114,8 +107,3 @@ def levels_parameters(*, first: datetime, last: datetime, now: datetime) -> dict
         "fresh": min(moment, clock.now()) - LATE,
         "cuts": [],
     }
-
-
-@cache
-def _sql(name: str) -> str:
-    return (SQL / name).read_text("utf-8")

@@ -1,6 +1,6 @@
-"""The daily cross-check: a full list of what a site has against what is written, and what was found is set right.
+"""The daily cross-check: compares a full list of a site with the written rows, and repairs differences.
 
-It repairs by telling `usage_apply` what the list says, as the meter does; there is no second way to write usage.
+It repairs by passing the list to `usage_apply`, as the meter does; there is no second way to write usage.
 """
 
 import uuid
@@ -16,6 +16,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Permanent
 from gpuaas.core.events import OPERATORS_GROUP, publish
 from gpuaas.metering.facts import METERS, Fact, facts_merge
+from gpuaas.metering.final import uids_final
 from gpuaas.metering.models import STREAMED_METERS, CrossCheck, EndedBy, UsageInterval
 from gpuaas.metering.owners import owners_find
 from gpuaas.metering.recall import facts_recall
@@ -36,7 +37,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Finding:
-    """what: `uncounted`, `ended` (counted on), `gone` (counted on) or `differs`; the last is for a person to look at."""
+    """what: `uncounted`, `ended` (still counted), `gone` (still counted) or `differs`; the last needs a person."""
 
     uid: str
     name: str
@@ -51,22 +52,22 @@ class Finding:
 
 
 def sites_due(*, now: datetime) -> list[uuid.UUID]:
-    """Sites that are metered and were not compared in the last 23 hours."""
+    """Metered sites that were not compared in the last 23 hours."""
     recent = CrossCheck.objects.filter(checked_at__gt=now - EVERY).values("site")
     return list(sites_metered().exclude(pk__in=recent).values_list("pk", flat=True))
 
 
 def site_cross_check(*, site: Site) -> CrossCheck:
-    """Raises Unavailable or Unauthorized where the site cannot be asked; then nothing is recorded."""
+    """Raises Unavailable or Unauthorized if the site cannot be asked; nothing is recorded then."""
     outside_transaction()
     driver = driver_of(site)
     if not isinstance(driver, UsageCapability):
-        raise Permanent(f"the driver {driver.name} does not tell usage")
+        raise Permanent(f"the driver {driver.name} does not report usage")
     listed, unsettled = _listed(driver)
     facts = _facts(site.pk, list(listed.values()))
     rows = _rows(site.pk, list(listed))
     compared = {key for key in facts.keys() | rows.keys() if key[0] not in unsettled}
-    findings = [found for key in sorted(compared) if (found := _compare(facts.get(key), rows.get(key)))]
+    findings = [finding for key in sorted(compared) if (finding := _compare(facts.get(key), rows.get(key)))]
     repairs = [listed[each.uid] for each in findings if each.repaired and each.uid in listed]
     gone = [_gone(rows[each.uid, each.resource]) for each in findings if each.what == "gone"]
     usage_apply(site_id=site.pk, events=[*repairs, *gone])
@@ -83,7 +84,7 @@ def site_cross_check(*, site: Site) -> CrossCheck:
 
 
 def _listed(driver: UsageCapability) -> tuple[dict[str, UsageEvent], set[str]]:
-    """What the list says of each consumer, and whom the watch has told of since."""
+    """What the list contains of each consumer, and which consumers the watch has reported since."""
     listed: dict[str, UsageEvent] = {}
     unsettled: set[str] = set()
     over = False
@@ -103,8 +104,9 @@ def _listed(driver: UsageCapability) -> tuple[dict[str, UsageEvent], set[str]]:
 
 def _facts(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[Key, Fact]:
     owners = owners_find(site_id=site_id, events=events)
-    told = facts_recall(facts_merge(events), site_id=site_id)
-    owned = ((fact, owners.of(fact.workspace_name, fact.uid)) for fact in told)
+    facts = facts_recall(facts_merge(events), site_id=site_id)
+    final = uids_final(site_id=site_id, facts=facts)
+    owned = ((fact, owners.of(fact.workspace_name, fact.uid)) for fact in facts if fact.uid not in final)
     counted = [
         fact.since(owner.since)
         for fact, owner in owned
@@ -114,7 +116,7 @@ def _facts(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[Key, Fact]:
 
 
 def _rows(site_id: uuid.UUID, uids: Sequence[str]) -> dict[Key, UsageInterval]:
-    """What is open, and all that is written of what was listed."""
+    """Open intervals, and all that is written about listed consumers."""
     rows = UsageInterval.objects.filter(
         Q(ended_at__isnull=True) | Q(consumer_uid__in=uids), site_id=site_id, meter__in=STREAMED_METERS
     )
@@ -125,13 +127,13 @@ def _compare(fact: Fact | None, row: UsageInterval | None) -> Finding | None:
     if row is None:
         return _finding(fact, "uncounted") if fact is not None else None
     workspace = row.holder.external_name
-    found = Finding(row.consumer_uid, row.consumer_name, workspace, row.resource_name, "")
+    finding = Finding(row.consumer_uid, row.consumer_name, workspace, row.resource_name, "")
     if fact is None:
-        return replace(found, what="gone") if row.ended_at is None else None
+        return replace(finding, what="gone") if row.ended_at is None else None
     if row.ended_by != EndedBy.OBSERVED and fact.ended_by == EndedBy.OBSERVED:
-        return replace(found, what="ended", detail=f"{fact.ended_at}")
+        return replace(finding, what="ended", detail=f"{fact.ended_at}")
     wrong = ", ".join(_differences(fact, row))
-    return replace(found, what="differs", detail=wrong[:500]) if wrong else None
+    return replace(finding, what="differs", detail=wrong[:500]) if wrong else None
 
 
 def _differences(fact: Fact, row: UsageInterval) -> Iterator[str]:
@@ -148,7 +150,7 @@ def _finding(fact: Fact, what: str) -> Finding:
 
 
 def _gone(row: UsageInterval) -> UsageEvent:
-    """As a watch would have told it, at the last moment at which it is known to have lived."""
+    """As a watch would have reported it, at the last moment of proven life."""
     gpus: Mapping[str, int] = {row.resource_name: row.quantity}
     last = ObservedConsumer(
         uid=row.consumer_uid,

@@ -1,4 +1,4 @@
-"""What a batch of events says about each consumer: pure, and the same in whatever order and however often they come."""
+"""What a batch of events says about each consumer: pure, and independent of order and repetition."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,6 @@ METERS = {
     UseState.STOPPED: Meter.GPU_STOPPED,
     UseState.SHELVED: Meter.GPU_SHELVED,
 }
-BARRIERS = frozenset({UsageKind.BOOKMARK, UsageKind.RELIST, UsageKind.RELISTED})
 
 
 @dataclass(frozen=True)
@@ -35,13 +34,13 @@ class Fact:
     like: str = ""
 
     def is_before(self, moment: datetime | None) -> bool:
-        """Nothing of it is after `moment`, in whole seconds."""
+        """Cut off at `moment`, in whole seconds."""
         if moment is None or self.ended_at is None:
             return False
         return self.ended_at <= whole_second(moment) and self.started_at < whole_second(moment)
 
     def since(self, moment: datetime | None) -> "Fact":
-        """What of it is not before `moment`; of one that is wholly before, its end at `moment`."""
+        """The part from `moment` on; for one that is entirely before, its end at `moment`."""
         if moment is None or self.started_at >= (start := whole_second(moment)):
             return self
         ended_at = self.ended_at and max(self.ended_at, start)
@@ -76,14 +75,14 @@ def facts_of(event: UsageEvent) -> list[Fact]:
 
 
 def _devices(consumer: ObservedConsumer) -> list[tuple[str, int]]:
-    """What is not known and not even guessed goes without a name, until it is looked up in what was written."""
+    """Unknown devices that are not even guessed have no name until they are looked up in what was written."""
     if not consumer.gpus and consumer.gpus_like:
         return [("", 0)]
     return [(resource, quantity) for resource, quantity in sorted(consumer.gpus.items()) if quantity > 0]
 
 
 def facts_merge(events: Iterable[UsageEvent]) -> list[Fact]:
-    """One fact per (consumer, resource), the best known: one statement cannot touch a row twice."""
+    """One fact per (consumer, resource), the best known: one statement cannot change a row twice."""
     merged: dict[tuple[str, str], Fact] = {}
     for event in _telling(events):
         for fact in facts_of(event):
@@ -93,7 +92,7 @@ def facts_merge(events: Iterable[UsageEvent]) -> list[Fact]:
 
 
 def _telling(events: Iterable[UsageEvent]) -> Iterator[UsageEvent]:
-    """All that tell of an end, and of the others the latest of each consumer: the earlier ones add nothing."""
+    """All facts with an end, and of the others the latest of each consumer: earlier ones add nothing."""
     running: dict[str, UsageEvent] = {}
     for event in events:
         consumer = event.consumer
@@ -109,7 +108,7 @@ def _telling(events: Iterable[UsageEvent]) -> Iterator[UsageEvent]:
 
 
 def segments(events: Sequence[UsageEvent]) -> list[list[UsageEvent]]:
-    """Cut at barriers, each ending its segment; RELIST … RELISTED stays whole (ValueError where it is torn)."""
+    """Cut at barriers, each ending its segment; RELIST … RELISTED stays in one piece (ValueError if it is torn)."""
     made: list[list[UsageEvent]] = [[]]
     relisting = False
     for event in events:
@@ -118,7 +117,7 @@ def segments(events: Sequence[UsageEvent]) -> list[list[UsageEvent]]:
             made.append([])
         made[-1].append(event)
         if event.kind is UsageKind.RELISTED and not relisting:
-            raise ValueError("a list's end without its beginning: the batch would close everything")
+            raise ValueError("a list without its start: the batch would close all intervals")
         if event.kind is UsageKind.RELISTED or (event.kind is UsageKind.BOOKMARK and not relisting):
             relisting = False
             made.append([])
@@ -139,7 +138,7 @@ RANK = {"": 0, EndedBy.PROOF_OF_LIFE.value: 1, EndedBy.OBSERVED.value: 2}
 
 
 def better(old: Fact, new: Fact) -> Fact:
-    """An observed end beats a proof of life, that beats none; of two that are open the later sight holds."""
+    """An observed end beats a proof of life, which beats none; of two open facts the later one wins."""
     if RANK[old.ended_by] != RANK[new.ended_by]:
         best = max(old, new, key=lambda fact: RANK[fact.ended_by])
     else:
@@ -155,5 +154,5 @@ def better(old: Fact, new: Fact) -> Fact:
 
 
 def _owner(old: str, new: str) -> str:
-    """What made it, known or not yet: a pod is named where no more than the pod is known (usage_upsert.sql does alike)."""
+    """The consumer's owner, if known; otherwise the pod itself (usage_upsert.sql does the same)."""
     return new if new and (not old or old.startswith("Pod/")) else old

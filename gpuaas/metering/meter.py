@@ -1,7 +1,8 @@
 """The meter: one thread per site that follows the site's usage stream and writes it down.
 
-It holds the site's lease (SiteMeter), so a second process is a spare that takes over when the lease lapses. The cursor is stored
-with the rows it covers: whatever is killed, the next one reads on from there, and reading twice changes nothing.
+It holds the claim on the site (SiteMeter), so a second process is a spare that takes over when the claim expires. The
+cursor is stored with the rows that it covers: after a kill, the next process continues from there, and reading twice
+changes nothing.
 """
 
 import os
@@ -12,17 +13,19 @@ import time
 from collections.abc import Callable
 
 import structlog
-from django.db import DatabaseError, InterfaceError, close_old_connections, connection, connections
+from django.db import DatabaseError, InterfaceError, connections
 
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.backoff import delay
+from gpuaas.core.claims import ClaimLost
+from gpuaas.core.connections import connection_return
 from gpuaas.core.errors import GpuaasError, Permanent
 from gpuaas.core.events import project_group, publish
 from gpuaas.metering.batch import Batch, CatchUp, Changes
 from gpuaas.metering.beside import Beside
 from gpuaas.metering.selectors import sites_metered
-from gpuaas.metering.services import LeaseLost, meter_flush, meter_lease_release, meter_lease_take
+from gpuaas.metering.services import meter_claim, meter_flush, meter_release
 from gpuaas.metering.stream import End, Stream
 from gpuaas.providers.base import Driver, UsageCapability
 from gpuaas.workspaces.services import workspace_look
@@ -30,7 +33,7 @@ from gpuaas.workspaces.site import driver_of
 
 log = structlog.get_logger(__name__)
 
-LEASE_SECONDS = 20
+CLAIM_SECONDS = 20
 RENEW_SECONDS = 2.0
 FLUSH_SECONDS = 0.5
 FLUSH_EVENTS = 5000
@@ -40,7 +43,7 @@ BACKOFF_CAP_SECONDS = 10.0
 
 
 class SiteMeterRunner:
-    """Meters one site until `stop` is set; survives the site, the database and the loss of its lease."""
+    """Meters one site until `stop` is set; survives the site, the database and the loss of its claim."""
 
     def __init__(
         self,
@@ -68,13 +71,13 @@ class SiteMeterRunner:
             self._give_back(bound)
 
     def _turn(self, bound: structlog.stdlib.BoundLogger) -> float:
-        """Watch until something ends it; the seconds to wait before the next turn."""
+        """Watches until something ends it; returns the seconds to wait before the next turn."""
         try:
             if not self._watch():
-                return LEASE_SECONDS / 4
-        except LeaseLost:
-            bound.info("meter_lease_lost")
-            return LEASE_SECONDS / 4
+                return CLAIM_SECONDS / 4
+        except ClaimLost:
+            bound.info("meter_claim_lost")
+            return CLAIM_SECONDS / 4
         except GpuaasError as error:
             bound.warning("meter_site_failed", error=error.code, message=error.message)
         except (DatabaseError, InterfaceError) as error:
@@ -88,15 +91,15 @@ class SiteMeterRunner:
         return min(delay(self._failures), BACKOFF_CAP_SECONDS)
 
     def _watch(self) -> bool:
-        """Take the lease and follow the stream, window after window; False where another process has the lease."""
+        """Claims the site and follows the stream, window after window; False if another process has it."""
         now = clock.now()
         self.site.refresh_from_db()
-        meter = meter_lease_take(site_id=self.site.pk, holder=self.holder, now=now, seconds=LEASE_SECONDS)
+        meter = meter_claim(site_id=self.site.pk, holder=self.holder, now=now, seconds=CLAIM_SECONDS)
         if meter is None:
             return False
         driver = self._open_driver(self.site)
         if not isinstance(driver, UsageCapability):
-            raise Permanent(f"the driver {driver.name} does not tell usage")
+            raise Permanent(f"the driver {driver.name} does not report usage")
         catch_up = CatchUp(
             last_proof_at=meter.last_proof_at, opened=time.monotonic(), seconds=CATCH_UP_SECONDS
         )
@@ -108,7 +111,7 @@ class SiteMeterRunner:
         return True
 
     def _window(self, driver: UsageCapability, cursor: str, catch_up: CatchUp, beside: Beside) -> str:
-        """One watch; the cursor from which the next goes on. What was read before an error is written first."""
+        """One watch; returns the cursor for the next. What was read before an error is written first."""
         stream = Stream(driver, cursor, seconds=WATCH_SECONDS, name=self.site.slug)
         batch, flushed_at = Batch(), time.monotonic()
         try:
@@ -137,9 +140,9 @@ class SiteMeterRunner:
             holder=self.holder,
             events=events,
             now=clock.now(),
-            lease_seconds=LEASE_SECONDS,
+            claim_seconds=CLAIM_SECONDS,
         )
-        _connection_return()
+        connection_return()
         self._changes.note(events, applied.owners)
         self._tell()
         return next((event.cursor for event in reversed(events) if event.cursor), cursor)
@@ -155,22 +158,16 @@ class SiteMeterRunner:
 
     def _give_back(self, bound: structlog.stdlib.BoundLogger) -> None:
         try:
-            meter_lease_release(site_id=self.site.pk, holder=self.holder)
+            meter_release(site_id=self.site.pk, holder=self.holder)
         except (DatabaseError, InterfaceError):
             bound.warning("meter_lease_not_released")
 
 
 def _is_due(batch: Batch, seconds: float) -> bool:
-    """News within half a second; bare proofs of life, and the lease, every two."""
+    """Flushes news within half a second, mere proofs of life and the claim every two seconds."""
     if batch.has_news and not batch.listing:
         return seconds >= FLUSH_SECONDS or len(batch.events) >= FLUSH_EVENTS
     return seconds >= RENEW_SECONDS
-
-
-def _connection_return() -> None:
-    """Back to the pool between two flushes: there may be more sites than connections."""
-    if not connection.in_atomic_block:
-        close_old_connections()
 
 
 def _run(runner: SiteMeterRunner) -> None:
@@ -185,7 +182,7 @@ def holder_name() -> str:
 
 
 class Meters:
-    """A runner per site that is enabled or lived in; sites come and go while it runs."""
+    """A runner per site that is enabled or still in use; sites are added and removed while it runs."""
 
     def __init__(self, *, stop: threading.Event) -> None:
         self.stop = stop
@@ -193,7 +190,7 @@ class Meters:
         self._running: dict[object, tuple[threading.Thread, threading.Event]] = {}
 
     def run(self, *, every: float = 5.0) -> None:
-        """Until `stop` is set; then waits for the runners to write what they have read."""
+        """Runs until `stop` is set; then waits for the runners to write what they have read."""
         while not self.stop.is_set():
             try:
                 self._match()

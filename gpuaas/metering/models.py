@@ -1,4 +1,6 @@
-"""Usage intervals, the only thing that money is made from, and where each site's meter stands."""
+"""Usage intervals, on which all charges are based, and the state of each site's meter."""
+
+from typing import Any
 
 from django.db import models
 from django.db.models import F, Q
@@ -15,7 +17,7 @@ class Meter(models.TextChoices):
 
     GPU_HELD = "gpu_held", "GPU held"
     GPU_ALLOCATED = "gpu_allocated", "GPU allocated"
-    GPU_STOPPED = "gpu_stopped", "GPU kept by a stopped machine"
+    GPU_STOPPED = "gpu_stopped", "GPU of a stopped machine"
     GPU_SHELVED = "gpu_shelved", "GPU of a shelved machine"
     GPU_IDLE = (
         "gpu_idle",
@@ -41,8 +43,8 @@ class EndedBy(models.TextChoices):
 class UsageInterval(models.Model):
     """One resource held by one consumer over [started_at, ended_at), whole seconds, UTC. Open while ended_at is null.
 
-    Of a workspace or of a cluster, never both; of a cluster there are only the held meters (docs/decisions/0033).
-    Keyed by (site, consumer_uid, meter, resource_name): a replayed, reordered or doubled event meets the same row.
+    Belongs to a workspace or a cluster, never both; clusters have only the held meters (docs/decisions/0033). Keyed
+    by (site, consumer_uid, meter, resource_name): a replayed, reordered or duplicated event finds the same row.
     flavor is null for a GPU type that is not sold: billing quarantines it.
     """
 
@@ -89,7 +91,14 @@ class UsageInterval(models.Model):
         ]
         indexes = [
             models.Index(fields=["project", "started_at"], name="interval_project_idx"),
+            models.Index(fields=["project", "ended_at"], name="interval_project_end_idx"),
             models.Index(fields=["site"], condition=Q(ended_at__isnull=True), name="interval_open_idx"),
+            # of GPUs that are not sold: few, and asked for by whoever sets prices
+            models.Index(
+                fields=["resource_name"],
+                condition=Q(flavor__isnull=True, meter__startswith="gpu_"),
+                name="interval_unsold_idx",
+            ),
             models.Index(fields=["cluster"], condition=Q(cluster__isnull=False), name="interval_cluster_idx"),
         ]
 
@@ -98,15 +107,15 @@ class UsageInterval(models.Model):
 
     @property
     def holder(self) -> Workspace | Cluster:
-        """Whose it is, where it does not matter which of the two."""
-        found = self.workspace or self.cluster
-        if found is None:
+        """The holder, if it does not matter which of the two it is."""
+        owner = self.workspace or self.cluster
+        if owner is None:
             raise ValueError("an interval without a holder: the database refuses it")
-        return found
+        return owner
 
     @property
     def was_warm(self) -> bool:
-        """Of the project in which the cluster waited, before others claimed it: they are not named here."""
+        """Whether the project held the cluster in a warm pool before others claimed it, who are not named here."""
         return self.cluster is not None and self.cluster.project_id != self.project_id
 
     @property
@@ -115,30 +124,33 @@ class UsageInterval(models.Model):
 
     @property
     def holder_person(self) -> str:
-        """Who asked for it."""
+        """Who requested it."""
         pool = self.cluster.warm_pool if self.cluster is not None and self.was_warm else None
         return (pool or self.holder).created_by.username
 
 
 class SiteMeter(models.Model):
-    """The meter of one site: who runs it (a lease), from where its watch resumes, and when it last heard of the site."""
+    """The meter of one site: its claim, where its watch resumes, and when it last heard from the site."""
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, primary_key=True, related_name="meter")
     holder = models.CharField(max_length=100, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
+    claim_until = models.DateTimeField(null=True, blank=True)
     cursor = models.CharField(max_length=200, blank=True)
     last_event_at = models.DateTimeField(null=True, blank=True)
+    first_proof_at = models.DateTimeField(null=True, blank=True)
     last_proof_at = models.DateTimeField(null=True, blank=True)
+    # when it was first heard again after it had not been heard for too long; null: never heard
+    watching_since = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
         return f"meter of {self.site}"
 
 
 class MeterGap(models.Model):
-    """A stretch of which the site keeps no history and the meter saw nothing: it ended with a list.
+    """A period without history at the site in which the meter saw nothing: it ended with a list.
 
-    What ran before or after it is counted, and what still exists as an object is too; what began and was deleted inside
-    cannot be known. What was missing afterwards was closed at its last proof of life.
+    What ran before or after it is counted, and so are objects that still exist; what started and was deleted inside
+    is unknown. What was missing afterwards was closed at its last proof of life.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -173,3 +185,45 @@ class CrossCheck(models.Model):
 
     def __str__(self) -> str:
         return f"cross-check of {self.site}"
+
+
+class FinalMonth(models.Model):
+    """A month of which no interval is compared, credited or taken in any more. All earlier months are final, too.
+
+    ends_at: the end of the month when it became final. archived_at: since when its intervals may stand in files and
+    not here.
+    """
+
+    month = models.DateField(primary_key=True)
+    ends_at = models.DateTimeField(unique=True)
+    marked_at = models.DateTimeField()
+    marked_by = models.CharField(max_length=150)
+    archived_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["month"]
+
+    def __str__(self) -> str:
+        return f"{self.month:%Y-%m}"
+
+
+class UsageFile(models.Model):
+    """A file of archived intervals that ended in a final month; written and checked before the row is.
+
+    unit_seconds: by meter. cleared_at: since when none of its intervals is left in the database.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    month = models.ForeignKey(FinalMonth, on_delete=models.PROTECT, related_name="files")
+    name = models.CharField(max_length=100, unique=True)
+    sha256 = models.CharField(max_length=64)
+    rows = models.PositiveBigIntegerField()
+    unit_seconds: Any = models.JSONField()
+    written_at = models.DateTimeField()
+    cleared_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,4 +1,4 @@
-"""Whose consumer is it: workspaces by their name at the site, and the flavor that a resource was sold as."""
+"""The owner of a consumer: workspaces by their name at the site, and the flavor as which a resource was sold."""
 
 import uuid
 from collections.abc import Sequence
@@ -10,14 +10,12 @@ from django.db.models import Case, F, IntegerField, Q, Value, When
 from gpuaas.catalog.models import Node
 from gpuaas.metering.models import UsageInterval
 from gpuaas.providers.base import UsageEvent
-from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
-
-PREFIX_LENGTH = len("gpu-00000000-")
+from gpuaas.workspaces.models import PREFIX_LENGTH, Workspace, WorkspaceFlavor
 
 
 @dataclass(frozen=True)
 class Owner:
-    """since: of one that was there before the portal, when it became this workspace's; what was before is not metered."""
+    """since: for a consumer from before the adoption, when it became this workspace's; earlier usage is not metered."""
 
     workspace_id: uuid.UUID
     project_id: uuid.UUID
@@ -26,7 +24,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Owners:
-    """Answers for one batch: made with three queries (five where names are gone), whatever its size."""
+    """Answers for one batch: made with three queries (five if names are gone), whatever its size."""
 
     by_name: dict[str, Owner] = field(default_factory=dict)
     flavors: dict[tuple[uuid.UUID, str], list[tuple[uuid.UUID, uuid.UUID]]] = field(default_factory=dict)
@@ -34,7 +32,8 @@ class Owners:
     by_uid: dict[str, Owner] = field(default_factory=dict)
 
     def of(self, workspace_name: str, uid: str) -> Owner | None:
-        """None for what is not a workspace's of ours. Where the name is gone from the site, as the first stretch was written."""
+        """None for what does not belong to one of our workspaces. If the name is gone from the site, as the first
+        stretch was written."""
         return self.by_name.get(workspace_name) if workspace_name else self.by_uid.get(first_uid(uid))
 
     def flavor_of(self, workspace_id: uuid.UUID, *, resource: str, node: str) -> uuid.UUID | None:
@@ -50,7 +49,7 @@ def first_uid(uid: str) -> str:
 
 
 def owners_find(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> Owners:
-    """Deleted workspaces too: a pod's end may be told after its workspace is gone."""
+    """Includes deleted workspaces: a pod's end may be reported after its workspace is gone."""
     names = {event.workspace_name for event in events if event.workspace_name}
     by_uid = _written(site_id, events)
     if not names and not by_uid:
@@ -62,9 +61,9 @@ def owners_find(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> Owners:
     rows = candidates.only("pk", "name", "adopted_name", "project_id").annotate(since=since)
     # of two that took over the same name one after the other, the later
     by_name = {row.external_name: Owner(row.pk, row.project_id, row.since) for row in rows}
-    found = {name: owner for name, owner in by_name.items() if name in names}
+    owners = {name: owner for name, owner in by_name.items() if name in names}
     flavors: dict[tuple[uuid.UUID, str], list[tuple[uuid.UUID, uuid.UUID]]] = {}
-    workspaces = {owner.workspace_id for owner in (*found.values(), *by_uid.values())}
+    workspaces = {owner.workspace_id for owner in (*owners.values(), *by_uid.values())}
     sold = WorkspaceFlavor.objects.filter(workspace__in=workspaces)
     # a flavor that was given back is only there for what is told late: what is held comes first
     given_back = Case(
@@ -74,19 +73,19 @@ def owners_find(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> Owners:
         "workspace_id", "flavor__pool__resource_name", "flavor_id", "flavor__pool_id"
     ):
         flavors.setdefault((workspace_id, resource), []).append((flavor_id, pool_id))
-    return Owners(found, flavors, _pools_of_nodes(site_id, events), by_uid)
+    return Owners(owners, flavors, _pools_of_nodes(site_id, events), by_uid)
 
 
 def _written(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[str, Owner]:
-    """Of consumers whose project is gone from the site: whose they were when they were written."""
+    """For consumers whose project is gone from the site: the owner recorded when they were written."""
     uids = {first_uid(each.consumer.uid) for each in events if each.consumer and not each.workspace_name}
     if not uids:
         return {}
     rows = UsageInterval.objects.filter(site_id=site_id, consumer_uid__in=uids)
     since = F("workspace__adoption__adopted_at")
     columns = ("consumer_uid", "workspace_id", "project_id", "since")
-    found = rows.annotate(since=since).order_by().values_list(*columns)
-    return {uid: Owner(workspace, project, moment) for uid, workspace, project, moment in found}
+    written = rows.annotate(since=since).order_by().values_list(*columns)
+    return {uid: Owner(workspace, project, moment) for uid, workspace, project, moment in written}
 
 
 def _pools_of_nodes(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[str, set[uuid.UUID]]:

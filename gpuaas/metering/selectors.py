@@ -1,10 +1,9 @@
-"""Reading usage: intervals, sums of unit-seconds, and how each site's meter is doing."""
+"""Reads of usage: intervals, sums of unit-seconds, and the state of each site's meter."""
 
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,8 @@ from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.states import LIVE as CLUSTERS_LIVE
 from gpuaas.core import clock
+from gpuaas.core.sql import sql_read
+from gpuaas.metering.final import intervals_require
 from gpuaas.metering.models import (
     HOLDING_METERS,
     STREAMED_METERS,
@@ -36,9 +37,10 @@ SQL = Path(__file__).parent / "sql"
 
 @dataclass(frozen=True)
 class UsageFilters:
-    """All of them hold together; `starts_at`/`ends_at` keep intervals that touch [starts_at, ends_at).
+    """An interval has to match all of them; `starts_at`/`ends_at` select intervals that touch [starts_at, ends_at).
 
-    consumer, owner ("Job/train") and node are whole names. surplus=True: only what the warden found to be too much.
+    consumer, owner ("Job/train") and node are complete names. surplus=True: only what the warden found to be too
+    much.
     """
 
     project: Project | None = None
@@ -58,7 +60,7 @@ class UsageFilters:
 class UsageSum:
     """Unit-seconds of a project in one meter and flavor; flavor None = a GPU type that is not sold, or no GPU.
 
-    surplus_unit_seconds: the part of them that was held beyond what was bought, until the warden removed it.
+    surplus_unit_seconds: the part held beyond the purchase, until the warden removed it.
     """
 
     project_id: uuid.UUID
@@ -70,8 +72,12 @@ class UsageSum:
 
 
 def intervals_for(*, actor: Actor, filters: UsageFilters | None = None) -> QuerySet[UsageInterval]:
-    """Intervals of projects whose workspaces and clusters the actor may see, newest first."""
+    """Intervals of projects whose workspaces and clusters the actor may see, newest first. Raises Conflict if the time
+    asked for is archived; without a time, what is archived is left out."""
     wanted = filters or UsageFilters()
+    asked = wanted.starts_at or wanted.ends_at
+    if asked is not None:
+        intervals_require(starts_at=asked)
     rows = UsageInterval.objects.select_related("project", "workspace", "cluster", "flavor", "site")
     rows = rows.filter(project__in=projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW))
     if wanted.project is not None:
@@ -95,7 +101,7 @@ def intervals_for(*, actor: Actor, filters: UsageFilters | None = None) -> Query
 
 
 def intervals_open(*, site_id: uuid.UUID) -> QuerySet[UsageInterval]:
-    """GPUs that consumers hold at this moment, for the meter and the operator."""
+    """GPUs that consumers hold now, for the meter and the operator."""
     return UsageInterval.objects.filter(site_id=site_id, meter__in=HOLDING_METERS, ended_at__isnull=True)
 
 
@@ -107,13 +113,15 @@ def usage_by_project(
     project: Project | None = None,
     now: datetime | None = None,
 ) -> list[UsageSum]:
-    """Unit-seconds in [starts_at, ends_at) by project, meter and flavor; open intervals count up to `now`."""
+    """Unit-seconds in [starts_at, ends_at) by project, meter and flavor; open intervals count up to `now`. Raises
+    Conflict if a part of that time is archived."""
     if project is not None:
         project_require(actor=actor, project=project, permission=Permission.WORKSPACE_VIEW)
         scope = [project.pk]
     else:
         rows = projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW)
         scope = list(rows.order_by().values_list("pk", flat=True))
+    intervals_require(starts_at=starts_at)
     parameters: dict[str, Any] = {
         "projects": scope,
         "starts_at": clock.whole_second(starts_at),
@@ -121,7 +129,7 @@ def usage_by_project(
         "now": clock.whole_second(now or clock.now()),
     }
     with connection.cursor() as cursor:
-        cursor.execute(_sql("usage_by_project.sql"), parameters)
+        cursor.execute(sql_read(SQL, "usage_by_project"), parameters)
         return [
             UsageSum(pk, slug, Meter(meter), flavor, int(seconds), int(surplus))
             for pk, slug, meter, flavor, seconds, surplus in cursor.fetchall()
@@ -129,13 +137,30 @@ def usage_by_project(
 
 
 def sites_metered() -> QuerySet[Site]:
-    """A site that takes no new work is metered until the last workspace and cluster there is gone and all ends are written."""
+    """A disabled site is metered until its last workspace and cluster is gone and all ends are written."""
     lived_in = Exists(Workspace.objects.filter(site=OuterRef("pk"), state__in=LIVE))
     served = Exists(Cluster.objects.filter(site=OuterRef("pk"), state__in=CLUSTERS_LIVE))
     unended = Exists(
         UsageInterval.objects.filter(site=OuterRef("pk"), meter__in=STREAMED_METERS, ended_at__isnull=True)
     )
     return Site.objects.filter(Q(enabled=True) | lived_in | served | unended)
+
+
+def sites_counted(*, starts_at: datetime, ends_at: datetime) -> QuerySet[Site]:
+    """Metered sites at which anything can have run in [starts_at, ends_at). A site that nobody had reached by then,
+    and without known usage, has nothing to report."""
+    used = UsageInterval.objects.filter(site=OuterRef("pk"), started_at__lt=ends_at)
+    used = used.exclude(ended_at__lte=starts_at)
+    return sites_metered().filter(Q(reached_at__lt=ends_at) | Exists(used))
+
+
+def resources_unsold(*, actor: Actor) -> list[tuple[str, Meter]]:
+    """GPUs ever counted without a flavor, with their meters: to set prices for them. For operators and auditors."""
+    platform_require(actor=actor)
+    rows = UsageInterval.objects.filter(flavor=None, meter__startswith="gpu_").order_by(
+        "resource_name", "meter"
+    )
+    return [(name, Meter(meter)) for name, meter in rows.values_list("resource_name", "meter").distinct()]
 
 
 def meters_for(*, actor: Actor) -> QuerySet[SiteMeter]:
@@ -145,13 +170,13 @@ def meters_for(*, actor: Actor) -> QuerySet[SiteMeter]:
 
 
 def cross_checks_of(*, actor: Actor, site: Site) -> QuerySet[CrossCheck]:
-    """What the daily comparisons found, newest first; for operators and auditors."""
+    """Results of the daily comparisons, newest first; for operators and auditors."""
     platform_require(actor=actor)
     return CrossCheck.objects.filter(site=site)
 
 
 def gaps_of(*, actor: Actor, site: Site) -> QuerySet[MeterGap]:
-    """Stretches of which the site keeps no history, newest first; for operators and auditors."""
+    """Periods for which the site has no history, newest first; for operators and auditors."""
     platform_require(actor=actor)
     return MeterGap.objects.filter(site=site)
 
@@ -159,11 +184,6 @@ def gaps_of(*, actor: Actor, site: Site) -> QuerySet[MeterGap]:
 def gaps_between(
     *, site_ids: Iterable[uuid.UUID], starts_at: datetime, ends_at: datetime
 ) -> QuerySet[MeterGap]:
-    """Gaps that touch [starts_at, ends_at): usage there is estimated. For whoever makes a bill of it."""
+    """Gaps that touch [starts_at, ends_at): usage there is estimated. For billing."""
     rows = MeterGap.objects.filter(site__in=list(site_ids), starts_at__lt=ends_at, ends_at__gt=starts_at)
     return rows.select_related("site").order_by("starts_at")
-
-
-@cache
-def _sql(name: str) -> str:
-    return (SQL / name).read_text("utf-8")

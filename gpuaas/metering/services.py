@@ -1,40 +1,40 @@
-"""Writing usage: the events of a site's watch, the holdings of workspaces and clusters, and where each site's meter stands."""
+"""Writes usage: the events of a site's watch, the holdings of workspaces and clusters, and the state of each site's
+meter."""
 
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+import structlog
 from django.db import connection, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
 from gpuaas.core import clock
+from gpuaas.core.claims import ClaimLost
 from gpuaas.core.clock import whole_second
-from gpuaas.core.errors import Conflict
 from gpuaas.core.ids import uuid7
+from gpuaas.core.sql import sql_read
 from gpuaas.metering.facts import Fact, facts_merge, segments
+from gpuaas.metering.final import uids_final, uids_written
+from gpuaas.metering.health import PROOF_LATE
 from gpuaas.metering.models import STREAMED_METERS, EndedBy, MeterGap, SiteMeter, UsageInterval
 from gpuaas.metering.owners import Owner, Owners, owners_find
 from gpuaas.metering.recall import facts_recall
 from gpuaas.providers.base import UsageEvent, UsageKind
 from quotas.allowances import Surplus
 
+log = structlog.get_logger(__name__)
+
 SQL = Path(__file__).parent / "sql"
-
-
-class LeaseLost(Conflict):
-    """Another process meters this site now; what we read is dropped, it reads the same again."""
-
-    code = "lease_lost"
 
 
 @dataclass(frozen=True)
 class UsageApplied:
-    """Whose consumers the events were about, by name at the site; also of those that only wait.
+    """The workspaces and clusters of the events, by name at the site; also for consumers that only wait.
 
     closed: how many intervals a list ended at their last proof of life.
     """
@@ -43,16 +43,12 @@ class UsageApplied:
     closed: int = 0
 
 
-@cache
-def _sql(name: str) -> str:
-    return (SQL / name).read_text("utf-8")
-
-
 def usage_apply(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> UsageApplied:
-    """Make the intervals say what the events say. Replays, duplicates and reorderings between barriers change nothing.
+    """Makes the intervals match the events. Replays, duplicates and reorderings between barriers change nothing.
 
-    BOOKMARK, RELIST and RELISTED are barriers: they speak about all that came before. A RELIST … RELISTED must lie in
-    one batch whole. Consumers of namespaces that are not ours are passed over.
+    BOOKMARK, RELIST and RELISTED are barriers: they refer to everything before them. A RELIST … RELISTED must be
+    complete in one batch. Consumers of namespaces that are not ours are ignored, and so is what ended in a final month
+    and is not written.
     """
     if not events:
         return UsageApplied()
@@ -64,45 +60,46 @@ def usage_apply(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> UsageApp
     return UsageApplied(owners.by_name, closed)
 
 
-def held_sync(*, now: datetime | None = None) -> int:
-    """Carry the holdings of workspaces and clusters over into intervals of the held meters; how many rows changed."""
+def held_sync(*, now: datetime | None = None, since: datetime | None = None) -> int:
+    """Copies the holdings of workspaces and clusters into intervals of the held meters; returns how many rows
+    changed. since: leaves out what ended before, so that the time follows what is held now, not all that ever was."""
     with connection.cursor() as cursor:
-        cursor.execute(_sql("held_sync.sql"), {"now": whole_second(now or clock.now())})
+        cursor.execute(sql_read(SQL, "held_sync"), {"now": whole_second(now or clock.now()), "since": since})
         changed: int = cursor.rowcount
     return changed
 
 
 def surplus_mark(*, site_id: uuid.UUID, found: Sequence[Surplus]) -> None:
-    """Of what is written already; what is written later is marked as it is written (usage_upsert.sql)."""
+    """Marks what is already written; what is written later is marked when it is written (usage_upsert.sql)."""
     for each in found:
         UsageInterval.objects.filter(
             site_id=site_id, consumer_uid=each.consumer.uid, resource_name=each.resource_name, surplus=False
         ).update(surplus=True)
 
 
-def meter_lease_take(*, site_id: uuid.UUID, holder: str, now: datetime, seconds: int) -> SiteMeter | None:
-    """The site's meter if it is free, lapsed or ours already; None while another process has it."""
+def meter_claim(*, site_id: uuid.UUID, holder: str, now: datetime, seconds: int) -> SiteMeter | None:
+    """The site's meter if it is free, expired or already ours; None while another process has it."""
     SiteMeter.objects.bulk_create([SiteMeter(site_id=site_id)], ignore_conflicts=True)
-    free = Q(holder=holder) | Q(lease_until__isnull=True) | Q(lease_until__lte=now)
+    free = Q(holder=holder) | Q(claim_until__isnull=True) | Q(claim_until__lte=now)
     rows = SiteMeter.objects.filter(free, site_id=site_id)
-    if rows.update(holder=holder, lease_until=now + timedelta(seconds=seconds)) != 1:
+    if rows.update(holder=holder, claim_until=now + timedelta(seconds=seconds)) != 1:
         return None
     return SiteMeter.objects.filter(site_id=site_id, holder=holder).first()
 
 
-def meter_lease_release(*, site_id: uuid.UUID, holder: str) -> None:
-    SiteMeter.objects.filter(site_id=site_id, holder=holder).update(holder="", lease_until=None)
+def meter_release(*, site_id: uuid.UUID, holder: str) -> None:
+    SiteMeter.objects.filter(site_id=site_id, holder=holder).update(holder="", claim_until=None)
 
 
 def meter_flush(
-    *, site_id: uuid.UUID, holder: str, events: Sequence[UsageEvent], now: datetime, lease_seconds: int
+    *, site_id: uuid.UUID, holder: str, events: Sequence[UsageEvent], now: datetime, claim_seconds: int
 ) -> UsageApplied:
-    """Rows, cursor and lease in one transaction: a kill at any point leaves a cursor that covers what is written.
+    """Rows, cursor and claim in one transaction: after a kill at any point, the cursor covers what is written.
 
-    Raises LeaseLost where another process has taken over.
+    Raises ClaimLost if another process has taken over.
     """
     barriers = [event for event in events if event.kind in {UsageKind.BOOKMARK, UsageKind.RELISTED}]
-    changes: dict[str, object] = {"lease_until": now + timedelta(seconds=lease_seconds)}
+    changes: dict[str, object] = {"claim_until": now + timedelta(seconds=claim_seconds)}
     if events:
         changes["last_event_at"] = events[-1].at
     if barriers:
@@ -113,18 +110,31 @@ def meter_flush(
     with transaction.atomic():
         before = SiteMeter.objects.select_for_update().filter(site_id=site_id, holder=holder).first()
         if before is None:
-            raise LeaseLost("another process meters this site now")
-        SiteMeter.objects.filter(pk=before.pk).update(**changes)
+            raise ClaimLost("another process meters this site now")
+        SiteMeter.objects.filter(pk=before.pk).update(**changes, **_heard(before, barriers))
         applied = usage_apply(site_id=site_id, events=events)
         if any(event.kind is UsageKind.RELISTED for event in events):
             _gaps_write(site_id, before.last_proof_at, barriers, applied.closed)
         return applied
 
 
+def _heard(before: SiteMeter, barriers: Sequence[UsageEvent]) -> dict[str, object]:
+    """Since when the site has been heard at all, and since when without a silence that made the meter late."""
+    changes: dict[str, object] = {}
+    proof = before.last_proof_at
+    for event in barriers:
+        if before.first_proof_at is None:
+            changes.setdefault("first_proof_at", event.at)
+        if proof is None or event.at - proof > PROOF_LATE:
+            changes["watching_since"] = event.at
+        proof = max(proof or event.at, event.at)
+    return changes
+
+
 def _gaps_write(
     site_id: uuid.UUID, proof: datetime | None, barriers: Sequence[UsageEvent], closed: int
 ) -> None:
-    """A list follows a stretch without history: from the proof before it, if there ever was one."""
+    """A list follows a period without history: from the proof before it, if there ever was one."""
     gaps = []
     for event in barriers:
         if event.kind is UsageKind.RELISTED and proof is not None:
@@ -136,26 +146,24 @@ def _gaps_write(
 
 
 def _facts_write(site_id: uuid.UUID, facts: Sequence[Fact], owners: Owners) -> None:
-    told = facts_recall(facts, site_id=site_id)
-    owned = [(fact, owner) for fact in told if (owner := owners.of(fact.workspace_name, fact.uid))]
+    recalled = facts_recall(facts, site_id=site_id)
+    owned = [(fact, owner) for fact in recalled if (owner := owners.of(fact.workspace_name, fact.uid))]
     early = {fact.uid for fact, owner in owned if fact.is_before(owner.since)}
-    early -= _written(site_id, early)
-    rows = [(fact.since(owner.since), owner) for fact, owner in owned if fact.uid not in early]
+    # seen running after they were taken over, though their end is told to be before: in the same second, or by a clock
+    # of the site that is behind ours; what is open has to end
+    early -= uids_written(site_id=site_id, uids=early)
+    final = uids_final(site_id=site_id, facts=[fact for fact, _ in owned])
+    if final:
+        log.info(
+            "usage_of_final_months_refused", site=str(site_id), consumers=len(final), some=sorted(final)[:5]
+        )
+    left_out = early | final
+    rows = [(fact.since(owner.since), owner) for fact, owner in owned if fact.uid not in left_out]
     if not rows:
         return
     parameters: dict[str, Any] = {"site": site_id, **_columns(rows, owners)}
     with connection.cursor() as cursor:
-        cursor.execute(_sql("usage_upsert.sql"), parameters)
-
-
-def _written(site_id: uuid.UUID, uids: set[str]) -> set[str]:
-    """Seen running after they were taken over, though their end is told to be before: in the same second, or by a clock
-    of the site that is behind ours. What is open has to end.
-    """
-    if not uids:
-        return set()
-    rows = UsageInterval.objects.filter(site_id=site_id, meter__in=STREAMED_METERS, consumer_uid__in=uids)
-    return set(rows.values_list("consumer_uid", flat=True))
+        cursor.execute(sql_read(SQL, "usage_upsert"), parameters)
 
 
 def _columns(rows: Sequence[tuple[Fact, Owner]], owners: Owners) -> dict[str, list[object]]:
@@ -182,7 +190,7 @@ def _columns(rows: Sequence[tuple[Fact, Owner]], owners: Owners) -> dict[str, li
 
 
 def _barrier_apply(site_id: uuid.UUID, segment: Sequence[UsageEvent]) -> int:
-    """How many intervals it closed."""
+    """Returns how many intervals it closed."""
     last, closed = segment[-1], 0
     opened = UsageInterval.objects.filter(site_id=site_id, meter__in=STREAMED_METERS, ended_at__isnull=True)
     if last.kind is UsageKind.RELISTED:

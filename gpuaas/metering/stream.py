@@ -1,4 +1,4 @@
-"""A driver's usage stream read in a thread of its own, so that a quiet site delays neither a flush nor a stop."""
+"""A driver's usage stream, read in a thread of its own, so that a quiet site delays neither a flush nor a stop."""
 
 import threading
 
@@ -11,7 +11,7 @@ MAILBOX_SIZE = 10_000
 
 
 class End:
-    """The stream has ended: by itself, or by `error`."""
+    """The stream has ended, normally or by `error`."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
@@ -26,11 +26,11 @@ class Stream:
         self._thread.start()
 
     def take(self, *, timeout: float) -> list[UsageEvent | End]:
-        """What has come since the last time, in order; empty where nothing came in time."""
+        """Events since the last call, in order; empty if none came in time."""
         return self._box.take(timeout=timeout)
 
     def close(self) -> None:
-        """A read that blocks is left to its daemon thread; what it still brings is dropped."""
+        """A read that blocks is left to its daemon thread; what it still returns is dropped."""
         self._box.close()
         self._thread.join(timeout=1.0)
 

@@ -1,4 +1,4 @@
-"""Who holds more than their workspace or cluster may: pure, and the same whatever order it was heard in."""
+"""Which consumers exceed the allowance of their workspace or cluster: pure, and independent of the order of events."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -19,29 +19,29 @@ def surplus(
 ) -> list[Surplus]:
     """The newest consumers that have to go until the rest fits; by start, then creation, then uid.
 
-    Held are the devices of all that are bound and have not ended; one that is ending holds them until it has, unless the
-    site's quota has stopped to count it: then another may have come in its place by right. Where a change is under way,
-    what the site enforces counts if it is more than what is written down.
+    Held are the devices of all consumers that are bound and have not ended. One that is ending holds them until it
+    has ended, unless the site's quota no longer counts it: then another one may rightfully have taken its place.
+    During a change, what the site enforces counts if it is more than what is recorded.
     """
     holding = [each for each in consumers if holds(each) and not _is_uncharged(each, now)]
     newest_first = sorted(holding, key=_age, reverse=True)
-    found: dict[str, Surplus] = {}
+    excess: dict[str, Surplus] = {}
     for resource, bought in sorted(allowance.limits.items()):
         limit = bought if allowance.settled else max(bought, enforced.get(resource, 0))
-        held = sum(each.gpus.get(resource, 0) for each in holding if each.uid not in found)
+        held = sum(each.gpus.get(resource, 0) for each in holding if each.uid not in excess)
         for each in newest_first:
             if held <= limit:
                 break
             quantity = each.gpus.get(resource, 0)
-            if quantity <= 0 or each.uid in found or _stays(each, allowance):
+            if quantity <= 0 or each.uid in excess or _stays(each, allowance):
                 continue
-            found[each.uid] = Surplus(each, resource, quantity, limit, held)
+            excess[each.uid] = Surplus(each, resource, quantity, limit, held)
             held -= quantity
-    return list(found.values())
+    return list(excess.values())
 
 
 def holds(consumer: ObservedConsumer) -> bool:
-    """Devices are its own from the moment it is bound until it has ended, or was put away."""
+    """A consumer has its devices from the moment it is bound until it has ended, or was put away."""
     bound = consumer.started_at is not None and consumer.ended_at is None
     return bound and consumer.state is not UseState.SHELVED
 

@@ -1,7 +1,8 @@
-"""The warden: sees in the meter's stream that a workspace, or a cluster in a namespace, holds more than it bought, and takes the newest away.
+"""The warden: detects in the meter's stream that a workspace, or a cluster in a namespace, holds more than it bought,
+and removes the newest consumers.
 
-A quota at the site can be outrun for moments while pods are created and deleted at speed. What the stream says only raises
-the suspicion, for it may be history; the site is asked for what is there now, and only that decides.
+While pods are created and deleted quickly, a quota at the site can be exceeded for moments. The stream only raises
+the suspicion, because it may be history; a fresh look at the site decides.
 """
 
 import threading
@@ -31,7 +32,7 @@ Devices = Mapping[str, int]
 
 
 class Ledger:
-    """What each namespace holds, as the stream tells it. Filled by the thread that reads, read by the warden's."""
+    """What each namespace holds according to the stream. Filled by the reading thread, read by the warden's."""
 
     def __init__(self, held: Mapping[str, Mapping[str, Devices]]) -> None:
         self._lock = threading.Lock()
@@ -54,7 +55,7 @@ class Ledger:
             return frozenset(self._held.get(name, {}))
 
     def settle(self, name: str, *, known: Iterable[str], there: Mapping[str, Devices]) -> None:
-        """Somebody has looked: of what was `known` before, only what is `there` is held. What came since stays."""
+        """After a look at the site: of what was `known` before, only what is `there` is held. Later events stay."""
         gone = set(known) - set(there)
         with self._lock:
             space = self._held.get(name, {})
@@ -62,7 +63,7 @@ class Ledger:
             self._held[name] = {**there, **stays}
 
     def over(self, accounts: Mapping[str, Account], *, every: bool) -> list[str]:
-        """Namespaces that seem to hold more than they may: of those told of since the last time, or of all."""
+        """Namespaces that seem to exceed their allowance: of those with events since the last time, or of all."""
         with self._lock:
             asked = list(self._held) if every else list(self._touched)
             self._touched.clear()
@@ -97,7 +98,7 @@ class Ledger:
 
 
 class Warden:
-    """Of one site, while its meter has the lease: `note` every event as it comes, `run` in a thread of its own."""
+    """For one site, while its meter has the claim: `note` every event as it comes, `run` in a thread of its own."""
 
     def __init__(self, site: Site, driver: Driver, evictor: WardenCapability) -> None:
         self.site = site
@@ -130,7 +131,7 @@ class Warden:
         connections.close_all()
 
     def look(self, bound: structlog.stdlib.BoundLogger) -> None:
-        """One round: who seems to be over, and what of it is true."""
+        """One round: which namespaces seem to be over, and which of them really are."""
         moment = time.monotonic()
         every = moment - self._read_at >= ALLOWANCES_SECONDS
         if every:
@@ -148,7 +149,7 @@ class Warden:
                     )
 
     def _examine(self, name: str, bound: structlog.stdlib.BoundLogger) -> None:
-        """Nobody is judged by what was read earlier, neither of the site nor of the database."""
+        """Judges only by fresh reads, of the site and of the database."""
         account = self._accounts.get(name)
         allowance = account.afresh(self.site.pk) if account else None
         if account is None or allowance is None:
@@ -158,17 +159,17 @@ class Warden:
         before = self.ledger.holders(name)
         seen = self._driver.observe(allowance.ref)
         now = clock.now()
-        found = surplus(seen.consumers, allowance, enforced=seen.hard, now=now)
+        excess = surplus(seen.consumers, allowance, enforced=seen.hard, now=now)
         self.ledger.settle(name, known=before, there=_holding(seen.consumers))
-        if found:
-            book.eviction_record(holder_id=allowance.holder_id, found=found, seen_at=now)
-            surplus_mark(site_id=self.site.pk, found=found)
-            for each in found:
+        if excess:
+            book.eviction_record(holder_id=allowance.holder_id, found=excess, seen_at=now)
+            surplus_mark(site_id=self.site.pk, found=excess)
+            for each in excess:
                 self._remove(book, allowance, each, bound)
             return
         self._suspects.discard(name)
         self._cleared[name] = (allowance, self.ledger.holders(name))
-        book.within_quota_note(holder_id=allowance.holder_id, now=now)
+        book.within_quota_note(holder_id=allowance.holder_id)
 
     def _remove(
         self, book: Book, allowance: Allowance, found: Surplus, bound: structlog.stdlib.BoundLogger
@@ -189,11 +190,11 @@ class Warden:
         )
 
     def _is_cleared(self, name: str) -> bool:
-        """Looked at, and neither what it holds nor what it may hold has changed since."""
+        """Checked, and neither what it holds nor its allowance has changed since."""
         return self._cleared.get(name) == (self._accounts[name].allowance, self.ledger.holders(name))
 
     def _written(self) -> dict[str, dict[str, Devices]]:
-        """What was written together with the cursor from which the stream goes on."""
+        """Written together with the cursor from which the stream continues."""
         names = {
             each.allowance.holder_id: name for name, each in self._accounts.items() if each.book.streamed
         }

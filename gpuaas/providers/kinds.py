@@ -1,4 +1,4 @@
-"""From what NFD, GFD and DRA drivers say about a card to a GPU type that is called the same at every site."""
+"""Derives from labels of NFD, GFD and DRA drivers a GPU type with the same name at every site."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpuaas.providers.base import DeviceKind
 
-# Cards have some memory less than they are sold with; the slug carries the size that people know.
+# Cards report somewhat less memory than they are sold with; the slug has the size that people know.
 SOLD_SIZES = (8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 72, 80, 94, 96, 128, 141, 144, 180, 192, 256, 288)
 _NOISE = {
     *("nvidia", "tesla", "geforce", "amd", "instinct", "radeon", "intel"),
@@ -24,7 +24,9 @@ INTERCONNECTS = {"sxm": "NVLink", "nvl": "NVLink bridge", "pcie": "PCIe", "oam":
 
 @dataclass(frozen=True)
 class Share:
-    """One of `of` shares of a device; `limited`: each has memory of its own, else all see the whole. word: what people call such a share."""
+    """One of `of` shares of a device; `limited`: each has its own memory, else all see the whole. word: the usual
+    term for such a share.
+    """
 
     of: int
     limited: bool = False
@@ -43,9 +45,9 @@ def kind(
     mig_capable: bool | None = None,
     nvlink: bool = False,
 ) -> DeviceKind:
-    """`product` as the site writes it (`NVIDIA-A100-SXM4-40GB-MIG-1g.5gb`); a profile in it wins over `mig_profile`.
+    """`product` as the site writes it (`NVIDIA-A100-SXM4-40GB-MIG-1g.5gb`); a profile in it takes precedence over `mig_profile`.
 
-    `memory_mib` is the whole card's; of a slice the card's size is known only where the product's name says it.
+    `memory_mib` is the whole card's; for a slice the card's size is known only from the product's name.
     """
     in_name = _MIG.search(product.removesuffix("-SHARED"))
     profile = (in_name[1] if in_name else mig_profile).replace("+", ".")
@@ -83,7 +85,7 @@ def _called(words: list[str], form: str, memory: int, rest: list[str]) -> tuple[
 
 
 def _cut(profile: str, share: Share | None, held: int) -> str:
-    """What distinguishes a part from the whole card, as people read it."""
+    """What distinguishes a slice or share from the whole card, for people."""
     parts = [f"MIG {profile}"] if profile else []
     if share:
         parts.append(f"{share.word} {held}gb" if share.limited else "shared")
@@ -96,7 +98,7 @@ def compute_capability(labels: Mapping[str, str]) -> str:
 
 
 def _parts(base: str, memory_mib: int, *, slice_only: bool) -> tuple[list[str], str, int]:
-    """Model words, form factor (sxm, nvl, pcie, oam or none), and the memory in GB that it is sold with (0 = unsaid)."""
+    """Model words, form factor (sxm, nvl, pcie, oam or none), and the memory in GB that it is sold with (0 = unknown)."""
     tokens = [token for token in re.split(r"[-_ ]+", base) if token]
     lowered = {token.lower() for token in tokens}
     form = "sxm" if any(_SXM.fullmatch(token) for token in tokens) else ""

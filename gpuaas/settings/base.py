@@ -6,9 +6,12 @@
 from pathlib import Path
 from typing import Any
 
+from celery.schedules import crontab
+from kombu import Queue
+
 from gpuaas.core import env
 from gpuaas.core.logs import logging_config
-from tenants.signin import RATE_LIMITS, oidc_providers
+from tenants.signin import RATE_LIMITS, oidc_origins, oidc_providers
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
@@ -21,6 +24,23 @@ PUBLIC_URL = env.text("GPUAAS_PUBLIC_URL", "http://127.0.0.1:8000")
 # Keys for credentials at rest, newest first: the first encrypts, all decrypt (cryptography's MultiFernet).
 ENCRYPTION_KEYS = env.words("GPUAAS_ENCRYPTION_KEYS")
 
+# what Prometheus sends to read /metrics, which is not there without it
+METRICS_TOKEN = env.text("GPUAAS_METRICS_TOKEN", "")
+# where worker, scheduler and meter are asked for theirs, with the same token
+METRICS_BIND = env.address("GPUAAS_METRICS_BIND")
+
+# the collector of OpenTelemetry's traces; "" = there is none (core/traces.py)
+TRACES_ENDPOINT = env.collector("OTEL_EXPORTER_OTLP_ENDPOINT")
+
+# whether a site may be at the portal's own machine, as the lab's is
+SITES_ON_LOOPBACK = env.boolean("GPUAAS_SITES_ON_LOOPBACK", default=False)
+
+# touched with every beat of a process, so that what watches it sees it live without asking the database
+ALIVE_FILE = env.text("GPUAAS_ALIVE_FILE", "")
+
+# how often one caller may ask a web process by REST; 0 = as often as it likes
+API_PER_MINUTE = env.integer("GPUAAS_API_PER_MINUTE", default=3000)
+
 PROVIDER_NAME = env.text("GPUAAS_PROVIDER_NAME", "gpuaas")
 CURRENCY = env.text("GPUAAS_CURRENCY", "EUR")
 # from the end of a workspace's lease, when it is put to sleep, to its deletion
@@ -31,6 +51,8 @@ BILLING_TIME_ZONE = env.text("GPUAAS_BILLING_TIME_ZONE", "Europe/Berlin")
 # from a month's end to the first moment at which it may be closed, and from there to the day by which it is paid
 BILLING_GRACE_HOURS = env.integer("GPUAAS_BILLING_GRACE_HOURS", default=48, minimum=0)
 BILLING_DUE_DAYS = env.integer("GPUAAS_BILLING_DUE_DAYS", default=30, minimum=0)
+# how many months old usage has to be before operators may make its month final; 0: never
+USAGE_RETENTION_MONTHS = env.integer("GPUAAS_USAGE_RETENTION_MONTHS", default=0, minimum=0)
 # who writes the invoices: address lines as on an envelope, "\\n" between them
 BILLING_PROVIDER_ADDRESS = env.text("GPUAAS_BILLING_PROVIDER_ADDRESS", "").replace("\\n", "\n")
 
@@ -50,10 +72,6 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "django_filters",
-    "django_tables2",
-    "django_htmx",
-    "template_partials",
     "csp",
     "django_prometheus",
     "channels",
@@ -67,16 +85,22 @@ INSTALLED_APPS = [
     "gpuaas.clusters",
     "gpuaas.metering",
     "billing",
+    "gpuaas.backup",
+    "gpuaas.sample",
     "gpuaas.api",
     "gpuaas.live",
     "frontend",
 ]
 
 MIDDLEWARE = [
+    "gpuaas.core.streams.StreamMiddleware",
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
-    "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
     "gpuaas.core.middleware.RequestIdMiddleware",
+    "gpuaas.core.traces.TraceMiddleware",
+    "gpuaas.api.middleware.ApiAnswersMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "gpuaas.core.assets.AssetsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -84,13 +108,12 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "django_htmx.middleware.HtmxMiddleware",
     "frontend.middleware.ConsoleMiddleware",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
 
 ROOT_URLCONF = "gpuaas.urls"
+CSRF_FAILURE_VIEW = "gpuaas.urls.csrf_failure"
 ASGI_APPLICATION = "gpuaas.asgi.application"
 WSGI_APPLICATION = "gpuaas.wsgi.application"
 
@@ -116,6 +139,11 @@ DATABASE_POOL = {
     "max_size": env.integer("GPUAAS_DATABASE_POOL", default=10, minimum=1),
     "timeout": 10,
 }
+# the folder of pg_dump, pg_restore and psql (manage.py backup, restore); "" = those in PATH
+POSTGRES_PROGRAMS = env.text("GPUAAS_POSTGRES_PROGRAMS", "")
+# A host that hangs inside a transaction keeps its connection, and with it the rows that others wait for; PostgreSQL ends
+# such a transaction after this.
+DATABASE_OPTIONS = {"pool": DATABASE_POOL, "options": "-c idle_in_transaction_session_timeout=60s"}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "tenants.User"
@@ -139,6 +167,7 @@ ACCOUNT_RATE_LIMITS: dict[str, str] | bool = RATE_LIMITS
 ACCOUNT_ENUMERATION_PREVENTION = True
 ACCOUNT_SESSION_REMEMBER = False
 SOCIALACCOUNT_ADAPTER = "tenants.adapter.SocialAccountAdapter"
+MFA_ADAPTER = "tenants.adapter.SecondFactorAdapter"
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = oidc_providers()
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
 
@@ -169,6 +198,9 @@ CHANNEL_LAYERS: dict[str, Any] = {
 }
 
 CELERY_BROKER_URL = BROKER_URL
+CELERY_TASK_DEFAULT_QUEUE = "celery"
+SLOW_QUEUE = "slow"  # gpuaas/catalog/lanes.py
+CELERY_TASK_QUEUES = [Queue(name, routing_key=name) for name in (CELERY_TASK_DEFAULT_QUEUE, SLOW_QUEUE)]
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True
@@ -202,6 +234,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "catalog-rounds": {"task": "catalog.rounds_due", "schedule": 5.0, "options": {"expires": 5}},
     "catalog-node-checks": {"task": "catalog.node_checks", "schedule": 2.0, "options": {"expires": 2}},
     "metering-held": {"task": "metering.held_sync", "schedule": 10.0, "options": {"expires": 10}},
+    "metering-held-all": {"task": "metering.held_sync_all", "schedule": crontab(hour="3", minute="0")},
     "metering-cross-checks": {
         "task": "metering.cross_checks_due",
         "schedule": 3600.0,
@@ -215,7 +248,11 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
         "schedule": 300.0,
         "options": {"expires": 300},
     },
-    "quotas-check": {"task": "quotas.counters_check", "schedule": 86_400.0},
+    "billing-usage-keep": {"task": "billing.usage_keep", "schedule": 60.0, "options": {"expires": 60}},
+    # at an hour, not after one: a scheduler that is started anew each day would never come to the end of a day
+    "billing-kept-check": {"task": "billing.kept_check", "schedule": crontab(hour="3", minute="10")},
+    "core-processes": {"task": "core.processes_forget", "schedule": 3600.0, "options": {"expires": 3600}},
+    "quotas-check": {"task": "quotas.counters_check", "schedule": crontab(hour="3", minute="20")},
 }
 
 REST_FRAMEWORK = {
@@ -227,8 +264,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_PAGINATION_CLASS": "gpuaas.api.pagination.Cursor",
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "gpuaas.api.openapi.TaggedSchema",
     "EXCEPTION_HANDLER": "gpuaas.api.errors.exception_handler",
     "DEFAULT_VERSIONING_CLASS": None,
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
@@ -252,8 +288,6 @@ DEFAULT_FROM_EMAIL = env.text("GPUAAS_MAIL_FROM", "gpuaas@localhost")
 if MAIL_URL:
     vars().update(env.mail("GPUAAS_MAIL_URL"))
 
-DJANGO_TABLES2_TEMPLATE = "components/table.html"
-
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": ["'self'"],
@@ -263,7 +297,7 @@ CONTENT_SECURITY_POLICY = {
         "connect-src": ["'self'"],
         "frame-ancestors": ["'none'"],
         "base-uri": ["'self'"],
-        "form-action": ["'self'"],
+        "form-action": ["'self'", *oidc_origins()],
         "object-src": ["'none'"],
     }
 }

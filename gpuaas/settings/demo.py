@@ -5,9 +5,9 @@ The launcher starts the services and names them in the environment; a lone `mana
 
 from gpuaas.core import env
 from gpuaas.settings.base import *  # noqa: F403  Django's own way to layer settings
-from gpuaas.settings.base import DATABASE_POOL
+from gpuaas.settings.base import DATABASE_OPTIONS
 
-from deploy.embedded import demo_environment  # isort: skip
+from deploy.embedded import POSTGRES_PROGRAMS as EMBEDDED_PROGRAMS, demo_environment  # isort: skip
 
 _demo = demo_environment()
 
@@ -17,8 +17,13 @@ SECRET_KEY = _demo.secret_key
 ENCRYPTION_KEYS = [_demo.encryption_key]
 ALLOWED_HOSTS = env.words("GPUAAS_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
 DATABASES = {
-    "default": {**env.database("GPUAAS_DATABASE_URL", _demo.database_url), "OPTIONS": {"pool": DATABASE_POOL}}
+    "default": {
+        **env.database("GPUAAS_DATABASE_URL", _demo.database_url),
+        "OPTIONS": DATABASE_OPTIONS,
+        "CONN_HEALTH_CHECKS": True,
+    }
 }
+POSTGRES_PROGRAMS = env.text("GPUAAS_POSTGRES_PROGRAMS", EMBEDDED_PROGRAMS)
 BROKER_URL = CELERY_BROKER_URL = _demo.redis_url
 CHANNEL_LAYERS = {
     "default": {
@@ -29,5 +34,6 @@ CHANNEL_LAYERS = {
 PROVIDER_NAME = env.text("GPUAAS_PROVIDER_NAME", "Meridian Cloud")
 # The demo's passwords are one short word on purpose; it listens on loopback alone.
 AUTH_PASSWORD_VALIDATORS = []
+SITES_ON_LOOPBACK = env.boolean("GPUAAS_SITES_ON_LOOPBACK", default=True)
 EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
 MAILS_ENABLED = True

@@ -6,7 +6,7 @@ Required: GPUAAS_SECRET_KEY, GPUAAS_ENCRYPTION_KEYS, GPUAAS_ALLOWED_HOSTS, GPUAA
 
 from gpuaas.core import env
 from gpuaas.settings.base import *  # noqa: F403  Django's own way to layer settings
-from gpuaas.settings.base import DATABASE_POOL
+from gpuaas.settings.base import DATABASE_OPTIONS
 
 SECRET_KEY = env.text("GPUAAS_SECRET_KEY")
 ENCRYPTION_KEYS = env.words("GPUAAS_ENCRYPTION_KEYS")
@@ -14,7 +14,7 @@ BROKER_URL = CELERY_BROKER_URL = env.text("GPUAAS_BROKER_URL")
 DATABASES = {
     "default": {
         **env.database("GPUAAS_DATABASE_URL"),
-        "OPTIONS": {"pool": DATABASE_POOL},
+        "OPTIONS": DATABASE_OPTIONS,
         "CONN_HEALTH_CHECKS": True,
     }
 }
@@ -23,6 +23,10 @@ SECURE_PROXY_SSL_HEADER = (
     ("HTTP_X_FORWARDED_PROTO", "https") if env.boolean("GPUAAS_BEHIND_TLS_PROXY", default=True) else None
 )
 SECURE_SSL_REDIRECT = env.boolean("GPUAAS_SSL_REDIRECT", default=True)
+SECURE_REDIRECT_EXEMPT = [
+    r"^health/",
+    r"^metrics",
+]  # probes and Prometheus ask the process itself, without TLS
 SECURE_HSTS_SECONDS = env.integer("GPUAAS_HSTS_SECONDS", default=31_536_000)
 SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 SECURE_HSTS_PRELOAD = True

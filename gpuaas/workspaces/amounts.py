@@ -1,4 +1,4 @@
-"""What a workspace takes of limits and capacity, in numbers and in words."""
+"""What a workspace takes of limits and capacity, as numbers and as text."""
 
 from quotas.amounts import Items, amounts_of
 

@@ -3,4 +3,4 @@ from django.apps import AppConfig
 
 class WorkspacesConfig(AppConfig):
     name = "gpuaas.workspaces"
-    label = "workspaces"
+    sealed = ("workspaces.Machine.cloud_init",)

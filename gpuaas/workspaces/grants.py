@@ -1,4 +1,4 @@
-"""Credentials that were issued: which are valid, and which have ended with the right that they stood on."""
+"""Issued credentials: which are valid, and which ended because the right to enter ended."""
 
 import uuid
 from collections.abc import Container
@@ -9,13 +9,12 @@ from django.db.models import QuerySet
 from gpuaas.core.clock import now
 from gpuaas.workspaces.models import AccessGrant, Workspace
 from gpuaas.workspaces.spec import robot_subject_of, subject_of
-from gpuaas.workspaces.states import GrantStanding
 
 REVOCATION = "CredentialsRevoked"  # the condition; there only while the site has not confirmed
 
 
 def grants_open(*, workspace_id: uuid.UUID) -> QuerySet[AccessGrant]:
-    """Neither ended nor run out."""
+    """Neither ended nor expired."""
     return AccessGrant.objects.filter(
         workspace=workspace_id, revoked_at__isnull=True, expires_at__gt=now()
     ).order_by("pk")
@@ -27,20 +26,12 @@ def grant_subject(grant: AccessGrant) -> str:
 
 def _person(grant: AccessGrant) -> uuid.UUID:
     if grant.user_id is None:
-        raise ValueError("a grant is a person's or a robot's")
+        raise ValueError("a grant belongs to either a person or a service account")
     return grant.user_id
 
 
-def grant_standing(grant: AccessGrant) -> GrantStanding:
-    if grant.revoked_at is not None:
-        return GrantStanding.REVOKED
-    if grant.expires_at <= now():
-        return GrantStanding.EXPIRED
-    return GrantStanding.ENDING if grant.revoke_due_at is not None else GrantStanding.VALID
-
-
 def grants_end(*, workspace: Workspace, at: datetime, keep: Container[str] = ()) -> None:
-    """The site has confirmed that only `keep` (subjects) may enter: everybody else's credentials are dead."""
+    """The site has confirmed that only `keep` (subjects) have access: all other credentials are invalid."""
     gone = [row.pk for row in grants_open(workspace_id=workspace.pk) if grant_subject(row) not in keep]
     if gone:
         AccessGrant.objects.filter(pk__in=gone).update(revoked_at=at, revoke_due_at=None)

@@ -1,4 +1,5 @@
-"""Who people are to a site's own OIDC: known only where the portal's sign-in and the site trust the same issuer."""
+"""The identities of people at a site's own OIDC: known only if the portal's sign-in and the site trust the same
+issuer."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,8 @@ from gpuaas.workspaces.states import AccessRole
 
 
 def identities_of(site: Site, user_ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
-    """The names by which the site knows people. A `sub` of another issuer is another person, so it names nobody here."""
+    """The names by which the site knows people. A `sub` of another issuer is another person, so it gives no name
+    here."""
     sign_in = _sign_in(site)
     provider = portal_issuers().get(sign_in.issuer_url) if sign_in else None
     if sign_in is None or provider is None:
@@ -26,7 +28,8 @@ def identities_of(site: Site, user_ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, 
 
 
 def groups_of(workspace: Workspace) -> dict[str, str]:
-    """`<prefix>climate/weather-lm/edit`: by a group of such a name its members have that role in every workspace."""
+    """`<prefix>climate/weather-lm/edit`: members of a group with such a name have that role in every workspace of the
+    project."""
     sign_in = _sign_in(workspace.site)
     if sign_in is None or not sign_in.groups_prefix:
         return {}
@@ -36,7 +39,7 @@ def groups_of(workspace: Workspace) -> dict[str, str]:
 
 
 def _sign_in(site: Site) -> SignIn | None:
-    """What was stored before it was checked counts as nothing."""
+    """Values stored before validation existed are ignored."""
     try:
         return sign_in_of(site.options)
     except Invalid:
@@ -44,7 +47,7 @@ def _sign_in(site: Site) -> SignIn | None:
 
 
 def _claimed(row: SocialAccount, claim: str) -> str:
-    """An address that nobody has verified is whatever its owner says."""
+    """An unverified address proves nothing."""
     if claim == "sub":
         return str(row.uid)
     claims = _claims(row.extra_data)
@@ -54,7 +57,7 @@ def _claimed(row: SocialAccount, claim: str) -> str:
 
 
 def portal_issuers() -> dict[str, str]:
-    """Issuer → allauth's name of it."""
+    """Issuer → allauth's name of the provider."""
     apps = settings.SOCIALACCOUNT_PROVIDERS.get("openid_connect", {}).get("APPS", [])
     return {_issuer(app["settings"]["server_url"]): app["provider_id"] for app in apps}
 
@@ -64,7 +67,7 @@ def _issuer(url: object) -> str:
 
 
 def _claims(extra: Any) -> Mapping[str, Any]:
-    """allauth keeps the claims flat, or those of the token and of the user's page apart."""
+    """allauth stores the claims flat, or separates those of the token and of the userinfo endpoint."""
     if not isinstance(extra, Mapping):
         return {}
     nested = [extra.get(part) for part in ("id_token", "userinfo")]

@@ -1,18 +1,16 @@
-"""The end of a workspace's lease: a warning before, then sleep for a time of grace, then deletion."""
+"""The end of a workspace's lease: a warning before, then suspension for a grace period, then deletion."""
 
 from datetime import datetime
 
-from django.db import transaction
 from django.db.models import Q
 
-from gpuaas.core.terms import lease_mark, lease_round
+from gpuaas.lifecycle.lease import REASON, EndWords, lease_round
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_delete, workspace_suspend
-from gpuaas.workspaces.services.rows import workspace_announce, workspace_lock
+from gpuaas.workspaces.services.rows import WORKSPACE
 from gpuaas.workspaces.states import LIVE, WorkspaceState
 from tenants.actors import SYSTEM
 
-REASON = "the lease ended"
 HELD = LIVE - {WorkspaceState.DELETING}
 # what is made or resized just now is put to sleep on the next round
 AWAKE = Q(state__in=[WorkspaceState.READY, WorkspaceState.RESUMING]) | Q(
@@ -21,12 +19,13 @@ AWAKE = Q(state__in=[WorkspaceState.READY, WorkspaceState.RESUMING]) | Q(
 
 
 def leases_enforce(*, now: datetime) -> int:
-    """Warn, mark as over, put to sleep, delete: how many workspaces were touched."""
+    """Warns, marks as over, suspends, deletes; returns how many workspaces changed."""
     return lease_round(
+        WORKSPACE,
         Workspace.objects.filter(state__in=HELD).select_related("project"),
         AWAKE,
         now=now,
-        mark=lambda row: _mark(row, now),
+        words=EndWords("it is suspended", "everything in it"),
         sleep=lambda row: workspace_suspend(
             actor=SYSTEM, workspace=row, expected_version=row.version, reason=REASON
         ),
@@ -34,11 +33,3 @@ def leases_enforce(*, now: datetime) -> int:
             actor=SYSTEM, workspace=row, expected_version=row.version, reason=REASON
         ),
     )
-
-
-@transaction.atomic
-def _mark(found: Workspace, now: datetime) -> None:
-    row = workspace_lock(workspace_id=found.pk)
-    words = {"noun": "workspace", "sleeps": "it is put to sleep", "goes": "everything in it"}
-    if row.state in HELD and lease_mark(row, now=now, **words):
-        workspace_announce(row)

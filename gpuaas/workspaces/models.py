@@ -1,14 +1,17 @@
-"""Workspaces, the operations on them, and their timeline."""
+"""Workspaces, their operations, and their timeline."""
 
 from django.db import models
 from django.db.models import Q
 
 from gpuaas.catalog.models import Flavor, Site
-from gpuaas.core.ids import short, uuid7
-from gpuaas.core.leases import Claimable
-from gpuaas.core.operations import OperationRow, StepRow
+from gpuaas.core.claims import Claimable
+from gpuaas.core.ids import short
+from gpuaas.core.rows import Identified
 from gpuaas.core.statemachine import TransitionRow
-from gpuaas.core.visits import Provisioned
+from gpuaas.lifecycle.grants import GrantStanding, standing
+from gpuaas.lifecycle.holdings import HoldingRow
+from gpuaas.lifecycle.models import Provisioned
+from gpuaas.lifecycle.operations import OperationRow, StepRow
 from gpuaas.providers.base import Placement
 from gpuaas.workspaces.machines.models import Machine, MachineLook, MachineTransition, PublicKey
 from gpuaas.workspaces.states import (
@@ -24,11 +27,12 @@ __all__ = ["Machine", "MachineLook", "MachineTransition", "PublicKey"]  # found 
 
 PLACEMENTS = [(place.value, place.name) for place in Placement if place]
 
+PREFIX_LENGTH = len("gpu-00000000-")  # of a name at a site, before the name that the tenant gave
+
 
 class Workspace(Provisioned):
     """A tenant's slice of a site: flavors × counts, storage, members, lease. observed: hard, used, consumers, at."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="workspaces")
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="workspaces")
     name = models.CharField(max_length=40)
@@ -68,7 +72,8 @@ class Workspace(Provisioned):
 
     @property
     def external_name(self) -> str:
-        """The name at the site, from our id alone (plus the readable name): a lost answer is found again."""
+        """The name at the site, made only from our id (plus the readable name), so that a lost answer is found
+        again."""
         return self.adopted_name or f"gpu-{short(self.id)}-{self.name}"
 
 
@@ -101,13 +106,12 @@ class WorkspaceMember(models.Model):
         return f"{self.user} ({self.role})"
 
 
-class Robot(models.Model):
+class Robot(Identified):
     """A service account of a workspace, for CI and other automation; its credentials are issued like a member's.
 
-    A deleted one stays, so that what was issued to it can still be told; its name is free again.
+    A deleted one stays in the table, so that its credentials can still be listed; its name can be used again.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="robots")
     name = models.CharField(max_length=40)
     role = models.CharField(max_length=16, choices=AccessRole)
@@ -130,13 +134,12 @@ class Robot(models.Model):
         return self.name
 
 
-class AccessGrant(models.Model):
-    """A credential that was issued: to whom, for how long, and whether it was ended early. Never the credential.
+class AccessGrant(Identified):
+    """An issued credential: to whom, for how long, and whether it was ended early. Never the credential itself.
 
-    revoke_due_at: somebody wants it ended and the site has not confirmed that yet; when it is asked (again).
+    revoke_due_at: an end was requested and the site has not confirmed it yet; when it is asked (again).
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="grants")
     user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     robot = models.ForeignKey(Robot, on_delete=models.CASCADE, null=True, blank=True, related_name="grants")
@@ -164,11 +167,15 @@ class AccessGrant(models.Model):
     def __str__(self) -> str:
         return f"access of {self.user or self.robot}"
 
+    @property
+    def standing(self) -> GrantStanding:
+        ending = self.revoke_due_at is not None
+        return standing(revoked_at=self.revoked_at, expires_at=self.expires_at, ending=ending)
 
-class Drift(models.Model):
-    """What differed at the site from what we had set, once: who took it, and what became of it."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+class Drift(Identified):
+    """A difference between the site and the specification: who made it, and what became of it."""
+
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="drifts")
     found_at = models.DateTimeField()
     # Differences: object, path, wanted, found, changed_by
@@ -191,7 +198,7 @@ class Drift(models.Model):
 
 
 class SiteWatch(models.Model):
-    """Where the watch for changes at a site stands: from where it resumes, and until when it proved to be alive."""
+    """The state of the watch for changes at a site: where it resumes, and until when it was proved alive."""
 
     site = models.OneToOneField(Site, on_delete=models.CASCADE, primary_key=True, related_name="watch")
     cursor = models.TextField(blank=True)
@@ -201,10 +208,9 @@ class SiteWatch(models.Model):
         return f"watch of {self.site}"
 
 
-class Eviction(models.Model):
-    """A consumer that was removed because the workspace held more than it has bought (a quota that was outrun)."""
+class Eviction(Identified):
+    """A consumer that was removed because the workspace held more than it bought (a quota that was exceeded)."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="evictions")
     consumer_uid = models.CharField(max_length=80)
     consumer_name = models.CharField(max_length=253)
@@ -228,22 +234,13 @@ class Eviction(models.Model):
         return f"eviction of {self.consumer_name}"
 
 
-class Holding(models.Model):
-    """What a workspace held over [started_at, ended_at), confirmed by the site: the source of the "held" meters.
-
-    meter: `gpu_held` (devices of the flavor), `vcpu_held`, `memory_held`, `storage_held` (GiB). Whole seconds, UTC.
-    One open row per workspace × meter × flavor; a resize ends it and begins the next at the same second.
-    """
+class Holding(HoldingRow):
+    """What a workspace held, confirmed by the site: the source of the "held" meters. One open row per workspace ×
+    meter × flavor; a resize ends it and starts the next in the same second."""
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="holdings")
-    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
-    meter = models.CharField(max_length=32)
-    quantity = models.PositiveBigIntegerField()
-    started_at = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True, blank=True)
 
-    class Meta:
-        ordering = ["pk"]
+    class Meta(HoldingRow.Meta):
         constraints = [
             models.UniqueConstraint(
                 fields=["workspace", "meter", "flavor"],
@@ -256,6 +253,7 @@ class Holding(models.Model):
                 name="holding_ends_after",
             ),
         ]
+        indexes = [models.Index(fields=["ended_at"], name="holding_ended_idx")]
 
     def __str__(self) -> str:
         return f"{self.quantity} {self.meter} of {self.workspace}"
@@ -266,7 +264,7 @@ class WorkspaceTransition(TransitionRow):
 
 
 class Operation(OperationRow):
-    """One thing asked of a workspace, with its steps: what the tenant watches live."""
+    """One operation on a workspace, with its steps: what the tenant watches live."""
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="operations")
     kind = models.CharField(max_length=16, choices=OperationKind)
@@ -297,7 +295,7 @@ class Step(StepRow):
 
 
 class AdoptionScan(Claimable):
-    """What was at a site that is no workspace of ours and could become one; due while a look is asked for.
+    """What exists at a site, is not a workspace, and could be adopted; due while a scan is requested.
 
     found: ForeignWorkspaces as JSON, as they were at taken_at.
     """
@@ -312,17 +310,16 @@ class AdoptionScan(Claimable):
     found = models.JSONField(default=list)
 
     def __str__(self) -> str:
-        return f"what could be taken over at {self.site}"
+        return f"what can be adopted at {self.site}"
 
 
-class Adoption(Claimable):
-    """The plan of taking over one namespace or project of a site, and what became of it. The workspace gets its id.
+class Adoption(Identified, Claimable):
+    """The plan of adopting one namespace or project of a site, and its result. The workspace gets its id.
 
-    items: count by flavor; members: role by username; steps: AdoptionSteps as JSON. digest names all of them that say
-    what would be done: another digest is another plan.
+    items: count by flavor; members: role by username; steps: AdoptionSteps as JSON. digest covers all that would be
+    done: a plan with another digest is another plan.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="adoptions")
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
     workspace = models.OneToOneField(

@@ -1,4 +1,4 @@
-"""Reads of workspaces, scoped by the actor: an outsider finds nothing."""
+"""Reads of workspaces, limited to what the actor may see: an outsider gets NotFound."""
 
 import uuid
 from collections.abc import Iterable
@@ -11,10 +11,13 @@ from django.db.models.functions import Extract
 from gpuaas.catalog.models import Node, Site
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core.clock import now
-from gpuaas.core.errors import NotFound
 from gpuaas.core.percentiles import Percentile
-from gpuaas.core.visits import PROGRESSING
+from gpuaas.core.rows import first_of
+from gpuaas.lifecycle.grants import grantee_of
+from gpuaas.lifecycle.operations import StepState
+from gpuaas.lifecycle.visits import PROGRESSING
 from gpuaas.providers.base import ForeignWorkspace
+from gpuaas.workspaces.adoption_plan import Proposal, found_read, propose
 from gpuaas.workspaces.models import (
     AccessGrant,
     Adoption,
@@ -28,8 +31,13 @@ from gpuaas.workspaces.models import (
     WorkspaceFlavor,
     WorkspaceMember,
 )
-from gpuaas.workspaces.states import LIVE, DriftState, OperationKind, StepState, WorkspaceState
-from gpuaas.workspaces.takeover import Proposal, found_read, propose
+from gpuaas.workspaces.states import (
+    LIVE,
+    AccessRole,
+    DriftState,
+    OperationKind,
+    WorkspaceState,
+)
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tenants.roles import Permission
@@ -38,11 +46,12 @@ from tenants.selectors import platform_require, project_require, projects_for
 HISTORY = timedelta(days=30)
 FINISHED_STEPS = frozenset({StepState.DONE})
 IN_USE = "InUse"  # its reason: the site has all that was asked, the tenant still uses more
+RANK = {AccessRole.VIEW: 0, AccessRole.EDIT: 1, AccessRole.ADMIN: 2}
 
 
 @dataclass(frozen=True)
 class StepView:
-    """A step with how long it took or has run, and how long it usually takes at this site (None = no history)."""
+    """A step with its duration so far, and its usual duration at this site (None = no history)."""
 
     step: Step
     usual_seconds: float | None
@@ -55,7 +64,7 @@ class OperationView:
 
     @property
     def remaining_seconds(self) -> float | None:
-        """What the open steps usually take together; None where a step has no history yet."""
+        """The usual total duration of the open steps; None if a step has no history yet."""
         usual = [view.usual_seconds for view in self.steps if view.step.state not in FINISHED_STEPS]
         known = [seconds for seconds in usual if seconds is not None]
         return sum(known) if len(known) == len(usual) else None
@@ -84,8 +93,36 @@ def workspaces_for(
     return rows
 
 
+def workspace_role(*, actor: Actor, workspace: Workspace) -> AccessRole | None:
+    """The person's role inside: members whose role in the project allows it, and those who manage the project as
+    admin.
+
+    None = no access. A platform role alone does not give access to a tenant's workspace: one of its admins has to add
+    the operator.
+    """
+    project = workspace.project
+    if Permission.WORKSPACE_ACCESS not in actor.on_project(project.pk, project.organization_id):
+        return None
+    if Permission.PROJECT_MANAGE in actor.as_tenant(project.organization_id, project.pk):
+        return AccessRole.ADMIN
+    named = (AccessRole(row.role) for row in workspace.members.all() if actor.owns(row.user_id))
+    return next(named, None)
+
+
+def robot_can_issue(*, actor: Actor, workspace: Workspace, robot: Robot) -> bool:
+    """Whether the actor's own role in the workspace is at least that of the service account."""
+    own = workspace_role(actor=actor, workspace=workspace)
+    return own is not None and RANK[own] >= RANK[AccessRole(robot.role)]
+
+
+def name_is_taken(*, project: Project, name: str) -> bool:
+    """For forms that validate before submission; the database decides."""
+    rows = Workspace.objects.filter(project=project, name=name)
+    return rows.exclude(state=WorkspaceState.DELETED).exists()
+
+
 def workspaces_loaded() -> QuerySet[Workspace]:
-    """With all that pages and serializers touch."""
+    """With everything that pages and serializers use."""
     flavors = WorkspaceFlavor.objects.select_related("flavor__pool__gpu_type").order_by("flavor__slug")
     flavors = flavors.exclude(count=0, confirmed=0)  # what was given back stays only for late usage
     members = WorkspaceMember.objects.select_related("user").order_by("user__username")
@@ -95,26 +132,30 @@ def workspaces_loaded() -> QuerySet[Workspace]:
 
 
 def workspace_get_for(
-    *, actor: Actor, workspace_id: uuid.UUID, permission: Permission = Permission.WORKSPACE_VIEW
+    *,
+    actor: Actor,
+    workspace_id: uuid.UUID,
+    permission: Permission = Permission.WORKSPACE_VIEW,
+    own: bool = False,
 ) -> Workspace:
-    """NotFound for an outsider, Forbidden for somebody of the project who may not do this."""
-    workspace = workspaces_loaded().filter(pk=workspace_id).first()
-    if workspace is None:
-        raise NotFound("there is no such workspace")
-    workspace_require(actor=actor, workspace=workspace, permission=permission)
+    """NotFound for an outsider, Forbidden for somebody of the project who may not do this.
+
+    own: the actor acts on things of their own (`tenants.selectors.project_require`).
+    """
+    workspace = first_of(workspaces_loaded().filter(pk=workspace_id), "workspace")
+    workspace_require(actor=actor, workspace=workspace, permission=permission, own=own)
     return workspace
 
 
-def workspace_require(*, actor: Actor, workspace: Workspace, permission: Permission) -> None:
-    project_require(actor=actor, project=workspace.project, permission=permission, noun="workspace")
-
-
-def operation_open_of(*, workspace: Workspace) -> Operation | None:
-    return workspace.operations.filter(finished_at__isnull=True).first()
+def workspace_require(
+    *, actor: Actor, workspace: Workspace, permission: Permission, own: bool = False
+) -> None:
+    place = workspace.project
+    project_require(actor=actor, project=place, permission=permission, noun="workspace", own=own)
 
 
 def resize_waits(*, workspace: Workspace) -> bool:
-    """Every step of its resize is done and all that is missing is that what is too much ends: it can be taken back."""
+    """Every step of its resize is done, and it only waits for surplus to end: it can be taken back."""
     if workspace.state != WorkspaceState.RESIZING:
         return False
     if workspace.conditions.get(PROGRESSING, {}).get("reason") != IN_USE:
@@ -140,17 +181,12 @@ def step_durations(*, site_id: uuid.UUID) -> dict[tuple[str, str], float]:
 
 
 def grants_of(*, workspace: Workspace) -> QuerySet[AccessGrant]:
-    """Every credential that was issued, newest first; `grants.grant_standing` says what has become of one."""
+    """Every issued credential, newest first; `standing` is its present state."""
     return AccessGrant.objects.filter(workspace=workspace).select_related("user", "robot").order_by("-pk")
 
 
-def grantee_get(*, workspace: Workspace, username: str) -> User:
-    """Somebody to whom a credential was issued. Raises NotFound for anybody else, whether there is one or not."""
-    people = workspace.grants.filter(user__isnull=False).values("user")
-    found = User.objects.filter(pk__in=people, username=username).first()
-    if found is None:
-        raise NotFound("nothing was issued to anybody of this name")
-    return found
+def grantee_get(*, workspace: Workspace, username: str = "", user_id: uuid.UUID | None = None) -> User:
+    return grantee_of(workspace.grants.filter(user__isnull=False), username=username, user_id=user_id)
 
 
 def robots_of(*, workspace: Workspace) -> QuerySet[Robot]:
@@ -159,10 +195,7 @@ def robots_of(*, workspace: Workspace) -> QuerySet[Robot]:
 
 def robot_get(*, workspace: Workspace, name: str) -> Robot:
     robot = robots_of(workspace=workspace).select_related("workspace__project", "workspace__site")
-    found = robot.filter(name=name).first()
-    if found is None:
-        raise NotFound("there is no such service account")
-    return found
+    return first_of(robot.filter(name=name), "service account")
 
 
 def timeline(*, workspace: Workspace) -> list[OperationView]:
@@ -178,14 +211,14 @@ def timeline(*, workspace: Workspace) -> list[OperationView]:
 
 
 def estimate(*, site: Site, kind: OperationKind = OperationKind.CREATE) -> float | None:
-    """Seconds that such an operation usually takes at the site; None without history."""
+    """Usual duration of such an operation at the site in seconds; None without history."""
     usual = [seconds for (held, _), seconds in step_durations(site_id=site.pk).items() if held == kind]
     return sum(usual) if usual else None
 
 
 @dataclass(frozen=True)
 class Adoptable:
-    """One that the last look at a site found, with what to propose for it; `taken` by a workspace since."""
+    """A candidate of the site's last scan with its proposal; `taken`: a workspace has adopted it since."""
 
     found: ForeignWorkspace
     proposal: Proposal
@@ -193,13 +226,13 @@ class Adoptable:
 
 
 def adoption_scan_get_for(*, actor: Actor, site: Site) -> AdoptionScan | None:
-    """The last look at what could be taken over there, for operators and auditors; None where none was asked for."""
+    """The last scan of a site, for operators and auditors; None if none was requested."""
     platform_require(actor=actor)
     return AdoptionScan.objects.filter(site=site).select_related("site").first()
 
 
 def adoptables_of(*, actor: Actor, scan: AdoptionScan) -> list[Adoptable]:
-    """What the look found, each with a proposal; 3 queries."""
+    """The candidates of the scan, each with a proposal; 3 queries."""
     flavors = list(flavors_for(actor=actor, site=scan.site.slug))
     pools: dict[str, set[uuid.UUID]] = {}
     rows = Node.objects.filter(site=scan.site_id, pool__isnull=False)
@@ -216,21 +249,18 @@ def adoptables_of(*, actor: Actor, scan: AdoptionScan) -> list[Adoptable]:
 
 
 def adoptions_for(*, actor: Actor, site: Site | None = None) -> QuerySet[Adoption]:
-    """Plans and what became of them, newest first, for operators and auditors; 1 query."""
+    """Plans and their results, newest first, for operators and auditors; 1 query."""
     platform_require(actor=actor)
     rows = Adoption.objects.select_related("site", "project__organization", "workspace", "requested_by")
     return rows.filter(site=site) if site is not None else rows
 
 
 def adoption_get_for(*, actor: Actor, adoption_id: uuid.UUID) -> Adoption:
-    found = adoptions_for(actor=actor).filter(pk=adoption_id).first()
-    if found is None:
-        raise NotFound("there is no such adoption")
-    return found
+    return first_of(adoptions_for(actor=actor).filter(pk=adoption_id), "adoption")
 
 
 def evictions_of(*, workspace: Workspace) -> QuerySet[Eviction]:
-    """What the warden removed from it, newest first. The caller has checked who asks."""
+    """What the warden removed from it, newest first. The caller has checked access."""
     return workspace.evictions.all()
 
 
@@ -246,9 +276,8 @@ def drifts_at(*, site: Site, state: DriftState | None = None) -> QuerySet[Drift]
 
 
 def drift_get_for(*, actor: Actor, drift_id: uuid.UUID) -> Drift:
-    """For operators and auditors; nobody else knows of drifts by their id."""
+    """For operators and auditors; nobody else can look up a drift by its id."""
     platform_require(actor=actor)
-    drift = Drift.objects.select_related("workspace__project", "workspace__site").filter(pk=drift_id).first()
-    if drift is None:
-        raise NotFound("there is no such drift")
-    return drift
+    return first_of(
+        Drift.objects.select_related("workspace__project", "workspace__site").filter(pk=drift_id), "drift"
+    )

@@ -1,4 +1,4 @@
-"""From our rows to what a driver is asked for. Always computed anew, so that a lost role or a new pool counts at once."""
+"""Converts our rows to the spec for a driver. Computed each time, so that a lost role or a new pool counts at once."""
 
 import hashlib
 import json
@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from gpuaas.catalog.models import Flavor, GpuPool
+from gpuaas.catalog.spec import flavor_amount
 from gpuaas.core.ids import short
 from gpuaas.providers.base import (
     FlavorAmount,
@@ -42,14 +43,14 @@ def ref_of(workspace: Workspace) -> WorkspaceRef:
 
 
 def is_asleep(workspace: Workspace) -> bool:
-    """Whether nothing of it may run now; a resumption that failed leaves it asleep."""
+    """Whether nothing of it may run now; after a failed resumption it is still suspended."""
     falling = {WorkspaceState.SUSPENDING, WorkspaceState.SUSPENDED}
     woken_in_vain = workspace.state == WorkspaceState.FAILED and workspace.suspended_at is not None
     return workspace.state in falling or woken_in_vain
 
 
 def _put_to_sleep(spec: WorkspaceSpec) -> WorkspaceSpec:
-    """Nothing of what runs; the GPUs stay named, each with none, so that the namespace stays on its nodes."""
+    """Nothing of what runs; the GPUs stay named with a count of zero, so that the namespace stays on its nodes."""
     return replace(
         spec,
         gpus=tuple(replace(gpu, count=0) for gpu in spec.gpus),
@@ -84,25 +85,13 @@ def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
 
 
 def _flavors(items: Items) -> tuple[FlavorAmount, ...]:
-    """For sites that sell machines: what was bought, flavor by flavor; it stays named while the workspace sleeps."""
-    return tuple(
-        FlavorAmount(
-            slug=flavor.slug,
-            count=count,
-            gpus=flavor.gpus,
-            vcpus=flavor.vcpus,
-            memory_gib=flavor.memory_gib,
-            disk_gib=flavor.disk_gib,
-            resource_name=flavor.pool.resource_name,
-            selector=flavor.pool.selector,
-        )
-        for flavor, count in items
-        if count
-    )
+    """For sites that sell machines: the purchase, flavor by flavor; it stays listed while the workspace is
+    suspended."""
+    return tuple(flavor_amount(flavor, count) for flavor, count in items if count)
 
 
 def _gpus(workspace: Workspace, items: Items) -> dict[str, Any]:
-    """What was bought by the names that the site counts, and every other GPU name of the site, closed."""
+    """The purchase by the names that the site counts, and every other GPU name of the site, closed."""
     counts: Counter[uuid.UUID] = Counter()
     pools: dict[uuid.UUID, GpuPool] = {}
     for flavor, count in items:
@@ -116,16 +105,21 @@ def _gpus(workspace: Workspace, items: Items) -> dict[str, Any]:
             count=count,
             selector=pools[pk].selector,
             exclusive=names[pools[pk].resource_name] == 1,
+            device_class=pools[pk].device_class,
+            also=tuple(pools[pk].also),
         )
         for pk, count in counts.items()
         if count
     )
-    closed = {*names, *workspace.site.gpu_names} - {gpu.resource_name for gpu in gpus}
+    closed = {*names, *workspace.site.gpu_names} - {
+        name for gpu in gpus for name in (gpu.resource_name, *gpu.also)
+    }
     return {"gpus": gpus, "closed": tuple(sorted(closed))}
 
 
 def _tuning(items: Items) -> Tuning:
-    """What the flavors require together: hugepages add up, whole cores for one are whole cores for all."""
+    """The combined requirements of the flavors: hugepages add up, exclusive cores for one are exclusive cores for
+    all."""
     hugepages: Counter[str] = Counter()
     for flavor, count in items:
         if flavor.hugepages_size:
@@ -139,12 +133,12 @@ def _tuning(items: Items) -> Tuning:
 
 
 def spec_digest(spec: WorkspaceSpec) -> str:
-    """The same for the same wishes, whatever the process or the order of rows."""
+    """Equal for equal specs, whatever the process or the order of rows."""
     return hashlib.sha256(json.dumps(asdict(spec), sort_keys=True, default=str).encode()).hexdigest()
 
 
 def permissions_in(project: Project) -> dict[uuid.UUID, frozenset[Permission]]:
-    """What people may do in a project by their roles in it and in its organization; inactive people may nothing."""
+    """Permissions of people in a project by their roles there and in its organization; inactive people have none."""
     held: dict[uuid.UUID, frozenset[Permission]] = {}
     own = ProjectMembership.objects.filter(project=project, user__is_active=True)
     for user_id, role in own.values_list("user_id", "role"):
@@ -158,7 +152,7 @@ def permissions_in(project: Project) -> dict[uuid.UUID, frozenset[Permission]]:
 
 
 def members_of(workspace: Workspace) -> tuple[Member, ...]:
-    """Members whose roles still let them in, the project's admins, who are admins of every workspace, and robots."""
+    """Members whose roles still admit them, the project's admins, who are admins of every workspace, and robots."""
     held = permissions_in(workspace.project)
     roles: dict[uuid.UUID, str] = {}
     for row in workspace.members.select_related("user"):

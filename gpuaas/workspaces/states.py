@@ -3,10 +3,10 @@
 from django.db import models
 
 from gpuaas.core.looks import Tone
-from gpuaas.core.operations import STEP_LOOKS, StepState, life_look
 from gpuaas.core.statemachine import Look, Machine
-
-__all__ = ["STEP_LOOKS", "StepState"]  # of every operation, here for those of workspaces
+from gpuaas.lifecycle.allowed import Allowed, Verb, always, once_ready, while_asleep, while_awake
+from gpuaas.lifecycle.operations import life_look
+from gpuaas.providers.base import Change
 
 
 class WorkspaceState(models.TextChoices):
@@ -50,6 +50,31 @@ MACHINE: Machine[WorkspaceState] = Machine(
 )
 
 LIVE = frozenset(set(S) - {S.DELETED})
+STAYING = LIVE - {S.DELETING}
+# members stay in while nothing runs: their data is there
+ENTERED = frozenset({S.READY, S.RESIZING, S.SUSPENDING, S.SUSPENDED, S.RESUMING})
+ALLOWED: dict[Verb, Allowed] = {
+    Verb.RETRY: Allowed(frozenset(), always),
+    # while another one is under way only where that waits for what runs to end
+    Verb.RESIZE: Allowed(frozenset({S.READY, S.RESIZING}), while_awake),
+    Verb.SUSPEND: Allowed(frozenset({S.READY, S.RESUMING}), once_ready),
+    Verb.RESUME: Allowed(frozenset({S.SUSPENDING, S.SUSPENDED}), while_asleep),
+    Verb.EXTEND: Allowed(STAYING),
+    Verb.DELETE: Allowed(STAYING),
+    Verb.MANAGE: Allowed(STAYING),
+    Verb.ENTER: Allowed(ENTERED, once_ready),
+}
+
+
+# while a change is under way, and which one
+CHANGING: dict[WorkspaceState, Change] = {
+    S.REQUESTED: Change.CREATE,
+    S.PROVISIONING: Change.CREATE,
+    S.RESIZING: Change.RESIZE,
+    S.SUSPENDING: Change.SUSPEND,
+    S.RESUMING: Change.RESUME,
+    S.DELETING: Change.DELETE,
+}
 
 
 class OperationKind(models.TextChoices):
@@ -62,42 +87,25 @@ class OperationKind(models.TextChoices):
 
 
 class AccessRole(models.TextChoices):
-    """Of a member inside the workspace; the driver maps it to rights at the site."""
+    """The role of a member inside the workspace; the driver maps it to rights at the site."""
 
     ADMIN = "admin", "Admin"
     EDIT = "edit", "Edit"
     VIEW = "view", "View"
 
 
-class GrantStanding(models.TextChoices):
-    """Of a credential that was issued. Ending: asked to be ended, the site has not confirmed it yet."""
-
-    VALID = "valid", "Valid"
-    ENDING = "ending", "Ending"
-    REVOKED = "revoked", "Revoked"
-    EXPIRED = "expired", "Expired"
-
-
-GRANT_LOOKS: dict[GrantStanding, Look] = {
-    GrantStanding.VALID: Look("Valid", Tone.OK, "check"),
-    GrantStanding.ENDING: Look("Ending", Tone.BUSY, "loader"),
-    GrantStanding.REVOKED: Look("Revoked", Tone.OFF, "ban"),
-    GrantStanding.EXPIRED: Look("Expired", Tone.OFF, "clock"),
-}
-
-
 class DriftState(models.TextChoices):
-    """Open: it still differs, and the site's policy is only to observe, or the repair has not been confirmed."""
+    """Open: it still differs, because the site's policy is only to observe, or because the repair is not confirmed."""
 
     OPEN = "open", "Open"
     REPAIRED = "repaired", "Repaired"
-    GONE = "gone", "Gone by itself"
+    GONE = "gone", "Gone without repair"
 
 
 DRIFT_LOOKS: dict[DriftState, Look] = {
     DriftState.OPEN: Look("Open", Tone.WARN, "alert"),
     DriftState.REPAIRED: Look("Repaired", Tone.OK, "check"),
-    DriftState.GONE: Look("Gone by itself", Tone.OFF, "minus"),
+    DriftState.GONE: Look("Gone without repair", Tone.OFF, "minus"),
 }
 
 

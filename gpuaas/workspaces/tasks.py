@@ -1,12 +1,13 @@
-"""Background work on workspaces. Arguments are ids; everything else is read anew."""
+"""Background tasks of workspaces. Arguments are ids; everything else is read again."""
 
 import uuid
 
 from celery import shared_task
 from django.db.models import QuerySet
 
+from gpuaas.catalog.lanes import SiteTask
 from gpuaas.catalog.models import Site
-from gpuaas.core import clock, leases
+from gpuaas.core import claims, clock
 from gpuaas.core.queue import poke
 from gpuaas.workspaces.lease import leases_enforce
 from gpuaas.workspaces.machines.tasks import machines, machines_sweep
@@ -20,72 +21,72 @@ from gpuaas.workspaces.watch import site_repair
 
 __all__ = ["machines", "machines_sweep"]  # found by Celery here
 
-SWEEP_LIMIT = 200
 KEPT = (WorkspaceState.READY, WorkspaceState.SUSPENDED)
 
 
-@shared_task(name="workspaces.reconcile")
+@shared_task(name="workspaces.reconcile", base=SiteTask, site_by="workspaces")
 def reconcile(workspace_id: str) -> None:
     run(uuid.UUID(workspace_id))
 
 
 @shared_task(name="workspaces.sweep")
 def sweep() -> int:
-    """Pokes what is due: new wishes whose poke was lost, waiting steps, retries, periodic looks."""
+    """Starts what is due: requests whose poke was lost, waiting steps, retries, periodic checks."""
     watches_lost()
-    due = leases.due_ids(Workspace, now=clock.now(), limit=SWEEP_LIMIT)
-    for workspace_id in due:
-        poke("workspaces.reconcile", str(workspace_id))
+    due = claims.due_poke(Workspace, "workspaces.reconcile")
     revocations = AccessGrant.objects.filter(revoke_due_at__lte=clock.now()).order_by()
-    for (workspace_id,) in revocations.values_list("workspace").distinct()[:SWEEP_LIMIT]:
+    for (workspace_id,) in revocations.values_list("workspace").distinct()[: claims.SWEEP_LIMIT]:
         poke("workspaces.revoke", str(workspace_id))
-    return len(due)
+    return due
 
 
-@shared_task(name="workspaces.revoke")
+@shared_task(name="workspaces.revoke", base=SiteTask, site_by="workspaces")
 def revoke_access(workspace_id: str) -> None:
     revoke(uuid.UUID(workspace_id))
 
 
 @shared_task(name="workspaces.adoptions")
 def adoptions() -> int:
-    """Looks and plans whose poke was lost or that are tried again; plans that are over are closed."""
-    for model, task in ((AdoptionScan, "workspaces.adoption_scan"), (Adoption, "workspaces.adoption_plan")):
-        for pk in leases.due_ids(model, now=clock.now(), limit=SWEEP_LIMIT):
-            poke(task, str(pk))
+    """Scans and plans whose poke was lost or that are retried; closes expired plans."""
+    claims.due_poke(AdoptionScan, "workspaces.adoption_scan")
+    claims.due_poke(Adoption, "workspaces.adoption_plan")
     return adoption.adoptions_close()
 
 
-@shared_task(name="workspaces.adoption_scan")
+@shared_task(name="workspaces.adoption_scan", base=SiteTask)
 def adoption_scan(site_id: str) -> bool:
     return adoption.scan(uuid.UUID(site_id))
 
 
-@shared_task(name="workspaces.adoption_plan")
+@shared_task(name="workspaces.adoption_plan", base=SiteTask, site_by="adoptions")
 def adoption_plan(adoption_id: str) -> bool:
     return adoption.plan(uuid.UUID(adoption_id))
 
 
 @shared_task(name="workspaces.members_sync")
 def members_sync(project_id: str) -> int:
-    """Poked when a role in the project changed: access at the site follows at once, not at the next periodic look."""
+    """Started when a role in the project changed: access at the site follows at once, not at the next periodic
+    check."""
     return _wake(Workspace.objects.filter(project=uuid.UUID(project_id), state__in=KEPT))
 
 
 @shared_task(name="workspaces.site_changed")
 def site_changed(site_id: str) -> int:
-    """Poked when a site counts GPUs by a new name or has labeled its nodes anew: every workspace there is closed to
-    the one and pinned by the other at once. What a lost poke missed the periodic look finds."""
+    """Started when a site counts GPUs under a new name, or no longer has what was sold: every workspace there is
+    closed to the name, or reports what is missing, at once. The periodic check repairs a lost poke."""
     ending = (WorkspaceState.DELETING, WorkspaceState.DELETED)
-    return _wake(Workspace.objects.filter(site=uuid.UUID(site_id)).exclude(state__in=ending))
+    rows = Workspace.objects.filter(site=uuid.UUID(site_id)).exclude(state__in=ending)
+    # what was sold may not be there any more, which only a comparison tells of
+    rows.filter(state__in=KEPT).update(drift_due_at=clock.now())
+    return _wake(rows)
 
 
 def _wake(rows: QuerySet[Workspace]) -> int:
-    found = list(rows.values_list("pk", flat=True))
-    Workspace.objects.filter(pk__in=found).update(due_at=clock.now())
-    for workspace_id in found:
+    ids = list(rows.values_list("pk", flat=True))
+    Workspace.objects.filter(pk__in=ids).update(due_at=clock.now())
+    for workspace_id in ids:
         poke("workspaces.reconcile", str(workspace_id))
-    return len(found)
+    return len(ids)
 
 
 @shared_task(name="workspaces.leases")
@@ -93,8 +94,8 @@ def lease_ends() -> int:
     return leases_enforce(now=clock.now())
 
 
-@shared_task(name="workspaces.site_repair", time_limit=90, soft_time_limit=75)
+@shared_task(name="workspaces.site_repair", base=SiteTask, time_limit=90, soft_time_limit=75)
 def site_set_right(site_id: str) -> int:
-    """What we keep for the whole site; how much of it was not as it should be."""
+    """Repairs the portal's objects for the whole site; returns how many differed."""
     site = Site.objects.get(pk=uuid.UUID(site_id))
     return site_repair(site, driver_of(site))

@@ -1,7 +1,7 @@
-"""Following what others change at a site: whoever touches a workspace there has it compared within seconds.
+"""Watches changes by others at a site: an affected workspace is compared within seconds.
 
-One watcher for each site, by the process that holds the site's lease. It writes down its cursor and that it is alive; while it is,
-workspaces are looked at once an hour, and when it is not, every half minute as before (`services.drift.watches_lost`).
+One watcher per site, in the process that holds the claim on the site. It records its cursor and that it is alive.
+While it is, workspaces are checked once an hour; otherwise every half minute (`services.drift.watches_lost`).
 """
 
 import threading
@@ -12,11 +12,12 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
-from django.db import DatabaseError, InterfaceError, close_old_connections, connection, connections
+from django.db import DatabaseError, InterfaceError, connections
 
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.backoff import delay
+from gpuaas.core.connections import connection_return
 from gpuaas.core.errors import GpuaasError
 from gpuaas.core.queue import poke
 from gpuaas.providers.base import DriftCapability, Driver
@@ -39,19 +40,20 @@ GAP = timedelta(minutes=5)
 
 
 def site_repair(site: Site, driver: Driver) -> int:
-    """Set right what we keep for the whole site, whatever its policy: it is what limits tenants. How many differences."""
+    """Repairs the portal's objects for the whole site, whatever its policy, because they limit tenants. Returns how
+    many differed."""
     if not isinstance(driver, DriftCapability):
         return 0
     outside_transaction()
-    told = driver.site_repair()
-    if told:
-        log.warning("site_repaired", site=site.slug, objects=sorted({one.object for one in told}))
-        site_repaired(site=site, differences=[asdict(one) for one in told])
-    return len(told)
+    repaired = driver.site_repair()
+    if repaired:
+        log.warning("site_repaired", site=site.slug, objects=sorted({one.object for one in repaired}))
+        site_repaired(site=site, differences=[asdict(one) for one in repaired])
+    return len(repaired)
 
 
 class ChangesWatcher:
-    """Follows one site until `stop` is set; survives the site and the database."""
+    """Watches one site until `stop` is set; survives failures of the site and the database."""
 
     def __init__(
         self, site: Site, *, stop: threading.Event, open_driver: Callable[[Site], Driver] = driver_of
@@ -75,7 +77,7 @@ class ChangesWatcher:
             connections.close_all()
 
     def _turn(self) -> float:
-        """One window; the seconds to wait before the next."""
+        """One window; returns the seconds to wait before the next."""
         bound = log.bind(site=self.site.slug)
         try:
             if not self.window(seconds=WINDOW_SECONDS):
@@ -95,7 +97,7 @@ class ChangesWatcher:
         return min(delay(self._failures), BACKOFF_CAP_SECONDS)
 
     def window(self, *, seconds: int) -> bool:
-        """Follow the site for so long; False where its driver tells no changes."""
+        """Watches the site for that time; False if its driver reports no changes."""
         driver = self._current()
         if not isinstance(driver, DriftCapability):
             return False
@@ -113,11 +115,11 @@ class ChangesWatcher:
             else:
                 self._site_due = True
             self._site_changed(driver)
-            _connection_return()
+            connection_return()
         return True
 
     def _current(self) -> Driver:
-        """The same one for window after window: it remembers what it has seen, until the site's settings change."""
+        """The same driver for all windows: it remembers what it has seen, until the site's settings change."""
         self.site = Site.objects.get(pk=self.site.pk)  # the meter's thread has its own
         settings = (self.site.credentials, self.site.endpoint, self.site.options)
         if self._driver is None or self._opened != settings:
@@ -125,15 +127,10 @@ class ChangesWatcher:
         return self._driver
 
     def _site_changed(self, driver: Driver) -> None:
-        """A node, a class or a policy: look at what the site has, and set our policies right. Not for each of a flood."""
+        """After a change of a node, a class or a policy: probe the site and repair our policies. Not for each change
+        of many."""
         if not self._site_due or time.monotonic() < self._site_done_at + SITE_EVERY_SECONDS:
             return
         self._site_due, self._site_done_at = False, time.monotonic()
         site_repair(self.site, driver)
         poke("catalog.probe", str(self.site.pk))
-
-
-def _connection_return() -> None:
-    """Back to the pool between two changes: there may be more sites than connections."""
-    if not connection.in_atomic_block:
-        close_old_connections()

@@ -22,5 +22,5 @@ DROP FUNCTION tenants_audit_append_only();
 
 
 class Migration(migrations.Migration):
-    dependencies = [("tenants", "0001_initial")]
+    dependencies = [("tenants", "0001_release_1")]
     operations = [migrations.RunSQL(FORWARD, BACKWARD)]

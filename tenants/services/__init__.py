@@ -1,4 +1,4 @@
-"""Writes of the tenants room. Each checks the actor's permission, and is in the audit log."""
+"""Writes of the tenants room. Each service checks the actor's permission and writes the audit log."""
 
 from tenants.services.members import (
     organization_member_remove,
@@ -13,7 +13,13 @@ from tenants.services.organizations import (
     project_update,
 )
 from tenants.services.tokens import token_create, token_revoke, token_touch
-from tenants.services.users import user_activate, user_create, user_deactivate, user_platform_role_set
+from tenants.services.users import (
+    session_changed,
+    user_activate,
+    user_create,
+    user_deactivate,
+    user_platform_role_set,
+)
 
 __all__ = [
     "organization_create",
@@ -24,6 +30,7 @@ __all__ = [
     "project_member_remove",
     "project_member_set",
     "project_update",
+    "session_changed",
     "token_create",
     "token_revoke",
     "token_touch",

@@ -1,4 +1,4 @@
-"""Who belongs to organizations and projects, with which role."""
+"""Membership of organizations and projects, and its roles."""
 
 from django.db import transaction
 from django.db.models import F
@@ -18,7 +18,7 @@ from tenants.services.checks import choice_check
 def organization_member_set(
     *, actor: Actor, organization: Organization, user: User, role: str
 ) -> OrganizationMembership:
-    """Add a member or change their role. Repeating it changes nothing; the last owner stays one."""
+    """Add a member or change their role. Repeating it changes nothing. The last owner keeps the role."""
     organization_require(actor=actor, organization=organization, permission=Permission.ORGANIZATION_MANAGE)
     role = choice_check("role", role, OrganizationRole)
     _active(user)
@@ -62,9 +62,9 @@ def project_member_set(*, actor: Actor, project: Project, user: User, role: str)
 
 @transaction.atomic
 def project_member_remove(*, actor: Actor, project: Project, user: User) -> None:
-    """People may leave by themselves; taking others out needs project:manage."""
-    wanted = Permission.PROJECT_VIEW if actor.user_id == user.pk else Permission.PROJECT_MANAGE
-    project_require(actor=actor, project=project, permission=wanted)
+    """People may leave; removing others needs project:manage, which a token also needs for its creator."""
+    manage = Permission.PROJECT_MANAGE
+    project_require(actor=actor, project=project, permission=manage, own=actor.owns(user.pk))
     Project.objects.select_for_update().get(pk=project.pk)
     row = ProjectMembership.objects.filter(project=project, user=user).first()
     if row is None:
@@ -79,7 +79,8 @@ def _active(user: User) -> None:
 
 
 def _organization_locked(organization: Organization) -> dict[object, OrganizationMembership]:
-    """Members by user, behind the organization's row lock: two owners cannot remove each other at once."""
+    """Members by user, under the organization's row lock, so that two owners cannot remove each other at the same
+    time."""
     Organization.objects.select_for_update().get(pk=organization.pk)
     return {row.user_id: row for row in OrganizationMembership.objects.filter(organization=organization)}
 
@@ -88,7 +89,8 @@ def _keeps_an_owner(organization: Organization, row: OrganizationMembership) -> 
     owners = OrganizationMembership.objects.filter(organization=organization, role=OrganizationRole.OWNER)
     if row.role == OrganizationRole.OWNER and not owners.exclude(pk=row.pk).exists():
         raise Conflict(
-            f"{row.user.username} is the last owner of {organization.slug}; make somebody else an owner first"
+            f"{row.user.username} is the last owner of {organization.slug}; make another member an "
+            "owner first"
         )
 
 
@@ -125,6 +127,6 @@ def _project_changed(
 
 
 def _told(project: Project, kind: str, user: User) -> None:
-    """Open pages look again at what they may show; access at sites follows."""
+    """Makes open pages reload what they may show, and updates access at sites."""
     publish(kind=kind, id=user.pk, groups=(project_group(project.pk),))
     poke("workspaces.members_sync", str(project.pk))

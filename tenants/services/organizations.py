@@ -1,20 +1,20 @@
-"""Organizations and projects come into being and are renamed."""
+"""Creating and renaming organizations and projects."""
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from gpuaas.core.errors import Invalid
+from gpuaas.core.validation import row_check
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import Organization, OrganizationMembership, Project, User
 from tenants.roles import OrganizationRole, Permission
 from tenants.selectors import organization_require, platform_require, project_require
-from tenants.services.checks import row_check
 
 
 @transaction.atomic
 def organization_create(*, actor: Actor, slug: str, name: str, owner: User | None = None) -> Organization:
-    """Operators only. Without an owner it waits for one: nobody but operators can use it until then."""
+    """Operators only. Without an owner, only operators can use the organization."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     organization = Organization(slug=slug, name=name.strip())
     _insert(organization)
@@ -51,7 +51,7 @@ def organization_update(*, actor: Actor, organization: Organization, name: str) 
 
 @transaction.atomic
 def project_create(*, actor: Actor, organization: Organization, slug: str, name: str) -> Project:
-    """Its limits are all zero until an operator or owner sets some."""
+    """All its limits are zero until an operator sets them."""
     organization_require(actor=actor, organization=organization, permission=Permission.ORGANIZATION_MANAGE)
     project = Project(organization=organization, slug=slug, name=name.strip())
     _insert(project)
@@ -84,10 +84,10 @@ def project_update(*, actor: Actor, project: Project, name: str) -> Project:
 
 
 def _insert(row: Organization | Project) -> None:
-    """Two at the same moment with one slug: the second is told as if it had come later."""
+    """If two requests use one slug at the same time, the second gets the same error as a later one."""
     row_check(row)
     try:
         with transaction.atomic():
             row.save(force_insert=True)
     except IntegrityError as error:
-        raise Invalid.field("slug", "this short name is taken") from error
+        raise Invalid.field("slug", "this short name is already in use") from error

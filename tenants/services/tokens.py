@@ -1,4 +1,4 @@
-"""API tokens: made once, shown once, kept as a hash."""
+"""API tokens: created and shown once, stored as a hash."""
 
 import hashlib
 import secrets
@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from gpuaas.core.clock import now as current
-from gpuaas.core.errors import Forbidden, Invalid, NotFound
+from gpuaas.core.errors import Forbidden, Invalid
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import ApiToken, Project
@@ -27,10 +27,11 @@ TOUCH_EVERY = timedelta(minutes=1)
 def token_create(
     *, actor: Actor, project: Project, name: str, scopes: Sequence[str], expires_at: datetime
 ) -> tuple[ApiToken, str]:
-    """The row and the token itself, which nobody can see again. It acts as its maker, within `scopes` and project."""
+    """Returns the row and the token itself, which is not stored. It acts as its creator, within `scopes` and the
+    project."""
     project_require(actor=actor, project=project, permission=Permission.TOKEN_MANAGE)
-    if actor.user_id is None or actor.scopes is not None:
-        raise Forbidden("a token is made by a person who is signed in, not by another token")
+    if actor.user_id is None or actor.is_token:
+        raise Forbidden("only a signed-in person can create a token, not another token")
     prefix, secret = secrets.token_hex(6), "".join(secrets.choice(ALPHABET) for _ in range(SECRET_LENGTH))
     token = ApiToken.objects.create(
         project=project,
@@ -53,20 +54,17 @@ def token_create(
 
 @transaction.atomic
 def token_revoke(*, actor: Actor, token: ApiToken) -> None:
-    """Its maker may, and whoever manages the project's tokens. Revoking twice changes nothing."""
-    project = token.project
-    held = actor.on_project(project.pk, project.organization_id)
-    if not held:
-        raise NotFound("there is no such API token")
-    if actor.user_id != token.user_id:
-        project_require(actor=actor, project=project, permission=Permission.TOKEN_MANAGE)
+    """For its creator and those who manage the project's tokens. Revoking twice changes nothing."""
+    project, own = token.project, actor.owns(token.user_id)
+    manage = Permission.TOKEN_MANAGE
+    project_require(actor=actor, project=project, permission=manage, noun="API token", own=own)
     if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=current()):
         audit_record(actor=actor, action="token.revoke", target=token, project=project)
     token.refresh_from_db()
 
 
 def token_touch(*, token: ApiToken, now: datetime) -> None:
-    """Remember that it was used; at most once a minute, so that reading does not become writing."""
+    """Records that it was used; at most once a minute, so that reads do not become writes."""
     if token.last_used_at is not None and now - token.last_used_at < TOUCH_EVERY:
         return
     stale = Q(last_used_at=None) | Q(last_used_at__lte=now - TOUCH_EVERY)
@@ -76,7 +74,7 @@ def token_touch(*, token: ApiToken, now: datetime) -> None:
 def _name(name: str) -> str:
     cut = name.strip()
     if not 1 <= len(cut) <= 100 or not cut.isprintable():
-        raise Invalid.field("name", "give it a name of 1 to 100 characters, so that you know it again")
+        raise Invalid.field("name", "give it a name of 1 to 100 characters to recognize it by")
     return cut
 
 
@@ -90,7 +88,7 @@ def _scopes(actor: Actor, project: Project, scopes: Sequence[str]) -> list[str]:
     held = {permission.value for permission in actor.on_project(project.pk, project.organization_id)}
     if missing := sorted(wanted - held):
         raise Forbidden(
-            f"your role does not have {', '.join(missing)}, so a token of yours cannot have it either",
+            f"your role does not include {', '.join(missing)}, so your token cannot include it either",
             detail={"permission": missing[0]},
         )
     return sorted(wanted)
@@ -99,7 +97,7 @@ def _scopes(actor: Actor, project: Project, scopes: Sequence[str]) -> list[str]:
 def _expiry(expires_at: datetime) -> datetime:
     now = current()
     if expires_at <= now:
-        raise Invalid.field("expires_at", "the expiry is in the past")
+        raise Invalid.field("expires_at", "the expiry must be in the future")
     if expires_at > now + LONGEST:
-        raise Invalid.field("expires_at", "a token lives 365 days at most")
+        raise Invalid.field("expires_at", "a token can be valid for at most 365 days")
     return expires_at

@@ -1,4 +1,4 @@
-"""People: invited by an operator, or made by the provider's sign-in. Nobody signs up by themselves."""
+"""People: invited by an operator, or created when they first sign in with the provider's OIDC. There is no sign-up."""
 
 from typing import Any
 
@@ -8,13 +8,15 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.events import publish, user_group
 from gpuaas.core.queue import poke
+from gpuaas.core.validation import row_check
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import Project, User
 from tenants.roles import Permission, PlatformRole
 from tenants.selectors import platform_require
-from tenants.services.checks import choice_check, row_check
+from tenants.services.checks import choice_check
 
 
 @transaction.atomic
@@ -28,7 +30,7 @@ def user_create(
     platform_role: str = PlatformRole.NONE,
     password: str | None = None,
 ) -> User:
-    """Without a password they set one by "forgot password", or sign in by the provider's OIDC."""
+    """Without a password they set one by "forgot password", or sign in with the provider's OIDC."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     user = User(
         username=username,
@@ -40,12 +42,12 @@ def user_create(
     _password_set(user, password)
     row_check(user)
     if User.objects.filter(email__iexact=user.email).exists():
-        raise Invalid.field("email", "an account with this address exists")
+        raise Invalid.field("email", "an account with this address already exists")
     try:
         with transaction.atomic():
             user.save(force_insert=True)
     except IntegrityError as error:
-        raise Invalid.field("username", "an account with this name exists") from error
+        raise Invalid.field("username", "an account with this name already exists") from error
     _recorded(actor, "create", user, after={"username": username, "platform_role": user.platform_role})
     return user
 
@@ -55,10 +57,11 @@ def user_platform_role_set(*, actor: Actor, user: User, platform_role: str) -> N
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     role = choice_check("platform_role", platform_role, PlatformRole)
     row = User.objects.select_for_update().get(pk=user.pk)
-    if actor.user_id == user.pk and role != row.platform_role:
-        raise Conflict("you cannot change your own role; another operator has to")
+    if actor.owns(user.pk) and role != row.platform_role:
+        raise Conflict("you cannot change your own role; ask another operator")
     if role == row.platform_role:
         return
+    _another_operator_require(row)
     User.objects.filter(pk=user.pk).update(platform_role=role)
     _recorded(actor, "role", user, before={"platform_role": row.platform_role}, after={"platform_role": role})
     user.refresh_from_db()
@@ -66,10 +69,12 @@ def user_platform_role_set(*, actor: Actor, user: User, platform_role: str) -> N
 
 @transaction.atomic
 def user_deactivate(*, actor: Actor, user: User) -> None:
-    """Their sessions and tokens end with their next request, their access at the sites follows; what they made stays."""
+    """Sessions and tokens end with their next request, and access at the sites follows; what the person created
+    stays."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    if actor.user_id == user.pk:
-        raise Conflict("you cannot disable your own account; another operator has to")
+    if actor.owns(user.pk):
+        raise Conflict("you cannot disable your own account; ask another operator")
+    _another_operator_require(user)
     _active_set(actor, user, active=False)
 
 
@@ -79,6 +84,20 @@ def user_activate(*, actor: Actor, user: User) -> None:
     _active_set(actor, user, active=True)
 
 
+def session_changed(user: User) -> None:
+    """Open pages of the person ask at once whether their session still holds."""
+    publish(kind="membership", id=user.pk, groups=(user_group(user.pk),))
+
+
+def _another_operator_require(user: User) -> None:
+    """Keeps the last operator, who could not be replaced. Rows are locked in the order of their ids, so that two
+    operators who remove each other run one after the other."""
+    rows = User.objects.select_for_update().filter(platform_role=PlatformRole.OPERATOR, is_active=True)
+    operators = set(rows.order_by("pk").values_list("pk", flat=True))
+    if operators == {user.pk}:
+        raise Conflict(f"{user.username} is the last operator; make another account an operator first")
+
+
 def _active_set(actor: Actor, user: User, *, active: bool) -> None:
     if User.objects.filter(pk=user.pk, is_active=not active).update(is_active=active):
         _recorded(actor, "activate" if active else "deactivate", user)
@@ -86,6 +105,7 @@ def _active_set(actor: Actor, user: User, *, active: bool) -> None:
         for project_id in Project.objects.filter(mine).order_by().distinct().values_list("pk", flat=True):
             poke("workspaces.members_sync", str(project_id))
         poke("clusters.revoke")
+        session_changed(user)
     user.refresh_from_db()
 
 
@@ -96,7 +116,9 @@ def _password_set(user: User, password: str | None) -> None:
     try:
         validate_password(password, user)
     except ValidationError as error:
-        raise Invalid("choose a better password", fields={"password": error.messages}) from error
+        raise Invalid(
+            "this password is too weak; choose a better one", fields={"password": error.messages}
+        ) from error
     user.set_password(password)
 
 

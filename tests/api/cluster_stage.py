@@ -23,6 +23,7 @@ from gpuaas.clusters.services import (
     cluster_order,
     policy_create,
     template_create,
+    template_grant,
     template_update,
     template_version_add,
 )
@@ -62,6 +63,9 @@ def cluster_stage(*, olga: Actor, alice: Actor, project: Project, site: Site) ->
     policy = policy_create(actor=alice, cluster=made, pool="gpu", terms=terms)
     pool = warm_stage(made.template_version.template, project, made.created_by, name="stage")
     import_stage(made.template_version)
+    template_grant(
+        actor=olga, template=made.template_version.template, organization=project.organization, granted=True
+    )
     return {
         "template": TEMPLATE,
         "cluster": str(made.pk),

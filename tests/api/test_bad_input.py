@@ -254,7 +254,7 @@ def test_what_breaks_inside_is_said_in_the_shape(
     def broken(**_: Any) -> None:
         raise ZeroDivisionError("secret inner words")
 
-    monkeypatch.setattr("gpuaas.api.v1.projects.projects_for", broken)
+    monkeypatch.setattr("gpuaas.api.v1.tenants.projects.projects_for", broken)
     refused = program.get("/projects")
     assert (refused.status, refused.code) == (500, "internal_error")
     assert "secret" not in refused.content.decode()

@@ -70,7 +70,7 @@ def test_a_spent_budget_tells_whoever_asks_for_more(
     assert (preview.json["fits"], "The budget autumn" in preview.json["hold"]) == (False, True)
     refused = caller.post("/projects/weather-lm/workspaces", {"name": "more", **asked})
     assert (refused.status, refused.code) == (409, "on_hold")
-    assert "2.00 of 1.00 GPU hours are spent" in refused.error["message"]
+    assert "2.00 of 1.00 GPU-hours are spent" in refused.error["message"]
 
 
 def fixed(now: datetime) -> dict[str, str]:

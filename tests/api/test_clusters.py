@@ -11,6 +11,7 @@ from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterTemplate, Ledge
 from gpuaas.clusters.services import revocations_carry_out, template_create
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter
+from gpuaas.metering.services import held_sync
 from quotas.models import Limit, Reservation
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
@@ -255,6 +256,7 @@ def test_other_numbers_are_tried_before_they_are_asked_for(
     flavor = Flavor.objects.get(slug="h100.2")
     rate_set(actor=as_olga, flavor=flavor, meter=Meter.GPU_HELD, price="2.50", valid_from=utc("2026-01-01"))
     home = ready(program)
+    held_sync()
     kept = sorted(Reservation.objects.values_list("resource", "amount"))
     more = program.post(f"{home}/plan", {"pools": {"gpu": 3}})
     assert (more.status, more.json["fits"], more.json["usual_seconds"]) == (200, True, None)

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.test import Client
 
+from gpuaas.api.schema import operation
 from tests.api.addresses import addresses
 
 SNAPSHOT = Path(settings.BASE_DIR) / "docs" / "openapi.v1.yaml"
@@ -27,14 +28,38 @@ def test_every_operation_says_how_it_refuses() -> None:
     document = yaml.safe_load(SNAPSHOT.read_text("utf-8"))
     seen = 0
     for operations in document["paths"].values():
-        for operation in operations.values():
+        for found in operations.values():
             seen += 1
-            assert operation["summary"]
-            assert {"400", "401", "403", "404"} <= operation["responses"].keys()
-            for status, answer in operation["responses"].items():
+            assert found["summary"]
+            assert {"400", "401", "403", "404"} <= found["responses"].keys()
+            for status, answer in found["responses"].items():
                 if int(status) >= 400:
                     assert list(answer["content"]) == ["application/json"]
     assert seen == sum(len(address.methods) for address in addresses())
+
+
+def test_every_operation_has_a_text_of_its_own() -> None:
+    """Not that of its class, which is for us; two operations at one address say two things."""
+    for address in addresses():
+        texts = [address.handler(method).__doc__ for method in address.methods]
+        assert all(texts), address.name
+        assert len(set(texts)) == len(texts), address.name
+
+    def silent(self: object, request: object) -> None: ...
+
+    with pytest.raises(TypeError, match="silent_one needs a docstring"):
+        operation("silent_one", "Says nothing")(silent)
+
+
+def test_what_can_be_written_can_be_read_at_its_address() -> None:
+    document = yaml.safe_load(SNAPSHOT.read_text("utf-8"))
+    written = {
+        path: operations
+        for path, operations in document["paths"].items()
+        if operations.keys() & {"put", "patch", "delete"}
+    }
+    assert len(written) > 30
+    assert [path for path, operations in written.items() if "get" not in operations] == []
 
 
 @pytest.mark.django_db

@@ -18,12 +18,13 @@ from tests.factories.quotas import counters_must_match, limits_give
 
 HOME = "/projects/weather-lm/workspaces"
 ASKED: dict[str, Any] = {"name": "train-7b", "items": [{"flavor": "h100.1", "count": 2}]}
-# what writes nothing; and a machine's reports, of which each stage is taken once
+# what writes nothing; and machines' reports, of which each stage is taken once and the last of a queue counts
 SAFE = {
     "cluster-plan",
     "cluster-policy-dry-run",
     "cluster-scale-plan",
     "node-reports",
+    "queue-reports",
     "workspace-preview",
     "workspace-quote",
 }

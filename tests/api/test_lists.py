@@ -11,12 +11,23 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from billing.models import Budget, Discount, Grant, Invoice, MonthClose, RateCard, RateCardVersion, RateDraft
+from billing.models import (
+    Budget,
+    Discount,
+    Grant,
+    Invoice,
+    MonthClose,
+    RateCard,
+    RateCardVersion,
+    RateDraft,
+    RateDraftLine,
+)
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
 from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
 from gpuaas.core import clock
 from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageInterval
 from gpuaas.providers.base import Belonging, ForeignWorkspace, MachineImage
+from gpuaas.workspaces.adoption_plan import found_stored
 from gpuaas.workspaces.machines.models import Machine, MachineLook, PublicKey
 from gpuaas.workspaces.models import (
     AccessGrant,
@@ -28,14 +39,13 @@ from gpuaas.workspaces.models import (
     WorkspaceFlavor,
 )
 from gpuaas.workspaces.services import member_set, workspace_request
-from gpuaas.workspaces.takeover import found_stored
 from quotas.models import Limit, PoolReservation
 from tenants.actors import Actor
-from tenants.models import Organization, Project, User
+from tenants.models import ApiToken, Organization, Project, User
 from tests.api.addresses import addresses
 from tests.api.caller import Caller, token_for
 from tests.api.cluster_stage import cluster_rows, policy_rows
-from tests.billing.stage import budget_stage, card_stage, pool_stage, rate_make, utc
+from tests.billing.stage import budget_stage, card_stage, pool_stage, rate_make, utc, write_off_stage
 from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
@@ -51,6 +61,7 @@ pytestmark = pytest.mark.django_db
 
 BASELINE = Path(__file__).with_name("query_counts.json")
 SINGLE = {"me", "usage-totals", "workspace-sign-in-kubeconfig"}  # lists inside, but computed ones; no page
+SINGLE |= {"key", "platform-cluster-template-organization"}  # one row without anything below it
 FILES = ("statement", "costs", "focus", "invoice-csv", "intervals-csv", "invoice-pdf")
 MONEY = {name for name in (each.name for each in addresses()) if any(word in name for word in FILES)}
 
@@ -77,7 +88,9 @@ class World:
 
     def _money(self, n: int) -> None:
         month = date(2020 + n // 12, n % 12 + 1, 1)
-        invoice_make(self.project, number=f"INV-2026-{n:04}", month=month, lines=n)
+        invoice = invoice_make(self.project, number=f"INV-2026-{n:04}", month=month, lines=n)
+        for _ in range(n):
+            write_off_stage(invoice)
         MonthClose.objects.create(month=month, state="refused", requested_at=clock.now(), requested_by="olga")
         Grant.objects.create(
             organization=self.project.organization,
@@ -234,6 +247,13 @@ def path_of(name: str) -> str:
         "site": "ber-1",
         "host": "dgx-1",
         "robot": "ci-001",
+        "username": "person-002",
+        "token": ApiToken.objects.order_by("pk")[0].pk,
+        "flavor": "flavor-001",
+        "gpu_type": "gpu-001",
+        "resource": "vcpu",
+        "discount": Discount.objects.order_by("pk")[0].pk,
+        "line": RateDraftLine.objects.order_by("pk")[0].pk,
         "budget": Budget.objects.order_by("pk")[0].pk,
         "machine": Machine.objects.order_by("pk")[0].pk,
         "adoption": Adoption.objects.order_by("pk")[0].pk,
@@ -289,10 +309,24 @@ UNPAGED = {
     "project",
     "workspace",
     "workspace-robot",
+    "workspace-member",
+    "organization-member",
+    "project-member",
+    "token",
+    "platform-flavor",
+    "platform-gpu-type",
+    "platform-project-limit",
+    "platform-organization-limit",
+    "platform-billing-account",
+    "platform-cost-center",
+    "platform-discount",
+    "platform-rate-draft-line",
+    "platform-cluster-template-version",
     "machine",
     "platform-host",
     "platform-site",
     "platform-limits",
+    "platform-system",
     "platform-adoption",
     "platform-adoption-scan",
     "platform-node-check",

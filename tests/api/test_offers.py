@@ -158,9 +158,18 @@ def test_an_operator_makes_and_sells_a_flavor(olgas: Caller, alices: Caller, sit
     made = olgas.post("/platform/flavors", {**FLAVOR, "sysctls": ["kernel.sem"]})
     assert made.status == 201, made.json
     assert (made.json["state"], made.json["sysctls"]) == ("draft", ["kernel.sem"])
-    assert olgas.patch("/platform/flavors/h100.2", {"state": "active"}).code == "conflict"
+    meant = {"state": "active", "without_price": True}
+    assert olgas.patch("/platform/flavors/h100.2", meant).code == "conflict"
     sold = olgas.patch("/platform/gpu-types/h100-sxm-80gb", {"state": "active", "name": "H100"})
     assert (sold.json["state"], sold.json["name"]) == ("active", "H100")
+    unpriced = olgas.patch("/platform/flavors/h100.2", {"state": "active"})
+    assert (unpriced.status, list(unpriced.error["fields"])) == (400, ["without_price"])
+    assert Flavor.objects.get(slug="h100.2").state == "draft"
+    meant = {"state": "active", "without_price": True}
+    assert olgas.patch("/platform/flavors/h100.2", meant).json["state"] == "active"
+    assert olgas.patch("/platform/flavors/h100.2", {"state": "retired"}).json["state"] == "retired"
+    price = {"flavor": "h100.2", "meter": "gpu_allocated", "price": "2"}
+    assert olgas.post("/platform/rates", price).status == 201
     assert olgas.patch("/platform/flavors/h100.2", {"state": "active"}).json["state"] == "active"
     assert "h100.2" in {row["slug"] for row in alices.get("/flavors").json["results"]}
     assert olgas.patch("/platform/gpu-types/h100-sxm-80gb", {"state": "retired"}).status == 200

@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,10 +24,11 @@ from gpuaas.workspaces.machines.models import Machine, PublicKey
 from gpuaas.workspaces.models import Adoption, AdoptionScan, Drift, Workspace
 from tenants.actors import Actor
 from tenants.models import ApiToken, AuditEntry, Organization, Project, User
+from tests.apart import each_apart
 from tests.api.addresses import Address, addresses
 from tests.api.caller import Caller, token_for
 from tests.api.cluster_stage import DOCUMENT, cluster_stage
-from tests.billing.stage import budget_stage, card_stage, pool_stage
+from tests.billing.stage import budget_stage, card_stage, payment_stage, pool_stage, write_off_stage
 from tests.clusters.host_stage import described, host_at
 from tests.factories.billing import invoice_make
 
@@ -44,8 +46,9 @@ OPEN = {
 }
 # What is the asker's own, so that everybody may: a person; a token may not.
 PERSONAL = {("keys", "POST"): (201, 403), ("node-reports", "POST"): (401, 401)}
+PERSONAL |= {("queue-reports", "POST"): (401, 401)}
 # What is of the token's maker, whom it may not act for beyond its project.
-MAKERS = {("key", "DELETE"): (404, 403)}
+MAKERS = {("key", "GET"): (404, 403), ("key", "DELETE"): (404, 403)}
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 ITEMS = [{"flavor": "h100.1", "count": 1}]
 BUDGET = {
@@ -122,10 +125,13 @@ BODIES: dict[tuple[str, str], Any] = {
         "reason": "mine",
         "lines": [{"line": 1, "amount": "1"}],
     },
+    ("platform-payment-reverse", "POST"): {"reason": "mine"},
+    ("platform-write-off-reverse", "POST"): {"reason": "mine"},
     ("platform-invoice-write-off", "POST"): {"reason": "mine"},
     ("platform-organization-grants", "POST"): {"amount": "500", "expires_at": "2030-01-01T00:00:00Z"},
     ("platform-organization-payments", "POST"): {"amount": "500"},
     ("node-reports", "POST"): {"stage": "booted"},
+    ("queue-reports", "POST"): {"pools": []},
     ("clusters", "POST"): {"template": "k8s", "name": "mine"},
     ("cluster-plan", "POST"): {"template": "k8s"},
     ("cluster-scale-plan", "POST"): {"pools": {"gpu": 2}},
@@ -175,8 +181,9 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-pool-reservation-end", "POST"): {},
 }
 QUERIES = {"usage-totals": "?starts_at=2026-11-01T00:00:00Z&ends_at=2026-12-01T00:00:00Z"}
-CASES = [(address, method) for address in addresses() for method in address.methods]
-IDS = [f"{method} {address.name}" for address, method in CASES]
+CASES = [
+    (f"{method} {address.name}", (address, method)) for address in addresses() for method in address.methods
+]
 
 
 def check_make(site: Site) -> uuid.UUID:
@@ -193,6 +200,12 @@ def key_make(user: User) -> None:
     )
 
 
+def adoption_make(site: Site, project: Project, user: User) -> Adoption:
+    return Adoption.objects.create(
+        site=site, project=project, external_name="old-lab", requested_by=user, requested_at=clock.now()
+    )
+
+
 @pytest.fixture
 def stage(
     workspace: Workspace,
@@ -205,17 +218,17 @@ def stage(
     as_olga: Actor,
 ) -> dict[str, Any]:
     token_for(alice, project)
-    plan = Adoption.objects.create(
-        site=site, project=project, external_name="old-lab", requested_by=alice, requested_at=clock.now()
-    )
     machine = Machine.objects.create(workspace=workspace, name="train-7b", created_at=clock.now())
     key_make(alice)
+    invoice = invoice_make(project)
     return {
         **cluster_stage(olga=as_olga, alice=as_alice, project=project, site=site),
         "machine": machine.pk,
         "key": "laptop",
-        "number": invoice_make(project).number,
-        "adoption": plan.pk,
+        "number": invoice.number,
+        "written": write_off_stage(invoice),
+        "payment": payment_stage(organization),
+        "adoption": adoption_make(site, project, alice).pk,
         "check": check_make(site),
         "drift": Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="one").pk,
         "project": project.slug,
@@ -267,12 +280,15 @@ def world() -> tuple[int, ...]:
 
 
 def test_every_address_with_a_body_has_a_case() -> None:
-    writing = {(address.name, method) for address, method in CASES if method in {"POST", "PUT", "PATCH"}}
+    writing = {(address.name, method) for _, (address, method) in CASES if method in {"POST", "PUT", "PATCH"}}
     assert writing == set(BODIES)
 
 
-@pytest.mark.parametrize(("address", "method"), CASES, ids=IDS)
-def test_an_outsider(charlies: Caller, stage: dict[str, Any], address: Address, method: str) -> None:
+def test_an_outsider(subtests: pytest.Subtests, charlies: Caller, stage: dict[str, Any]) -> None:
+    each_apart(subtests, CASES, partial(outside, charlies, stage))
+
+
+def outside(charlies: Caller, stage: dict[str, Any], address: Address, method: str) -> None:
     before = world()
     answer = ask(charlies, address, method, stage)
     if (address.name, method) in PERSONAL:
@@ -284,13 +300,16 @@ def test_an_outsider(charlies: Caller, stage: dict[str, Any], address: Address, 
     assert world() == before
 
 
-@pytest.mark.parametrize(("address", "method"), CASES, ids=IDS)
 def test_a_token_of_another_project_of_the_same_person(
-    alice: User, other_project: Project, stage: dict[str, Any], address: Address, method: str
+    subtests: pytest.Subtests, alice: User, other_project: Project, stage: dict[str, Any]
 ) -> None:
     """alice's own right does not help a token that was made for another project."""
     other_project.memberships.create(user=alice, role="admin")
     program = Caller(token=token_for(alice, other_project))
+    each_apart(subtests, CASES, partial(elsewhere, program, stage))
+
+
+def elsewhere(program: Caller, stage: dict[str, Any], address: Address, method: str) -> None:
     before = world()
     answer = ask(program, address, method, stage)
     if (address.name, method) in PERSONAL | MAKERS:
@@ -302,20 +321,18 @@ def test_a_token_of_another_project_of_the_same_person(
     assert world() == before
 
 
-@pytest.mark.parametrize(("address", "method"), CASES, ids=IDS)
-def test_nobody(nobody: Caller, stage: dict[str, Any], address: Address, method: str) -> None:
-    before = world()
-    answer = ask(nobody, address, method, stage)
-    assert (answer.status, answer.code) == (401, "unauthorized")
-    assert world() == before
+def test_nobody(subtests: pytest.Subtests, nobody: Caller, stage: dict[str, Any]) -> None:
+    def check(address: Address, method: str) -> None:
+        before = world()
+        answer = ask(nobody, address, method, stage)
+        assert (answer.status, answer.code) == (401, "unauthorized")
+        assert world() == before
+
+    each_apart(subtests, CASES, check)
 
 
-OTHERS = [(address, method) for address, method in CASES if (address.name, method) not in PERSONAL]
-
-
-@pytest.mark.parametrize(("address", "method"), OTHERS, ids=[f"{m} {a.name}" for a, m in OTHERS])
 def test_a_stranger_learns_as_much_from_what_is_not_there(
-    charlies: Caller, stage: dict[str, Any], address: Address, method: str
+    subtests: pytest.Subtests, charlies: Caller, stage: dict[str, Any]
 ) -> None:
     """The answer about alice's things is word for word the answer about things that do not exist."""
     nothing = {
@@ -336,27 +353,35 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "draft": uuid7(),
         "line": uuid7(),
         "discount": uuid7(),
+        "payment": uuid7(),
+        "written": uuid7(),
         "reservation": uuid7(),
         "cluster": uuid7(),
         "policy": uuid7(),
         "template": "no-such",
     }
-    real, missing = ask(charlies, address, method, stage), ask(charlies, address, method, nothing)
-    assert real.status == missing.status
-    if real.status == 404:
-        assert {**real.error, "request_id": ""} == {**missing.error, "request_id": ""}
+
+    def check(address: Address, method: str) -> None:
+        real, missing = ask(charlies, address, method, stage), ask(charlies, address, method, nothing)
+        assert real.status == missing.status
+        if real.status == 404:
+            assert {**real.error, "request_id": ""} == {**missing.error, "request_id": ""}
+
+    others = [(name, case) for name, case in CASES if (case[0].name, case[1]) not in PERSONAL]
+    each_apart(subtests, others, check)
 
 
-PLATFORM = [(address, method) for address, method in CASES if address.name.startswith("platform")]
-
-
-@pytest.mark.parametrize(("address", "method"), PLATFORM, ids=[f"{m} {a.name}" for a, m in PLATFORM])
 def test_an_auditor_looks_and_changes_nothing(
-    db: None, stage: dict[str, Any], address: Address, method: str, olga: User
+    subtests: pytest.Subtests, stage: dict[str, Any], olga: User
 ) -> None:
     olga.platform_role = "auditor"
     olga.save()
-    before = world()
-    answer = ask(Caller(olga), address, method, stage)
-    assert answer.status == (200 if method == "GET" else 403), answer.json
-    assert world() == before
+    auditor = Caller(olga)
+
+    def check(address: Address, method: str) -> None:
+        before = world()
+        answer = ask(auditor, address, method, stage)
+        assert answer.status == (200 if method == "GET" else 403), answer.json
+        assert world() == before
+
+    each_apart(subtests, [(name, case) for name, case in CASES if case[0].name.startswith("platform")], check)

@@ -161,7 +161,7 @@ def test_an_announced_version_is_withdrawn_once_and_one_that_has_begun_is_not(
     assert olgas.delete(f"{CARD}/versions/{number}").status == 404
     begun = olgas.get(f"{CARD}/versions").json["results"][0]["number"]
     refused = olgas.delete(f"{CARD}/versions/{begun}")
-    assert (refused.status, "has begun" in refused.error["message"]) == (409, True)
+    assert (refused.status, "cannot be withdrawn" in refused.error["message"]) == (409, True)
 
 
 def test_what_is_backdated_or_before_the_newest_version_is_refused(card: RateCard, olgas: Caller) -> None:
@@ -273,11 +273,15 @@ ACCOUNT: dict[str, Any] = {
 def test_an_account_is_set_and_read_by_its_organization(olgas: Caller, alice: User, project: Project) -> None:
     tenant, path = Caller(alice), "/organizations/climate/billing-account"
     assert tenant.get(path).json["currency"] == "EUR"
-    assert olgas.put("/platform/projects/weather-lm/cost-center", {"cost_center": "4711"}).status == 204
+    center = "/platform/projects/weather-lm/cost-center"
+    assert olgas.get(center).json == {"project": "weather-lm", "cost_center": ""}
+    assert olgas.put(center, {"cost_center": "4711"}).status == 204
+    assert olgas.get(center).json["cost_center"] == "4711"
+    assert olgas.get("/platform/projects/none/cost-center").status == 404
     told = olgas.put(f"/platform{path}", ACCOUNT)
     assert told.status == 200, told.json
     assert told.json["cost_centers"] == [{"project": "weather-lm", "cost_center": "4711"}]
-    assert tenant.get(path).json == told.json
+    assert tenant.get(path).json == olgas.get(f"/platform{path}").json == told.json
     assert {name: told.json[name] for name in ACCOUNT} == {**ACCOUNT, "tax_rate": "19.00"}
     assert tenant.put(f"/platform{path}", ACCOUNT).status == 404
     actions = AuditEntry.objects.filter(organization_id=project.organization_id).values_list(

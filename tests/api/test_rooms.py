@@ -151,6 +151,12 @@ def test_operators_attach_and_change_a_site(olgas: Caller) -> None:
     assert olgas.patch(address, {"enabled": True}, If_Match=made.headers["ETag"]).status == 412
     assert "hush" not in olgas.get(address).content.decode()
     assert olgas.post("/platform/sites", body | {"slug": "x", "driver": "magic"}).status == 400
+    config = {"slug": "x", "driver": "kubernetes", "credentials": {"kubeconfig": "hello: world"}}
+    refused = olgas.post("/platform/sites", body | config)
+    assert refused.status == 400
+    assert "not a kubeconfig" in refused.error["fields"]["credentials"][0]
+    refused = olgas.patch(address, {"credentials": {"hello": "world"}})
+    assert (refused.status, list(refused.error["fields"])) == (400, ["credentials"])
 
 
 def test_money_adds_up(alices: Caller, workspace: Workspace) -> None:

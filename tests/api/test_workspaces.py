@@ -9,6 +9,8 @@ from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
 from gpuaas.metering.models import Meter
+from gpuaas.metering.services import held_sync
+from gpuaas.workspaces.holdings import holdings_set
 from gpuaas.workspaces.models import Workspace, WorkspaceMember
 from quotas.models import Limit, Reservation
 from tenants.actors import Actor
@@ -177,6 +179,8 @@ def test_a_change_is_priced_before_it_is_made(
     program: Caller, bob: User, workspace: Workspace, as_olga: Actor
 ) -> None:
     flavor = workspace.flavors.get().flavor
+    holdings_set(workspace=workspace, items=[(flavor, 2)], storage_gib=workspace.storage_gib, at=clock.now())
+    held_sync()
     rate_set(actor=as_olga, flavor=flavor, meter=Meter.GPU_HELD, price="2.40", valid_from=clock.now())
     address = f"{HOME}/{workspace.pk}/quote"
     said = program.post(address, {"items": [{"flavor": "h100.1", "count": 5}]})

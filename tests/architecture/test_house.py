@@ -13,9 +13,12 @@ ROOMS = [
     "gpuaas/core",
     "gpuaas/providers",
     "gpuaas/catalog",
+    "gpuaas/lifecycle",
     "gpuaas/workspaces",
     "gpuaas/clusters",
     "gpuaas/metering",
+    "gpuaas/backup",
+    "gpuaas/sample",
     "gpuaas/api",
     "gpuaas/live",
     "tenants",
@@ -25,7 +28,10 @@ ROOMS = [
 ]
 CODE = re.compile(r"\.(py|ts|css|html|sql)\Z")
 GENERATED = re.compile(r"/migrations/|node_modules|/static/")
-FILE_LINES, FUNCTION_LINES, README_LINES = 400, 40, 25
+LINES = {".c", ".css", ".html", ".md", ".mjs", ".scss", ".sh", ".sql", ".toml", ".tpl", ".ts", ".yaml"}
+# by `make openapi`; and what the lab's site does with pods, whose expressions are one line each
+WRITTEN = {"openapi.v1.yaml", "pods.yaml"}
+FILE_LINES, FUNCTION_LINES, README_LINES, COLUMNS = 400, 40, 45, 140
 
 
 def tracked() -> list[Path]:
@@ -66,6 +72,19 @@ def test_functions_are_short() -> None:
         if path.suffix == ".py"
         for node in functions(path)
         if (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES
+    ]
+    assert not long
+
+
+def test_lines_are_short() -> None:
+    """Ruff sees to Python. A table of Markdown whose rows get longer is a list. Left out is what a program
+    writes, and what a program reads that takes no broken lines."""
+    long = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in tracked()
+        if (path.suffix in LINES or path.name == "Makefile") and path.name not in WRITTEN
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > COLUMNS
     ]
     assert not long
 

@@ -1,16 +1,27 @@
-"""`make bench`: every figure beside a floor measured in the same run, on a database of its own.
+"""`make bench`: every figure beside a floor measured in the same run, on a database of its own,
+which is emptied between two benches.
 
-`python -m tests.bench reserve lists ready clusters claims events sweep warden closing rating ingest` runs some of them.
+`python -m tests.bench lists rating` runs some of them; `--compare` fails where a ratio fell by more than a third of the
+committed one, `--keep` commits what was measured to docs/performance.md (results.py).
 """
 
+import argparse
 import importlib
 import os
 import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.bench.results import Results
+    from tests.bench.table import Measured
 
 BENCHES = (
     "reserve",
     "lists",
     "ready",
+    "seen",
     "clusters",
     "claims",
     "events",
@@ -19,34 +30,55 @@ BENCHES = (
     "closing",
     "rating",
     "ingest",
+    "growth",
 )
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser.add_argument("names", nargs="*", metavar="BENCH", help=f"of {', '.join(BENCHES)}; default: all")
+    parser.add_argument("--compare", action="store_true", help="fail where a ratio fell by more than a third")
+    parser.add_argument("--keep", action="store_true", help="write the results to docs/performance.md")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(BENCHES):
+        parser.error(f"no such bench: {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
+    measured = _measured(options.names or BENCHES)
+
+    from tests.bench.results import keep, machine, worse
+    from tests.bench.table import table
+
+    print(table([row for rows in measured.values() for row in rows]))
+    fallen = worse(measured) if options.compare else []
+    print("\n".join(fallen), file=sys.stderr)
+    if options.keep:
+        keep(measured, where=f"{machine()}, {datetime.now(tz=UTC):%Y-%m-%d}")
+    return 1 if fallen else 0
+
+
+def _measured(names: Sequence[str]) -> "Results":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuaas.settings.test")
     os.environ["GPUAAS_TEST_DB_SUFFIX"] = f"_bench_{os.getpid()}"
     import django
 
     django.setup()
-    from django.test.utils import setup_databases, setup_test_environment, teardown_databases
+    from django.test.utils import setup_databases, teardown_databases
 
-    from tests.bench.table import table
-
-    chosen = sys.argv[1:] or list(BENCHES)
-    unknown = set(chosen) - set(BENCHES)
-    if unknown:
-        print(f"no such bench: {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}", file=sys.stderr)
-        return 2
-    setup_test_environment()
+    # not setup_test_environment: it has every template copy its context for tests to look at, a fifth of a page's time
     databases = setup_databases(verbosity=0, interactive=False)
     try:
-        measured = [
-            row for name in chosen for row in importlib.import_module(f"tests.bench.{name}").measure()
-        ]
+        return {name: _one(name) for name in names}
     finally:
         teardown_databases(databases, verbosity=0)
-    print(table(measured))
-    return 0
+
+
+def _one(name: str) -> "list[Measured]":
+    """Nothing of one bench is there for the next."""
+    from django.core.management import call_command
+
+    try:
+        return list(importlib.import_module(f"tests.bench.{name}").measure())
+    finally:
+        call_command("flush", interactive=False, verbosity=0)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,6 @@ class Watch:
             cursor.execute("SELECT pg_backend_pid()")
             ((self.backend,),) = cursor.fetchall()
         self.taken, self.over = Taken(), threading.Event()
-        self.before = self._memory()
         self.spent = self._spent()
         self.thread = threading.Thread(target=self._look, daemon=True)
         self.thread.start()
@@ -134,8 +133,8 @@ class Watch:
     def _look(self) -> None:
         while not self.over.wait(0.02):
             worker, database = self._memory()
-            self.taken.worker_mib = max(self.taken.worker_mib, worker - self.before[0])
-            self.taken.database_mib = max(self.taken.database_mib, database - self.before[1])
+            self.taken.worker_mib = max(self.taken.worker_mib, worker)
+            self.taken.database_mib = max(self.taken.database_mib, database)
 
     def _memory(self) -> tuple[float, float]:
         return _anonymous_mib(os.getpid()), _anonymous_mib(self.backend)

@@ -16,14 +16,14 @@ from gpuaas.core.errors import GpuaasError
 from gpuaas.metering.batch import Batch
 from gpuaas.metering.meter import FLUSH_EVENTS
 from gpuaas.metering.models import UsageInterval
-from gpuaas.metering.services import meter_flush, meter_lease_take
+from gpuaas.metering.services import meter_claim, meter_flush
 from gpuaas.metering.stream import End, Stream
 from gpuaas.metering.warden import Ledger
 from gpuaas.providers.base import GpuAmount, UsageKind, WorkspaceSpec
-from gpuaas.providers.kubernetes import manifests
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi import manifests
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.guards import install
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
-from gpuaas.providers.kubernetes.ensure import install_guards
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
 from gpuaas.workspaces.site import driver_of
 from tests.bench.ready import lab_kubeconfig
@@ -39,7 +39,7 @@ PATH = "/api/v1/pods"
 def measure() -> list[Measured]:
     kubeconfig = lab_kubeconfig()
     api = Api(kubeconfig)
-    install_guards(api)
+    install(api)
     site, specs = _stage(kubeconfig)
     spaces = [spec.external_name for spec in specs]
     try:
@@ -206,7 +206,7 @@ def _raw(api: Api, version: str, spaces: set[str], pods: int) -> tuple[int, floa
 def _ours(site: Site, cursor: str, spaces: set[str], pods: int) -> tuple[int, float]:
     """All that the meter does with an event, from the first until the last is committed; without its pauses."""
     UsageInterval.objects.filter(site=site).delete()
-    meter_lease_take(site_id=site.pk, holder="bench", now=clock.now(), seconds=600)
+    meter_claim(site_id=site.pk, holder="bench", now=clock.now(), seconds=600)
     driver = driver_of(site)
     assert isinstance(driver, KubernetesDriver)
     seen, gone, batch, ledger = 0, 0, Batch(), Ledger({})
@@ -226,7 +226,7 @@ def _ours(site: Site, cursor: str, spaces: set[str], pods: int) -> tuple[int, fl
             if len(batch.events) >= FLUSH_EVENTS or gone == pods:
                 events = batch.take()
                 meter_flush(
-                    site_id=site.pk, holder="bench", events=events, now=clock.now(), lease_seconds=600
+                    site_id=site.pk, holder="bench", events=events, now=clock.now(), claim_seconds=600
                 )
         seconds = time.monotonic() - began
     finally:

@@ -15,9 +15,10 @@ from gpuaas.core import clock
 from gpuaas.core.crypto import encrypt_json
 from gpuaas.core.ids import short
 from gpuaas.providers.base import GpuAmount, Member, WorkspaceSpec
-from gpuaas.providers.kubernetes import manifests, names
-from gpuaas.providers.kubernetes.client import Api
-from gpuaas.providers.kubernetes.ensure import device_classes, install_guards, quota_confirmed
+from gpuaas.providers.kubeapi import manifests, names
+from gpuaas.providers.kubeapi.client import Api
+from gpuaas.providers.kubeapi.ensure import quota_confirmed
+from gpuaas.providers.kubeapi.guards import device_classes, install
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import run
 from gpuaas.workspaces.services import workspace_request
@@ -40,7 +41,7 @@ TIME_LIMIT = 120.0
 def measure() -> list[Measured]:
     kubeconfig = lab_kubeconfig()
     api = Api(kubeconfig)
-    install_guards(api)
+    install(api)
     made: list[str] = []
     try:
         project, actor = _stage(kubeconfig)

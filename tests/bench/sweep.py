@@ -13,7 +13,7 @@ import requests
 
 from deploy.lab.openstack import Lab
 from gpuaas.core.ids import short
-from gpuaas.providers.base import Connection, FlavorAmount, GpuAmount, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import Change, Connection, FlavorAmount, GpuAmount, WorkspaceSpec
 from gpuaas.providers.openstack import projects
 from gpuaas.providers.openstack.client import shared
 from gpuaas.providers.openstack.driver import OpenStackDriver
@@ -72,7 +72,7 @@ def _all(work: Callable[[WorkspaceSpec], object], specs: list[WorkspaceSpec]) ->
 
 def _make(connection: Connection, spec: WorkspaceSpec) -> None:
     driver = OpenStackDriver(connection)
-    for step in driver.ensure_steps():
+    for step in driver.steps(Change.CREATE):
         ensure_step(driver, spec, step.key)
 
 
@@ -81,7 +81,7 @@ def _look(connection: Connection, spec: WorkspaceSpec) -> None:
     driver = OpenStackDriver(connection)
     if told := driver.drift(spec):
         raise RuntimeError(f"{spec.external_name} differs: {told}")
-    if not driver.observe(WorkspaceRef(spec.id, spec.external_name)).exists:
+    if not driver.observe(spec.ref).exists:
         raise RuntimeError(f"{spec.external_name} is not there")
 
 
@@ -105,5 +105,5 @@ def _remove(connection: Connection, spec: WorkspaceSpec) -> None:
     if projects.marked_project(cloud, spec.external_name, spec.id) is None:
         return
     driver = OpenStackDriver(connection)
-    for step in driver.release_steps():
+    for step in driver.steps(Change.DELETE):
         release_step(driver, spec, step.key)

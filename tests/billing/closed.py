@@ -10,10 +10,10 @@ from gpuaas.metering.models import SiteMeter
 from tenants.actors import Actor
 
 
-def meters_prove(until: datetime) -> None:
-    """Every site's meter has reported up to `until`."""
-    for site in Site.objects.all():
-        SiteMeter.objects.update_or_create(site=site, defaults={"last_proof_at": until})
+def meters_prove(until: datetime, *, site: Site | None = None) -> None:
+    """Every site's meter has reported up to `until`, or only that one's."""
+    for each in [site] if site else Site.objects.all():
+        SiteMeter.objects.update_or_create(site=each, defaults={"last_proof_at": until})
 
 
 def month_close(actor: Actor, month: date, *, accept: str = "", now: datetime | None = None) -> MonthClose:

@@ -1,17 +1,23 @@
 """Workspaces, holdings and intervals for tests of money, made directly: no site is needed to count."""
 
+import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from billing.models import Budget, Discount, Rate, RateCard, RateCardVersion, RateDraft
+from billing.booking import Booking, bookings_write
+from billing.models import Budget, Discount, Invoice, LedgerEntry, Rate, RateCard, RateCardVersion, RateDraft
+from billing.services.payments import payment_record
+from billing.states import Account, EntryKind
 from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.models import Cluster, ClusterTemplate, TemplateVersion
+from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
 from gpuaas.metering.models import EndedBy, Meter, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from quotas.models import PoolReservation
-from tenants.models import Project, User
+from tenants.actors import SYSTEM
+from tenants.models import Organization, Project, User
 
 
 def utc(text: str) -> datetime:
@@ -169,3 +175,19 @@ def pool_stage(project: Project, flavor: Flavor, *, days: int = 0) -> PoolReserv
         valid_to=start + timedelta(days=1),
         created_by="olga",
     )
+
+
+def payment_stage(organization: Organization) -> uuid.UUID:
+    payment_record(actor=SYSTEM, organization=organization, amount="5")
+    found: uuid.UUID = LedgerEntry.objects.filter(kind="prepaid").latest("pk").pk
+    return found
+
+
+def write_off_stage(invoice: Invoice) -> uuid.UUID:
+    """5.00 of an invoice that `invoice_make` made: it has no entry of its own to be open by."""
+    amounts = {Account.WRITE_OFF: 500, Account.RECEIVABLE: -500}
+    kind = EntryKind.WRITE_OFF
+    given = Booking(invoice.organization_id, kind, invoice.currency, invoice.number, amounts, invoice.pk)
+    bookings_write([given], now=clock.now(), by="olga")
+    found: uuid.UUID = LedgerEntry.objects.filter(kind=kind).latest("pk").pk
+    return found

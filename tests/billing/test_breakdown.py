@@ -2,6 +2,7 @@
 
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from gpuaas.metering.models import Meter
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Organization, Project, User
-from tests.billing.stage import interval_make, utc, workspace_make
+from tests.billing.stage import cluster_make, interval_make, utc, workspace_make
+from tests.factories.catalog import FlavorFactory
 from tests.factories.tenants import ProjectFactory
 
 OCTOBER = date(2026, 10, 1)
@@ -75,6 +77,48 @@ def test_every_view_adds_up_to_the_statement(
         By.MEMBER: [("bob", Decimal("7.25")), ("alice", Decimal("5.70"))],
         By.DAY: [("Fri 2 Oct", Decimal("5.70")), ("Mon 5 Oct", Decimal("7.25"))],
     }
+
+
+def test_a_line_without_a_price_is_one_line_of_its_project(
+    spent: list[Workspace], project: Project, h100: Flavor, alice: User, as_alice: Actor
+) -> None:
+    """However many workspaces it has: whole lines are not asked in their parts."""
+    own = FlavorFactory.create(pool=h100.pool, slug="h100.unpriced")
+    for name in ("one", "two", "three"):
+        row = workspace_make(project, own, alice, name=name)
+        interval_make(row, own, utc("2026-10-02 10:00:00"), utc("2026-10-02 12:00:00"))
+    given: dict[str, Any] = {"actor": as_alice, "project": project, "month": OCTOBER, "now": NOW}
+    assert len(statement(**given).quarantined) == 1
+    for by, parts in ((By.PROJECT, 1), (By.GPU_TYPE, 1), (By.WORKSPACE, 3)):
+        assert sum(row.quarantined for row in cost_breakdown(by=by, **given).rows) == parts
+
+
+def test_whole_holders_are_the_sums_of_their_parts(
+    spent: list[Workspace], organization: Organization, h100: Flavor, alice: User, as_alice: Actor
+) -> None:
+    """They are added up by the database, and by Python where a filter may take a part of them."""
+    own = FlavorFactory.create(pool=h100.pool, slug="h100.unpriced")
+    for flavor in (h100, own):
+        interval_make(spent[0], flavor, utc("2026-10-07 10:00:00"), utc("2026-10-07 10:00:01"))
+        row = cluster_make(spent[1].project, flavor, alice, name=f"of-{flavor.slug}")
+        interval_make(row, flavor, utc("2026-10-07 10:00:00"), utc("2026-10-07 10:00:05"))
+    given: dict[str, Any] = {"actor": as_alice, "by": By.WORKSPACE, "month": OCTOBER, "now": NOW}
+    whole = cost_breakdown(organization=organization, **given)
+    parts = [
+        cost_breakdown(organization=organization, filters=CostFilters(member=name), **given)
+        for name in ("alice", "bob")
+    ]
+    assert [(row.name, row.quarantined, row.is_cluster) for row in whole.rows] == [
+        ("serve", 0, False),
+        ("train", 1, False),
+        ("of-h100.1", 0, True),
+        ("of-h100.unpriced", 1, True),
+    ]
+    assert sorted(whole.rows, key=str) == sorted((row for part in parts for row in part.rows), key=str)
+    assert whole.total == sum(part.total for part in parts)
+    assert whole.gpu_seconds == sum(part.gpu_seconds for part in parts)
+    second = cost_breakdown(organization=organization, filters=CostFilters(project="second"), **given)
+    assert list(second.rows) == [row for row in whole.rows if row.project == "second"]
 
 
 def test_filters_hold_together_down_to_the_intervals(

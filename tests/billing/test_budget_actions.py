@@ -124,7 +124,7 @@ def test_suspending_puts_to_sleep_and_only_people_wake(
     assert running.state == WorkspaceState.SUSPENDING
     assert "the budget autumn is spent" in str(running.conditions)
     assert settle(running).state == WorkspaceState.SUSPENDED
-    with pytest.raises(OnHold, match="Workspaces and clusters sleep"):
+    with pytest.raises(OnHold, match="Workspaces and clusters are suspended"):
         workspace_resume(actor=as_alice, workspace=running)
 
     more = BudgetTerms("autumn", "gpu_hours", "500", "quarter", [(100, "suspend")])

@@ -96,7 +96,7 @@ def test_gpu_hours_are_counted_without_a_price(
 ) -> None:
     interval_make(workspace_make(project, h100, alice), h100, NOW - timedelta(minutes=90), None, quantity=2)
     (state,) = budget_states(budgets=[make(measure="gpu_hours", amount="2.5")], now=NOW)
-    assert (state.spent, state.amount, state.unit) == (Decimal("3.00"), Decimal("2.50"), "GPU hours")
+    assert (state.spent, state.amount, state.unit) == (Decimal("3.00"), Decimal("2.50"), "GPU-hours")
     assert standing(state.budget) == [(50, "notify"), (100, "block")]
 
 

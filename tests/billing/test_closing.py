@@ -17,10 +17,11 @@ from billing.models import (
     RatedUsage,
 )
 from billing.months import month_span
+from billing.selectors.checklist import silent_sites
 from billing.services import cost_center_set, rate_set
 from billing.services.closing import month_close_request, month_close_run
 from billing.states import CloseState
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.core.ids import uuid7
 from gpuaas.metering.models import Meter, MeterGap, UsageInterval
@@ -29,6 +30,7 @@ from tenants.actors import Actor
 from tenants.models import Organization, Project, User
 from tests.billing.closed import meters_prove, month_close
 from tests.billing.stage import interval_make, utc, workspace_make
+from tests.factories.catalog import SiteFactory
 
 ADD_A_SHARE = (
     "INSERT INTO billing_invoiceshare (line_id, workspace_id, day, unit_seconds, amount_minor) "
@@ -95,7 +97,7 @@ def test_closing_again_is_refused_and_running_again_does_nothing(
 ) -> None:
     interval_make(workspace, h100, utc("2026-10-02 10:00:00"), utc("2026-10-02 11:00:00"))
     month_close(as_olga, OCTOBER)
-    with pytest.raises(Conflict, match="closed already"):
+    with pytest.raises(Conflict, match="already closed"):
         month_close_request(actor=as_olga, month=OCTOBER, now=utc("2026-11-04"))
     assert month_close_run(month=OCTOBER).state == CloseState.CLOSED
     assert Invoice.objects.count() == 1
@@ -172,6 +174,28 @@ def test_a_meter_that_is_silent_is_accepted_as_estimated(
     month_close_request(actor=as_olga, month=OCTOBER, accept="it burned down", now=moment)
     assert month_close_run(month=OCTOBER, now=moment).state == CloseState.CLOSED
     assert Invoice.objects.get().lines.get().estimated
+
+
+def test_a_site_holds_no_month_before_it_was_reached(
+    workspace: Workspace, h100: Flavor, as_olga: Actor, priced: None
+) -> None:
+    interval_make(workspace, h100, utc("2026-10-02 10:00:00"), utc("2026-10-02 11:00:00"))
+    SiteFactory.create(slug="never")
+    SiteFactory.create(slug="young", reached_at=month_span(OCTOBER).ends_at)
+    there: Site = SiteFactory.create(slug="there", reached_at=utc("2026-10-30 10:00:00"))
+    meters_prove(month_span(OCTOBER).ends_at, site=workspace.site)
+    moment = utc("2026-11-04")
+    with pytest.raises(Invalid) as refused:
+        month_close_request(actor=as_olga, month=OCTOBER, now=moment)
+    assert (
+        "1 of 2 sites have not reported to the end of the month: there (never)"
+        in (refused.value.fields["accept"][0])
+    )
+    assert [(each.site_id, len(each.days())) for each in silent_sites(month=OCTOBER)] == [(there.pk, 2)]
+    meters_prove(month_span(OCTOBER).ends_at, site=there)
+    month_close_request(actor=as_olga, month=OCTOBER, now=moment)
+    row = month_close_run(month=OCTOBER, now=moment)
+    assert (row.state, Invoice.objects.get().estimated) == (CloseState.CLOSED, False)
 
 
 def test_a_short_gap_is_none(workspace: Workspace, h100: Flavor, as_olga: Actor, priced: None) -> None:

@@ -91,7 +91,7 @@ def test_two_operators_four_workers_and_a_meter_in_the_middle(
         try:
             closing.month_close_request(actor=as_olga, month=OCTOBER, now=AFTER)
         except Conflict as error:
-            assert "closed already" in error.message  # noqa: PT017  the other operator was first
+            assert "already closed" in error.message  # noqa: PT017  the other operator was first
 
     at_once([ask, ask, work, work, work, work, report])
     run_due()

@@ -10,7 +10,7 @@ import time_machine
 
 from billing.clusters import cluster_plan_priced
 from billing.models import Invoice, InvoiceShare
-from billing.selectors import burn_per_hour, statement, workspace_cost
+from billing.selectors import burn_per_hour, holder_cost, statement
 from billing.selectors.breakdown import By, CostFilters, cost_breakdown, cost_intervals
 from billing.services import rate_set
 from billing.services.budget_alerts import budgets_enforce, budgets_evaluate
@@ -75,7 +75,7 @@ def test_a_life_is_charged_from_the_confirmation_to_the_proof(
     ).quote
     held_sync()
     assert quoted is not None
-    assert burn_per_hour(actor=as_alice, workspace=cluster) == quoted.per_hour
+    assert burn_per_hour(actor=as_alice, holder=cluster) == quoted.per_hour
     clock.shift(HOUR)
     cluster = cluster_scale(actor=as_alice, cluster=cluster, counts={"gpu": 3})
     clock.shift(HOUR)
@@ -90,7 +90,7 @@ def test_a_life_is_charged_from_the_confirmation_to_the_proof(
     clock.shift(HOUR)
     cluster = run_now(cluster)
     assert metered(cluster, Meter.GPU_HELD) == [(0, 2, 4), (2, 3, 6), (4, None, 6)]
-    assert burn_per_hour(actor=as_alice, workspace=cluster) > 0, "asked to go is not gone"
+    assert burn_per_hour(actor=as_alice, holder=cluster) > 0, "asked to go is not gone"
     SandboxClusterObject.objects.filter(name="left-behind").delete()
     for _ in range(5):
         cluster = run_now(cluster)
@@ -101,7 +101,7 @@ def test_a_life_is_charged_from_the_confirmation_to_the_proof(
     clock.shift(HOUR)
     gpus = (2 * 4 + 6 + 2 * 6) * Decimal("2.50")
     cores = (2 * 68 + 100 + 4 + 2 * 100) * Decimal("0.01")
-    assert workspace_cost(actor=as_alice, workspace=cluster) == gpus + cores
+    assert holder_cost(actor=as_alice, holder=cluster) == gpus + cores
     assert statement(actor=as_alice, project=project).total == gpus + cores
     assert burn_per_hour(actor=as_alice, project=project) == 0
 
@@ -119,7 +119,7 @@ def test_a_spent_budget_stops_orders_and_growth_and_puts_clusters_to_sleep(
     assert budgets_enforce() == 0, "a second before 4 GPUs have used 8 hours"
     clock.shift(timedelta(seconds=1))
     budgets_evaluate(now=START + 2 * HOUR)
-    with pytest.raises(OnHold, match="Workspaces and clusters sleep"):
+    with pytest.raises(OnHold, match="Workspaces and clusters are suspended"):
         order(as_alice, project, name="more")
     with pytest.raises(OnHold):
         cluster_scale(actor=as_alice, cluster=cluster, counts={"gpu": 3})
@@ -138,7 +138,7 @@ def test_a_spent_budget_stops_orders_and_growth_and_puts_clusters_to_sleep(
     counters_must_match()
 
 
-def test_costs_by_workspace_show_clusters_down_to_the_intervals(
+def test_costs_by_holder_show_clusters_down_to_the_intervals(
     as_alice: Actor, as_olga: Actor, alice: User, bob: User, project: Project, h100: Flavor
 ) -> None:
     rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_HELD, price="2.40", valid_from=utc("2026-01-01"))

@@ -102,7 +102,7 @@ def test_what_is_held_is_metered_and_billed(
         for start, lasts, quantity, _ in usage
     ]
     billed = sum(_billed(as_alice, project, month, rates, rooms, gpus) for month in MONTHS)
-    costs = [selectors.workspace_cost(actor=as_alice, workspace=row, now=LATER) for row in clusters]
+    costs = [selectors.holder_cost(actor=as_alice, holder=row, now=LATER) for row in clusters]
     assert sum(costs) == billed
 
 
@@ -127,10 +127,10 @@ def _billed(
         for line in said.lines
         if line.meter is Meter.GPU_HELD
     } == lines(counted, rates, start, end)
-    shares = selectors.cost_by_workspace(**at)
+    shares = selectors.cost_by_holder(**at)
     assert sum(row.amount for row in shares) == said.total
     assert sum(row.gpu_seconds for row in shares) == said.gpu_seconds
-    of_clusters = {row.workspace_id: row for row in shares if row.kind == "cluster"}
+    of_clusters = {row.holder_id: row for row in shares if row.kind == "cluster"}
     for row, pieces in gpus.items():
         share = of_clusters.get(row.pk)
         assert (share.gpu_seconds if share else 0) == sum(_seconds(_until(one, end), start) for one in pieces)

@@ -63,7 +63,7 @@ def test_two_operators_publish_the_same_draft_at_once(draft: RateDraft, as_olga:
     other = actor_for(user=UserFactory.create(username="otto", platform_role="operator"))
     told = at_once([publisher(as_olga, draft, 1), publisher(other, draft, 2)] * 2)
     won = [answer for answer in told if answer == "2"]
-    lost = [answer for answer in told if "published or discarded already" in answer]
+    lost = [answer for answer in told if "already published or discarded" in answer]
     assert (len(won), len(lost)) == (1, 3)
     assert RateCardVersion.objects.count() == 2
     assert [row[:2] for row in prices()] == [

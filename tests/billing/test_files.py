@@ -172,30 +172,30 @@ def test_lines_are_sorted_and_usage_outside_of_the_month_needs_no_rate(tmp_path:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        (used(start="2026-10-05T10:00:00.000Z"), "is no RFC 3339"),
-        (used(start="2026-10-04T24:00:00Z"), "is no RFC 3339"),
-        (used(start="2026-10-05T09:59:60Z"), "is no RFC 3339"),
-        (used(start="2026-10-05T10:00Z"), "is no RFC 3339"),
-        (used(start="20261005T100000Z"), "is no RFC 3339"),
-        (used(start="2026-10-05T10:00:00+0200"), "is no RFC 3339"),
-        (used(start="2026-10-05T10:00:00+24:00"), "is no RFC 3339"),
-        (used(start="2026-10-05T10:00:00+01:60"), "is no RFC 3339"),
-        (used(start=""), "is no RFC 3339"),
-        (used(start="2026-10-05T10:00:00.5Z"), "start '2026-10-05T10:00:00.5Z' is no RFC 3339"),
-        (used(start="2026-10-05T10:00:00"), "is no RFC 3339"),
-        (used(start="2026-02-30T10:00:00Z"), "is no RFC 3339"),
-        (used(start="0001-01-01T00:00:00+14:00"), "is no RFC 3339"),
+        (used(start="2026-10-05T10:00:00.000Z"), "is not an RFC 3339"),
+        (used(start="2026-10-04T24:00:00Z"), "is not an RFC 3339"),
+        (used(start="2026-10-05T09:59:60Z"), "is not an RFC 3339"),
+        (used(start="2026-10-05T10:00Z"), "is not an RFC 3339"),
+        (used(start="20261005T100000Z"), "is not an RFC 3339"),
+        (used(start="2026-10-05T10:00:00+0200"), "is not an RFC 3339"),
+        (used(start="2026-10-05T10:00:00+24:00"), "is not an RFC 3339"),
+        (used(start="2026-10-05T10:00:00+01:60"), "is not an RFC 3339"),
+        (used(start=""), "is not an RFC 3339"),
+        (used(start="2026-10-05T10:00:00.5Z"), "start '2026-10-05T10:00:00.5Z' is not an RFC 3339"),
+        (used(start="2026-10-05T10:00:00"), "is not an RFC 3339"),
+        (used(start="2026-02-30T10:00:00Z"), "is not an RFC 3339"),
+        (used(start="0001-01-01T00:00:00+14:00"), "is not an RFC 3339"),
         (used(end="2026-10-05T09:59:59Z"), "before the start"),
-        (used(quantity="1.5"), "no whole number"),
-        (used(quantity="-1"), "no whole number"),
-        (used(quantity="1_0"), "no whole number"),
-        (used(quantity="٣"), "no whole number"),
-        (used(quantity=""), "no whole number"),
+        (used(quantity="1.5"), "not a whole number"),
+        (used(quantity="-1"), "not a whole number"),
+        (used(quantity="1_0"), "not a whole number"),
+        (used(quantity="٣"), "not a whole number"),
+        (used(quantity=""), "not a whole number"),
         (used(project=""), "project is empty"),
         (used(""), "id is empty"),
-        (used(project="caf\udce9"), "no text in UTF-8"),
+        (used(project="caf\udce9"), "not UTF-8 text"),
         (used(project="a\x00b"), "a NUL character"),
-        (used(project='"nlp"x'), "no CSV"),
+        (used(project='"nlp"x'), "not valid CSV"),
         (used() + ",more", "10 cells"),
         ("1,nlp", "2 cells"),
         (used(flavor="b200"), "no rate for b200"),
@@ -216,11 +216,11 @@ def test_a_bad_row_of_usage_is_named(
 @pytest.mark.parametrize(
     ("rows", "lines", "words"),
     [
-        (["h100,gpu_held,on_demand,2026-01-01T00:00:00Z,,-1"], [2], "no decimal number"),
-        (["h100,gpu_held,on_demand,2026-01-01T00:00:00Z,,1e3"], [2], "no decimal number"),
-        (["h100,gpu_held,on_demand,2026-01-01T00:00:00Z,,NaN"], [2], "no decimal number"),
-        (["h100,gpu_held,on_demand,2026-01-01T00:00:00Z,,0.1234567"], [2], "at most 6 places"),
-        (["h100,gpu_held,on_demand,2026-01-01,,1"], [2], "is no RFC 3339"),
+        (["h100,gpu_held,on_demand,2026-01-01T00:00:00Z,,-1"], [2], "not a decimal number"),
+        (["h100,gpu_held,on_demand,2026-01-01T00:00:00Z,,1e3"], [2], "not a decimal number"),
+        (["h100,gpu_held,on_demand,2026-01-01T00:00:00Z,,NaN"], [2], "not a decimal number"),
+        (["h100,gpu_held,on_demand,2026-01-01T00:00:00Z,,0.1234567"], [2], "at most 6 decimal places"),
+        (["h100,gpu_held,on_demand,2026-01-01,,1"], [2], "is not an RFC 3339"),
         (["h100,gpu_held,on_demand,2026-01-01T00:00:00Z,2026-01-01T00:00:00Z,1"], [2], "not after its start"),
         ([RATE, RATE], [3], "overlaps"),
         (
@@ -329,11 +329,11 @@ def test_every_bad_row_is_reported_at_once(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"timezone": "Europe/Atlantis"}, "no time zone 'Europe/Atlantis'"),
-        ({"timezone": "Europe"}, "no time zone 'Europe'"),
-        ({"timezone": "../zone"}, "no time zone"),
-        ({"timezone": ""}, "no time zone"),
-        ({"currency": "euro"}, "its three letters of ISO 4217"),
+        ({"timezone": "Europe/Atlantis"}, "unknown time zone 'Europe/Atlantis'"),
+        ({"timezone": "Europe"}, "unknown time zone 'Europe'"),
+        ({"timezone": "../zone"}, "unknown time zone"),
+        ({"timezone": ""}, "unknown time zone"),
+        ({"currency": "euro"}, "its three-letter ISO 4217 code"),
         ({"month": "2026-13"}, "a month as YYYY-MM"),
         ({"month": "2026-1"}, "a month as YYYY-MM"),
         ({"out": "/no/such/folder/lines.csv"}, "/no/such/folder/lines.csv cannot be written"),
@@ -363,8 +363,8 @@ def test_files_that_are_none_are_refused(tmp_path: Path, capsys: pytest.CaptureF
     with pytest.raises(CommandError, match="nothing was written"):
         call_command("rate", usage=tmp_path / "usage.csv", **options)
     said = capsys.readouterr().err
-    assert "rates.csv:1: the header has to be" in said
-    assert "usage.csv:1: the header has to be" in said
+    assert "rates.csv:1: the header must be" in said
+    assert "usage.csv:1: the header must be" in said
     with pytest.raises(CommandError, match="No such file"):
         call_command("rate", usage=tmp_path / "none.csv", **options)
 

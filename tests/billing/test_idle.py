@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from billing.models import Invoice
 from billing.months import month_of, month_span
 from billing.rating import Cell, LineStatus
-from billing.selectors import cost_by_day, cost_by_workspace, statement
+from billing.selectors import cost_by_day, cost_by_holder, statement
 from billing.services import rate_card_ensure, rate_set
 from billing.services.closing import month_close_run
 from gpuaas.catalog.models import Flavor
@@ -83,9 +83,9 @@ def test_the_numbers_of_rating_md(
     assert (line.project, line.resource, line.estimated, line.surplus) == ("weather-lm", "", False, False)
     total = statement(actor=as_alice, project=project, month=OCTOBER, now=NOW).total
     days = cost_by_day(actor=as_alice, project=project, month=OCTOBER, now=NOW)
-    spent = cost_by_workspace(actor=as_alice, project=project, month=OCTOBER, now=NOW)
+    spent = cost_by_holder(actor=as_alice, project=project, month=OCTOBER, now=NOW)
     assert sum(row.amount for row in days) == sum(row.amount for row in spent) == total
-    assert [(row.workspace, row.amount) for row in spent if row.workspace_id is None] == [
+    assert [(row.holder, row.amount) for row in spent if row.holder_id is None] == [
         ("idle in a reserved pool", Decimal("2.00"))
     ]
 
@@ -294,7 +294,7 @@ def test_a_pool_is_reserved_and_given_back(
     assert ended.valid_to == later
     following = pool_reserve(actor=as_olga, flavor=reserved, project=project, valid_from=later)
     assert pool_reservation_end(actor=as_olga, reservation=following) is None
-    with pytest.raises(Conflict, match="over already"):
+    with pytest.raises(Conflict, match="already ended"):
         pool_reservation_end(actor=as_olga, reservation=following)
     assert list(AuditEntry.objects.order_by("pk").values_list("action", flat=True)) == [
         "pool.reserve",
@@ -319,7 +319,7 @@ def test_what_cannot_be_reserved_is_refused_beside_its_field(
         ("valid_from", {"valid_from": NOON - timedelta(seconds=1)}, "now or later"),
         ("valid_from", {"valid_from": NOON + timedelta(days=9)}, "reserved for climate"),
         ("valid_from", {}, "reserved for climate"),
-        ("valid_to", {"valid_to": NOON}, "after it begins"),
+        ("valid_to", {"valid_to": NOON}, "after it starts"),
     )
     for field, terms, said in wrong:
         with pytest.raises(Invalid) as refused:

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from billing.months import month_span
 from billing.rating import idle_at
-from billing.selectors import burn_per_hour, cost_by_workspace, revenue_by_project, statement
+from billing.selectors import burn_per_hour, cost_by_holder, revenue_by_project, statement
 from billing.selectors.idle import idle_now
 from billing.services import rate_card_ensure
 from gpuaas.catalog.models import Flavor
@@ -70,7 +70,7 @@ def test_the_burn_is_what_the_next_hour_adds(
         (idle,) = idle_now(actor=as_alice, organization=project.organization)
         assert (idle.gpus, idle.per_hour, idle.until) == (1, Decimal("1.00"), None)
         assert burn_per_hour(actor=as_alice, organization=project.organization) == burn
-        assert burn_per_hour(actor=as_alice, workspace=workspace) == Decimal("9.00")
+        assert burn_per_hour(actor=as_alice, holder=workspace) == Decimal("9.00")
         assert [row.per_hour for row in revenue_by_project(actor=as_olga)] == [burn]
         with pytest.raises(NotFound):
             idle_now(actor=as_charlie, project=project)
@@ -111,8 +111,8 @@ def test_the_pages_say_what_the_rating_says(
         sheet = statement(actor=as_alice, project=project)
         assert sheet.total == Decimal("28.00")  # 2 h of 4 idle, then 2 h of 10.00
         month = statement(actor=as_alice, project=project, month=NOON.date(), now=END)
-        spent = cost_by_workspace(actor=as_alice, project=project)
-        assert {row.workspace: row.amount for row in spent} == {
+        spent = cost_by_holder(actor=as_alice, project=project)
+        assert {row.holder: row.amount for row in spent} == {
             workspace.name: Decimal("18.00"),
             "idle in a reserved pool": Decimal("10.00"),
         }
@@ -130,8 +130,8 @@ def test_the_pages_say_what_the_rating_says(
         for page in pages:
             figures = [shown(page, f"October {word}") for word in ("so far", "expected")]
             assert [*figures, shown(page, "Running now")] == ["€28.00", whole, "€10.00"]
-        by_workspace = client.get(reverse("frontend:costs", args=[project.slug]), {"by": "workspace"})
-        rows = re.findall(r"€([\d.]+)</td>", by_workspace.content.decode())
+        by_holder = client.get(reverse("frontend:costs", args=[project.slug]), {"by": "workspace"})
+        rows = re.findall(r"€([\d.]+)</td>", by_holder.content.decode())
         assert sum(map(Decimal, rows)) % sheet.total == 0
         assert {"18.00", "10.00"} <= set(rows)
         client.force_login(olga)

@@ -131,15 +131,15 @@ BAD = {
     row(8, flavor="b200.1"): "there is no flavor b200.1",
     row(9, price_class="spot"): "the price class here is on_demand, not spot",
     row(10, quantity="1000000001"): "more than anybody has",
-    row(11, quantity="-1"): "no whole number",
-    row(12, quantity="1.5"): "no whole number",
+    row(11, quantity="-1"): "not a whole number",
+    row(12, quantity="1.5"): "not a whole number",
     row("x" * 254): "longer than 253",
     row(13, start="1999-12-31T23:59:59Z"): "before the year 2000",
     row(14, end="2026-12-20T12:00:01Z"): "the end is still to come",
     row(15, end="2026-10-05T09:59:59Z"): "is before the start",
-    row(16, start="2026-02-30T10:00:00Z"): "no RFC 3339 time",
-    row(17, start="2026-10-05T10:00:00"): "no RFC 3339 time",
-    row(18) + ",more": "10 cells where there are 9 columns",
+    row(16, start="2026-02-30T10:00:00Z"): "not an RFC 3339 time",
+    row(17, start="2026-10-05T10:00:00"): "not an RFC 3339 time",
+    row(18) + ",more": "10 cells instead of 9",
     row("good"): "",
     row("good", quantity="3"): "the id good has another meaning in line 21",
 }
@@ -184,12 +184,12 @@ def test_the_command_says_what_it_did_or_would_do(
 ) -> None:
     usage, out = file_of(tmp_path, row(1), row(2)), StringIO()
     call_command("usage_import", usage=usage, check=True, stdout=out)
-    assert "2 of 2 rows would be taken in" in out.getvalue()
+    assert "2 of 2 rows would be imported" in out.getvalue()
     assert not UsageInterval.objects.exists()
     assert not AuditEntry.objects.filter(action="usage.import").exists()
     call_command("usage_import", usage=usage, stdout=out)
-    assert "2 of 2 rows were taken in; 0 are known" in out.getvalue()
-    with pytest.raises(CommandError, match="1 rows are refused; nothing was taken in"):
+    assert "2 of 2 rows were imported; 0 are already known" in out.getvalue()
+    with pytest.raises(CommandError, match="1 rows are refused; nothing was imported"):
         call_command("usage_import", usage=file_of(tmp_path, row(3), row(4, project="nobody")))
     assert "usage.csv:3: there is no project nobody" in capsys.readouterr().err
     assert UsageInterval.objects.count() == 2

@@ -11,20 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.booking import Booking, bookings_write
-from billing.covering import Offer, cover, pools_of
+from billing.grant_cover import Offer, cover, pools_of
 from billing.models import BillingAccount, Grant, Invoice, LedgerEntry, LedgerPosting
 from billing.money import tax_of
 from billing.selectors.balances import balance_of, entries_for, grants_for, invoices_open
 from billing.services import rate_set
 from billing.services.notes import lines_left, note_issue
 from billing.services.payments import grant_give, grants_expire, payment_record, write_off
+from billing.services.reversals import payment_reverse, write_off_reverse
 from billing.states import Account, EntryKind, InvoiceKind
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.core.ids import uuid7
 from gpuaas.metering.models import Meter
 from tenants.actors import Actor
-from tenants.models import Organization, Project, User
+from tenants.models import AuditEntry, Organization, Project, User
 from tests.billing.closed import month_close
 from tests.billing.stage import interval_make, utc, workspace_make
 
@@ -84,7 +85,7 @@ def test_a_credit_above_what_is_left_is_refused_beside_its_line(invoice: Invoice
             actor=as_olga, invoice=invoice, kind=CREDIT, amounts={1: "40.01", 2: "90", 9: "1"}, reason="down"
         )
     assert refused.value.fields == {
-        "lines.1": ["40.00 EUR are left of this line; a credit cannot be above it"],
+        "lines.1": ["40.00 EUR are left of this line; a credit cannot be higher"],
         "lines.9": ["INV-2026-0001 has no line 9"],
     }
     assert Invoice.objects.count() == 2
@@ -186,6 +187,33 @@ def test_money_in_advance_pays_at_the_close(
     assert open_of(Invoice.objects.get()) == 39_270 - 10_000
 
 
+def test_a_payment_is_taken_back_once_and_what_it_paid_is_open_again(
+    used: None, invoice: Invoice, organization: Organization, as_olga: Actor, as_alice: Actor
+) -> None:
+    payment_record(actor=as_olga, organization=organization, amount="400.00", note="bank, 5 Nov")
+    payment_record(actor=as_olga, organization=organization, amount="2.70")
+    entry = LedgerEntry.objects.get(text="bank, 5 Nov")
+    before = LedgerEntry.objects.count()
+    with pytest.raises(Invalid) as refused:
+        payment_reverse(actor=as_olga, entry=entry, reason=" ")
+    assert set(refused.value.fields) == {"reason"}
+    made = payment_reverse(actor=as_olga, entry=entry, reason="another customer's")
+    assert (made.kind, made.reverses_id, made.amount) == ("reversal", entry.pk, Decimal("400.00"))
+    assert LedgerEntry.objects.count() == before + 2, "one that frees the invoice, one that takes the money"
+    found = balance_of(actor=as_alice, organization=organization, currency="EUR")
+    assert (found.owed, found.prepaid) == (Decimal("390.00"), Decimal("0.00"))
+    assert open_of(invoice) == 39_000
+    balanced()
+    for wrong, words in ((entry, "already"), (made, "only a received payment")):
+        with pytest.raises(Conflict, match=words):
+            payment_reverse(actor=as_olga, entry=wrong, reason="again")
+    with pytest.raises((NotFound, Forbidden)):
+        payment_reverse(actor=as_alice, entry=entry, reason="mine")
+    payment_record(actor=as_olga, organization=organization, amount="390.00")
+    assert open_of(invoice) == 0
+    balanced()
+
+
 def test_writing_off(invoice: Invoice, as_olga: Actor) -> None:
     with pytest.raises(Invalid) as refused:
         write_off(actor=as_olga, invoice=invoice, amount="392.71", reason="insolvent")
@@ -196,6 +224,45 @@ def test_writing_off(invoice: Invoice, as_olga: Actor) -> None:
     assert open_of(invoice) == 0
     with pytest.raises(Invalid):
         write_off(actor=as_olga, invoice=invoice, reason="again")
+    balanced()
+
+
+def test_a_write_off_is_taken_back_once_and_is_owed_again(
+    invoice: Invoice, organization: Organization, as_olga: Actor, as_alice: Actor
+) -> None:
+    write_off(actor=as_olga, invoice=invoice, amount="92.70", reason="insolvent")
+    write_off(actor=as_olga, invoice=invoice, reason="insolvent")
+    part = LedgerEntry.objects.filter(kind="write_off").earliest("pk")
+    with pytest.raises(Invalid) as refused:
+        write_off_reverse(actor=as_olga, entry=part, reason=" ")
+    assert set(refused.value.fields) == {"reason"}
+    made = write_off_reverse(actor=as_olga, entry=part, reason="they pay")
+    assert (made.kind, made.reverses_id, made.amount) == ("reversal", part.pk, Decimal("92.70"))
+    assert open_of(invoice) == 9270
+    balanced()
+    kept = AuditEntry.objects.get(action="invoice.write_off_reverse")
+    assert kept.before == {"write_off": str(part.pk), "amount": "92.70"}
+    assert kept.after == {"reason": "they pay"}
+    for wrong, words in ((part, "already"), (made, "only a write-off")):
+        with pytest.raises(Conflict, match=words):
+            write_off_reverse(actor=as_olga, entry=wrong, reason="again")
+    with pytest.raises(Conflict, match="only a received payment"):
+        payment_reverse(actor=as_olga, entry=part, reason="no payment")
+    with pytest.raises((NotFound, Forbidden)):
+        write_off_reverse(actor=as_alice, entry=part, reason="mine")
+    write_off(actor=as_olga, invoice=invoice, reason="insolvent after all")
+    assert open_of(invoice) == 0
+    balanced()
+
+
+def test_what_is_owed_again_is_paid_from_money_in_advance(
+    invoice: Invoice, organization: Organization, as_olga: Actor, as_alice: Actor
+) -> None:
+    write_off(actor=as_olga, invoice=invoice, reason="insolvent")
+    payment_record(actor=as_olga, organization=organization, amount="400")
+    write_off_reverse(actor=as_olga, entry=LedgerEntry.objects.get(kind="write_off"), reason="they paid")
+    found = balance_of(actor=as_alice, organization=organization, currency="EUR")
+    assert (found.owed, found.prepaid) == (Decimal("0.00"), Decimal("7.30"))
     balanced()
 
 

@@ -81,7 +81,7 @@ def test_the_same_document_is_the_same_bytes(invoice: Invoice) -> None:
 
 
 def test_a_worker_makes_it_once_and_until_then_the_portal_says_so(invoice: Invoice) -> None:
-    with pytest.raises(Unavailable, match="is being made"):
+    with pytest.raises(Unavailable, match="is being created"):
         pdf_ready(invoice=invoice)
     assert (pdfs_make(), pdfs_make()) == (1, 0)
     assert pdf_ready(invoice=invoice) == bytes(InvoiceDocument.objects.get().pdf)
@@ -95,7 +95,7 @@ def test_a_machine_without_pango_says_what_to_install(
     try:
         assert "apt install libpango" in pdf.pdf_trouble()
         assert pdfs_make() == 0
-        with pytest.raises(Unavailable, match="cannot be made on this machine"):
+        with pytest.raises(Unavailable, match="cannot be created on this machine"):
             pdf_ready(invoice=invoice)
     finally:
         monkeypatch.undo()

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
+from billing.held import what_if
 from billing.models import BillingAccount, Discount
-from billing.quotes import QuoteItem, quote, what_if
+from billing.quotes import QuoteItem, quote
 from billing.services import rate_card_ensure, rate_set
 from gpuaas.catalog.models import Flavor
 from gpuaas.metering.models import Meter
 from gpuaas.workspaces.models import WorkspaceFlavor
 from tenants.actors import Actor
 from tenants.models import Organization, Project, User
-from tests.billing.stage import rate_make, utc, workspace_make
+from tests.billing.stage import interval_make, rate_make, utc, workspace_make
 from tests.factories.catalog import FlavorFactory
 
 NOW = utc("2026-11-21 12:00:00")
@@ -159,6 +160,7 @@ def test_what_a_resize_makes_of_it(project: Project, h100: Flavor, alice: User) 
     row = workspace_make(project, h100, alice)
     row.lease_ends_at = NOW + timedelta(hours=100)
     WorkspaceFlavor.objects.create(workspace=row, flavor=h100, count=2)
+    held = interval_make(row, h100, NOW - timedelta(hours=1), None, quantity=2)
     less = what_if(workspace=row, items=[QuoteItem(h100, 1)], now=NOW)
     assert (less.now.per_hour, less.then.per_hour, less.per_hour) == (
         Decimal("4.80"),
@@ -168,6 +170,7 @@ def test_what_a_resize_makes_of_it(project: Project, h100: Flavor, alice: User) 
     assert (less.to_lease_end, less.per_month) == (Decimal("-240.00"), Decimal("-1728.00"))
     longer = what_if(workspace=row, lease_ends_at=NOW + timedelta(hours=110), now=NOW)
     assert (longer.per_hour, longer.to_lease_end) == (Decimal("0.00"), Decimal("48.00"))
-    row.state = "suspended"
+    held.ended_at = NOW
+    held.save()
     woken = what_if(workspace=row, now=NOW)
     assert (woken.now.per_hour, woken.per_hour) == (Decimal("0.00"), Decimal("4.80"))

@@ -112,7 +112,7 @@ def test_days_and_workspaces_add_up_to_the_statement(
     for month in (date(2026, 10, 1), date(2026, 11, 1)):
         found = selectors.statement(actor=as_alice, project=project, month=month, now=NOW)
         days = selectors.cost_by_day(actor=as_alice, project=project, month=month, now=NOW)
-        shares = selectors.cost_by_workspace(actor=as_alice, project=project, month=month, now=NOW)
+        shares = selectors.cost_by_holder(actor=as_alice, project=project, month=month, now=NOW)
         assert sum(row.amount for row in days) == found.total
         assert sum(row.amount for row in shares) == found.total
         assert sum(row.gpu_seconds for row in days) == found.gpu_seconds
@@ -130,7 +130,7 @@ def test_months_partition_usage(
     months = [date(2026, 9, 1), date(2026, 10, 1), date(2026, 11, 1), date(2026, 12, 1)]
     found = [selectors.statement(actor=as_alice, project=project, month=month, now=NOW) for month in months]
     assert sum(row.gpu_seconds for row in found) == sum(lasts * quantity for _, lasts, quantity, _ in usage)
-    costs = [selectors.workspace_cost(actor=as_alice, workspace=row, now=NOW) for row in workspaces]
+    costs = [selectors.holder_cost(actor=as_alice, holder=row, now=NOW) for row in workspaces]
     assert sum(costs) == sum(row.total for row in found)
 
 

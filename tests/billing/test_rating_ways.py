@@ -38,5 +38,5 @@ def test_by_pieces_is_price_by_price(
     for few in (rating.FEW, -1):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rating, "FEW", few)
-            found.append(rate_usage(slots=slots, now=NOW, projects=[project.pk], by_workspace=True))
+            found.append(rate_usage(slots=slots, now=NOW, projects=[project.pk], by_holder=True))
     assert found[0] == found[1]

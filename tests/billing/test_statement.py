@@ -98,10 +98,10 @@ def test_an_open_interval_counts_until_now(
     now = utc("2026-11-21 12:30:00.900")
     found = selectors.statement(actor=as_alice, project=project, now=now)
     assert (found.total, found.running, found.gpu_seconds) == (Decimal("2.40"), True, 3600)
-    assert selectors.month_to_date(actor=as_alice, project=project, now=now) == Decimal("2.40")
+    assert selectors.statement(actor=as_alice, project=project, now=now).total == Decimal("2.40")
     assert selectors.burn_per_hour(actor=as_alice, project=project, now=now) == Decimal("4.80")
-    assert selectors.burn_per_hour(actor=as_alice, workspace=workspace, now=now) == Decimal("4.80")
-    assert selectors.workspace_cost(actor=as_alice, workspace=workspace, now=now) == Decimal("2.40")
+    assert selectors.burn_per_hour(actor=as_alice, holder=workspace, now=now) == Decimal("4.80")
+    assert selectors.holder_cost(actor=as_alice, holder=workspace, now=now) == Decimal("2.40")
 
 
 def test_an_unknown_gpu_type_is_shown_and_never_zero(
@@ -163,7 +163,7 @@ def test_finer_views_add_up_by_largest_remainder(
     )
     days = selectors.cost_by_day(actor=as_alice, project=project, month=NOVEMBER, now=now)
     assert [row.amount for row in days] == [Decimal("0.01"), Decimal("0.01"), Decimal("0.00")]
-    rows = selectors.cost_by_workspace(actor=as_alice, project=project, month=NOVEMBER, now=now)
+    rows = selectors.cost_by_holder(actor=as_alice, project=project, month=NOVEMBER, now=now)
     assert [row.amount for row in rows] == [Decimal("0.01"), Decimal("0.01"), Decimal("0.00")]
 
 
@@ -173,7 +173,7 @@ def test_an_outsider_finds_no_statement(
     for call in (
         selectors.statement,
         selectors.cost_by_day,
-        selectors.cost_by_workspace,
+        selectors.cost_by_holder,
         selectors.burn_per_hour,
     ):
         with pytest.raises(NotFound):
@@ -181,7 +181,7 @@ def test_an_outsider_finds_no_statement(
         with pytest.raises(NotFound):
             call(actor=as_charlie, organization=project.organization)
     with pytest.raises(NotFound):
-        selectors.workspace_cost(actor=as_charlie, workspace=workspace)
+        selectors.holder_cost(actor=as_charlie, holder=workspace)
     with pytest.raises(NotFound):
         selectors.revenue_by_project(actor=as_bob)
     with pytest.raises(NotFound):

@@ -126,18 +126,16 @@ def test_tiers_fill_in_the_order_of_time_and_days_and_workspaces_agree(
     interval_make(lab, h100, start + timedelta(hours=60), start + timedelta(hours=120))
     interval_make(train, h100, start, start + timedelta(hours=60))
     found = {
-        (cell.workspace, str(cell.unit_price)): cell.unit_seconds // 3600
-        for cell in lines(project, by_workspace=True)
+        (cell.holder, str(cell.unit_price)): cell.unit_seconds // 3600
+        for cell in lines(project, by_holder=True)
     }
     assert found == {("train", "2.00"): 60, ("lab", "2.00"): 40, ("lab", "1.50"): 20}
     days = month_days(NOVEMBER)
     by_day = rate_usage(
-        slots=Slots([NOVEMBER] * len(days), days), now=NOW, projects=[project.pk], by_workspace=True
+        slots=Slots([NOVEMBER] * len(days), days), now=NOW, projects=[project.pk], by_holder=True
     )
     cheap = [
-        (cell.workspace, cell.slot.day, cell.unit_seconds // 3600)
-        for cell in by_day
-        if cell.unit_price == 1.5
+        (cell.holder, cell.slot.day, cell.unit_seconds // 3600) for cell in by_day if cell.unit_price == 1.5
     ]
     assert cheap == [("lab", 7, 20)]
     assert sum(cell.amount or 0 for cell in by_day) == Decimal("230.00")

@@ -147,7 +147,7 @@ def test_days_and_workspaces_add_up_line_by_line(
     for month in (OCTOBER, NOVEMBER):
         days = month_days(month)
         finest = rate_usage(
-            slots=Slots([month] * len(days), days), now=NOW, projects=[project.pk], by_workspace=True
+            slots=Slots([month] * len(days), days), now=NOW, projects=[project.pk], by_holder=True
         )
         assert shown(finest) == shown(stage.lines(month))
 

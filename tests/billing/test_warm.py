@@ -8,7 +8,7 @@ import pytest
 import time_machine
 
 from billing.clusters import warm_pool_cost
-from billing.selectors import burn_per_hour, statement, workspace_cost
+from billing.selectors import burn_per_hour, holder_cost, statement
 from billing.selectors.breakdown import By, CostFilters, cost_breakdown, cost_intervals
 from billing.services import rate_set
 from gpuaas.catalog.models import Flavor, Site
@@ -69,7 +69,7 @@ def test_each_second_is_charged_once_and_to_whose_it_was(
             (project, START + 2 * HOUR, START + 5 * HOUR, 2),
         ]
         assert statement(actor=as_alice, project=project).total == 3 * 2 * Decimal("2.50")
-        assert workspace_cost(actor=as_alice, workspace=made) == 3 * 2 * Decimal("2.50")
+        assert holder_cost(actor=as_alice, holder=made) == 3 * 2 * Decimal("2.50")
         assert warm_pool_cost(actor=as_olga, pool=pool) == 2 * 2 * Decimal("2.50")
         giver_reads_of_no_tenant(as_olga, other_project, 2 * 2 * Decimal("2.50"))
 

@@ -68,7 +68,7 @@ def test_prices_go_on_as_before_and_the_draft_is_open_again(
     assert prices() == before
     assert not RateTier.objects.exists()
     assert AuditEntry.objects.filter(action="rate_card.withdraw").count() == 1
-    with pytest.raises(Conflict, match="withdrawn already"):
+    with pytest.raises(Conflict, match="already withdrawn"):
         rate_version_withdraw(actor=as_olga, version=version)
     draft.refresh_from_db()
     assert draft.published is None
@@ -84,13 +84,13 @@ def test_only_the_last_one_that_has_not_begun(
 ) -> None:
     first = announced(as_olga, draft)
     second = announced(as_olga, rate_draft_open(actor=as_olga), days=2)
-    with pytest.raises(Conflict, match="withdraw that first"):
+    with pytest.raises(Conflict, match="withdraw that version first"):
         rate_version_withdraw(actor=as_olga, version=first)
     other = rate_draft_open(actor=as_olga)
     assert rate_version_withdraw(actor=as_olga, version=second) is None
     assert list(RateDraft.objects.filter(published=None)) == [other]
     monkeypatch.setattr(clock, "now", lambda: first.valid_from)
-    with pytest.raises(Conflict, match="has begun"):
+    with pytest.raises(Conflict, match="cannot be withdrawn"):
         rate_version_withdraw(actor=as_olga, version=first)
     assert RateCardVersion.objects.count() == 2
 
@@ -119,7 +119,7 @@ def test_two_operators_withdraw_and_two_publish_at_once(draft: RateDraft, as_olg
 
     told = at_once([lambda: withdraw(as_olga), lambda: withdraw(other)] * 2)
     assert told.count("withdrawn") == 1
-    assert [text for text in told if text != "withdrawn"] == ["version 2 is withdrawn already"] * 3
+    assert [text for text in told if text != "withdrawn"] == ["version 2 is already withdrawn"] * 3
     assert prices() == before
     assert RateCard.objects.get().numbers_gone == 2
 

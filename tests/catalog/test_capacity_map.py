@@ -20,7 +20,14 @@ def test_map_in_two_queries(
     with django_assert_num_queries(2):
         rows = {row.gpu_type.slug: row for row in capacity_map(actor=as_olga)}
         numbers = {
-            slug: (row.capacity, row.free, row.cordoned, row.unhealthy, row.allocated, row.largest_block)
+            slug: (
+                row.capacity,
+                row.unallocated,
+                row.cordoned,
+                row.unhealthy,
+                row.allocated,
+                row.largest_block,
+            )
             for slug, row in rows.items()
         }
     assert numbers["h100-sxm-80gb"] == (16, 8, 8, 0, 0, 8)

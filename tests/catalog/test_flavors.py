@@ -42,8 +42,8 @@ def slugs(actor: Actor, **wanted: Any) -> set[str]:
 
 def test_default_is_a_devices_share_of_its_node(pool: GpuPool) -> None:
     default = flavor_defaults(pool)
-    assert (default.slug, default.name) == ("h100-sxm-80gb.1", "H100 SXM 80 GB")
-    assert (default.vcpus, default.memory_gib) == (208 * 15 // 16 // 8, 2048 * 15 // 16 // 8)
+    assert (default["slug"], default["name"]) == ("h100-sxm-80gb.1", "H100 SXM 80 GB")
+    assert (default["vcpus"], default["memory_gib"]) == (208 * 15 // 16 // 8, 2048 * 15 // 16 // 8)
 
 
 def test_from_draft_to_sale_to_retirement(pool: GpuPool, as_olga: Actor, as_alice: Actor) -> None:
@@ -51,13 +51,13 @@ def test_from_draft_to_sale_to_retirement(pool: GpuPool, as_olga: Actor, as_alic
         actor=as_olga, pool=pool, slug="h100.8", name="Whole node", gpus=8, vcpus=192, memory_gib=1900
     )
     assert not slugs(as_alice)
-    with pytest.raises(Conflict, match="not published yet"):
+    with pytest.raises(Conflict, match="not sold yet"):
         flavor_publish(actor=as_olga, flavor=flavor)
     gpu_type_publish(actor=as_olga, gpu_type=pool.gpu_type, name="H100 SXM")
     flavor.refresh_from_db()
     flavor_publish(actor=as_olga, flavor=flavor)
     assert slugs(as_alice) == {"h100.8"}
-    assert flavor_get_for(actor=as_alice, slug="h100.8").pool.free == 16
+    assert flavor_get_for(actor=as_alice, slug="h100.8").pool.unallocated == 16
     flavor_retire(actor=as_olga, flavor=flavor)
     assert not slugs(as_alice)
     assert slugs(as_olga, drafts=True) == {"h100.8"}

@@ -12,7 +12,7 @@ from gpuaas.catalog.selectors import node_check_get_for, node_checks_of
 from gpuaas.catalog.services import node_check_look, node_check_request, site_probe, site_update
 from gpuaas.catalog.states import NodeCheckState
 from gpuaas.catalog.tasks import node_check, node_checks
-from gpuaas.core import clock, leases
+from gpuaas.core import claims, clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.providers.sandbox.dials import ALWAYS, dials_set, failure_plan, fault_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
@@ -81,11 +81,11 @@ def test_it_waits_for_a_free_gpu_up_to_an_hour(probed: Site, ask: Ask) -> None:
         node_set(probed.pk, name="h100-01", cordoned=True)
         row = drive(row, travel, looks=3)
         assert row.state == NodeCheckState.WAITING
-        assert "waits for a free GPU" in row.detail
+        assert "waiting for a free GPU" in row.detail
         travel.shift(timedelta(hours=1))
         row = drive(row, travel)
         assert row.state == NodeCheckState.FAILED
-        assert "given up" in row.detail
+        assert "stopped after an hour" in row.detail
         assert not SandboxPod.objects.filter(pk=row.pk).exists()
 
 
@@ -101,10 +101,10 @@ def test_a_site_that_is_away_for_a_while_delays_it(probed: Site, ask: Ask, times
 
 @pytest.mark.parametrize("looks", [1, 2, 3])
 def test_who_is_killed_is_succeeded(ask: Ask, looks: int) -> None:
-    """A lease that was taken and never given back runs out; the next one goes on, to one result and no leftover."""
+    """A claim that was taken and never given back runs out; the next one goes on, to one result and no leftover."""
     with time_machine.travel(START, tick=False) as travel:
         row = drive(ask("h100-01"), travel, looks=looks)
-        assert leases.claim(NodeCheck, row.pk, now=clock.now(), seconds=60)
+        assert claims.claim(NodeCheck, row.pk, now=clock.now(), seconds=60)
         assert not node_check_look(row.pk)
         travel.shift(61)
         row = drive(row, travel)
@@ -157,7 +157,7 @@ def test_one_open_check_for_each_node(ask: Ask) -> None:
     with time_machine.travel(START, tick=False) as travel:
         row = ask("h100-01")
         ask("h100-02")
-        with pytest.raises(Conflict, match="under way"):
+        with pytest.raises(Conflict, match="already running"):
             ask("h100-01")
         drive(row, travel)
         ask("h100-01")

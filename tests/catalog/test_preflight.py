@@ -16,7 +16,7 @@ from gpuaas.catalog.services import (
 )
 from gpuaas.catalog.states import RoundKind
 from gpuaas.catalog.tasks import preflight, rounds_due
-from gpuaas.core import clock, leases
+from gpuaas.core import claims, clock
 from gpuaas.core.conditions import Condition, Status
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.providers.sandbox.dials import ALWAYS, dials_set, failure_plan, fault_set
@@ -68,10 +68,10 @@ def test_it_comes_again_every_ten_minutes(probed: Site) -> None:
     with time_machine.travel("2027-11-21T10:00:00Z", tick=False) as travel:
         assert site_preflight(probed.pk)
         travel.shift(599)
-        due = leases.due_ids(SiteRound, now=clock.now(), limit=10)
+        due = claims.due_ids(SiteRound, now=clock.now(), limit=10)
         assert round_of(probed).pk not in due
         travel.shift(2)
-        assert round_of(probed).pk in leases.due_ids(SiteRound, now=clock.now(), limit=10)
+        assert round_of(probed).pk in claims.due_ids(SiteRound, now=clock.now(), limit=10)
 
 
 def test_since_moves_with_the_status_only_and_only_news_is_told(probed: Site) -> None:
@@ -98,7 +98,7 @@ def test_what_blocks_is_not_sold_until_it_is_well_again(probed: Site, sold: Flav
     assert found(probed, "Sellable").status == Status.FALSE
     assert "Guards" in found(probed, "Sellable").message
     assert sold not in flavors_for(actor=as_alice)
-    with pytest.raises(Invalid, match="takes no new work"):
+    with pytest.raises(Invalid, match="accepts no new requests"):
         items_resolve([(sold.slug, 1)])
     fault_set(probed.pk, area="checks", name="Guards")
     site_preflight(probed.pk)
@@ -210,7 +210,7 @@ def test_operators_ask_others_do_not(probed: Site, as_olga: Actor, as_alice: Act
     site_preflight(probed.pk)
     site_preflight_request(actor=as_olga, site=probed)
     assert AuditEntry.objects.filter(action="site.preflight", target_id=str(probed.pk)).count() == 1
-    assert round_of(probed).pk in leases.due_ids(SiteRound, now=clock.now(), limit=10)
+    assert round_of(probed).pk in claims.due_ids(SiteRound, now=clock.now(), limit=10)
     with pytest.raises(NotFound):
         site_preflight_request(actor=as_alice, site=probed)
     olga.platform_role = "auditor"

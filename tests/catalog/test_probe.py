@@ -6,11 +6,13 @@ import pytest
 import time_machine
 from pytest_django import DjangoAssertNumQueries
 
+from frontend.presenters.operator.sites import site_shown
 from gpuaas.catalog.models import GpuPool, GpuType, Node, Site
 from gpuaas.catalog.services import site_probe, site_update
 from gpuaas.catalog.tasks import probe, probe_due
-from gpuaas.core import clock, leases
+from gpuaas.core import claims, clock
 from gpuaas.core.conditions import Condition, Status, conditions_read
+from gpuaas.core.crypto import encrypt_json
 from gpuaas.providers.sandbox.dials import dials_set, failure_plan
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.fleet import node_set
@@ -18,6 +20,7 @@ from gpuaas.providers.sandbox.models import SandboxNode
 from quotas.models import SiteCapacity
 from quotas.tasks import capacity_sync
 from tenants.actors import Actor
+from tests.factories.catalog import SiteFactory
 
 
 def condition(site: Site, kind: str) -> Condition:
@@ -31,12 +34,40 @@ def test_gpu_types_appear_by_themselves_as_drafts(attached: Site) -> None:
     assert types["h100-sxm-80gb"] == ("draft", 80)
     assert len(types) == 4
     pool = GpuPool.objects.get(gpu_type__slug="h100-sxm-80gb")
-    assert (pool.capacity, pool.healthy, pool.free, pool.largest_block) == (16, 16, 16, 8)
+    assert (pool.capacity, pool.healthy, pool.unallocated, pool.largest_block) == (16, 16, 16, 8)
     assert Node.objects.filter(site=attached).count() == 8
     attached.refresh_from_db()
     assert (attached.server_version, attached.attempts) == ("sandbox 1", 0)
     assert attached.answer_ms is not None
     assert condition(attached, "Reachable").status == Status.TRUE
+
+
+def test_credentials_with_which_nobody_can_be_asked_say_nothing_of_the_site(db: None) -> None:
+    """As an earlier release took them."""
+    for driver in ("kubernetes", "bare-metal", "openstack"):
+        sealed = encrypt_json({"kubeconfig": "hello: world"})
+        site: Site = SiteFactory.create(driver=driver, credentials=sealed)
+        assert not site_probe(site.pk)
+        reachable, authorized = condition(site, "Reachable"), condition(site, "Authorized")
+        assert (reachable.status, authorized.status) == (Status.UNKNOWN, Status.FALSE)
+        assert "Not checked" in reachable.message
+        assert authorized.remedy == "Give the site new credentials."
+        assert site.reached_at is None
+        assert site_shown(site).word == "Never reached"
+
+
+def test_a_site_begins_when_it_answers_for_the_first_time(attached: Site) -> None:
+    dials_set(attached.pk, down=True)
+    site_probe(attached.pk)
+    attached.refresh_from_db()
+    assert attached.reached_at is None
+    dials_set(attached.pk, down=False)
+    with time_machine.travel("2026-12-02T10:00:00Z", tick=False):
+        site_probe(attached.pk)
+    with time_machine.travel("2026-12-03T10:00:00Z", tick=False):
+        site_probe(attached.pk)
+    attached.refresh_from_db()
+    assert f"{attached.reached_at:%d} {attached.answered_at:%d}" == "02 03"
 
 
 def test_probing_again_changes_nothing_and_tells_nobody(attached: Site) -> None:
@@ -57,7 +88,7 @@ def test_unwell_and_cordoned_nodes_are_not_sellable(attached: Site) -> None:
     site_probe(attached.pk)
     assert Site.objects.get().version == version + 1
     pool = GpuPool.objects.get(gpu_type__slug="h100-sxm-80gb")
-    assert (pool.capacity, pool.healthy, pool.free) == (16, 8, 8)
+    assert (pool.capacity, pool.healthy, pool.unallocated) == (16, 8, 8)
     assert Node.objects.get(name="l40s-01").reason == "Xid 79"
 
 
@@ -66,7 +97,7 @@ def test_what_is_gone_from_the_site_is_empty(attached: Site) -> None:
     SandboxNode.objects.filter(name__startswith="h100").delete()
     site_probe(attached.pk)
     pool = GpuPool.objects.get(gpu_type__slug="h100-sxm-80gb")
-    assert (pool.capacity, pool.free, pool.largest_block) == (0, 0, 0)
+    assert (pool.capacity, pool.unallocated, pool.largest_block) == (0, 0, 0)
     assert not Node.objects.filter(name__startswith="h100").exists()
 
 
@@ -114,12 +145,12 @@ def test_a_driver_that_breaks_is_a_condition_too(attached: Site, monkeypatch: py
 
 
 def test_one_look_at_a_time(attached: Site) -> None:
-    assert leases.claim(Site, attached.pk, now=clock.now(), seconds=60)
+    assert claims.claim(Site, attached.pk, now=clock.now(), seconds=60)
     assert not site_probe(attached.pk)
     assert not GpuPool.objects.exists()
 
 
-def test_answer_that_comes_after_the_lease_is_dropped(
+def test_answer_that_comes_after_the_claim_is_dropped(
     attached: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = SandboxDriver.probe

@@ -10,6 +10,7 @@ from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core.crypto import decrypt_json
 from gpuaas.providers.sandbox.dials import dials_set, fault_set
 from gpuaas.providers.sandbox.fleet import fleet_seed
+from tests.factories.credentials import kubeconfig_made
 
 
 def attach(*options: str) -> str:
@@ -20,12 +21,12 @@ def attach(*options: str) -> str:
 
 def test_attach_then_publish(db: None, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text("kind: Config\n")
+    kubeconfig.write_text(kubeconfig_made())
     assert "lab-1: sandbox 1" in attach("--kubeconfig", str(kubeconfig))
     site = Site.objects.get()
-    assert decrypt_json(site.credentials) == {"kubeconfig": "kind: Config\n"}
+    assert decrypt_json(site.credentials) == {"kubeconfig": kubeconfig_made()}
     fleet_seed(site.pk)
-    assert "h100-sxm-80gb: 16 of 16 free (h100-sxm-80gb.1)" in attach("--publish", "--name", "Lab")
+    assert "h100-sxm-80gb: 16 of 16 not allocated (h100-sxm-80gb.1)" in attach("--publish", "--name", "Lab")
     assert Flavor.objects.filter(state="active").count() == 4
     assert (Site.objects.get().name, bool(Site.objects.get().credentials)) == ("Lab", True)
 
@@ -39,6 +40,15 @@ def test_silent_site_and_missing_file_are_told(db: None, tmp_path: Path) -> None
         attach("--kubeconfig", str(tmp_path / "none"))
 
 
+def test_what_is_no_kubeconfig_attaches_nothing(db: None, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("hello: world\n")
+    for more in ((), ("--driver", "kubernetes")):
+        with pytest.raises(CommandError, match="not a kubeconfig"):
+            attach("--kubeconfig", str(kubeconfig), *more)
+    assert not Site.objects.exists()
+
+
 def test_the_checks_are_told(db: None) -> None:
     attach()
     site = Site.objects.get()
@@ -47,4 +57,4 @@ def test_the_checks_are_told(db: None) -> None:
     assert "Guards: False" in told
     assert "not fit to be sold" in told
     fault_set(site.pk, area="checks", name="Guards")
-    assert "12 of 12 checks are well; fit to be sold" in attach()
+    assert "12 of 12 checks passed; the site is fit to be sold" in attach()

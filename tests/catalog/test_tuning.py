@@ -54,11 +54,11 @@ def test_what_every_node_has_can_be_sold(h100: GpuPool, as_olga: Actor, as_alice
     (offer,) = flavors_for(actor=as_alice)
     assert gives(offer) == [
         "2 × H100 SXM 80 GB",
-        "32 vCPU, whole cores of their own",
+        "32 vCPU, exclusive cores",
         "256 GiB memory, of it 32 GiB as hugepages of 1 GiB",
         "pods may set net.core.somaxconn, kernel.shm_rmid_forced",
         "nodes with the profile hpc",
-        "GPUs, cores and memory of a pod are of one NUMA node",
+        "GPUs, cores and memory of a pod are on one NUMA node",
         "pods can be put into one rack",
     ]
 

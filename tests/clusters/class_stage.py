@@ -9,7 +9,7 @@ from gpuaas.clusters.services import template_create, template_update, template_
 from gpuaas.core.crypto import encrypt_json
 from gpuaas.core.errors import GpuaasError
 from gpuaas.core.ids import uuid7
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from tenants.actors import Actor
 from tests.lab.fixtures import LabSite, in_the_end, until
 

@@ -9,13 +9,13 @@ from django.db import connections
 
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.reconcile import run
-from gpuaas.core import leases
+from gpuaas.core import claims
 from gpuaas.core.clock import now
 from gpuaas.providers.base import ClusterDriver
 from tests.clusters.stage import RESTING
 from tests.workspaces.crashing_worker import SURVIVED, Boundaries, Life
 
-VERBS = ("ensure", "scale", "upgrade", "suspend", "resume", "delete", "observe", "inventory")
+VERBS = ("perform", "observe", "inventory")
 WRITES = ("claim", "apply")
 
 
@@ -25,7 +25,7 @@ def work(driver: type[ClusterDriver], cluster_id: uuid.UUID, after: int, told: i
     for name in VERBS:
         setattr(driver, name, boundaries.around(name, getattr(driver, name)))
     for name in WRITES:
-        setattr(leases, name, boundaries.around(name, getattr(leases, name)))
+        setattr(claims, name, boundaries.around(name, getattr(claims, name)))
     for _ in range(30):
         Cluster.objects.filter(pk=cluster_id).update(due_at=now())
         run(cluster_id)
@@ -36,7 +36,7 @@ def work(driver: type[ClusterDriver], cluster_id: uuid.UUID, after: int, told: i
 
 
 def life_of(driver: type[ClusterDriver], cluster: Cluster, after: int) -> Life:
-    """Of a worker that is killed at its n-th boundary, or comes to rest before. Its lease is over, as time would do."""
+    """Of a worker that is killed at its n-th boundary, or comes to rest before. Its claim is over, as time would do."""
     connections.close_all()
     heard, told = os.pipe()
     worker = multiprocessing.get_context("fork").Process(target=work, args=(driver, cluster.pk, after, told))

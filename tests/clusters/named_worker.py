@@ -1,4 +1,5 @@
-"""A worker on one cluster, in a process of its own, that dies by SIGKILL where it first crosses the boundary of a name: before or after a call
+"""A worker on one cluster, in a process of its own, that dies by SIGKILL where it first crosses the boundary of a
+name: before or after a call
 to the site or a guarded write. Each may be begun beside others, and ended later."""
 
 import multiprocessing
@@ -14,7 +15,7 @@ from django.db import connections
 
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.reconcile import run
-from gpuaas.core import leases
+from gpuaas.core import claims
 from gpuaas.core.clock import now
 from gpuaas.providers.base import ClusterDriver
 from tests.clusters.crashing_worker import VERBS, WRITES
@@ -53,11 +54,9 @@ class Unseen(Boundaries):
 def _work(driver: type[ClusterDriver], cluster_id: uuid.UUID, boundaries: Boundaries) -> None:
     """Never returns to the test."""
     for name in VERBS:
-        if not hasattr(driver, name):
-            continue  # clusters of some drivers cannot sleep
         setattr(driver, name, boundaries.around(name, getattr(driver, name)))
     for name in WRITES:
-        setattr(leases, name, boundaries.around(name, getattr(leases, name)))
+        setattr(claims, name, boundaries.around(name, getattr(claims, name)))
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         Cluster.objects.filter(pk=cluster_id).update(due_at=now())
@@ -76,7 +75,7 @@ class Worker:
     heard: int
 
     def end(self, *, meanwhile: Callable[[], object] | None = None) -> Life:
-        """Its lease is over, as time would do. `meanwhile` is done again and again until it has ended."""
+        """Its claim is over, as time would do. `meanwhile` is done again and again until it has ended."""
         while meanwhile and self.process.is_alive():
             meanwhile()
         with os.fdopen(self.heard) as lines:

@@ -76,10 +76,40 @@ def test_a_failure_is_told_with_its_last_lines_and_without_secrets(machine: Gues
     assert done.returncode == 1
     row = NodeBoot.objects.get()
     assert (row.stage, row.passed) == ("failed", "gpu-driver")
-    assert row.message.splitlines()[0] == "at the stage joined:"
+    assert row.message.splitlines()[0] == "at the stage joined: E: no route to the head"
     assert "E: no route to the head" in row.message
     assert secret not in row.message
     assert secret not in done.stdout + done.stderr
+
+
+def test_a_failure_reads_as_a_person_would_write_it(machine: Guest, tmp_path: Path) -> None:
+    """Neither codes for terminals, nor progress, nor what was written over: the cause in the first line, its evidence below."""
+    noise = (
+        r"\033[1;31mError:\033[0m disk is full\n(Reading database ... 5%%\r(Reading database ... 100%%\r(Reading database ... 9 files.)\n"
+        r"Get:1 http://deb.debian.org bookworm InRelease [151 kB]\n 45%%\r 90%%\rno space left\n\n\033]0;title\007\033(B\n"
+    )
+    stages = WORKS + f"stage_join() {{ printf '{noise}'; until_true 0 false; }}\n"
+    assert run(machine, tmp_path, stages).returncode == 1
+    lines = NodeBoot.objects.get().message.splitlines()
+    assert lines == [
+        "at the stage joined: given up after 0 s: false",
+        "Error: disk is full",
+        "no space left",
+        "given up after 0 s: false",
+    ]
+
+
+def test_a_long_failure_keeps_its_cause(machine: Guest, tmp_path: Path) -> None:
+    stages = WORKS + "stage_join() { printf '%0300d\\n' $(seq 40); why='the disk is full'; false; }\n"
+    assert run(machine, tmp_path, stages).returncode == 1
+    assert NodeBoot.objects.get().message.splitlines()[0] == "at the stage joined: the disk is full"
+
+
+def test_a_failure_inside_of_a_question_is_told_once_and_by_the_stage(machine: Guest, tmp_path: Path) -> None:
+    stages = WORKS + "stage_join() { local found; found=$(false); echo never; }\n"
+    assert run(machine, tmp_path, stages).returncode == 1
+    first = NodeBoot.objects.get().message.splitlines()[0]
+    assert first == "at the stage joined: a command failed and said nothing"
 
 
 def test_a_repeated_run_and_a_lost_answer_do_no_harm(machine: Guest, tmp_path: Path) -> None:

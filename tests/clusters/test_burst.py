@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from billing.clusters import cluster_quote
+from billing.clusters import cluster_wanted_quote
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterTemplate
 from gpuaas.clusters.services import (
@@ -26,7 +26,7 @@ from gpuaas.core.clock import now
 from gpuaas.core.errors import Invalid, NoCapacity, Permanent
 from gpuaas.metering.models import UsageInterval
 from gpuaas.metering.services import held_sync
-from gpuaas.providers.base import Join
+from gpuaas.providers.base import Change, Join
 from gpuaas.providers.sandbox.clusters.objects import foreign_object, machine_break
 from gpuaas.providers.sandbox.dials import dials_set, failure_plan
 from gpuaas.providers.sandbox.models import SandboxClusterToken
@@ -191,7 +191,7 @@ def test_what_fails_there_names_its_step_and_is_retried(
     as_alice: Actor, project: Project, bursting: ClusterTemplate, cloud: Site
 ) -> None:
     limits_give(project, {GPUS: None})
-    failure_plan(cloud.pk, verb="cluster:ensure:pool:far", error="permanent", times=3)
+    failure_plan(cloud.pk, verb="cluster:create:pool:far", error="permanent", times=3)
     cluster = settle(order_both(as_alice, project))
     assert cluster.state == "failed"
     assert cluster.trouble["evidence"][0].startswith("cloud-1 ")
@@ -250,14 +250,14 @@ def test_the_token_is_for_workers_for_minutes_and_nobody_keeps_it(
     wrong = Join("https://else.example:6443", "s3cret-token", "s3cret-ca")
     for join in (None, wrong, replace(wrong, endpoint=cluster.observed["endpoint"])):
         with pytest.raises(Permanent):
-            driver.ensure(replace(far, join=join), "pool:far")
+            driver.perform(Change.CREATE, replace(far, join=join), "pool:far")
     assert "s3cret" not in repr(replace(far, join=wrong))
 
 
 def test_each_pool_has_the_price_of_its_flavor(
     as_alice: Actor, project: Project, bursting: ClusterTemplate
 ) -> None:
-    quote = cluster_quote(cluster=ready_both(as_alice, project, far=2))
+    quote = cluster_wanted_quote(cluster=ready_both(as_alice, project, far=2))
     lines = {(line.label, line.quantity) for line in quote.lines}
     assert {("2 × H100 SXM", 2), ("2 × H100 in the cloud", 4)} <= lines
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuaas.clusters.difference import ChangeKind, parameters_difference
-from gpuaas.clusters.schema import document_check, schema_compile
 from gpuaas.core.errors import Invalid
+from gpuaas.core.schema import document_check, schema_compile
 
 TEXT = {"type": "string"}
 
@@ -32,17 +32,17 @@ def listed(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("before", "after", "breaking", "said"),
     [
-        (of(v=TEXT), of(), True, "can no longer be chosen: an order that names it is refused"),
-        (of(), of(v=TEXT), False, "a text, from 1 to 1000 characters; may be left out"),
-        (of(), of("v", v=number(1, 2)), True, "a whole number, from 1 to 2; has to be given"),
-        (of(), of("v", v=choice("a", "b", default="b")), False, "one of a, b; b unless something else"),
+        (of(v=TEXT), of(), True, "is no longer available: orders that name it are refused"),
+        (of(), of(v=TEXT), False, "a text, from 1 to 1000 characters; is optional"),
+        (of(), of("v", v=number(1, 2)), True, "a whole number, from 1 to 2; is required"),
+        (of(), of("v", v=choice("a", "b", default="b")), False, "one of a, b; b by default"),
         (of(v=TEXT), of(v=number(1, 2)), True, "is a whole number now, was a text"),
         (of(v=number(1, 9)), of(v=number(1, 8)), True, "is from 1 to 8 now, was from 1 to 9"),
         (of(v=number(1, 9)), of(v=number(0, 10)), False, "is from 0 to 10 now, was from 1 to 9"),
         (of(v=number(1, 9)), of(v=number(0, 8)), True, "is from 0 to 8 now, was from 1 to 9"),
         (of(v=TEXT), of(v={**TEXT, "maxLength": 9}), True, "is from 1 to 9 characters now"),
         (of(v=listed()), of(v=listed(maxItems=3)), True, "is from 1 to 3 entries now"),
-        (of(v=listed()), of(v=listed(uniqueItems=True)), True, "takes each entry once"),
+        (of(v=listed()), of(v=listed(uniqueItems=True)), True, "accepts each entry only once"),
         (
             of(v=listed()),
             of(v={"type": "array", "items": {**TEXT, "maxLength": 5}}),
@@ -55,23 +55,23 @@ def listed(**more: Any) -> dict[str, Any]:
             True,
             "each entry is a whole number",
         ),
-        (of(v=choice("a", "b")), of(v=choice("b", "c")), True, "no longer takes a; takes c too"),
-        (of(v=choice("a")), of(v=choice("a", "b")), False, "takes b too"),
-        (of(v=TEXT), of(v=choice("a")), True, "takes only a"),
-        (of(v=choice("a")), of(v=TEXT), False, "is no longer a choice of a"),
-        (of(v=TEXT), of(v={**TEXT, "pattern": "^a+$"}), True, "has to match ^a+$"),
-        (of(v={**TEXT, "pattern": "^a+$"}), of(v=TEXT), False, "needs no pattern any more"),
-        (of(v=TEXT), of("v", v=TEXT), True, "has to be given: an order without it is refused"),
-        (of("v", v=TEXT), of(v=TEXT), False, "may be left out"),
-        (of("v", v=number(1, 9, default=1)), of("v", v=number(1, 9)), True, "has no default any more, was 1"),
-        (of(v=number(1, 9, default=1)), of(v=number(1, 9)), False, "has no default any more, was 1"),
+        (of(v=choice("a", "b")), of(v=choice("b", "c")), True, "no longer accepts a; also accepts c"),
+        (of(v=choice("a")), of(v=choice("a", "b")), False, "also accepts b"),
+        (of(v=TEXT), of(v=choice("a")), True, "accepts only a"),
+        (of(v=choice("a")), of(v=TEXT), False, "is no longer limited to a"),
+        (of(v=TEXT), of(v={**TEXT, "pattern": "^a+$"}), True, "must match ^a+$"),
+        (of(v={**TEXT, "pattern": "^a+$"}), of(v=TEXT), False, "no longer has a pattern"),
+        (of(v=TEXT), of("v", v=TEXT), True, "is required: orders without it are refused"),
+        (of("v", v=TEXT), of(v=TEXT), False, "is optional"),
+        (of("v", v=number(1, 9, default=1)), of("v", v=number(1, 9)), True, "no longer has a default, was 1"),
+        (of(v=number(1, 9, default=1)), of(v=number(1, 9)), False, "no longer has a default, was 1"),
         (
             of(v=number(1, 9, default=1)),
             of(v=number(1, 9, default=2)),
             False,
-            "is 2 unless something else is chosen, was 1",
+            "is 2 by default, was 1",
         ),
-        (of(v=TEXT), of(v={**TEXT, "title": "A zone"}), False, "is described in other words"),
+        (of(v=TEXT), of(v={**TEXT, "title": "A zone"}), False, "has another description"),
         (
             of("d", d=of(size=number(1, 9))),
             of("d", d=of(size=number(2, 9))),
@@ -82,7 +82,7 @@ def listed(**more: Any) -> dict[str, Any]:
 )
 def test_a_change_in_words(before: Any, after: Any, breaking: bool, said: str) -> None:
     (change,) = parameters_difference(before, after)
-    assert said in "; ".join(change.says)
+    assert said in "; ".join(change.sentences)
     assert change.breaking is breaking
     assert change.parameter in {"v", "d.size"}
 

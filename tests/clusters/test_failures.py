@@ -30,12 +30,12 @@ def test_a_failed_creation_says_why_and_goes_on_from_there(
     as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
 ) -> None:
     limits_give(project)
-    failure_plan(site.pk, verb="cluster:ensure:pool:gpu", error="permanent", times=3)
+    failure_plan(site.pk, verb="cluster:create:pool:gpu", error="permanent", times=3)
     cluster = settle(order(as_alice, project))
     assert cluster.state == "failed"
     assert cluster.trouble["step"] == "pool:gpu"
     assert "refuses" in cluster.trouble["cause"]
-    assert cluster.trouble["evidence"][0].startswith("ber-1 cluster:ensure:pool:gpu")
+    assert cluster.trouble["evidence"][0].startswith("ber-1 cluster:create:pool:gpu")
     assert cluster.trouble["next"]
     counters_must_match()
 
@@ -111,7 +111,7 @@ def test_lost_answers_make_nothing_twice(
     as_alice: Actor, project: Project, template: ClusterTemplate, site: Site, verb: str
 ) -> None:
     limits_give(project)
-    failure_plan(site.pk, verb=f"cluster:ensure:{verb}", error="lost", times=2)
+    failure_plan(site.pk, verb=f"cluster:create:{verb}", error="lost", times=2)
     cluster = settle(order(as_alice, project))
     assert cluster.state == "ready"
     assert set(at_site(site)) == in_ledger(cluster)
@@ -151,7 +151,7 @@ def test_a_failed_creation_can_be_kept_for_a_look_and_deleted(
     as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
 ) -> None:
     limits_give(project)
-    failure_plan(site.pk, verb="cluster:ensure:checks", error="permanent", times=3)
+    failure_plan(site.pk, verb="cluster:create:checks", error="permanent", times=3)
     cluster = settle(order(as_alice, project))
     assert cluster.state == "failed"
     assert at_site(site), "what was made is there to be looked at"

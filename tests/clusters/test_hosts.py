@@ -12,7 +12,8 @@ from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, Permanent
 from gpuaas.providers.baremetal.hosts import host_bind
 from gpuaas.providers.baremetal.models import Host
 from gpuaas.providers.baremetal.site import BareMetalSiteDriver
-from gpuaas.providers.registry import driver_kind
+from gpuaas.providers.base import Change
+from gpuaas.providers.registry import driver_class
 from tenants.actors import Actor
 from tenants.models import AuditEntry
 from tests.clusters.host_stage import PRODUCT, described
@@ -127,7 +128,7 @@ def test_a_site_of_hosts_has_their_gpus_and_no_workspaces(lab: LabSite, db: None
     rack = SiteFactory.create(id=connection.site_id, driver="bare-metal")
     hosts_put(actor=as_olga, site=rack, described=[described(7), described(8), described(9, gpus=0)])
     host_do(actor=as_olga, site=rack, name="dgx-8", verb="take-out", reason="a fan has failed")
-    assert driver_kind("bare-metal") is BareMetalSiteDriver
+    assert driver_class("bare-metal") is BareMetalSiteDriver
     driver = BareMetalSiteDriver(connection)
     seen = driver.probe()
     assert seen.server_version.startswith("v1.")
@@ -139,7 +140,7 @@ def test_a_site_of_hosts_has_their_gpus_and_no_workspaces(lab: LabSite, db: None
     }
     spec = make_spec()
     with pytest.raises(Permanent):
-        driver.ensure(spec, driver.ensure_steps()[0].key)
+        driver.perform(Change.CREATE, spec, driver.steps(Change.CREATE)[0].key)
     with pytest.raises(Unauthorized):
         BareMetalSiteDriver(
             type(connection)(connection.site_id, "rack-1", "", credentials={"kubeconfig": ""})

@@ -17,7 +17,7 @@ from gpuaas.clusters.reconcile.imports import parameters_import
 from gpuaas.clusters.selectors import definition_of
 from gpuaas.clusters.services.imports import parameters_read
 from gpuaas.clusters.tasks import parameters_import_ask, parameters_imports_due
-from gpuaas.core import clock, leases
+from gpuaas.core import claims, clock
 from gpuaas.core.crypto import encrypt_json
 from gpuaas.core.errors import Conflict, GpuaasError, NotFound, StaleVersion
 from tenants.actors import Actor
@@ -73,7 +73,7 @@ def test_asked_answered_published(as_olga: Actor, template: ClusterTemplate) -> 
     assert {**made.document, "parameters": None} == {**row.base.document, "parameters": None}
     assert made.created_by == "olga"
     assert actions()[-2:] == ["cluster_template.import", "cluster_template.version"]
-    with pytest.raises(Conflict, match="version 2 already"):
+    with pytest.raises(Conflict, match="already published as version 2"):
         services.parameters_import_publish(actor=as_olga, template=template)
     row = parameters_import_get(actor=as_olga, template=template)
     answer = parameters_import_answer(row=row, now=clock.now())
@@ -92,7 +92,7 @@ def test_only_operators(as_alice: Actor, as_olga: Actor, template: ClusterTempla
             service(actor=as_alice, template=template)
     with pytest.raises(NotFound):
         parameters_import_get(actor=as_alice, template=template)
-    with pytest.raises(NotFound, match="ask first"):
+    with pytest.raises(NotFound, match="request them first"):
         parameters_import_get(actor=as_olga, template=template)
 
 
@@ -151,16 +151,16 @@ def test_a_task_that_died_is_succeeded_and_a_repeated_one_does_nothing(
     as_olga: Actor, template: ClusterTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = asked(as_olga, template)
-    dead = leases.claim(ParametersImport, row.pk, now=clock.now(), seconds=imports.LEASE_SECONDS)
+    dead = claims.claim(ParametersImport, row.pk, now=clock.now(), seconds=claims.CLAIM_SECONDS)
     assert dead is not None
     assert parameters_imports_due() == 0
     assert not parameters_import(template.pk), "somebody is at it"
-    later = clock.now() + timedelta(seconds=imports.LEASE_SECONDS + 1)
+    later = clock.now() + timedelta(seconds=claims.CLAIM_SECONDS + 1)
     monkeypatch.setattr(clock, "now", lambda: later)
     assert parameters_imports_due() == 1
     assert parameters_import(template.pk)
     assert not parameters_import(template.pk), "nothing is due any more"
-    assert not leases.release(dead, due_at=None, parameters={"type": "object"}), (
+    assert not claims.release(dead, due_at=None, parameters={"type": "object"}), (
         "what the dead one found is dropped"
     )
     told: Any = ParametersImport.objects.get().parameters
@@ -202,7 +202,7 @@ def test_a_version_that_came_since_stands_against_publishing(
 ) -> None:
     answered(as_olga, template)
     services.template_version_add(actor=as_olga, template=template, document=classes.document())
-    with pytest.raises(Conflict, match="newer version"):
+    with pytest.raises(Conflict, match="a version newer than"):
         services.parameters_import_publish(actor=as_olga, template=template)
     row = parameters_import_get(actor=as_olga, template=template)
     answer = parameters_import_answer(row=row, now=clock.now())
@@ -218,7 +218,7 @@ def test_what_was_read_yesterday_is_not_published(
     assert row.read_at is not None
     tomorrow = row.read_at + timedelta(hours=24)
     monkeypatch.setattr(clock, "now", lambda: tomorrow)
-    with pytest.raises(Conflict, match="more than a day ago"):
+    with pytest.raises(Conflict, match="more than a day old"):
         services.parameters_import_publish(actor=as_olga, template=template)
     answer = parameters_import_answer(row=row, now=tomorrow)
     assert answer is not None
@@ -293,7 +293,7 @@ def test_what_cannot_be_read_says_why_and_what_to_do(
     classes.tells(zone=ZONE, size={"type": "number"})
     assert not parameters_import(template.pk)
     row = ParametersImport.objects.get()
-    assert row.failure.startswith("parameters.size: the type is one of")
+    assert row.failure.startswith("parameters.size: the type must be one of")
     assert row.failure.endswith(imports.CHANGE)
     assert row.due_at is None
     classes.api.delete(f"{classes.path}")
@@ -340,7 +340,7 @@ def test_what_is_there_and_no_longer_fits_is_named(
     assert answer is not None
     (misfit,) = answer.misfits
     assert (misfit.name, misfit.project) == ("old", "weather-lm")
-    assert "choose one of b, c" in misfit.says
+    assert "choose one of b, c" in misfit.reason
     assert answer.changes[0].breaking
 
 
@@ -349,7 +349,7 @@ def test_where_nothing_can_be_asked(as_olga: Actor, template: ClusterTemplate, s
     with pytest.raises(Conflict, match="disabled"):
         asked(as_olga, template)
     ClusterTemplate.objects.filter(pk=template.pk).update(driver="sandbox")
-    with pytest.raises(Conflict, match="sandbox do not say"):
+    with pytest.raises(Conflict, match="sandbox do not offer"):
         asked(as_olga, template)
     words = {"name": "K", "kind": "kubernetes", "driver": "cluster-api"}
     bare = services.template_create(actor=as_olga, slug="bare", site=site, **words)
@@ -359,5 +359,5 @@ def test_where_nothing_can_be_asked(as_olga: Actor, template: ClusterTemplate, s
 
 
 def test_the_sandbox_has_nothing_of_the_kind(as_olga: Actor, site: Site) -> None:
-    with pytest.raises(Conflict, match="do not say"):
+    with pytest.raises(Conflict, match="do not offer"):
         asked(as_olga, offered(as_olga, site))

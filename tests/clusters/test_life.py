@@ -21,7 +21,7 @@ from gpuaas.clusters.services import (
 )
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, Invalid, NotFound, QuotaRefused, StaleVersion, Unauthorized
-from gpuaas.providers.base import ClusterRef, ClusterSpec, StepOutcome
+from gpuaas.providers.base import Change, ClusterRef, ClusterSpec, StepOutcome
 from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver
 from gpuaas.providers.sandbox.clusters.entrance import token_subject
 from gpuaas.providers.sandbox.clusters.objects import foreign_object, machine_break
@@ -74,17 +74,17 @@ def test_the_ledger_is_written_before_anything_is_made(
     """Looked at before and after each call to the site: all that is there was written down before the call."""
     limits_give(project)
     cluster = order(as_alice, project, gpus=2, small=1)
-    ensure, calls = SandboxClusterDriver.ensure, 0
+    perform, calls = SandboxClusterDriver.perform, 0
 
-    def watched(driver: SandboxClusterDriver, spec: ClusterSpec, step: str) -> StepOutcome:
+    def watched(driver: SandboxClusterDriver, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
         nonlocal calls
         calls += 1
         written = in_ledger(cluster)
-        outcome = ensure(driver, spec, step)
+        outcome = perform(driver, change, spec, step)
         assert set(at_site(site)) <= written, step
         return outcome
 
-    monkeypatch.setattr(SandboxClusterDriver, "ensure", watched)
+    monkeypatch.setattr(SandboxClusterDriver, "perform", watched)
     assert settle(cluster).state == "ready"
     assert calls >= 8
 

@@ -10,7 +10,7 @@ import pytest
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterTemplate, PoolSample, ScalingDecision, ScalingPolicy
 from gpuaas.clusters.policies import registry
-from gpuaas.clusters.policies.facts import Pool, Signals, Wish
+from gpuaas.clusters.policies.facts import Pool, Recommendation, Signals
 from gpuaas.clusters.policies.kinds import PendingPods
 from gpuaas.clusters.reconcile.policies import KEPT, policy_run, samples_prune
 from gpuaas.clusters.selectors import clusters_loaded
@@ -21,9 +21,10 @@ from gpuaas.clusters.services import (
     policy_switch,
     policy_update,
 )
-from gpuaas.core import leases
+from gpuaas.core import claims
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, Invalid, NotFound, StaleVersion
+from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver
 from gpuaas.providers.sandbox.dials import dials_set, failure_plan
 from quotas.holds import HoldScope, hold_set
 from quotas.selectors import reservations_held
@@ -133,12 +134,12 @@ def test_what_somebody_else_works_on_is_left_alone(as_alice: Actor, cluster: Clu
     policy = scaled_by(as_alice, cluster)
     demand(site, cluster, 6)
     ScalingPolicy.objects.filter(pk=policy.pk).update(due_at=now())
-    assert leases.claim(ScalingPolicy, policy.pk, now=now(), seconds=60) is not None
+    assert claims.claim(ScalingPolicy, policy.pk, now=now(), seconds=60) is not None
     policy_run(policy.pk, purse=free)
     assert (count_of(cluster), PoolSample.objects.count()) == (1, 0)
     ScalingPolicy.objects.filter(pk=policy.pk).update(claim_until=now())
     policy_run(policy.pk, purse=free)
-    assert count_of(cluster) == 3, "a dead worker's lease runs out"
+    assert count_of(cluster) == 3, "a dead worker's claim runs out"
 
 
 def test_terms_that_changed_during_a_round_are_not_overrun(
@@ -172,8 +173,7 @@ def test_asleep_nothing_is_asked_and_deleted_it_rests(as_alice: Actor, cluster: 
 def test_hours_of_the_week_need_no_signals(
     as_alice: Actor, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuaas.clusters.reconcile.policies.ClusterSignalsCapability", str)
-    monkeypatch.setattr("gpuaas.clusters.services.policies.ClusterSignalsCapability", str)
+    monkeypatch.setattr(SandboxClusterDriver, "has_signals", lambda driver, kind: False)
     with pytest.raises(Invalid, match="hours of the week"):
         scaled_by(as_alice, cluster)
     always = {"hours": ["Mon-Sun 00:00-00:00 3"], "time_zone": "Europe/Berlin"}
@@ -255,14 +255,14 @@ class Doubling(PendingPods):
 
     label: ClassVar[str] = "Twice what waits"
 
-    def decide(self, signals: Signals, pool: Pool, now: Any, memory: Mapping[str, Any]) -> Wish:
-        return Wish(
+    def decide(self, signals: Signals, pool: Pool, now: Any, memory: Mapping[str, Any]) -> Recommendation:
+        return Recommendation(
             2 * super().decide(signals, pool, now, memory).count, "twice", {"asked": signals.demand_gpus}
         )
 
 
 class Raising(PendingPods):
-    def decide(self, signals: Signals, pool: Pool, now: Any, memory: Mapping[str, Any]) -> Wish:
+    def decide(self, signals: Signals, pool: Pool, now: Any, memory: Mapping[str, Any]) -> Recommendation:
         raise ZeroDivisionError("no worker left to divide by")
 
 
@@ -318,4 +318,4 @@ def test_one_whose_plug_in_is_gone_says_so(as_alice: Actor, cluster: Cluster) ->
     ScalingPolicy.objects.update(kind="gone")
     round_now(policy)
     assert log_of(cluster) == [("broken", 1, 1)]
-    assert "there is no policy 'gone'" in ScalingDecision.objects.get().reason
+    assert "unknown policy 'gone'" in ScalingDecision.objects.get().reason

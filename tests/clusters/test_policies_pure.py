@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuaas.clusters.policies.decide import decide
-from gpuaas.clusters.policies.facts import Cap, Memory, Policy, Pool, Rules, Signals, Wish
+from gpuaas.clusters.policies.facts import Cap, Memory, Policy, Pool, Recommendation, Rules, Signals
 from gpuaas.clusters.policies.kinds import GpuUse, JobQueue, PendingPods, Schedule
 from gpuaas.clusters.policies.registry import kind_of
 from gpuaas.clusters.policies.replay import GAP, Purse, Setup, State, Tick, replay
 from gpuaas.clusters.policies.stored import memory_read, memory_stored
-from gpuaas.clusters.schema import document_check
 from gpuaas.core.errors import Invalid
+from gpuaas.core.schema import document_check
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 EACH = 3
@@ -34,10 +34,12 @@ class Wild:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         del settings
 
-    def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Mapping[str, Any]) -> Wish:
+    def decide(
+        self, signals: Signals, pool: Pool, now: datetime, memory: Mapping[str, Any]
+    ) -> Recommendation:
         del pool, now
         turn = memory.get("turn", 0) + 1
-        return Wish(signals.demand_gpus - 5 + turn % 3, "because", {"turn": turn})
+        return Recommendation(signals.demand_gpus - 5 + turn % 3, "because", {"turn": turn})
 
 
 POLICIES: list[Policy] = [Wild({}), PendingPods({"spare_workers": 1}), GpuUse({"target_percent": 70})]
@@ -181,11 +183,13 @@ UNUSABLE: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("answer", [None, *(Wish(**one) for one in UNUSABLE)])
+@pytest.mark.parametrize("answer", [None, *(Recommendation(**one) for one in UNUSABLE)])
 def test_a_policy_without_a_usable_answer_changes_nothing(answer: Any) -> None:
     class Broken(Wild):
-        def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Mapping[str, Any]) -> Wish:
-            found: Wish = answer
+        def decide(
+            self, signals: Signals, pool: Pool, now: datetime, memory: Mapping[str, Any]
+        ) -> Recommendation:
+            found: Recommendation = answer
             return found
 
     found = decide(
@@ -272,7 +276,7 @@ def test_hours_that_cannot_be_read_are_refused(settings: dict[str, Any]) -> None
 
 
 def test_the_operators_guide_shows_one_that_works() -> None:
-    guide = Path("docs/operator-guide.md").read_text("utf-8")
+    guide = Path("docs/operators/cluster-policies.md").read_text("utf-8")
     source = next(block for block in guide.split("```python\n")[1:] if "class Evenings" in block)
     known: dict[str, Any] = {}
     exec(source.split("```")[0], known)

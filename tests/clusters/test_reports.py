@@ -56,7 +56,14 @@ def refused(answer: tuple[int, dict[str, Any]]) -> None:
     status, body = answer
     assert status == 401
     assert body["error"]["code"] == "unauthorized"
-    assert body["error"]["message"] == "this token is wrong, used up or too old"
+    assert body["error"]["message"] == "this token is invalid, used up or expired"
+
+
+def test_what_a_machine_says_is_kept_as_text(cluster: Cluster) -> None:
+    """Whatever machine it is, and whatever runs there."""
+    said = "\x1b[31mE:\x1b[0m no\x08 room\r\nhalf\rwhole\n\x1b]0;t\x07\ttab"
+    assert post(token_of(cluster), "failed", said)[0] == 201
+    assert NodeBoot.objects.get().message == "E: no room\nwhole\n\ttab"
 
 
 def test_the_stages_of_a_boot_are_written_down_and_reach_the_driver(cluster: Cluster) -> None:
@@ -69,7 +76,7 @@ def test_the_stages_of_a_boot_are_written_down_and_reach_the_driver(cluster: Clu
     cluster.refresh_from_db()
     assert cluster.due_at is not None
     assert cluster.due_at <= now(), "the reconciler looks at once"
-    told = spec_of(cluster).ref.boots.told[boot.hex]
+    told = spec_of(cluster).ref.boots.reports[boot.hex]
     assert (told.stage, told.passed) == (Stage.READY, "joined")
 
 

@@ -8,15 +8,15 @@ import yaml
 
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterTemplate
-from gpuaas.clusters.selectors import grant_standing, grants_lost
+from gpuaas.clusters.selectors import grants_lost
 from gpuaas.clusters.services import (
     cluster_credential,
     cluster_delete,
     credentials_revoke,
     revocations_carry_out,
 )
-from gpuaas.clusters.states import GrantStanding
 from gpuaas.core.errors import Conflict, Forbidden, NotFound, Unauthorized
+from gpuaas.lifecycle.grants import GrantStanding
 from gpuaas.providers.base import Access, ClusterRef
 from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver
 from gpuaas.providers.sandbox.clusters.entrance import token_subject
@@ -53,7 +53,7 @@ def let_in(cluster: Cluster, access: Access) -> bool:
 
 def standings(cluster: Cluster) -> list[GrantStanding]:
     """The oldest first."""
-    return [grant_standing(grant) for grant in cluster.grants.order_by("pk")]
+    return [grant.standing for grant in cluster.grants.order_by("pk")]
 
 
 def test_all_of_one_persons_end_and_another_can_be_taken(
@@ -142,7 +142,7 @@ def test_where_a_driver_cannot_end_them_nobody_says_so(
     """Certificates of k3s: they stand as valid until their time, also of who has left."""
     cluster_credential(actor=as_bob, cluster=cluster, lifetime=HOUR)
     ClusterTemplate.objects.update(driver="openstack")
-    with pytest.raises(Conflict, match="end by themselves"):
+    with pytest.raises(Conflict, match="cannot be ended early"):
         credentials_revoke(actor=as_bob, cluster=cluster, user=bob)
     project_member_remove(actor=as_olga, project=cluster.project, user=bob)
     assert revocations_carry_out() == 0
@@ -183,7 +183,7 @@ def test_one_that_is_revoked_while_it_is_made_is_not_shown(
         return given[0]
 
     monkeypatch.setattr(SandboxClusterDriver, "access", meanwhile)
-    with pytest.raises(Conflict, match="revoked at this moment"):
+    with pytest.raises(Conflict, match="revoked at the same moment"):
         cluster_credential(actor=as_alice, cluster=cluster, lifetime=HOUR)
     assert revocations_carry_out() == 1
     assert not let_in(cluster, given[0])

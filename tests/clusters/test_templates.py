@@ -143,7 +143,7 @@ def test_a_wrong_document_says_where(
     with pytest.raises(Invalid) as caught:
         template_version_add(actor=as_olga, template=template, document=document(**change))
     (words,) = caught.value.fields["document"]
-    assert words.startswith(f"{where}: " if where else "there is no 'nodes'")
+    assert words.startswith(f"{where}: " if where else "unknown property 'nodes'")
 
 
 def test_of_two_changes_at_once_one_is_told(

@@ -1,4 +1,6 @@
-"""A virtual cluster's whole way by REST, on the real API server: template, plan, order, live steps, the way in, every change, the proof of the end."""
+"""A virtual cluster's whole way by REST, on the real API server: template, plan, order, live steps, the way in,
+every change, the proof of the end.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +16,8 @@ from gpuaas.clusters.spec import spec_of
 from gpuaas.clusters.tasks import reconcile
 from gpuaas.core.clock import now
 from gpuaas.metering.models import Meter
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubeapi.client import Api
+from gpuaas.providers.kubeapi.names import NAMESPACES
 from gpuaas.providers.vcluster import names, site
 from gpuaas.providers.vcluster.tenancy import gpus_in
 from quotas.models import Limit
@@ -148,7 +151,7 @@ def test_from_the_template_to_the_proof_that_all_is_gone(
 
     ordered = program.post(HOME, wanted)
     address, row = str(ordered.headers["Location"]), Cluster.objects.get(pk=ordered.json["id"])
-    space = f"{names.NAMESPACES}/{names.space(row.external_name)}"
+    space = f"{NAMESPACES}/{names.space(row.external_name)}"
     assert not host.find(space), "no request calls the site"
     assert live(program, address)["space"] == "waiting"
     played.clusters[row.external_name] = spec_of(row)

@@ -76,7 +76,7 @@ def test_a_refusal_is_said_and_tried_again(
     limits_give(other_project, {H100: 2})
     assert len(kept(pool)) == 1
     pool.refresh_from_db()
-    assert "2 more were asked" in pool.trouble
+    assert "2 more were requested" in pool.trouble
     assert pool.attempts > 0
     limits_give(other_project, {H100: 4})
     assert len(kept(pool)) == 2
@@ -322,11 +322,11 @@ def test_nobody_touches_what_waits(
     (warm,) = kept(pool)
     assert list(clusters_for(actor=as_charlie)) == [warm]
     for actor in (as_charlie, as_olga):
-        with pytest.raises(Conflict, match="waits in a warm pool"):
+        with pytest.raises(Conflict, match="is in a warm pool"):
             cluster_delete(actor=actor, cluster=warm)
-        with pytest.raises(Conflict, match="waits in a warm pool"):
+        with pytest.raises(Conflict, match="is in a warm pool"):
             cluster_scale(actor=actor, cluster=warm, counts={"gpu": 2})
-        with pytest.raises(Conflict, match="waits in a warm pool"):
+        with pytest.raises(Conflict, match="is in a warm pool"):
             cluster_credential(actor=actor, cluster=warm)
 
 
@@ -342,7 +342,7 @@ def test_what_was_read_before_the_claim_changes_nothing_after_it(
     (stale,) = kept(pool)
     limits_give(project)
     made = settle(order(as_alice, project))
-    with pytest.raises(Conflict, match="waits in a warm pool"):
+    with pytest.raises(Conflict, match="is in a warm pool"):
         cluster_delete(actor=as_charlie, cluster=stale)
     warm_pool_end(actor=as_olga, pool=pool)
     kept(pool)

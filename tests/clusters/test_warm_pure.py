@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuaas.clusters.keeping import Waiting, keep
+from gpuaas.clusters.warm_plan import Waiting, keep
 
 COUNTS = st.integers(0, 6)
 

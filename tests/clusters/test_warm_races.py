@@ -15,9 +15,9 @@ from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterHolding, ClusterTemplate, WarmPool
 from gpuaas.clusters.reconcile import warm
 from gpuaas.clusters.reconcile.warm import warm_keep
-from gpuaas.clusters.services import claims, warm_pool_update
+from gpuaas.clusters.services import handover, warm_pool_update
 from gpuaas.clusters.services import order as orders
-from gpuaas.core import leases
+from gpuaas.core import claims
 from gpuaas.core.clock import now
 from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver
 from quotas.models import Limit, Reservation, SiteCapacity
@@ -172,8 +172,8 @@ def test_keeping_survives_a_kill_anywhere(
     SiteCapacity.objects.update(hard=None)
     pool = pool_of(as_olga, template, other_project, wanted=0, making_most=20)
     growing: list[Place] = [
-        (leases, "claim"),
-        (leases, "apply"),
+        (claims, "claim"),
+        (claims, "apply"),
         (warm, "cluster_build"),
         (orders, "operation_start"),
         (orders, "reservation_reserve"),
@@ -208,10 +208,10 @@ def test_a_claim_survives_a_kill_anywhere(
     limits_give(project, {H100: 2})
     places: list[Place] = [
         (orders, "cluster_claim"),
-        (claims, "operation_start"),
-        (claims, "audit_record"),
-        (claims, "holdings_move"),
-        (claims, "reservation_move"),
+        (handover, "operation_start"),
+        (handover, "audit_record"),
+        (handover, "holdings_move"),
+        (handover, "reservation_move"),
     ]
     for number in range(1, BOUNDARIES_MAX):
         if not killed_at(number, places, lambda: order(as_alice, project)):
@@ -225,7 +225,6 @@ def test_a_claim_survives_a_kill_anywhere(
     counters_must_match()
 
 
-@pytest.mark.skipif(not os.environ.get("GPUAAS_CHAOS"), reason="half a minute: with GPUAAS_CHAOS")
 def test_the_labeling_of_a_claim_survives_a_kill_anywhere(
     as_olga: Actor, as_alice: Actor, template: ClusterTemplate, project: Project, other_project: Project
 ) -> None:

@@ -5,14 +5,22 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpuaas.providers.base import Connection, Driver, WorkspaceSpec
+from gpuaas.providers.base import Change, Connection, Driver, NodeCheckCapability, WorkspaceSpec
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from gpuaas.providers.kubernetes.openshift.driver import OpenShiftDriver
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.fleet import fleet_seed
-from tests.contracts.rigs import KubernetesRig, OpenStackRig, Rig, SandboxRig, ensure_step, release_step
+from tests.contracts.rigs import (
+    KubernetesRig,
+    OpenStackRig,
+    RealPodsRig,
+    Rig,
+    SandboxRig,
+    ensure_step,
+    release_step,
+)
 from tests.lab.fixtures import LabSite
 from tests.providers.openshift.site import crds_load
 
@@ -20,24 +28,28 @@ Drive = Callable[[WorkspaceSpec], None]
 
 
 LAB = pytest.mark.lab
-
+REAL_PODS = "real-pods"
+# its nodes have neither the vendor's image nor a node without GPUs
+NOT_ON_REAL_PODS = NodeCheckCapability
 
 DRIVERS: dict[str, tuple[type[Driver], tuple[pytest.MarkDecorator, ...]]] = {
     "sandbox": (SandboxDriver, ()),
     "kubernetes": (KubernetesDriver, (LAB,)),
     "openshift": (OpenShiftDriver, (LAB,)),
+    REAL_PODS: (KubernetesDriver, (LAB,)),
     "openstack": (OpenStackDriver, (pytest.mark.openstack,)),
 }
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A file that NEEDS a capability runs for every driver that has it."""
+    """A file that NEEDS a capability, or a change, runs for every driver that has it."""
     if "rig" in metafunc.fixturenames:
         needs = getattr(metafunc.module, "NEEDS", Driver)
         able = [
             pytest.param(name, marks=marks)
             for name, (driver, marks) in DRIVERS.items()
-            if issubclass(driver, needs)
+            if (needs in driver.changes if isinstance(needs, Change) else issubclass(driver, needs))
+            and not (name == REAL_PODS and needs is NOT_ON_REAL_PODS)
         ]
         metafunc.parametrize("rig", able, indirect=True)
 
@@ -53,6 +65,8 @@ def rig(request: pytest.FixtureRequest, db: None) -> Iterator[Rig]:
 def _on_lab(request: pytest.FixtureRequest) -> Rig:
     if request.param == "openstack":
         return OpenStackRig(request.getfixturevalue("openstack_lab"))
+    if request.param == REAL_PODS:
+        return RealPodsRig(LabSite(request.getfixturevalue("node_lab").kubeconfig))
     lab: LabSite = request.getfixturevalue("lab")
     if request.param == "kubernetes":
         return KubernetesRig(lab)
@@ -75,7 +89,7 @@ def _sandbox() -> SandboxRig:
 @pytest.fixture
 def provision(rig: Rig) -> Drive:
     def run(spec: WorkspaceSpec) -> None:
-        for step in rig.driver.ensure_steps():
+        for step in rig.driver.steps(Change.CREATE):
             ensure_step(rig.driver, spec, step.key)
 
     return run
@@ -84,7 +98,7 @@ def provision(rig: Rig) -> Drive:
 @pytest.fixture
 def release(rig: Rig) -> Drive:
     def run(spec: WorkspaceSpec) -> None:
-        for step in rig.driver.release_steps():
+        for step in rig.driver.steps(Change.DELETE):
             release_step(rig.driver, spec, step.key)
 
     return run

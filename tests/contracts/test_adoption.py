@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpuaas.core.errors import NotFound, Permanent
-from gpuaas.providers.base import AdoptionCapability, AdoptionStep, WorkspaceSpec
+from gpuaas.providers.base import AdoptionCapability, AdoptionStep, Change, WorkspaceSpec
 from tests.contracts.conftest import Drive
 from tests.contracts.rigs import Refused, Rig, adopt, ref
 
@@ -109,16 +109,17 @@ def test_what_is_not_there_or_the_sites_own_is_refused(rig: Rig) -> None:
         rig.driver.adopt(replace(spec, external_name="old-and-gone"))
     rig.sites_own()
     for verb in (rig.driver.adoption_plan, rig.driver.adopt):
-        with pytest.raises(Permanent, match="part of the site"):
+        with pytest.raises(Permanent, match="belongs to the site itself"):
             verb(replace(spec, external_name=rig.sites_own_name))
 
 
 def test_one_that_was_never_taken_over_is_left_alone(rig: Rig) -> None:
     """A workspace that is deleted before it took over has nothing there."""
     spec = taking(rig)
-    never = ref(spec)
-    assert all(rig.driver.release(never, step.key).done for step in rig.driver.release_steps())
+    assert all(
+        rig.driver.perform(Change.DELETE, spec, step.key).done for step in rig.driver.steps(Change.DELETE)
+    )
     assert rig.namespaces(spec.external_name) == 1
     assert len(rig.uids(spec.external_name)) == 1
     with pytest.raises(Permanent):
-        rig.driver.ensure(spec, rig.driver.ensure_steps()[0].key)
+        rig.driver.perform(Change.CREATE, spec, rig.driver.steps(Change.CREATE)[0].key)

@@ -9,6 +9,7 @@ import pytest
 
 from deploy.lab.kubernetes import Lab, LabError
 from gpuaas.providers.base import (
+    Change,
     Connection,
     GpuAmount,
     Member,
@@ -17,7 +18,7 @@ from gpuaas.providers.base import (
     UsageKind,
     WorkspaceSpec,
 )
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.fleet import fleet_seed
@@ -102,7 +103,14 @@ def pool_of(pools: tuple[ObservedPool, ...], way: Way) -> ObservedPool:
 
 def amount(pool: ObservedPool, pools: tuple[ObservedPool, ...]) -> GpuAmount:
     alone = sum(other.resource_name == pool.resource_name for other in pools) == 1
-    return GpuAmount(pool.resource_name, 2, pool.selector, exclusive=alone)
+    return GpuAmount(
+        pool.resource_name,
+        2,
+        pool.selector,
+        exclusive=alone,
+        device_class=pool.device_class,
+        also=pool.also,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +149,7 @@ def counting(request: pytest.FixtureRequest, db: None) -> Iterator[OnLab | OnSan
 
 
 def provision(rig: Rig, spec: WorkspaceSpec) -> None:
-    for step in rig.driver.ensure_steps():
+    for step in rig.driver.steps(Change.CREATE):
         ensure_step(rig.driver, spec, step.key)
 
 
@@ -177,7 +185,7 @@ def test_found_held_metered_and_given_back(counting: OnLab | OnSandbox) -> None:
     rig.start(spec, "four")
     running(rig, spec, 2)
 
-    for step in rig.driver.release_steps():
+    for step in rig.driver.steps(Change.DELETE):
         release_step(rig.driver, spec, step.key)
     assert not rig.driver.observe(ref(spec)).exists
     until(lambda: allocated(rig, way) == 0, "nothing is held any more")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gpuaas.providers.base import DriftCapability, SiteChange, WorkspaceSpec
+from gpuaas.providers.base import Change, DriftCapability, SiteChange, WorkspaceSpec
 from tests.contracts.conftest import Drive
 from tests.contracts.rigs import ALICE, Rig
 from tests.lab.fixtures import until
@@ -24,7 +24,7 @@ def test_a_limit_that_somebody_raised_is_told_and_set_right(
 ) -> None:
     rig.loosen(ready, 16)
     (told,) = rig.driver.drift(ready)
-    steps = {step.key: step for step in rig.driver.ensure_steps()}
+    steps = {step.key: step for step in rig.driver.steps(Change.CREATE)}
 
     assert (told.wanted, told.found) == ("2", "16")
     assert told.changed_by.startswith(rig.changed_by)

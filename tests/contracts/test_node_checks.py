@@ -105,7 +105,7 @@ def test_it_waits_for_a_free_gpu_and_says_so(rig: Rig, node: str, check: uuid.UU
 
         def waits() -> NodeCheckOutcome | None:
             found = rig.driver.node_check_result(check)
-            return found if "free" in found.detail and "looked" not in found.detail else None
+            return found if "free" in found.detail and "processed" not in found.detail else None
 
         outcome = until(waits, "it says what it waits for")
         assert not outcome.done

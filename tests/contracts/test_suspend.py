@@ -1,18 +1,22 @@
 """Asleep nothing runs and nothing can be started; data and access stay; awake it is as it was."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from gpuaas.core.errors import Permanent
-from gpuaas.providers.base import ObservedConsumer, StepOutcome, SuspendCapability, UseState, WorkspaceSpec
+from gpuaas.providers.base import (
+    Change,
+    ObservedConsumer,
+    UseState,
+    WorkspaceSpec,
+)
 from tests.contracts.conftest import Drive
 from tests.contracts.rigs import BOB, Refused, Rig, ref
 from tests.lab.fixtures import until
 
-NEEDS = SuspendCapability
+NEEDS = Change.SUSPEND
 
 
 def asleep(spec: WorkspaceSpec) -> WorkspaceSpec:
@@ -21,17 +25,20 @@ def asleep(spec: WorkspaceSpec) -> WorkspaceSpec:
 
 
 def suspend(rig: Rig, spec: WorkspaceSpec, keys: list[str] | None = None) -> None:
-    for key in keys or [step.key for step in rig.driver.suspend_steps()]:
-        until(partial(is_done, rig.driver.suspend, asleep(spec), key), f"step {key} of suspend")
+    carry_out(rig, Change.SUSPEND, asleep(spec), keys)
 
 
 def resume(rig: Rig, spec: WorkspaceSpec, keys: list[str] | None = None) -> None:
-    for key in keys or [step.key for step in rig.driver.resume_steps()]:
-        until(partial(is_done, rig.driver.resume, spec, key), f"step {key} of resume")
+    carry_out(rig, Change.RESUME, spec, keys)
 
 
-def is_done(verb: Callable[[WorkspaceSpec, str], StepOutcome], spec: WorkspaceSpec, key: str) -> bool:
-    return verb(spec, key).done
+def carry_out(rig: Rig, change: Change, spec: WorkspaceSpec, keys: list[str] | None) -> None:
+    for key in keys or [step.key for step in rig.driver.steps(change)]:
+        until(partial(is_done, rig, change, spec, key), f"step {key} of {change}")
+
+
+def is_done(rig: Rig, change: Change, spec: WorkspaceSpec, key: str) -> bool:
+    return rig.driver.perform(change, spec, key).done
 
 
 def running(rig: Rig, spec: WorkspaceSpec) -> list[ObservedConsumer]:
@@ -93,11 +100,11 @@ def test_data_and_access_stay(rig: Rig, ready: WorkspaceSpec) -> None:
 def test_twice_is_like_once_wherever_it_was_interrupted(rig: Rig, ready: WorkspaceSpec) -> None:
     rig.own(ready, "Deployment", "web")
     until_running(rig, ready, "web")
-    keys = [step.key for step in rig.driver.suspend_steps()]
+    keys = [step.key for step in rig.driver.steps(Change.SUSPEND)]
     for reached in range(1, len(keys) + 1):
         suspend(rig, ready, keys[:reached])
     suspend(rig, ready)
-    keys = [step.key for step in rig.driver.resume_steps()]
+    keys = [step.key for step in rig.driver.steps(Change.RESUME)]
     for reached in range(1, len(keys) + 1):
         resume(rig, ready, keys[:reached])
     resume(rig, ready)
@@ -107,7 +114,7 @@ def test_twice_is_like_once_wherever_it_was_interrupted(rig: Rig, ready: Workspa
 def test_woken_before_it_slept(rig: Rig, ready: WorkspaceSpec) -> None:
     rig.own(ready, "Deployment", "web")
     until_running(rig, ready, "web")
-    suspend(rig, ready, [step.key for step in rig.driver.suspend_steps()][:2])
+    suspend(rig, ready, [step.key for step in rig.driver.steps(Change.SUSPEND)][:2])
     resume(rig, ready)
     until_running(rig, ready, "web")
     rig.start(ready, "more")
@@ -116,7 +123,7 @@ def test_woken_before_it_slept(rig: Rig, ready: WorkspaceSpec) -> None:
 def test_deleted_while_it_falls_asleep(rig: Rig, ready: WorkspaceSpec, release: Drive) -> None:
     rig.own(ready, "Deployment", "web")
     until_running(rig, ready, "web")
-    suspend(rig, ready, [step.key for step in rig.driver.suspend_steps()][:-1])
+    suspend(rig, ready, [step.key for step in rig.driver.steps(Change.SUSPEND)][:-1])
     release(ready)
     assert not rig.driver.observe(ref(ready)).exists
     suspend(rig, ready)
@@ -125,6 +132,6 @@ def test_deleted_while_it_falls_asleep(rig: Rig, ready: WorkspaceSpec, release: 
 
 def test_an_unknown_step_of_sleep_is_refused_for_good(rig: Rig, ready: WorkspaceSpec) -> None:
     with pytest.raises(Permanent):
-        rig.driver.suspend(asleep(ready), "no-such-step")
+        rig.driver.perform(Change.SUSPEND, asleep(ready), "no-such-step")
     with pytest.raises(Permanent):
-        rig.driver.resume(ready, "no-such-step")
+        rig.driver.perform(Change.RESUME, ready, "no-such-step")

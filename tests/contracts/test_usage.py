@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gpuaas.providers.base import UsageCapability, UsageEvent, UsageKind, WorkspaceSpec
+from gpuaas.providers.base import Change, UsageCapability, UsageEvent, UsageKind, WorkspaceSpec
 from tests.contracts.rigs import Rig, release_step
 
 NEEDS = UsageCapability
@@ -31,6 +31,18 @@ def of(spec: WorkspaceSpec, name: str) -> Wanted:
         and event.consumer is not None
         and event.consumer.name == name
     )
+
+
+def started(rig: Rig, spec: WorkspaceSpec, name: str) -> str:
+    """Starts one and waits until it holds its devices, which a site decides after it accepted it; a cursor before."""
+    cursor = listed(rig)
+    rig.start(spec, name)
+
+    def holds(event: UsageEvent) -> bool:
+        return of(spec, name)(event) and event.consumer is not None and event.consumer.started_at is not None
+
+    collect(rig, cursor, holds)
+    return cursor
 
 
 def test_without_a_cursor_comes_a_full_list(rig: Rig, ready: WorkspaceSpec) -> None:
@@ -62,8 +74,7 @@ def test_a_run_is_told_with_its_seconds(rig: Rig, ready: WorkspaceSpec) -> None:
 
 
 def test_an_older_cursor_tells_all_since_again(rig: Rig, ready: WorkspaceSpec) -> None:
-    cursor = listed(rig)
-    rig.start(ready, "one")
+    cursor = started(rig, ready, "one")
     rig.stop(ready, "one")
     for _ in range(2):
         last = collect(rig, cursor, lambda e: e.kind is UsageKind.GONE and of(ready, "one")(e))[-1].consumer
@@ -74,7 +85,7 @@ def test_an_older_cursor_tells_all_since_again(rig: Rig, ready: WorkspaceSpec) -
 
 
 def test_one_that_is_deleted_is_told_as_gone(rig: Rig, ready: WorkspaceSpec) -> None:
-    rig.start(ready, "one")
+    started(rig, ready, "one")
     cursor = listed(rig)
     rig.stop(ready, "one")
     event = collect(rig, cursor, lambda e: e.kind is UsageKind.GONE and of(ready, "one")(e))[-1]
@@ -91,15 +102,21 @@ def test_a_quiet_stream_ends_with_a_proof_of_life(rig: Rig, ready: WorkspaceSpec
 
 
 def test_nothing_is_told_of_other_namespaces(rig: Rig, ready: WorkspaceSpec) -> None:
-    del ready
+    other = f"old-{ready.external_name.removeprefix('gpu-')}"
+    rig.foreign(other)
+    rig.foreign_start(other, "theirs", gpus=1)
+    rig.start(ready, "ours")
     events = collect(rig, "", lambda event: event.kind is UsageKind.RELISTED)
-    assert all(event.workspace_name.startswith("gpu-") for event in events if event.consumer)
+    (theirs,) = rig.uids(other)
+    assert any(map(of(ready, "ours"), events))
+    assert not any(event.consumer.uid.startswith(theirs) for event in events if event.consumer)
+    assert other not in {event.workspace_name for event in events}
 
 
 def test_the_release_ends_every_run(rig: Rig, ready: WorkspaceSpec) -> None:
     rig.start(ready, "one")
     cursor = listed(rig)
-    for step in rig.driver.release_steps()[:2]:
+    for step in rig.driver.steps(Change.DELETE)[:2]:
         release_step(rig.driver, ready, step.key)
     event = collect(rig, cursor, lambda e: e.kind is UsageKind.GONE and of(ready, "one")(e))[-1]
     assert event.consumer is not None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuaas.providers.base import DeviceKind
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.sandbox.fleet import Rack
 
 CARD = {"nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.sharing-strategy": "none"}

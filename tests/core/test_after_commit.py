@@ -49,7 +49,7 @@ def test_pokes_wait_for_the_commit_and_may_get_lost(
 ) -> None:
     sent: list[tuple[str, list[str]]] = []
 
-    def send_task(task: str, *, args: list[str], ignore_result: bool) -> None:
+    def send_task(task: str, *, args: list[str], headers: dict[str, str], ignore_result: bool) -> None:
         sent.append((task, args))
         raise ConnectionError("no broker")
 

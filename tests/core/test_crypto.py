@@ -25,7 +25,7 @@ def test_round_trip_and_rotation(settings: Settings) -> None:
     assert needs_rotation(stored)
     assert decrypt_json(stored) == SECRET
     settings.ENCRYPTION_KEYS = [new]
-    with pytest.raises(Permanent, match="cannot be opened"):
+    with pytest.raises(Permanent, match="cannot be decrypted"):
         decrypt_json(stored)
 
 

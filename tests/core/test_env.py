@@ -54,3 +54,26 @@ def test_words_and_databases(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GPUAAS_X", wrong)
         with pytest.raises(ImproperlyConfigured, match="GPUAAS_X"):
             env.database("GPUAAS_X")
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        ("", None),
+        ("127.0.0.1:9100", ("127.0.0.1", 9100)),
+        ("[::1]:9100", ("::1", 9100)),
+        ("fd00::7:91", ("fd00::7", 91)),
+    ],
+)
+def test_addresses_to_listen_on(
+    monkeypatch: pytest.MonkeyPatch, raw: str, found: tuple[str, int] | None
+) -> None:
+    monkeypatch.setenv("GPUAAS_X", raw)
+    assert env.address("GPUAAS_X") == found
+
+
+@pytest.mark.parametrize("raw", ["9100", ":9100", "host", "host:", "host:99999", "host:x"])
+def test_what_is_no_address_stops_the_start(monkeypatch: pytest.MonkeyPatch, raw: str) -> None:
+    monkeypatch.setenv("GPUAAS_X", raw)
+    with pytest.raises(ImproperlyConfigured, match="HOST:PORT"):
+        env.address("GPUAAS_X")

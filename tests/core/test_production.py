@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,14 @@ SAFE = {
 
 def start(**changes: str | None) -> subprocess.CompletedProcess[str]:
     """The web process's entry, imported with these variables only."""
+    return run("import gpuaas.asgi", changes)
+
+
+def run(code: str, changes: Mapping[str, str | None]) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUAAS_", "DJANGO_"))}
     wanted = {name: value for name, value in {**SAFE, **changes}.items() if value is not None}
     return subprocess.run(
-        [sys.executable, "-c", "import gpuaas.asgi"],
+        [sys.executable, "-c", code],
         cwd=ROOT,
         env={**kept, **wanted},
         capture_output=True,
@@ -65,3 +70,32 @@ def test_secrets_come_from_files(tmp_path: Path) -> None:
     assert start(GPUAAS_SECRET_KEY=None, GPUAAS_SECRET_KEY_FILE=str(path)).returncode == 0
     both = start(GPUAAS_SECRET_KEY_FILE=str(path))
     assert "not both" in both.stderr.splitlines()[-1]
+
+
+def test_prometheus_asks_a_process_itself_without_tls() -> None:
+    """Pages are led to https."""
+    code = """
+import django
+django.setup()
+from django.test import Client
+client = Client(headers={"host": "gpu.example.org"})
+print([client.get(path).status_code for path in ("/metrics", "/metrics/portal", "/")])
+"""
+    done = run(code, {"GPUAAS_METRICS_TOKEN": "token"})
+    assert done.stdout.strip() == "[401, 401, 301]", done.stderr
+
+
+def test_who_hangs_in_a_transaction_does_not_keep_its_rows() -> None:
+    """As a paused host does: others would wait for its locks until the network gives it up, after hours."""
+    from deploy.embedded import environment
+
+    code = (
+        "import django; django.setup()\n"
+        "from django.db import connection\n"
+        "with connection.cursor() as cursor:\n"
+        "    cursor.execute('SHOW idle_in_transaction_session_timeout')\n"
+        "    print(cursor.fetchone()[0])\n"
+        "connection.close_pool()"
+    )
+    shown = run(code, {"GPUAAS_DATABASE_URL": environment.test_database_url()})
+    assert shown.stdout.strip() == "1min", shown.stderr

@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar, Self
 
 from deploy.embedded.environment import demo_stop
 from deploy.embedded.redis import free_port
@@ -13,15 +15,18 @@ from tests.e2e.portal import ROOT, Portal, python, settings_of, wait_until
 
 
 class Pieces(Portal):
-    """A portal without the launcher that would end all when one ends. Commands are those of the Procfile."""
+    """A portal without the launcher that would end all when one ends. Commands are those of the Procfile; of a second
+    process of a kind ("worker-2") that of the kind."""
+
+    SEED: ClassVar[str] = "deploy.embedded.seed"  # the module that brings the data
 
     @classmethod
-    def prepare(cls, folder: Path) -> "Pieces":
+    def prepare(cls, folder: Path) -> Self:
         """Services, tables and data, and the web process."""
         began = time.monotonic()
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         python(folder, "manage.py", "migrate", "--verbosity", "0")
-        python(folder, "-m", "deploy.embedded.seed")
+        python(folder, "-m", cls.SEED)
         port = free_port()
         pieces = cls(folder, cls.spawn(folder, "web", PORT=str(port)), f"http://127.0.0.1:{port}", 0.0)
         pieces.running = {"web": pieces.process}
@@ -34,14 +39,14 @@ class Pieces(Portal):
     running: dict[str, "subprocess.Popen[bytes]"]
 
     @staticmethod
-    def spawn(folder: Path, name: str, **environment: str) -> "subprocess.Popen[bytes]":
+    def spawn(folder: Path, name: str, *words: str, **environment: str) -> "subprocess.Popen[bytes]":
         lines = (ROOT / "Procfile").read_text().splitlines()
         commands = dict(line.split(": ", 1) for line in lines if line.strip())
         path = f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
         settings = {"PATH": path, "GPUAAS_BEAT_SCHEDULE": str(folder / "beat"), **environment}
         with (folder.parent / f"{folder.name}.log").open("ab") as log:
             return subprocess.Popen(
-                ["/bin/sh", "-c", f"exec {commands[name]}"],
+                ["/bin/sh", "-c", " ".join(("exec", commands[name.partition("-")[0]], *words))],
                 cwd=ROOT,
                 env={**settings_of(folder), **settings},
                 stdout=log,
@@ -60,7 +65,8 @@ class Pieces(Portal):
     def kill(self, name: str) -> None:
         """-9, the process and all its children at once."""
         process = self.running.pop(name)
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait(timeout=10)
 
     def stop(self) -> None:
@@ -72,3 +78,4 @@ class Pieces(Portal):
             except subprocess.TimeoutExpired:
                 self.kill(name)
         demo_stop(self.folder)
+        self.nothing_gathered()

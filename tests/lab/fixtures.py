@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -19,14 +19,28 @@ from deploy.lab.files import CACHE
 from deploy.lab.kubernetes import Lab, LabError, existing_kubeconfig
 from gpuaas.core.errors import Unavailable
 from gpuaas.providers.base import Connection
-from gpuaas.providers.kubernetes.client import Api
-from gpuaas.providers.kubernetes.driver import KubernetesDriver
+
+if TYPE_CHECKING:  # every run loads this file, and most tests need no client of Kubernetes
+    from gpuaas.providers.kubeapi.client import Api
+    from gpuaas.providers.kubernetes.driver import KubernetesDriver
 
 STATE_DIR = CACHE / f"gpuaas-lab-tests{os.environ.get('GPUAAS_LAB_SUFFIX', '')}"
 Seen = TypeVar("Seen")
 Done = TypeVar("Done")
 # Bounds say when to give up, not how fast something is (`make bench` does): machines that run the suite differ much.
 PATIENCE = 5
+# fixtures that start a control plane, by the mark of the tests that ask for one of them, directly or not
+STARTS = {
+    "lab": {"lab", "own_lab", "cluster_api_lab", "cluster_api_openstack_lab", "virtual_lab"},
+    "openstack": {"openstack_lab", "own_openstack_lab"},
+}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """`-m "not lab and not openstack"` leaves out every test that would start one."""
+    for mark, fixtures in STARTS.items():
+        if fixtures & set(getattr(item, "fixturenames", ())):
+            item.add_marker(mark)
 
 
 @dataclass(frozen=True)
@@ -39,8 +53,10 @@ class LabSite:
     def kubeconfig(self) -> str:
         return self.kubeconfig_path.read_text()
 
-    def api(self) -> Api:
+    def api(self) -> "Api":
         """With every right, to look behind the driver's back."""
+        from gpuaas.providers.kubeapi.client import Api
+
         return Api(self.kubeconfig)
 
     def connection(self) -> Connection:
@@ -48,17 +64,24 @@ class LabSite:
             site_id=uuid.uuid4(), site_slug="lab", endpoint="", credentials={"kubeconfig": self.kubeconfig}
         )
 
-    def driver(self) -> KubernetesDriver:
+    def driver(self) -> "KubernetesDriver":
+        from gpuaas.providers.kubernetes.driver import KubernetesDriver
+
         return KubernetesDriver(self.connection())
+
+
+def pause(began: float) -> None:
+    """A tenth of what was waited since `began` on the monotonic clock, 50 to 300 ms: who waits leaves the processor to the lab."""
+    time.sleep(min(max(0.05, (time.monotonic() - began) / 10), 0.3))
 
 
 def until(look: Callable[[], Seen | None], what: str, *, seconds: float = 60) -> Seen:
     """The first thing seen that is true; fails with `what` after PATIENCE times the seconds. The only way to wait on the lab."""
-    deadline = time.monotonic() + PATIENCE * seconds
-    while time.monotonic() < deadline:
+    began = time.monotonic()
+    while time.monotonic() < began + PATIENCE * seconds:
         if seen := look():
             return seen
-        time.sleep(0.05)
+        pause(began)
     pytest.fail(f"not within {PATIENCE * seconds:.0f} s: {what}")
 
 

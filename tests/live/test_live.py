@@ -12,12 +12,15 @@ from channels.routing import URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.conf import settings
 from django.test import Client
+from django.urls import reverse
 
-from gpuaas.core.events import OPERATORS_GROUP, project_group
+from gpuaas.core.events import OPERATORS_GROUP, project_group, user_group
 from gpuaas.live import consumers
-from gpuaas.live.audience import groups_for, user_group
+from gpuaas.live.audience import groups_for
 from gpuaas.live.routing import websocket_urlpatterns
+from tenants.actors import SYSTEM
 from tenants.models import Project, ProjectMembership, User
+from tenants.services import user_deactivate
 from tests.live.page import Page
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -164,6 +167,32 @@ def test_what_a_page_says_is_ignored(alice: User, project: Project) -> None:
         await page.say(bytes=b"\x00\xff")
         await tell(project_group(project.pk))
         assert (await page.hears())["id"] == "w1"
+        await page.leave()
+
+    run(scenario)
+
+
+def test_a_disabled_account_stops_hearing_at_once(bob: User, project: Project) -> None:
+    async def scenario() -> None:
+        page = await connect(bob)
+        await sync_to_async(user_deactivate)(actor=SYSTEM, user=bob)
+        assert await page.hears() == {"closed": consumers.ANONYMOUS}
+        await page.leave()
+
+    run(scenario)
+
+
+def test_an_open_page_stops_hearing_when_its_person_signs_out(bob: User, project: Project) -> None:
+    async def scenario() -> None:
+        client = Client()
+        await sync_to_async(client.force_login)(bob)
+        cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+        page = Page(
+            [(b"origin", b"http://testserver"), (b"host", b"testserver"), (b"cookie", cookie.encode())]
+        )
+        assert await page.connect()
+        await sync_to_async(client.post)(reverse("account_logout"))
+        assert await page.hears() == {"closed": consumers.ANONYMOUS}
         await page.leave()
 
     run(scenario)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from billing.months import Span, day_span, month_span
 from gpuaas.catalog.models import Flavor, GpuPool, Node
 from gpuaas.core.errors import NotFound
-from gpuaas.metering.capacity import Used, capacity_used, used_by_type
+from gpuaas.metering.capacity import Used, capacity_used
 from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from quotas.history import LATE
@@ -101,7 +101,7 @@ def second_by_second(found: list[Change], took: list[Taken], until: int) -> dict
         row["in_use"] += ran
         free -= ran
         kept = min(max(held - running, 0), free)
-        row["kept"] += kept
+        row["unused"] += kept
         row["idle"] += free - kept
         row["over"] += max(max(held, running) - devices, 0)
     return {day: Used(**counted) for day, counted in sums.items()}
@@ -141,7 +141,7 @@ def test_a_count_second_by_second_agrees(
         }
         for used in (row.used for row in rows):
             assert used.allocated + used.idle == used.capacity
-            assert min(used.idle, used.over, used.kept) >= 0
+            assert min(used.idle, used.over, used.unused) >= 0
         months = capacity_used(actor=as_olga, slots=[month_span(date(2026, 10, 1))], now=at(until))
         assert sum((row.used for row in months), Used()) == sum(wanted.values(), Used())
 
@@ -171,7 +171,9 @@ def test_pods_of_a_model_that_is_not_sold_take_their_place(
     seen(h100, at(100))
     row = interval_make(workspace, None, at(0), at(50), quantity=2, meter=Meter.GPU_ALLOCATED)
     UsageInterval.objects.filter(pk=row.pk).update(node="l-1")
-    used = used_by_type(capacity_used(actor=as_olga, slots=DAYS, now=at(100)))
+    used: dict[str, Used] = {}
+    for each in capacity_used(actor=as_olga, slots=DAYS, now=at(100)):
+        used[each.gpu_type_name] = used.get(each.gpu_type_name, Used()) + each.used
     assert used["L40S 48 GB"] == Used(200, 100, 0, 100, running=100)
     assert used["H100 SXM 80 GB"] == Used(400, idle=400)
 

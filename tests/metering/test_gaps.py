@@ -9,7 +9,7 @@ from gpuaas.core.errors import NotFound
 from gpuaas.metering.health import meter_conditions
 from gpuaas.metering.models import EndedBy, MeterGap, SiteMeter, UsageInterval
 from gpuaas.metering.selectors import gaps_between, gaps_of
-from gpuaas.metering.services import meter_flush, meter_lease_take
+from gpuaas.metering.services import meter_claim, meter_flush
 from gpuaas.providers.base import UsageEvent
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
@@ -24,8 +24,8 @@ def later(seconds: float) -> datetime:
 
 
 def flush(workspace: Workspace, *events: UsageEvent) -> None:
-    assert meter_lease_take(site_id=workspace.site_id, holder="a", now=START, seconds=20)
-    meter_flush(site_id=workspace.site_id, holder="a", events=events, now=START, lease_seconds=20)
+    assert meter_claim(site_id=workspace.site_id, holder="a", now=START, seconds=20)
+    meter_flush(site_id=workspace.site_id, holder="a", events=events, now=START, claim_seconds=20)
 
 
 @pytest.fixture
@@ -85,7 +85,10 @@ def test_the_condition_names_the_last_long_gap_for_a_month(away: Workspace) -> N
         return found["UsageComplete"].status
 
     assert complete(BACK) is Status.FALSE
+    assert complete(BACK + timedelta(days=32)) is Status.UNKNOWN, "nobody has looked since"
+    SiteMeter.objects.update(last_proof_at=BACK + timedelta(days=32))
     assert complete(BACK + timedelta(days=32)) is Status.TRUE
+    SiteMeter.objects.update(last_proof_at=BACK)
     MeterGap.objects.update(ends_at=DOWN + timedelta(seconds=59))
     assert complete(BACK) is Status.TRUE
     assert SiteMeter.objects.get().last_proof_at == BACK

@@ -1,4 +1,4 @@
-"""The meter process: leases, flushes, faults of the site, and the real sandbox driver in a real thread."""
+"""The meter process: claims, flushes, faults of the site, and the real sandbox driver in a real thread."""
 
 import threading
 import time
@@ -10,13 +10,14 @@ import pytest
 
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
+from gpuaas.core.claims import ClaimLost
 from gpuaas.core.errors import Unavailable
 from gpuaas.metering import meter as meter_module
 from gpuaas.metering.batch import Batch, CatchUp, Changes
 from gpuaas.metering.meter import Meters, SiteMeterRunner
 from gpuaas.metering.models import EndedBy, SiteMeter, UsageInterval
 from gpuaas.metering.owners import Owner
-from gpuaas.metering.services import LeaseLost, meter_flush, meter_lease_release, meter_lease_take
+from gpuaas.metering.services import meter_claim, meter_flush, meter_release
 from gpuaas.providers.base import Connection, UsageEvent, UsageKind
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.workspaces.models import Workspace
@@ -70,33 +71,33 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meter_module, "BACKOFF_CAP_SECONDS", 0.01)
 
 
-# -- the lease ------------------------------------------------------------------------------------------------------
+# -- the claim ------------------------------------------------------------------------------------------------------
 
 
 def test_one_holder_at_a_time_and_a_lapsed_one_is_succeeded(site: Site) -> None:
-    assert meter_lease_take(site_id=site.pk, holder="a", now=NOW, seconds=20)
-    assert meter_lease_take(site_id=site.pk, holder="a", now=NOW, seconds=20)
-    assert meter_lease_take(site_id=site.pk, holder="b", now=NOW + timedelta(seconds=19), seconds=20) is None
-    assert meter_lease_take(site_id=site.pk, holder="b", now=NOW + timedelta(seconds=20), seconds=20)
-    meter_lease_release(site_id=site.pk, holder="a")
+    assert meter_claim(site_id=site.pk, holder="a", now=NOW, seconds=20)
+    assert meter_claim(site_id=site.pk, holder="a", now=NOW, seconds=20)
+    assert meter_claim(site_id=site.pk, holder="b", now=NOW + timedelta(seconds=19), seconds=20) is None
+    assert meter_claim(site_id=site.pk, holder="b", now=NOW + timedelta(seconds=20), seconds=20)
+    meter_release(site_id=site.pk, holder="a")
     assert SiteMeter.objects.get(site=site).holder == "b"
 
 
-def test_who_lost_the_lease_writes_nothing(workspace: Workspace) -> None:
+def test_who_lost_the_claim_writes_nothing(workspace: Workspace) -> None:
     site_id = workspace.site_id
-    meter_lease_take(site_id=site_id, holder="b", now=NOW, seconds=20)
+    meter_claim(site_id=site_id, holder="b", now=NOW, seconds=20)
     events = [seen(workspace, pod(start=NOW), NOW), bookmark(NOW, "7")]
-    with pytest.raises(LeaseLost):
-        meter_flush(site_id=site_id, holder="a", events=events, now=NOW, lease_seconds=20)
+    with pytest.raises(ClaimLost):
+        meter_flush(site_id=site_id, holder="a", events=events, now=NOW, claim_seconds=20)
     assert not UsageInterval.objects.exists()
     assert SiteMeter.objects.get(site=site_id).cursor == ""
 
 
 def test_the_cursor_is_that_of_the_last_barrier(workspace: Workspace) -> None:
     site_id = workspace.site_id
-    meter_lease_take(site_id=site_id, holder="a", now=NOW, seconds=20)
+    meter_claim(site_id=site_id, holder="a", now=NOW, seconds=20)
     events = [bookmark(NOW, "7"), seen(workspace, pod(start=NOW), NOW)]
-    meter_flush(site_id=site_id, holder="a", events=events, now=NOW, lease_seconds=20)
+    meter_flush(site_id=site_id, holder="a", events=events, now=NOW, claim_seconds=20)
     row = SiteMeter.objects.get(site=site_id)
     assert (row.cursor, row.last_proof_at, row.last_event_at) == ("7", NOW, NOW)
 
@@ -191,7 +192,7 @@ def test_history_after_a_start_does_not_lengthen_a_life(workspace: Workspace) ->
 def test_a_sandbox_site_is_metered_by_the_real_thread(
     site: Site, project: Project, alice: User, h100: Flavor
 ) -> None:
-    """`Meters` finds the site, takes the lease, lists, keeps proving; stopping gives the lease back."""
+    """`Meters` finds the site, claims the site, lists, keeps proving; stopping gives it back."""
     stop = threading.Event()
     thread = threading.Thread(target=Meters(stop=stop).run, daemon=True)
     thread.start()
@@ -204,6 +205,6 @@ def test_a_sandbox_site_is_metered_by_the_real_thread(
         thread.join(timeout=20)
     assert not thread.is_alive()
     row = SiteMeter.objects.get(site=site)
-    assert (row.holder, row.lease_until) == ("", None)
+    assert (row.holder, row.claim_until) == ("", None)
     assert row.last_proof_at is not None
     assert row.last_proof_at <= clock.now()

@@ -31,11 +31,11 @@ def test_a_killed_meter_is_succeeded_and_a_stopped_one_leaves_in_order(
     killed = wait_for(proven, seconds=60)
     first.kill()
     first.wait()
-    SiteMeter.objects.filter(site=site).update(lease_until=clock.now())  # instead of waiting until it lapses
+    SiteMeter.objects.filter(site=site).update(claim_until=clock.now())  # instead of waiting until it lapses
     second = start(processes)
     heir = wait_for(lambda: proven(killed.holder), seconds=60)
     assert int(heir.cursor) >= int(killed.cursor)
     second.send_signal(signal.SIGTERM)
     assert second.wait(timeout=30) == 0
     row = SiteMeter.objects.get(site=site)
-    assert (row.holder, row.lease_until) == ("", None)
+    assert (row.holder, row.claim_until) == ("", None)

@@ -1,13 +1,14 @@
 """Reading usage: scopes, sums, and the meter's condition."""
 
-from datetime import timedelta
+import uuid
+from datetime import datetime, timedelta
 
 import pytest
 
 from gpuaas.catalog.models import Site
-from gpuaas.core.conditions import Status
+from gpuaas.core.conditions import Condition, Status
 from gpuaas.core.errors import NotFound
-from gpuaas.metering.health import meter_condition
+from gpuaas.metering.health import meter_conditions
 from gpuaas.metering.models import EndedBy, Meter, SiteMeter, UsageInterval
 from gpuaas.metering.selectors import (
     UsageFilters,
@@ -89,12 +90,16 @@ def test_sums_are_cut_to_the_window_and_to_now(used: Workspace, as_alice: Actor)
     assert row.unit_seconds == 2 * 1800 + 61
 
 
+def metered(*, site_id: uuid.UUID, now: datetime) -> Condition:
+    return next(row for row in meter_conditions(site_id=site_id, now=now) if row.type == "Metered")
+
+
 def test_the_condition_says_whether_usage_is_counted(used: Workspace) -> None:
     site_id = used.site_id
-    assert meter_condition(site_id=site_id, now=START).status is Status.UNKNOWN
+    assert metered(site_id=site_id, now=START).status is Status.UNKNOWN
     SiteMeter.objects.create(site_id=site_id, last_proof_at=START)
-    assert meter_condition(site_id=site_id, now=START + timedelta(seconds=60)).status is Status.TRUE
-    late = meter_condition(site_id=site_id, now=START + HOUR)
+    assert metered(site_id=site_id, now=START + timedelta(seconds=60)).status is Status.TRUE
+    late = metered(site_id=site_id, now=START + HOUR)
     assert (late.status, late.reason) == (Status.FALSE, "ProofIsLate")
     assert late.remedy
 

@@ -41,7 +41,7 @@ def test_the_newest_goes_and_it_says_what_was_held() -> None:
     (found,) = surplus([held("b", 2), held("c", 3), held("a", 1)], allow(), enforced={}, now=NOW)
     assert (found.consumer.uid, found.held, found.limit, found.quantity) == ("c", 3, 2, 1)
     assert found.reason("workspace") == (
-        "removed by the portal: the workspace held 3 × nvidia.com/gpu and may hold 2; the newest go first"
+        "removed by the portal: the workspace held 3 × nvidia.com/gpu with a limit of 2; the newest are removed first"
     )
 
 

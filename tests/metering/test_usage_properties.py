@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuaas.metering.models import SiteMeter, UsageInterval
-from gpuaas.metering.services import meter_flush, meter_lease_take, usage_apply
+from gpuaas.metering.services import meter_claim, meter_flush, usage_apply
 from gpuaas.providers.base import UsageEvent
 from gpuaas.workspaces.models import Workspace
 from tests.metering.stage import bookmark, gone, listed, pod, rows_of, seen, utc
@@ -142,7 +142,7 @@ def test_a_kill_between_or_inside_flushes_changes_nothing(
     kills = data.draw(st.integers(0, 4))
     while True:
         holder = uuid.uuid4().hex
-        meter = meter_lease_take(site_id=site_id, holder=holder, now=START, seconds=0)
+        meter = meter_claim(site_id=site_id, holder=holder, now=START, seconds=0)
         assert meter is not None
         position = int(meter.cursor or 0)
         if position == len(numbered):
@@ -153,13 +153,13 @@ def test_a_kill_between_or_inside_flushes_changes_nothing(
         kills -= killed
         try:
             with transaction.atomic():
-                meter_flush(site_id=site_id, holder=holder, events=flush, now=START, lease_seconds=0)
+                meter_flush(site_id=site_id, holder=holder, events=flush, now=START, claim_seconds=0)
                 _die_if(killed)
         except Killed:
             continue
         if part is not None:
             meter_flush(
-                site_id=site_id, holder=holder, events=numbered[position][part:], now=START, lease_seconds=0
+                site_id=site_id, holder=holder, events=numbered[position][part:], now=START, claim_seconds=0
             )
     assert rows_of(site_id) == expected
 

@@ -122,7 +122,7 @@ def test_surplus_is_marked_also_where_it_is_written_after_the_eviction(room: Wor
         ("two", False, True),
     ]
     gone = [event for event in last if event.kind is UsageKind.GONE and event.consumer is not None]
-    assert "may hold 2" in next(event.consumer.waiting_for for event in gone if event.consumer)
+    assert "with a limit of 2" in next(event.consumer.waiting_for for event in gone if event.consumer)
 
 
 def test_history_that_looks_like_too_much_removes_nobody(room: Workspace) -> None:

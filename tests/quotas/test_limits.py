@@ -5,8 +5,9 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 
 from gpuaas.catalog.models import Site
 from gpuaas.core.errors import Forbidden, Invalid, NotFound, StaleVersion
+from quotas.matrix import limits_matrix, limits_owners, limits_rows, limits_totals
 from quotas.models import Limit, SiteCapacity
-from quotas.selectors import counters_mismatches, limits_for_project, limits_matrix
+from quotas.selectors import counters_mismatches, limits_for_project
 from quotas.services import limit_set
 from quotas.tasks import counters_check
 from tenants.actors import Actor
@@ -95,6 +96,35 @@ def test_the_matrix_costs_the_same_for_many_projects(
     assert own.cells[H100].limit == 16
     with pytest.raises(NotFound):
         limits_matrix(actor=as_alice)
+
+
+def test_rows_of_the_matrix_are_found_by_name_and_totals_are_of_all(
+    as_olga: Actor, as_alice: Actor, project: Project, other_project: Project, site: Site
+) -> None:
+    limits_give(project, {H100: 8, "vcpu": None})
+    limits_give(other_project, {H100: 2})
+    Limit.objects.filter(project=other_project, resource=H100).update(used=2)
+
+    everyone = list(limits_owners(actor=as_olga))
+    assert [(of, own) for of, own, _ in everyone] == [
+        ("biology", ""),
+        ("biology", "protein-fold"),
+        ("climate", ""),
+        ("climate", "weather-lm"),
+    ]
+    assert [own for _, own, _ in limits_owners(actor=as_olga, search="CLIMATE ph")] == ["", "weather-lm"]
+    assert [own for _, own, _ in limits_owners(actor=as_olga, search="fold")] == ["protein-fold"]
+    assert [own for _, own, _ in limits_owners(actor=as_olga, organization="biology")] == ["", "protein-fold"]
+    assert [own for _, own, _ in limits_owners(actor=as_olga, tight=True)] == ["protein-fold"]
+
+    totals = limits_totals()
+    assert (totals[H100].limits, totals[H100].held) == (10, 2)
+    assert totals["vcpu"].unlimited == 1
+    whole = limits_matrix(actor=as_olga)
+    assert limits_rows(owners=everyone, resources=totals) == list(whole.rows)
+    assert tuple(totals) == whole.resources
+    with pytest.raises(NotFound):
+        limits_owners(actor=as_alice)
 
 
 def test_a_wrong_counter_is_told_and_left_alone(project: Project, site: Site) -> None:

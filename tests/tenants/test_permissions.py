@@ -6,12 +6,11 @@ from types import FunctionType
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 
 from gpuaas.core.errors import NotFound
 from tenants import selectors
 from tenants.actors import Actor
-from tenants.models import Project
+from tenants.models import Project, User
 from tenants.roles import (
     ORGANIZATION_PERMISSIONS,
     PLATFORM_PERMISSIONS,
@@ -67,6 +66,12 @@ READINGS: dict[str, Reading] = {
         actor=actor, organization=project.organization, permission=Permission.ORGANIZATION_VIEW
     ),
     "project_members": lambda actor, project: selectors.project_members(actor=actor, project=project),
+    "project_member_get": lambda actor, project: selectors.project_member_get(
+        actor=actor, project=project, username="charlie"
+    ),
+    "project_person_get": lambda actor, project: selectors.project_person_get(
+        actor=actor, project=project, user_id=uuid.uuid4()
+    ),
     "organization_members": lambda actor, project: selectors.organization_members(
         actor=actor, organization=project.organization
     ),
@@ -75,6 +80,7 @@ READINGS: dict[str, Reading] = {
         actor=actor, project=project, token_id=uuid.uuid4()
     ),
     "audit_for": lambda actor, project: selectors.audit_for(actor=actor, project_id=project.pk),
+    "audit_choices": lambda actor, project: selectors.audit_choices(actor=actor, column="actor", most=1),
     "users_for": lambda actor, project: selectors.users_for(actor=actor),
     "platform_require": lambda actor, project: selectors.platform_require(actor=actor),
 }
@@ -84,7 +90,7 @@ LISTS: dict[str, Reading] = {
         pk=project.organization_id
     ),
 }
-NOT_ABOUT_TENANTS = {"actor_for", "actor_for_token", "token_find", "user_find"}
+NOT_ABOUT_TENANTS = {"actor_for", "actor_for_token", "token_find", "user_find", "personal_require"}
 
 
 @pytest.mark.parametrize("reading", READINGS.values(), ids=READINGS.keys())
@@ -98,6 +104,13 @@ def test_an_outsiders_lists_are_empty(reading: Reading, as_charlie: Actor, proje
     assert not reading(as_charlie, project).exists()
 
 
+def test_people_are_seen_by_who_shares_a_project_with_them(
+    as_alice: Actor, as_charlie: Actor, bob: User
+) -> None:
+    assert [row for row, _ in selectors.people_seen(actor=as_alice, search="bo", most=9)] == [bob]
+    assert selectors.people_seen(actor=as_charlie, search="bo", most=9) == []
+
+
 def test_no_selector_is_forgotten() -> None:
     public = {
         name
@@ -106,8 +119,4 @@ def test_no_selector_is_forgotten() -> None:
         and getattr(value, "__module__", "") == selectors.__name__
         and name[0] != "_"
     }
-    assert public == {*READINGS, *LISTS, *NOT_ABOUT_TENANTS}
-
-
-def test_the_document_is_current() -> None:
-    call_command("permissions_table", "--check")
+    assert public == {*READINGS, *LISTS, *NOT_ABOUT_TENANTS, "people_seen"}

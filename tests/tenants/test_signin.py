@@ -7,7 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import RequestFactory
 
 from tenants.adapter import AccountAdapter, SocialAccountAdapter
-from tenants.signin import RATE_LIMITS, oidc_providers
+from tenants.signin import RATE_LIMITS, oidc_origins, oidc_providers
 
 
 def test_nobody_signs_up_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,6 +21,7 @@ def test_nobody_signs_up_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_oidc_is_off_without_an_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUAAS_OIDC_ISSUER", raising=False)
     assert oidc_providers() == {}
+    assert oidc_origins() == []
 
 
 def test_oidc_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -33,6 +34,7 @@ def test_oidc_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: An
     monkeypatch.setenv("GPUAAS_OIDC_CLIENT_ID", "portal")
     (app,) = oidc_providers()["openid_connect"]["APPS"]
     assert (app["client_id"], app["secret"]) == ("portal", "s3cret")
+    assert oidc_origins() == ["https://id.example.org"]  # the form of the sign-in is redirected there
     assert app["settings"]["server_url"] == "https://id.example.org"
 
 

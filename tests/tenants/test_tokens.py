@@ -11,7 +11,15 @@ from gpuaas.core.errors import Forbidden, Invalid, NotFound, Unauthorized
 from tenants.actors import Actor
 from tenants.models import ApiToken, AuditEntry, Project, User
 from tenants.roles import Permission
-from tenants.selectors import actor_for, actor_for_token, projects_for, token_find, token_get_for, tokens_for
+from tenants.selectors import (
+    actor_for,
+    actor_for_token,
+    projects_for,
+    token_find,
+    token_get_for,
+    tokens_for,
+    user_find,
+)
 from tenants.services import (
     project_member_remove,
     project_member_set,
@@ -20,6 +28,7 @@ from tenants.services import (
     token_touch,
     user_deactivate,
 )
+from tests.factories.tenants import ProjectMembershipFactory
 
 DAY = timedelta(days=1)
 SCOPES = ["workspace:view", "workspace:create"]
@@ -120,7 +129,7 @@ def test_who_makes_tokens(
     with pytest.raises(NotFound):
         make(as_charlie, project)
     token, _ = make(as_alice, project, scopes=["token:manage"])
-    with pytest.raises(Forbidden, match="not by another token"):
+    with pytest.raises(Forbidden, match="not another token"):
         make(actor_for_token(token=token), project)
 
 
@@ -146,6 +155,60 @@ def test_others_cannot_revoke_or_see(
     assert not tokens_for(actor=as_bob, project=project).exists()
     with pytest.raises(NotFound):
         token_get_for(actor=as_bob, project=project, token_id=token.pk)
+
+
+def test_a_token_without_the_scope_leaves_its_makers_things_alone(
+    as_alice: Actor, alice: User, project: Project
+) -> None:
+    """To be the maker's own is no scope: not of tokens, not of the membership, not of what is listed."""
+    ProjectMembershipFactory.create(project=project, user=alice, role="admin")
+    pipeline, _ = make(as_alice, project, name="pipeline")
+    leaked, _ = make(as_alice, project, name="leaked", scopes=["project:view"])
+    thief = actor_for_token(token=leaked)
+    for refused in (
+        lambda: token_revoke(actor=thief, token=pipeline),
+        lambda: tokens_for(actor=thief, project=project),
+        lambda: project_member_remove(actor=thief, project=project, user=alice),
+    ):
+        with pytest.raises(Forbidden, match="this API token does not allow this; it needs the scope"):
+            refused()
+    pipeline.refresh_from_db()
+    assert pipeline.revoked_at is None
+    assert project.memberships.filter(user=alice).exists()
+    assert not AuditEntry.objects.filter(token_prefix=leaked.prefix).exists()
+
+
+@pytest.mark.parametrize("scopes", [["token:manage"], ["token:manage", "project:view"]])
+def test_a_makers_own_need_no_more_than_any_role(
+    as_alice: Actor, bob: User, project: Project, scopes: list[str]
+) -> None:
+    """Who made tokens as an admin ends them as a viewer: signed in, or by a token that has the scope."""
+    project_member_set(actor=as_alice, project=project, user=bob, role="admin")
+    mine = [make(actor_for(user=bob), project, scopes=scopes)[0] for _ in range(3)]
+    others, _ = make(as_alice, project)
+    project_member_set(actor=as_alice, project=project, user=bob, role="viewer")
+    program = actor_for_token(token=mine[0])
+    token_revoke(actor=actor_for(user=bob), token=mine[1])
+    token_revoke(actor=program, token=mine[2])
+    assert others not in tokens_for(actor=program, project=project)
+    with pytest.raises((Forbidden, NotFound)):
+        token_revoke(actor=program, token=others)
+    others.refresh_from_db()
+    assert others.revoked_at is None
+
+
+def test_a_token_uses_no_role_that_its_maker_has_elsewhere(
+    as_bob: Actor, bob: User, project: Project, other_project: Project
+) -> None:
+    """bob manages people elsewhere; the token of a project where he does not looks nobody up."""
+    ProjectMembershipFactory.create(project=other_project, user=bob, role="admin")
+    row = ApiToken(project=project, user=bob, scopes=["project:manage", "workspace:view"])
+    program = actor_for_token(token=row)
+    assert user_find(actor=actor_for(user=bob), text="bob") == bob
+    with pytest.raises(Forbidden):
+        user_find(actor=program, text="bob")
+    assert program.projects.keys() == {project.pk}
+    assert (program.organizations, program.platform) == ({}, frozenset())
 
 
 def test_use_is_remembered_once_a_minute(as_alice: Actor, project: Project) -> None:

@@ -15,7 +15,7 @@ def test_operator_invites(as_olga: Actor) -> None:
     assert not user.has_usable_password()
     assert not actor_for(user=user).on_platform()
     assert AuditEntry.objects.get(action="user.create").target_name == "dora"
-    with pytest.raises(Invalid, match="address exists"):
+    with pytest.raises(Invalid, match="address already exists"):
         user_create(actor=as_olga, username="dora2", email="dora@example.ORG")
     with pytest.raises(Invalid) as refused:
         user_create(actor=as_olga, username="dora", email="other@example.org")

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import connections
 
-from gpuaas.core import leases
+from gpuaas.core import claims
 from gpuaas.core.clock import now
 from gpuaas.providers.base import Driver
 from gpuaas.workspaces.models import Workspace
@@ -21,13 +21,13 @@ from gpuaas.workspaces.reconcile import run, timeline
 from tests.workspaces.stage import RESTING
 
 SURVIVED = 0
-VERBS = ("ensure", "release", "suspend", "resume", "observe")
+VERBS = ("perform", "observe")
 WRITES = ("claim", "apply")
 
 
 @dataclass(frozen=True)
 class Life:
-    """Of one worker: the boundaries it crossed, in order ("before ensure quota", …). A killed one died at its last."""
+    """Of one worker: the boundaries it crossed, in order ("before create quota", …). A killed one died at its last."""
 
     killed: bool
     crossed: tuple[str, ...]
@@ -47,10 +47,12 @@ class Boundaries:
 
     def around(self, verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def bounded(*args: Any, **kwargs: Any) -> Any:
-            step = f" {args[-1]}" if isinstance(args[-1], str) else ""
-            self.cross(f"before {verb}{step}")
+            named = args[1::2] if verb == "perform" else args[-1:]  # a change and its step, a machine's verb
+            words = named if verb == "perform" else (verb, *named)
+            name = " ".join(str(word) for word in words if isinstance(word, str))
+            self.cross(f"before {name}")
             answer = call(*args, **kwargs)
-            self.cross(f"after {verb}{step}")
+            self.cross(f"after {name}")
             return answer
 
         return bounded
@@ -61,7 +63,7 @@ def bound(driver: type[Driver], boundaries: Boundaries) -> None:
 
     What is done at once is written together, however slow the machine is: so every worker meets the same boundaries.
     """
-    for place, names in ((driver, VERBS), (leases, WRITES)):
+    for place, names in ((driver, VERBS), (claims, WRITES)):
         for name in names:
             setattr(place, name, boundaries.around(name, getattr(place, name)))
     timeline.FLUSH_SECONDS = float("inf")
@@ -80,7 +82,7 @@ def work(driver: type[Driver], workspace_id: uuid.UUID, after: int, told: int) -
 
 
 def life_of(driver: type[Driver], workspace: Workspace, after: int) -> Life:
-    """Of a worker that is killed at its n-th boundary, or comes to rest before. Its lease is over, as time would do."""
+    """Of a worker that is killed at its n-th boundary, or comes to rest before. Its claim is over, as time would do."""
     connections.close_all()
     heard, told = os.pipe()
     worker = multiprocessing.get_context("fork").Process(

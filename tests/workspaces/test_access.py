@@ -13,7 +13,6 @@ from gpuaas.providers.base import Access, AccessCapability, Member, WorkspaceRef
 from gpuaas.providers.sandbox.dials import failure_plan
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.models import SandboxToken
-from gpuaas.workspaces.grants import grant_standing
 from gpuaas.workspaces.models import AccessGrant, Robot, Workspace
 from gpuaas.workspaces.reconcile.revoke import revoke
 from gpuaas.workspaces.selectors import grants_of, robots_of
@@ -39,7 +38,7 @@ HOUR = timedelta(hours=1)
 
 
 def standings(workspace: Workspace) -> list[str]:
-    return [str(grant_standing(row)) for row in grants_of(workspace=workspace)]
+    return [str(row.standing) for row in grants_of(workspace=workspace)]
 
 
 @pytest.fixture
@@ -274,5 +273,5 @@ def test_nobody_hands_out_more_than_they_have(
 
 def test_a_simulated_site_has_no_sign_in_of_its_own(as_bob: Actor, workspace: Workspace) -> None:
     assert issubclass(SandboxDriver, AccessCapability)
-    with pytest.raises(Conflict, match="by themselves"):
+    with pytest.raises(Conflict, match="no sign-in of its own"):
         sign_in_kubeconfig(actor=as_bob, workspace=workspace)

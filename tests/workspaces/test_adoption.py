@@ -203,7 +203,7 @@ def test_what_is_in_the_way_blocks(
 ) -> None:
     plan = planned(as_olga, project, site, **wishes)
     assert object in in_the_way(plan)
-    with pytest.raises(Conflict, match="clear this away") as refused:
+    with pytest.raises(Conflict, match="resolve this") as refused:
         adoption_confirm(actor=as_olga, adoption=plan)
     assert object in refused.value.detail["blocking"]
     assert not Workspace.objects.exists()
@@ -250,7 +250,7 @@ def test_pods_that_come_and_go_do_not_spoil_a_plan(
 def test_two_operators_at_once(as_olga: Actor, project: Project, site: Site, old_lab: SandboxPod) -> None:
     first, second = planned(as_olga, project, site), planned(as_olga, project, site, name="other")
     workspace = adoption_confirm(actor=as_olga, adoption=first)
-    with pytest.raises(Conflict, match="another workspace's"):
+    with pytest.raises(Conflict, match="belongs to another workspace"):
         adoption_confirm(actor=as_olga, adoption=second)
     with pytest.raises(Conflict, match="confirmed"):
         adoption_confirm(actor=as_olga, adoption=first)

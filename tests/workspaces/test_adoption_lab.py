@@ -12,7 +12,7 @@ from gpuaas.core.errors import GpuaasError
 from gpuaas.metering.models import UsageInterval
 from gpuaas.metering.services import usage_apply
 from gpuaas.providers.base import UsageCapability
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubeapi.client import Api
 from gpuaas.workspaces.models import Adoption, AdoptionScan, Workspace
 from gpuaas.workspaces.reconcile import adoption
 from gpuaas.workspaces.selectors import adoptables_of

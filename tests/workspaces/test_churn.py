@@ -21,8 +21,8 @@ from gpuaas.core import clock
 from gpuaas.core.crypto import encrypt_json
 from gpuaas.metering.models import UsageInterval
 from gpuaas.metering.services import held_sync
-from gpuaas.providers.kubernetes import kept, names
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubeapi import managed_objects, names
+from gpuaas.providers.kubeapi.client import Api
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from gpuaas.workspaces.models import Drift, Holding, Workspace
 from gpuaas.workspaces.reconcile import run
@@ -111,8 +111,8 @@ def drift_at_random(api: Api, name: str, member: str, dice: random.Random) -> No
     """One edit or deletion of anything of ours."""
     space = f"/namespaces/{name}"
     quota = f"/api/v1{space}/resourcequotas/{names.QUOTA}"
-    policy = f"{kept.NETWORK}{space}/networkpolicies/gpuaas-default-deny"
-    binding = f"{kept.RBAC}{space}/rolebindings/{member}-admin"
+    policy = f"{managed_objects.NETWORK}{space}/networkpolicies/gpuaas-default-deny"
+    binding = f"{managed_objects.RBAC}{space}/rolebindings/{member}-admin"
     account = f"/api/v1{space}/serviceaccounts/{member}"
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
     deeds: list[Callable[[], object]] = [

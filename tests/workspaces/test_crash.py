@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from gpuaas.catalog.models import Site
-from gpuaas.providers.base import SuspendCapability
+from gpuaas.providers.base import Change
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.models import SandboxNamespace
 from gpuaas.providers.sandbox.pods import pod_create
@@ -29,8 +29,9 @@ from tests.workspaces.stage import fast, namespaces, ready, settle
 pytestmark = pytest.mark.django_db(transaction=True)
 BOUNDARIES_MAX = 200
 GPUS = "gpu:h100-sxm-80gb"
-ENSURE = tuple(f"ensure {key}" for key in ("namespace", "quota", "confirmed", "limits", "network", "access"))
-RELEASE = tuple(f"release {key}" for key in ("access", "pods", "namespace", "gone"))
+MAKE = ("namespace", "quota", "confirmed", "limits", "network", "access")
+CREATE, RESIZE = (tuple(f"{verb} {key}" for key in MAKE) for verb in ("create", "resize"))
+DELETE = tuple(f"delete {key}" for key in ("access", "pods", "namespace", "gone"))
 
 
 def until_it_survives(
@@ -92,7 +93,7 @@ def test_creation_survives_a_kill_anywhere(as_alice: Actor, project: Project, si
         assert transitions == ["requested", "provisioning", "ready"]
         assert workspace.holdings.filter(meter="gpu_held").count() == 1
 
-    made = until_it_survives(prepare, check, calls=(*ENSURE, "observe"))
+    made = until_it_survives(prepare, check, calls=(*CREATE, "observe"))
 
     assert used(project) == 2 * made
     assert len(namespaces(site)) == made
@@ -114,7 +115,7 @@ def test_a_resize_survives_a_kill_anywhere(as_alice: Actor, project: Project, si
         assert used(project) == asked
         assert row.holdings.filter(meter="gpu_held", ended_at=None).count() == 1
 
-    until_it_survives(prepare, check, calls=(*ENSURE, "observe"))
+    until_it_survives(prepare, check, calls=(*RESIZE, "observe"))
 
 
 def test_sleep_and_waking_survive_a_kill_anywhere(as_alice: Actor, project: Project, site: Site) -> None:
@@ -124,8 +125,7 @@ def test_sleep_and_waking_survive_a_kill_anywhere(as_alice: Actor, project: Proj
     turns: dict[str, list[Life]] = {"suspend": [], "resume": []}
     change = {"suspend": workspace_suspend, "resume": workspace_resume}
     driver = driver_of(site)
-    assert isinstance(driver, SuspendCapability)
-    steps = {"suspend": driver.suspend_steps(), "resume": driver.resume_steps()}
+    steps = {"suspend": driver.steps(Change.SUSPEND), "resume": driver.steps(Change.RESUME)}
 
     def check(row: Workspace) -> None:
         assert not row.operations.filter(finished_at=None).exists()
@@ -167,4 +167,4 @@ def test_deletion_survives_a_kill_anywhere(as_alice: Actor, project: Project, si
         assert not workspace.holdings.filter(ended_at=None).exists()
         assert workspace.transitions.filter(new="deleted").count() == 1
 
-    until_it_survives(prepare, check, calls=RELEASE)
+    until_it_survives(prepare, check, calls=DELETE)

@@ -49,7 +49,7 @@ def test_any_step_may_be_lost_once(
     as_alice: Actor, project: Project, site: Site, step: str, error: str
 ) -> None:
     fast(site)
-    failure_plan(site.pk, verb=f"ensure:{step}", error=error)
+    failure_plan(site.pk, verb=f"create:{step}", error=error)
 
     workspace = settle(request(as_alice, project))
 
@@ -61,18 +61,18 @@ def test_a_refusal_for_good_fails_with_its_reason_and_keeps_the_reservation(
     as_alice: Actor, project: Project, site: Site
 ) -> None:
     fast(site)
-    failure_plan(site.pk, verb="ensure:quota", error="permanent", times=ALWAYS)
+    failure_plan(site.pk, verb="create:quota", error="permanent", times=ALWAYS)
     workspace = settle(request(as_alice, project))
 
     assert workspace.state == "failed"
-    assert "refuses ensure:quota" in workspace.failure
+    assert "refuses create:quota" in workspace.failure
     operation = workspace.operations.get()
     assert operation.succeeded is False
     assert operation.steps.get(key="quota").state == "failed"
     assert Limit.objects.get(project=project, resource=H100).used == 2
     assert workspace.due_at is None
 
-    failure_plan(site.pk, verb="ensure:quota", times=0)
+    failure_plan(site.pk, verb="create:quota", times=0)
     workspace_retry(actor=as_alice, workspace=workspace)
     assert settle(workspace).state == "ready"
     assert workspace.operations.count() == 2
@@ -81,7 +81,7 @@ def test_a_refusal_for_good_fails_with_its_reason_and_keeps_the_reservation(
 
 def test_a_failed_one_is_deleted_and_released_once(as_alice: Actor, project: Project, site: Site) -> None:
     fast(site)
-    failure_plan(site.pk, verb="ensure:limits", error="permanent", times=ALWAYS)
+    failure_plan(site.pk, verb="create:limits", error="permanent", times=ALWAYS)
     workspace = settle(request(as_alice, project))
     workspace_delete(actor=as_alice, workspace=workspace)
 
@@ -95,7 +95,7 @@ def test_a_failed_resize_stays_as_it_was_and_finds_back(
     as_alice: Actor, project: Project, site: Site
 ) -> None:
     workspace = ready(as_alice, project, site)
-    failure_plan(site.pk, verb="ensure:confirmed", error="permanent", times=3)
+    failure_plan(site.pk, verb="resize:confirmed", error="permanent", times=3)
     workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 6)])
     workspace = settle(workspace)
     assert workspace.state == "failed"
@@ -113,7 +113,7 @@ def test_a_failed_resize_stays_as_it_was_and_finds_back(
 
 def test_deletion_never_gives_up(as_alice: Actor, project: Project, site: Site) -> None:
     workspace = ready(as_alice, project, site)
-    failure_plan(site.pk, verb="release:namespace", error="permanent", times=6)
+    failure_plan(site.pk, verb="delete:namespace", error="permanent", times=6)
     workspace_delete(actor=as_alice, workspace=workspace)
     for _ in range(4):
         workspace = run_now(workspace)
@@ -129,7 +129,7 @@ def test_a_namespace_taken_away_in_the_middle_is_made_again(
     as_alice: Actor, project: Project, site: Site
 ) -> None:
     fast(site)
-    failure_plan(site.pk, verb="ensure:network", error="unavailable")
+    failure_plan(site.pk, verb="create:network", error="unavailable")
     workspace = run_now(request(as_alice, project))
     SandboxNamespace.objects.all().delete()
 
@@ -160,12 +160,12 @@ def test_one_operation_at_a_time(as_alice: Actor, project: Project, site: Site) 
     fast(site)
     settle(workspace)
     workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 3)])
-    with pytest.raises(Conflict, match="another resize is under way"):
+    with pytest.raises(Conflict, match="another resize is running"):
         workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 4)])
     assert Limit.objects.get(project=project, resource=H100).used == 3
 
 
-def test_a_dead_worker_is_succeeded_when_its_lease_ends(
+def test_a_dead_worker_is_succeeded_when_its_claim_ends(
     as_alice: Actor, project: Project, site: Site
 ) -> None:
     fast(site)

@@ -60,7 +60,7 @@ def test_the_site_is_told_and_told_again_when_it_changes(
 @pytest.mark.parametrize(
     ("oidc", "words"),
     [
-        ("yes", "object of texts"),
+        ("yes", "object of strings"),
         ({**OIDC, "secret": "s"}, "secret"),
         ({**OIDC, "issuer_url": "http://login.example.org"}, "https"),
         ({**OIDC, "client_id": ""}, "client_id"),

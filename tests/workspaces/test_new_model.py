@@ -16,7 +16,7 @@ from gpuaas.catalog.services import pool_publish, site_create, site_probe
 from gpuaas.core import queue
 from gpuaas.core.errors import GpuaasError, Invalid
 from gpuaas.metering.models import Meter
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import run
 from gpuaas.workspaces.services import credential_issue, workspace_request
@@ -82,14 +82,18 @@ def lab_site(own_lab: Lab, as_olga: Actor) -> Site:
     return site
 
 
+def pool(site: Site, slug: str) -> GpuPool:
+    return GpuPool.objects.get(site=site, gpu_type__slug=slug)
+
+
 def healthy(site: Site, slug: str) -> int:
-    return GpuPool.objects.get(site=site, gpu_type__slug=slug).healthy
+    return pool(site, slug).healthy
 
 
 def sell(olga: Actor, site: Site, slug: str) -> Flavor:
     """What an operator does: publish it, and price it."""
-    pool = GpuPool.objects.select_related("site", "gpu_type").get(site=site, gpu_type__slug=slug)
-    flavor = pool_publish(actor=olga, pool=pool)
+    found = GpuPool.objects.select_related("site", "gpu_type").get(site=site, gpu_type__slug=slug)
+    flavor = pool_publish(actor=olga, pool=found)
     rate_set(actor=olga, flavor=flavor, meter=Meter.GPU_HELD, price="0.40")
     capacity_sync(str(site.pk))
     return flavor
@@ -126,7 +130,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             tasks[task](*ids)
 
     monkeypatch.setattr(settings, "QUEUE_ENABLED", True)
-    monkeypatch.setattr(queue, "_send", send)
+    monkeypatch.setattr(queue, "send", send)
     return done
 
 
@@ -189,7 +193,7 @@ def test_probing_again_wakes_nobody(
     monkeypatch: pytest.MonkeyPatch,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
-    """Only a new name or other labels do; and a name that is gone stays closed."""
+    """Only a new name does, or a contract that the site breaks; and a name that is gone stays closed."""
     poked = broker(monkeypatch)
     with django_capture_on_commit_callbacks(execute=True):
         assert site_probe(lab_site.pk)
@@ -199,7 +203,9 @@ def test_probing_again_wakes_nobody(
     with django_capture_on_commit_callbacks(execute=True):
         assert site_probe(lab_site.pk)
     assert Site.objects.get(pk=lab_site.pk).gpu_names == names
-    api.merge("/api/v1/nodes/h100-1", {"metadata": {"labels": {"gpuaas.io/pool": None}}})
+    for name in ("h100-1", "h100-2"):
+        api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"gpuaas.io/pool": None}}})
     with django_capture_on_commit_callbacks(execute=True):
         assert site_probe(lab_site.pk)
-    assert "workspaces.site_changed" in poked, "the pool is told by another label now"
+    assert "workspaces.site_changed" in poked, "nothing there has the label that the H100 were sold with"
+    assert (healthy(lab_site, H100), bool(pool(lab_site, H100).trouble)) == (0, True)

@@ -46,7 +46,7 @@ def test_a_disabled_site_takes_no_more_but_gives_back(as_alice: Actor, project: 
 
     with pytest.raises(Invalid) as error:
         workspace_request(actor=as_alice, project=project, name="late", items=[("h100.1", 1)])
-    assert "no new work" in items_refused(error)
+    assert "no new requests" in items_refused(error)
     with pytest.raises(Invalid):
         workspace_resize(actor=as_alice, workspace=held, items=[("h100.1", 5)])
     with pytest.raises(Invalid):

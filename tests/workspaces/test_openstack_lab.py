@@ -65,8 +65,13 @@ def cloud_site(openstack_lab: Lab, as_olga: Actor) -> Site:
 @pytest.fixture
 def sold(cloud_site: Site, as_olga: Actor, admin: Cloud) -> Iterator[Flavor]:
     flavor = pool_publish(actor=as_olga, pool=GpuPool.objects.get(site=cloud_site, gpu_type__slug=H100))
+    flavors_delete(admin, flavor)  # of a run that was killed
     capacity_sync(str(cloud_site.pk))
     yield flavor
+    flavors_delete(admin, flavor)
+
+
+def flavors_delete(admin: Cloud, flavor: Flavor) -> None:
     for row in rows_of(admin, flavor):
         admin.delete("compute", f"/flavors/{row['id']}")
 
@@ -155,7 +160,7 @@ def test_asked_for_entered_put_to_sleep_and_deleted(
     asked = workspace_request(actor=as_alice, project=project, name="train", items=[(sold.slug, 1)])
     workspace = settled(asked, "ready")
 
-    with pytest.raises(Conflict, match=r"entered by a clouds\.yaml"):
+    with pytest.raises(Conflict, match=r"is by clouds\.yaml"):
         credential_issue(actor=as_alice, workspace=workspace, kind=AccessKind.KUBECONFIG)
     access = credential_issue(actor=as_alice, workspace=workspace, lifetime=timedelta(hours=1))
     assert access.kind is AccessKind.CLOUDS_YAML

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuaas.providers.base import Change
 from gpuaas.workspaces.reconcile.plan import (
     CHANGED,
     COMPARE_EVERY,
@@ -15,31 +16,28 @@ from gpuaas.workspaces.reconcile.plan import (
     CleanUp,
     Compare,
     Desired,
-    EnsureStep,
     Finish,
     Heal,
     Observe,
     Observed,
-    ReleaseStep,
     Rest,
     Restart,
-    ResumeStep,
-    StepAction,
-    SuspendStep,
+    Step,
     Wait,
     plan,
 )
 from gpuaas.workspaces.states import LIVE, MACHINE, WorkspaceState
 
 S = WorkspaceState
-STEPS: dict[WorkspaceState, type[StepAction]] = {
-    S.REQUESTED: EnsureStep,
-    S.PROVISIONING: EnsureStep,
-    S.RESIZING: EnsureStep,
-    S.SUSPENDING: SuspendStep,
-    S.RESUMING: ResumeStep,
-    S.DELETING: ReleaseStep,
+STEPS: dict[WorkspaceState, Change] = {
+    S.REQUESTED: Change.CREATE,
+    S.PROVISIONING: Change.CREATE,
+    S.RESIZING: Change.RESIZE,
+    S.SUSPENDING: Change.SUSPEND,
+    S.RESUMING: Change.RESUME,
+    S.DELETING: Change.DELETE,
 }
+MAKING = {Change.CREATE, Change.RESIZE}
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 AMOUNTS = st.dictionaries(st.sampled_from(["nvidia.com/gpu", "cpu", "storage"]), st.integers(0, 3))
 TIMES = st.sampled_from([None, NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)])
@@ -71,6 +69,10 @@ OBSERVED = st.none() | st.builds(
 )
 
 
+def changes(actions: tuple[Action, ...]) -> set[Change]:
+    return {action.change for action in actions if isinstance(action, Step)}
+
+
 @given(DESIRED, OBSERVED)
 def test_there_is_always_something_to_do_and_always_the_same(
     desired: Desired, observed: Observed | None
@@ -84,11 +86,11 @@ def test_there_is_always_something_to_do_and_always_the_same(
 @given(DESIRED, OBSERVED)
 def test_pending_steps_come_once_each_in_order(desired: Desired, observed: Observed | None) -> None:
     actions = plan(desired, observed, NOW)
-    steps = [action for action in actions if isinstance(action, StepAction)]
+    steps = [action for action in actions if isinstance(action, Step)]
 
     if desired.state in STEPS:
         assert tuple(step.key for step in steps) == desired.pending
-        assert {type(step) for step in steps} <= {STEPS[desired.state]}
+        assert changes(actions) <= {STEPS[desired.state]}
     else:
         assert steps == []
 
@@ -111,7 +113,7 @@ def test_storage_that_is_full_is_waited_for_and_the_limit_follows_what_goes() ->
     full = Observed(True, hard={"storage": 3}, used={"storage": 3})
     (waits,) = plan(smaller, full, NOW)
     assert isinstance(waits, Wait)
-    assert "3 of storage are in use; 1 may stay" in waits.reason
+    assert "3 of storage are in use; only 1 may be" in waits.reason
     (lowers,) = plan(smaller, replace(full, used={"storage": 2}), NOW)
     assert isinstance(lowers, Restart)
     gpus = Observed(True, hard={"nvidia.com/gpu": 3}, used={"nvidia.com/gpu": 3})
@@ -131,11 +133,13 @@ def test_every_finish_is_an_edge_of_the_machine(desired: Desired, observed: Obse
 @given(DESIRED, OBSERVED)
 def test_nothing_is_made_for_what_is_going_or_gone(desired: Desired, observed: Observed | None) -> None:
     if desired.state in {S.DELETING, S.DELETED}:
-        makers = Begin | EnsureStep | Heal | Restart
-        assert not any(isinstance(action, makers) for action in plan(desired, observed, NOW))
+        actions = plan(desired, observed, NOW)
+        assert not any(isinstance(action, Begin | Heal | Restart) for action in actions)
+        assert not MAKING & changes(actions)
     if desired.state in LIVE - {S.DELETING}:
-        destroyers = ReleaseStep | CleanUp
-        assert not any(isinstance(action, destroyers) for action in plan(desired, observed, NOW))
+        actions = plan(desired, observed, NOW)
+        assert not any(isinstance(action, CleanUp) for action in actions)
+        assert Change.DELETE not in changes(actions)
 
 
 @given(DESIRED, OBSERVED)
@@ -223,10 +227,10 @@ class PerfectSite:
         match action:
             case Begin():
                 self.wish = replace(self.wish, state=S.PROVISIONING)
-            case EnsureStep() | ReleaseStep() | SuspendStep() | ResumeStep():
+            case Step():
                 pending = tuple(key for key in self.wish.pending if key != action.key)
                 self.wish = replace(self.wish, pending=pending)
-                making = not isinstance(action, ReleaseStep)
+                making = action.change is not Change.DELETE
                 self.site = Observed(exists=making, hard=self.wish.hard if making else {})
             case Observe():
                 compared = self.observed is not None and self.observed.compared

@@ -59,6 +59,20 @@ def test_64_requests_for_the_last_8_gpus(as_alice: Actor, project: Project, site
     counters_must_match()
 
 
+def test_who_loses_the_name_with_the_last_gpu_is_told_the_limit(
+    as_alice: Actor, project: Project, site: Site
+) -> None:
+    """As is whoever comes a moment later."""
+    limits_give(project, {H100: 1})
+
+    answers = at_once(
+        8, lambda _: workspace_request(actor=as_alice, project=project, name="n", items=[("h100.1", 1)])
+    )
+
+    assert answers == {"done": 1, "quota_exceeded": 7}
+    counters_must_match()
+
+
 def test_one_of_many_resizes_wins(as_alice: Actor, project: Project, site: Site) -> None:
     workspace = ready(as_alice, project, site)
 

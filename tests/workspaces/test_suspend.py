@@ -205,7 +205,7 @@ def test_a_resumption_that_fails_leaves_it_asleep_with_ways_out(
     as_alice: Actor, project: Project, site: Site
 ) -> None:
     workspace = asleep(as_alice, project, site)
-    failure_plan(site.pk, verb="ensure:limits", error="permanent", times=3)
+    failure_plan(site.pk, verb="resume:limits", error="permanent", times=3)
     workspace_resume(actor=as_alice, workspace=workspace)
     row = settle(workspace)
     assert row.state == "failed"
@@ -231,7 +231,7 @@ def test_a_failed_resumption_may_sleep_again(as_alice: Actor, project: Project, 
 
 def test_a_failed_resize_is_dropped_by_sleep(as_alice: Actor, project: Project, site: Site) -> None:
     workspace = ready(as_alice, project, site)
-    failure_plan(site.pk, verb="ensure:quota", error="permanent", times=3)
+    failure_plan(site.pk, verb="resize:quota", error="permanent", times=3)
     workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 4)], storage_gib=200)
     assert settle(workspace).state == "failed"
     row = settle(workspace_suspend(actor=as_alice, workspace=workspace))

@@ -1,4 +1,4 @@
-"""`manage.py rate`: what usage in a file costs by rates in a file."""
+"""`manage.py rate`: the cost of usage in a file by rates in a file."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -14,13 +14,18 @@ from gpuaas.core.errors import Invalid
 
 
 class Command(BaseCommand):
-    help = "Rate usage.csv by rates.csv for one month; reads and writes no table. Formats: docs/operator-guide.md."
+    help = (
+        "Rate usage.csv by rates.csv for one month; neither reads nor writes the database. Formats: "
+        "docs/operators/prices.md."
+    )
     requires_system_checks: list[str] = []  # it says nothing of the portal
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--usage", type=Path, required=True)
         parser.add_argument("--rates", type=Path, required=True)
-        parser.add_argument("--timezone", required=True, help="of the month's bounds, e.g. Europe/Berlin")
+        parser.add_argument(
+            "--timezone", required=True, help="of the bounds of the month, e.g. Europe/Berlin"
+        )
         parser.add_argument("--currency", required=True, help="ISO 4217, e.g. EUR")
         parser.add_argument("--month", required=True, help="YYYY-MM")
         parser.add_argument("--out", type=Path, required=True)
@@ -50,4 +55,4 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise CommandError(f"there is no time zone {name!r}; write it as Europe/Berlin") from error
+        raise CommandError(f"unknown time zone {name!r}; write, for example, Europe/Berlin") from error

@@ -1,4 +1,4 @@
-"""`manage.py usage_import`: what was metered elsewhere becomes usage of the portal."""
+"""`manage.py usage_import`: imports usage that was metered elsewhere."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -11,11 +11,15 @@ from tenants.actors import SYSTEM
 
 
 class Command(BaseCommand):
-    help = "Take the intervals of usage.csv into the portal, all or none. Format: docs/operator-guide.md."
+    help = (
+        "Import the intervals of usage.csv into the portal, all or none. Format: docs/operators/metering.md."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--usage", type=Path, required=True)
-        parser.add_argument("--check", action="store_true", help="say what would be done, and do nothing")
+        parser.add_argument(
+            "--check", action="store_true", help="show what would be imported, and write nothing"
+        )
 
     def handle(self, **options: Any) -> None:
         try:
@@ -23,11 +27,11 @@ class Command(BaseCommand):
         except Refused as refused:
             for row in refused.rows:
                 self.stderr.write(str(row))
-            raise CommandError(f"{len(refused.rows)} rows are refused; nothing was taken in") from refused
+            raise CommandError(f"{len(refused.rows)} rows are refused; nothing was imported") from refused
         except OSError as error:
             raise CommandError(str(error)) from error
         verb = "would be" if options["check"] else "were"
         same = done.rows - done.written
         self.stdout.write(
-            f"{done.written} of {done.rows} rows {verb} taken in; {same} are known or held nothing"
+            f"{done.written} of {done.rows} rows {verb} imported; {same} are already known or empty"
         )

@@ -1,4 +1,5 @@
-"""What would run on OpenStack's servers, which the lab's cloud makes and never boots: `python -m deploy.lab.cluster_api.guests MANAGEMENT HOME`.
+"""What would run on OpenStack's servers, which the lab's cloud makes and never boots: `python -m
+deploy.lab.cluster_api.guests MANAGEMENT HOME`.
 
 A cluster of the OpenStack provider gets a twin in the memory of the development provider, and each of its servers that is ACTIVE a
 machine there of the same name, whose node has the server's id. At the cluster's floating IP, which has to be an address of loopback,
@@ -14,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from deploy.lab.cluster_api.install import CORE
 from deploy.lab.errors import LabError
 from deploy.lab.files import write_private
 from deploy.lab.kubernetes import Lab as KubernetesLab
@@ -22,7 +24,6 @@ from deploy.lab.kubernetes.client import Client
 from deploy.lab.kubernetes.errors import ApiError
 
 SPACE = "guests"
-CORE = "/apis/cluster.x-k8s.io/v1beta2"
 INFRA = "/apis/infrastructure.cluster.x-k8s.io"
 OPENSTACK = f"{INFRA}/v1beta1"
 MEMORY = f"{INFRA}/v1beta2/namespaces/{SPACE}"
@@ -161,8 +162,8 @@ class Twin:
             is_found = "nodeRef" in ((theirs.get(name) or {}).get("status") or {})
             if name in there and (there[name]["spec"].get("providerID") != wanted or not is_found):
                 self._turns += 1
-                told = {"annotations": {"lab.gpuaas.io/turn": str(self._turns)}}
-                change = {"metadata": told, "spec": {"providerID": wanted}}
+                metadata = {"annotations": {"lab.gpuaas.io/turn": str(self._turns)}}
+                change = {"metadata": metadata, "spec": {"providerID": wanted}}
                 memory.call("PATCH", f"/api/v1/nodes/{name}", change, MERGE)
 
     def _keys(self) -> Path:
@@ -199,9 +200,9 @@ def _readdressed(head: bytes, host: str) -> bytes:
     first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     names = [line.partition(b":")[0].strip().lower() for line in lines]
     dropped = {b"host"} if b"upgrade" in names else {b"host", b"connection"}
-    kept = [line for name, line in zip(names, lines, strict=True) if name not in dropped]
+    headers = [line for name, line in zip(names, lines, strict=True) if name not in dropped]
     closing = [] if b"upgrade" in names else [b"Connection: close"]
-    return b"\r\n".join([first, b"Host: " + host.encode(), *closing, *kept, b"", b""])
+    return b"\r\n".join([first, b"Host: " + host.encode(), *closing, *headers, b"", b""])
 
 
 async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -2,15 +2,14 @@
 
 import contextlib
 import json
-import shutil
 import socket
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import yaml
 
+from deploy.lab.base import BaseLab, print_report
 from deploy.lab.cluster_api import install
 from deploy.lab.cluster_api.controllers import Controllers
 from deploy.lab.cluster_api.openstack import OpenStackProvider
@@ -37,16 +36,9 @@ GATES = "ClusterTopology=true,ReconcilerRateLimiting=false"
 ONLY_ONE = CACHE / "gpuaas-cluster-api-lab.ports"
 
 
-def print_report(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-class Lab:
-    """Everything of one lab is in its state folder, so that any process can take it over from any other."""
-
+class Lab(BaseLab):
     def __init__(self, *, state_dir: Path | str = DEFAULT_STATE_DIR, report: Report = print_report) -> None:
-        self.state_dir = Path(state_dir).absolute()
-        self._report = report
+        super().__init__(state_dir, report)
         self._programs = Programs()
         self.management = KubernetesLab(state_dir=self.state_dir / "kubernetes", report=report)
         words = (f"--feature-gates={GATES}",)
@@ -94,16 +86,10 @@ class Lab:
                     self._openstack.up()
             self._report(f"ready: clusters can be ordered at {self.management.server}")
 
-    def down(self, *, purge: bool = False) -> None:
-        """Stops what this lab started and nothing else; what was ordered stays unless it is purged."""
-        if not self.state_dir.exists():
-            return
-        with self._locked():
-            self._openstack.down()
-            self._controllers.stop()
-            self.management.down(purge=purge)
-            if purge:
-                shutil.rmtree(self.state_dir, ignore_errors=True)
+    def _stop_all(self) -> None:
+        self._openstack.down()
+        self._controllers.stop()
+        self.management.down()
 
     def stop_program(self, name: str, *, kill: bool = False) -> None:
         """For tests of an outage; `up` ends it."""
@@ -112,10 +98,6 @@ class Lab:
             raise LabError(f"no controller {name!r}; there are {', '.join(processes)}")
         with self._locked():
             processes[name].stop(kill=kill)
-
-    def _locked(self) -> contextlib.AbstractContextManager[None]:
-        self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return locked(self.state_dir / ".lock", limit=10 * wait_limit())
 
     @contextlib.contextmanager
     def _ports(self, missing: list[Controller]) -> Iterator[int]:

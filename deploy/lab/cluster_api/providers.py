@@ -1,4 +1,5 @@
-"""What the lab knows of clouds whose controllers it does not run: their types, out of the released modules, and what Cluster API's own code makes of
+"""What the lab knows of clouds whose controllers it does not run: their types, out of the released modules, and
+what Cluster API's own code makes of
 a class for them. Go is needed for both, once; nothing of a provider is built."""
 
 import hashlib
@@ -47,7 +48,8 @@ PROVIDERS = {
 
 
 def types_of(provider: str) -> list[Manifest]:
-    """Without conversions, which are webhooks' work: objects are taken in the version that is stored. With the labels that say which contracts
+    """Without conversions, which are webhooks' work: objects are taken in the version that is stored. With the
+    labels that say which contracts
     of Cluster API they keep."""
     folder = _folder(PROVIDERS[provider]) / "config" / "crd"
     wanted = _read(folder / "kustomization.yaml")
@@ -107,8 +109,8 @@ class Topology:
         )
         if done.returncode:
             raise LabError(f"the topology could not be computed:\n{done.stderr[-2000:]}")
-        told: list[Any] = json.loads(done.stdout)
-        return told
+        result: list[Any] = json.loads(done.stdout)
+        return result
 
 
 def _alone(manifest: Manifest) -> Manifest:
@@ -133,7 +135,7 @@ def _folder(release: Release) -> Path:
     )
     if done.returncode:
         raise LabError(f"{release.module} is not to be had:\n{(done.stdout + done.stderr)[-2000:]}")
-    told = json.loads(done.stdout)
-    if told["Sum"] != release.digest:
-        raise LabError(f"{release.module} {release.version} is another than it was: {told['Sum']}")
-    return Path(told["Dir"])
+    result = json.loads(done.stdout)
+    if result["Sum"] != release.digest:
+        raise LabError(f"{release.module} {release.version} is another than it was: {result['Sum']}")
+    return Path(result["Dir"])

@@ -1,12 +1,10 @@
 """`python -m deploy.lab.kubernetes up`: see README.md beside this file."""
 
 import argparse
-import shlex
 import sys
 from pathlib import Path
 
-from deploy.lab.cli import Cli, Options
-from deploy.lab.errors import LabError
+from deploy.lab.cli import PROGRAMS, Cli, Options, env
 from deploy.lab.files import write_private
 from deploy.lab.kubernetes.lab import Lab
 from deploy.lab.kubernetes.settings import ADMISSION_PLUGINS, DEFAULT_PORT_BASE, DEFAULT_STATE_DIR
@@ -23,15 +21,7 @@ def _up(lab: Lab, options: Options) -> None:
     )
     if options.kubeconfig:
         write_private(options.kubeconfig.absolute(), lab.kubeconfig.read_text())
-    _env(lab)
-
-
-def _env(lab: Lab) -> None:
-    """Lines for `eval` in a shell."""
-    if not lab.kubeconfig.exists():
-        raise LabError(f"there is no lab in {lab.state_dir}; `up` makes one")
-    print(f"export KUBECONFIG={shlex.quote(str(lab.kubeconfig))}")
-    print(f"export KUBECTL={shlex.quote(str(lab.kubectl))}")
+    env(lab)
 
 
 def _options(name: str, command: argparse.ArgumentParser) -> None:
@@ -55,14 +45,7 @@ CLI = Cli(
     module="deploy.lab.kubernetes",
     make=lambda folder: Lab(state_dir=folder),
     state_dir=DEFAULT_STATE_DIR,
-    does={
-        "build": lambda lab, _: lab.build(),
-        "up": _up,
-        "env": lambda lab, _: _env(lab),
-        "start": lambda lab, options: lab.start_program(options.program),
-        "pause": lambda lab, options: lab.pause_program(options.program),
-        "resume": lambda lab, options: lab.resume_program(options.program),
-    },
+    does={**PROGRAMS, "up": _up, "env": lambda lab, _: env(lab)},
     options=_options,
     example="apiserver or kwok",
 )

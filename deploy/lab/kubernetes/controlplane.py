@@ -20,6 +20,7 @@ PORTS = {
     "kube-scheduler": 4,
     "kwok": 5,
 }
+REAL = "lab.gpuaas.io/kubelet"
 RATE = ("--kube-api-qps=200", "--kube-api-burst=400")
 
 
@@ -155,7 +156,8 @@ class ControlPlane:
     def _kwok(self) -> list[str]:
         return [
             f"--kubeconfig={self.kubeconfig('kwok')}",
-            "--manage-all-nodes=true",
+            # a node whose kubelet is real plays for itself (deploy/lab/node)
+            f"--manage-nodes-with-label-selector=!{REAL}",
             *(f"--config={path}" for path in sorted((HERE / "stages").glob("*.yaml"))),
             f"--config={self.state_dir}/kubelet.json",
             "--node-ip=127.0.0.1",

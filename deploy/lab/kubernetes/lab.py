@@ -3,11 +3,11 @@
 import contextlib
 import http.client
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from deploy.lab.base import BaseLab, print_report
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE, wait_limit
 from deploy.lab.gobuild import Report
@@ -26,12 +26,8 @@ DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
-def print_report(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-class Lab:
-    """Everything of one lab is in its state folder, so that any process can take it over from any other."""
+class Lab(BaseLab):
+    lock_waits = 5
 
     def __init__(
         self,
@@ -40,8 +36,7 @@ class Lab:
         report: Report = print_report,
         programs: Programs | None = None,
     ) -> None:
-        self.state_dir = Path(state_dir).absolute()
-        self._report = report
+        super().__init__(state_dir, report)
         self._programs = programs or Programs()
         self._processes = {name: Process(self.state_dir, name) for name in START_ORDER}
 
@@ -93,7 +88,7 @@ class Lab:
                 feature_gates=feature_gates,
                 audit=audit,
             )
-            nodes = Topology(Path(wanted.topology))
+            nodes = Topology(wanted.topology_path)
             if fresh:
                 self._stop_all()
                 shutil.rmtree(self.state_dir / "etcd", ignore_errors=True)
@@ -103,15 +98,6 @@ class Lab:
                 settings.save(self._settings_path)
                 self._start_all(plane, nodes)
             self._report(f"ready: {len(nodes.node_names())} nodes at {plane.server}")
-
-    def down(self, *, purge: bool = False) -> None:
-        """Stops what this lab started and nothing else; the data stay unless they are purged."""
-        if not self.state_dir.exists():
-            return
-        with self._locked():
-            self._stop_all()
-            if purge:
-                shutil.rmtree(self.state_dir, ignore_errors=True)
 
     def start_program(self, name: str) -> None:
         """Undoes `stop_program`, and returns when the API server answers, where that was it."""
@@ -153,10 +139,6 @@ class Lab:
 
     def _plane(self) -> ControlPlane:
         return ControlPlane(self.state_dir, self._settings(), self._programs)
-
-    def _locked(self) -> contextlib.AbstractContextManager[None]:
-        self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return locked(self.state_dir / ".lock", limit=5 * wait_limit())
 
     @contextlib.contextmanager
     def _ports(self, wanted: Settings, given: int | None) -> Iterator[Settings]:

@@ -10,6 +10,7 @@ from deploy.lab.kubernetes.client import Client
 
 POOL_LABEL = "gpuaas.io/pool"
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+NOT_YET = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 # what NFD and the GPU operator put on each node with an NVIDIA card
 GPU_LABELS = {"feature.node.kubernetes.io/pci-10de.present": "true", "nvidia.com/gpu.present": "true"}
 Object = dict[str, Any]
@@ -65,15 +66,19 @@ class Topology:
             client.apply("/apis/resource.k8s.io/v1/deviceclasses", device_class)
 
     def ready(self, client: Client) -> bool:
-        """A node that a person took down by annotation counts as ready: it does as it was told."""
-        done = {
-            node["metadata"]["name"]
-            for node in client.call("GET", "/api/v1/nodes")["items"]
-            if node["metadata"].get("annotations", {}).get("lab.gpuaas.io/down") == "true"
-            or {"type": "Ready", "status": "True"}.items()
-            <= next((c for c in node["status"].get("conditions", ()) if c["type"] == "Ready"), {}).items()
-        }
-        return self.node_names() <= done
+        """Every node takes work. One that a person took down by annotation counts as ready: it does as it was told."""
+        nodes = client.call("GET", "/api/v1/nodes")["items"]
+        return self.node_names() <= {node["metadata"]["name"] for node in nodes if _as_told(node)}
+
+
+def _as_told(node: Object) -> bool:
+    """A node that has just joined is closed by a taint for some seconds, also after its condition says Ready:
+    https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-not-ready"""
+    if node["metadata"].get("annotations", {}).get("lab.gpuaas.io/down") == "true":
+        return True
+    condition: Object = next((c for c in node["status"].get("conditions", ()) if c["type"] == "Ready"), {})
+    closed = NOT_YET & {taint["key"] for taint in node["spec"].get("taints", ())}
+    return condition.get("status") == "True" and not closed
 
 
 def _node(name: str, pool: Object) -> Object:

@@ -43,7 +43,7 @@ def ensure(folder: Path) -> None:
     for name, addresses in SERVERS.items():
         server_certificate(new, name, addresses)
     for name, subject in CLIENTS.items():
-        _certificate(new, name, subject, "extendedKeyUsage=clientAuth\n")
+        client_certificate(new, name, subject)
     new.rename(folder)
 
 
@@ -53,8 +53,15 @@ def server_certificate(folder: Path, name: str, addresses: str) -> None:
     _certificate(folder, name, f"/CN={name}", usage)
 
 
-def kubeconfig(folder: Path, who: str, server: str) -> str:
-    """As JSON, which every reader of YAML takes; carries its keys, so that the file can be moved."""
+def client_certificate(folder: Path, name: str, subject: str) -> None:
+    """Of the same authority, for who calls the API: `/O=group/CN=user`."""
+    _certificate(folder, name, subject, "extendedKeyUsage=clientAuth\n")
+
+
+def kubeconfig(folder: Path, who: str, server: str, *, server_name: str = "") -> str:
+    """As JSON, which every reader of YAML takes; carries its keys, so that the file can be moved. server_name: that of the server's
+    certificate, where it is not in the address."""
+    named = {"tls-server-name": server_name} if server_name else {}
     return json.dumps(
         {
             "apiVersion": "v1",
@@ -64,7 +71,11 @@ def kubeconfig(folder: Path, who: str, server: str) -> str:
             "clusters": [
                 {
                     "name": "lab",
-                    "cluster": {"server": server, "certificate-authority-data": _base64(folder / "ca.crt")},
+                    "cluster": {
+                        "server": server,
+                        "certificate-authority-data": _base64(folder / "ca.crt"),
+                        **named,
+                    },
                 }
             ],
             "users": [

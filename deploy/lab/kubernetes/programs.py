@@ -70,7 +70,8 @@ class Programs:
         temporary = self.folder / ".building"
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
-        flags = ["-ldflags", "-s -w " + self._version_flags(module), "-o", f"{temporary}/"]
+        stamps = {"kubernetes": kubernetes_stamps, "kwok": _kwok_stamps}[module](source / "go.mod")
+        flags = ["-ldflags", f"-s -w {stamps}", "-o", f"{temporary}/"]
         run_build(flags, packages, source, report)
         for name in names:
             # go names a program after the last element of its package
@@ -78,19 +79,24 @@ class Programs:
         shutil.rmtree(temporary)
         report(f"built {', '.join(names)}")
 
-    def _version_flags(self, module: str) -> str:
-        """A plain `go build` leaves the version empty, and kubectl and the discovery API show it."""
-        required = (self._build_dir / module / "go.mod").read_text()
-        name = {"kubernetes": "k8s.io/kubernetes", "kwok": "sigs.k8s.io/kwok"}[module]
-        found = re.search(rf"^\s*(?:require )?{re.escape(name)} (v\S+)", required, re.MULTILINE)
-        if found is None:
-            raise LabError(f"{module}/go.mod does not require {name}")
-        version = found.group(1)
-        if module == "kwok":
-            return f"-X sigs.k8s.io/kwok/pkg/consts.Version={version}"
-        major, minor, _ = version.removeprefix("v").split(".", 2)
-        stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
-        return " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())
+
+def kubernetes_stamps(go_mod: Path) -> str:
+    """For the linker: a plain `go build` leaves the version empty, and kubectl, nodes and the discovery API show it."""
+    version = _required(go_mod, "k8s.io/kubernetes")
+    major, minor, _ = version.removeprefix("v").split(".", 2)
+    stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    return " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())
+
+
+def _kwok_stamps(go_mod: Path) -> str:
+    return f"-X sigs.k8s.io/kwok/pkg/consts.Version={_required(go_mod, 'sigs.k8s.io/kwok')}"
+
+
+def _required(go_mod: Path, module: str) -> str:
+    found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", go_mod.read_text(), re.MULTILINE)
+    if found is None:
+        raise LabError(f"{go_mod} does not require {module}")
+    return found.group(1)
 
 
 def _package(name: str) -> str:

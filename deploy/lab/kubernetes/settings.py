@@ -1,14 +1,13 @@
 """Where the lab keeps its things, and what a person chose for it; the choices outlive the process."""
 
 import dataclasses
-import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Self
 from urllib.parse import urlsplit
 
-from deploy.lab.files import CACHE, write_private
+from deploy.lab.base import Choices
+from deploy.lab.files import CACHE
 
 HERE = Path(__file__).parent
 DEFAULT_STATE_DIR = CACHE / "gpuaas-kubernetes-lab"
@@ -33,29 +32,9 @@ def existing_kubeconfig() -> Path | None:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
-    """One lab's choices. None given to `changed` means: as before."""
-
+class Settings(Choices):
+    own_topology = HERE / "topology.json"
     port_base: int = DEFAULT_PORT_BASE
     admission_plugins: str = ADMISSION_PLUGINS
     feature_gates: str = ""
     audit: bool = False
-    topology: str = str(HERE / "topology.json")
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """The saved choices, or the defaults where there are none or a newer lab wrote other names."""
-        try:
-            saved = json.loads(path.read_text())
-        except (OSError, ValueError):
-            return cls()
-        known = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in saved.items() if name in known})
-
-    def changed(self, **given: Any) -> Self:
-        return dataclasses.replace(
-            self, **{name: value for name, value in given.items() if value is not None}
-        )
-
-    def save(self, path: Path) -> None:
-        write_private(path, json.dumps(dataclasses.asdict(self), indent=1))

@@ -5,7 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from deploy.lab.cli import Cli, Options
+from deploy.lab.cli import PROGRAMS, Cli, Options
 from deploy.lab.errors import LabError
 from deploy.lab.openstack.lab import Lab
 from deploy.lab.openstack.settings import DEFAULT_PORT_BASE, DEFAULT_STATE_DIR, LIMIT_MODELS
@@ -18,6 +18,7 @@ def _up(lab: Lab, options: Options) -> None:
         topology=options.topology,
         limit_model=options.limit_model,
         balancing=options.balancing,
+        machines=options.machines,
         debug=options.debug,
     )
     _env(lab)
@@ -43,6 +44,9 @@ def _options(name: str, command: argparse.ArgumentParser) -> None:
         "--limit-model", choices=LIMIT_MODELS, help="does a child project's limit count in its parent's?"
     )
     command.add_argument("--balancing", action="store_true", default=None, help="with Octavia")
+    command.add_argument(
+        "--machines", action=argparse.BooleanOptionalAction, help="servers boot from their user data (root)"
+    )
     command.add_argument("--debug", action=argparse.BooleanOptionalAction, help="debug logs of every service")
 
 
@@ -50,14 +54,7 @@ CLI = Cli(
     module="deploy.lab.openstack",
     make=lambda folder: Lab(state_dir=folder),
     state_dir=DEFAULT_STATE_DIR,
-    does={
-        "build": lambda lab, _: lab.build(),
-        "up": _up,
-        "env": lambda lab, _: _env(lab),
-        "start": lambda lab, options: lab.start_program(options.program),
-        "pause": lambda lab, options: lab.pause_program(options.program),
-        "resume": lambda lab, options: lab.resume_program(options.program),
-    },
+    does={**PROGRAMS, "up": _up, "env": lambda lab, _: _env(lab)},
     options=_options,
     example="keystone, rabbitmq or compute-gpu-a100-1",
 )

@@ -54,9 +54,10 @@ class Config:
     def __init__(self, state_dir: Path, settings: Settings, installation: Installation) -> None:
         self.settings = settings
         self.etc, self.data, self.run = state_dir / "etc", state_dir / "data", state_dir / "run"
+        self.machines = self.data / "machines"  # those that boot, where it is asked for
         self.state_dir = state_dir
         self._installation = installation
-        self.topology = topology_load(Path(settings.topology))
+        self.topology = topology_load(settings.topology_path)
 
     @property
     def clouds(self) -> Path:

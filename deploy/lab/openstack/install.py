@@ -5,16 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE
+from deploy.lab.gobuild import Report
 from deploy.lab.locks import locked
 from deploy.lab.openstack.settings import HERE
 
-Report = Callable[[str], None]
 INSTALL_LIMIT_S = 1800
 BALANCING = "octavia.txt"
 SEARCH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin", "/usr/lib/rabbitmq/bin"])
@@ -107,14 +106,14 @@ class Installation:
             POLICY.write_text("#!/bin/sh\nexit 101\n")
             POLICY.chmod(0o755)
         try:
-            said = [
+            lines = [
                 _apt(*step) for step in (("update",), ("install", "-y", "--no-install-recommends", *wanted))
             ]
         finally:
             if ours:
                 POLICY.unlink(missing_ok=True)
         if self.missing():
-            raise LabError(f"{words} did not help:\n{said[-1]}")
+            raise LabError(f"{words} did not help:\n{lines[-1]}")
 
     def _python(self, report: Report) -> None:
         mark = self.venv / "installed"

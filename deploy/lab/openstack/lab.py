@@ -1,13 +1,11 @@
 """One cloud: started, brought back, interrupted on purpose, and stopped."""
 
 import base64
-import contextlib
 import json
 import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -15,12 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from deploy.lab.base import BaseLab, print_report
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE, wait_limit, write_private
+from deploy.lab.gobuild import Report
+from deploy.lab.guest import Image, Machine, Wishes, machine_at
 from deploy.lab.locks import locked
 from deploy.lab.openstack import schemas
 from deploy.lab.openstack.config import Config
-from deploy.lab.openstack.install import Installation, Report
+from deploy.lab.openstack.install import Installation
 from deploy.lab.openstack.services import ALIASES, APIS, BALANCING, CLOUD, STORES, Services
 from deploy.lab.openstack.settings import DEFAULT_PORT_BASE, DEFAULT_STATE_DIR, PORTS, Settings
 from deploy.lab.ports import free_base
@@ -29,13 +30,7 @@ from deploy.lab.processes import Process, ProgramStatus
 STOP_LIMIT_S = 15.0
 
 
-def print_report(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-class Lab:
-    """Everything of one lab is in its state folder, so that any process can take it over from any other."""
-
+class Lab(BaseLab):
     def __init__(
         self,
         *,
@@ -43,8 +38,7 @@ class Lab:
         report: Report = print_report,
         installation: Installation | None = None,
     ) -> None:
-        self.state_dir = Path(state_dir).absolute()
-        self._report = report
+        super().__init__(state_dir, report)
         self._installation = installation or Installation()
 
     @property
@@ -56,6 +50,16 @@ class Lab:
     def openstack(self) -> str:
         """The Python of the lab's own environment, where openstacksdk is."""
         return self._installation.python
+
+    @property
+    def wishes(self) -> Wishes:
+        """The machines that boot, and where they find the portal."""
+        return Wishes(self._config().machines)
+
+    def machine(self, name: str) -> Machine:
+        """To look into one that boots. Raises KeyError where there is none of the name."""
+        wanted = {wish.name: wish for wish in self.wishes.all().values()}
+        return machine_at(self._config().machines, wanted[name], Image().root)
 
     def build(self, *, balancing: bool = False) -> None:
         """Only what takes minutes: Debian's packages and those of PyPI."""
@@ -74,18 +78,23 @@ class Lab:
         topology: Path | str | None = None,
         limit_model: str | None = None,
         balancing: bool | None = None,
+        machines: bool | None = None,
         debug: bool | None = None,
     ) -> None:
         """Returns when every host and GPU is there. Starts only what does not run; None means: as before. `balancing`: with Octavia,
-        which comes to a lab that runs without a restart."""
+        which comes to a lab that runs without a restart. `machines`: servers with user data boot, see
+        `deploy/lab/guest` (root)."""
         balancing = self._settings().balancing if balancing is None else balancing
         self.build(balancing=balancing)
+        if self._settings().machines if machines is None else machines:
+            Image().ensure(self._report)
         with self._locked():
             before = self._settings()
             settings = before.changed(
                 topology=str(Path(topology).absolute()) if topology else None,
                 limit_model=limit_model,
                 balancing=balancing or before.balancing,
+                machines=machines,
                 debug=debug,
             )
             unchanged = settings == before.changed(balancing=settings.balancing)
@@ -94,14 +103,14 @@ class Lab:
                 self._report("its data are of other programs than these: it begins anew")
             goes_on = unchanged and port_base in (None, settings.port_base) and not (fresh or outdated)
             if not (goes_on and all(self._process(one).pid() for one in self._services().basic())):
-                settings = self._restart(settings, port_base, anew=fresh or outdated)
+                settings = self._restart(settings, port_base, recreate=fresh or outdated)
             if settings.balancing and not self._process(BALANCING).pid():
                 self._start_balancing(settings)
 
-    def _restart(self, settings: Settings, port_base: int | None, *, anew: bool) -> Settings:
+    def _restart(self, settings: Settings, port_base: int | None, *, recreate: bool) -> Settings:
         """As they are from then on."""
         self._stop_all()
-        if anew:
+        if recreate:
             shutil.rmtree(self.state_dir / "data", ignore_errors=True)
         with locked(CACHE / "gpuaas-openstack-lab.ports", limit=5 * wait_limit()):
             base = free_base(
@@ -113,15 +122,6 @@ class Lab:
         self._start_services(settings)
         self._report(f"ready: {len(self._config().topology['hosts'])} hosts, {self.clouds}")
         return settings
-
-    def down(self, *, purge: bool = False) -> None:
-        """Stops what this lab started and nothing else; the data stay unless they are purged."""
-        if not self.state_dir.exists():
-            return
-        with self._locked():
-            self._stop_all()
-            if purge:
-                shutil.rmtree(self.state_dir, ignore_errors=True)
 
     def stop_program(self, name: str, *, kill: bool = False) -> None:
         """For tests of an outage; `start_program` ends it."""
@@ -177,10 +177,6 @@ class Lab:
             raise LabError(f"there is no program {given!r}; known: {', '.join(self._services().names())}")
         return name
 
-    def _locked(self) -> contextlib.AbstractContextManager[None]:
-        self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return locked(self.state_dir / ".lock", limit=10 * wait_limit())
-
     def _write_config(self, settings: Settings) -> Config:
         begun = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
         config = Config(self.state_dir, settings, self._installation)
@@ -190,11 +186,11 @@ class Lab:
     def _start_stores(self, settings: Settings) -> None:
         """Database and message broker, and the tables in it; from then on the ports are taken."""
         config = self._write_config(settings)
-        mysql, kept = config.data / "mysql", schemas.copy_find(self._installation)
+        mysql, cached = config.data / "mysql", schemas.copy_find(self._installation)
         ready = mysql / schemas.MARK
-        if not ready.exists() and kept.exists():
+        if not ready.exists() and cached.exists():
             shutil.rmtree(mysql, ignore_errors=True)
-            shutil.copytree(kept, mysql)
+            shutil.copytree(cached, mysql)
         if not ready.exists():
             self._report("making the databases, once: about half a minute")
             schemas.database_install(config, self._installation, self._command)

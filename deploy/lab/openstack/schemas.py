@@ -85,11 +85,11 @@ def balancing_make(
 
 def copy_keep(config: Config, installation: Installation) -> None:
     """After the database was stopped. Whoever is first wins; all copies are alike."""
-    kept = copy_find(installation)
-    half = kept.with_name(f"{kept.name}.{config.state_dir.name}")
+    cached = copy_find(installation)
+    half = cached.with_name(f"{cached.name}.{config.state_dir.name}")
     shutil.rmtree(half, ignore_errors=True)
     shutil.copytree(config.data / "mysql", half)
-    if kept.exists():
+    if cached.exists():
         shutil.rmtree(half)
     else:
-        half.rename(kept)
+        half.rename(cached)

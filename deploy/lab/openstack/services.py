@@ -1,14 +1,19 @@
 """Command line and environment of every service, in the order in which they start."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import deploy
+from deploy.lab.files import CACHE
 from deploy.lab.openstack.config import Config
 from deploy.lab.openstack.install import SEARCH, Installation
 from deploy.lab.openstack.settings import HERE
 
 CLOUD = HERE / "cloud"
 BALANCING = "load-balancer"  # only where it is asked for
+MACHINES = "machines"  # this too: servers that boot
 APIS = {
     "identity": "keystone.wsgi.api",
     "placement": "placement.wsgi.api",
@@ -62,6 +67,7 @@ class Services:
             "image",
             "block-storage",
             "volumes",
+            *([MACHINES] if self._config.settings.machines else []),
         ]
 
     def get(self, name: str) -> Service:
@@ -80,7 +86,8 @@ class Services:
         if name in ("conductor", "scheduler"):
             program = self._installation.program(f"nova-{name}")
             return Service(name, [program, *self.nova_options()], self.environment())
-        return {"mariadb": self._mariadb, "epmd": self._epmd, "rabbitmq": self._rabbitmq}[name]()
+        others = {"mariadb": self._mariadb, "epmd": self._epmd, "rabbitmq": self._rabbitmq}
+        return {**others, MACHINES: self._machines}[name]()
 
     def environment(self) -> dict[str, str]:
         """Nothing of the caller's: neither its OpenStack settings nor its Python ones."""
@@ -102,6 +109,7 @@ class Services:
             "OS_NEUTRON_CONFIG_FILES": "neutron.conf",
             "GPUAAS_LAB_TOPOLOGY": str(etc / "topology.json"),
             "GPUAAS_LAB_GUESTS": str(self._config.data / "nova"),
+            **({"GPUAAS_LAB_MACHINES": str(self._config.machines)} if self._config.settings.machines else {}),
         }
 
     def nova_options(self, *files: str) -> list[str]:
@@ -124,6 +132,13 @@ class Services:
 
     def _own(self, name: str, *words: str) -> Service:
         return Service(name, [self._installation.python, *words], self.environment())
+
+    def _machines(self) -> Service:
+        """By this very Python: it is ours, and boots what `lab_virt.py` writes down."""
+        command = [sys.executable, "-m", "deploy.lab.guest", "keep", str(self._config.machines)]
+        home = str(Path(deploy.__file__).parents[1])
+        environment = {"PATH": SEARCH, "PYTHONPATH": home, "XDG_CACHE_HOME": str(CACHE)}
+        return Service(MACHINES, command, environment)
 
     def _mariadb(self) -> Service:
         program = self._installation.program("mariadbd")

@@ -3,10 +3,11 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from deploy.lab.base import Choices
 from deploy.lab.errors import LabError
-from deploy.lab.files import CACHE, write_private
+from deploy.lab.files import CACHE
 
 HERE = Path(__file__).parent
 DEFAULT_STATE_DIR = CACHE / "gpuaas-openstack-lab"
@@ -30,32 +31,13 @@ LIMIT_MODELS = ("flat", "strict_two_level")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
-    """One lab's choices. None given to `changed` means: as before."""
-
+class Settings(Choices):
+    own_topology = HERE / "topology.json"
     port_base: int = DEFAULT_PORT_BASE
-    topology: str = str(HERE / "topology.json")
     limit_model: str = "flat"
     balancing: bool = False
+    machines: bool = False
     debug: bool = False
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """The saved choices, or the defaults where there are none or a newer lab wrote other names."""
-        try:
-            saved = json.loads(path.read_text())
-        except (OSError, ValueError):
-            return cls()
-        known = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in saved.items() if name in known})
-
-    def changed(self, **given: Any) -> Self:
-        return dataclasses.replace(
-            self, **{name: value for name, value in given.items() if value is not None}
-        )
-
-    def save(self, path: Path) -> None:
-        write_private(path, json.dumps(dataclasses.asdict(self), indent=1))
 
     def port(self, name: str) -> int:
         return self.port_base + PORTS[name]

@@ -1,4 +1,4 @@
-"""What could be taken over at a site, and what a plan of it says: made, changed, removed, kept, or in the way."""
+"""What could be adopted at a site, and the steps of a plan: created, changed, removed, kept or blocking."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from typing import Any
 
 from django.urls import reverse
 
-from frontend.components import Tone
-from frontend.presenters.workspaces import url_of
+from frontend.presenters.held import url_of
 from gpuaas.catalog.models import Site
+from gpuaas.core.looks import Tone
 from gpuaas.workspaces.models import Adoption
 from gpuaas.workspaces.selectors import Adoptable
 from gpuaas.workspaces.states import ADOPTION, AdoptionState
 
 ACTIONS = {
-    "create": (Tone.OK, "Made"),
+    "create": (Tone.OK, "Created"),
     "change": (Tone.WAIT, "Changed"),
     "remove": (Tone.WARN, "Removed"),
     "keep": (Tone.OFF, "Kept"),
@@ -38,7 +38,7 @@ class AdoptableRow:
 
 @dataclass(frozen=True)
 class StepRow:
-    """`blocking`: somebody has to clear it away before the plan can be confirmed."""
+    """`blocking`: has to be resolved at the site before the plan can be confirmed."""
 
     object: str
     detail: str
@@ -56,7 +56,7 @@ class PlanShown:
     moving: bool
     holds: str
     steps: tuple[StepRow, ...]
-    said: str
+    summary: str
     workspace_url: str
     may_confirm: bool
     may_discard: bool
@@ -69,7 +69,7 @@ class PlanShown:
 def adoptable_rows(
     site: Site, found: Sequence[Adoptable], names: Mapping[str, str]
 ) -> tuple[AdoptableRow, ...]:
-    """`names`: what people call what the site counts."""
+    """`names`: display names of the resources that the site counts."""
     return tuple(_row(site, item, names) for item in found)
 
 
@@ -106,7 +106,7 @@ def plan_shown(row: Adoption, *, now: datetime) -> PlanShown:
         moving=state in {AdoptionState.PLANNING, AdoptionState.CONFIRMED},
         holds=_amounts(row.items, {}),
         steps=steps,
-        said=_said(steps),
+        summary=_summary(steps),
         workspace_url=url_of(row.workspace) if row.workspace else "",
         may_confirm=ready and fresh and not any(step.blocking for step in steps),
         may_discard=AdoptionState.DISCARDED in ADOPTION.edges[state],
@@ -114,7 +114,7 @@ def plan_shown(row: Adoption, *, now: datetime) -> PlanShown:
 
 
 def _rank(step: Mapping[str, Any]) -> tuple[bool, int, str]:
-    """What is in the way first, then what is taken away, changed, made, kept."""
+    """Blocking steps first, then what is removed, changed, created, kept."""
     return not step["blocking"], ORDER.get(step["action"], 9), step["object"]
 
 
@@ -125,13 +125,13 @@ def _step(step: Mapping[str, Any]) -> StepRow:
         object=step["object"],
         detail=step["detail"],
         tone=Tone.BAD if blocking else tone,
-        word="In the way" if blocking else word,
+        word="Blocking" if blocking else word,
         blocking=blocking,
     )
 
 
-def _said(steps: Sequence[StepRow]) -> str:
-    """`2 in the way, 3 made, 1 changed`."""
+def _summary(steps: Sequence[StepRow]) -> str:
+    """`2 blocking, 3 created, 1 changed`."""
     counts: dict[str, int] = {}
     for step in steps:
         counts[step.word.lower()] = counts.get(step.word.lower(), 0) + 1

@@ -1,26 +1,29 @@
-"""The capacity map: every GPU of every pool as a cell, and the sums beside it."""
+"""The capacity map: every GPU of every pool as a cell, or a bar for each pool where they are many; and the sums beside it."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
 from django.urls import reverse
 
 from frontend.components import Amount, CapacityNode, CapacityRow, GpuCell
 from gpuaas.catalog.models import GpuPool, GpuType, Node, Site
-from gpuaas.catalog.selectors import PoolMap, capacity_map
+from gpuaas.catalog.selectors import NodeSums, node_sums, pools_for
 from gpuaas.catalog.states import Sharing
 from gpuaas.core.conditions import Status, conditions_read
-from quotas.models import SiteCapacity
-from quotas.resources import gpu_resource
+from quotas.gpus import PoolGpus, gpus_of_pools
 from tenants.actors import Actor
 
 MIG_SLICES = {"1g": 7, "2g": 3, "3g": 2, "4g": 1, "7g": 1}
 SHARES = 4
+DRAWN = 300  # nodes of one map
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Devices of pools. `held` is promised and not in use; `out` can neither be used nor sold."""
+    """Devices of pools. held, free: as quotas/gpus.py; allocated: as last reported by the sites. `out` can be neither used nor sold."""
 
     capacity: int = 0
     healthy: int = 0
@@ -42,61 +45,120 @@ class Sums:
 
 @dataclass(frozen=True)
 class PoolShown:
+    """`drawn`: what is held and not allocated, which has no node yet."""
+
     pool: GpuPool
     sums: Sums
     sellable: int | None
-    row: CapacityRow
+    nodes: NodeSums
+    drawn: int
+
+    @property
+    def bar(self) -> tuple[tuple[Amount, int], ...]:
+        left = self.pool.capacity - self.nodes.used - self.nodes.bad - self.nodes.cordoned
+        held = min(self.drawn, max(left, 0))
+        return (
+            (Amount.USED, self.nodes.used),
+            (Amount.HELD, held),
+            (Amount.BAD, self.nodes.bad),
+            (Amount.CORDONED, self.nodes.cordoned),
+            (Amount.FREE, max(left - held, 0)),
+        )
 
 
 def pools_shown(*, actor: Actor, site: Site | None = None) -> list[PoolShown]:
-    """Three queries at any size: pools, their nodes, what is sellable and reserved."""
-    sellable = {
-        (row.site_id, row.resource): row for row in SiteCapacity.objects.filter(resource__startswith="gpu:")
-    }
+    """Three queries at any size: pools, the sums of their nodes, what is sellable and held."""
+    found = list(pools_for(actor=actor, site=site))
+    gpus, nodes = gpus_of_pools(found), node_sums(pools=found)
     return sorted(
-        (
-            _pool(item, sellable.get((item.site.pk, gpu_resource(item.gpu_type.slug))))
-            for item in capacity_map(actor=actor, site=site)
-        ),
-        key=lambda shown: (shown.row.name, shown.pool.site.slug),
+        (_pool(pool, gpus[pool.pk], nodes.get(pool.pk)) for pool in found),
+        key=lambda shown: (shown.pool.gpu_type.name, shown.pool.gpu_type.slug, shown.pool.site.slug),
     )
 
 
-def sums_of(pools: Sequence[PoolShown]) -> Sums:
+def sums_of(pools: Iterable[PoolShown]) -> Sums:
     return sum((pool.sums for pool in pools), Sums())
 
 
-def _pool(item: PoolMap, promised: SiteCapacity | None) -> PoolShown:
-    pool = item.pool
-    allocated = item.allocated if item.nodes else pool.allocated
-    reserved = promised.used if promised else 0
-    held = max(reserved - allocated, 0)
-    drawn = min(held, item.free)
-    free = item.free - drawn
-    out = max(pool.capacity - allocated - drawn - free, 0)
-    sums = Sums(pool.capacity, pool.healthy, allocated, held, free, out)
-    row = CapacityRow(
-        name=item.gpu_type.name,
-        note=_note(pool, item.nodes),
-        nodes=_nodes(pool, item.nodes, drawn),
+def _pool(pool: GpuPool, gpus: PoolGpus, found: NodeSums | None) -> PoolShown:
+    nodes = found or NodeSums(allocated=pool.allocated, used=pool.allocated)
+    out = max(pool.capacity - nodes.allocated - pool.unallocated, 0)
+    drawn = min(max(gpus.held - nodes.allocated, 0), pool.unallocated)
+    sums = Sums(pool.capacity, pool.healthy, nodes.allocated, gpus.held, gpus.free, out)
+    return PoolShown(pool, sums, gpus.sellable, nodes, drawn)
+
+
+def map_of(pools: Sequence[PoolShown]) -> tuple[CapacityRow, ...]:
+    """A row for each pool, with its nodes if all of them together can be drawn; at most one query."""
+    if sum(pool.nodes.nodes for pool in pools) > DRAWN:
+        return tuple(
+            _row(pool.pool.gpu_type, _note(pool), [pool], url=_nodes_url(pool.pool)) for pool in pools
+        )
+    nodes: dict[Any, list[Node]] = {}
+    for node in Node.objects.filter(pool__in=[pool.pool for pool in pools]).order_by("name"):
+        nodes.setdefault(node.pool_id, []).append(node)
+    return tuple(
+        _row(pool.pool.gpu_type, _note(pool), [pool], nodes=_nodes(pool, nodes.get(pool.pool.pk, ())))
+        for pool in pools
+    )
+
+
+def map_by_type(pools: Sequence[PoolShown]) -> tuple[CapacityRow, ...]:
+    """Likewise; where the nodes are too many, a row for each GPU type at all sites together."""
+    if sum(pool.nodes.nodes for pool in pools) <= DRAWN:
+        return map_of(pools)
+    rows = []
+    for gpu_type, each in groupby(pools, key=lambda pool: pool.pool.gpu_type):
+        found = list(each)
+        nodes = sum(pool.nodes.nodes for pool in found)
+        note = f"{_count(len(found), 'site')}, {_count(nodes, 'node')}"
+        url = f"{reverse('frontend:operator_capacity')}?type={gpu_type.slug}"
+        rows.append(_row(gpu_type, note, found, url=url))
+    return tuple(rows)
+
+
+def _row(
+    gpu_type: GpuType,
+    note: str,
+    pools: Sequence[PoolShown],
+    *,
+    nodes: tuple[CapacityNode, ...] = (),
+    url: str = "",
+) -> CapacityRow:
+    sums, bar = sums_of(pools), Counter[Amount]()
+    for pool in pools:
+        bar.update(dict(pool.bar))
+    return CapacityRow(
+        name=gpu_type.name,
+        note=note,
+        nodes=nodes,
         allocated=sums.allocated,
         held=sums.held,
         free=sums.free,
         out=sums.out,
+        bar=tuple(bar.items()) if url else (),
+        url=url,
     )
-    return PoolShown(pool, sums, promised.hard if promised else None, row)
 
 
-def _note(pool: GpuPool, nodes: Sequence[Node]) -> str:
-    sizes = {node.capacity for node in nodes}
-    of = f" of {sizes.pop()}" if len(sizes) == 1 else ""
-    count = f"{len(nodes)} node" if len(nodes) == 1 else f"{len(nodes)} nodes"
-    return f"{pool.site.slug}, {count}{of}"
+def _nodes_url(pool: GpuPool) -> str:
+    page = reverse("frontend:operator_site_nodes", args=[pool.site.slug])
+    return f"{page}?type={pool.gpu_type.slug}"
 
 
-def _nodes(pool: GpuPool, nodes: Sequence[Node], held: int) -> tuple[CapacityNode, ...]:
-    """What is held and not in use has no node yet; it is drawn on the first free GPUs of the pool."""
-    shown = []
+def _note(pool: PoolShown) -> str:
+    nodes = pool.nodes
+    of = f" of {nodes.largest}" if nodes.nodes and nodes.smallest == nodes.largest else ""
+    return f"{pool.pool.site.slug}, {_count(nodes.nodes, 'node')}{of}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _nodes(shown: PoolShown, nodes: Sequence[Node]) -> tuple[CapacityNode, ...]:
+    """What is held and not allocated is drawn on the first free GPUs of the pool."""
+    pool, held, made = shown.pool, shown.drawn, []
     for node in nodes:
         kinds = [Amount.USED] * min(node.allocated, node.capacity)
         rest = node.capacity - len(kinds)
@@ -110,8 +172,8 @@ def _nodes(pool: GpuPool, nodes: Sequence[Node], held: int) -> tuple[CapacityNod
             held -= here
             kinds += [Amount.HELD] * here + [Amount.FREE] * (rest - here)
         url = reverse("frontend:operator_node", args=[pool.site.slug, node.name])
-        shown.append(CapacityNode(node.name, _cells(kinds, pool.gpu_type), detail=_detail(node), url=url))
-    return tuple(shown)
+        made.append(CapacityNode(node.name, _cells(kinds, pool.gpu_type), detail=_detail(node), url=url))
+    return tuple(made)
 
 
 def _cells(kinds: Sequence[Amount], gpu_type: GpuType) -> tuple[GpuCell, ...]:
@@ -126,17 +188,17 @@ def _cells(kinds: Sequence[Amount], gpu_type: GpuType) -> tuple[GpuCell, ...]:
 
 
 def _detail(node: Node) -> str:
-    """Why some of it is out: the site's reason, then what its checks say."""
-    said = []
+    """Why GPUs of it are out: the site's reason, then its failing checks."""
+    reasons = []
     if node.reason:
-        said.append(node.reason)
+        reasons.append(node.reason)
     elif not node.ready:
-        said.append("not ready, not sold until it is back")
+        reasons.append("not ready, not sold until it is back")
     if node.cordoned:
-        said.append("cordoned, takes no new work")
+        reasons.append("cordoned, takes no new work")
     failing = [item for item in conditions_read(node.checks) if item.status is Status.FALSE]
-    said += [item.message for item in failing[:2] if item.message]
-    if node.unhealthy and node.ready and not said:
-        said.append("its unhealthy GPUs are not sold until they are well")
-    text = "; ".join(part.rstrip(".") for part in said)
+    reasons += [item.message for item in failing[:2] if item.message]
+    if node.unhealthy and node.ready and not reasons:
+        reasons.append("its unhealthy GPUs are not sold until they recover")
+    text = "; ".join(part.rstrip(".") for part in reasons)
     return f"{text[:1].upper()}{text[1:]}." if text else ""

@@ -1,15 +1,16 @@
-"""Hosts of a site of bare metal: what each has, who holds it, and what may be done with it now."""
+"""Hosts of a site of bare metal: what each has, who holds it, and which actions are possible now."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.urls import reverse
 
-from frontend.components import Fact, Tone
-from frontend.presenters.clusters import url_of
+from frontend.components import Fact
+from frontend.presenters.held import url_of
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.services.hosts import Host, HostState
+from gpuaas.core.looks import Tone
 
 TONES = {
     HostState.FREE: Tone.OK,
@@ -25,23 +26,30 @@ class HostAct:
 
     verb: str
     label: str
-    said: str
+    text: str
     reason: bool = False
     typed: bool = False
 
 
 TAKE_OUT = HostAct(
     "take-out",
-    "Take it out",
-    "It takes no work any more; a cluster that holds it gets another host.",
+    "Take out of service",
+    "The host gets no new work. A cluster that holds it gets another host.",
     reason=True,
 )
 PUT_BACK = HostAct(
-    "put-back", "Put it back", "It is repaired, and nobody's data is on its disks: it is free again."
+    "put-back",
+    "Return to service",
+    "The host is repaired and has no tenant data on its disks. It becomes free.",
 )
-CLEANED = HostAct("cleaned", "It is wiped", "You have wiped it by hand because the hub could not.")
-REBIND = HostAct("rebind", "Let it join again", "Both its certificates may be asked for once more.")
-REMOVE = HostAct("remove", "Remove it", "It leaves the inventory; nothing at the hub is touched.", typed=True)
+CLEANED = HostAct("cleaned", "Mark as wiped", "You have wiped the host manually because the hub could not.")
+REBIND = HostAct("rebind", "Allow rejoin", "The host may request both its certificates once more.")
+REMOVE = HostAct(
+    "remove",
+    "Remove host",
+    "The host is removed from the inventory. Nothing is changed at the hub.",
+    typed=True,
+)
 
 
 @dataclass(frozen=True)
@@ -74,9 +82,9 @@ def _host(site: Site, row: Host, cluster: Cluster | None) -> HostShown:
         name=row.name,
         url=reverse("frontend:operator_site_host", args=[site.slug, row.name]),
         tone=Tone.WARN if leaving else TONES[state],
-        word=f"{state.label}, taken out" if leaving else state.label,
+        word=f"{state.label}, out of service" if leaving else state.label,
         reason=row.reason,
-        gpus=f"{row.gpus} × {row.product}" if row.gpus else "none: control plane",
+        gpus=f"{row.gpus} × {row.product}" if row.gpus else "none (control plane)",
         holder=f"{cluster.project.slug}/{cluster.name}, {row.slot}" if cluster else row.slot,
         holder_url=url_of(cluster) if cluster else "",
         facts=_facts(row),

@@ -1,22 +1,32 @@
-"""The matrix of limits: who may hold how much of what, what of it is held and in use, and what a change would do."""
+"""The matrix of limits: who may hold how much of what, what of it is held and allocated, and what a change would do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Sum
 
 from billing.selectors import prices_at
+from billing.selectors.costs import currency_of
 from frontend.components import Meter
 from frontend.presenters.limits import NAMES, UNITS
 from gpuaas.catalog.models import Flavor, GpuType
 from gpuaas.catalog.states import OfferState
 from gpuaas.metering.models import Meter as Metered
 from gpuaas.metering.selectors import UsageFilters, intervals_for
-from quotas.models import SiteCapacity
+from quotas.gpus import everywhere
+from quotas.matrix import (
+    Cell,
+    MatrixRow,
+    Total,
+    limits_matrix,
+    limits_rows,
+    limits_totals,
+    limits_within,
+)
 from quotas.resources import gpu_resource, gpu_type_slug
-from quotas.selectors import Cell, Matrix, MatrixRow, limits_matrix
 from tenants.actors import Actor
 from tenants.models import Organization, Project
 
@@ -34,7 +44,7 @@ class Column:
 class CellShown:
     column: Column
     cell: Cell
-    in_use: int
+    allocated: int
 
     @property
     def top(self) -> str:
@@ -56,7 +66,7 @@ class CellShown:
 
     @property
     def meter(self) -> Meter:
-        used = min(self.in_use, self.cell.used)
+        used = min(self.allocated, self.cell.used)
         return Meter(used=used, held=self.cell.used - used, limit=self.cell.limit)
 
 
@@ -75,26 +85,22 @@ class RowShown:
 
 @dataclass(frozen=True)
 class ColumnSum:
-    """`limits` of all projects, what of them is held, and what the sites can promise; None = not counted there."""
+    """`limits` of all projects, what of them is held, and what the sites can promise and have left; None = not counted there."""
 
     limits: int
     unlimited: int
     held: int
     sellable: int | None
-
-    @property
-    def free(self) -> int | None:
-        return None if self.sellable is None else max(self.sellable - self.held, 0)
+    free: int | None
 
 
 @dataclass(frozen=True)
 class MatrixShown:
+    """`rows` are those that were asked for, `sums` are of everything."""
+
     columns: tuple[Column, ...]
     rows: tuple[RowShown, ...]
     sums: tuple[ColumnSum, ...]
-
-    def row(self, kind: str, slug: str) -> RowShown | None:
-        return next((row for row in self.rows if (row.kind, row.slug) == (kind, slug)), None)
 
     def sum_of(self, resource: str) -> ColumnSum:
         return dict(zip((column.resource for column in self.columns), self.sums, strict=True))[resource]
@@ -112,17 +118,29 @@ class Effect:
     everything: tuple[str, str]
     free: str
     adds: Decimal | None
+    currency: str
     warnings: tuple[str, ...]
 
 
-def matrix_shown(*, actor: Actor) -> MatrixShown:
-    """Six queries at any size."""
+def matrix_shown(*, actor: Actor, owners: Iterable[tuple[str, str, UUID]]) -> MatrixShown:
+    """Eight queries for any number of owners, whose rows alone are read."""
+    totals = limits_totals()
+    columns = _columns(totals)
+    rows = limits_rows(owners=owners, resources=totals)
+    uses = _uses(actor, {row.organization.pk for row in rows})
+    return MatrixShown(columns, tuple(_row(row, columns, uses) for row in rows), _sums(totals))
+
+
+def rows_shown(*, actor: Actor) -> list[RowShown]:
+    """Of all organizations and projects, for an export."""
     matrix = limits_matrix(actor=actor)
+    columns, uses = _columns(matrix.resources), _uses(actor)
+    return [_row(row, columns, uses) for row in matrix.rows]
+
+
+def _columns(resources: Iterable[str]) -> tuple[Column, ...]:
     names = dict(GpuType.objects.values_list("slug", "name"))
-    columns = tuple(_column(resource, names) for resource in matrix.resources)
-    uses = _uses(actor)
-    rows = tuple(_row(row, columns, uses) for row in matrix.rows)
-    return MatrixShown(columns, rows, _sums(matrix, columns))
+    return tuple(_column(resource, names) for resource in resources)
 
 
 def _column(resource: str, names: Mapping[str, str]) -> Column:
@@ -130,10 +148,12 @@ def _column(resource: str, names: Mapping[str, str]) -> Column:
     return Column(resource, NAMES.get(resource) or names.get(slug, slug), UNITS.get(resource, ""))
 
 
-def _uses(actor: Actor) -> Uses:
-    """GPUs that pods hold at this moment, by project and by organization."""
+def _uses(actor: Actor, organizations: Collection[Any] | None = None) -> Uses:
+    """GPUs that pods and machines use at this moment, by project and by organization; of some or of all."""
     filters = UsageFilters(meter=Metered.GPU_ALLOCATED, open_only=True)
     rows = intervals_for(actor=actor, filters=filters).filter(flavor__isnull=False).order_by()
+    if organizations is not None:
+        rows = rows.filter(project__organization__in=organizations)
     found: dict[tuple[Any, str], int] = {}
     for project, organization, slug, total in rows.values_list(
         "project_id", "project__organization_id", "flavor__pool__gpu_type__slug"
@@ -147,7 +167,7 @@ def _uses(actor: Actor) -> Uses:
 def _row(row: MatrixRow, columns: Sequence[Column], uses: Uses) -> RowShown:
     owner = row.project or row.organization
     cells = tuple(
-        CellShown(column, row.cells[column.resource], _in_use(row, column, owner.pk, uses))
+        CellShown(column, row.cells[column.resource], _allocated(row, column, owner.pk, uses))
         for column in columns
     )
     kind = "project" if row.project else "organization"
@@ -155,49 +175,38 @@ def _row(row: MatrixRow, columns: Sequence[Column], uses: Uses) -> RowShown:
     return RowShown(kind, owner.slug, name, row.organization, row.project, cells)
 
 
-def _in_use(row: MatrixRow, column: Column, owner: Any, uses: Uses) -> int:
-    """Only GPUs are counted by the pod; of the rest, held is all that is known."""
+def _allocated(row: MatrixRow, column: Column, owner: Any, uses: Uses) -> int:
+    """Only GPUs are counted as they are used; of the rest, held is all that is known."""
     if not gpu_type_slug(column.resource):
         return row.cells[column.resource].used
     return uses.get((owner, column.resource), 0)
 
 
-def _sums(matrix: Matrix, columns: Sequence[Column]) -> tuple[ColumnSum, ...]:
-    sellable: dict[str, int | None] = {}
-    for row in SiteCapacity.objects.all():
-        if row.hard is not None:
-            sellable[row.resource] = (sellable.get(row.resource) or 0) + row.hard
-    projects = [row for row in matrix.rows if row.project is not None]
+def _sums(totals: Mapping[str, Total]) -> tuple[ColumnSum, ...]:
+    counted = everywhere()
     made = []
-    for column in columns:
-        cells = [row.cells[column.resource] for row in projects]
+    for resource, total in totals.items():
+        known = counted.get(resource)
         made.append(
             ColumnSum(
-                limits=sum(cell.limit or 0 for cell in cells),
-                unlimited=sum(1 for cell in cells if cell.limit is None),
-                held=sum(cell.used for cell in cells),
-                sellable=sellable.get(column.resource),
+                limits=total.limits,
+                unlimited=total.unlimited,
+                held=total.held,
+                sellable=known.sellable if known else None,
+                free=known.free if known else None,
             )
         )
     return tuple(made)
 
 
 def effect_of(*, matrix: MatrixShown, row: RowShown, resource: str, new: int | None) -> Effect:
-    """Reads no more than the matrix and the prices."""
+    """Three queries beside the matrix: the organization's limit, those of its projects, the prices."""
     shown = row.cell(resource)
     if shown is None:
         raise LookupError(resource)
     old, used = shown.cell.limit, shown.cell.used
     total = matrix.sum_of(resource)
-    ours = matrix.row("organization", row.organization.slug)
-    shared = ours.cell(resource) if ours else None
-    cap = shared.cell if shared else Cell(0, 0, 0)
-    siblings = [
-        other.cell(resource)
-        for other in matrix.rows
-        if other.project and other.organization == row.organization
-    ]
-    within = sum(cell.cell.limit or 0 for cell in siblings if cell)
+    cap, within = limits_within(organization=row.organization, resource=resource)
     change = (new or 0) - (old or 0) if row.project else 0
     rests = [] if new is None else [max(new - used, 0)]
     if row.project and cap.limit is not None:
@@ -210,7 +219,8 @@ def effect_of(*, matrix: MatrixShown, row: RowShown, resource: str, new: int | N
         organization=(_amount(cap.limit), _change(within, change)),
         everything=(_amount(total.sellable, none="not counted"), _change(total.limits, change)),
         free="not counted" if total.free is None else f"{total.free:,}",
-        adds=_adds(resource, change),
+        adds=_adds(resource, change, row.organization),
+        currency=currency_of(row.organization.pk),
         warnings=_warnings(
             row, new=new, used=used, within=within + change, cap=cap, total=total, change=change
         ),
@@ -235,25 +245,31 @@ def _warnings(
     total: ColumnSum,
     change: int,
 ) -> tuple[str, ...]:
-    said = []
+    warnings = []
     if new is not None and new < used:
-        said.append(f"{used:,} are held: nothing is taken away, new requests wait until fewer are.")
+        warnings.append(
+            f"{used:,} are held. Nothing is taken away, but new requests are refused until fewer are held."
+        )
     if row.project and new != 0 and cap.limit == 0:
-        said.append(f"{row.organization.name} itself has none, so nothing can be held yet.")
+        warnings.append(f"{row.organization.name} has no limit for this itself, so nothing can be held yet.")
     elif row.project and change > 0 and cap.limit is not None and within > cap.limit:
-        said.append(f"More than {row.organization.name} may hold in all; who asks first gets it.")
+        warnings.append(
+            f"The limits of the projects exceed that of {row.organization.name}; requests are served in order."
+        )
     if row.project and change > 0 and total.sellable is not None and total.limits + change > total.sellable:
-        said.append("More than can be sold in all: not everybody can use their limit at once.")
-    return tuple(said)
+        warnings.append(
+            "The limits exceed what can be sold, so not everyone can use theirs at the same time."
+        )
+    return tuple(warnings)
 
 
-def _adds(resource: str, change: int) -> Decimal | None:
-    """The most that the change can add per hour, by the dearest flavor of the GPU type."""
+def _adds(resource: str, change: int, organization: Organization) -> Decimal | None:
+    """The most that the change can add per hour, by the dearest flavor of the GPU type, as the organization pays it."""
     slug = gpu_type_slug(resource)
     if not slug or change <= 0:
         return None
     flavors = Flavor.objects.filter(pool__gpu_type__slug=slug, state=OfferState.ACTIVE)
-    prices = prices_at()
+    prices = prices_at(organization=organization)
     found = [
         prices[key].per_hour
         for pk in flavors.values_list("pk", flat=True)

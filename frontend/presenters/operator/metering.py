@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from frontend import formats
-from frontend.components import Fact, Tone
+from frontend.components import Fact
+from gpuaas.core.looks import Tone
 from gpuaas.metering.models import CrossCheck, SiteMeter
 
 
@@ -30,10 +31,10 @@ class CrossChecked:
 def meter_facts(meter: SiteMeter | None, *, now: datetime) -> tuple[Fact, ...]:
     if meter is None:
         return ()
-    held = meter.lease_until is not None and meter.lease_until > now
+    held = meter.claim_until is not None and meter.claim_until > now
     return (
-        Fact("Run by", meter.holder if held else "nobody now"),
-        Fact("Last proof of life", formats.ago(meter.last_proof_at, now)),
+        Fact("Run by", meter.holder if held else "no worker now"),
+        Fact("Last confirmed", formats.ago(meter.last_proof_at, now)),
         Fact("Last change seen", formats.ago(meter.last_event_at, now)),
     )
 
@@ -46,8 +47,8 @@ def _checked(row: CrossCheck) -> CrossChecked:
     found = tuple(_finding(item) for item in row.findings)
     count, left = len(found), sum(not item.repaired for item in found)
     word = f"{count} difference{'' if count == 1 else 's'}" if count else "Agrees"
-    said = f"{word}, set right" if count and not left else word
-    return CrossChecked(row.checked_at, Tone.WARN if left else Tone.OK, said, row.compared, found)
+    result = f"{word}, corrected" if count and not left else word
+    return CrossChecked(row.checked_at, Tone.WARN if left else Tone.OK, result, row.compared, found)
 
 
 def _finding(item: Mapping[str, Any]) -> Finding:

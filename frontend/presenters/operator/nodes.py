@@ -7,11 +7,12 @@ from typing import Any
 
 from django.urls import reverse
 
-from frontend.components import Fact, Tone
+from frontend.components import Fact
 from frontend.presenters.operator.sites import ConditionShown, conditions_shown
 from gpuaas.catalog.models import Node, NodeCheck, Site
 from gpuaas.catalog.states import NodeCheckState
 from gpuaas.core.conditions import Condition, conditions_read
+from gpuaas.core.looks import Tone
 
 CHECK_LOOKS = {
     NodeCheckState.WAITING: (Tone.WAIT, "Waiting"),
@@ -23,9 +24,9 @@ CHAIN = ("NodeFeatures", "GpuDriver", "DevicePlugin", "GpuLabels", "GpuMetrics",
 CPU_WORDS = {"static": "whole cores (static)", "none": "shared cores"}
 NUMA_WORDS = {
     "single-numa-node": "one NUMA node for each pod",
-    "restricted": "NUMA kept, or refused",
-    "best-effort": "NUMA where it can be",
-    "none": "NUMA not minded",
+    "restricted": "NUMA-aligned or refused",
+    "best-effort": "NUMA-aligned where possible",
+    "none": "not NUMA-aligned",
 }
 
 

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from billing.selectors.idle import Idle
 from frontend import formats
-from frontend.components import Tone
+from gpuaas.core.looks import Tone
 from quotas.models import PoolReservation
 from quotas.pools import Guest, PoolStanding, pool_standing
 
 LOOKS = {
-    PoolStanding.WAITS: (Tone.WAIT, "to come"),
+    PoolStanding.WAITS: (Tone.WAIT, "upcoming"),
     PoolStanding.IN_FORCE: (Tone.OK, "in force"),
     PoolStanding.OVER: (Tone.OFF, "over"),
 }
@@ -42,7 +42,7 @@ def guests_words(guests: Sequence[Guest]) -> str:
 def idle_words(idle: Idle | None, currency: str) -> str:
     if idle is None:
         return ""
-    cost = "no price yet" if idle.per_hour is None else f"{formats.money(idle.per_hour, currency)} per hour"
+    cost = "no price yet" if idle.per_hour is None else f"{formats.price(idle.per_hour, currency)} per hour"
     return f"{idle.gpus} idle, {cost}"
 
 

@@ -13,7 +13,7 @@ from gpuaas.metering.capacity import PoolUsed, Used, capacity_used
 from tenants.actors import Actor
 
 DAYS = 30
-PARTS = (("running", "in_use"), ("held, not running", "kept"), ("idle", "idle"), ("not known", "unknown"))
+PARTS = (("running", "in_use"), ("held, not running", "unused"), ("idle", "idle"), ("unknown", "unknown"))
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def used_recently(*, actor: Actor, now: datetime) -> list[PoolUsed]:
 
 
 def percent_of(used: Used) -> int | None:
-    """Rounded down, so that 100 is said when it is reached."""
+    """Rounded down, so that 100 means fully used."""
     return used.in_use * 100 // used.capacity if used.capacity else None
 
 
@@ -53,9 +53,10 @@ def types_used(rows: Iterable[PoolUsed], *, by_site: bool = False) -> list[TypeU
 
 def _shown(name: str, site: str, used: Used) -> TypeUsed:
     hours = {
-        key: hours_of(getattr(used, key)) for key in ("capacity", "in_use", "kept", "idle", "over", "unknown")
+        key: hours_of(getattr(used, key))
+        for key in ("capacity", "in_use", "unused", "idle", "over", "unknown")
     }
-    bar = Meter(used=used.in_use, held=used.kept, limit=used.capacity or 1)
+    bar = Meter(used=used.in_use, held=used.unused, limit=used.capacity or 1)
     return TypeUsed(name, site, used, percent_of(used), bar, hours)
 
 
@@ -76,5 +77,5 @@ def use_chart(rows: Sequence[PoolUsed], *, now: datetime) -> Chart:
         labels=tuple(f"{day:%-d %b}" for day in days),
         series=tuple(series),
         unit="h",
-        note="Days of the billing time zone. Running + held + idle is the capacity that was seen; nobody looked at what is not known.",
+        note="Days are in the billing time zone. Running + held + idle is the observed capacity; unknown is time without observations.",
     )

@@ -8,25 +8,21 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from frontend.lists import OFFERED, narrowed, offered, paged, query_of
 from frontend.presenters.events import audit_words
-from frontend.views.operator.common import OperatorPlace, crumbs, operator_page, paged
+from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
 from tenants.models import AuditEntry
-from tenants.selectors import audit_for, projects_for
-
-FILTERS = ("q", "actor", "action", "project", "since", "until")
+from tenants.selectors import audit_choices, audit_for, projects_for
 
 
 @operator_page
 def audit(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    query = {name: request.GET.get(name, "").replace("\x00", "").strip()[:80] for name in FILTERS}
-    projects = dict(projects_for(actor=here.actor).values_list("slug", "pk"))
-    rows = audit_for(actor=here.actor)
-    if query["actor"]:
-        rows = rows.filter(actor=query["actor"])
-    if query["action"]:
-        rows = rows.filter(action=query["action"])
+    query = query_of(request, "q", "actor", "action", "project", "since", "until")
+    projects = projects_for(actor=here.actor)
+    rows = narrowed(audit_for(actor=here.actor), query, {"actor": "actor", "action": "action"})
     if query["project"]:
-        rows = rows.filter(project_id=projects.get(query["project"]))
+        named = projects.filter(slug=query["project"]).first()
+        rows = rows.filter(project_id=named.pk) if named else rows.none()
     if query["q"]:
         rows = rows.filter(Q(target_name__icontains=query["q"]) | Q(request_id=query["q"]))
     since, until = day_asked(query["since"]), day_asked(query["until"])
@@ -35,16 +31,15 @@ def audit(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     if until:
         rows = rows.filter(at__lt=_midnight(until + timedelta(days=1), here))
     page = paged(request, rows)
-    slugs = {pk: slug for slug, pk in projects.items()}
+    here_named = projects.filter(pk__in={entry.project_id for entry in page.object_list})
+    slugs = dict(here_named.values_list("pk", "slug"))
     context = {
-        "place": here,
-        "query": query,
-        "filtered": any(query.values()),
+        **query.shown,
         "page": page,
         "rows": [_shown(entry, slugs, here) for entry in page.object_list],
-        "actors": list(AuditEntry.objects.order_by("actor").values_list("actor", flat=True).distinct()),
-        "actions": list(AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct()),
-        "projects": sorted(projects),
+        "actors": offered(audit_choices(actor=here.actor, column="actor", most=OFFERED + 1)),
+        "actions": offered(audit_choices(actor=here.actor, column="action", most=OFFERED + 1)),
+        "projects": offered(projects.values_list("slug", flat=True)),
         "crumbs": crumbs("Record", ("Audit log", "")),
     }
     return render(request, "operator/audit.html", context)

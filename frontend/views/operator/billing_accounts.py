@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from billing.models import BillingAccount, Discount
 from billing.money import amount_of
@@ -19,32 +19,22 @@ from billing.services import (
     discount_give,
     tax_rate_parse,
 )
-from frontend.forms import refuse, sentence_of
 from frontend.forms.rates import AccountForm, CostCenterForm, DiscountForm
+from frontend.frame import done, draw_page, refusals_on, refusals_shown
+from frontend.lists import paged
 from frontend.presenters.rate_cards import percent_words
-from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
+from frontend.views.operator.common import OperatorPlace, crumbs, organization_action, organization_page
 from gpuaas.catalog.models import Flavor
-from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from tenants.models import Organization, Project
-from tenants.selectors import organization_get_for
 
 
-@operator_page
-def show(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    return _page(request, here, organization_get_for(actor=here.actor, slug=slug))
-
-
-def _page(
-    request: HttpRequest, here: OperatorPlace, row: Organization, *, status: int = 200, **forms: Any
-) -> HttpResponse:
+def _page(request: HttpRequest, here: OperatorPlace, row: Organization, **forms: Any) -> HttpResponse:
     given: dict[str, Any] = {"actor": here.actor, "organization": row}
     account = accounts.account_get(**given)
     found = cards.rate_cards_for(actor=here.actor).filter(currency=account.currency)
     page = paged(request, accounts.discounts_for(**given))
-    now = clock.now()
     context = {
-        "place": here,
         "organization": row,
         "account": account,
         "balance": balances.balance_of(currency=account.currency, **given),
@@ -52,7 +42,7 @@ def _page(
         "own_card": found.filter(organization=row).first(),
         "standard_card": found.filter(organization=None).first(),
         "page": page,
-        "discounts": [(discount, *_standing(discount, now)) for discount in page],
+        "discounts": [(discount, *_standing(discount, here.now)) for discount in page],
         "account_form": AccountForm(initial=_first(account), auto_id="account_%s"),
         "discount_form": DiscountForm(flavors=_flavors(), auto_id="discount_%s"),
         "center_form": CostCenterForm(auto_id="center_%s"),
@@ -61,7 +51,10 @@ def _page(
         ),
         **forms,
     }
-    return render(request, "operator/billing_account.html", context, status=status)
+    return draw_page(request, "operator/billing_account.html", context)
+
+
+show = organization_page(_page)
 
 
 def _flavors() -> list[str]:
@@ -82,13 +75,12 @@ def _standing(discount: Discount, now: datetime) -> tuple[str, str, str]:
     return (percent, "wait", "later") if discount.valid_from > now else (percent, "ok", "given")
 
 
-@operator_action
-def account(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = organization_get_for(actor=here.actor, slug=slug)
+@organization_action
+def account(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
     form = AccountForm(request.POST, auto_id="account_%s")
     if form.is_valid():
         asked = form.cleaned_data
-        try:
+        with refusals_on(form, Invalid):
             terms = AccountTerms(
                 currency=asked["currency"].strip().upper(),
                 tax_rate_bp=tax_rate_parse(asked["tax_rate"].strip()),
@@ -97,17 +89,13 @@ def account(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpRespons
                 invoice_reference=asked["invoice_reference"],
             )
             account_update(actor=here.actor, organization=row, terms=terms)
-        except Invalid as error:
-            refuse(form, error)
-        else:
-            messages.success(request, f"The account of {row.name} is saved.")
-            return redirect("frontend:operator_billing", slug)
-    return _page(request, here, row, status=422, account_form=form)
+            text = f"Account of {row.name} saved."
+            return done(request, text, "frontend:operator_billing", row.slug)
+    return _page(request, here, row, account_form=form)
 
 
-@operator_action
-def cost_center(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = organization_get_for(actor=here.actor, slug=slug)
+@organization_action
+def cost_center(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
     form = CostCenterForm(request.POST, auto_id="center_%s")
     if form.is_valid():
         asked = form.cleaned_data
@@ -116,19 +104,18 @@ def cost_center(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpRes
             form.add_error("project", "There is no such project in this organization.")
         else:
             cost_center_set(actor=here.actor, project=project, code=asked["cost_center"])
-            messages.success(request, f"The cost center of {project.slug} is saved.")
-            return redirect("frontend:operator_billing", slug)
-    return _page(request, here, row, status=422, center_form=form)
+            text = f"Cost center of {project.slug} saved."
+            return done(request, text, "frontend:operator_billing", row.slug)
+    return _page(request, here, row, center_form=form)
 
 
-@operator_action
-def discount_new(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = organization_get_for(actor=here.actor, slug=slug)
+@organization_action
+def discount_new(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
     form = DiscountForm(request.POST, flavors=_flavors(), auto_id="discount_%s")
     if form.is_valid():
         asked = form.cleaned_data
         flavor = Flavor.objects.filter(slug=asked["flavor"]).first() if asked["flavor"] else None
-        try:
+        with refusals_on(form, Invalid):
             discount_give(
                 actor=here.actor,
                 organization=row,
@@ -138,22 +125,16 @@ def discount_new(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpRe
                 valid_to=asked["valid_to"],
                 note=asked["note"],
             )
-        except Invalid as error:
-            refuse(form, error)
-        else:
-            messages.success(request, f"{row.name} has a new discount.")
-            return redirect("frontend:operator_billing", slug)
-    return _page(request, here, row, status=422, discount_form=form)
+            return done(request, f"Discount added for {row.name}.", "frontend:operator_billing", row.slug)
+    return _page(request, here, row, discount_form=form)
 
 
-@operator_action
-def discount_stop(request: HttpRequest, here: OperatorPlace, slug: str, discount: uuid.UUID) -> HttpResponse:
-    row = organization_get_for(actor=here.actor, slug=slug)
+@organization_action
+def discount_stop(
+    request: HttpRequest, here: OperatorPlace, row: Organization, discount: uuid.UUID
+) -> HttpResponse:
     found = accounts.discount_get(actor=here.actor, organization=row, discount_id=discount)
-    try:
+    with refusals_shown(request, Conflict):
         discount_end(actor=here.actor, discount=found)
-    except Conflict as error:
-        messages.error(request, sentence_of(error.message))
-    else:
-        messages.success(request, "The discount is no longer given; what it has lowered stays so.")
-    return redirect("frontend:operator_billing", slug)
+        messages.success(request, "Discount ended. Charges already discounted keep it.")
+    return redirect("frontend:operator_billing", row.slug)

@@ -13,10 +13,10 @@ from billing.services.closing import month_close_request
 from billing.states import CloseState
 from frontend.forms import refuse
 from frontend.forms.invoices import CloseForm
+from frontend.frame import done, draw_page, posted
 from frontend.presenters.closing import progress_shown
 from frontend.presenters.invoices import look_of
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
-from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 
 CLOSES = ("Month close", "operator_closes")
@@ -29,13 +29,12 @@ def _page_of(month: date) -> str:
 @operator_page
 def closes(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """While it runs, only how far it is: the page asks every two seconds, and to rate the month is not free."""
-    month, now = _month(request), clock.now()
+    month, now = _month(request), here.now
     row = checklist.close_for(actor=here.actor, month=month)
     closed = row is not None and row.state == CloseState.CLOSED
     running = row is not None and row.state == CloseState.REQUESTED
     settled = closed or running
     context = {
-        "place": here,
         "month": month,
         "url": _page_of(month),
         "close": row,
@@ -65,11 +64,9 @@ def close(request: HttpRequest, here: OperatorPlace, month: str) -> HttpResponse
     row = checklist.close_for(actor=here.actor, month=first)
     if not here.may_manage or (row is not None and row.state != CloseState.REFUSED):
         if asked and row is not None:
-            messages.info(
-                request, f"{row.requested_by} was first: {first:%B %Y} is closed once, for everybody."
-            )
+            messages.info(request, f"{row.requested_by} has already requested the close of {first:%B %Y}.")
         return redirect(_page_of(first))
-    form = CloseForm(request.POST if asked else None)
+    form = CloseForm(posted(request))
     if form.is_valid():
         try:
             made = month_close_request(actor=here.actor, month=first, accept=form.cleaned_data["accept"])
@@ -79,14 +76,13 @@ def close(request: HttpRequest, here: OperatorPlace, month: str) -> HttpResponse
             messages.info(request, str(error))
             return redirect(_page_of(first))
         else:
-            messages.success(request, f"{first:%B %Y} is being closed, asked for by {made.requested_by}.")
-            return redirect(_page_of(first))
+            text = f"Closing {first:%B %Y}, requested by {made.requested_by}."
+            return done(request, text, _page_of(first))
     context = {
-        "place": here,
         "month": first,
         "url": _page_of(first),
-        "preview": closing.close_preview(actor=here.actor, month=first, now=clock.now()),
+        "preview": closing.close_preview(actor=here.actor, month=first, now=here.now),
         "form": form,
         "crumbs": crumbs("Money", CLOSES, (f"{first:%B %Y}", "")),
     }
-    return render(request, "operator/close_confirm.html", context, status=422 if asked else 200)
+    return draw_page(request, "operator/close_confirm.html", context)

@@ -3,16 +3,22 @@
 import json
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from frontend.forms import refuse
 from frontend.forms.clusters import TemplateForm, VersionForm
+from frontend.frame import done, draw_page, posted, refusals_on
+from frontend.lists import narrowed, paged, query_of, state_choices, states_of
 from frontend.presenters import clusters as shown
-from frontend.views.clusters import STATES, states_of
-from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
+from frontend.presenters import held
+from frontend.views.operator.common import (
+    OperatorPlace,
+    crumbs,
+    operator_page,
+    template_action,
+    template_page,
+)
 from gpuaas.catalog.selectors import site_get_for, sites_for
 from gpuaas.clusters import services
 from gpuaas.clusters.imports import parameters_import_find
@@ -21,42 +27,33 @@ from gpuaas.clusters.selectors import (
     clusters_for,
     definition_of,
     ledger_orphans,
-    template_get,
     template_version_get,
     templates_all,
 )
-from gpuaas.clusters.states import CLUSTER_KINDS, TEMPLATE_LOOKS, ClusterState, TemplateState
+from gpuaas.clusters.states import CLUSTER_KINDS, LIVE, TEMPLATE_LOOKS, ClusterState, TemplateState
 from gpuaas.clusters.waiting import warm_pools
-from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
-from gpuaas.providers.registry import cluster_driver_names
+from gpuaas.providers.registry import cluster_kinds
 from tenants.selectors import organization_get_for, organizations_for
-
-FILTERS = ("q", "state", "template", "site", "organization")
 
 
 @operator_page
 def clusters(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    query = {name: request.GET.get(name, "").strip()[:80] for name in FILTERS}
+    query = query_of(request, "q", "state", "template", "site", "organization")
     found = clusters_for(
         actor=here.actor,
-        states=states_of(query["state"]),
+        states=states_of(query, ClusterState, LIVE),
         template=query["template"],
         site=query["site"],
         search=query["q"],
     )
-    if query["organization"]:
-        found = found.filter(project__organization__slug=query["organization"])
-    page = paged(request, found)
-    now = clock.now()
+    page = paged(request, narrowed(found, query, {"organization": "project__organization__slug"}))
     context = {
-        "place": here,
-        "query": query,
-        "filtered": any(query.values()),
+        **query.shown,
         "tenants": True,
         "page": page,
-        "rows": [shown.row_of(row, now=now) for row in page.object_list],
-        "states": STATES,
+        "rows": [shown.row_of(row, now=here.now) for row in page.object_list],
+        "states": state_choices(ClusterState),
         "sites": list(sites_for(actor=here.actor).values_list("slug", flat=True)),
         "templates": list(templates_all(actor=here.actor).values_list("slug", "name")),
         "organizations": list(organizations_for(actor=here.actor).values_list("slug", "name")),
@@ -70,9 +67,8 @@ def clusters(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
 @operator_page
 def orphans(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     page = paged(request, ledger_orphans(actor=here.actor))
-    rows = [(entry, *shown.look_of(entry.cluster), shown.url_of(entry.cluster)) for entry in page.object_list]
+    rows = [(entry, *held.look_of(entry.cluster), held.url_of(entry.cluster)) for entry in page.object_list]
     context = {
-        "place": here,
         "page": page,
         "rows": rows,
         "crumbs": crumbs("Tenants", ("Clusters", "operator_clusters"), ("Without a proof", "")),
@@ -84,7 +80,6 @@ def orphans(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
 def templates(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     found = templates_all(actor=here.actor)
     context = {
-        "place": here,
         "rows": [(row, TEMPLATE_LOOKS[TemplateState(row.state)], _seen_by(row)) for row in found],
         "crumbs": crumbs("Supply", ("Cluster templates", "")),
     }
@@ -100,43 +95,30 @@ def _seen_by(row: ClusterTemplate) -> str:
 def template_new(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     if not here.may_manage:
         return redirect("frontend:operator_cluster_templates")
+    drivers = cluster_kinds()
     choices = {
         "kind": CLUSTER_KINDS,
         "site": [(slug, slug) for slug in sites_for(actor=here.actor).values_list("slug", flat=True)],
-        "driver": [(name, name) for name in cluster_driver_names()],
+        "driver": [(kind.name, kind.choice) for kind in drivers],
     }
-    form = TemplateForm(request.POST if request.method == "POST" else None, choices=choices)
-    if form.is_bound and form.is_valid():
+    form = TemplateForm(posted(request), choices=choices)
+    if form.is_valid():
         asked = dict(form.cleaned_data)
         site = site_get_for(actor=here.actor, slug=asked.pop("site"))
-        try:
+        with refusals_on(form, Invalid, Conflict):
             made = services.template_create(actor=here.actor, site=site, **asked)
-        except (Invalid, Conflict) as error:
-            refuse(form, error)
-        else:
-            messages.success(request, f"{made.name} is a draft. Add its first version, then make it active.")
-            return redirect(_url_of(made))
+            return _done(
+                request, made, f"Draft {made.name} created. Add its first version, then activate it."
+            )
     context = {
-        "place": here,
         "form": form,
+        "experimental": [kind for kind in drivers if kind.experimental],
         "crumbs": crumbs("Supply", ("Cluster templates", "operator_cluster_templates"), ("New", "")),
     }
-    status = 422 if form.is_bound else 200
-    return render(request, "operator/cluster_template_new.html", context, status=status)
+    return draw_page(request, "operator/cluster_template_new.html", context)
 
 
-def _url_of(row: ClusterTemplate) -> str:
-    return reverse("frontend:operator_cluster_template", args=[row.slug])
-
-
-@operator_page
-def template(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    return _draw(request, here, template_get(actor=here.actor, slug=slug))
-
-
-def _draw(
-    request: HttpRequest, here: OperatorPlace, row: ClusterTemplate, *, status: int = 200, **more: Any
-) -> HttpResponse:
+def _draw(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate, **more: Any) -> HttpResponse:
     versions = list(row.versions.all())
     newest = versions[0] if versions else None
     text = json.dumps(newest.document, indent=2, ensure_ascii=False) if newest else ""
@@ -144,7 +126,6 @@ def _draw(
         version.template = row
     given = {grant.organization_id for grant in row.grants.all()}
     context = {
-        "place": here,
         "template": row,
         "look": TEMPLATE_LOOKS[TemplateState(row.state)],
         "states": [
@@ -163,60 +144,57 @@ def _draw(
         "crumbs": crumbs("Supply", ("Cluster templates", "operator_cluster_templates"), (row.name, "")),
         **more,
     }
-    return render(request, "operator/cluster_template.html", context, status=status)
+    return draw_page(request, "operator/cluster_template.html", context, refused="offer_error" in more)
 
 
-@operator_action
-def template_state(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = template_get(actor=here.actor, slug=slug)
+template = template_page(_draw)
+
+
+@template_action
+def template_state(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate) -> HttpResponse:
     state, public = request.POST.get("state", ""), "public" in request.POST
     try:
         services.template_update(actor=here.actor, template=row, state=state, public=public)
     except Invalid as error:
-        return _draw(request, here, row, status=422, offer_error=error.message)
+        return _draw(request, here, row, offer_error=error.message)
     return _done(request, row, f"{row.name} is {TemplateState(state).label.lower()} now.")
 
 
-@operator_action
-def template_version(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = template_get(actor=here.actor, slug=slug)
+@template_action
+def template_version(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate) -> HttpResponse:
     form = VersionForm(request.POST, request.FILES)
     if form.is_valid():
-        try:
+        with refusals_on(form, GpuaasError, fields={"settings": "document"}, default="document"):
             made = services.template_version_add(
                 actor=here.actor,
                 template=row,
                 document=form.cleaned_data["parsed"],
                 note=form.cleaned_data["note"],
             )
-        except GpuaasError as error:
-            refuse(form, error, fields={"settings": "document"}, default="document")
-        else:
-            return _done(request, row, f"Version {made.number} is what is ordered from now on.")
-    return _draw(request, here, row, status=422, version_form=form)
+            return _done(request, row, f"Version {made.number} is used for new orders from now on.")
+    return _draw(request, here, row, version_form=form)
 
 
-@operator_action
-def version_deprecate(request: HttpRequest, here: OperatorPlace, slug: str, version: int) -> HttpResponse:
-    row = template_get(actor=here.actor, slug=slug)
+@template_action
+def version_deprecate(
+    request: HttpRequest, here: OperatorPlace, row: ClusterTemplate, version: int
+) -> HttpResponse:
     found = template_version_get(template=row, number=version)
     deprecated = found.deprecated_at is None
     services.template_version_deprecate(actor=here.actor, version=found, deprecated=deprecated)
-    said = "is deprecated: orders of it are warned" if deprecated else "is not deprecated any more"
-    return _done(request, row, f"Version {version} {said}.")
+    outcome = "is deprecated; orders show a warning" if deprecated else "is no longer deprecated"
+    return _done(request, row, f"Version {version} {outcome}.")
 
 
-@operator_action
-def template_give(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+@template_action
+def template_give(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate) -> HttpResponse:
     """To one organization, or back from it."""
-    row = template_get(actor=here.actor, slug=slug)
     organization = organization_get_for(actor=here.actor, slug=request.POST.get("organization", "")[:40])
     granted = request.POST.get("granted") == "yes"
     services.template_grant(actor=here.actor, template=row, organization=organization, granted=granted)
-    said = "may order it now" if granted else "may not order it any more; what it has stays"
-    return _done(request, row, f"{organization.name} {said}.")
+    outcome = "can order it now" if granted else "can no longer order it; its existing clusters stay"
+    return _done(request, row, f"{organization.name} {outcome}.")
 
 
 def _done(request: HttpRequest, row: ClusterTemplate, text: str) -> HttpResponse:
-    messages.success(request, text)
-    return redirect(_url_of(row))
+    return done(request, text, "frontend:operator_cluster_template", row.slug)

@@ -4,51 +4,46 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from frontend.forms import sentence_of
 from frontend.forms.clusters import VersionForm
-from frontend.nav import Crumb
+from frontend.frame import done, draw_page
+from frontend.lists import paged, query_of
 from frontend.presenters.operator.hosts import hosts_shown
-from frontend.views.operator.common import OperatorPlace, operator_action, operator_page, paged
-from frontend.views.operator.site_parts import site_crumbs, tab
+from frontend.views.operator.common import OperatorPlace, site_action, site_page
+from frontend.views.operator.site_parts import tab
 from gpuaas.catalog.models import Site
-from gpuaas.catalog.selectors import site_get_for
 from gpuaas.clusters.services.hosts import HostState, host_do, host_get, hosts_of_site, hosts_put
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
 
 
-@operator_page
-def index(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    return _draw(request, here, site_get_for(actor=here.actor, slug=slug), VersionForm())
+@site_page
+def index(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+    return _draw(request, here, row, VersionForm())
 
 
-def _draw(
-    request: HttpRequest, here: OperatorPlace, row: Site, form: VersionForm, *, status: int = 200
-) -> HttpResponse:
-    query = {name: request.GET.get(name, "").replace("\x00", "").strip()[:80] for name in ("q", "state")}
-    state = query["state"] if query["state"] in HostState.values else ""
+def _draw(request: HttpRequest, here: OperatorPlace, row: Site, form: VersionForm) -> HttpResponse:
+    query = query_of(request, "q", "state")
+    state = query.one_of("state", HostState.values)
     page = paged(request, hosts_of_site(actor=here.actor, site=row, state=state, search=query["q"]))
     context = tab(
         row,
-        here,
         "hosts",
-        query=query,
-        filtered=any(query.values()),
+        **query.shown,
         states=HostState.choices,
         page=page,
         hosts=hosts_shown(row, list(page.object_list)),
         form=form,
         list_url=reverse("frontend:operator_site_hosts", args=[row.slug]),
     )
-    return render(request, "operator/site_hosts.html", context, status=status)
+    return draw_page(request, "operator/site_hosts.html", context)
 
 
-@operator_action
-def put(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+@site_action
+def put(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     """New ones and changed ones, all or none."""
-    row = site_get_for(actor=here.actor, slug=slug)
     form = VersionForm(request.POST, request.FILES)
     if form.is_valid():
         parsed: Any = form.cleaned_data["parsed"]
@@ -56,50 +51,46 @@ def put(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
         try:
             new = hosts_put(actor=here.actor, site=row, described=described)
         except Invalid as error:
-            for place, said in error.fields.items():
-                form.add_error("document", " ".join(f"{place}: {sentence_of(text)}" for text in said))
+            for place, texts in error.fields.items():
+                form.add_error("document", " ".join(f"{place}: {sentence_of(text)}" for text in texts))
         except GpuaasError as error:
             form.add_error("document", sentence_of(error.message))
         else:
-            messages.success(request, f"{len(described)} hosts were read, {new} of them new.")
-            return redirect("frontend:operator_site_hosts", slug)
-    return _draw(request, here, row, form, status=422)
+            text = f"Hosts imported: {len(described)}, of which new: {new}."
+            return done(request, text, "frontend:operator_site_hosts", row.slug)
+    return _draw(request, here, row, form)
 
 
-@operator_page
-def show(request: HttpRequest, here: OperatorPlace, slug: str, name: str) -> HttpResponse:
-    row = site_get_for(actor=here.actor, slug=slug)
+@site_page
+def show(request: HttpRequest, here: OperatorPlace, row: Site, name: str) -> HttpResponse:
     return _one(request, here, row, name)
 
 
 def _one(
-    request: HttpRequest, here: OperatorPlace, row: Site, name: str, *, status: int = 200, refused: str = ""
+    request: HttpRequest, here: OperatorPlace, row: Site, name: str, *, refused: str = ""
 ) -> HttpResponse:
     (shown,) = hosts_shown(row, [host_get(actor=here.actor, site=row, name=name)])
-    context = tab(row, here, "hosts", host=shown, refused=refused)
-    above = site_crumbs(row, "Hosts", "operator_site_hosts")
-    context["crumbs"] = (*context["crumbs"][:-1], *above, Crumb(name))
-    return render(request, "operator/site_host.html", context, status=status)
+    context = tab(row, "hosts", name, host=shown, refused=refused)
+    return draw_page(request, "operator/site_host.html", context, refused=bool(refused))
 
 
-@operator_action
-def act(request: HttpRequest, here: OperatorPlace, slug: str, name: str) -> HttpResponse:
+@site_action
+def act(request: HttpRequest, here: OperatorPlace, row: Site, name: str) -> HttpResponse:
     """`confirm_name` is typed before a host is removed."""
-    row = site_get_for(actor=here.actor, slug=slug)
     host = host_get(actor=here.actor, site=row, name=name)
     verb = request.POST.get("verb", "")
     reason = request.POST.get("reason", "").replace("\x00", "")[:300]
     if verb == "remove" and request.POST.get("confirm_name") != host.name:
-        said = f"Nothing was removed: type {host.name} exactly to remove it."
-        return _one(request, here, row, name, status=422, refused=said)
+        text = f"Nothing was removed: type {host.name} exactly to remove it."
+        return _one(request, here, row, name, refused=text)
     try:
         host_do(actor=here.actor, site=row, name=name, verb=verb, reason=reason)
     except Invalid as error:
-        said = " ".join(sentence_of(text) for texts in error.fields.values() for text in texts)
-        return _one(request, here, row, name, status=422, refused=said or sentence_of(error.message))
+        message = " ".join(sentence_of(text) for texts in error.fields.values() for text in texts)
+        return _one(request, here, row, name, refused=message or sentence_of(error.message))
     except Conflict as error:
-        return _one(request, here, row, name, status=422, refused=sentence_of(error.message))
-    messages.success(request, f"{name}: done. The next look at the site takes it in.")
+        return _one(request, here, row, name, refused=sentence_of(error.message))
+    messages.success(request, f"{name} changed. The site's next check takes it into account.")
     if verb == "remove":
-        return redirect("frontend:operator_site_hosts", slug)
-    return redirect("frontend:operator_site_host", slug, name)
+        return redirect("frontend:operator_site_hosts", row.slug)
+    return redirect("frontend:operator_site_host", row.slug, name)

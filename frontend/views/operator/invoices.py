@@ -1,5 +1,6 @@
 """Documents of all organizations, their corrections, and what pays for them."""
 
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,15 +14,33 @@ from billing.selectors import balances, documents
 from billing.selectors.parties import parties_of
 from billing.services.notes import lines_left, note_issue
 from billing.services.payments import grant_give, payment_record, write_off
+from billing.services.reversals import payment_reverse, write_off_reverse
 from billing.states import InvoiceKind
-from frontend.forms import refuse
 from frontend.forms.invoices import LINE, GrantForm, NoteForm, PaymentForm, WriteOffForm
+from frontend.frame import done, draw_page, refusals_on, refusals_shown
+from frontend.lists import paged
 from frontend.presenters import invoices as shown
 from frontend.views.invoices import KINDS, entry_shown, grant_shown, invoice_context, kind_asked
-from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
+from frontend.views.operator.common import (
+    OperatorPlace,
+    crumbs,
+    operator_page,
+    organization_action,
+    organization_page,
+    row_doors,
+)
+from frontend.views.operator.sure import (
+    Sure,
+    grant_asked,
+    is_sure,
+    note_asked,
+    payment_asked,
+    trial,
+    write_off_asked,
+)
 from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.rows import first_of
 from tenants.models import Organization
-from tenants.selectors import organization_get_for
 
 INVOICES = ("Invoices", "operator_invoices")
 
@@ -32,7 +51,6 @@ def index(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     found = documents.invoices_all(actor=here.actor, filters=documents.InvoiceFilters(kind=kind))
     page = paged(request, found)
     context = {
-        "place": here,
         "page": page,
         "rows": shown.rows_of(page),
         "kinds": KINDS,
@@ -42,9 +60,11 @@ def index(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     return render(request, "operator/invoices.html", context)
 
 
-@operator_page
-def show(request: HttpRequest, here: OperatorPlace, number: str) -> HttpResponse:
-    return _document(request, here, documents.invoice_get(actor=here.actor, number=number))
+def _invoice(here: OperatorPlace, number: str) -> Invoice:
+    return documents.invoice_get(actor=here.actor, number=number)
+
+
+invoice_page, invoice_action = row_doors(_invoice, "number")
 
 
 def _document(
@@ -54,14 +74,13 @@ def _document(
     *,
     note: NoteForm | None = None,
     give_up: WriteOffForm | None = None,
-    status: int = 200,
+    sure: Sure | None = None,
 ) -> HttpResponse:
     base = invoice.kind == InvoiceKind.INVOICE
     left = lines_left(invoice=invoice) if base else {}
     shown = invoice_context(invoice, here.actor)
     note = note or NoteForm(lines=_words(shown) if base else {})
     context = {
-        "place": here,
         "crumbs": crumbs("Money", INVOICES, (invoice.number, "")),
         **shown,
         "correctable": base and here.may_manage,
@@ -70,32 +89,32 @@ def _document(
             (note[f"{LINE}{position}"], position, amount_of(minor, invoice.currency))
             for position, minor in left.items()
         ],
+        "write_offs": balances.write_offs_for(actor=here.actor, invoice=invoice) if base else (),
         "write_off_form": give_up or WriteOffForm(auto_id="off_%s"),
         "operator": True,
+        "sure": sure,
     }
-    return render(request, "billing/invoice.html", context, status=status)
+    return draw_page(request, "billing/invoice.html", context)
 
 
-@operator_action
-def note(request: HttpRequest, here: OperatorPlace, number: str) -> HttpResponse:
-    invoice = documents.invoice_get(actor=here.actor, number=number)
+show = invoice_page(_document)
+
+
+@invoice_action
+def note(request: HttpRequest, here: OperatorPlace, invoice: Invoice) -> HttpResponse:
     lines = _words(invoice_context(invoice, here.actor))
     form = NoteForm(request.POST, lines=lines)
     if form.is_valid():
-        try:
-            made = note_issue(
-                actor=here.actor,
-                invoice=invoice,
-                kind=InvoiceKind(form.cleaned_data["note"]),
-                amounts=form.amounts(),
-                reason=form.cleaned_data["reason"],
-            )
-        except (Invalid, Conflict) as error:
-            refuse(form, error, fields={f"lines.{at}": f"{LINE}{at}" for at in lines})
-        else:
-            messages.success(request, f"{made.number} is written; it corrects {invoice.number}.")
-            return redirect("frontend:operator_invoice", made.number)
-    return _document(request, here, invoice, note=form, status=422)
+        asked: dict[str, Any] = {"kind": InvoiceKind(form.cleaned_data["note"]), "amounts": form.amounts()}
+        asked["reason"] = form.cleaned_data["reason"]
+        with refusals_on(form, Invalid, Conflict, fields={f"lines.{at}": f"{LINE}{at}" for at in lines}):
+            with trial(commit=(sure := is_sure(request))):
+                made = note_issue(actor=here.actor, invoice=invoice, **asked)
+            if not sure:
+                return _document(request, here, invoice, note=form, sure=note_asked(request, made, invoice))
+            text = f"{made.number} issued. It corrects {invoice.number}."
+            return done(request, text, "frontend:operator_invoice", made.number)
+    return _document(request, here, invoice, note=form)
 
 
 def _words(shown: Mapping[str, Any]) -> dict[int, str]:
@@ -108,37 +127,41 @@ def _words(shown: Mapping[str, Any]) -> dict[int, str]:
     }
 
 
-@operator_action
-def give_up(request: HttpRequest, here: OperatorPlace, number: str) -> HttpResponse:
-    invoice = documents.invoice_get(actor=here.actor, number=number)
+@invoice_action
+def give_up(request: HttpRequest, here: OperatorPlace, invoice: Invoice) -> HttpResponse:
     form = WriteOffForm(request.POST, auto_id="off_%s")
     if form.is_valid():
         asked = form.cleaned_data
-        try:
-            write_off(
-                actor=here.actor, invoice=invoice, reason=asked["reason"], amount=asked["amount"].strip()
-            )
-        except Invalid as error:
-            refuse(form, error)
-        else:
-            messages.success(request, f"What was open of {invoice.number} is written off.")
-            return redirect("frontend:operator_invoice", number)
-    return _document(request, here, invoice, give_up=form, status=422)
+        with refusals_on(form, Invalid):
+            with trial(commit=(sure := is_sure(request))):
+                write_off(
+                    actor=here.actor, invoice=invoice, reason=asked["reason"], amount=asked["amount"].strip()
+                )
+            if not sure:
+                asking = write_off_asked(request, invoice)
+                return _document(request, here, invoice, give_up=form, sure=asking)
+            text = f"Open amount of {invoice.number} written off."
+            return done(request, text, "frontend:operator_invoice", invoice.number)
+    return _document(request, here, invoice, give_up=form)
 
 
-@operator_page
-def money_of(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    return _credits(request, here, organization_get_for(actor=here.actor, slug=slug))
-
-
-def _credits(
-    request: HttpRequest, here: OperatorPlace, row: Organization, *, status: int = 200, **forms: Any
+@invoice_action
+def write_off_reversed(
+    request: HttpRequest, here: OperatorPlace, invoice: Invoice, entry: uuid.UUID
 ) -> HttpResponse:
+    rows = balances.write_offs_for(actor=here.actor, invoice=invoice)
+    found = first_of(rows.filter(pk=entry), "write-off")
+    with refusals_shown(request, Conflict, Invalid):
+        write_off_reverse(actor=here.actor, entry=found, reason=request.POST.get("reason", ""))
+        messages.success(request, "Write-off reversed. The ledger keeps both entries.")
+    return redirect("frontend:operator_invoice", invoice.number)
+
+
+def _credits(request: HttpRequest, here: OperatorPlace, row: Organization, **forms: Any) -> HttpResponse:
     (party,) = parties_of(organizations=[row.pk])
     given: dict[str, Any] = {"actor": here.actor, "organization": row}
     entries = paged(request, balances.entries_for(**given))
     context = {
-        "place": here,
         "organization": row,
         "balance": balances.balance_of(currency=party.currency, **given),
         "grants": [grant_shown(grant) for grant in balances.grants_for(**given)[:50]],
@@ -151,45 +174,59 @@ def _credits(
         ),
         **forms,
     }
-    return render(request, "operator/credits.html", context, status=status)
+    return draw_page(request, "operator/credits.html", context)
 
 
-@operator_action
-def grant(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = organization_get_for(actor=here.actor, slug=slug)
+money_of = organization_page(_credits)
+
+
+@organization_action
+def grant(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
     form = GrantForm(request.POST, auto_id="grant_%s")
     if form.is_valid():
         asked = form.cleaned_data
-        try:
-            grant_give(
-                actor=here.actor,
-                organization=row,
-                amount=asked["amount"].strip(),
-                expires_at=asked["expires_at"],
-                gpu_types=form.types(),
-                note=asked["note"],
-            )
-        except Invalid as error:
-            refuse(form, error)
-        else:
-            messages.success(request, f"{row.name} has a new grant.")
-            return redirect("frontend:operator_credits", slug)
-    return _credits(request, here, row, status=422, grant_form=form)
+        with refusals_on(form, Invalid):
+            with trial(commit=(sure := is_sure(request))):
+                given = grant_give(
+                    actor=here.actor,
+                    organization=row,
+                    amount=asked["amount"].strip(),
+                    expires_at=asked["expires_at"],
+                    gpu_types=form.types(),
+                    note=asked["note"],
+                )
+                asking = grant_asked(request, given)
+            if not sure:
+                return _credits(request, here, row, grant_form=form, sure=asking)
+            return done(request, f"Grant added for {row.name}.", "frontend:operator_credits", row.slug)
+    return _credits(request, here, row, grant_form=form)
 
 
-@operator_action
-def payment(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = organization_get_for(actor=here.actor, slug=slug)
+@organization_action
+def payment_reversed(
+    request: HttpRequest, here: OperatorPlace, row: Organization, entry: uuid.UUID
+) -> HttpResponse:
+    payments = balances.payments_for(actor=here.actor, organization=row)
+    found = first_of(payments.filter(pk=entry), "payment")
+    with refusals_shown(request, Conflict, Invalid):
+        payment_reverse(actor=here.actor, entry=found, reason=request.POST.get("reason", ""))
+        messages.success(request, "Payment reversed. The ledger keeps both entries.")
+    return redirect("frontend:operator_credits", row.slug)
+
+
+@organization_action
+def payment(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
     form = PaymentForm(request.POST, auto_id="payment_%s")
     if form.is_valid():
         asked = form.cleaned_data
-        try:
-            payment_record(
-                actor=here.actor, organization=row, amount=asked["amount"].strip(), note=asked["note"]
-            )
-        except Invalid as error:
-            refuse(form, error)
-        else:
-            messages.success(request, f"The payment of {row.name} is recorded.")
-            return redirect("frontend:operator_credits", slug)
-    return _credits(request, here, row, status=422, payment_form=form)
+        with refusals_on(form, Invalid):
+            with trial(commit=(sure := is_sure(request))):
+                payment_record(
+                    actor=here.actor, organization=row, amount=asked["amount"].strip(), note=asked["note"]
+                )
+            if not sure:
+                asking = payment_asked(request, row)
+                return _credits(request, here, row, payment_form=form, sure=asking)
+            text = f"Payment of {row.name} recorded."
+            return done(request, text, "frontend:operator_credits", row.slug)
+    return _credits(request, here, row, payment_form=form)

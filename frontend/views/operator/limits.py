@@ -1,6 +1,6 @@
 """The limits of all organizations and projects: look, try, save; never over what somebody else saved meanwhile."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,10 @@ from django.shortcuts import render
 
 from billing.exports import rows_csv
 from frontend import toasts
+from frontend.forms import sentence_of
 from frontend.forms.operator_limits import LimitForm
+from frontend.frame import number_of
+from frontend.lists import offered, paged, query_of
 from frontend.presenters.operator.limits import (
     CellShown,
     Effect,
@@ -17,12 +20,15 @@ from frontend.presenters.operator.limits import (
     RowShown,
     effect_of,
     matrix_shown,
+    rows_shown,
 )
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
 from gpuaas.core.errors import Invalid, NotFound, StaleVersion
 from gpuaas.core.streams import csv_streamed
+from quotas.matrix import limits_owner, limits_owners
 from quotas.models import Limit
 from quotas.services import limit_set
+from tenants.selectors import organizations_for
 
 TABLE = "operator/limits_rows.html"
 
@@ -46,46 +52,42 @@ class Editing:
 
 @operator_page
 def limits(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    matrix = matrix_shown(actor=here.actor)
-    query = {name: request.GET.get(name, "") for name in ("organization", "over")}
-    rows = [
-        row
-        for row in matrix.rows
-        if not query["organization"] or row.organization.slug == query["organization"]
-    ]
-    if query["over"]:
-        rows = [row for row in rows if row.kind == "project" and any(cell.nearly for cell in row.cells)]
+    query = query_of(request, "q", "organization", "over")
+    owners = limits_owners(
+        actor=here.actor,
+        search=query["q"],
+        organization=query["organization"],
+        tight=bool(query["over"]),
+    )
+    page = paged(request, owners)
     context = {
-        "place": here,
         "crumbs": crumbs("Tenants", ("Limits", "")),
-        "matrix": matrix,
-        "rows": rows,
-        "query": query,
-        "filtered": any(query.values()),
-        "organizations": [row.organization for row in matrix.rows if row.kind == "organization"],
+        "matrix": matrix_shown(actor=here.actor, owners=page.object_list),
+        "page": page,
+        **query.shown,
+        "organizations": offered(organizations_for(actor=here.actor).values_list("slug", "name")),
     }
     return render(request, "operator/limits.html", context)
 
 
 @operator_page
 def limits_csv(request: HttpRequest, here: OperatorPlace) -> StreamingHttpResponse:
-    return csv_streamed(request, rows_csv(_cells(matrix_shown(actor=here.actor))), name="limits")
+    return csv_streamed(request, rows_csv(_cells(rows_shown(actor=here.actor))), name="limits")
 
 
-def _cells(matrix: MatrixShown) -> Iterator[Sequence[object]]:
-    yield "organization", "project", "resource", "limit", "held", "in_use"
-    for row in matrix.rows:
+def _cells(rows: Iterable[RowShown]) -> Iterator[Sequence[object]]:
+    yield "organization", "project", "resource", "limit", "held", "allocated"
+    for row in rows:
         project = row.project.slug if row.project else ""
         for cell in row.cells:
             top = "unlimited" if cell.cell.limit is None else cell.cell.limit
-            yield row.organization.slug, project, cell.column.resource, top, cell.cell.used, cell.in_use
+            yield row.organization.slug, project, cell.column.resource, top, cell.cell.used, cell.allocated
 
 
 @operator_page
 def limit_edit(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """One row with one cell open; without `resource` the row as it is (that is what Cancel asks for)."""
-    matrix = matrix_shown(actor=here.actor)
-    row = _row(matrix, request.GET)
+    matrix, row = _matrix(here, request.GET)
     resource = request.GET.get("resource", "")
     back = request.GET.get("back", "")
     if not resource or not here.may_manage:
@@ -106,12 +108,9 @@ def limit_edit(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
 @operator_page
 def limit_effect(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """While typing: only the row beneath. Nothing is saved and nothing is held back for it."""
-    matrix = matrix_shown(actor=here.actor)
-    row = _row(matrix, request.GET)
+    matrix, row = _matrix(here, request.GET)
     editing = _typed(matrix, row, LimitForm(request.GET))
-    return render(
-        request, "operator/limits_effect.html", {"place": here, "editing": editing, "matrix": matrix}
-    )
+    return render(request, "operator/limits_effect.html", {"editing": editing, "matrix": matrix})
 
 
 @operator_action
@@ -119,23 +118,20 @@ def limit_save(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """Saved under the version that the cell was opened with; refused beside the cell, whose numbers are then fresh."""
     form = LimitForm(request.POST)
     valid = form.is_valid()
-    matrix = matrix_shown(actor=here.actor)
-    row = _row(matrix, request.POST)
+    matrix, row = _matrix(here, request.POST)
     if not valid:
         return _draw(request, here, matrix, row, editing=_typed(matrix, row, form), status=422)
     resource = form.cleaned_data["resource"]
     try:
         _save(here, row, form)
     except StaleVersion:
-        matrix = matrix_shown(actor=here.actor)
-        row = _row(matrix, request.POST)
-        said = f"Somebody changed it meanwhile: it is {_cell(row, resource).top} now. Save again to put yours instead."
-        return _draw(request, here, matrix, row, editing=_typed(matrix, row, form, error=said), status=412)
+        matrix, row = _matrix(here, request.POST)
+        message = f"This limit was changed to {_cell(row, resource).top} by someone else. Save again to overwrite it."
+        return _draw(request, here, matrix, row, editing=_typed(matrix, row, form, error=message), status=412)
     except Invalid as error:
-        editing = _typed(matrix, row, form, error=f"{error.message[:1].upper()}{error.message[1:]}.")
+        editing = _typed(matrix, row, form, error=sentence_of(error.message))
         return _draw(request, here, matrix, row, editing=editing, status=422)
-    matrix = matrix_shown(actor=here.actor)
-    row = _row(matrix, request.POST)
+    matrix, row = _matrix(here, request.POST)
     cell = _cell(row, resource)
     response = _draw(request, here, matrix, row, focus=resource, totals=True)
     title = f"{row.name} may hold {cell.top} {cell.column.name}"
@@ -155,11 +151,13 @@ def _save(here: OperatorPlace, row: RowShown, form: LimitForm) -> Limit:
     )
 
 
-def _row(matrix: MatrixShown, query: QueryDict) -> RowShown:
-    row = matrix.row(query.get("kind", ""), query.get("owner", ""))
-    if row is None:
+def _matrix(here: OperatorPlace, query: QueryDict) -> tuple[MatrixShown, RowShown]:
+    """The matrix with one row."""
+    owner = limits_owner(actor=here.actor, kind=query.get("kind", ""), slug=query.get("owner", ""))
+    matrix = matrix_shown(actor=here.actor, owners=[owner])
+    if not matrix.rows:  # deleted meanwhile
         raise NotFound("there is no such organization or project")
-    return row
+    return matrix, matrix.rows[0]
 
 
 def _cell(row: RowShown, resource: str) -> CellShown:
@@ -174,17 +172,17 @@ def _typed(matrix: MatrixShown, row: RowShown, form: LimitForm, error: str = "")
     resource = form.data.get("resource", "")
     cell = _cell(row, resource)
     new = form.cleaned_data.get("hard") if valid else None
-    said = error or " ".join(str(text) for texts in form.errors.values() for text in texts)
-    opened = str(form.data.get("version", ""))
-    version = int(opened) if opened.isascii() and opened.isdigit() and len(opened) < 16 else cell.cell.version
+    message = error or " ".join(str(text) for texts in form.errors.values() for text in texts)
+    opened = number_of(str(form.data.get("version", "")))
+    version = cell.cell.version if error or opened is None else opened
     return Editing(
         row=row,
         cell=cell,
         typed=str(form.data.get("hard", ""))[:40],
         unlimited=bool(form.data.get("unlimited")),
-        version=cell.cell.version if error else version,
+        version=version,
         effect=effect_of(matrix=matrix, row=row, resource=resource, new=new) if valid else None,
-        error=said,
+        error=message,
     )
 
 
@@ -199,12 +197,5 @@ def _draw(
     totals: bool = False,
     status: int = 200,
 ) -> HttpResponse:
-    context = {
-        "place": here,
-        "matrix": matrix,
-        "row": row,
-        "editing": editing,
-        "focus": focus,
-        "totals": totals,
-    }
+    context = {"matrix": matrix, "row": row, "editing": editing, "focus": focus, "totals": totals}
     return render(request, TABLE, context, status=status)

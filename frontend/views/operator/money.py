@@ -1,64 +1,79 @@
 """Usage and revenue of a month, and the prices they come from."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
 
+from billing.exports import statement_csv
 from billing.models import Rate
+from billing.months import month_parse, month_span
 from billing.rating import Cell, LineStatus
 from billing.selectors import rate_card_default, rates_for, revenue_by_project, statement
 from billing.selectors.budgets import budget_states, budgets_for
+from billing.selectors.running import earning_now
 from billing.services import rate_set
-from frontend.forms import refuse
 from frontend.forms.operator import RateForm
+from frontend.forms.rates import ware_named
+from frontend.frame import done, draw_page, posted, refusals_on
+from frontend.lists import month_asked, paged
 from frontend.presenters.budgets import rows_of
 from frontend.presenters.money import SHARED, UNITS, hours_of, month_shown
-from frontend.views.operator.common import OperatorPlace, crumbs, month_asked, operator_page, paged
+from frontend.presenters.unpriced import unpriced_of, unsold_choices
+from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
 from gpuaas.catalog.models import Flavor, GpuType
 from gpuaas.catalog.selectors import flavors_for
-from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
+from gpuaas.core.streams import csv_streamed
 from gpuaas.metering.models import Meter
-
-GPU_METERS = (Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_SHELVED, Meter.GPU_IDLE)
 
 
 @dataclass(frozen=True)
 class TypeSum:
-    """All projects' usage of one GPU type (or of what all share) in one meter."""
+    """All projects' usage of one GPU type (or of what all share) in one meter and currency."""
 
     name: str
     hours: Decimal
     unit: str
     amount: Decimal
+    currency: str
     quarantined: bool
     included: bool
 
 
 @operator_page
 def usage(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    now = clock.now()
-    first = month_asked(request, now)
-    sheet = statement(actor=here.actor, month=first, now=now)
-    revenue = revenue_by_project(actor=here.actor, month=first, now=now)
+    first = month_asked(request, here.now)
+    sheet = statement(actor=here.actor, month=first, now=here.now)
+    revenue = revenue_by_project(actor=here.actor, month=first, now=here.now)
+    page = paged(request, revenue)
     context = {
-        "place": here,
-        "month": month_shown(first, now=now),
+        "month": month_shown(first, now=here.now),
         "sheet": sheet,
-        "projects": [(row, hours_of(row.gpu_seconds), hours_of(row.quarantined_seconds)) for row in revenue],
-        "per_hour": sum((row.per_hour for row in revenue), Decimal(0)),
+        "page": page,
+        "projects": [(row, hours_of(row.gpu_seconds), hours_of(row.quarantined_seconds)) for row in page],
+        "per_hour": earning_now(actor=here.actor, now=here.now),
         "types": _by_type(sheet.lines),
+        "unpriced": unpriced_of(sheet.quarantined, month=first),
         "gpu_hours": hours_of(sheet.gpu_seconds),
         "crumbs": crumbs("Money", ("Usage", "")),
     }
     return render(request, "operator/usage.html", context)
+
+
+@operator_page
+def usage_csv(request: HttpRequest, here: OperatorPlace, month: str) -> HttpResponseBase:
+    """The lines of all projects, as on their statements."""
+    sheet = statement(actor=here.actor, month=month_parse(month), now=here.now)
+    return csv_streamed(request, statement_csv(statement=sheet), name=f"usage-{month}")
 
 
 @operator_page
@@ -69,7 +84,6 @@ def budgets(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         row.pk: reverse("frontend:organization_budget", args=[row.organization.slug, row.pk]) for row in page
     }
     context = {
-        "place": here,
         "page": page,
         "rows": rows_of(budget_states(budgets=list(page)), urls),
         "organizations": True,
@@ -79,7 +93,7 @@ def budgets(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
 
 
 def _by_type(lines: Iterable[Cell]) -> list[TypeSum]:
-    found: dict[tuple[str, str, bool], list[Cell]] = {}
+    found: dict[tuple[str, str, bool, str], list[Cell]] = {}
     names = dict(GpuType.objects.values_list("slug", "name"))
     for line in lines:
         name = (
@@ -88,17 +102,19 @@ def _by_type(lines: Iterable[Cell]) -> list[TypeSum]:
             or line.flavor_name
             or SHARED.get(line.meter, line.resource)
         )
-        found.setdefault((name, UNITS[line.meter], line.status is LineStatus.QUARANTINED), []).append(line)
+        unpriced = line.status is LineStatus.QUARANTINED
+        found.setdefault((name, UNITS[line.meter], unpriced, line.currency), []).append(line)
     rows = [
         TypeSum(
             name=name,
             hours=hours_of(sum(cell.unit_seconds for cell in cells)),
             unit=unit,
             amount=sum((cell.amount or Decimal(0) for cell in cells), Decimal(0)),
+            currency=currency,
             quarantined=unpriced,
             included=all(cell.status is LineStatus.INCLUDED for cell in cells),
         )
-        for (name, unit, unpriced), cells in found.items()
+        for (name, unit, unpriced, currency), cells in found.items()
     ]
     return sorted(rows, key=lambda row: (row.included, -row.amount, row.name))
 
@@ -118,51 +134,48 @@ class RateGroup:
 
 @operator_page
 def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    now = clock.now()
     flavors = list(flavors_for(actor=here.actor, drafts=True))
-    form = RateForm(request.POST or None, initial={"what": request.GET.get("what", "")})
-    status = 200
-    if request.method == "POST":
-        status = 422
-        if form.is_valid() and (made := _rate_made(here, form, flavors)):
-            what = made.flavor.slug if made.flavor else SHARED[Meter(made.meter)]
-            messages.success(request, f"The new price of {what} is {made.price} per hour.")
-            return redirect("frontend:operator_prices")
-    groups = rate_groups(rates_for(actor=here.actor), flavors, now)
+    form = RateForm(posted(request), initial=_asked(request))
+    if form.is_valid() and (made := _rate_made(here, form, flavors)):
+        what = made.flavor.slug if made.flavor else made.resource_name or SHARED[Meter(made.meter)]
+        return done(request, f"The new price of {what} is {made.price} per hour.", "frontend:operator_prices")
+    groups = rate_groups(rates_for(actor=here.actor), flavors, here.now)
     context = {
-        "place": here,
         "card": rate_card_default(),
         "groups": groups,
         "unpriced": [group for group in groups if group.current is None and group.meter == Meter.GPU_HELD],
         "form": form,
         "flavors": flavors,
         "shared": [(meter.value, name) for meter, name in SHARED.items()],
+        "unsold": unsold_choices(here.actor),
         "chosen": form["what"].value() or "",
         "crumbs": crumbs("Money", ("Rate cards", "operator_rate_cards"), ("Single prices", "")),
     }
-    return render(request, "operator/rates.html", context, status=status)
+    return draw_page(request, "operator/rates.html", context)
 
 
 def _rate_made(here: OperatorPlace, form: RateForm, flavors: list[Flavor]) -> Rate | None:
     found = form.cleaned_data
     what = found["what"]
-    flavor = next((row for row in flavors if row.slug == what), None)
-    shared = {meter.value for meter in SHARED}
-    if flavor is None and what not in shared:
+    ware = ware_named(what, flavors)
+    if ware is None:
         form.add_error("what", "There is no such flavor.")
         return None
-    meter = found["meter"] or Meter.GPU_HELD if flavor else what
-    try:
+    meter = found["meter"] or Meter.GPU_HELD if any(ware.values()) else what
+    with refusals_on(form, Invalid, fields={"flavor": "what", "resource": "what"}):
         return rate_set(
-            actor=here.actor,
-            flavor=flavor,
-            meter=meter,
-            price=found["price"].strip(),
-            valid_from=form.start(),
+            actor=here.actor, **ware, meter=meter, price=found["price"].strip(), valid_from=form.start()
         )
-    except Invalid as error:
-        refuse(form, error, fields={"flavor": "what"})
-        return None
+    return None
+
+
+def _asked(request: HttpRequest) -> dict[str, Any]:
+    """As the link said that led here: what has no price, how it is counted, and since which month."""
+    first: dict[str, Any] = {name: request.GET.get(name, "") for name in ("what", "meter")}
+    with suppress(Invalid):
+        month = month_parse(request.GET.get("from", ""))
+        first["valid_from"] = timezone.localtime(month_span(month).starts_at)
+    return first
 
 
 def rate_groups(rows: Iterable[Rate], flavors: Iterable[Flavor], now: datetime) -> list[RateGroup]:
@@ -171,7 +184,8 @@ def rate_groups(rows: Iterable[Rate], flavors: Iterable[Flavor], now: datetime) 
     found |= {("", meter): [] for meter in SHARED}
     names: dict[str, Any] = {row.slug: row for row in flavors}
     for rate in rows:
-        found.setdefault((rate.flavor.slug if rate.flavor else "", Meter(rate.meter)), []).append(rate)
+        what = rate.flavor.slug if rate.flavor else rate.resource_name
+        found.setdefault((what, Meter(rate.meter)), []).append(rate)
     groups = []
     for (slug, meter), rates in found.items():
         flavor = names.get(slug)
@@ -179,7 +193,7 @@ def rate_groups(rows: Iterable[Rate], flavors: Iterable[Flavor], now: datetime) 
             RateGroup(
                 name=slug or SHARED[meter],
                 slug=slug or meter.value,
-                note=f"{flavor.pool.gpu_type.name} at {flavor.pool.site.slug}" if flavor else "all flavors",
+                note=_note(flavor, slug),
                 meter=meter,
                 current=next((rate for rate in rates if _in_force(rate, now)), None),
                 upcoming=tuple(rate for rate in rates if rate.valid_from > now),
@@ -187,6 +201,12 @@ def rate_groups(rows: Iterable[Rate], flavors: Iterable[Flavor], now: datetime) 
             )
         )
     return groups
+
+
+def _note(flavor: Flavor | None, slug: str) -> str:
+    if flavor is not None:
+        return f"{flavor.pool.gpu_type.name} at {flavor.pool.site.slug}"
+    return "not sold as a flavor" if slug else "all flavors"
 
 
 def _in_force(rate: Rate, now: datetime) -> bool:

@@ -1,37 +1,40 @@
 """What is sold: GPU types that sites have told of, and flavors made from their pools."""
 
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import Q, Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from billing.selectors import prices_at, rate_card_default
 from billing.services import rate_set
-from frontend.components import Tone
-from frontend.forms import refuse
+from billing.services.offers import PAYING, flavor_offer
 from frontend.forms.operator import FlavorForm, SellForm
+from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown
+from frontend.lists import OFFERED, paged, query_of
 from frontend.presenters.tuning import nodes_give, tuning_words
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
-from gpuaas.catalog.models import Flavor, GpuPool, GpuType
-from gpuaas.catalog.selectors import PoolMap, capacity_map, flavor_get_for, flavors_for, gpu_types_for
+from gpuaas.catalog.models import Flavor, GpuPool
+from gpuaas.catalog.selectors import flavor_get_for, flavors_for, gpu_types_for, pools_for
 from gpuaas.catalog.services import (
     flavor_create,
     flavor_defaults,
-    flavor_publish,
     flavor_retire,
     gpu_type_publish,
     gpu_type_retire,
     pool_publish,
 )
 from gpuaas.catalog.states import OfferState
-from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.looks import Tone
+from gpuaas.core.rows import first_of
 from gpuaas.metering.models import Meter
+from quotas.gpus import gpus_of_pools
 
 TONES = {OfferState.DRAFT: Tone.WAIT, OfferState.ACTIVE: Tone.OK, OfferState.RETIRED: Tone.OFF}
 
@@ -47,66 +50,79 @@ class FlavorShown:
     currency: str
     blocked: str
     tuned: str
+    priced: bool
 
 
 @dataclass(frozen=True)
 class Unsold:
     """A pool without a flavor: `new` where tenants have never seen its GPU type, `trouble` where it cannot be sold."""
 
-    item: PoolMap
+    pool: GpuPool
     form: SellForm
     new: bool
     trouble: str
 
 
-@operator_page
-def flavors(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    return _draw(request, here)
-
-
 def _draw(
-    request: HttpRequest,
-    here: OperatorPlace,
-    *,
-    status: int = 200,
-    refused: dict[Any, SellForm] | None = None,
+    request: HttpRequest, here: OperatorPlace, refused: Mapping[uuid.UUID, SellForm] | None = None
 ) -> HttpResponse:
-    prices = prices_at()
+    query = query_of(request, "q")
+    known, pools = flavors_for(actor=here.actor, drafts=True), pools_for(actor=here.actor)
+    unsold = pools.filter(flavors=None)
+    if query["q"]:
+        named = _named(query["q"], "pool__")
+        known, pools = known.filter(named | Q(slug__icontains=query["q"])), pools.filter(_named(query["q"]))
+    if refused:
+        unsold = unsold.filter(pk__in=list(refused))
+    page = paged(request, known)
+    waiting = paged(request, unsold, parameter="unsold")
+    context = {
+        "rows": _shown(list(page)),
+        "page": page,
+        **query.shown,
+        "pools": pools[:OFFERED],
+        "unsold": [_unsold(pool, refused or {}) for pool in waiting],
+        "waiting": waiting,
+        "currency": rate_card_default().currency,
+        "crumbs": crumbs("Supply", ("Flavors", "")),
+    }
+    return draw_page(request, "operator/flavors.html", context, refused=bool(refused))
+
+
+def _shown(flavors: Sequence[Flavor]) -> list[FlavorShown]:
+    prices, gpus = prices_at(), gpus_of_pools(flavor.pool for flavor in flavors)
     rows = []
-    for flavor in flavors_for(actor=here.actor, drafts=True):
+    for flavor in flavors:
         price = prices.get((flavor.pk, Meter.GPU_HELD))
         type_state = flavor.pool.gpu_type.state
         rows.append(
             FlavorShown(
                 flavor=flavor,
                 tone=TONES[OfferState(flavor.state)],
-                free=getattr(flavor, "free", 0),
+                free=gpus[flavor.pool_id].free,
                 unit_price=price.per_hour if price else None,
                 currency=price.currency if price else "",
                 blocked="" if type_state == OfferState.ACTIVE else "its GPU type is not published",
                 tuned=" · ".join(tuning_words(flavor)),
+                priced=any((flavor.pk, meter) in prices for meter in PAYING),
             )
         )
-    sold = {row.flavor.pool_id for row in rows}
-    pools = capacity_map(actor=here.actor)
-    context = {
-        "place": here,
-        "rows": rows,
-        "pools": pools,
-        "unsold": [_unsold(item, refused or {}) for item in pools if item.pool.pk not in sold],
-        "currency": rate_card_default().currency,
-        "crumbs": crumbs("Supply", ("Flavors", "")),
-    }
-    return render(request, "operator/flavors.html", context, status=status)
+    return rows
 
 
-def _unsold(item: PoolMap, refused: dict[Any, SellForm]) -> Unsold:
-    pk = item.pool.pk
+flavors = operator_page(_draw)
+
+
+def _named(text: str, pool: str = "") -> Q:
+    return Q(**{f"{pool}site__slug__icontains": text}) | Q(**{f"{pool}gpu_type__name__icontains": text})
+
+
+def _unsold(pool: GpuPool, refused: Mapping[uuid.UUID, SellForm]) -> Unsold:
     return Unsold(
-        item=item,
-        form=refused.get(pk) or SellForm(auto_id=f"sell-{pk}-%s"),
-        new=item.gpu_type.state == OfferState.DRAFT,
-        trouble=item.pool.trouble,
+        pool=pool,
+        form=refused.get(pool.pk) or SellForm(auto_id=f"sell-{pool.pk}-%s"),
+        new=pool.gpu_type.state == OfferState.DRAFT,
+        trouble=pool.trouble,
     )
 
 
@@ -116,41 +132,23 @@ def flavor_new(request: HttpRequest, here: OperatorPlace, pool: uuid.UUID) -> Ht
     if not here.may_manage:
         return redirect("frontend:operator_flavors")
     row = _pool(pool)
-    proposal = flavor_defaults(row)
-    initial = {
-        "slug": proposal.slug,
-        "name": proposal.name,
-        "vcpus": proposal.vcpus,
-        "memory_gib": proposal.memory_gib,
-        "disk_gib": proposal.disk_gib,
-    }
-    form = FlavorForm(request.POST or None, initial=initial)
-    status = 200
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            try:
-                made = flavor_create(actor=here.actor, pool=row, **form.cleaned_data)
-            except Invalid as error:
-                refuse(form, error)
-            else:
-                messages.success(request, f"{made.slug} is a draft: set its price, then publish it.")
-                return redirect("frontend:operator_flavors")
+    form = FlavorForm(posted(request), initial={**flavor_defaults(row)})
+    if form.is_valid():
+        with refusals_on(form, Invalid):
+            made = flavor_create(actor=here.actor, pool=row, **form.cleaned_data)
+            text = f"Draft {made.slug} created. Set its price, then publish it."
+            return done(request, text, "frontend:operator_flavors")
     context = {
-        "place": here,
         "pool": row,
         "form": form,
         "nodes": nodes_give(row),
         "crumbs": crumbs("Supply", ("Flavors", "operator_flavors"), ("New flavor", "")),
     }
-    return render(request, "operator/flavor_new.html", context, status=status)
+    return draw_page(request, "operator/flavor_new.html", context)
 
 
 def _pool(pk: uuid.UUID) -> GpuPool:
-    row = GpuPool.objects.select_related("site", "gpu_type").filter(pk=pk).first()
-    if row is None:
-        raise NotFound("there is no such pool")
-    return row
+    return first_of(GpuPool.objects.select_related("site", "gpu_type").filter(pk=pk), "pool")
 
 
 @operator_action
@@ -159,14 +157,10 @@ def pool_sell(request: HttpRequest, here: OperatorPlace, pool: uuid.UUID) -> Htt
     row = _pool(pool)
     form = SellForm(request.POST, auto_id=f"sell-{pool}-%s")
     if form.is_valid():
-        try:
+        with refusals_on(form, Conflict, Invalid, default="price"):
             made = _sell(here, row, form.cleaned_data["price"].strip())
-        except (Conflict, Invalid) as error:
-            refuse(form, error, default="price")
-        else:
-            messages.success(request, f"{made.slug} is on offer.")
-            return redirect("frontend:operator_flavors")
-    return _draw(request, here, status=422, refused={row.pk: form})
+            return done(request, f"{made.slug} is on offer.", "frontend:operator_flavors")
+    return _draw(request, here, {row.pk: form})
 
 
 @transaction.atomic
@@ -179,16 +173,14 @@ def _sell(here: OperatorPlace, row: GpuPool, price: str) -> Flavor:
 @operator_action
 def flavor_state(request: HttpRequest, here: OperatorPlace, slug: str, verb: str) -> HttpResponse:
     row = flavor_get_for(actor=here.actor, slug=slug)
-    try:
+    with refusals_shown(request, Conflict, Invalid):
         if verb == "publish":
-            flavor_publish(actor=here.actor, flavor=row)
+            meant = request.POST.get("without_price") == "1"
+            flavor_offer(actor=here.actor, flavor=row, without_price=meant)
         else:
             flavor_retire(actor=here.actor, flavor=row)
-    except Conflict as error:
-        messages.error(request, f"{error.message[:1].upper()}{error.message[1:]}.")
-    else:
-        said = "is on offer now" if verb == "publish" else "is sold no more; who has it keeps it"
-        messages.success(request, f"{slug} {said}.")
+        outcome = "is on offer now" if verb == "publish" else "is retired; current holders keep it"
+        messages.success(request, f"{slug} {outcome}.")
     return redirect("frontend:operator_flavors")
 
 
@@ -198,7 +190,6 @@ def gpu_types(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     order = [OfferState.DRAFT, OfferState.ACTIVE, OfferState.RETIRED]
     found = sorted(rows, key=lambda row: (order.index(OfferState(row.state)), row.slug))
     context = {
-        "place": here,
         "rows": [(row, TONES[OfferState(row.state)]) for row in found],
         "drafts": sum(1 for row in found if row.state == OfferState.DRAFT),
         "crumbs": crumbs("Supply", ("GPU types", "")),
@@ -208,22 +199,13 @@ def gpu_types(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
 
 @operator_action
 def gpu_type_state(request: HttpRequest, here: OperatorPlace, slug: str, verb: str) -> HttpResponse:
-    row = gpu_types_for(actor=here.actor).filter(slug=slug).first()
-    if row is None:
-        raise NotFound("there is no such GPU type")
-    if verb == "publish":
-        return _type_publish(request, here, row)
-    gpu_type_retire(actor=here.actor, gpu_type=row)
-    messages.success(request, f"{row.name} is sold no more; who has it keeps it.")
-    return redirect("frontend:operator_gpu_types")
-
-
-def _type_publish(request: HttpRequest, here: OperatorPlace, row: GpuType) -> HttpResponse:
+    row = first_of(gpu_types_for(actor=here.actor).filter(slug=slug), "GPU type")
+    if verb == "retire":
+        gpu_type_retire(actor=here.actor, gpu_type=row)
+        text = f"{row.name} is retired; current holders keep it."
+        return done(request, text, "frontend:operator_gpu_types")
     name = request.POST.get("name", "").strip()
-    try:
+    with refusals_shown(request, Invalid):
         gpu_type_publish(actor=here.actor, gpu_type=row, name="" if name == row.name else name)
-    except Invalid as error:
-        messages.error(request, error.message)
-    else:
-        messages.success(request, f"{row.name} is published. Now its flavors can be.")
+        messages.success(request, f"{row.name} is published. You can now publish its flavors.")
     return redirect("frontend:operator_gpu_types")

@@ -10,21 +10,23 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from billing.months import month_of, month_span
+from billing.months import month_of
 from billing.selectors import ProjectRevenue, revenue_by_project
 from billing.selectors.open_months import MonthSum, months_behind
+from billing.selectors.running import Earning, earning_now
 from frontend import formats
-from frontend.components import Meter, Stat, Tone
-from frontend.presenters.money import HOUR, hours_of
-from frontend.presenters.operator.capacity import PoolShown, Sums, pools_shown, sums_of
+from frontend.components import Meter, Stat
+from frontend.lists import paged, query_of
+from frontend.presenters.money import hours_of
+from frontend.presenters.operator.capacity import PoolShown, Sums, map_by_type, map_of, pools_shown, sums_of
 from frontend.presenters.operator.sites import sites_shown
 from frontend.presenters.operator.utilization import DAYS, percent_of, types_used, use_chart, used_recently
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
 from gpuaas.catalog.selectors import sites_for
-from gpuaas.core import clock
+from gpuaas.core.looks import Tone
 from gpuaas.metering.capacity import PoolUsed, Used
 
-TENANTS = 10
+TENANTS, SITES = 10, 10
 
 
 @dataclass(frozen=True)
@@ -41,79 +43,73 @@ class Tenant:
 
 @operator_page
 def overview(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    now = clock.now()
     pools = pools_shown(actor=here.actor)
     sums = sums_of(pools)
-    revenue = revenue_by_project(actor=here.actor, now=now)
-    behind = months_behind(actor=here.actor, now=now)
-    sites = sites_shown(list(sites_for(actor=here.actor)), pools)
+    revenue = revenue_by_project(actor=here.actor, now=here.now)
+    behind = months_behind(actor=here.actor, now=here.now)
+    sites = sites_shown(sites_for(actor=here.actor))
     tenants = tenants_of(revenue)
-    used = used_recently(actor=here.actor, now=now)
+    used = used_recently(actor=here.actor, now=here.now)
     context = {
-        "place": here,
         "crumbs": crumbs("Platform", ("Overview", "")),
-        "sites": sites,
+        "sites": sites[:SITES],
+        "site_count": len(sites),
         "node_count": sum(row.nodes for row in sites),
         "sums": sums,
         "stats": (
-            _in_use(sums),
+            _held(sums),
             _utilization(used),
-            *_money(revenue, behind, now),
+            *_money(earning_now(actor=here.actor, now=here.now), revenue, behind, here.now),
             _quarantine(revenue, behind),
         ),
         "types": types_used(used),
-        "chart": use_chart(used, now=now) if used else None,
-        "closing": _closing(behind, now),
-        "rows": tuple(pool.row for pool in pools),
-        "month_name": f"{month_of(now):%B}",
+        "chart": use_chart(used, now=here.now) if used else None,
+        "closing": _closing(behind, here.now),
+        "rows": map_by_type(pools),
+        "month_name": f"{month_of(here.now):%B}",
         "tenants": tenants,
         "totals": _sums((row.currency, row.amount) for row in revenue),
-        "now": now,
+        "now": here.now,
     }
     return render(request, "operator/overview.html", context)
 
 
-def _in_use(sums: Sums) -> Stat:
+def _held(sums: Sums) -> Stat:
     out = f", {sums.out} out" if sums.out else ""
     return Stat(
-        label="GPUs in use",
-        value=f"{sums.allocated:,}",
+        label="GPUs held",
+        value=f"{sums.held:,}",
         unit=f"of {sums.healthy:,} healthy",
-        note=f"{sums.held:,} more held, {sums.free:,} free{out}",
+        note=f"{sums.allocated:,} allocated, {sums.free:,} free{out}",
         url=reverse("frontend:operator_capacity"),
     )
 
 
 def _utilization(used: Sequence[PoolUsed]) -> Stat:
     """Of the capacity of the last days, what ran; idle is what nobody had."""
-    whole = sum((row.used for row in used), Used())
-    percent = percent_of(whole)
+    total = sum((row.used for row in used), Used())
+    percent = percent_of(total)
     url = reverse("frontend:operator_utilization")
     if percent is None:
-        return Stat("Utilization", formats.NONE, note=f"no site was looked at in {DAYS} days", url=url)
-    idle = formats.number(hours_of(whole.idle), 0)
+        return Stat("Utilization", formats.NONE, note=f"no observations in {DAYS} days", url=url)
+    idle = formats.number(hours_of(total.idle), 0)
     return Stat("Utilization", f"{percent} %", f"of {DAYS} days", note=f"{idle} GPU hours idle", url=url)
 
 
-def _money(revenue: list[ProjectRevenue], behind: list[MonthSum], now: datetime) -> tuple[Stat, ...]:
-    month, rest = month_of(now), month_span(month_of(now)).ends_at - now
-    hours = Decimal(int(rest.total_seconds())) / HOUR
-    per_hour = _sums((row.currency, row.per_hour) for row in revenue)
+def _money(
+    earning: Mapping[str, Earning], revenue: list[ProjectRevenue], behind: list[MonthSum], now: datetime
+) -> tuple[Stat, ...]:
+    month = month_of(now)
     so_far = _sums((row.currency, row.amount) for row in revenue)
-    expected = {
-        name: (so_far.get(name, Decimal(0)) + per_hour.get(name, Decimal(0)) * hours).quantize(
-            Decimal("0.01")
-        )
-        for name in so_far | per_hour
-    }
-    earning = sum(1 for row in revenue if row.per_hour)
+    expected = _sums([*so_far.items(), *((name, row.rest) for name, row in earning.items())])
+    projects = sum(row.projects for row in earning.values())
     last = behind[-1]
     return (
         Stat(
             label="Earning now",
-            value=_written(per_hour),
+            value=rates_written(earning),
             unit="per hour",
-            note=f"from {earning} project{'' if earning == 1 else 's'}",
+            note=f"from {projects} project{'' if projects == 1 else 's'}",
         ),
         Stat(
             label=f"{month:%B} so far",
@@ -133,8 +129,13 @@ def _sums(amounts: Iterable[tuple[str, Decimal]]) -> dict[str, Decimal]:
 
 def _written(totals: Mapping[str, Decimal]) -> str:
     """Every currency by itself: nobody adds euros to yen."""
-    said = (formats.money(amount, name) for name, amount in totals.items())
-    return " + ".join(said) or formats.money(Decimal("0.00"), settings.CURRENCY)
+    amounts = (formats.money(amount, name) for name, amount in totals.items())
+    return " + ".join(amounts) or formats.money(Decimal("0.00"), settings.CURRENCY)
+
+
+def rates_written(earning: Mapping[str, Earning]) -> str:
+    rates = (formats.price(row.per_hour, name) for name, row in earning.items())
+    return " + ".join(rates) or formats.price(Decimal("0.00"), settings.CURRENCY)
 
 
 def tenants_of(revenue: Iterable[ProjectRevenue]) -> list[Tenant]:
@@ -163,11 +164,7 @@ def tenants_of(revenue: Iterable[ProjectRevenue]) -> list[Tenant]:
 def _closing(behind: list[MonthSum], now: datetime) -> dict[str, object]:
     """What of ended months is on no invoice yet, and what to do."""
     waiting = [row for row in behind if not row.closed and (row.totals or row.quarantined)]
-    return {
-        "waiting": waiting,
-        "running": month_of(now),
-        "url": reverse("frontend:operator_closes"),
-    }
+    return {"waiting": waiting, "running": month_of(now), "url": reverse("frontend:operator_closes")}
 
 
 def _quarantine(revenue: list[ProjectRevenue], behind: list[MonthSum]) -> Stat:
@@ -176,13 +173,13 @@ def _quarantine(revenue: list[ProjectRevenue], behind: list[MonthSum]) -> Stat:
     older = sum(row.quarantined for row in behind if not row.closed)
     if not hours and not older:
         return Stat(label="Without a price", value="0", unit="unit hours", note="everything is priced")
-    said = [f"in {projects} project{'' if projects == 1 else 's'}"] if projects else []
-    said += [f"{older} line{'' if older == 1 else 's'} of months before"] if older else []
+    places = [f"in {projects} project{'' if projects == 1 else 's'}"] if projects else []
+    places += [f"{older} line{'' if older == 1 else 's'} from earlier months"] if older else []
     return Stat(
         label="Without a price",
         value=formats.number(hours, 1),
         unit="unit hours",
-        note=f"{', '.join(said)}; set a price",
+        note=f"{', '.join(places)}; set a price",
         tone=Tone.WARN,
         url=reverse("frontend:operator_prices"),
     )
@@ -191,14 +188,14 @@ def _quarantine(revenue: list[ProjectRevenue], behind: list[MonthSum]) -> Stat:
 @operator_page
 def utilization(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """By site and GPU type; and the pools that one organization has for itself."""
-    now = clock.now()
-    used = used_recently(actor=here.actor, now=now)
+    used = used_recently(actor=here.actor, now=here.now)
+    page = paged(request, types_used(used, by_site=True))
     context = {
-        "place": here,
         "crumbs": crumbs("Supply", ("Utilization", "")),
-        "rows": types_used(used, by_site=True),
+        "page": page,
+        "rows": page.object_list,
         "whole": next(iter(types_used(replace(row, gpu_type_name="", site="") for row in used)), None),
-        "chart": use_chart(used, now=now) if used else None,
+        "chart": use_chart(used, now=here.now) if used else None,
         "days": DAYS,
     }
     return render(request, "operator/utilization.html", context)
@@ -207,18 +204,17 @@ def utilization(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
 @operator_page
 def capacity(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """Filters take pools away; the sums are those of what is shown."""
-    query = {name: request.GET.get(name, "") for name in ("site", "type", "only")}
+    query = query_of(request, "site", "type", "only")
     everything = pools_shown(actor=here.actor)
     pools = [pool for pool in everything if _wanted(pool, query)]
+    page = paged(request, pools)
     context = {
-        "place": here,
         "crumbs": crumbs("Supply", ("Capacity", "")),
-        "query": query,
-        "filtered": any(query.values()),
+        **query.shown,
         "sites": sorted({pool.pool.site.slug for pool in everything}),
         "types": sorted({(pool.pool.gpu_type.slug, pool.pool.gpu_type.name) for pool in everything}),
-        "rows": tuple(pool.row for pool in pools),
-        "pools": pools,
+        "rows": map_of(list(page)),
+        "page": page,
         "sums": sums_of(pools),
     }
     return render(request, "operator/capacity.html", context)

@@ -8,12 +8,13 @@ from billing.models import RateCard, RateCardVersion
 from billing.selectors import cards
 from billing.selectors.accounts import currencies_of
 from billing.services import rate_card_make, rate_draft_open, rate_version_withdraw
-from frontend.forms import refuse, sentence_of
 from frontend.forms.rates import CardForm
+from frontend.frame import done, draw_page, number_of, posted, refusals_on, refusals_shown
+from frontend.lists import paged
 from frontend.presenters.rate_cards import price_rows, version_rows
-from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
-from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Invalid, NotFound
+from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
+from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.rows import first_of
 from tenants.models import Organization
 
 CARDS = ("Rate cards", "operator_rate_cards")
@@ -21,14 +22,12 @@ CARDS = ("Rate cards", "operator_rate_cards")
 
 @operator_page
 def index(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    form = CardForm(request.POST or None, initial={"organization": request.GET.get("organization", "")})
-    if request.method == "POST" and form.is_valid():
-        made = _made(here, form)
-        if made is not None:
-            return redirect("frontend:operator_rate_card", made.slug)
+    form = CardForm(posted(request), initial={"organization": request.GET.get("organization", "")})
+    if form.is_valid() and (made := _made(here, form)):
+        return redirect("frontend:operator_rate_card", made.slug)
     page = paged(request, cards.rate_cards_for(actor=here.actor))
-    context = {"place": here, "page": page, "form": form, "crumbs": crumbs("Money", ("Rate cards", ""))}
-    return render(request, "operator/rate_cards.html", context, status=422 if form.errors else 200)
+    context = {"page": page, "form": form, "crumbs": crumbs("Money", ("Rate cards", ""))}
+    return draw_page(request, "operator/rate_cards.html", context)
 
 
 def _made(here: OperatorPlace, form: CardForm) -> RateCard | None:
@@ -37,24 +36,21 @@ def _made(here: OperatorPlace, form: CardForm) -> RateCard | None:
     if slug and organization is None:
         form.add_error("organization", "There is no such organization; write its short name.")
         return None
-    try:
+    with refusals_on(form, Invalid):
         currency = form.cleaned_data["currency"].strip().upper()
         return rate_card_make(actor=here.actor, currency=currency, organization=organization)
-    except Invalid as error:
-        refuse(form, error)
-        return None
+    return None
 
 
 @operator_page
 def card(request: HttpRequest, here: OperatorPlace, card: str) -> HttpResponse:
     """The list of the version that `?version=` names, or of the one in force."""
-    row, now = cards.rate_card_get(actor=here.actor, slug=card), clock.now()
+    row, now = cards.rate_card_get(actor=here.actor, slug=card), here.now
     page = paged(request, cards.versions_of(actor=here.actor, card=row))
     chosen = _chosen(request, here, row)
     at = chosen.valid_from if chosen else now
-    ends = {each.pk: (each.valid_to, each.changes) for each in page}  # type: ignore[attr-defined]  # annotated
+    ends = {each.pk: (each.valid_to, each.changes) for each in page}
     context = {
-        "place": here,
         "card": row,
         "page": page,
         "versions": version_rows(list(page), ends, now),
@@ -69,29 +65,24 @@ def card(request: HttpRequest, here: OperatorPlace, card: str) -> HttpResponse:
 def _withdrawable(here: OperatorPlace, row: RateCard) -> RateCardVersion | None:
     """The newest one, while it is only announced."""
     newest = cards.versions_of(actor=here.actor, card=row).first()
-    return newest if newest is not None and newest.valid_from > clock.now() and here.may_manage else None
+    return newest if newest is not None and newest.valid_from > here.now and here.may_manage else None
 
 
 @operator_action
 def withdraw(request: HttpRequest, here: OperatorPlace, card: str, version: int) -> HttpResponse:
     row = cards.rate_card_get(actor=here.actor, slug=card)
     found = cards.version_get(actor=here.actor, card=row, number=version)
-    try:
+    with refusals_shown(request, Conflict):
         draft = rate_version_withdraw(actor=here.actor, version=found)
-    except Conflict as error:
-        messages.error(request, sentence_of(error.message))
-        return redirect("frontend:operator_rate_card", row.slug)
-    messages.success(request, f"Version {version} is withdrawn; prices go on as they were.")
-    if draft is not None:
-        return redirect("frontend:operator_rate_draft", draft.pk)
+        messages.success(request, f"Version {version} withdrawn. Current prices stay in force.")
+        if draft is not None:
+            return redirect("frontend:operator_rate_draft", draft.pk)
     return redirect("frontend:operator_rate_card", row.slug)
 
 
 def _chosen(request: HttpRequest, here: OperatorPlace, row: RateCard) -> RateCardVersion | None:
-    number = request.GET.get("version", "")
-    if not (number.isascii() and number.isdecimal() and len(number) < 10):
-        return None
-    return cards.version_get(actor=here.actor, card=row, number=int(number))
+    number = number_of(request.GET.get("version", ""))
+    return None if number is None else cards.version_get(actor=here.actor, card=row, number=number)
 
 
 @operator_action
@@ -100,17 +91,15 @@ def draft_open(request: HttpRequest, here: OperatorPlace, card: str) -> HttpResp
     row = cards.rate_card_get(actor=here.actor, slug=card)
     made = rate_draft_open(actor=here.actor, card=row)
     if made.created_by != here.actor.name:
-        messages.info(request, f"{made.created_by} has begun this draft; you work on it together.")
+        messages.info(request, f"{made.created_by} started this draft; you share it.")
     return redirect("frontend:operator_rate_draft", made.pk)
 
 
 @operator_action
 def own(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
     """An organization's own card in the currency in which it pays."""
-    row = Organization.objects.filter(slug=slug).first()
-    if row is None:
-        raise NotFound("there is no such organization")
+    row = first_of(Organization.objects.filter(slug=slug), "organization")
     currency = currencies_of(organizations=[row.pk])[row.pk]
     made = rate_card_make(actor=here.actor, currency=currency, organization=row)
-    messages.success(request, f"{row.name} has its own card; its prices go before the standard ones.")
-    return redirect("frontend:operator_rate_card", made.slug)
+    text = f"Own card created for {row.name}. Its prices take precedence over the standard ones."
+    return done(request, text, "frontend:operator_rate_card", made.slug)

@@ -20,20 +20,25 @@ from billing.services import (
     rate_draft_line_set,
     rate_draft_publish,
 )
-from frontend.forms import refuse, sentence_of
-from frontend.forms.rates import PublishForm, TermsForm, terms_shown
+from frontend import toasts
+from frontend.forms import sentence_of
+from frontend.forms.rates import PublishForm, TermsForm, terms_shown, ware_named
+from frontend.frame import done, draw_page, refusals_on, refusals_shown
 from frontend.presenters.money import SHARED
 from frontend.presenters.rate_cards import draft_row_shown, draft_rows_shown
-from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
+from frontend.presenters.unpriced import unsold_choices
+from frontend.views.operator.common import OperatorPlace, crumbs, row_doors
 from frontend.views.operator.rate_cards import CARDS
 from gpuaas.catalog.models import Flavor
-from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Invalid, NotFound, StaleVersion
+from gpuaas.core.errors import Conflict, Invalid, StaleVersion
+from gpuaas.core.rows import first_of
 
 
-@operator_page
-def draft(request: HttpRequest, here: OperatorPlace, draft: uuid.UUID) -> HttpResponse:
-    return _editor(request, here, cards.draft_get(actor=here.actor, draft_id=draft))
+def _draft(here: OperatorPlace, draft: uuid.UUID) -> RateDraft:
+    return cards.draft_get(actor=here.actor, draft_id=draft)
+
+
+draft_page, draft_action = row_doors(_draft, "draft")
 
 
 def _editor(
@@ -43,13 +48,11 @@ def _editor(
     *,
     form: TermsForm | None = None,
     publishing: PublishForm | None = None,
-    status: int = 200,
 ) -> HttpResponse:
     rows = cards.draft_rows(draft=row)
     form = form or _terms_form(request, rows)
-    first = timezone.localtime(month_span(month_next(month_of(clock.now()))).starts_at)
+    first = timezone.localtime(month_span(month_next(month_of(here.now))).starts_at)
     context = {
-        "place": here,
         "draft": row,
         "card": row.card,
         "open": row.published is None,
@@ -59,11 +62,16 @@ def _editor(
         "form": form,
         "flavors": Flavor.objects.order_by("slug"),
         "shared": [(meter.value, name) for meter, name in SHARED.items()],
-        "publishing": publishing or PublishForm(initial={"valid_from": first}, auto_id="publish_%s"),
+        "unsold": unsold_choices(here.actor),
+        "publishing": publishing
+        or PublishForm(initial={"when": "date", "valid_from": first}, auto_id="publish_%s"),
         "publish_opened": publishing is not None,
         "crumbs": crumbs("Money", CARDS, ("Draft", "")),
     }
-    return render(request, "operator/rate_draft.html", context, status=status)
+    return draw_page(request, "operator/rate_draft.html", context)
+
+
+draft = draft_page(_editor)
 
 
 def _terms_form(request: HttpRequest, rows: list[DraftRow]) -> TermsForm:
@@ -76,40 +84,35 @@ def _terms_form(request: HttpRequest, rows: list[DraftRow]) -> TermsForm:
     return TermsForm(initial=first, rows=sum(name.startswith("from_") for name in first) + 1)
 
 
-@operator_action
-def line_set(request: HttpRequest, here: OperatorPlace, draft: uuid.UUID) -> HttpResponse:
+@draft_action
+def line_set(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponse:
     """All terms of one price."""
-    row = cards.draft_get(actor=here.actor, draft_id=draft)
     form = TermsForm(request.POST, rows=sum(name.startswith("from_") for name in request.POST))
     if form.is_valid() and _is_set(here, row, form):
-        messages.success(request, f"The draft has a new price of {form.cleaned_data['what']}.")
-        return redirect("frontend:operator_rate_draft", row.pk)
-    return _editor(request, here, row, form=form, status=422)
+        text = f"Price of {form.cleaned_data['what']} saved in the draft."
+        return done(request, text, "frontend:operator_rate_draft", row.pk)
+    return _editor(request, here, row, form=form)
 
 
 def _is_set(here: OperatorPlace, row: RateDraft, form: TermsForm) -> bool:
     what = form.cleaned_data["what"]
-    shared = {meter.value for meter in SHARED}
-    flavor = None if what in shared else Flavor.objects.filter(slug=what).first()
-    if flavor is None and what not in shared:
+    ware = ware_named(what, Flavor.objects.filter(slug=what))
+    if ware is None:
         form.add_error("what", "There is no such flavor.")
         return False
-    meter = form.cleaned_data["meter"] if flavor else what
-    try:
-        rate_draft_line_set(actor=here.actor, draft=row, flavor=flavor, meter=meter, terms=form.terms())
-    except (Invalid, Conflict) as error:
-        refuse(form, error, fields={"flavor": "what", "tiers": "from_1"})
-        return False
-    return True
+    meter = form.cleaned_data["meter"] if any(ware.values()) else what
+    with refusals_on(
+        form, Invalid, Conflict, fields={"flavor": "what", "resource": "what", "tiers": "from_1"}
+    ):
+        rate_draft_line_set(actor=here.actor, draft=row, **ware, meter=meter, terms=form.terms())
+        return True
+    return False
 
 
-@operator_action
-def price_set(request: HttpRequest, here: OperatorPlace, draft: uuid.UUID, line: uuid.UUID) -> HttpResponse:
+@draft_action
+def price_set(request: HttpRequest, here: OperatorPlace, row: RateDraft, line: uuid.UUID) -> HttpResponse:
     """Only the number, typed into the table; the answer is its row, and the preview fetches itself."""
-    row = cards.draft_get(actor=here.actor, draft_id=draft)
-    found = row.lines.select_related("flavor").filter(pk=line).first()
-    if found is None:
-        raise NotFound("there is no such price in this draft")
+    found = first_of(row.lines.select_related("flavor").filter(pk=line), "price in this draft")
     typed, error = request.POST.get("price", "").strip(), ""
     terms = LineTerms(
         price=typed,
@@ -120,39 +123,37 @@ def price_set(request: HttpRequest, here: OperatorPlace, draft: uuid.UUID, line:
         surplus_percent=found.surplus_percent,
     )
     try:
-        rate_draft_line_set(actor=here.actor, draft=row, flavor=found.flavor, meter=found.meter, terms=terms)
+        rate_draft_line_set(
+            actor=here.actor,
+            draft=row,
+            flavor=found.flavor,
+            resource=found.resource_name,
+            meter=found.meter,
+            terms=terms,
+        )
     except (Invalid, Conflict) as refused:
         error = sentence_of(refused.message)
     shown = next(each for each in cards.draft_rows(draft=row) if each.line and each.line.pk == line)
-    context = {
-        "row": draft_row_shown(shown, row.card.currency, typed=typed if error else None, error=error),
-        "draft": row,
-        "card": row.card,
-        "may_change": here.may_manage,
-    }
+    drawn = draft_row_shown(shown, row.card.currency, typed=typed if error else None, error=error)
+    context = {"row": drawn, "draft": row, "card": row.card, "may_change": here.may_manage}
     answer = render(request, "operator/_draft_row.html", context, status=422 if error else 200)
     if not error:
-        answer["HX-Trigger"] = "draft-changed"
+        title = f"Draft price of {drawn.what.name}: {drawn.typed} {row.card.currency}"
+        answer["HX-Trigger"] = toasts.header(tone="ok", title=title, also="draft-changed")
     return answer
 
 
-@operator_action
-def line_remove(request: HttpRequest, here: OperatorPlace, draft: uuid.UUID, line: uuid.UUID) -> HttpResponse:
-    row = cards.draft_get(actor=here.actor, draft_id=draft)
-    found = row.lines.filter(pk=line).first()
-    if found is None:
-        raise NotFound("there is no such price in this draft")
-    try:
+@draft_action
+def line_remove(request: HttpRequest, here: OperatorPlace, row: RateDraft, line: uuid.UUID) -> HttpResponse:
+    found = first_of(row.lines.filter(pk=line), "price in this draft")
+    with refusals_shown(request, Conflict):
         rate_draft_line_remove(actor=here.actor, draft=row, line=found)
-    except Conflict as error:
-        messages.error(request, sentence_of(error.message))
     return redirect("frontend:operator_rate_draft", row.pk)
 
 
-@operator_page
-def preview(request: HttpRequest, here: OperatorPlace, draft: uuid.UUID) -> HttpResponse:
+@draft_page
+def preview(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponse:
     """The part of the editor that fetches itself after every change."""
-    row = cards.draft_get(actor=here.actor, draft_id=draft)
     found = draft_preview(actor=here.actor, draft=row)
     total = preview_total(previews=found)
     context = {
@@ -165,12 +166,11 @@ def preview(request: HttpRequest, here: OperatorPlace, draft: uuid.UUID) -> Http
     return render(request, "operator/_draft_preview.html", context)
 
 
-@operator_action
-def publish(request: HttpRequest, here: OperatorPlace, draft: uuid.UUID) -> HttpResponse:
-    row = cards.draft_get(actor=here.actor, draft_id=draft)
+@draft_action
+def publish(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponse:
     form = PublishForm(request.POST, auto_id="publish_%s")
     if form.is_valid():
-        try:
+        with refusals_on(form, Invalid, Conflict, StaleVersion):
             made = rate_draft_publish(
                 actor=here.actor,
                 draft=row,
@@ -178,22 +178,15 @@ def publish(request: HttpRequest, here: OperatorPlace, draft: uuid.UUID) -> Http
                 note=form.cleaned_data["note"],
                 fingerprint=form.cleaned_data["fingerprint"],
             )
-        except (Invalid, Conflict, StaleVersion) as error:
-            refuse(form, error)
-        else:
-            messages.success(request, f"Version {made.number} of {row.card.name} is published.")
-            return redirect("frontend:operator_rate_card", row.card.slug)
-    row = cards.draft_get(actor=here.actor, draft_id=draft)
-    return _editor(request, here, row, publishing=form, status=422)
+            text = f"Version {made.number} of {row.card.name} is published."
+            return done(request, text, "frontend:operator_rate_card", row.card.slug)
+    row = _draft(here, row.pk)
+    return _editor(request, here, row, publishing=form)
 
 
-@operator_action
-def discard(request: HttpRequest, here: OperatorPlace, draft: uuid.UUID) -> HttpResponse:
-    row = cards.draft_get(actor=here.actor, draft_id=draft)
-    try:
+@draft_action
+def discard(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponse:
+    with refusals_shown(request, Conflict):
         rate_draft_discard(actor=here.actor, draft=row)
-    except Conflict as error:
-        messages.error(request, sentence_of(error.message))
-    else:
-        messages.success(request, "The draft is discarded; prices stay as they are.")
+        messages.success(request, "Draft discarded. Prices are unchanged.")
     return redirect("frontend:operator_rate_card", row.card.slug)

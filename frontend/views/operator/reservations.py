@@ -5,25 +5,25 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from billing.selectors import prices_at
 from billing.selectors.accounts import currencies_of
 from billing.selectors.idle import idle_now
-from frontend.forms import refuse, sentence_of
+from frontend import formats
 from frontend.forms.reservations import EndForm, ReservationForm
+from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown
+from frontend.lists import paged
 from frontend.presenters.operator.reservations import guests_words, reservation_rows
 from frontend.views.operator.common import (
     OperatorPlace,
     crumbs,
     operator_action,
     operator_page,
-    paged,
     projects_known,
 )
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
-from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.metering.models import Meter
 from quotas.models import PoolReservation
@@ -42,37 +42,34 @@ def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """A POST without `confirmed` shows what would happen."""
     flavors, projects = _flavors(), projects_known()
     form = ReservationForm(
-        request.POST or None,
+        posted(request),
         flavors=[(slug, _named(row)) for slug, row in flavors.items()],
         projects=[(slug, f"{row.organization.name}: {row.name}") for slug, row in projects.items()],
     )
     plan: dict[str, Any] = {}
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         asked = dict(form.cleaned_data)
         confirmed, note = asked.pop("confirmed"), asked.pop("note")
         asked["flavor"], asked["project"] = flavors[asked["flavor"]], projects[asked["project"]]
-        try:
+        with refusals_on(form, Invalid):
             if confirmed:
                 made = pool_reserve(actor=here.actor, note=note, **asked)
-                messages.success(request, f"{made.pool} is reserved for {made.project.organization.name}.")
-                return redirect("frontend:operator_reservations")
+                text = f"{made.pool} is reserved for {made.project.organization.name}."
+                return done(request, text, "frontend:operator_reservations")
             plan = _plan(here, asked)
-        except Invalid as error:
-            refuse(form, error)
     context = {
-        "place": here,
         "form": form,
         "plan": plan,
         "may_reserve": bool(flavors) and here.may_manage,
         "crumbs": crumbs("Supply", ("Reservations", "")),
         **_listed(request, here),
     }
-    return render(request, "operator/reservations.html", context, status=422 if form.errors else 200)
+    return draw_page(request, "operator/reservations.html", context)
 
 
 def _listed(request: HttpRequest, here: OperatorPlace) -> dict[str, Any]:
     page = paged(request, pool_reservations_for(actor=here.actor))
-    rows, now = list(page), clock.now()
+    rows, now = list(page), here.now
     owners = {row.project.organization_id for row in rows}
     shown = reservation_rows(
         rows,
@@ -110,11 +107,8 @@ def reservation_end(request: HttpRequest, here: OperatorPlace, reservation: uuid
     if not form.is_valid():
         messages.error(request, str(form.errors["at"][0]))
         return redirect("frontend:operator_reservations")
-    try:
+    with refusals_shown(request, Conflict, Invalid):
         ended = pool_reservation_end(actor=here.actor, reservation=row, at=form.cleaned_data["at"])
-    except (Conflict, Invalid) as error:
-        messages.error(request, sentence_of(error.message))
-    else:
         messages.success(request, _ended(row, ended))
     return redirect("frontend:operator_reservations")
 
@@ -122,7 +116,8 @@ def reservation_end(request: HttpRequest, here: OperatorPlace, reservation: uuid
 def _ended(row: PoolReservation, ended: PoolReservation | None) -> str:
     if ended is None:
         return f"The reservation of {row.pool} is gone; it had not begun."
-    return f"The reservation of {row.pool} ends {ended.valid_to:%Y-%m-%d %H:%M} UTC; others may have GPUs of it again then."
+    end = formats.when(ended.valid_to)
+    return f"The reservation of {row.pool} ends {end}; others may have GPUs of it again then."
 
 
 def _flavors() -> dict[str, Flavor]:

@@ -1,15 +1,18 @@
 """What a site's page shows behind its tabs: nodes, drift, metering. Asking is a row and a poke; the worker calls the site."""
 
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from frontend.forms import refuse, sentence_of
 from frontend.forms.operator import DriftPolicyForm
+from frontend.frame import done, draw_page, refusals_on, refusals_shown
+from frontend.lists import paged, query_of
 from frontend.nav import Crumb
 from frontend.presenters.drift import drifts_shown, open_first
 from frontend.presenters.operator.metering import cross_checked, meter_facts
@@ -17,173 +20,157 @@ from frontend.presenters.operator.nodes import check_run, gpu_names_at, nodes_sh
 from frontend.presenters.operator.sites import conditions_shown
 from frontend.presenters.pods import eviction_rows
 from frontend.presenters.words import words_of
-from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, paged
+from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, site_action, site_page
 from gpuaas.catalog import services as catalog_services
-from gpuaas.catalog.models import Site
-from gpuaas.catalog.selectors import node_checks_of, site_get_for
+from gpuaas.catalog.models import Node, Site
+from gpuaas.catalog.selectors import node_checks_of, nodes_named, nodes_sick
 from gpuaas.catalog.states import DriftPolicy
-from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.metering.health import meter_conditions
 from gpuaas.metering.models import SiteMeter
 from gpuaas.metering.selectors import cross_checks_of, gaps_of
+from gpuaas.providers.registry import kind_or_missing
 from gpuaas.workspaces import services as workspace_services
 from gpuaas.workspaces.models import Eviction
 from gpuaas.workspaces.selectors import drift_get_for, drifts_at
 from gpuaas.workspaces.states import DriftState
 
-NODES, CHECKS, DRIFTS, EVICTIONS = 500, 5, 25, 25
+SICK, CHECKS, DRIFTS, EVICTIONS = 25, 5, 25, 25
 POLICIES = {
-    DriftPolicy.REPAIR: "What others change is set again within seconds and recorded.",
-    DriftPolicy.OBSERVE: "It is recorded and left alone, except for what keeps the quota hard.",
+    DriftPolicy.REPAIR: "Changes by others are reverted within seconds and recorded.",
+    DriftPolicy.OBSERVE: "Changes are recorded and left as they are, except those that weaken a quota.",
 }
 
 
-def tab(row: Site, here: OperatorPlace, name: str, **more: Any) -> dict[str, Any]:
-    """What every tab of a site's page knows."""
+def tab(row: Site, name: str, leaf: str = "", **more: Any) -> dict[str, Any]:
+    """What every tab of a site's page knows. `leaf`: one thing of that tab, as a page of its own."""
+    trail = crumbs("Supply", ("Sites", "operator_sites"))
+    if leaf:
+        above = reverse(f"frontend:operator_site_{name}", args=[row.slug])
+        site = Crumb(row.slug, reverse("frontend:operator_site", args=[row.slug]))
+        trail = (*trail, site, Crumb(name.capitalize(), above))
     return {
-        "place": here,
         "site": row,
         "tab": name,
         "words": words_of(row),
+        "has_hosts": kind_or_missing(row.driver).hosts,
         "open_drifts": drifts_at(site=row, state=DriftState.OPEN).count(),
-        "crumbs": crumbs("Supply", ("Sites", "operator_sites"), (row.slug, "")),
+        "crumbs": (*trail, Crumb(leaf or row.slug)),
         **more,
     }
 
 
-@operator_page
-def nodes(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = site_get_for(actor=here.actor, slug=slug)
-    rows = list(row.nodes.select_related("pool__gpu_type").order_by("name", "pool")[: NODES + 1])
-    shown = nodes_shown(row, rows[:NODES])
+@site_page
+def nodes(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+    """By name, those with trouble also above all others."""
+    query = query_of(request, "q", "type")
+    found = nodes_named(actor=here.actor, search=query["q"], site=row, gpu_type=query["type"])
+    page = paged(request, _names(found))
+    sick = _names(nodes_sick(rows=found))
+    shown = nodes_shown(row, _named(row, page.object_list))
     context = tab(
         row,
-        here,
         "nodes",
+        page=page,
         nodes=shown,
-        cut=len(rows) > NODES,
         traits=any(node.traits for node in shown),
-        sick=[node for node in shown if node.failing or node.unhealthy or node.word == "Not ready"],
+        sick=nodes_shown(row, _named(row, sick[:SICK])),
+        sick_count=sick.count(),
+        types=row.pools.order_by("gpu_type__name").values_list("gpu_type__slug", "gpu_type__name"),
+        **query.shown,
     )
     return render(request, "operator/site_nodes.html", context)
 
 
-@operator_page
-def node(request: HttpRequest, here: OperatorPlace, slug: str, node: str) -> HttpResponse:
+def _names(rows: QuerySet[Node]) -> QuerySet[Node, str]:
+    return rows.order_by("name").values_list("name", flat=True).distinct()
+
+
+def _named(row: Site, names: Iterable[str]) -> QuerySet[Node]:
+    named = row.nodes.select_related("pool__gpu_type").filter(name__in=list(names))
+    return named.order_by("name", "pool")
+
+
+@site_page
+def node(request: HttpRequest, here: OperatorPlace, row: Site, node: str) -> HttpResponse:
     """One node; while a check runs on it the page asks for itself every two seconds."""
-    row = site_get_for(actor=here.actor, slug=slug)
     shown = nodes_shown(row, row.nodes.select_related("pool__gpu_type").filter(name=node).order_by("pool"))
     if not shown:
         raise NotFound("there is no such node")
     runs = [check_run(run) for run in node_checks_of(site=row).filter(node=node)[:CHECKS]]
-    context = tab(row, here, "nodes", node=shown[0], runs=runs, busy=any(run.open for run in runs))
-    context["crumbs"] = (
-        *context["crumbs"][:-1],
-        *site_crumbs(row, "Nodes", "operator_site_nodes"),
-        Crumb(node),
-    )
+    context = tab(row, "nodes", node, node=shown[0], runs=runs, busy=any(run.open for run in runs))
     return render(request, "operator/site_node.html", context)
 
 
-def site_crumbs(row: Site, label: str, name: str) -> tuple[Crumb, Crumb]:
-    return (
-        Crumb(row.slug, reverse("frontend:operator_site", args=[row.slug])),
-        Crumb(label, reverse(f"frontend:{name}", args=[row.slug])),
-    )
-
-
-@operator_action
-def node_check(request: HttpRequest, here: OperatorPlace, slug: str, node: str) -> HttpResponse:
-    row = site_get_for(actor=here.actor, slug=slug)
+@site_action
+def node_check(request: HttpRequest, here: OperatorPlace, row: Site, node: str) -> HttpResponse:
     if not row.nodes.filter(name=node).exists():
         raise NotFound("there is no such node")
-    try:
+    with refusals_shown(request, Conflict, Invalid):
         catalog_services.node_check_request(actor=here.actor, site=row, node=node)
-    except (Conflict, Invalid) as error:
-        messages.error(request, sentence_of(error.message))
-    return redirect("frontend:operator_node", slug, node)
+    return redirect("frontend:operator_node", row.slug, node)
 
 
-@operator_action
-def site_preflight(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = site_get_for(actor=here.actor, slug=slug)
-    try:
+@site_action
+def site_preflight(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+    with refusals_shown(request, Conflict):
         catalog_services.site_preflight_request(actor=here.actor, site=row)
-    except Conflict as error:
-        messages.error(request, sentence_of(error.message))
-    else:
-        messages.info(request, f"{slug} is being checked; each result shows here by itself.")
-    return redirect("frontend:operator_site", slug)
+        messages.info(request, f"{row.slug} is being checked; results will appear here.")
+    return redirect("frontend:operator_site", row.slug)
 
 
-@operator_page
-def drift(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = site_get_for(actor=here.actor, slug=slug)
-    return _draw_drift(request, here, row, DriftPolicyForm(initial={"drift_policy": row.drift_policy}))
+@site_page
+def drift(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+    return _draw_drift(request, row, DriftPolicyForm(initial={"drift_policy": row.drift_policy}))
 
 
-def _draw_drift(
-    request: HttpRequest, here: OperatorPlace, row: Site, form: DriftPolicyForm, *, status: int = 200
-) -> HttpResponse:
+def _draw_drift(request: HttpRequest, row: Site, form: DriftPolicyForm) -> HttpResponse:
     """Open ones first, then the newest."""
     page = paged(request, open_first(drifts_at(site=row)), DRIFTS)
-    context = tab(row, here, "drift", page=page, drifts=drifts_shown(page), form=form, policies=POLICIES)
-    return render(request, "operator/site_drift.html", context, status=status)
+    context = tab(row, "drift", page=page, drifts=drifts_shown(page), form=form, policies=POLICIES)
+    return draw_page(request, "operator/site_drift.html", context)
 
 
-@operator_action
-def drift_policy(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = site_get_for(actor=here.actor, slug=slug)
+@site_action
+def drift_policy(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     form = DriftPolicyForm(request.POST)
     if form.is_valid():
-        try:
+        with refusals_on(form, Invalid):
             catalog_services.site_update(actor=here.actor, site=row, **form.cleaned_data)
-        except Invalid as error:
-            refuse(form, error)
-        else:
             policy = DriftPolicy(form.cleaned_data["drift_policy"])
-            said = "are set right by themselves" if policy == DriftPolicy.REPAIR else "are only recorded"
-            messages.success(request, f"Changes by others at {slug} {said}.")
-            return redirect("frontend:operator_site_drift", slug)
-    return _draw_drift(request, here, row, form, status=422)
+            does = "are repaired automatically" if policy == DriftPolicy.REPAIR else "are only recorded"
+            text = f"Changes by others at {row.slug} {does}."
+            return done(request, text, "frontend:operator_site_drift", row.slug)
+    return _draw_drift(request, row, form)
 
 
-@operator_action
-def drift_check(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = site_get_for(actor=here.actor, slug=slug)
+@site_action
+def drift_check(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     workspace_services.site_drift_check_request(actor=here.actor, site=row)
-    messages.info(request, f"Every workspace at {slug} is being compared; what differs shows here by itself.")
-    return redirect("frontend:operator_site_drift", slug)
+    messages.info(request, f"Comparing every workspace at {row.slug}. Differences will appear here.")
+    return redirect("frontend:operator_site_drift", row.slug)
 
 
 @operator_action
 def drift_repair(request: HttpRequest, here: OperatorPlace, drift: uuid.UUID) -> HttpResponse:
     row = drift_get_for(actor=here.actor, drift_id=drift)
-    try:
+    with refusals_shown(request, Conflict):
         workspace_services.drift_repair(actor=here.actor, drift=row)
-    except Conflict as error:
-        messages.error(request, sentence_of(error.message))
-    else:
-        messages.info(request, f"{row.workspace.name} is being set right.")
+        messages.info(request, f"{row.workspace.name} is being repaired.")
     return redirect("frontend:operator_site_drift", row.workspace.site.slug)
 
 
-@operator_action
-def site_sell_unfit(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+@site_action
+def site_sell_unfit(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     """An operator may know better than a check."""
-    row = site_get_for(actor=here.actor, slug=slug)
     sell = request.POST.get("sell") == "1"
     catalog_services.site_update(actor=here.actor, site=row, sell_unfit=sell)
-    said = "is sold in spite of its checks" if sell else "is sold only while its checks allow it"
-    messages.success(request, f"{slug} {said}.")
-    return redirect("frontend:operator_site", slug)
+    outcome = "is sold despite failed checks" if sell else "is sold only while its checks pass"
+    return done(request, f"{row.slug} {outcome}.", "frontend:operator_site", row.slug)
 
 
-@operator_page
-def metering(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = site_get_for(actor=here.actor, slug=slug)
-    now = clock.now()
+@site_page
+def metering(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     meter = SiteMeter.objects.filter(site=row).first()
     evictions = Eviction.objects.filter(workspace__site=row).select_related(
         "workspace__project", "workspace__site"
@@ -191,10 +178,9 @@ def metering(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpRespon
     page = paged(request, evictions, EVICTIONS)
     context = tab(
         row,
-        here,
         "metering",
-        metered=conditions_shown(meter_conditions(site_id=row.pk, now=now)),
-        meter=meter_facts(meter, now=now),
+        metered=conditions_shown(meter_conditions(site_id=row.pk, now=here.now)),
+        meter=meter_facts(meter, now=here.now),
         checks=cross_checked(cross_checks_of(actor=here.actor, site=row)[:CHECKS]),
         gaps=gaps_of(actor=here.actor, site=row)[:CHECKS],
         page=page,

@@ -3,25 +3,26 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 
-from frontend.forms import refuse
+from billing.services.site_removal import site_leftovers, site_remove
 from frontend.forms.operator import FactorForm
-from frontend.forms.site_options import CLOUD, CloudOptionsForm, OptionsForm
-from frontend.forms.sites import CloudRotateForm, CloudSiteForm, RotateForm, SiteForm
-from frontend.presenters.operator.capacity import PoolShown, pools_shown, sums_of
+from frontend.forms.sites import CredentialsForm, OptionsForm, SiteForm
+from frontend.frame import Refusals, done, draw_page, posted, refusals_on, refusals_shown
+from frontend.lists import paged, query_of
+from frontend.presenters.operator.capacity import PoolShown, map_of, pools_shown, sums_of
 from frontend.presenters.operator.sites import conditions_shown, readiness_of, site_shown, sites_shown
-from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
+from frontend.views.operator.common import OperatorPlace, crumbs, operator_page, site_action, site_page
 from frontend.views.operator.site_parts import tab
 from gpuaas.catalog.models import Site
-from gpuaas.catalog.selectors import site_get_for, sites_for
+from gpuaas.catalog.selectors import sites_for
 from gpuaas.catalog.services import site_create, site_update
 from gpuaas.core.conditions import conditions_read
-from gpuaas.core.errors import Invalid
+from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.queue import poke
 from gpuaas.metering.health import meter_conditions
+from gpuaas.providers.registry import kind_or_missing, site_kinds
 from gpuaas.workspaces.selectors import workspaces_for
 from gpuaas.workspaces.states import LIVE
 
@@ -30,11 +31,16 @@ PERCENT = "oversubscription_percent"
 
 @operator_page
 def sites(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    pools = pools_shown(actor=here.actor)
+    query = query_of(request, "q")
+    rows = sites_shown(sites_for(actor=here.actor))
+    page = paged(
+        request, [row for row in rows if query["q"].lower() in f"{row.site.slug} {row.site.name}".lower()]
+    )
     context = {
-        "place": here,
         "crumbs": crumbs("Supply", ("Sites", "")),
-        "rows": sites_shown(sites_for(actor=here.actor), pools),
+        "page": page,
+        "rows": page.object_list,
+        **query.shown,
     }
     return render(request, "operator/sites.html", context)
 
@@ -44,73 +50,50 @@ def site_new(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """An auditor finds the page empty-handed: the list says it all, so they are sent there."""
     if not here.may_manage:
         return redirect("frontend:operator_sites")
-    asked = (request.POST or request.GET).get("driver", "kubernetes")
-    kind = CloudSiteForm if asked == CLOUD else SiteForm
-    form = kind(request.POST or None, request.FILES or None, initial={"driver": asked})
-    status = 200
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            try:
-                site = site_create(actor=here.actor, **_site_values(form))
-            except Invalid as error:
-                refuse(form, error, fields={"credentials": form.document, "options": "aliases"})
-            else:
-                messages.success(request, f"{site.slug} is attached. It is being looked at now.")
-                return redirect("frontend:operator_site", site.slug)
+    kinds = site_kinds()
+    asked = (request.POST or request.GET).get("driver")
+    kind = next((each for each in kinds if each.name == asked), kinds[0])
+    form = SiteForm(posted(request), request.FILES or None, kind=kind)
+    if form.is_valid():
+        with Refusals(form.refuse, Invalid):
+            site = site_create(actor=here.actor, **form.values())
+            text = f"Site {site.slug} added. Its first check is running."
+            return done(request, text, "frontend:operator_site", site.slug)
     context = {
-        "place": here,
         "form": form,
-        "is_cloud": kind is CloudSiteForm,
+        "kind": kind,
+        "kinds": kinds,
         "crumbs": crumbs("Supply", ("Sites", "operator_sites"), ("Add a site", "")),
     }
-    return render(request, "operator/site_new.html", context, status=status)
+    return draw_page(request, "operator/site_new.html", context)
 
 
-def _site_values(form: SiteForm | CloudSiteForm) -> dict[str, Any]:
-    names = ("slug", "name", "driver", "endpoint", PERCENT)
-    given = {name: form.cleaned_data[name] for name in names if name in form.cleaned_data}
-    return {**given, "credentials": form.credentials(), "options": form.options()}
-
-
-def _rotate_form(row: Site, *given: Any) -> RotateForm | CloudRotateForm:
-    return (CloudRotateForm if row.driver == CLOUD else RotateForm)(*given)
-
-
-def _options_form(row: Site, given: QueryDict | None = None) -> CloudOptionsForm | OptionsForm:
-    kind = CloudOptionsForm if row.driver == CLOUD else OptionsForm
-    return kind(given, initial=kind.shown(row.options))
-
-
-@operator_page
-def site(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    return _draw(request, here, site_get_for(actor=here.actor, slug=slug))
-
-
-def _draw(
-    request: HttpRequest, here: OperatorPlace, row: Site, *, status: int = 200, **forms: Any
-) -> HttpResponse:
-    pools = pools_shown(actor=here.actor, site=row)
+def _draw(request: HttpRequest, here: OperatorPlace, row: Site, **forms: Any) -> HttpResponse:
+    pools, kind = pools_shown(actor=here.actor, site=row), kind_or_missing(row.driver)
     nodes = row.nodes.values("name").distinct().count()
     found = [*conditions_read(row.conditions), *meter_conditions(site_id=row.pk)]
     context = {
-        **tab(row, here, "overview"),
+        **tab(row, "overview"),
         "readiness": readiness_of(row),
         "shown": site_shown(row, nodes=nodes, gpus=sums_of(pools).capacity),
         "conditions": conditions_shown(found),
         "pools": pools,
-        "rows": tuple(pool.row for pool in pools),
+        "rows": map_of(pools),
         "sums": sums_of(pools),
         "workspaces": workspaces_for(actor=here.actor, site=row, states=LIVE).count(),
         "factor_form": FactorForm(initial={PERCENT: row.oversubscription_percent}),
         "effect": factor_effect(pools, row.oversubscription_percent),
-        "rotate_form": _rotate_form(row),
-        "options_form": _options_form(row),
-        "is_cloud": row.driver == CLOUD,
+        "rotate_form": CredentialsForm(kind=kind),
+        "options_form": OptionsForm(kind=kind, before=row.options),
+        "leftovers": site_leftovers(site=row) if here.may_manage and not row.enabled else [],
+        "remove_title": f"Remove {row.slug}?",
         "disable_title": f"Disable {row.slug}?",
         **forms,
     }
-    return render(request, "operator/site.html", context, status=status)
+    return draw_page(request, "operator/site.html", context)
+
+
+site = site_page(_draw)
 
 
 def factor_effect(pools: list[PoolShown], percent: int) -> list[dict[str, Any]]:
@@ -123,10 +106,9 @@ def factor_effect(pools: list[PoolShown], percent: int) -> list[dict[str, Any]]:
     return rows
 
 
-@operator_page
-def site_effect(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+@site_page
+def site_effect(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     """While typing the factor: what could then be sold, per pool."""
-    row = site_get_for(actor=here.actor, slug=slug)
     form = FactorForm(request.GET)
     percent = form.cleaned_data[PERCENT] if form.is_valid() else None
     known = percent is not None and 1 <= percent <= 1000
@@ -135,66 +117,62 @@ def site_effect(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpRes
     return render(request, "operator/site_effect.html", context)
 
 
-@operator_action
-def site_factor(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = site_get_for(actor=here.actor, slug=slug)
+@site_action
+def site_factor(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     form = FactorForm(request.POST)
     if form.is_valid():
-        try:
+        with refusals_on(form, Invalid):
             site_update(actor=here.actor, site=row, **form.cleaned_data)
-        except Invalid as error:
-            refuse(form, error)
-        else:
-            messages.success(request, f"{slug} now sells {form.cleaned_data[PERCENT]} % of what is healthy.")
-            return redirect("frontend:operator_site", slug)
-    return _draw(request, here, row, status=422, factor_form=form)
+            text = f"{row.slug} now sells {form.cleaned_data[PERCENT]} % of its healthy GPUs."
+            return done(request, text, "frontend:operator_site", row.slug)
+    return _draw(request, here, row, factor_form=form)
 
 
-@operator_action
-def site_credentials(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+@site_action
+def site_credentials(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     """The page never holds what was typed: a refused form comes back with an empty box."""
-    row = site_get_for(actor=here.actor, slug=slug)
-    form = _rotate_form(row, request.POST, request.FILES)
+    form = CredentialsForm(request.POST, request.FILES, kind=kind_or_missing(row.driver))
     if form.is_valid():
-        try:
-            site_update(actor=here.actor, site=row, credentials=form.credentials())
-        except Invalid as error:
-            refuse(form, error, fields={"credentials": form.document})
-        else:
-            messages.success(request, f"{slug} has new credentials. It is being looked at with them now.")
-            return redirect("frontend:operator_site", slug)
-    return _draw(request, here, row, status=422, rotate_form=form, opened="rotate")
+        with Refusals(lambda error: form.part.refuse(error.fields), Invalid):
+            site_update(actor=here.actor, site=row, credentials=form.given)
+            text = f"Credentials of {row.slug} replaced. The site is being checked with them."
+            return done(request, text, "frontend:operator_site", row.slug)
+    return _draw(request, here, row, rotate_form=form, opened="rotate")
 
 
-@operator_action
-def site_options(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = site_get_for(actor=here.actor, slug=slug)
-    form = _options_form(row, request.POST)
+@site_action
+def site_options(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+    form = OptionsForm(request.POST, kind=kind_or_missing(row.driver), before=row.options)
     if form.is_valid():
-        try:
-            site_update(actor=here.actor, site=row, options=form.options(row.options))
-        except Invalid as error:
-            refuse(form, error, fields={"options": form.field_of(error.fields["options"][0])})
-        else:
-            messages.success(request, f"{slug} has these options now. It is being checked with them.")
-            return redirect("frontend:operator_site", slug)
-    return _draw(request, here, row, status=422, options_form=form, opened="options")
+        with Refusals(lambda error: form.part.refuse(error.fields), Invalid):
+            site_update(actor=here.actor, site=row, options=form.options())
+            text = f"Options of {row.slug} saved. The site is being checked with them."
+            return done(request, text, "frontend:operator_site", row.slug)
+    return _draw(request, here, row, options_form=form, opened="options")
 
 
-@operator_action
-def site_switch(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
-    row = site_get_for(actor=here.actor, slug=slug)
+@site_action
+def site_switch(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     enabled = request.POST.get("enabled") == "1"
     site_update(actor=here.actor, site=row, enabled=enabled)
-    said = "takes new workspaces again" if enabled else "takes no new workspaces; what runs there goes on"
-    messages.success(request, f"{slug} {said}.")
-    return redirect("frontend:operator_site", slug)
+    outcome = (
+        "accepts new workspaces again" if enabled else "accepts no new workspaces; existing ones keep running"
+    )
+    return done(request, f"{row.slug} {outcome}.", "frontend:operator_site", row.slug)
 
 
-@operator_action
-def site_probe_now(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+@site_action
+def site_removed(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+    with refusals_shown(request, Conflict, Invalid):
+        site_remove(actor=here.actor, site=row, name=request.POST.get("confirm_name", ""))
+        text = f"Site {row.slug} removed. Past usage and invoices keep its name."
+        return done(request, text, "frontend:operator_sites")
+    return redirect("frontend:operator_site", row.slug)
+
+
+@site_action
+def site_probe_now(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     """A poke to the worker; the page hears by its socket what was found."""
-    row = site_get_for(actor=here.actor, slug=slug)
     poke("catalog.probe", str(row.pk))
-    messages.info(request, f"{slug} is being looked at; what is found shows here by itself.")
-    return redirect(reverse("frontend:operator_site", args=[slug]))
+    messages.info(request, f"Checking {row.slug}. Results will appear here.")
+    return redirect("frontend:operator_site", row.slug)

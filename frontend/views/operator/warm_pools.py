@@ -5,55 +5,48 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from billing.clusters import draft_quote, warm_pool_cost
 from billing.selectors.costs import currency_of
-from frontend.forms import sentence_of
+from billing.selectors.running import warm_pool_rate
 from frontend.forms.warm_pools import WarmPoolChangeForm, WarmPoolForm
+from frontend.frame import Refusals, done, draw_page, posted, refusals_shown
+from frontend.lists import paged
 from frontend.nav import Crumb
-from frontend.views.operator.common import (
-    OperatorPlace,
-    crumbs,
-    operator_action,
-    operator_page,
-    paged,
-    projects_known,
-)
+from frontend.views.operator.common import OperatorPlace, crumbs, projects_known, row_doors, template_page
 from gpuaas.clusters import services
 from gpuaas.clusters.models import ClusterTemplate, WarmPool
-from gpuaas.clusters.schema import document_check
 from gpuaas.clusters.selectors import definition_of, template_get
 from gpuaas.clusters.waiting import warm_pool_get, warm_pools
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid, StaleVersion
+from gpuaas.core.schema import document_check
 from tenants.models import Project
 
 
-@operator_page
-def pools(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
+@template_page
+def pools(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) -> HttpResponse:
     """A POST without `confirmed` shows what they would cost."""
-    template, projects = template_get(actor=here.actor, slug=slug), projects_known()
+    projects = projects_known()
     form = WarmPoolForm(
-        request.POST or None,
+        posted(request),
         projects=[(key, f"{row.organization.name}: {row.name}") for key, row in projects.items()],
         initial={"wanted": 1, "making_most": 1, "document": _defaults(template)},
     )
     look: dict[str, Any] = {}
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         asked = dict(form.cleaned_data)
         confirmed, _ = asked.pop("confirmed"), asked.pop("version")
         asked["project"] = projects[asked["project"]]
-        try:
+        with Refusals(form.take, Invalid, Conflict):
             if confirmed:
                 made = services.warm_pool_create(actor=here.actor, template=template, **asked)
-                messages.success(request, f"{made.name} is kept: its clusters are being made.")
-                return redirect(_url_of(made))
+                return done(
+                    request, f"Warm pool {made.name} created. Its clusters are being built.", _url_of(made)
+                )
             look = _look(here, template, asked)
-        except (Invalid, Conflict) as error:
-            form.take(error)
     context = {
-        "place": here,
         "template": template,
         "form": form,
         "look": look,
@@ -61,50 +54,50 @@ def pools(request: HttpRequest, here: OperatorPlace, slug: str) -> HttpResponse:
         "orderable": template.versions.exists(),
         "crumbs": _crumbs(template, "Warm pools"),
     }
-    return render(request, "operator/warm_pools.html", context, status=422 if form.errors else 200)
+    return draw_page(request, "operator/warm_pools.html", context)
 
 
-@operator_page
-def pool(request: HttpRequest, here: OperatorPlace, slug: str, warm: uuid.UUID) -> HttpResponse:
-    row = warm_pool_get(actor=here.actor, template=template_get(actor=here.actor, slug=slug), pool_id=warm)
+def _pool(here: OperatorPlace, slug: str, warm: uuid.UUID) -> WarmPool:
+    template = template_get(actor=here.actor, slug=slug)
+    return warm_pool_get(actor=here.actor, template=template, pool_id=warm)
+
+
+pool_page, pool_action = row_doors(_pool, "slug", "warm")
+
+
+@pool_page
+def pool(request: HttpRequest, here: OperatorPlace, row: WarmPool) -> HttpResponse:
     initial = {name: getattr(row, name) for name in ("wanted", "making_most", "document", "version")}
-    form = WarmPoolChangeForm(request.POST or None, initial=initial)
-    if request.method == "POST" and form.is_valid():
+    form = WarmPoolChangeForm(posted(request), initial=initial)
+    if form.is_valid():
         asked = dict(form.cleaned_data)
         expected = asked.pop("version")
-        try:
+        with Refusals(form.take, Invalid, Conflict, StaleVersion):
             services.warm_pool_update(actor=here.actor, pool=row, expected_version=expected, **asked)
-        except (Invalid, Conflict, StaleVersion) as error:
-            form.take(error)
-        else:
-            messages.success(
-                request, f"{row.name} is changed. What waits of another choice goes once others are ready."
-            )
-            return redirect(_url_of(row))
+            text = f"Warm pool {row.name} saved. Clusters with another configuration are deleted once others are ready."
+            return done(request, text, _url_of(row))
     context = {
-        "place": here,
         "pool": row,
         "template": row.template,
         "form": form,
         "cost": warm_pool_cost(actor=here.actor, pool=row),
+        "per_hour": warm_pool_rate(actor=here.actor, pool=row).per_hour,
         "currency": currency_of(row.project.organization_id),
         "crumbs": _crumbs(row.template, row.name, within=True),
     }
-    return render(request, "operator/warm_pool.html", context, status=422 if form.errors else 200)
+    return draw_page(request, "operator/warm_pool.html", context)
 
 
-@operator_action
-def pool_end(request: HttpRequest, here: OperatorPlace, slug: str, warm: uuid.UUID) -> HttpResponse:
-    row = warm_pool_get(actor=here.actor, template=template_get(actor=here.actor, slug=slug), pool_id=warm)
+@pool_action
+def pool_end(request: HttpRequest, here: OperatorPlace, row: WarmPool) -> HttpResponse:
     if request.POST.get("confirm_name") != row.name:
         messages.error(request, "Type the pool's name to end it.")
         return redirect(_url_of(row))
-    try:
+    with refusals_shown(request, GpuaasError):
         services.warm_pool_end(actor=here.actor, pool=row)
-    except GpuaasError as error:
-        messages.error(request, sentence_of(error.message))
-    else:
-        messages.success(request, f"{row.name} has ended: what waits is deleted, what was claimed stays.")
+        messages.success(
+            request, f"Warm pool {row.name} ended. Waiting clusters are deleted; claimed ones stay."
+        )
     return redirect("frontend:operator_cluster_template_pools", row.template.slug)
 
 

@@ -1,4 +1,4 @@
-"""Shapes that several rooms answer with."""
+"""Shapes that several rooms use."""
 
 from rest_framework import serializers
 

@@ -1,209 +1,151 @@
 """Every address of version 1."""
 
-from django.urls import path
+from gpuaas.api.v1.billing import exports, quotes
+from gpuaas.api.v1.billing import views as billing
+from gpuaas.api.v1.billing.urls import card_urls, invoice_urls, money_urls, pool_urls
+from gpuaas.api.v1.catalog import drivers, fitness, offers, sites
+from gpuaas.api.v1.catalog import views as catalog
+from gpuaas.api.v1.clusters.urls import cluster_urls, platform_cluster_urls
+from gpuaas.api.v1.metering import meters
+from gpuaas.api.v1.paths import ORGANIZATION, PROJECT, tagged
+from gpuaas.api.v1.quotas import limits
+from gpuaas.api.v1.system import state
+from gpuaas.api.v1.tenants import audit, me, members, organizations, projects, tokens
+from gpuaas.api.v1.workspaces import access, adoptions, drifts, keys, machines
+from gpuaas.api.v1.workspaces import views as workspaces
 
-from gpuaas.api import converters as _registered  # noqa: F401  the converters of the routes below
-from gpuaas.api.v1 import (
-    adoptions,
-    audit,
-    billing,
-    catalog,
-    drifts,
-    exports,
-    fitness,
-    keys,
-    limits,
-    machines,
-    me,
-    members,
-    meters,
-    offers,
-    organizations,
-    projects,
-    quotes,
-    sites,
-    tokens,
-    workspace_access,
-    workspaces,
-)
-from gpuaas.api.v1.cluster_urls import cluster_urls, platform_cluster_urls
-from gpuaas.api.v1.money_urls import card_urls, invoice_urls, money_urls, pool_urls
-
-PROJECT = "projects/<name_slug:project>"
-ORGANIZATION = "organizations/<name_slug:organization>"
 SITE = "platform/sites/<name_slug:site>"
 WORKSPACE = f"{PROJECT}/workspaces/<uuid:workspace>"
+MACHINES = f"{WORKSPACE}/machines"
+ROBOT = f"{WORKSPACE}/service-accounts/<name_slug:robot>"
+LIMIT = "limits/<resource:resource>"
 
 tenant_urls = [
-    path("organizations", organizations.OrganizationsView.as_view(), name="organizations"),
-    path(ORGANIZATION, organizations.OrganizationDetailView.as_view(), name="organization"),
-    path(
-        f"{ORGANIZATION}/projects", projects.OrganizationProjectsView.as_view(), name="organization-projects"
+    *tagged("me", ("me", me.MeView, "me")),
+    *tagged(
+        "organizations",
+        ("organizations", organizations.OrganizationsView, "organizations"),
+        (ORGANIZATION, organizations.OrganizationDetailView, "organization"),
     ),
-    path(f"{ORGANIZATION}/members", members.OrganizationMembersView.as_view(), name="organization-members"),
-    path(
-        f"{ORGANIZATION}/members/<username:username>",
-        members.OrganizationMemberView.as_view(),
-        name="organization-member",
+    *tagged(
+        "members",
+        (f"{ORGANIZATION}/members", members.OrganizationMembersView, "organization-members"),
+        (
+            f"{ORGANIZATION}/members/<username:username>",
+            members.OrganizationMemberView,
+            "organization-member",
+        ),
+        (f"{PROJECT}/members", members.ProjectMembersView, "project-members"),
+        (f"{PROJECT}/members/<username:username>", members.ProjectMemberView, "project-member"),
     ),
-    path("projects", projects.ProjectsView.as_view(), name="projects"),
-    path(PROJECT, projects.ProjectDetailView.as_view(), name="project"),
-    path(f"{PROJECT}/members", members.ProjectMembersView.as_view(), name="project-members"),
-    path(
-        f"{PROJECT}/members/<username:username>", members.ProjectMemberView.as_view(), name="project-member"
+    *tagged(
+        "projects",
+        (f"{ORGANIZATION}/projects", projects.OrganizationProjectsView, "organization-projects"),
+        ("projects", projects.ProjectsView, "projects"),
+        (PROJECT, projects.ProjectDetailView, "project"),
     ),
-    path(f"{PROJECT}/tokens", tokens.TokensView.as_view(), name="tokens"),
-    path(f"{PROJECT}/tokens/<uuid:token>", tokens.TokenView.as_view(), name="token"),
-    path(f"{PROJECT}/limits", limits.ProjectLimitsView.as_view(), name="project-limits"),
-    path(f"{PROJECT}/audit", audit.ProjectAuditView.as_view(), name="project-audit"),
+    *tagged(
+        "tokens",
+        (f"{PROJECT}/tokens", tokens.TokensView, "tokens"),
+        (f"{PROJECT}/tokens/<uuid:token>", tokens.TokenView, "token"),
+    ),
+    *tagged("limits", (f"{PROJECT}/limits", limits.ProjectLimitsView, "project-limits")),
+    *tagged("audit", (f"{PROJECT}/audit", audit.ProjectAuditView, "project-audit")),
 ]
+
+catalog_urls = tagged(
+    "catalog",
+    ("flavors", catalog.FlavorsView, "flavors"),
+    ("gpu-types", catalog.GpuTypesView, "gpu-types"),
+    ("sites", catalog.SitesView, "sites"),
+)
 
 workspace_urls = [
-    path(f"{PROJECT}/workspaces", workspaces.WorkspacesView.as_view(), name="workspaces"),
-    path(
-        f"{PROJECT}/workspaces/preview", workspaces.WorkspacePreviewView.as_view(), name="workspace-preview"
+    *tagged(
+        "workspaces",
+        (f"{PROJECT}/workspaces", workspaces.WorkspacesView, "workspaces"),
+        (f"{PROJECT}/workspaces/preview", workspaces.WorkspacePreviewView, "workspace-preview"),
+        (WORKSPACE, workspaces.WorkspaceDetailView, "workspace"),
+        (f"{WORKSPACE}/quote", quotes.WorkspaceQuoteView, "workspace-quote"),
+        (f"{WORKSPACE}/retry", workspaces.WorkspaceRetryView, "workspace-retry"),
+        (f"{WORKSPACE}/suspend", workspaces.WorkspaceSuspendView, "workspace-suspend"),
+        (f"{WORKSPACE}/resume", workspaces.WorkspaceResumeView, "workspace-resume"),
+        (f"{WORKSPACE}/operations", workspaces.WorkspaceOperationsView, "workspace-operations"),
+        (f"{WORKSPACE}/members", workspaces.WorkspaceMembersView, "workspace-members"),
+        (f"{WORKSPACE}/members/<username:username>", workspaces.WorkspaceMemberView, "workspace-member"),
     ),
-    path(WORKSPACE, workspaces.WorkspaceDetailView.as_view(), name="workspace"),
-    path(f"{WORKSPACE}/quote", quotes.WorkspaceQuoteView.as_view(), name="workspace-quote"),
-    path(f"{WORKSPACE}/drifts", drifts.WorkspaceDriftsView.as_view(), name="workspace-drifts"),
-    path(f"{WORKSPACE}/drift-check", drifts.WorkspaceDriftCheckView.as_view(), name="workspace-drift-check"),
-    path(f"{WORKSPACE}/retry", workspaces.WorkspaceRetryView.as_view(), name="workspace-retry"),
-    path(f"{WORKSPACE}/suspend", workspaces.WorkspaceSuspendView.as_view(), name="workspace-suspend"),
-    path(f"{WORKSPACE}/resume", workspaces.WorkspaceResumeView.as_view(), name="workspace-resume"),
-    path(
-        f"{WORKSPACE}/operations", workspaces.WorkspaceOperationsView.as_view(), name="workspace-operations"
+    *tagged(
+        "workspace access",
+        (f"{WORKSPACE}/kubeconfig", access.WorkspaceKubeconfigView, "workspace-kubeconfig"),
+        (f"{WORKSPACE}/credential", access.WorkspaceCredentialView, "workspace-credential"),
+        (f"{WORKSPACE}/sign-in-kubeconfig", access.SignInKubeconfigView, "workspace-sign-in-kubeconfig"),
+        (f"{WORKSPACE}/grants", access.GrantsView, "workspace-grants"),
+        (f"{WORKSPACE}/grants/revoke", access.RevocationView, "workspace-grants-revoke"),
+        (f"{WORKSPACE}/service-accounts", access.RobotsView, "workspace-robots"),
+        (ROBOT, access.RobotView, "workspace-robot"),
+        (f"{ROBOT}/kubeconfig", access.RobotKubeconfigView, "workspace-robot-kubeconfig"),
+        (f"{ROBOT}/credential", access.RobotCredentialView, "workspace-robot-credential"),
     ),
-    path(
-        f"{WORKSPACE}/kubeconfig",
-        workspace_access.WorkspaceKubeconfigView.as_view(),
-        name="workspace-kubeconfig",
-    ),
-    path(
-        f"{WORKSPACE}/credential",
-        workspace_access.WorkspaceCredentialView.as_view(),
-        name="workspace-credential",
-    ),
-    path(f"{WORKSPACE}/members", workspaces.WorkspaceMembersView.as_view(), name="workspace-members"),
-    path(
-        f"{WORKSPACE}/members/<username:username>",
-        workspaces.WorkspaceMemberView.as_view(),
-        name="workspace-member",
+    *tagged(
+        "drift",
+        (f"{WORKSPACE}/drifts", drifts.WorkspaceDriftsView, "workspace-drifts"),
+        (f"{WORKSPACE}/drift-check", drifts.WorkspaceDriftCheckView, "workspace-drift-check"),
+        (f"{SITE}/drifts", drifts.SiteDriftsView, "platform-site-drifts"),
+        (f"{SITE}/drift-check", drifts.SiteDriftCheckView, "platform-site-drift-check"),
+        ("platform/drifts/<uuid:drift>/repair", drifts.DriftRepairView, "platform-drift-repair"),
     ),
 ]
 
-MACHINES = f"{WORKSPACE}/machines"
 machine_urls = [
-    path("me/keys", keys.KeysView.as_view(), name="keys"),
-    path("me/keys/<name_slug:key>", keys.KeyView.as_view(), name="key"),
-    path(MACHINES, machines.MachinesView.as_view(), name="machines"),
-    path(f"{MACHINES}/flavors", machines.MachineFlavorsView.as_view(), name="machine-flavors"),
-    path(f"{MACHINES}/images", machines.MachineImagesView.as_view(), name="machine-images"),
-    path(f"{MACHINES}/belongings", machines.BelongingsView.as_view(), name="machine-belongings"),
-    path(f"{MACHINES}/<uuid:machine>", machines.MachineView.as_view(), name="machine"),
-    path(f"{MACHINES}/<uuid:machine>/actions", machines.MachineActionsView.as_view(), name="machine-actions"),
-    path(f"{MACHINES}/<uuid:machine>/console", machines.MachineConsoleView.as_view(), name="machine-console"),
-]
-
-access_urls = [
-    path(
-        f"{WORKSPACE}/sign-in-kubeconfig",
-        workspace_access.SignInKubeconfigView.as_view(),
-        name="workspace-sign-in-kubeconfig",
-    ),
-    path(f"{WORKSPACE}/grants", workspace_access.GrantsView.as_view(), name="workspace-grants"),
-    path(
-        f"{WORKSPACE}/grants/revoke",
-        workspace_access.RevocationView.as_view(),
-        name="workspace-grants-revoke",
-    ),
-    path(f"{WORKSPACE}/service-accounts", workspace_access.RobotsView.as_view(), name="workspace-robots"),
-    path(
-        f"{WORKSPACE}/service-accounts/<name_slug:robot>",
-        workspace_access.RobotView.as_view(),
-        name="workspace-robot",
-    ),
-    path(
-        f"{WORKSPACE}/service-accounts/<name_slug:robot>/kubeconfig",
-        workspace_access.RobotKubeconfigView.as_view(),
-        name="workspace-robot-kubeconfig",
-    ),
-    path(
-        f"{WORKSPACE}/service-accounts/<name_slug:robot>/credential",
-        workspace_access.RobotCredentialView.as_view(),
-        name="workspace-robot-credential",
+    *tagged("keys", ("me/keys", keys.KeysView, "keys"), ("me/keys/<name_slug:key>", keys.KeyView, "key")),
+    *tagged(
+        "machines",
+        (MACHINES, machines.MachinesView, "machines"),
+        (f"{MACHINES}/flavors", machines.MachineFlavorsView, "machine-flavors"),
+        (f"{MACHINES}/images", machines.MachineImagesView, "machine-images"),
+        (f"{MACHINES}/belongings", machines.BelongingsView, "machine-belongings"),
+        (f"{MACHINES}/<uuid:machine>", machines.MachineView, "machine"),
+        (f"{MACHINES}/<uuid:machine>/actions", machines.MachineActionsView, "machine-actions"),
+        (f"{MACHINES}/<uuid:machine>/console", machines.MachineConsoleView, "machine-console"),
     ),
 ]
 
-catalog_urls = [
-    path("flavors", catalog.FlavorsView.as_view(), name="flavors"),
-    path("gpu-types", catalog.GpuTypesView.as_view(), name="gpu-types"),
-    path("sites", catalog.SitesView.as_view(), name="sites"),
-]
-
-platform_urls = [
-    path(f"{SITE}/drifts", drifts.SiteDriftsView.as_view(), name="platform-site-drifts"),
-    path(f"{SITE}/drift-check", drifts.SiteDriftCheckView.as_view(), name="platform-site-drift-check"),
-    path(
-        "platform/drifts/<uuid:drift>/repair", drifts.DriftRepairView.as_view(), name="platform-drift-repair"
-    ),
-    path("platform/sites", sites.PlatformSitesView.as_view(), name="platform-sites"),
-    path("platform/sites/<name_slug:site>", sites.PlatformSiteView.as_view(), name="platform-site"),
-    path(f"{SITE}/meter", meters.SiteMeterView.as_view(), name="platform-site-meter"),
-    path(f"{SITE}/meter/cross-checks", meters.CrossChecksView.as_view(), name="platform-cross-checks"),
-    path(f"{SITE}/meter/gaps", meters.MeterGapsView.as_view(), name="platform-meter-gaps"),
-    path(f"{SITE}/adoption-scan", adoptions.AdoptionScanView.as_view(), name="platform-adoption-scan"),
-    path(f"{SITE}/adoptions", adoptions.AdoptionsView.as_view(), name="platform-adoptions"),
-    path(f"{SITE}/adoptions/<uuid:adoption>", adoptions.AdoptionView.as_view(), name="platform-adoption"),
-    path(
-        f"{SITE}/adoptions/<uuid:adoption>/confirm",
-        adoptions.AdoptionConfirmView.as_view(),
-        name="platform-adoption-confirm",
-    ),
-    path(f"{SITE}/checks", fitness.SiteChecksView.as_view(), name="platform-site-checks"),
-    path(f"{SITE}/preflight", fitness.SitePreflightView.as_view(), name="platform-site-preflight"),
-    path(f"{SITE}/node-checks", fitness.NodeChecksView.as_view(), name="platform-node-checks"),
-    path(f"{SITE}/node-checks/<uuid:check>", fitness.NodeCheckView.as_view(), name="platform-node-check"),
-    path("platform/capacity", sites.PlatformCapacityView.as_view(), name="platform-capacity"),
-    path("platform/flavors", offers.PlatformFlavorsView.as_view(), name="platform-flavors"),
-    path("platform/flavors/<name:flavor>", offers.PlatformFlavorView.as_view(), name="platform-flavor"),
-    path(
-        "platform/gpu-types/<name:gpu_type>", offers.PlatformGpuTypeView.as_view(), name="platform-gpu-type"
-    ),
-    path(
-        "platform/organizations",
-        organizations.PlatformOrganizationsView.as_view(),
-        name="platform-organizations",
-    ),
-    path("platform/workspaces", workspaces.PlatformWorkspacesView.as_view(), name="platform-workspaces"),
-    path("platform/limits", limits.PlatformLimitsView.as_view(), name="platform-limits"),
-    path(
-        f"platform/{PROJECT}/limits/<resource:resource>",
-        limits.PlatformProjectLimitView.as_view(),
-        name="platform-project-limit",
-    ),
-    path(
-        f"platform/{ORGANIZATION}/limits/<resource:resource>",
-        limits.PlatformOrganizationLimitView.as_view(),
-        name="platform-organization-limit",
-    ),
-    path(
-        "platform/focus/<month:month>.csv", exports.PlatformFocusCsvView.as_view(), name="platform-focus-csv"
-    ),
-    path(
-        "platform/focus/<month:month>.parquet",
-        exports.PlatformFocusParquetView.as_view(),
-        name="platform-focus-parquet",
-    ),
-    path("platform/rates", billing.RatesView.as_view(), name="platform-rates"),
-]
+platform_urls = tagged(
+    "platform",
+    ("platform/system", state.PlatformSystemView, "platform-system"),
+    ("platform/drivers", drivers.PlatformDriversView, "platform-drivers"),
+    ("platform/sites", sites.PlatformSitesView, "platform-sites"),
+    (SITE, sites.PlatformSiteView, "platform-site"),
+    (f"{SITE}/meter", meters.SiteMeterView, "platform-site-meter"),
+    (f"{SITE}/meter/cross-checks", meters.CrossChecksView, "platform-cross-checks"),
+    (f"{SITE}/meter/gaps", meters.MeterGapsView, "platform-meter-gaps"),
+    (f"{SITE}/adoption-scan", adoptions.AdoptionScanView, "platform-adoption-scan"),
+    (f"{SITE}/adoptions", adoptions.AdoptionsView, "platform-adoptions"),
+    (f"{SITE}/adoptions/<uuid:adoption>", adoptions.AdoptionView, "platform-adoption"),
+    (f"{SITE}/adoptions/<uuid:adoption>/confirm", adoptions.AdoptionConfirmView, "platform-adoption-confirm"),
+    (f"{SITE}/checks", fitness.SiteChecksView, "platform-site-checks"),
+    (f"{SITE}/preflight", fitness.SitePreflightView, "platform-site-preflight"),
+    (f"{SITE}/node-checks", fitness.NodeChecksView, "platform-node-checks"),
+    (f"{SITE}/node-checks/<uuid:check>", fitness.NodeCheckView, "platform-node-check"),
+    ("platform/capacity", sites.PlatformCapacityView, "platform-capacity"),
+    ("platform/flavors", offers.PlatformFlavorsView, "platform-flavors"),
+    ("platform/flavors/<name:flavor>", offers.PlatformFlavorView, "platform-flavor"),
+    ("platform/gpu-types/<name:gpu_type>", offers.PlatformGpuTypeView, "platform-gpu-type"),
+    ("platform/organizations", organizations.PlatformOrganizationsView, "platform-organizations"),
+    ("platform/workspaces", workspaces.PlatformWorkspacesView, "platform-workspaces"),
+    ("platform/limits", limits.PlatformLimitsView, "platform-limits"),
+    (f"platform/{PROJECT}/{LIMIT}", limits.PlatformProjectLimitView, "platform-project-limit"),
+    (f"platform/{ORGANIZATION}/{LIMIT}", limits.PlatformOrganizationLimitView, "platform-organization-limit"),
+    ("platform/focus/<month:month>.csv", exports.PlatformFocusCsvView, "platform-focus-csv"),
+    ("platform/focus/<month:month>.parquet", exports.PlatformFocusParquetView, "platform-focus-parquet"),
+    ("platform/rates", billing.RatesView, "platform-rates"),
+)
 
 urlpatterns = [
-    path("me", me.MeView.as_view(), name="me"),
     *tenant_urls,
     *catalog_urls,
     *workspace_urls,
     *cluster_urls,
-    *access_urls,
     *machine_urls,
     *money_urls,
     *invoice_urls,

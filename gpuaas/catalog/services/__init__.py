@@ -15,6 +15,7 @@ from gpuaas.catalog.services.node_checks import node_check_look, node_check_requ
 from gpuaas.catalog.services.offers import site_offers
 from gpuaas.catalog.services.preflight import site_preflight, site_preflight_look, site_preflight_request
 from gpuaas.catalog.services.probe import site_look, site_probe
+from gpuaas.catalog.services.removal import site_detach
 from gpuaas.catalog.services.rounds import rounds_fill
 from gpuaas.catalog.services.sites import credentials_rotate, site_create, site_update
 
@@ -32,6 +33,7 @@ __all__ = [
     "pool_publish",
     "rounds_fill",
     "site_create",
+    "site_detach",
     "site_health",
     "site_look",
     "site_offers",

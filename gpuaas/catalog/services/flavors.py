@@ -1,18 +1,18 @@
-"""What is sold: GPU types and flavors go from draft to active to retired, by an operator's hand."""
+"""GPU types and flavors: an operator moves them from draft to active to retired."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from django.db import IntegrityError, transaction
 
 from gpuaas.catalog.models import Flavor, GpuPool, GpuType
-from gpuaas.catalog.services.checks import row_check
+from gpuaas.catalog.services.contracts import pools_lock
 from gpuaas.catalog.services.rounds import rounds_wake
 from gpuaas.catalog.services.tuning import pool_require, tuning_require, words_require
 from gpuaas.catalog.states import OfferState, PriceClass, RoundKind
 from gpuaas.core.errors import Conflict, Invalid
-from gpuaas.providers.registry import default_disk_gib
+from gpuaas.core.validation import row_check
+from gpuaas.providers.registry import driver_class
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
@@ -23,8 +23,9 @@ SHARE, OF = 15, 16
 TUNING = ("whole_node", "hugepages_size", "hugepages_gib", "exclusive_cpus", "sysctls", "profile")
 
 
-@dataclass(frozen=True)
-class FlavorDefaults:
+class FlavorDefaults(TypedDict):
+    """What `flavor_create` and the form of a new flavor begin with."""
+
     slug: str
     name: str
     vcpus: int
@@ -33,7 +34,8 @@ class FlavorDefaults:
 
 
 def flavor_defaults(pool: GpuPool) -> FlavorDefaults:
-    """A flavor of one device with its share of the pool's smallest node; the site is named where the slug is taken."""
+    """A flavor of one device with its share of the pool's smallest node; its slug contains the site if the short one
+    is in use."""
     nodes = [row for row in pool.nodes.all() if row.capacity]
     slug = f"{pool.gpu_type.slug}.1"
     if Flavor.objects.filter(slug=slug).exclude(pool=pool).exists():
@@ -43,7 +45,7 @@ def flavor_defaults(pool: GpuPool) -> FlavorDefaults:
         name=pool.gpu_type.name,
         vcpus=max(min((row.vcpus * SHARE // OF // row.capacity for row in nodes), default=1), 1),
         memory_gib=max(min((row.memory_gib * SHARE // OF // row.capacity for row in nodes), default=1), 1),
-        disk_gib=default_disk_gib(pool.site.driver),
+        disk_gib=driver_class(pool.site.driver).disk_gib,
     )
 
 
@@ -61,7 +63,7 @@ def flavor_create(
     price_class: str = PriceClass.ON_DEMAND,
     **tuning: Any,
 ) -> Flavor:
-    """A draft: it is not sold before it is published. `tuning`: any of TUNING, what it requires of its nodes."""
+    """Creates a draft, which is not sold before it is published. `tuning`: any of TUNING, its node requirements."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     flavor = Flavor(
         pool=pool,
@@ -82,7 +84,7 @@ def flavor_create(
         with transaction.atomic():
             flavor.save(force_insert=True)
     except IntegrityError as error:
-        raise Invalid.field("slug", "a flavor of this name exists") from error
+        raise Invalid.field("slug", "a flavor of this name already exists") from error
     after = {"pool": str(pool), "gpus": gpus, "vcpus": vcpus, "memory_gib": memory_gib, **tuning}
     audit_record(actor=actor, action="flavor.create", target=flavor, after=after)
     return flavor
@@ -90,7 +92,7 @@ def flavor_create(
 
 def _known(tuning: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := sorted(tuning.keys() - set(TUNING)):
-        raise Invalid.field(unknown[0], "a flavor has no such field")
+        raise Invalid.field(unknown[0], "unknown field of a flavor")
     return dict(tuning)
 
 
@@ -98,29 +100,29 @@ def _shares_require(**shares: int) -> None:
     """Without vCPU or memory the quota would admit no container, and the GPUs could never be used."""
     for name, amount in shares.items():
         if amount < 1:
-            raise Invalid.field(name, "a container needs some of it: give 1 or more")
+            raise Invalid.field(name, "a container needs at least 1")
 
 
 @transaction.atomic
 def flavor_publish(*, actor: Actor, flavor: Flavor) -> Flavor:
-    """Its GPU type has to be published first, and its pool must be able to give what it promises."""
+    """Its GPU type has to be published first, and its pool must meet its requirements."""
     pool_require(flavor)
     tuning_require(flavor)
     sold = GpuType.objects.filter(pk=flavor.pool.gpu_type_id, state=OfferState.ACTIVE)
     if not sold.exists():
-        raise Conflict(f"the GPU type {flavor.pool.gpu_type} is not published yet")
+        raise Conflict(f"the GPU type {flavor.pool.gpu_type} is not sold yet; publish it first")
     _state_set(actor, flavor, OfferState.ACTIVE)
     return flavor
 
 
 def flavor_retire(*, actor: Actor, flavor: Flavor) -> Flavor:
-    """It is sold no more; who has it keeps it."""
+    """Stops selling it; holders keep it."""
     _state_set(actor, flavor, OfferState.RETIRED)
     return flavor
 
 
 def gpu_type_publish(*, actor: Actor, gpu_type: GpuType, name: str = "") -> GpuType:
-    """Tenants see it from now on; `name` replaces the one that was made from the site's labels."""
+    """Tenants see it from now on; `name` replaces the name made from the site's labels."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     if name:
         gpu_type.name = name.strip()
@@ -131,27 +133,19 @@ def gpu_type_publish(*, actor: Actor, gpu_type: GpuType, name: str = "") -> GpuT
 
 
 def gpu_type_retire(*, actor: Actor, gpu_type: GpuType) -> GpuType:
-    """None of its flavors is sold any more; who has them keeps them."""
+    """Stops selling all its flavors; holders keep them."""
     _state_set(actor, gpu_type, OfferState.RETIRED)
     return gpu_type
 
 
 @transaction.atomic
 def pool_publish(*, actor: Actor, pool: GpuPool) -> Flavor:
-    """Sell the pool's default flavor: publishes the GPU type, and makes the flavor where it has none."""
+    """Sells the pool's default flavor: publishes the GPU type, and creates the flavor if there is none."""
+    pools_lock(pool.site_id)
     gpu_type_publish(actor=actor, gpu_type=pool.gpu_type)
     flavor = pool.flavors.filter(gpus=1, price_class=PriceClass.ON_DEMAND).first()
     if flavor is None:
-        default = flavor_defaults(pool)
-        flavor = flavor_create(
-            actor=actor,
-            pool=pool,
-            slug=default.slug,
-            name=default.name,
-            vcpus=default.vcpus,
-            memory_gib=default.memory_gib,
-            disk_gib=default.disk_gib,
-        )
+        flavor = flavor_create(actor=actor, pool=pool, **flavor_defaults(pool))
     return flavor_publish(actor=actor, flavor=flavor)
 
 

@@ -1,8 +1,8 @@
-"""What a probe found, written down: set-based, a handful of statements however large the site is."""
+"""Writes the result of a probe: set-based, a handful of statements however large the site is."""
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 
@@ -13,6 +13,8 @@ from gpuaas.providers.base import DeviceKind, Inventory, ObservedNode
 POOL_COLUMNS = [
     "resource_name",
     "selector",
+    "device_class",
+    "also",
     "trouble",
     "shares_with",
     "capacity",
@@ -47,18 +49,19 @@ LEARNED = ("compute_capability", "interconnect", "ecc", "mig_capable")
 
 
 def inventory_digest(inventory: Inventory) -> str:
-    """The same for the same findings, in whatever order the site told them."""
-    found = asdict(inventory)
+    """A digest that does not depend on the order of the findings."""
+    facts = asdict(inventory)
     for part in ("pools", "nodes"):
-        found[part] = sorted(json.dumps(row, sort_keys=True) for row in found[part])
-    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+        facts[part] = sorted(json.dumps(row, sort_keys=True) for row in facts[part])
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def inventory_apply(*, site: Site, inventory: Inventory, at: datetime) -> bool:
-    """New GPU types are drafts; pools that are gone become empty; nodes that are gone are forgotten.
+def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, str], at: datetime) -> bool:
+    """New GPU types become drafts; pools that no longer exist become empty; nodes that no longer exist are removed.
 
-    True where the site counts by a name that was not known, or brings pods to a pool in another way: every workspace
-    there has to be closed to the one, or pinned by the other.
+    `inventory` and `breaches` come from `contracts_keep`. True if the site counts under a new name, selects the nodes
+    of a pool in another way, or no longer has what was sold: then every workspace there must be closed to the name,
+    be pinned again, or report it.
     """
     before = _ways(site)
     types = _gpu_types([pool.kind for pool in inventory.pools])
@@ -73,6 +76,8 @@ def inventory_apply(*, site: Site, inventory: Inventory, at: datetime) -> bool:
                 gpu_type=types[pool.kind.slug],
                 resource_name=pool.resource_name,
                 selector=dict(pool.selector),
+                device_class=pool.device_class,
+                also=list(pool.also),
                 trouble=pool.trouble[:500],
                 shares_with=list(pool.shares_with),
                 observed_at=at,
@@ -86,17 +91,20 @@ def inventory_apply(*, site: Site, inventory: Inventory, at: datetime) -> bool:
     )
     gone = GpuPool.objects.filter(site=site).exclude(gpu_type__slug__in=by_kind)
     gone.update(capacity=0, healthy=0, allocated=0, largest_block=0, observed_at=at)
+    for slug in breaches.keys() - by_kind.keys():
+        gone.filter(gpu_type__slug=slug).update(trouble=breaches[slug][:500])
     _nodes_write(site, inventory.nodes, at)
     return _names_write(site, inventory) or _ways(site) != before
 
 
 def _ways(site: Site) -> set[str]:
-    rows = GpuPool.objects.filter(site=site).order_by().values_list("resource_name", "selector")
+    columns = ("resource_name", "selector", "device_class", "also", "trouble")
+    rows = GpuPool.objects.filter(site=site).order_by().values_list(*columns)
     return {json.dumps(row, sort_keys=True) for row in rows}
 
 
 def _names_write(site: Site, inventory: Inventory) -> bool:
-    """A name is never forgotten: a node that brings it back must find it closed."""
+    """A name is never removed: a node that brings it back must find it closed."""
     known = {*site.gpu_names}
     named = known | {*inventory.names} | {pool.resource_name for pool in inventory.pools}
     if named == known:
@@ -106,19 +114,23 @@ def _names_write(site: Site, inventory: Inventory) -> bool:
 
 
 def _gpu_types(kinds: Sequence[DeviceKind]) -> dict[str, GpuType]:
-    """By slug. What is known stays as it is: an operator may have given it a better name. What was not is filled in."""
-    GpuType.objects.bulk_create([GpuType(**asdict(kind)) for kind in kinds], ignore_conflicts=True)
+    """By slug. Existing values stay, because an operator may have improved a name; empty ones are filled in. Rows are
+    written in the order of slugs, so that two sites with the same new types do not deadlock."""
+    made = [GpuType(**asdict(kind)) for kind in sorted(kinds, key=lambda kind: kind.slug)]
+    GpuType.objects.bulk_create(made, ignore_conflicts=True)
     rows = {row.slug: row for row in GpuType.objects.filter(slug__in=[kind.slug for kind in kinds])}
     learned = []
     for kind in kinds:
         row = rows[kind.slug]
-        said = {name: getattr(kind, name) for name in LEARNED if getattr(row, name) in ("", None)}
-        said = {name: value for name, value in said.items() if value not in ("", None)}
-        if said:
-            for name, value in said.items():
+        missing = {name: getattr(kind, name) for name in LEARNED if getattr(row, name) in ("", None)}
+        missing = {name: value for name, value in missing.items() if value not in ("", None)}
+        if missing:
+            for name, value in missing.items():
                 setattr(row, name, value)
             learned.append(row)
     if learned:
+        changed = GpuType.objects.filter(pk__in=[row.pk for row in learned]).order_by("slug")
+        list(changed.select_for_update().values_list("pk", flat=True))
         GpuType.objects.bulk_update(learned, LEARNED)
     return rows
 

@@ -1,11 +1,12 @@
-"""What is sold, made at sites where it has to be there before anybody can ask for it (flavors of Nova), and taken away again."""
+"""Objects of flavors at sites that need them before anybody can request them (Nova flavors), created and removed."""
 
 import uuid
 
 from django.db import transaction
 
 from gpuaas.catalog.models import Flavor, Site, SiteRound
-from gpuaas.catalog.services.rounds import in_our_words, round_claim, round_driver, round_release, round_retry
+from gpuaas.catalog.services.rounds import round_release, round_retry, round_run
+from gpuaas.catalog.spec import flavor_amount
 from gpuaas.catalog.states import OfferState, RoundKind
 from gpuaas.core import clock
 from gpuaas.core.conditions import Status, condition_set
@@ -16,38 +17,20 @@ OFFERED = "FlavorsOffered"
 
 
 def site_offers(site_id: uuid.UUID) -> bool:
-    """True where the site has what is sold. Drafts are not made; a retired one goes when nobody holds it any more."""
-    row = round_claim(site_id, RoundKind.OFFERS)
-    if row is None:
-        return False
-    try:
-        driver = round_driver(row, OfferCapability)  # type: ignore[type-abstract]  # asked for, not made
-        if driver is None:
-            return False
-        sold, retired = _offers_of(row.site)
-        driver.offers_set(sold, retired)
-    except Exception as error:  # noqa: BLE001  whatever it is, it is told where the operator looks
-        _failure_write(row, in_our_words(error, what="flavors", site=row.site))
-        return False
+    """True if the site has what is sold. Drafts are not created; a retired flavor is removed when nobody holds it."""
+    kind: type[OfferCapability] = OfferCapability  # type: ignore[type-abstract]  # asked for, not made
+    return round_run(site_id, RoundKind.OFFERS, kind, ask=_set, failed=_failure_write)
+
+
+def _set(row: SiteRound, driver: OfferCapability) -> bool:
+    sold, retired = _offers_of(row.site)
+    driver.offers_set(sold, retired)
     return _done_write(row, len(sold))
 
 
 def _offers_of(site: Site) -> tuple[tuple[FlavorAmount, ...], tuple[str, ...]]:
     rows = Flavor.objects.filter(pool__site=site).select_related("pool").order_by("slug")
-    sold = tuple(
-        FlavorAmount(
-            slug=row.slug,
-            count=0,
-            gpus=row.gpus,
-            vcpus=row.vcpus,
-            memory_gib=row.memory_gib,
-            disk_gib=row.disk_gib,
-            resource_name=row.pool.resource_name,
-            selector=row.pool.selector,
-        )
-        for row in rows
-        if row.state == OfferState.ACTIVE
-    )
+    sold = tuple(flavor_amount(row, 0) for row in rows if row.state == OfferState.ACTIVE)
     return sold, tuple(row.slug for row in rows if row.state == OfferState.RETIRED)
 
 
@@ -56,15 +39,17 @@ def _done_write(row: SiteRound, count: int) -> bool:
     if not round_release(row):
         return False
     _condition_write(
-        row, Status.TRUE, "Offered", f"{count} {'flavor is' if count == 1 else 'flavors are'} there."
+        row,
+        Status.TRUE,
+        "Offered",
+        f"{count} {'flavor exists' if count == 1 else 'flavors exist'} at the site.",
     )
     return True
 
 
-@transaction.atomic
 def _failure_write(row: SiteRound, error: GpuaasError) -> None:
-    if round_retry(row):
-        remedy = "Retire the flavor or set its part at the site right; it is tried again by itself."
+    if round_retry(row, error):
+        remedy = "Retire the flavor, or repair its objects at the site; the portal tries again automatically."
         _condition_write(row, Status.FALSE, "NotOffered", f"{error.message.rstrip('.')}.", remedy)
 
 

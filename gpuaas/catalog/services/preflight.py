@@ -1,6 +1,6 @@
-"""Is the site fit to be sold? The driver's checks as conditions, and what follows from those that block.
+"""Preflight: the driver's checks of a site as conditions, and the effect of those that forbid sales.
 
-A site that does not answer keeps what was found last; `Checked` says since when, and why.
+A site that does not answer keeps its last results; `Checked` says since when, and why.
 """
 
 import time
@@ -14,11 +14,9 @@ from django.db.models import F
 from gpuaas.catalog.models import Site, SiteRound
 from gpuaas.catalog.services.checks import conditions_of
 from gpuaas.catalog.services.rounds import (
-    in_our_words,
-    round_claim,
-    round_driver,
     round_release,
     round_retry,
+    round_run,
     rounds_wake,
 )
 from gpuaas.catalog.states import RoundKind
@@ -37,33 +35,28 @@ CHECKED, SELLABLE = "Checked", "Sellable"
 
 @transaction.atomic
 def site_preflight_request(*, actor: Actor, site: Site) -> None:
-    """Look now; the result appears on the site by itself."""
+    """Starts the checks now; the results appear on the site when they are ready."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     row = Site.objects.select_for_update().get(pk=site.pk)
     if not row.enabled:
-        raise Conflict("a disabled site is not looked at: enable it first")
+        raise Conflict("a disabled site is not checked: enable it first")
     audit_record(actor=actor, action="site.preflight", target=row)
     rounds_wake(row, RoundKind.PREFLIGHT, RoundKind.HEALTH)
 
 
 def site_preflight(site_id: uuid.UUID) -> bool:
-    """True where the site was looked at; False where it did not answer, or somebody else is looking already."""
-    row = round_claim(site_id, RoundKind.PREFLIGHT)
-    if row is None:
-        return False
-    try:
-        driver = round_driver(row, PreflightCapability)  # type: ignore[type-abstract]  # asked for, not made
-        if driver is None:
-            return False
-        checks = driver.preflight()
-    except Exception as error:  # noqa: BLE001  whatever it is, it is told where the operator looks
-        _failure_write(row, in_our_words(error, what="preflight", site=row.site))
-        return False
-    return _checks_write(row, checks)
+    """True if the site was checked; False if it did not answer, or another worker is checking it."""
+    kind: type[PreflightCapability] = PreflightCapability  # type: ignore[type-abstract]  # asked for, not made
+    return round_run(site_id, RoundKind.PREFLIGHT, kind, ask=_ask, failed=_failure_write)
+
+
+def _ask(row: SiteRound, driver: PreflightCapability) -> bool:
+    return _checks_write(row, driver.preflight())
 
 
 def site_preflight_look(site_id: uuid.UUID, *, seconds: float = 30.0) -> bool:
-    """Was the site checked, by us or by a worker that has begun already: then its result is awaited. For commands."""
+    """Whether the site was checked, by us or by a worker that had already started, whose result is awaited. For
+    commands."""
     asked, deadline = clock.now(), time.monotonic() + seconds
     while True:
         if site_preflight(site_id):
@@ -83,22 +76,21 @@ def _checks_write(row: SiteRound, checks: Sequence[Check]) -> bool:
     now = clock.now()
     site = Site.objects.select_for_update().get(pk=row.site_id)
     blocking = [check.type for check in checks if check.blocking and check.status == Status.FALSE]
-    found = conditions_of(checks, site.checks, now)
-    found = condition_set(
-        {**found, **_kept(site, CHECKED, SELLABLE)},
+    conditions = conditions_of(checks, site.checks, now)
+    conditions = condition_set(
+        {**conditions, **_kept(site, CHECKED, SELLABLE)},
         type=CHECKED,
         status=Status.TRUE,
         reason="Done",
-        message=f"{len(checks)} checks were made.",
+        message=f"{len(checks)} checks ran.",
         now=now,
     )
-    _write(site, _sellable(found, blocking, now), fit=not blocking, preflight_at=now)
+    _write(site, _sellable(conditions, blocking, now), fit=not blocking, preflight_at=now)
     return True
 
 
-@transaction.atomic
 def _failure_write(row: SiteRound, error: GpuaasError) -> None:
-    if not round_retry(row):
+    if not round_retry(row, error):
         return
     site = Site.objects.select_for_update().get(pk=row.site_id)
     checks = condition_set(
@@ -107,7 +99,10 @@ def _failure_write(row: SiteRound, error: GpuaasError) -> None:
         status=Status.FALSE,
         reason="NoAnswer" if error.code == "unavailable" else "Failed",
         message=error.message,
-        remedy="See whether the site is reachable; it is checked again by itself. What was found before is kept.",
+        remedy=(
+            "Check whether the site is reachable; the portal tries again automatically. Earlier results "
+            "are kept."
+        ),
         now=clock.now(),
     )
     _write(site, checks)
@@ -115,7 +110,7 @@ def _failure_write(row: SiteRound, error: GpuaasError) -> None:
 
 def _sellable(stored: Stored, blocking: Sequence[str], now: datetime) -> Stored:
     if not blocking:
-        message = "Nothing that was found stands against selling here."
+        message = "No check forbids selling here."
         return condition_set(
             stored, type=SELLABLE, status=Status.TRUE, reason="Fit", message=message, now=now
         )
@@ -124,8 +119,14 @@ def _sellable(stored: Stored, blocking: Sequence[str], now: datetime) -> Stored:
         type=SELLABLE,
         status=Status.FALSE,
         reason=blocking[0],
-        message=f"Nothing new is sold here because of {', '.join(blocking)}; what runs goes on.",
-        remedy="See to these checks, then run them again. To sell here all the same, say so on the site (sell_unfit).",
+        message=(
+            f"Nothing new is sold here because of {', '.join(blocking)}; present workspaces and clusters "
+            "continue."
+        ),
+        remedy=(
+            "Resolve these checks, then run them again. To sell here despite them, set sell_unfit on the "
+            "site."
+        ),
         now=now,
     )
 
@@ -135,7 +136,7 @@ def _kept(site: Site, *types: str) -> Stored:
 
 
 def _write(site: Site, checks: Stored, **columns: object) -> None:
-    """A live event only where a status or reason is another: most rounds find what the one before found."""
+    """Publishes an event only if a status or reason changed, because most rounds repeat the previous result."""
     changed = _statuses(checks) != _statuses(site.checks)
     version = F("version") + (1 if changed else 0)
     Site.objects.filter(pk=site.pk).update(checks=checks, version=version, **columns)

@@ -1,4 +1,4 @@
-"""Looking at a site: lease, call with no transaction open, then write what was found if the lease is still ours.
+"""Probing a site: claim, call with no transaction open, then write the result if the claim still holds.
 
 A site that does not answer keeps its last known capacity; its conditions say since when, why, and what to do.
 """
@@ -6,56 +6,47 @@ A site that does not answer keeps its last known capacity; its conditions say si
 import time
 import uuid
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
-import structlog
 from django.db import transaction
-from django.db.models import F
+from django.db.models import DateTimeField, F, Value
+from django.db.models.functions import Coalesce
 
 from gpuaas.catalog.models import Site
+from gpuaas.catalog.services.contracts import as_sold, contracts_keep, pools_lock, sold_at
 from gpuaas.catalog.services.health import inventory_with_health
 from gpuaas.catalog.services.inventory import inventory_apply, inventory_digest
 from gpuaas.catalog.services.rounds import rounds_wake
 from gpuaas.catalog.site import driver_of
 from gpuaas.catalog.states import RoundKind
-from gpuaas.core import clock, leases
-from gpuaas.core.backoff import delay
+from gpuaas.core import clock
+from gpuaas.core.claims import claimed, release, rest, retry
 from gpuaas.core.conditions import Status, Stored, condition_set
-from gpuaas.core.errors import GpuaasError, Permanent, Unauthorized
+from gpuaas.core.errors import GpuaasError, Unauthorized, Unusable
 from gpuaas.core.events import OPERATORS_GROUP, publish
 from gpuaas.core.queue import poke
 from gpuaas.providers.base import Inventory
 
-log = structlog.get_logger(__name__)
-
-LEASE_SECONDS = 60
 PROBE_SECONDS = 20
 
 
 def site_probe(site_id: uuid.UUID) -> bool:
-    """True where the site answered; False where it did not, or somebody else is looking at it already."""
-    site = leases.claim(Site, site_id, now=clock.now(), seconds=LEASE_SECONDS)
-    if site is None:
-        return False
+    """True if the site answered; False if it did not, or another worker is probing it."""
+    return claimed(Site, site_id, _probe, failed=_failure_write)
+
+
+def _probe(site: Site) -> bool:
     if not site.enabled:
-        leases.release(site, due_at=None)
-        return False
+        return rest(site)
     started = time.monotonic()
-    try:
-        inventory = driver_of(site).probe()
-    except GpuaasError as error:
-        _failure_write(site, error)
-        return False
-    except Exception as error:  # a driver's bug must not hide behind the last good answer
-        log.exception("site_probe_failed", site=site.slug)
-        _failure_write(site, Permanent(f"looking at the site failed: {type(error).__name__}"))
-        return False
+    inventory = driver_of(site, sold=sold_at(site)).probe()
     return _answer_write(site, inventory, answer_ms=round((time.monotonic() - started) * 1000))
 
 
 def site_look(site_id: uuid.UUID, *, seconds: float = 30.0) -> bool:
-    """Did the site answer, by our look or by one that another process had begun already: then its result is awaited.
+    """Whether the site answered, to us or to another process that had already started, whose result is awaited.
 
-    For whoever has just attached a site: the worker was told too and may have been faster.
+    For commands that have just attached a site: the worker was notified, too, and may be faster.
     """
     asked, deadline = clock.now(), time.monotonic() + seconds
     while True:
@@ -71,11 +62,13 @@ def site_look(site_id: uuid.UUID, *, seconds: float = 30.0) -> bool:
 
 @transaction.atomic
 def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
-    inventory = inventory_with_health(site, inventory)
-    now, digest = clock.now(), inventory_digest(inventory)
-    conditions = _answered(_conditions(site), now)
+    stored = _conditions(site)
+    pools_lock(site.pk)
+    kept_as_sold = contracts_keep(inventory_with_health(site, inventory), sold_at(site))
+    now, digest = clock.now(), inventory_digest(kept_as_sold.inventory)
+    conditions = as_sold(_answered(stored, now), kept_as_sold, now)
     changed = digest != site.observed_digest or conditions != site.conditions
-    kept = leases.release(
+    written = release(
         site,
         due_at=now + timedelta(seconds=PROBE_SECONDS),
         attempts=0,
@@ -83,13 +76,14 @@ def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
         conditions=conditions,
         probed_at=now,
         answered_at=now,
+        reached_at=Coalesce(F("reached_at"), Value(now, DateTimeField())),
         answer_ms=answer_ms,
         observed_digest=digest,
         version=F("version") + (1 if changed else 0),
     )
-    if not kept:
+    if not written:
         return False
-    if inventory_apply(site=site, inventory=inventory, at=now):
+    if inventory_apply(site=site, inventory=kept_as_sold.inventory, breaches=kept_as_sold.breaches, at=now):
         poke("workspaces.site_changed", str(site.pk))
     if site.answered_at is None or site.attempts:
         # it is new, or back: what was found before it went may be otherwise now
@@ -98,16 +92,14 @@ def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
     return True
 
 
-@transaction.atomic
 def _failure_write(site: Site, error: GpuaasError) -> None:
-    now, attempts = clock.now(), site.attempts + 1
+    now = clock.now()
     conditions = _unanswered(_conditions(site), error, now)
     changed = _statuses(conditions) != _statuses(site.conditions)
-    wait = min(delay(attempts), PROBE_SECONDS)
-    if leases.release(
+    if retry(
         site,
-        due_at=now + timedelta(seconds=wait),
-        attempts=attempts,
+        error,
+        most=PROBE_SECONDS,
         conditions=conditions,
         probed_at=now,
         version=F("version") + (1 if changed else 0),
@@ -116,14 +108,14 @@ def _failure_write(site: Site, error: GpuaasError) -> None:
 
 
 def _told(site: Site, *, changed: bool) -> None:
-    """The capacity's reader is told every time: a hint that got lost is made good by the next one."""
+    """Starts the update of capacity after every probe, so that a lost poke is repaired by the next one."""
     poke("quotas.capacity_sync", str(site.pk))
     if changed:
         publish(kind="site", id=site.pk, groups=(OPERATORS_GROUP,))
 
 
 def _conditions(site: Site) -> Stored:
-    """As they are now: a round may have written one of its own since the look began."""
+    """The present conditions: another round may have written since the probe started."""
     stored: Stored = Site.objects.select_for_update().values_list("conditions", flat=True).get(pk=site.pk)
     return stored
 
@@ -132,58 +124,38 @@ def _statuses(conditions: Stored) -> dict[str, tuple[str, str]]:
     return {kind: (row["status"], row["reason"]) for kind, row in conditions.items()}
 
 
+class Verdict(NamedTuple):
+    status: Status
+    reason: str
+    message: str
+    remedy: str = ""
+
+
+ANSWERS = Verdict(Status.TRUE, "Answered", "The site answers.")
+ACCEPTED = Verdict(Status.TRUE, "Accepted", "The site accepts the portal's credentials.")
+NOT_ASKED = Verdict(Status.UNKNOWN, "NotAsked", "Not checked: the portal's credentials name no site.")
+UNKNOWN = Verdict(Status.UNKNOWN, "NoAnswer", "Unknown while the site does not answer.")
+
+
 def _answered(stored: Stored, now: datetime) -> Stored:
-    reachable = condition_set(
-        stored,
-        type="Reachable",
-        status=Status.TRUE,
-        reason="Answered",
-        message="The site answers.",
-        now=now,
-    )
-    return condition_set(
-        reachable,
-        type="Authorized",
-        status=Status.TRUE,
-        reason="Accepted",
-        message="The site accepts the portal's credentials.",
-        now=now,
-    )
+    return _judged(stored, now, reachable=ANSWERS, authorized=ACCEPTED)
 
 
 def _unanswered(stored: Stored, error: GpuaasError, now: datetime) -> Stored:
+    if isinstance(error, Unusable):
+        remedy = "Give the site new credentials."
+        unusable = Verdict(Status.FALSE, "Unusable", error.message, remedy)
+        return _judged(stored, now, reachable=NOT_ASKED, authorized=unusable)
     if isinstance(error, Unauthorized):
-        answers = condition_set(
-            stored,
-            type="Reachable",
-            status=Status.TRUE,
-            reason="Answered",
-            message="The site answers.",
-            now=now,
-        )
-        return condition_set(
-            answers,
-            type="Authorized",
-            status=Status.FALSE,
-            reason="Refused",
-            message=error.message,
-            remedy="Give the site new credentials; what runs there goes on meanwhile.",
-            now=now,
-        )
-    silent = condition_set(
-        stored,
-        type="Reachable",
-        status=Status.FALSE,
-        reason="NoAnswer" if error.code == "unavailable" else "Failed",
-        message=error.message,
-        remedy="Check the site's API address and the network to it; requests wait and go on by themselves.",
-        now=now,
-    )
-    return condition_set(
-        silent,
-        type="Authorized",
-        status=Status.UNKNOWN,
-        reason="NoAnswer",
-        message="Not known while the site does not answer.",
-        now=now,
-    )
+        remedy = "Give the site new credentials; what runs there continues."
+        refused = Verdict(Status.FALSE, "Refused", error.message, remedy)
+        return _judged(stored, now, reachable=ANSWERS, authorized=refused)
+    reason = "NoAnswer" if error.code == "unavailable" else "Failed"
+    remedy = "Check the site's API address and the network to it; requests wait and continue automatically."
+    silent = Verdict(Status.FALSE, reason, error.message, remedy)
+    return _judged(stored, now, reachable=silent, authorized=UNKNOWN)
+
+
+def _judged(stored: Stored, now: datetime, *, reachable: Verdict, authorized: Verdict) -> Stored:
+    known = condition_set(stored, type="Reachable", now=now, **reachable._asdict())
+    return condition_set(known, type="Authorized", now=now, **authorized._asdict())

@@ -1,4 +1,4 @@
-"""Sites are attached, changed, and their credentials kept sealed."""
+"""Sites: attaching, changing, and encrypted credentials."""
 
 import json
 from collections.abc import Mapping
@@ -8,19 +8,21 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from gpuaas.catalog.models import Site
-from gpuaas.catalog.services.checks import row_check
 from gpuaas.catalog.services.rounds import rounds_wake
 from gpuaas.catalog.states import RoundKind
 from gpuaas.core import clock
-from gpuaas.core.crypto import decrypt_json, encrypt_json, needs_rotation
-from gpuaas.core.errors import Invalid
+from gpuaas.core.crypto import encrypt_json
+from gpuaas.core.errors import Conflict, Invalid, Unusable
 from gpuaas.core.events import OPERATORS_GROUP, publish
 from gpuaas.core.queue import poke
+from gpuaas.core.rotation import column_rotate
+from gpuaas.core.validation import row_check
+from gpuaas.providers.reach import address_check
 from gpuaas.providers.registry import (
     credentials_check,
-    driver_names,
     options_change_check,
     options_check,
+    site_kind,
 )
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -53,13 +55,13 @@ def site_create(
     options: Mapping[str, Any] | None = None,
     oversubscription_percent: int = 100,
 ) -> Site:
-    """It is probed at once; what it has appears in the catalog as drafts. Credentials never come out again."""
+    """The site is probed at once; its GPU types appear in the catalog as drafts. Credentials are never returned."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     site = Site(
         slug=slug,
         name=name.strip(),
         driver=_driver(driver),
-        endpoint=endpoint,
+        endpoint=_endpoint(endpoint),
         credentials=_sealed(credentials or {}),
         options=dict(options or {}),
         oversubscription_percent=_percent(oversubscription_percent),
@@ -72,7 +74,7 @@ def site_create(
         with transaction.atomic():
             site.save(force_insert=True)
     except IntegrityError as error:
-        raise Invalid.field("slug", "this short name is taken") from error
+        raise Invalid.field("slug", "this short name is already in use") from error
     after = {"slug": slug, "driver": driver, "endpoint": endpoint, "credentials": bool(credentials)}
     audit_record(actor=actor, action="site.create", target=site, after=after)
     _changed(site)
@@ -83,13 +85,20 @@ def site_create(
 def site_update(
     *, actor: Actor, site: Site, credentials: Mapping[str, Any] | None = None, **changes: Any
 ) -> Site:
-    """`changes`: any of CHANGEABLE. Credentials are replaced whole."""
+    """`changes`: any of CHANGEABLE. Credentials are replaced as one."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     if unknown := sorted(changes.keys() - set(CHANGEABLE)):
         raise Invalid.field(unknown[0], "this cannot be changed")
     row = Site.objects.select_for_update().get(pk=site.pk)
+    if row.removed_at is not None:
+        raise Conflict(
+            f"the name {row.slug} belongs to a removed site and its past usage; attach the site under "
+            "another name"
+        )
     if "oversubscription_percent" in changes:
         _percent(changes["oversubscription_percent"])
+    if "endpoint" in changes:
+        _endpoint(changes["endpoint"])
     changed = {key: value for key, value in changes.items() if getattr(row, key) != value}
     before = {key: getattr(row, key) for key in changed}
     if "options" in changed:
@@ -115,13 +124,8 @@ def site_update(
 
 
 def credentials_rotate() -> int:
-    """Seal with the newest key what an older one sealed; returns how many. May run beside everything else."""
-    done = 0
-    for site in Site.objects.exclude(credentials="").only("pk", "credentials"):
-        if needs_rotation(site.credentials):
-            sealed = encrypt_json(decrypt_json(site.credentials))
-            done += Site.objects.filter(pk=site.pk, credentials=site.credentials).update(credentials=sealed)
-    return done
+    """Encrypts with the newest key what an older one encrypted; returns how many. May run at any time."""
+    return column_rotate("catalog.Site.credentials").sealed
 
 
 def _changed(site: Site) -> None:
@@ -131,9 +135,17 @@ def _changed(site: Site) -> None:
 
 
 def _driver(name: str) -> str:
-    if name not in driver_names():
-        raise Invalid.field("driver", f"there is no driver {name!r}; known: {', '.join(driver_names())}")
-    return name
+    return site_kind(name).name
+
+
+def _endpoint(value: str) -> str:
+    """It is never called; tenants find it in their kubeconfigs."""
+    if value:
+        try:
+            address_check(value)
+        except Unusable as error:
+            raise Invalid.field("endpoint", error.message) from error
+    return value
 
 
 def _percent(value: Any) -> int:
@@ -154,5 +166,5 @@ def _sealed(credentials: Mapping[str, Any]) -> str:
     try:
         json.dumps(dict(credentials))
     except (TypeError, ValueError) as error:
-        raise Invalid.field("credentials", "credentials are a JSON object") from error
+        raise Invalid.field("credentials", "credentials must be a JSON object") from error
     return encrypt_json(dict(credentials))

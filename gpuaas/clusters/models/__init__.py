@@ -1,4 +1,4 @@
-"""Templates, the clusters that are made of them, and what scales those."""
+"""Templates, the clusters made from them, and their scaling policies."""
 
 from gpuaas.clusters.models.clusters import (
     Cluster,
@@ -7,6 +7,7 @@ from gpuaas.clusters.models.clusters import (
     ClusterOperation,
     ClusterOperationStep,
     ClusterPool,
+    ClusterQueue,
     ClusterTransition,
     LedgerEntry,
     NodeBoot,
@@ -32,6 +33,7 @@ __all__ = [
     "ClusterOperation",
     "ClusterOperationStep",
     "ClusterPool",
+    "ClusterQueue",
     "ClusterTemplate",
     "ClusterTransition",
     "LedgerEntry",

@@ -1,4 +1,4 @@
-"""The clusters that are made of templates, the operations on them, and the ledger of what was made."""
+"""Clusters, the operations on them, and the ledger of what was made."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -7,21 +7,23 @@ from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.models.templates import TemplateVersion
 from gpuaas.clusters.models.warm import WarmPool
 from gpuaas.clusters.states import CHANGE_KINDS, ClusterState
-from gpuaas.core.ids import short, uuid7
-from gpuaas.core.operations import OperationRow, StepRow
+from gpuaas.core.ids import short
+from gpuaas.core.rows import Identified
 from gpuaas.core.statemachine import TransitionRow
-from gpuaas.core.visits import Provisioned
+from gpuaas.lifecycle.grants import GrantStanding, standing
+from gpuaas.lifecycle.holdings import HoldingRow
+from gpuaas.lifecycle.models import Provisioned
+from gpuaas.lifecycle.operations import OperationRow, StepRow
 from tenants.models import Project, User
 
 
 class Cluster(Provisioned):
-    """A cluster on demand: what is wanted of it, and (confirmed_…) what the site last confirmed.
+    """A cluster: what is wanted of it, and (confirmed_…) what the site last confirmed.
 
-    trouble: why it failed: `cause`, `evidence` (lines), `next` (what to do). observed: nodes as last seen.
-    warm_pool: for which it was made, for good; until claimed_at it waits there and is nobody's.
+    trouble: why it failed: `cause`, `evidence` (lines), `next` (what to do). observed: nodes as last seen. warm_pool:
+    the pool for which it was made, forever; until claimed_at it is held there.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="clusters")
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="clusters")
     template_version = models.ForeignKey(TemplateVersion, on_delete=models.PROTECT, related_name="clusters")
@@ -62,18 +64,18 @@ class Cluster(Provisioned):
 
     @property
     def external_name(self) -> str:
-        """The name at the site, from our id alone (plus a readable word): a lost answer is found again. It never changes: what was
-        made for a warm pool has no name of a tenant's."""
+        """The name at the site, made only from our id (plus a readable word), so that a lost answer is found again.
+        It never changes: a cluster made for a warm pool does not have a tenant's name."""
         return f"c-{short(self.id)}-{'warm' if self.warm_pool_id else self.name}"
 
     @property
     def is_waiting(self) -> bool:
-        """In a warm pool, for whoever claims it."""
+        """Whether it is in a warm pool and not claimed."""
         return self.warm_pool_id is not None and self.claimed_at is None
 
 
 class ClusterPool(models.Model):
-    """Workers alike: how many and of which release are wanted, and what the site has confirmed."""
+    """Identical workers: the number and release wanted, and what the site has confirmed."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="pools")
     name = models.CharField(max_length=20)
@@ -96,7 +98,7 @@ class ClusterTransition(TransitionRow):
 
 
 class ClusterOperation(OperationRow):
-    """One thing asked of a cluster, with its steps."""
+    """One operation on a cluster, with its steps."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="operations")
     kind = models.CharField(max_length=16, choices=CHANGE_KINDS)
@@ -116,7 +118,8 @@ class ClusterOperation(OperationRow):
 
 
 class ClusterOperationStep(StepRow):
-    """`makes`: [kind, name] of every object that the step may make. site: the burst site where it is done; none = the cluster's."""
+    """`makes`: [kind, name] of every object that the step may make. site: the burst site of the step; none = the
+    cluster's."""
 
     operation = models.ForeignKey(ClusterOperation, on_delete=models.CASCADE, related_name="steps")
     makes = models.JSONField(default=list, blank=True, editable=False)
@@ -138,9 +141,10 @@ class ClusterOperationStep(StepRow):
 
 
 class LedgerEntry(models.Model):
-    """One object at the site: written down before it is made; gone_at = a sweep of the site proved that it is not there.
+    """One object at the site: recorded before it is made; gone_at = a sweep of the site proved that it does not
+    exist.
 
-    found: it was not planned, a sweep found it with the cluster's tag. site: the burst site where it is; none = the cluster's.
+    found: it was not planned, a sweep found it with the cluster's tag. site: its burst site; none = the cluster's.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="ledger")
@@ -166,22 +170,16 @@ class LedgerEntry(models.Model):
         return f"{self.kind}/{self.name}"
 
 
-class ClusterHolding(models.Model):
-    """What a cluster held over [started_at, ended_at), confirmed by the site. Whole seconds, UTC; one open row per
-    cluster × site × meter × flavor. Ends when a sweep has proved that nothing is left there, or another project has claimed the
-    cluster. site: a burst site; none = the cluster's."""
+class ClusterHolding(HoldingRow):
+    """What a cluster held, confirmed by the site; one open row per cluster × site × meter × flavor. Ends when a sweep
+    has proved that nothing is left there, or when another project has claimed the cluster. site: a burst site; none =
+    the cluster's."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="holdings")
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")  # whose it was then
     site = models.ForeignKey(Site, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
-    flavor = models.ForeignKey(Flavor, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
-    meter = models.CharField(max_length=32)
-    quantity = models.PositiveBigIntegerField()
-    started_at = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True, blank=True)
 
-    class Meta:
-        ordering = ["pk"]
+    class Meta(HoldingRow.Meta):
         constraints = [
             models.UniqueConstraint(
                 fields=["cluster", "site", "meter", "flavor"],
@@ -194,13 +192,14 @@ class ClusterHolding(models.Model):
                 name="cluster_holding_ends_after",
             ),
         ]
+        indexes = [models.Index(fields=["ended_at"], name="cluster_holding_ended_idx")]
 
     def __str__(self) -> str:
         return f"{self.quantity} {self.meter} of {self.cluster}"
 
 
 class NodeBoot(models.Model):
-    """How far one boot of one machine came, by its own reports. passed: the last stage before `stage`."""
+    """The progress of one boot of one machine, by its own reports. passed: the last stage before `stage`."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="boots")
     node = models.CharField(max_length=100)
@@ -218,13 +217,24 @@ class NodeBoot(models.Model):
         return f"{self.node}: {self.stage}"
 
 
-class ClusterGrant(models.Model):
-    """A credential that was issued: to whom and for how long, and whether it was ended early. Never the credential.
+class ClusterQueue(models.Model):
+    """The latest queue report of the head of a cluster. pools: [{pool, used_gpus, pending_gpus, queued}], those with
+    jobs."""
 
-    revoke_asked_at: somebody wants it ended; revoked_at: the site has confirmed that.
+    cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="queue")
+    pools = models.JSONField(default=list)
+    told_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"queue of {self.cluster}"
+
+
+class ClusterGrant(Identified):
+    """An issued credential: to whom and for how long, and whether it was ended early. Never the credential itself.
+
+    revoke_asked_at: an end was requested; revoked_at: the site has confirmed it.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="grants")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     issued_at = models.DateTimeField()
@@ -244,3 +254,8 @@ class ClusterGrant(models.Model):
 
     def __str__(self) -> str:
         return f"access of {self.user}"
+
+    @property
+    def standing(self) -> GrantStanding:
+        ending = self.revoke_asked_at is not None
+        return standing(revoked_at=self.revoked_at, expires_at=self.expires_at, ending=ending)

@@ -1,16 +1,16 @@
-"""What sites have said that may be chosen, until it becomes a version of a template or is dropped."""
+"""Parameters imported from sites, until they become a version of a template or are dropped."""
 
 from django.db import models
 
 from gpuaas.clusters.models.templates import ClusterTemplate, TemplateVersion
-from gpuaas.core.leases import Claimable
+from gpuaas.core.claims import Claimable
 
 
 class ParametersImport(Claimable):
-    """The last time that a template's site was asked for its parameters; due while no answer is there.
+    """The last request for the parameters of a template's site; due while there is no answer.
 
-    base: the version whose settings were asked with; what was read can replace the parameters of that one only.
-    parameters: the schema as it was at read_at; null where there is no answer. published: the version that was made of it.
+    base: the version whose settings were sent; only its parameters can be replaced by the answer. parameters: the
+    schema as it was at read_at; null without an answer. published: the version that was made from it.
     """
 
     template = models.OneToOneField(

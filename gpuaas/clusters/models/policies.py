@@ -1,21 +1,21 @@
-"""What keeps the number of a pool's workers, what it saw, and what it decided."""
+"""Scaling policies of pools, their samples, and their decisions."""
 
 from django.db import models
 from django.db.models import F, Q
 
 from gpuaas.clusters.models.clusters import Cluster, ClusterPool
-from gpuaas.core.ids import uuid7
-from gpuaas.core.leases import Claimable
+from gpuaas.core.claims import Claimable
+from gpuaas.core.rows import Identified
 
 
-class ScalingPolicy(Claimable):
-    """How many workers a pool has, decided every minute while it is enabled; one that is not only watches.
+class ScalingPolicy(Identified, Claimable):
+    """How many workers a pool has, decided every minute while it is enabled; a disabled one only records.
 
-    Delays in seconds. gpu_hours_month, money_month: the most that the pool's flavor may take in the cluster in a month, of GPU-hours
-    and of the organization's currency; counted by billing, which tells the runner what is left. memory: of the last decision.
+    Delays in seconds. gpu_hours_month, money_month: the most that the pool's flavor may use in the cluster in a
+    month, in GPU-hours and in the organization's currency; counted by billing, which passes what is left. memory: of
+    the last decision.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     pool = models.OneToOneField(ClusterPool, on_delete=models.CASCADE, related_name="policy")
     kind = models.CharField(max_length=32)
     settings = models.JSONField(default=dict, blank=True)
@@ -48,8 +48,8 @@ class ScalingPolicy(Claimable):
 
 
 class PoolSample(models.Model):
-    """What a pool with a policy had to do at a moment. room: the most workers that limits and capacity then allowed it, up to the
-    policy's maximum. Kept for 35 days."""
+    """The demand of a pool with a policy at a moment. room: the most workers that limits and capacity then allowed,
+    up to the policy's maximum. Deleted after 35 days."""
 
     pool = models.ForeignKey(ClusterPool, on_delete=models.CASCADE, related_name="samples")
     at = models.DateTimeField()
@@ -74,11 +74,10 @@ class ScalingOutcome(models.TextChoices):
     BROKEN = "broken", "No answer"
 
 
-class ScalingDecision(models.Model):
-    """A line of the log, never changed. refused: the sentence of what allowed less than was wanted. per_hour: what the change costs
-    more (or less) an hour, in `currency`; null where nobody has said a price. It outlives its policy."""
+class ScalingDecision(Identified):
+    """A log line, never changed. refused: the reason of what allowed less than was wanted. per_hour: the additional
+    (or negative) cost per hour, in `currency`; null without a price. It outlives its policy."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="scaling_decisions")
     pool = models.CharField(max_length=20)
     kind = models.CharField(max_length=32)

@@ -1,18 +1,17 @@
-"""What is offered: templates, their versions, and to whom."""
+"""What is offered: templates, their versions, and the organizations that may order them."""
 
 from django.db import models
 from django.db.models import Q
 
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.states import CLUSTER_KINDS, TemplateState
-from gpuaas.core.ids import uuid7
+from gpuaas.core.rows import Identified
 from tenants.models import Organization
 
 
-class ClusterTemplate(models.Model):
-    """A kind of cluster that is offered at one site, built by one driver; what exactly is in its versions."""
+class ClusterTemplate(Identified):
+    """A kind of cluster that is offered at one site, built by one driver; the details are in its versions."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     slug = models.CharField(max_length=40, unique=True)
     name = models.CharField(max_length=100)
     summary = models.CharField(max_length=300, blank=True)
@@ -52,10 +51,10 @@ class TemplateGrant(models.Model):
         return f"{self.template} for {self.organization}"
 
 
-class TemplateVersion(models.Model):
-    """What the template is, as `definition.py` reads it. Never changed (a trigger sees to it): another one is added."""
+class TemplateVersion(Identified):
+    """The document of a template, as `definition.py` parses it. Never changed (a trigger enforces it): another
+    version is added."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     template = models.ForeignKey(ClusterTemplate, on_delete=models.PROTECT, related_name="versions")
     number = models.PositiveIntegerField()
     document = models.JSONField()

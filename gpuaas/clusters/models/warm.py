@@ -1,22 +1,21 @@
-"""Clusters that are kept ready for whoever orders one like them."""
+"""Clusters that are kept ready for matching orders."""
 
 from django.db import models
 
 from gpuaas.clusters.models.templates import ClusterTemplate
-from gpuaas.core.ids import uuid7
-from gpuaas.core.leases import Claimable
+from gpuaas.core.claims import Claimable
+from gpuaas.core.rows import Identified
 from tenants.models import Project, User
 
 
-class WarmPool(Claimable):
-    """So many clusters of one choice (`document`) of a template's newest version wait in `project`, which holds and pays them until
-    they are claimed.
+class WarmPool(Identified, Claimable):
+    """A number of clusters of one choice (`document`) of a template's newest version are ready in `project`, which
+    holds and pays for them until they are claimed.
 
-    wanted: ready ones; making_most: so many are made at once. trouble: why fewer are ready, in a sentence. ended_at: nothing is
-    kept any more; the row stays, as its clusters do.
+    wanted: ready ones; making_most: how many are made at a time. trouble: why fewer are ready, as a sentence.
+    ended_at: the pool was removed; the row stays, as its clusters do.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     template = models.ForeignKey(ClusterTemplate, on_delete=models.PROTECT, related_name="warm_pools")
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="warm_pools")
     name = models.CharField(max_length=40)

@@ -1,11 +1,11 @@
-"""One decision: the policy's wish, kept within bounds, steps, delays and caps. Pure."""
+"""One decision: the policy's recommendation, limited by bounds, steps, delays and caps. Pure."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from gpuaas.clusters.policies.facts import Cap, Decision, Memory, Policy, Pool, Rules, Signals, Wish
+from gpuaas.clusters.policies.facts import Cap, Decision, Memory, Policy, Pool, Recommendation, Rules, Signals
 
 MEMORY_MAX = 10_000  # characters of JSON that a policy may keep
 REASON_MAX = 300
@@ -21,14 +21,14 @@ def decide(
     caps: Sequence[Cap],
     now: datetime,
 ) -> Decision:
-    """What comes of it now. Caps win over bounds, bounds over delays, delays over the wish."""
+    """The resulting decision. Caps take precedence over bounds, bounds over delays, delays over the recommendation."""
     try:
-        wish = _asked(policy, signals, pool, now, memory)
+        recommended = _asked(policy, signals, pool, now, memory)
     except Exception as error:  # noqa: BLE001  a policy of somebody else's may raise anything; it must not stop others
         words = f"The policy gave no usable answer ({type(error).__name__}: {error})"[:REASON_MAX]
         return Decision(pool.count, pool.count, pool.count, words, memory, broken=True)
-    wanted = _clamp(wish.count, rules.minimum, rules.maximum)
-    memory = _waiting(replace(memory, own=wish.memory), wanted, pool.count, now)
+    wanted = _clamp(recommended.count, rules.minimum, rules.maximum)
+    memory = _waiting(replace(memory, own=recommended.memory), wanted, pool.count, now)
     inside = _clamp(pool.count, rules.minimum, rules.maximum)
     if inside != pool.count:
         target = inside
@@ -36,26 +36,26 @@ def decide(
         target = pool.count + _clamp(wanted - pool.count, -rules.step, rules.step)
     else:
         target = pool.count
-    count, told, reason = target, "", wish.reason
+    count, refused, reason = target, "", recommended.reason
     for cap in caps:
         ceiling = max(cap.most, rules.minimum if cap.binding else pool.count)
         if count > ceiling:
-            count, told = ceiling, cap.reason
-    if count < pool.count and told:
-        reason, told = told, ""
+            count, refused = ceiling, cap.reason
+    if count < pool.count and refused:
+        reason, refused = refused, ""
     if count != pool.count:
         memory = replace(memory, up_since=None, down_since=None, changed_at=now)
-    return Decision(pool.count, wanted, count, reason, memory, refused=told)
+    return Decision(pool.count, wanted, count, reason, memory, refused=refused)
 
 
-def _asked(policy: Policy, signals: Signals, pool: Pool, now: datetime, memory: Memory) -> Wish:
-    wish = policy.decide(signals, pool, now, memory.own)
-    if type(wish.count) is not int or type(wish.reason) is not str:
-        raise TypeError("it answers with a whole number and a sentence")
-    kept = json.dumps(dict(wish.memory))
-    if len(kept) > MEMORY_MAX:
-        raise ValueError(f"it may keep at most {MEMORY_MAX} characters")
-    return Wish(wish.count, wish.reason[:REASON_MAX], json.loads(kept))
+def _asked(policy: Policy, signals: Signals, pool: Pool, now: datetime, memory: Memory) -> Recommendation:
+    recommended = policy.decide(signals, pool, now, memory.own)
+    if type(recommended.count) is not int or type(recommended.reason) is not str:
+        raise TypeError("decide() must return an integer and a sentence")
+    memory_text = json.dumps(dict(recommended.memory))
+    if len(memory_text) > MEMORY_MAX:
+        raise ValueError(f"the memory of a policy may have at most {MEMORY_MAX} characters")
+    return Recommendation(recommended.count, recommended.reason[:REASON_MAX], json.loads(memory_text))
 
 
 def _waiting(memory: Memory, wanted: int, count: int, now: datetime) -> Memory:

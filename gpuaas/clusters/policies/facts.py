@@ -1,7 +1,7 @@
-"""What a policy is told and what it answers: frozen, without a clock and without a database.
+"""The input and output of a policy: frozen, without clock and database.
 
-The protocol of a policy is two members wide, so that operators can write their own (docs/operator-guide.md): a class with a
-`label`, a JSON Schema of its settings, and `decide`.
+The protocol of a policy has two members, so that operators can write their own (docs/operators/cluster-policies.md):
+a class with a `label`, a JSON Schema of its settings, and `decide`.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol
 
 @dataclass(frozen=True)
 class Signals:
-    """Of one pool at one moment. used_gpus: given to pods or jobs; pending_gpus: what those that wait ask for; queued: how many
-    wait."""
+    """Of one pool at one moment. used_gpus: used by pods or jobs; pending_gpus: requested by waiting ones; queued:
+    how many wait."""
 
     at: datetime
     used_gpus: int = 0
@@ -27,7 +27,7 @@ class Signals:
 
 @dataclass(frozen=True)
 class Pool:
-    """`count` workers of `gpus` each; what is decided stays from minimum to maximum."""
+    """`count` workers of `gpus` each; decisions stay from minimum to maximum."""
 
     name: str
     count: int
@@ -41,8 +41,8 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Wish:
-    """How many workers a policy wants, a sentence that says why, and what it wants to be told again next time (JSON values)."""
+class Recommendation:
+    """How many workers a policy wants, a sentence with the reason, and what to pass to it next time (JSON values)."""
 
     count: int
     reason: str
@@ -50,23 +50,25 @@ class Wish:
 
 
 class Policy(Protocol):
-    """Pure: the same questions get the same answers. `settings` have been checked by `schema` (the part of JSON Schema that
-    `gpuaas.clusters.schema` takes). It need not know bounds, steps, delays or money: those are kept around it. One with `needs_signals = False` is also for clusters that cannot
-    tell what there is to do."""
+    """Pure: the same input gives the same answer. `settings` were validated by `schema` (the subset of JSON Schema in
+    `gpuaas.core.schema`). Bounds, steps, delays and money are enforced by the portal. One with `needs_signals =
+    False` also works for clusters that report no demand."""
 
     label: ClassVar[str]
     schema: ClassVar[Mapping[str, Any]]
 
     def __init__(self, settings: Mapping[str, Any]) -> None: ...
 
-    def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Mapping[str, Any]) -> Wish: ...
+    def decide(
+        self, signals: Signals, pool: Pool, now: datetime, memory: Mapping[str, Any]
+    ) -> Recommendation: ...
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What is kept around every policy; delays in whole seconds.
+    """Limits around every policy; delays in whole seconds.
 
-    up_delay, down_delay: for how long the wish must last. cool_down: the least time between two changes.
+    up_delay, down_delay: how long the recommendation must last. cool_down: the minimum time between two changes.
     """
 
     minimum: int
@@ -79,8 +81,8 @@ class Rules:
 
 @dataclass(frozen=True)
 class Cap:
-    """No more than `most` workers, because of `reason`. binding: what is there already shrinks to it, never below the minimum;
-    else it only stops growth."""
+    """No more than `most` workers, because of `reason`. binding: the present workers shrink to it, never below the
+    minimum; otherwise it only stops growth."""
 
     most: int
     reason: str
@@ -89,7 +91,8 @@ class Cap:
 
 @dataclass(frozen=True)
 class Memory:
-    """Between two decisions: since when the wish is above or below, when the last change was, and the policy's own."""
+    """State between two decisions: since when the recommendation is above or below, the time of the last change, and the
+    policy's memory."""
 
     up_since: datetime | None = None
     down_since: datetime | None = None
@@ -99,8 +102,8 @@ class Memory:
 
 @dataclass(frozen=True)
 class Decision:
-    """From `before` to `count` workers; `wanted` is the policy's wish. refused: the sentence of the cap that allowed less.
-    broken: the policy gave no answer that can be used, so nothing changes."""
+    """From `before` to `count` workers; `wanted` is what the policy recommends. refused: the reason of the cap that allowed
+    less. broken: the policy gave no usable answer, so nothing changes."""
 
     before: int
     wanted: int

@@ -1,4 +1,4 @@
-"""The policies that come with the portal. Each is an example of how to write another one."""
+"""The policies of the portal. Each is an example for writing another one."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from datetime import datetime, time, timedelta
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
-from gpuaas.clusters.policies.facts import Pool, Signals, Wish
+from gpuaas.clusters.policies.facts import Pool, Recommendation, Signals
 from gpuaas.core.errors import Invalid
 
 Settings = Mapping[str, Any]
@@ -23,7 +23,7 @@ def per(amount: int, each: int) -> int:
 
 
 class PendingPods:
-    """As many workers as hold what runs and what waits."""
+    """As many workers as running and waiting work needs."""
 
     label: ClassVar[str] = "Waiting GPUs"
     schema: ClassVar[Settings] = {
@@ -32,7 +32,7 @@ class PendingPods:
             "spare_workers": {
                 "type": "integer",
                 "title": "Spare workers",
-                "description": "Kept free for what comes next.",
+                "description": "Kept free for future demand.",
                 "minimum": 0,
                 "maximum": 100,
                 "default": 0,
@@ -43,15 +43,15 @@ class PendingPods:
     def __init__(self, settings: Settings) -> None:
         self.spare: int = settings["spare_workers"]
 
-    def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Wish:
+    def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
         del now, memory
         wanted = per(signals.demand_gpus, pool.gpus) + self.spare
-        words = f"{signals.used_gpus} GPUs are used and {signals.pending_gpus} are waited for"
-        return Wish(wanted, f"{words}, {self.spare} workers kept spare" if self.spare else words)
+        words = f"{signals.used_gpus} GPUs are used and {signals.pending_gpus} are requested"
+        return Recommendation(wanted, f"{words}, plus {self.spare} spare workers" if self.spare else words)
 
 
 class JobQueue:
-    """A worker for so many jobs that wait, beside what runs."""
+    """One worker for each given number of waiting jobs, beside those that run."""
 
     label: ClassVar[str] = "Jobs in the queue"
     schema: ClassVar[Settings] = {
@@ -61,7 +61,7 @@ class JobQueue:
             "jobs_per_worker": {
                 "type": "integer",
                 "title": "Waiting jobs per worker",
-                "description": "One more worker for each so many jobs that wait.",
+                "description": "Adds one worker for each such number of waiting jobs.",
                 "minimum": 1,
                 "maximum": 1000,
                 "default": 1,
@@ -72,16 +72,18 @@ class JobQueue:
     def __init__(self, settings: Settings) -> None:
         self.jobs: int = settings["jobs_per_worker"]
 
-    def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Wish:
+    def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
         del now, memory
         wanted = per(signals.used_gpus, pool.gpus) + per(signals.queued, self.jobs)
-        return Wish(wanted, f"{signals.queued} jobs wait and {signals.used_gpus} GPUs are used")
+        return Recommendation(
+            wanted, f"{signals.queued} jobs are waiting and {signals.used_gpus} GPUs are used"
+        )
 
 
 class GpuUse:
-    """As many workers as keep the share of GPUs in use at a target."""
+    """As many workers as keep the share of allocated GPUs at a target."""
 
-    label: ClassVar[str] = "GPUs in use"
+    label: ClassVar[str] = "GPUs allocated"
     schema: ClassVar[Settings] = {
         "type": "object",
         "required": ["target_percent"],
@@ -89,7 +91,7 @@ class GpuUse:
             "target_percent": {
                 "type": "integer",
                 "title": "Target (%)",
-                "description": "Workers are added above this share of GPUs in use, and removed well below it.",
+                "description": "Workers are added above this share of allocated GPUs, and removed well below it.",
                 "minimum": 10,
                 "maximum": 100,
                 "default": 80,
@@ -100,17 +102,20 @@ class GpuUse:
     def __init__(self, settings: Settings) -> None:
         self.target: int = settings["target_percent"]
 
-    def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Wish:
+    def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
         del now, memory
         wanted = per(signals.used_gpus * 100, pool.gpus * self.target)
         if signals.pending_gpus and wanted <= pool.count:
             wanted = pool.count + 1  # all are taken, and more is wanted than the share can show
         share = signals.used_gpus * 100 // pool.capacity if pool.capacity else 0
-        return Wish(wanted, f"{share} % of {pool.capacity} GPUs are in use, the target is {self.target} %")
+        return Recommendation(
+            wanted, f"{share} % of {pool.capacity} GPUs are allocated, the target is {self.target} %"
+        )
 
 
 class Schedule:
-    """So many workers at these hours of the week, on the wall clock of a time zone; the minimum at all others."""
+    """A number of workers at given hours of the week, in the local time of a time zone; the minimum at all other
+    times."""
 
     label: ClassVar[str] = "Hours of the week"
     needs_signals: ClassVar[bool] = False
@@ -121,14 +126,14 @@ class Schedule:
             "hours": {
                 "type": "array",
                 "title": "Hours",
-                "description": "One a line: Mon-Fri 08:00-18:00 4. Where two overlap, the larger number counts.",
+                "description": "One per line: Mon-Fri 08:00-18:00 4. If two overlap, the larger number applies.",
                 "items": {"type": "string", "maxLength": 40, "pattern": WINDOW_SCHEMA},
                 "maxItems": 50,
             },
             "time_zone": {
                 "type": "string",
                 "title": "Time zone",
-                "description": "Such as Europe/Berlin; summer time is kept.",
+                "description": "For example Europe/Berlin; daylight saving time is observed.",
                 "maxLength": 64,
             },
         },
@@ -138,35 +143,37 @@ class Schedule:
         try:
             self.zone = ZoneInfo(settings["time_zone"])
         except (KeyError, ValueError, OSError) as error:
-            raise Invalid.field("time_zone", "there is no such time zone; write Europe/Berlin") from error
+            raise Invalid.field(
+                "time_zone", "unknown time zone; write, for example, Europe/Berlin"
+            ) from error
         self.windows = [_Window(line) for line in settings["hours"]]
 
-    def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Wish:
+    def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
         del signals, memory
         local = now.astimezone(self.zone)
         words = f"{DAYS[local.weekday()]} {local:%H:%M} in {self.zone.key}"
         open_now = [window for window in self.windows if window.holds(local)]
         if not open_now:
-            return Wish(pool.minimum, f"{words}: no hours are set, so the minimum")
+            return Recommendation(pool.minimum, f"{words}: no hours are configured, so the minimum applies")
         most = max(open_now, key=lambda window: window.count)
-        return Wish(most.count, f"{words}: {most.line}")
+        return Recommendation(most.count, f"{words}: {most.line}")
 
 
 class _Window:
     """An end at or before the start is on the next day."""
 
     def __init__(self, line: str) -> None:
-        found = re.fullmatch(WINDOW, line)
-        if found is None:
-            raise Invalid.field("hours", f"{line[:40]!r} is not like Mon-Fri 08:00-18:00 4")
-        self.line, self.count = line, int(found["count"])
-        first = DAYS.index(found["first"])
-        last = DAYS.index(found["last"] or found["first"])
+        match = re.fullmatch(WINDOW, line)
+        if match is None:
+            raise Invalid.field("hours", f"{line[:40]!r} does not have the form Mon-Fri 08:00-18:00 4")
+        self.line, self.count = line, int(match["count"])
+        first = DAYS.index(match["first"])
+        last = DAYS.index(match["last"] or match["first"])
         self.days = {(first + number) % 7 for number in range((last - first) % 7 + 1)}
-        self.start, self.end = time.fromisoformat(found["start"]), time.fromisoformat(found["end"])
+        self.start, self.end = time.fromisoformat(match["start"]), time.fromisoformat(match["end"])
 
     def holds(self, local: datetime) -> bool:
-        """By the wall clock: an hour that summer time skips or repeats is one hour of the plan."""
+        """In local time: an hour that daylight saving time skips or repeats is one hour of the plan."""
         at, today = local.time(), local.weekday()
         yesterday = (local.date() - timedelta(days=1)).weekday()
         if self.start < self.end:

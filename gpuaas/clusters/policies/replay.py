@@ -1,4 +1,5 @@
-"""What a policy would have done over a recorded time: a fold over ticks, so a trace in two parts gives what the whole gives. Pure."""
+"""What a policy would have done over a recorded time: a fold over ticks, so a trace in two parts gives the same
+result as in one. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,9 +13,9 @@ GAP = 300  # seconds; what was not recorded for longer is neither held nor waite
 
 @dataclass(frozen=True)
 class Tick:
-    """A recorded moment that stands for `seconds` (at most GAP). room: the most workers that limits and capacity allowed then;
-    None = no bound. each: what one worker takes of each purse in a second. `month`: purses are filled anew with another one.
-    """
+    """A recorded moment that counts for `seconds` (at most GAP). room: the most workers that limits and capacity
+    allowed then; None = no bound. each: what one worker takes of each purse in a second. `month`: purses are refilled
+    when it changes."""
 
     signals: Signals
     seconds: int
@@ -25,7 +26,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Purse:
-    """At most `amount` a month, in whatever unit `Tick.each` counts; `words` say so."""
+    """At most `amount` a month, in the unit of `Tick.each`; `words` describe it."""
 
     key: str
     amount: int
@@ -34,7 +35,7 @@ class Purse:
 
 @dataclass(frozen=True)
 class Setup:
-    """boot: seconds from a decision to machines that work, during which nothing else is decided."""
+    """boot: seconds from a decision to working machines, during which nothing else is decided."""
 
     policy: Policy
     rules: Rules
@@ -44,14 +45,14 @@ class Setup:
 
 
 def horizon(boot: int) -> int:
-    """For so many seconds a purse must pay what is decided now: until a change of mind has come true at the site, twice, as the
-    first may be under way."""
+    """For how many seconds a purse must pay for the present decision: until a later decision has taken effect at the
+    site, twice, because the first may still be running."""
     return 2 * (boot + GAP)
 
 
 @dataclass(frozen=True)
 class State:
-    """Between two ticks. target: the count that comes at `target_at`."""
+    """State between two ticks. target: the count that takes effect at `target_at`."""
 
     count: int
     target: int | None = None
@@ -84,8 +85,8 @@ def replay(setup: Setup, ticks: Iterable[Tick], state: State) -> tuple[State, li
 def caps_of(
     purses: Sequence[Purse], spent: Mapping[str, int], each: Mapping[str, int], *, count: int, boot: int
 ) -> list[Cap]:
-    """How many workers each purse still pays for. Where it does not pay for the `count` that is there, what those take until
-    they are gone is set aside before, so that a purse is never overdrawn by what is above the minimum."""
+    """How many workers each purse still pays for. If it does not pay for the present `count`, what those take until
+    they are gone is set aside first, so that workers above the minimum never overdraw a purse."""
     caps = []
     for purse in purses:
         worker = each.get(purse.key, 0)
@@ -132,7 +133,7 @@ def _arrived(state: State, now: datetime) -> State:
 
 
 def _as_if(seen: Signals, capacity: int) -> Signals:
-    """The same demand on another number of GPUs; jobs wait in proportion to the GPUs that are waited for."""
+    """The same demand with another number of GPUs; jobs wait in proportion to the GPUs that are waited for."""
     used = min(seen.demand_gpus, capacity)
     pending = seen.demand_gpus - used
     if not pending:

@@ -1,4 +1,4 @@
-"""A policy's memory as JSON, both ways."""
+"""Converts a policy's memory to JSON and back."""
 
 from datetime import datetime
 from typing import Any

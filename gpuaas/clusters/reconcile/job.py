@@ -1,4 +1,4 @@
-"""Everything a run needs to know about one cluster, read in short queries with no transaction held."""
+"""Everything that a run needs to know about one cluster, read in short queries with no transaction open."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from gpuaas.clusters.reconcile.plan import Desired
 from gpuaas.clusters.spec import Part, parts_of
 from gpuaas.clusters.states import ClusterState
 from gpuaas.clusters.steps import sites_held
-from gpuaas.core.operations import StepState
-from gpuaas.core.visits import LeaseLost
+from gpuaas.core.claims import ClaimLost
+from gpuaas.lifecycle.operations import StepState
 from gpuaas.providers.base import ClusterSpec
 
 
@@ -42,11 +42,11 @@ class Job:
 
 
 def job_load(claimed: Cluster) -> Job:
-    """The row anew, if it is still leased to us."""
+    """The row, read again, if it is still claimed by us."""
     rows = Cluster.objects.select_related("project__organization", "site", "template_version__template")
     row = rows.filter(pk=claimed.pk, claim_token=claimed.claim_token).first()
     if row is None:
-        raise LeaseLost("another process works on this cluster")
+        raise ClaimLost("another process is working on this cluster")
     steps = Prefetch("steps", queryset=ClusterOperationStep.objects.select_related("site"))
     operation = row.operations.filter(finished_at__isnull=True).prefetch_related(steps).first()
     listed = tuple(operation.steps.all()) if operation else ()

@@ -1,7 +1,7 @@
-"""What to do next about a cluster: a pure function of what is wanted, what was seen, and the time.
+"""What to do next about a cluster: a pure function of what is wanted, what was observed, and the time.
 
-The runner performs the action, reads everything anew and asks again; so a kill, a deletion in the middle or a changed wish only
-changes the next answer.
+The runner performs the action, reads everything again and repeats; so a kill, a deletion in between or a changed
+request only changes the next answer.
 """
 
 from collections import Counter
@@ -12,13 +12,12 @@ from gpuaas.clusters.states import ClusterState
 from gpuaas.providers.base import ClusterSpec, ObservedCluster
 
 LOOK_EVERY = timedelta(seconds=60)
-LEFTOVERS_AFTER = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
 class Desired:
-    """`pending`: names of the open operation's steps that are not done, in order (`key`, at a burst site `key@site`); `away`: the
-    sites ("" = its own) that did not answer just now."""
+    """`pending`: names of the open operation's unfinished steps, in order (`key`, at a burst site `key@site`);
+    `away`: the sites ("" = its own) that did not answer just now."""
 
     state: ClusterState
     pending: tuple[str, ...] = ()
@@ -26,23 +25,23 @@ class Desired:
 
     @property
     def following(self) -> str:
-        """The first that can be done now; the first of all where none can. Without the cluster's own site nothing can be made
-        anywhere, but everything taken away."""
+        """The first step that can be done now; the first of all if none can. Without the cluster's own site nothing
+        can be made anywhere, but everything can be removed."""
         if "" in self.away and self.state != ClusterState.DELETING:
             return self.pending[0]
         return next((name for name in self.pending if site_named(name) not in self.away), self.pending[0])
 
     @property
     def is_held_up(self) -> bool:
-        """Nothing can be done before a site is back."""
+        """Nothing can be done before a site answers again."""
         own = "" in self.away and self.state != ClusterState.DELETING
         return own or site_named(self.following) in self.away
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What this run has seen. `differs`: in words, what is not as wanted; `left`: how many objects a sweep found; `healed`: it
-    was mended before it was seen."""
+    """What this run has observed. `differs`: differences in words; `left`: how many objects a sweep found; `healed`:
+    it was repaired before that."""
 
     differs: str = ""
     left: int = 0
@@ -51,7 +50,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Begin:
-    """Take the order up."""
+    """Start the order."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +60,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Look:
-    """Ask the site what it has, and sweep it for everything that carries the cluster's tag."""
+    """Observe the site, and sweep it for everything that carries the cluster's tag."""
 
 
 @dataclass(frozen=True)
 class Restart:
-    """Every step was done, yet the site does not show it: all steps begin anew."""
+    """Every step was done, but the site does not show it: all steps start again."""
 
     reason: str
 
@@ -78,19 +77,19 @@ class Finish:
 
 @dataclass(frozen=True)
 class Heal:
-    """Make what is missing anew, without an operation."""
+    """Make what is missing again, without an operation."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class CleanUp:
-    """A deleted cluster has something at the site (a late answer made it): take it away."""
+    """The site has something of a deleted cluster (from a late answer): remove it."""
 
 
 @dataclass(frozen=True)
 class Rest:
-    """Nothing to do until then; None = nothing ever."""
+    """Nothing to do until then; None = nothing at all."""
 
     until: datetime | None
 
@@ -101,7 +100,7 @@ S = ClusterState
 
 
 def site_named(step: str) -> str:
-    """Where the step of this name is done: the burst site's slug, "" = at the cluster's own."""
+    """The site of the step of this name: the burst site's slug, "" = the cluster's own."""
     return step.partition("@")[2]
 
 
@@ -133,7 +132,7 @@ def _after(observed: Observed | None) -> Action:
 
 
 def _keeping(desired: Desired, observed: Observed | None, now: datetime) -> Action:
-    """What sleeps is only looked at: what is missing of it comes back when it wakes."""
+    """A suspended cluster is only observed: what is missing comes back when it is resumed."""
     if observed is None:
         return Look()
     if observed.differs and not observed.healed and desired.state == S.READY:
@@ -142,7 +141,7 @@ def _keeping(desired: Desired, observed: Observed | None, now: datetime) -> Acti
 
 
 def difference(spec: ClusterSpec, seen: ObservedCluster) -> str:
-    """In words, '' where the site has exactly what is wanted of it there, and all of it works."""
+    """In words, '' if the site has exactly what is wanted of it there, and all of it works."""
     if not seen.exists and not spec.is_burst:
         return "nothing of it is at the site"
     if not seen.endpoint and not spec.is_burst:

@@ -1,10 +1,11 @@
-"""One round about one policy: lease, ask the site what there is to do, decide, scale, write down."""
+"""One round of one policy: claim, ask the site for the demand, decide, scale, record."""
 
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 import structlog
 from django.db import transaction
@@ -23,15 +24,14 @@ from gpuaas.clusters.policies.registry import policy_make
 from gpuaas.clusters.policies.stored import memory_read, memory_stored
 from gpuaas.clusters.room import room_after
 from gpuaas.clusters.services.changes import cluster_scale
-from gpuaas.clusters.services.rows import cluster_announce, cluster_lock, driver_of
-from gpuaas.clusters.site import outside_transaction
+from gpuaas.clusters.services.rows import cluster_announce, cluster_lock, signals_driver_of
 from gpuaas.clusters.spec import spec_whole
 from gpuaas.clusters.states import ClusterState
-from gpuaas.core import clock, leases
+from gpuaas.core import clock
+from gpuaas.core.claims import ClaimLost, claimed, release
 from gpuaas.core.clock import whole_second
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
-from gpuaas.core.visits import CLAIM_SECONDS, EARLY, LeaseLost
-from gpuaas.providers.base import ClusterSignalsCapability
+from gpuaas.lifecycle.visits import CLAIM_SECONDS
 from tenants.actors import SYSTEM
 
 log = structlog.get_logger(__name__)
@@ -43,7 +43,7 @@ WATCHED = {ClusterState.READY, ClusterState.SCALING, ClusterState.UPGRADING}
 
 @dataclass(frozen=True)
 class Allowance:
-    """What money says. worker_hour: of one more worker, in `currency`; None where it has no price."""
+    """Limits by money. worker_hour: cost of one more worker in `currency`; None without a price."""
 
     caps: tuple[Cap, ...] = ()
     worker_hour: Decimal | None = None
@@ -54,29 +54,25 @@ Purse = Callable[[ScalingPolicy, datetime], Allowance]
 
 
 def policy_run(policy_id: uuid.UUID, *, purse: Purse) -> None:
-    """Look at one pool, and scale it where its policy is enabled and says so. Safe at any time, by any number of processes."""
-    outside_transaction()
-    row = leases.claim(ScalingPolicy, policy_id, now=clock.now(), seconds=CLAIM_SECONDS)
-    if row is None:
-        return
-    if row.due_at is None or row.due_at > clock.now() + EARLY:
-        leases.release(row, due_at=row.due_at)
-        return
-    again = clock.now() + EVERY
-    try:
-        cluster = row.pool.cluster
-        if cluster.state == ClusterState.DELETED:
-            leases.release(row, due_at=None)
-        elif cluster.state not in WATCHED:
-            leases.release(row, due_at=again)
-        else:
-            seen = _signals(row, cluster)
-            _decide(row, seen, purse(row, seen.at), again)
-    except LeaseLost:
-        log.info("lease_lost", kind="ScalingPolicy", id=str(policy_id))
-    except GpuaasError as error:
-        log.warning("policy_not_run", policy=str(policy_id), code=error.code, message=error.message)
-        leases.release(row, due_at=again)
+    """Checks one pool, and scales it if its policy is enabled and says so. Safe at any time, in any number of
+    processes."""
+    claimed(
+        ScalingPolicy, policy_id, partial(_work, purse), failed=_not_run, seconds=CLAIM_SECONDS, only_due=True
+    )
+
+
+def _work(purse: Purse, row: ScalingPolicy) -> None:
+    cluster = row.pool.cluster
+    if cluster.state in WATCHED:
+        seen = _signals(row, cluster)
+        _decide(row, seen, purse(row, seen.at))
+    else:
+        release(row, due_at=None if cluster.state == ClusterState.DELETED else clock.now() + EVERY)
+
+
+def _not_run(row: ScalingPolicy, error: GpuaasError) -> None:
+    log.warning("policy_not_run", policy=str(row.pk), code=error.code, message=error.message)
+    release(row, due_at=clock.now() + EVERY)
 
 
 def samples_prune(*, now: datetime) -> int:
@@ -85,26 +81,26 @@ def samples_prune(*, now: datetime) -> int:
 
 
 def _signals(row: ScalingPolicy, cluster: Cluster) -> Signals:
-    """Of a driver that tells none, only the time."""
-    driver = driver_of(cluster)
-    if not isinstance(driver, ClusterSignalsCapability):
+    """Only the time for a driver that reports no demand."""
+    driver = signals_driver_of(cluster)
+    if driver is None:
         return Signals(whole_second(clock.now()))
-    found = {one.pool: one for one in driver.signals(spec_whole(cluster))}
-    mine = found.get(row.pool.name)
+    signals = {one.pool: one for one in driver.signals(spec_whole(cluster))}
+    mine = signals.get(row.pool.name)
     if mine is None:
-        raise Conflict("the cluster tells nothing about this pool")
+        raise Conflict("the cluster reports nothing about this pool")
     return Signals(whole_second(clock.now()), mine.used_gpus, mine.pending_gpus, mine.queued)
 
 
 @transaction.atomic
-def _decide(claimed: ScalingPolicy, signals: Signals, allowance: Allowance, again: datetime) -> None:
-    """The cluster is locked first, as everywhere; then all that is read here is as it is now."""
-    cluster = cluster_lock(cluster_id=claimed.pool.cluster_id)
+def _decide(held: ScalingPolicy, signals: Signals, allowance: Allowance) -> None:
+    """The cluster is locked first, as everywhere; then everything read here is current."""
+    cluster = cluster_lock(held.pool.cluster_id)
     rows = ScalingPolicy.objects.select_for_update(of=("self",), no_key=True).select_related("pool__flavor")
-    row = rows.filter(pk=claimed.pk, claim_token=claimed.claim_token).first()
+    row = rows.filter(pk=held.pk, claim_token=held.claim_token).first()
     if row is None:
-        raise LeaseLost("another process works on this policy")
-    if cluster.state in WATCHED and row.version == claimed.version:
+        raise ClaimLost("another process is working on this policy")
+    if cluster.state in WATCHED and row.version == held.version:
         room = room_after(cluster=cluster, pool=row.pool, maximum=row.maximum, after=row.after)
         PoolSample.objects.bulk_create([_sample(row.pool, signals, room.most)], ignore_conflicts=True)
         if row.enabled and cluster.state == ClusterState.READY:
@@ -112,8 +108,8 @@ def _decide(claimed: ScalingPolicy, signals: Signals, allowance: Allowance, agai
             row.memory = memory_stored(decision.memory)
             row.save(update_fields=["memory"])
             _write(row, cluster, signals, decision, allowance)
-    row.due_at = claimed.due_at
-    leases.release(row, due_at=again, attempts=0)
+    row.due_at = held.due_at
+    release(row, due_at=clock.now() + EVERY, attempts=0)
 
 
 def _sample(pool: ClusterPool, signals: Signals, room: int) -> PoolSample:
@@ -129,7 +125,7 @@ def _sample(pool: ClusterPool, signals: Signals, room: int) -> PoolSample:
 
 
 def _scaled(row: ScalingPolicy, cluster: Cluster, signals: Signals, allowance: Allowance) -> Decision:
-    """Decided and asked for, reserved in the same moment. What is refused there all the same is a cap like the others."""
+    """Decided and requested, reserved in the same moment. A refusal at this point is a cap like the others."""
     pool = row.pool
     wanted = _decided(row, signals, allowance.caps)
     if not wanted.changes:
@@ -166,16 +162,16 @@ def rules_of(row: ScalingPolicy) -> Rules:
 def _write(
     row: ScalingPolicy, cluster: Cluster, signals: Signals, decision: Decision, allowance: Allowance
 ) -> None:
-    """A line where something changed; where nothing could, one for each reason, and each hour."""
+    """One line if something changed; for refusals one per reason and hour."""
     outcome = ScalingOutcome.SCALED
     if not decision.changes:
         if not (decision.refused or decision.broken):
             return
         outcome = ScalingOutcome.BROKEN if decision.broken else ScalingOutcome.REFUSED
     last = ScalingDecision.objects.filter(cluster=cluster, pool=row.pool.name).first()
-    said = decision.reason if decision.broken else decision.refused
-    told = last is not None and last.outcome == outcome and signals.at - last.at < SAY_AGAIN
-    if told and not decision.changes and last is not None and said[:500] in {last.reason, last.refused}:
+    reason = decision.reason if decision.broken else decision.refused
+    recent = last is not None and last.outcome == outcome and signals.at - last.at < SAY_AGAIN
+    if recent and not decision.changes and last is not None and reason[:500] in {last.reason, last.refused}:
         return
     more, worker_hour = decision.count - decision.before, allowance.worker_hour
     ScalingDecision.objects.create(
@@ -194,5 +190,7 @@ def _write(
         currency=allowance.currency,
     )
     if outcome != ScalingOutcome.SCALED:
-        log.warning("policy_refused", cluster=str(cluster.pk), pool=row.pool.name, outcome=outcome, said=said)
+        log.warning(
+            "policy_refused", cluster=str(cluster.pk), pool=row.pool.name, outcome=outcome, said=reason
+        )
     cluster_announce(cluster)

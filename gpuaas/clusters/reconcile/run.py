@@ -1,4 +1,4 @@
-"""One run about one cluster: lease, look, call its sites with no transaction open, write down, look again."""
+"""One run about one cluster: claim, observe, call its sites with no transaction open, write, observe again."""
 
 import uuid
 from dataclasses import replace
@@ -10,7 +10,6 @@ from gpuaas.clusters.models import Cluster, ClusterOperationStep
 from gpuaas.clusters.reconcile import record
 from gpuaas.clusters.reconcile.job import Job, job_load
 from gpuaas.clusters.reconcile.plan import (
-    LEFTOVERS_AFTER,
     Action,
     Begin,
     CleanUp,
@@ -31,41 +30,46 @@ from gpuaas.clusters.spec import Part
 from gpuaas.clusters.states import CHANGING, ClusterState
 from gpuaas.core import clock
 from gpuaas.core.backoff import delay
+from gpuaas.core.claims import retry_at
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
-from gpuaas.core.operations import StepState
-from gpuaas.core.visits import Overtaken, attempt, refused_by_site, retry_at, soon, visit
+from gpuaas.lifecycle.operations import StepState
+from gpuaas.lifecycle.visits import (
+    LEFTOVERS_AFTER,
+    REFUSALS_MAX,
+    RESTARTS_MAX,
+    Overtaken,
+    attempt,
+    refused_by_site,
+    soon,
+    step_perform,
+    visit,
+)
 from gpuaas.providers.base import (
+    TENACIOUS,
+    Change,
     ClusterBurstCapability,
-    ClusterChange,
-    ClusterDriver,
     ClusterSpec,
-    ClusterSuspendCapability,
-    StepOutcome,
 )
 
-REFUSALS_MAX = 3  # of one step; then it failed
-RESTARTS_MAX = 8
 ACTIONS_MAX = 80
 STEP_MAX = timedelta(hours=1)  # of one that the site calls under way; then it failed
 Away = Unavailable | Unauthorized  # why a site does not answer
-# these never give up: what is to go goes, however long it takes
-TENACIOUS = {ClusterChange.DELETE, ClusterChange.SUSPEND}
 
 
 def run(cluster_id: uuid.UUID) -> None:
-    """Bring one cluster as far as it gets now. Safe to call at any time, by any number of processes."""
+    """Brings one cluster as far as possible now. Safe to call at any time, in any number of processes."""
     visit(Cluster, cluster_id, work=lambda row: Visit(row).work(), task="clusters.reconcile")
 
 
 class Visit:
-    """One lease's worth of work. What was seen at the sites is forgotten with it; `away`: why those that do not answer do not."""
+    """The work of one claim. Observations of the sites are dropped with it; `away`: why some sites do not answer."""
 
     def __init__(self, row: Cluster) -> None:
         self.row = row
         self.observed: Observed | None = None
         self.healed = False
         self.away: dict[str, Away] = {}
-        self.asking: Site | None = None
+        self.current_site: Site | None = None
 
     def work(self) -> None:
         for _ in range(ACTIONS_MAX):
@@ -79,16 +83,16 @@ class Visit:
         record.rest(job_load(self.row), soon())
 
     def _perform(self, job: Job, action: Action) -> bool:
-        """True = go on; False = the lease was given back."""
+        """True = continue; False = the claim was released."""
         about = {"cluster": str(job.row.pk), "action": type(action).__name__}
         refused = partial(self._refused, job, action)
         return attempt(partial(self._call, job, action), refused, **about)
 
     def _refused(self, job: Job, action: Action, error: GpuaasError) -> None:
-        refuse(job, action, error, site=self.asking)
+        refuse(job, action, error, site=self.current_site)
 
     def _call(self, job: Job, action: Action) -> bool:
-        self.asking = None
+        self.current_site = None
         match action:
             case Begin():
                 record.begin(job)
@@ -106,15 +110,15 @@ class Visit:
         return True
 
     def _step(self, job: Job, step: ClusterOperationStep) -> bool:
-        """Where its site is away and another has something to do, that comes first."""
+        """If the site of this step does not answer and another has something to do, that comes first."""
         try:
             return self._step_do(job, step)
         except (Unavailable, Unauthorized) as error:
-            slug = self.asking.slug if self.asking else ""
+            slug = self.current_site.slug if self.current_site else ""
             self.away.setdefault(slug, error)
             if job.desired(self.away).is_held_up:
                 raise
-            record.passed_over(job, self.asking, error)
+            record.passed_over(job, self.current_site, error)
             return True
 
     def _step_do(self, job: Job, step: ClusterOperationStep) -> bool:
@@ -125,7 +129,7 @@ class Visit:
         spec = self._reached(part) if change in TENACIOUS else self._joined(job, part)
         driver = driver_of(job.row, part.site)
         outcome = step_perform(driver, change, spec, step.key)
-        if change is ClusterChange.DELETE:
+        if change is Change.DELETE:
             last = outcome.done and all(one.pk == step.pk or _is_done(one) for one in job.steps_at(part))
             record.swept(job, part, driver.inventory(part.spec.ref), last=last)
         if outcome.done:
@@ -133,19 +137,19 @@ class Visit:
             return True
         if _is_stuck(step) and change not in TENACIOUS:
             hours = STEP_MAX // timedelta(hours=1)
-            raise _Stuck(f"nothing has come of this step for {hours} h; the site says: {outcome.detail}")
+            raise _Stuck(f"this step has not finished within {hours} h; the site reports: {outcome.detail}")
         record.step_wait(job, step, outcome.detail, due_at=soon(step.started_at))
         return False
 
     def _reached(self, part: Part) -> ClusterSpec:
-        """From now on it is this site that is asked. One that was away a moment ago is not asked again in this visit."""
-        self.asking = part.site
+        """From now on this site is called. One that did not answer a moment ago is not called again in this visit."""
+        self.current_site = part.site
         if part.slug in self.away:
             raise self.away[part.slug]
         return part.spec
 
     def _joined(self, job: Job, part: Part) -> ClusterSpec:
-        """With what new workers at a burst site need, asked of the cluster's own; never kept."""
+        """With what new workers at a burst site need, read from the cluster's own site; never stored."""
         if part.site is None or not part.spec.workers:
             return self._reached(part)
         own = self._reached(job.parts[0])
@@ -156,7 +160,8 @@ class Visit:
         return replace(self._reached(part), join=join)
 
     def _look(self, job: Job) -> None:
-        """At every site. One that is away is only waited for where the change has to do with it, or all must be proved gone."""
+        """At every site. One that does not answer is waited for only if the change needs it, or if everything must be
+        proved gone."""
         outside_transaction()
         gone = job.row.state in {ClusterState.DELETING, ClusterState.DELETED}
         seen: list[Seen] = []
@@ -171,8 +176,8 @@ class Visit:
                     missed = missed or part
         # of what has no part in a change the next look without one tells, and mends it
         asked = [one for one in seen if one.part.site is None or not job.steps or job.steps_at(one.part)]
-        told = [difference(one.part.spec, one.cluster) for one in asked if one.cluster is not None]
-        differs = next(filter(None, told), "")
+        differences = [difference(one.part.spec, one.cluster) for one in asked if one.cluster is not None]
+        differs = next(filter(None, differences), "")
         if seen:
             record.looked(job, seen, differs)
         if missed is not None:
@@ -185,16 +190,14 @@ class Visit:
         return Seen(part, None if gone else driver.observe(spec.ref), driver.inventory(spec.ref))
 
     def _heal(self, job: Job) -> bool:
-        """All steps of making it once more, without an operation: repeating a done step changes nothing."""
+        """All steps of the creation once more, without an operation: repeating a finished step changes nothing."""
         self.healed = True
         for part in job.parts:
             driver = driver_of(job.row, part.site)
-            for step in (
-                driver.plan(ClusterChange.CREATE, part.spec).steps if part.slug not in self.away else ()
-            ):
+            for step in () if part.slug in self.away else driver.steps(Change.CREATE, part.spec):
                 record.made_again(job, part, step)
                 outside_transaction()
-                if not driver.ensure(self._joined(job, part), step.key).done:
+                if not driver.perform(Change.CREATE, self._joined(job, part), step.key).done:
                     record.rest(job, soon())
                     return False
         self.observed = None
@@ -203,10 +206,10 @@ class Visit:
     def _clean_up(self, job: Job) -> bool:
         for part in job.parts:
             driver = driver_of(job.row, part.site)
-            for step in driver.plan(ClusterChange.DELETE, part.spec).steps:
+            for step in driver.steps(Change.DELETE, part.spec):
                 record.made_again(job, part, step)
                 outside_transaction()
-                if not driver.delete(self._reached(part), step.key).done:
+                if not driver.perform(Change.DELETE, self._reached(part), step.key).done:
                     record.rest(job, clock.now() + timedelta(seconds=5))
                     return False
         record.rest(job, clock.now() + LEFTOVERS_AFTER)
@@ -214,11 +217,11 @@ class Visit:
 
 
 class _Stuck(Permanent):
-    """Given up at once: it was waited for long enough."""
+    """Gives up at once: it has waited long enough."""
 
 
 def _leave(job: Job, action: Action) -> None:
-    """The actions that give the lease back."""
+    """The actions that release the claim."""
     match action:
         case Finish(state=ClusterState.DELETED):
             record.finish_deleted(job)
@@ -229,38 +232,21 @@ def _leave(job: Job, action: Action) -> None:
         case Rest(until=until):
             record.rest(job, until)
         case _:
-            raise TypeError(f"{action!r} has nobody to perform it")
+            raise TypeError(f"no handler for {action!r}")
 
 
 def _again(job: Job, reason: str) -> None:
     last = job.steps[-1]
     change = CHANGING[ClusterState(job.row.state)]
     if last.refusals >= RESTARTS_MAX and change not in TENACIOUS:
-        record.give_up(job, last, Permanent(f"the site does not keep what was made: {reason}"))
+        record.give_up(job, last, Permanent(f"the site does not retain what was created: {reason}"))
         return
     due_at = clock.now() + timedelta(seconds=delay(last.refusals + 1))
     record.steps_restart(job, reason, due_at=due_at, refused=last)
 
 
-def step_perform(driver: ClusterDriver, change: ClusterChange, spec: ClusterSpec, key: str) -> StepOutcome:
-    match change:
-        case ClusterChange.CREATE:
-            return driver.ensure(spec, key)
-        case ClusterChange.SCALE:
-            return driver.scale(spec, key)
-        case ClusterChange.UPGRADE:
-            return driver.upgrade(spec, key)
-        case ClusterChange.DELETE:
-            return driver.delete(spec, key)
-    if not isinstance(driver, ClusterSuspendCapability):
-        raise Permanent(f"the driver {driver.name} cannot put a cluster to sleep")
-    if change is ClusterChange.SUSPEND:
-        return driver.suspend(spec, key)
-    return driver.resume(spec, key)
-
-
 def refuse(job: Job, action: Action, error: GpuaasError, *, site: Site | None = None) -> None:
-    """A call to a site did not work: come back later, begin the steps anew, or give up; always saying so."""
+    """After a failed call to a site: retry later, start the steps again, or give up; always with a message."""
     due_at = retry_at(job.row, error)
     step = job.step(action.name) if isinstance(action, Step) else None
     if isinstance(error, Unavailable | Unauthorized):

@@ -1,15 +1,14 @@
-"""One round about one warm pool: lease, count what waits, order what is missing, delete what is too much. The site is not called."""
+"""One round of one warm pool: claim, count ready clusters, order missing ones, delete surplus. Does not call the
+site."""
 
 import contextlib
 import uuid
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-import structlog
 from django.db import transaction
 from django.db.models import F
 
-from gpuaas.clusters.keeping import Deed, Waiting, keep
 from gpuaas.clusters.models import Cluster, WarmPool
 from gpuaas.clusters.selectors import ORDERED, template_version_get
 from gpuaas.clusters.services.changes import cluster_delete
@@ -17,15 +16,15 @@ from gpuaas.clusters.services.order import cluster_build
 from gpuaas.clusters.services.planning import Draft, draft_make
 from gpuaas.clusters.states import ClusterState
 from gpuaas.clusters.waiting import CLAIMABLE, MAKING, WAITING, alike
-from gpuaas.core import clock, events, leases
+from gpuaas.clusters.warm_plan import Deed, Waiting, keep
+from gpuaas.core import clock, events
 from gpuaas.core.backoff import delay
+from gpuaas.core.claims import claimed, extend, release
 from gpuaas.core.errors import Conflict, GpuaasError, NoCapacity, NotFound, QuotaRefused, StaleVersion
-from gpuaas.core.outside import outside_transaction
-from gpuaas.core.terms import LEASE_MAX
-from gpuaas.core.visits import CLAIM_SECONDS, LeaseLost
+from gpuaas.lifecycle.lease import LEASE_MAX
+from gpuaas.lifecycle.visits import CLAIM_SECONDS
 from tenants.actors import SYSTEM
 
-log = structlog.get_logger(__name__)
 EVERY = timedelta(seconds=30)
 BROKEN_AFTER = timedelta(minutes=10)  # of mending in vain
 ORDERS_MAX = 50  # in one round
@@ -33,29 +32,26 @@ S = ClusterState
 
 
 def warm_keep(pool_id: uuid.UUID) -> None:
-    """Bring one pool nearer to what is wanted of it. Safe at any time, by any number of processes."""
-    outside_transaction()
-    row = leases.claim(WarmPool, pool_id, now=clock.now(), seconds=CLAIM_SECONDS)
-    if row is None:
-        return
-    try:
-        trouble = ""
-        for _ in range(ORDERS_MAX):
-            again, trouble = _act(row)
-            if not again:
-                break
-        _rest(row, trouble)
-    except LeaseLost:
-        log.info("lease_lost", kind="WarmPool", id=str(pool_id))
+    """Brings one pool nearer to its target. Safe at any time, in any number of processes."""
+    claimed(WarmPool, pool_id, _work, seconds=CLAIM_SECONDS)
+
+
+def _work(row: WarmPool) -> None:
+    trouble = ""
+    for _ in range(ORDERS_MAX):
+        again, trouble = _act(row)
+        if not again:
+            break
+    _rest(row, trouble)
 
 
 @transaction.atomic
-def _act(claimed: WarmPool) -> tuple[bool, str]:
-    """Counted and acted on under the pool's lock, so that two workers never order the same one. Whether there is more to do, and why
-    fewer are ready than wanted, as far as that is known."""
-    pool = _locked(claimed)
-    kept = pool.ended_at is None and pool.template.state in ORDERED
-    wanted = pool.wanted if kept else 0
+def _act(row: WarmPool) -> tuple[bool, str]:
+    """Counted and acted on under the pool's lock, so that two workers never order the same one. Returns whether there
+    is more to do, and why fewer are ready than wanted, if known."""
+    pool = _locked(row)
+    maintained = pool.ended_at is None and pool.template.state in ORDERED
+    wanted = pool.wanted if maintained else 0
     draft, trouble = None, ""
     if wanted:
         try:
@@ -81,7 +77,7 @@ def _act(claimed: WarmPool) -> tuple[bool, str]:
 
 
 def draft_of(pool: WarmPool) -> Draft:
-    """The next one: of the template's newest version. Raises Invalid, Conflict where it takes no such order."""
+    """The next cluster, of the template's newest version. Raises Invalid, or Conflict if it accepts no such order."""
     draft = draft_make(
         project=pool.project,
         version=template_version_get(template=pool.template),
@@ -95,15 +91,15 @@ def draft_of(pool: WarmPool) -> Draft:
 
 
 def _deed(pool: WarmPool, draft: Draft | None, rows: Iterable[Cluster], wanted: int) -> Deed:
-    """Where nothing can be ordered all that waits counts as what is wanted."""
+    """If nothing can be ordered, all ready clusters count as wanted."""
     fit = set(Cluster.objects.filter(CLAIMABLE, warm_pool=pool).values_list("pk", flat=True))
     current = set()
     if draft is not None:
         current = set(alike(draft.cluster, draft.pools).filter(warm_pool=pool).values_list("pk", flat=True))
-    found = [
+    deeds = [
         Waiting(row.pk, row.pk in fit, _is_broken(row), draft is None or row.pk in current) for row in rows
     ]
-    return keep(found, wanted=wanted, making_most=pool.making_most)
+    return keep(deeds, wanted=wanted, making_most=pool.making_most)
 
 
 def _is_broken(row: Cluster) -> bool:
@@ -129,24 +125,22 @@ def _delete(row: Cluster) -> None:
         cluster_delete(actor=SYSTEM, cluster=row, expected_version=row.version, reason=reason)
 
 
-def _locked(claimed: WarmPool) -> WarmPool:
-    """Still ours; the lease goes on."""
-    until = clock.now() + timedelta(seconds=CLAIM_SECONDS)
-    if not leases.apply(claimed, claim_until=until):
-        raise LeaseLost("another process works on this warm pool")
+def _locked(row: WarmPool) -> WarmPool:
+    """Extends the claim if it is still ours."""
+    extend(row, seconds=CLAIM_SECONDS)
     rows = WarmPool.objects.select_related("project__organization", "template__site", "created_by")
-    return rows.get(pk=claimed.pk)
+    return rows.get(pk=row.pk)
 
 
 @transaction.atomic
-def _rest(claimed: WarmPool, trouble: str) -> None:
+def _rest(row: WarmPool, trouble: str) -> None:
     """Until the next round; after a refusal or a failure sooner, then later each time."""
-    pool = _locked(claimed)
+    pool = _locked(row)
     news = pool.trouble != trouble[:500]
     wait = timedelta(seconds=delay(pool.attempts + 1)) if trouble else EVERY
     done = pool.ended_at is not None and not _waiting(pool)
-    leases.release(
-        claimed,
+    release(
+        row,
         due_at=None if done else clock.now() + wait,
         attempts=F("attempts") + 1 if trouble else 0,
         trouble=trouble[:500],

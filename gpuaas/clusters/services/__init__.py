@@ -30,7 +30,7 @@ from gpuaas.clusters.services.policies import (
     policy_switch,
     policy_update,
 )
-from gpuaas.clusters.services.reports import node_report, seeds_rotate
+from gpuaas.clusters.services.reports import node_report, queue_report, seeds_rotate
 from gpuaas.clusters.services.suspend import cluster_resume, cluster_suspend
 from gpuaas.clusters.services.templates import (
     template_create,
@@ -71,6 +71,7 @@ __all__ = [
     "policy_delete",
     "policy_switch",
     "policy_update",
+    "queue_report",
     "revocations_carry_out",
     "scale_preview",
     "seeds_rotate",

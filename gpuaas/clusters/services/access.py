@@ -1,108 +1,85 @@
-"""Personal credentials of a cluster: asked of the driver directly, shown once, never stored."""
+"""Personal credentials of a cluster: requested from the driver, shown once, never stored."""
 
 import uuid
 from collections.abc import Iterable
 from datetime import timedelta
 
 import structlog
-from django.conf import settings
 from django.db import transaction
 
 from gpuaas.clusters.models import Cluster, ClusterGrant
 from gpuaas.clusters.selectors import cluster_require, grants_lost, grants_open
-from gpuaas.clusters.services.rows import cluster_announce, cluster_lock, driver_of, state_require
+from gpuaas.clusters.services.rows import CLUSTER, cluster_announce, cluster_lock, driver_of
 from gpuaas.clusters.site import outside_transaction
 from gpuaas.clusters.spec import spec_of
 from gpuaas.clusters.states import ClusterState
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Forbidden, GpuaasError, Invalid, NotFound, Unavailable
+from gpuaas.core.errors import Conflict, Forbidden, GpuaasError
 from gpuaas.core.ids import short
 from gpuaas.core.queue import poke
+from gpuaas.lifecycle.allowed import Verb
+from gpuaas.lifecycle.grants import grant_issue, lifetime_of
 from gpuaas.providers.base import Access, ClusterAccessCapability, ClusterRevocationCapability, Member
 from gpuaas.providers.registry import cluster_driver_class, cluster_driver_names
 from tenants.actors import SYSTEM, Actor
-from tenants.audit import audit_record
 from tenants.models import User
 from tenants.roles import Permission
 
 log = structlog.get_logger(__name__)
 REVOCATIONS = 200  # a round
-LIFETIME_MIN = timedelta(minutes=10)
-LIFETIME_DEFAULT = timedelta(hours=8)
 S = ClusterState
-ENTERED = (S.READY, S.SCALING, S.UPGRADING, S.SUSPENDING, S.SUSPENDED, S.RESUMING)
 
 
 def cluster_credential(*, actor: Actor, cluster: Cluster, lifetime: timedelta | None = None) -> Access:
-    """The actor's own, for 10 minutes to 24 hours (or the policy's less). Calls the site, so never inside a transaction.
-
-    Written down before the site is asked, so that no credential exists that nobody knows of.
-    """
+    """The actor's own, for 10 minutes to 24 hours (or the policy's maximum). Calls the site, so never inside a
+    transaction."""
     cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_ACCESS)
     if actor.user_id is None:
-        raise Forbidden("a credential is a person's")
-    asked = _lifetime(lifetime)
+        raise Forbidden("only a person can have a credential")
+    asked = lifetime_of(lifetime)
     outside_transaction()
     cluster.refresh_from_db(fields=["state", "ready_at"])
-    state_require(cluster, *ENTERED, *([S.FAILED] if cluster.ready_at else []))
+    CLUSTER.require(cluster, Verb.ENTER)
     driver = driver_of(cluster)
     if not isinstance(driver, ClusterAccessCapability):
-        raise Conflict("clusters of this template give no credentials")
+        raise Conflict("clusters of this template do not issue credentials")
     if grants_open(cluster_id=cluster.pk).filter(user=actor.user_id, revoke_asked_at__isnull=False).exists():
-        raise Conflict("earlier credentials are being ended at this moment; try again in a few seconds")
+        raise Conflict("earlier credentials are being ended now; try again in a few seconds")
     moment = clock.now()
-    grant = ClusterGrant.objects.create(
-        cluster=cluster, user_id=actor.user_id, issued_at=moment, expires_at=moment + asked
-    )
+    grant = ClusterGrant(cluster=cluster, user_id=actor.user_id, issued_at=moment, expires_at=moment + asked)
     member = _member(actor.user_id, actor.name)
-    try:
-        access = driver.access(spec_of(cluster), member, lifetime=asked)
-    except Unavailable:  # it may have been made all the same
-        raise
-    except NotFound as error:
-        grant.delete()
-        raise Conflict("nothing answers at the cluster's address yet; try again in a few seconds") from error
-    except GpuaasError:
-        grant.delete()
-        raise
+    access = grant_issue(
+        grant,
+        lambda: driver.access(spec_of(cluster), member, lifetime=asked),
+        unknown="nothing answers at the cluster's address yet; try again in a few seconds",
+    )
     _confirm(grant, access)
     after = {"expires_at": access.expires_at.isoformat()}
-    audit_record(
-        actor=actor, action="cluster.credential", target=cluster, project=cluster.project, after=after
-    )
+    CLUSTER.audit(cluster, actor, "credential", after=after)
     cluster_announce(cluster)
     return access
 
 
-def _lifetime(asked: timedelta | None) -> timedelta:
-    most = timedelta(hours=settings.ACCESS_HOURS_MAX)
-    lifetime = min(LIFETIME_DEFAULT, most) if asked is None else asked
-    if not LIFETIME_MIN <= lifetime <= most:
-        hours = settings.ACCESS_HOURS_MAX
-        raise Invalid.field("lifetime", f"a credential lives from 10 minutes to {hours} hours")
-    return lifetime
-
-
 def _confirm(grant: ClusterGrant, access: Access) -> None:
-    """Whoever revoked while the site was asked has not ended this one: then it is ended, and not shown."""
+    """If somebody revoked while the site was asked, this credential was not included: it is ended and not shown."""
     rows = ClusterGrant.objects.filter(pk=grant.pk)
     if rows.filter(revoke_asked_at=None).update(expires_at=access.expires_at):
         return
     rows.update(revoke_asked_at=clock.now(), revoked_at=None, expires_at=access.expires_at)
     poke("clusters.revoke")
-    raise Conflict("this access was revoked at this moment; ask again if you still may")
+    raise Conflict("this access was revoked at the same moment; request it again if you still have access")
 
 
 @transaction.atomic
 def credentials_revoke(*, actor: Actor, cluster: Cluster, user: User) -> int:
-    """End every credential of one person; how many there were. The right to take another stays. One's own, or anybody's by
-    who manages the project. The site is told in the background, and asked again until it has confirmed."""
-    cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_VIEW)
-    if user.pk != actor.user_id:
+    """Ends every credential of one person; returns how many. The right to take another stays. One's own, or anybody's
+    for those who manage the project. The site is asked in the background, until it has confirmed."""
+    cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_ACCESS, own=True)
+    if not actor.owns(user.pk):
         cluster_require(actor=actor, cluster=cluster, permission=Permission.PROJECT_MANAGE)
-    row = cluster_lock(cluster_id=cluster.pk)
+    row = cluster_lock(cluster.pk)
     if not cluster_can_revoke(row):
-        raise Conflict("credentials of this template's clusters end by themselves, not before")
+        raise Conflict("credentials for clusters of this template cannot be ended early; they expire")
     rows = grants_open(cluster_id=row.pk).filter(user=user, revoke_asked_at=None)
     count = rows.update(revoke_asked_at=clock.now())
     if count:
@@ -113,7 +90,8 @@ def credentials_revoke(*, actor: Actor, cluster: Cluster, user: User) -> int:
 
 @transaction.atomic
 def rights_follow() -> int:
-    """Ask for the end of what people hold who may not take it any more, wherever the driver can; how many credentials."""
+    """Requests the end of credentials of people who may no longer have them, wherever the driver can; returns how
+    many."""
     able = [name for name in cluster_driver_names() if _revokes(name)]
     rows = grants_lost().filter(cluster__template_version__template__driver__in=able)
     rows = rows.select_related("user", "cluster__project__organization").order_by("pk")
@@ -125,7 +103,8 @@ def rights_follow() -> int:
 
 
 def revocations_carry_out() -> int:
-    """Tell the sites; how many credentials they have confirmed as ended. Safe at any time, by any number of processes."""
+    """Asks the sites; returns how many credentials they have confirmed as ended. Safe at any time, in any number of
+    processes."""
     outside_transaction()
     rights_follow()
     asked = ClusterGrant.objects.filter(
@@ -147,7 +126,7 @@ def revocations_carry_out() -> int:
 
 
 def cluster_can_revoke(cluster: Cluster) -> bool:
-    """Asks no site."""
+    """Does not call the site."""
     return _revokes(cluster.template_version.template.driver)
 
 
@@ -164,14 +143,12 @@ def _by_person(grants: Iterable[ClusterGrant]) -> dict[tuple[Cluster, User], lis
 
 def _revocation_record(actor: Actor, cluster: Cluster, user: User, count: int) -> None:
     after = {"username": user.username, "credentials": count}
-    audit_record(
-        actor=actor, action="cluster.access_revoke", target=cluster, project=cluster.project, after=after
-    )
+    CLUSTER.audit(cluster, actor, "access_revoke", after=after)
     cluster_announce(cluster)
 
 
 def _end(cluster: Cluster, user: User, grants: list[uuid.UUID]) -> int:
-    """What a site does not confirm now is tried again by the next round."""
+    """What a site does not confirm now is tried again in the next round."""
     driver = driver_of(cluster)
     if not isinstance(driver, ClusterRevocationCapability):
         return 0

@@ -1,36 +1,32 @@
-"""Changing what is there: scale, upgrade, retry, extend, delete. One open operation at a time; only deletion takes over."""
+"""Changes of existing clusters: scale, upgrade, retry, extend, delete. One open operation at a time; only deletion
+replaces it."""
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from django.db import transaction
 
+from gpuaas.catalog.selectors import is_sold
 from gpuaas.clusters.models import Cluster, ClusterOperation, ClusterPool
 from gpuaas.clusters.releases import skew_refuse
-from gpuaas.clusters.selectors import cluster_require, definition_of, template_version_get
+from gpuaas.clusters.selectors import definition_of, template_version_get
 from gpuaas.clusters.services.order import words_of
-from gpuaas.clusters.services.planning import is_sold
 from gpuaas.clusters.services.rows import (
+    CLUSTER,
     HOLDER,
-    cluster_announce,
-    cluster_lock,
     cluster_wake,
     operation_begin,
-    operation_end,
     operation_repeat,
-    state_require,
 )
 from gpuaas.clusters.spec import Takes, pools_of, takes_of
-from gpuaas.clusters.states import LIVE, ClusterState
+from gpuaas.clusters.states import ClusterState
 from gpuaas.core.errors import Conflict, Invalid
-from gpuaas.core.terms import lease_extend
-from gpuaas.providers.base import ClusterChange
+from gpuaas.lifecycle.allowed import Verb
+from gpuaas.lifecycle.lease import lease_extend
+from gpuaas.providers.base import Change
 from quotas.selectors import Preview, admission_preview
 from quotas.services import reservation_grow
 from tenants.actors import Actor
-from tenants.audit import audit_record
-from tenants.roles import Permission
 
 S = ClusterState
 
@@ -44,11 +40,9 @@ def cluster_scale(
     expected_version: int | None = None,
     reason: str = "",
 ) -> Cluster:
-    """Ask for other numbers of workers; pools that are not named stay. What grows is reserved now, what shrinks is given
-    back once confirmed. Also from a failed scaling, where it is the way back."""
-    cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_CREATE)
-    row = cluster_lock(cluster_id=cluster.pk, expected_version=expected_version)
-    _changeable(row, ClusterChange.SCALE)
+    """Requests other numbers of workers; pools that are not named stay. An increase is reserved now, a decrease is
+    released once confirmed. Also after a failed scaling, as the way back."""
+    row = CLUSTER.asked(actor, cluster, Verb.RESIZE, expected_version)
     pools = pools_of(row)
     before = {pool.name: pool.count for pool in pools}
     _counts_validate(row, pools, counts)
@@ -56,27 +50,19 @@ def cluster_scale(
         pool.count = counts.get(pool.name, pool.count)
     after = {pool.name: pool.count for pool in pools}
     if after == before and row.state == S.READY:
-        raise Invalid.field("pools", "this is what the cluster already has")
+        raise Invalid.field("pools", "the cluster already has exactly this")
     ClusterPool.objects.bulk_update(pools, ["count"])
     words = words_of(pools)
-    operation_begin(
-        row, actor, ClusterChange.SCALE, summary=words, admission=f"reserved for {words}", reason=reason
-    )
-    audit_record(
-        actor=actor,
-        action="cluster.scale",
-        target=row,
-        project=row.project,
-        before={"pools": before},
-        after={"pools": after},
-    )
+    operation_begin(row, actor, Change.SCALE, summary=words, admission=f"reserved for {words}", reason=reason)
+    CLUSTER.audit(row, actor, "scale", before={"pools": before}, after={"pools": after})
     cluster_wake(row)
     cluster_reserve(row, pools)
     return row
 
 
 def scale_preview(*, cluster: Cluster, counts: Mapping[str, int]) -> Preview:
-    """What admission would say to a scaling now, beyond what is held; reserves nothing. Raises Invalid beside the pools."""
+    """What admission would answer to a scaling now, beyond what is held; reserves nothing. Raises Invalid on the
+    pools."""
     pools = pools_of(cluster)
     _counts_validate(cluster, pools, counts)
     # what shrinks is held until the site has confirmed it
@@ -102,13 +88,13 @@ def _more(wanted: Mapping[str, int], held: Mapping[str, int]) -> dict[str, int]:
 
 
 def takes_wanted(row: Cluster, pools: list[ClusterPool]) -> Takes:
-    """What is wanted of it takes."""
+    """The amounts of what is wanted of it."""
     items = [(pool.flavor, pool.count) for pool in pools]
     return takes_of(row, items, definition_of(row.template_version))
 
 
 def cluster_reserve(row: Cluster, pools: list[ClusterPool]) -> None:
-    """Raise what is held to what is wanted, at every site, or refuse all of it."""
+    """Raises what is held to what is wanted, at every site, or refuses all of it."""
     takes = takes_wanted(row, pools)
     reservation_grow(
         holder_kind=HOLDER,
@@ -151,11 +137,9 @@ def cluster_upgrade(
     first_pool: str | None = None,
     expected_version: int | None = None,
 ) -> Cluster:
-    """Bring the control plane to `release`, with all pools or, to try it, with one pool first; then again without
-    `first_pool` for the rest. Offered are the releases of the template's newest version."""
-    cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_CREATE)
-    row = cluster_lock(cluster_id=cluster.pk, expected_version=expected_version)
-    state_require(row, S.READY)
+    """Brings the control plane to `release`, with all pools or, to try it, with one pool first; then again without
+    `first_pool` for the rest. The releases of the template's newest version are offered."""
+    row = CLUSTER.asked(actor, cluster, Verb.UPGRADE, expected_version)
     offered = definition_of(template_version_get(template=row.template_version.template))
     if release not in offered.releases:
         raise Invalid.field("release", f"choose one of {', '.join(offered.releases)}")
@@ -164,7 +148,7 @@ def cluster_upgrade(
         raise Invalid.field("first_pool", f"the cluster has no pool {str(first_pool)[:40]!r}")
     moved = [pool for pool in pools if first_pool in {None, pool.name} and pool.release != release]
     if not moved and release == row.release:
-        raise Invalid.field("release", f"all of it runs {release} already")
+        raise Invalid.field("release", f"the whole cluster already runs {release}")
     before = {"release": row.release, "pools": {pool.name: pool.release for pool in pools}}
     for pool in moved:
         pool.release = release
@@ -172,29 +156,20 @@ def cluster_upgrade(
     skew_refuse(offered.kind, held=row.release, wanted=release, pools=after)
     ClusterPool.objects.bulk_update(moved, ["release"])
     summary = f"to {release}" + (f", the pool {first_pool} first" if first_pool else "")
-    operation_begin(row, actor, ClusterChange.UPGRADE, summary=summary, release=release)
-    audit_record(
-        actor=actor,
-        action="cluster.upgrade",
-        target=row,
-        project=row.project,
-        before=before,
-        after={"release": release, "pools": after},
-    )
+    operation_begin(row, actor, Change.UPGRADE, summary=summary, release=release)
+    CLUSTER.audit(row, actor, "upgrade", before=before, after={"release": release, "pools": after})
     cluster_wake(row)
     return row
 
 
 @transaction.atomic
 def cluster_retry(*, actor: Actor, cluster: Cluster, expected_version: int | None = None) -> Cluster:
-    """Try what failed again, from the step that failed; what was reserved is still held."""
-    cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_CREATE)
-    row = cluster_lock(cluster_id=cluster.pk, expected_version=expected_version)
-    state_require(row, S.FAILED)
+    """Retries from the step that failed; what was reserved is still held."""
+    row = CLUSTER.asked(actor, cluster, Verb.RETRY, expected_version)
     failed = last_operation(row)
     before = {"trouble": row.trouble}
     operation_repeat(row, actor, failed)
-    audit_record(actor=actor, action="cluster.retry", target=row, project=row.project, before=before)
+    CLUSTER.audit(row, actor, "retry", before=before)
     cluster_wake(row)
     return row
 
@@ -202,7 +177,7 @@ def cluster_retry(*, actor: Actor, cluster: Cluster, expected_version: int | Non
 def last_operation(row: Cluster) -> ClusterOperation:
     found = row.operations.first()
     if found is None:
-        raise Conflict("nothing was ever asked of this cluster")
+        raise Conflict("this cluster has no operations")
     return found
 
 
@@ -211,19 +186,8 @@ def cluster_extend(
     *, actor: Actor, cluster: Cluster, lease_ends_at: datetime, expected_version: int | None = None
 ) -> Cluster:
     """A later end of the lease, at most 365 days from now."""
-    cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_CREATE)
-    row = cluster_lock(cluster_id=cluster.pk, expected_version=expected_version)
-    state_require(row, *(LIVE - {S.DELETING}))
-    before, after = lease_extend(row, lease_ends_at)
-    audit_record(
-        actor=actor,
-        action="cluster.extend",
-        target=row,
-        project=row.project,
-        before=before,
-        after=after,
-    )
-    cluster_announce(row)
+    row = CLUSTER.asked(actor, cluster, Verb.EXTEND, expected_version)
+    lease_extend(CLUSTER, row, actor=actor, ends_at=lease_ends_at)
     return row
 
 
@@ -231,22 +195,9 @@ def cluster_extend(
 def cluster_delete(
     *, actor: Actor, cluster: Cluster, expected_version: int | None = None, reason: str = ""
 ) -> Cluster:
-    """Begin the deletion, from any live state; whatever was under way ends. Asking again changes nothing."""
-    cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_CREATE)
-    row = cluster_lock(cluster_id=cluster.pk)
-    if row.state in {S.DELETING, S.DELETED}:
-        return row
-    row = cluster_lock(cluster_id=cluster.pk, expected_version=expected_version)
-    operation_end(row, "ended by the deletion")
-    before: dict[str, Any] = {"state": row.state}
-    operation_begin(row, actor, ClusterChange.DELETE, summary=reason, reason=reason)
-    audit_record(actor=actor, action="cluster.delete", target=row, project=row.project, before=before)
-    cluster_wake(row)
+    """Starts the deletion, from any live state; a running operation ends. Repeating it changes nothing."""
+    row = CLUSTER.asked(actor, cluster, Verb.DELETE, expected_version)
+    if not CLUSTER.is_already(row, Verb.DELETE):
+        with CLUSTER.changing(row, actor, "delete", ended="ended by the deletion"):
+            operation_begin(row, actor, Change.DELETE, summary=reason, reason=reason)
     return row
-
-
-def _changeable(row: Cluster, change: ClusterChange) -> None:
-    """Ready, or failed at the same change."""
-    state_require(row, S.READY, S.FAILED)
-    if row.state == S.FAILED and last_operation(row).kind != change:
-        raise Conflict("something else has failed before: retry that, or delete the cluster")

@@ -1,4 +1,4 @@
-"""What the warden does to a cluster in whose namespace more is held than its pools bought: written down before it is removed."""
+"""The warden's writes for a cluster whose namespace holds more than its pools bought: recorded before the removal."""
 
 import uuid
 from collections.abc import Sequence
@@ -7,11 +7,8 @@ from datetime import datetime
 from django.db import transaction
 
 from gpuaas.clusters.models import Cluster
-from gpuaas.clusters.services.rows import cluster_announce, cluster_lock
-from gpuaas.core.conditions import Status
-from gpuaas.core.errors import NotFound
-from gpuaas.core.visits import conditions_write
-from quotas.allowances import WITHIN_QUOTA, Surplus, is_over_quota
+from gpuaas.clusters.services.rows import CLUSTER, cluster_lock
+from quotas.allowances import Surplus, over_quota, quota_restored_note
 from tenants.actors import SYSTEM
 from tenants.audit import audit_record
 from tenants.models import AuditEntry
@@ -21,9 +18,9 @@ EVICT = "cluster.evict"
 
 @transaction.atomic
 def eviction_record(*, holder_id: uuid.UUID, found: Sequence[Surplus], seen_at: datetime) -> None:
-    """In the audit log, each consumer once, and on the cluster. Again changes nothing."""
+    """Writes the audit log, each consumer once, and the cluster. Repeating it changes nothing."""
     del seen_at
-    cluster = cluster_lock(cluster_id=holder_id)
+    cluster = cluster_lock(holder_id)
     known = _known(cluster)
     for each in found:
         after = {
@@ -36,31 +33,18 @@ def eviction_record(*, holder_id: uuid.UUID, found: Sequence[Surplus], seen_at: 
         }
         if (each.consumer.uid, each.resource_name) not in known:
             audit_record(actor=SYSTEM, action=EVICT, target=cluster, project=cluster.project, after=after)
-    words = f"its pods {found[0].in_words}; the newest are removed"
-    _tell(cluster, Status.FALSE, "Surplus", words)
+    CLUSTER.tell(cluster, over_quota(f"its pods {found[0].in_words}; the newest are removed"))
 
 
-@transaction.atomic
-def within_quota_note(*, holder_id: uuid.UUID, now: datetime) -> bool:
-    """It holds no more than it may; False where nothing else was said of it, or it is gone."""
-    del now
-    try:
-        cluster = cluster_lock(cluster_id=holder_id)
-    except NotFound:
-        return False
-    if not is_over_quota(cluster.conditions):
-        return False
-    removed = len({uid for uid, _ in _known(cluster)})
-    _tell(cluster, Status.TRUE, "Restored", f"it holds no more than it may; pods removed so far: {removed}")
-    return True
+def within_quota_note(*, holder_id: uuid.UUID) -> bool:
+    """It is within its allowance; False if the condition already said so, or if the cluster is gone."""
+    return quota_restored_note(CLUSTER, holder_id, _removed)
+
+
+def _removed(cluster: Cluster) -> str:
+    return f"pods removed so far: {len({uid for uid, _ in _known(cluster)})}"
 
 
 def _known(cluster: Cluster) -> set[tuple[str, str]]:
     rows = AuditEntry.objects.filter(action=EVICT, target_id=str(cluster.pk), project_id=cluster.project_id)
     return set(rows.values_list("after__consumer_uid", "after__resource_name"))
-
-
-def _tell(cluster: Cluster, status: Status, reason: str, message: str) -> None:
-    change = {"type": WITHIN_QUOTA, "status": status, "reason": reason, "message": message}
-    if conditions_write(cluster, change):
-        cluster_announce(cluster)

@@ -1,4 +1,4 @@
-"""What operators do to the hosts of a site of bare metal: written to its inventory, and audited."""
+"""Operators' actions on the hosts of a bare-metal site: written to its inventory, and audited."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -8,8 +8,9 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from gpuaas.catalog.models import Site
-from gpuaas.core.errors import Invalid, NotFound
+from gpuaas.core.errors import Invalid
 from gpuaas.core.queue import poke
+from gpuaas.core.rows import first_of
 from gpuaas.providers.baremetal import facts, hosts
 from gpuaas.providers.baremetal.models import Host, HostState
 from tenants.actors import Actor
@@ -30,12 +31,12 @@ VERBS: dict[str, Callable[..., None]] = {
 
 @transaction.atomic
 def hosts_put(*, actor: Actor, site: Site, described: Sequence[Mapping[str, Any]]) -> int:
-    """All of them or none; how many are new. Raises Invalid with the place of what is wrong."""
+    """All of them or none; returns how many are new. Raises Invalid with the place of the error."""
     _require(actor, site)
     new = 0
     for number, one in enumerate(described):
         if not isinstance(one, Mapping):
-            raise Invalid.field(str(number), "a host is a JSON object")
+            raise Invalid.field(str(number), "a host must be a JSON object")
         _storable(number, one)
         try:
             _, made = facts.host_put(site_id=site.pk, facts=one)
@@ -52,12 +53,12 @@ def hosts_put(*, actor: Actor, site: Site, described: Sequence[Mapping[str, Any]
 
 @transaction.atomic
 def host_do(*, actor: Actor, site: Site, name: str, verb: str, reason: str = "") -> None:
-    """take-out (with a reason), put-back, cleaned, rebind or remove. Raises Conflict where its state forbids it."""
+    """take-out (with a reason), put-back, cleaned, rebind or remove. Raises Conflict if its state forbids it."""
     _require(actor, site)
     host_get(actor=actor, site=site, name=name)
     if verb == "take-out":
         if not reason.strip():
-            raise Invalid.field("reason", "say why: it is shown to whoever wonders where the host is")
+            raise Invalid.field("reason", "give a reason: it is shown to people who look for the host")
         hosts.host_take_out(site_id=site.pk, name=name, reason=reason.strip()[:300])
     elif verb in VERBS:
         VERBS[verb](site_id=site.pk, name=name)
@@ -69,7 +70,7 @@ def host_do(*, actor: Actor, site: Site, name: str, verb: str, reason: str = "")
 
 
 def hosts_of_site(*, actor: Actor, site: Site, state: str = "", search: str = "") -> QuerySet[Host]:
-    """Who holds what, by name. `search`: part of the name or of the GPUs' product."""
+    """Hosts with their clusters, by name. `search`: part of the name or of the GPUs' product."""
     platform_require(actor=actor)
     rows = Host.objects.filter(site_id=site.pk).order_by("name")
     if state:
@@ -80,21 +81,18 @@ def hosts_of_site(*, actor: Actor, site: Site, state: str = "", search: str = ""
 
 
 def host_get(*, actor: Actor, site: Site, name: str) -> Host:
-    found = hosts_of_site(actor=actor, site=site).filter(name=name).first()
-    if found is None:
-        raise NotFound("there is no such host at this site")
-    return found
+    return first_of(hosts_of_site(actor=actor, site=site).filter(name=name), "host at this site")
 
 
 def _storable(number: int, one: Mapping[str, Any]) -> None:
-    """JSON may hold what a database cannot: null characters, halves of characters."""
+    """JSON can contain what a database cannot store: NUL characters, lone surrogates."""
     try:
         text = json.dumps(one, ensure_ascii=False)
         text.encode()
     except (UnicodeEncodeError, RecursionError):
         text = "\\u0000"
     if "\\u0000" in text:
-        raise Invalid.field(str(number), "null characters and broken ones are not allowed")
+        raise Invalid.field(str(number), "NUL characters and lone surrogates are not allowed")
 
 
 def _require(actor: Actor, site: Site) -> None:

@@ -1,4 +1,4 @@
-"""Ordering a cluster: plan, reserve exactly what was planned, write it down; the reconciler does the rest."""
+"""Ordering a cluster: plan, reserve exactly what was planned, record; the reconciler does the rest."""
 
 from datetime import datetime
 from typing import Any
@@ -6,17 +6,16 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTransition
-from gpuaas.clusters.selectors import template_get_for, template_version_get
-from gpuaas.clusters.services.claims import cluster_claim
+from gpuaas.clusters.selectors import template_offered, template_version_get
+from gpuaas.clusters.services.handover import cluster_claim
 from gpuaas.clusters.services.planning import Draft, draft_make, name_validate
-from gpuaas.clusters.services.rows import HOLDER, cluster_wake, operation_start
+from gpuaas.clusters.services.rows import CLUSTER, HOLDER, cluster_wake, operation_start
 from gpuaas.clusters.spec import seed_make
 from gpuaas.clusters.states import ClusterState
 from gpuaas.core.errors import Conflict, Forbidden
-from gpuaas.providers.base import ClusterChange
+from gpuaas.providers.base import Change
 from quotas.services import reservation_reserve
 from tenants.actors import Actor
-from tenants.audit import audit_record
 from tenants.models import Project, User
 from tenants.roles import Permission
 from tenants.selectors import project_require
@@ -32,13 +31,14 @@ def cluster_order(
     number: int | None = None,
     lease_ends_at: datetime | None = None,
 ) -> Cluster:
-    """Accept and reserve, or change nothing. Where a cluster like it waits in a warm pool, it is that one.
+    """Accepts and reserves, or changes nothing. If a warm pool has an equal cluster ready, the order gets that one.
 
-    Raises Invalid, QuotaRefused, NoCapacity, OnHold, Conflict (name taken)."""
+    Raises Invalid, QuotaRefused, NoCapacity, OnHold, Conflict (name in use).
+    """
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_CREATE)
     if actor.user_id is None:
-        raise Forbidden("a cluster is ordered by a person")
-    found = template_get_for(actor=actor, project=project, slug=template)
+        raise Forbidden("only a person can order a cluster")
+    found = template_offered(project=project, slug=template)
     draft = draft_make(
         project=project,
         version=template_version_get(template=found, number=number),
@@ -53,13 +53,15 @@ def cluster_order(
     except IntegrityError as error:
         if "cluster_name_once_per_project" not in str(error):
             raise
+        draft.admission().refuse()  # whoever was first may have taken the last of a limit too: said before the name, as always
         message = f"the project {project.slug} already has a cluster called {name}"
         raise Conflict(message, detail={"field": "name"}) from error
 
 
 def cluster_build(*, actor: Actor, draft: Draft) -> Cluster:
-    """In the caller's transaction. Reserves last: the counters are what orders contend for, so they are locked for the shortest time.
-    What is over a limit already now is refused before anything is written; who races is decided by the reservation."""
+    """In the caller's transaction. Reserves last: orders compete for the counters, so they are locked for the
+    shortest time. What already exceeds a limit is refused before anything is written; concurrent orders are decided
+    by the reservation."""
     cluster = draft.cluster
     draft.admission().refuse()
     cluster.seed = seed_make()
@@ -69,17 +71,16 @@ def cluster_build(*, actor: Actor, draft: Draft) -> Cluster:
     words = words_of(draft.pools)
     operation_start(
         cluster,
-        ClusterChange.CREATE,
+        Change.CREATE,
         actor.name,
         steps=draft.plan.steps,
         summary=words,
         admission=f"reserved {words}" if words else "reserved the control plane",
     )
-    audit_record(
-        actor=actor,
-        action="cluster.order",
-        target=cluster,
-        project=cluster.project,
+    CLUSTER.audit(
+        cluster,
+        actor,
+        "order",
         after={
             "template": str(cluster.template_version),
             "document": dict(draft.document),

@@ -1,6 +1,5 @@
-"""What an order would take, before it is made: exactly what the order then reserves."""
+"""The plan of an order: exactly what the order then reserves."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,10 +8,9 @@ from typing import Any
 from django.db.models import Q
 
 from gpuaas.catalog.models import Flavor
-from gpuaas.catalog.states import OfferState
-from gpuaas.clusters.definition import Definition
+from gpuaas.catalog.selectors import is_sold
+from gpuaas.clusters.definition import NAME, Definition
 from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTemplate, TemplateVersion, WarmPool
-from gpuaas.clusters.schema import document_check
 from gpuaas.clusters.selectors import (
     Usual,
     definition_of,
@@ -28,8 +26,9 @@ from gpuaas.clusters.waiting import claimable
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.ids import short, uuid7
-from gpuaas.core.terms import lease_validate
-from gpuaas.providers.base import ClusterChange, ClusterPlan
+from gpuaas.core.schema import document_check
+from gpuaas.lifecycle.lease import lease_validate
+from gpuaas.providers.base import Change, ClusterPlan
 from quotas.checks import Scope
 from quotas.selectors import Preview, admission_preview
 from tenants.actors import Actor
@@ -37,13 +36,12 @@ from tenants.models import Project
 from tenants.roles import Permission
 from tenants.selectors import project_require
 
-NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,18}[a-z0-9])?")
 PoolItem = tuple[Flavor, int]
 
 
 @dataclass(frozen=True)
 class Draft:
-    """An order that can be made as far as its words go: nothing of it is saved, nothing reserved."""
+    """A valid order, not saved and not reserved."""
 
     cluster: Cluster
     pools: tuple[ClusterPool, ...]
@@ -62,7 +60,7 @@ class Draft:
 
     @property
     def amounts(self) -> dict[str, int]:
-        """At all sites together."""
+        """The total of all sites."""
         return self.takes.total
 
     def admission(self) -> Preview:
@@ -77,9 +75,9 @@ class Draft:
 
 @dataclass(frozen=True)
 class Plan:
-    """`admission` says fit, or the deficit of each limit and of the site's capacity. waiting: so many clusters like it are ready in
-    warm pools; then the order is served by one of them, which has its capacity already. usual: how long earlier orders (or claims)
-    of the template took, None without any."""
+    """`admission`: the margin or deficit of each limit and of the site's capacity. waiting: how many equal clusters
+    are ready in warm pools; then the order gets one of them, which has its capacity already. usual: duration of
+    earlier orders (or claims) of the template, None without any."""
 
     draft: Draft
     admission: Preview
@@ -102,7 +100,7 @@ def cluster_plan(
     number: int | None = None,
     lease_ends_at: datetime | None = None,
 ) -> Plan:
-    """Of the template's newest version, or the one with `number`. Raises Invalid beside the fields of the document."""
+    """By the template's newest version, or the one with `number`. Raises Invalid on the fields of the document."""
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_VIEW)
     found = template_get_for(actor=actor, project=project, slug=template)
     version = template_version_get(template=found, number=number)
@@ -118,15 +116,16 @@ def cluster_plan(
     return Plan(
         draft=draft,
         admission=_handed_over(admission) if waiting else admission,
-        usual=usual_time(template_id=found.pk, kind=CLAIM if waiting else ClusterChange.CREATE),
+        usual=usual_time(template_id=found.pk, kind=CLAIM if waiting else Change.CREATE),
         warnings=(*_warnings(found, version), *draft.plan.warnings),
         waiting=waiting,
     )
 
 
 def _handed_over(admission: Preview) -> Preview:
-    """Capacity that is handed over is not asked for, whatever is free; a pool that is another's stays so."""
-    checks = (check for check in admission.checks if check.scope is not Scope.SITE or check.kept)
+    """Capacity of a cluster that is handed over is not needed again; a pool reserved for another organization stays
+    so."""
+    checks = (check for check in admission.checks if check.scope is not Scope.SITE or check.reserved_because)
     return Preview(tuple(checks), admission.hold)
 
 
@@ -139,12 +138,12 @@ def draft_make(
     lease_ends_at: datetime | None,
     warm_pool: WarmPool | None = None,
 ) -> Draft:
-    """warm_pool: it is made to wait there; then it is named by its id."""
+    """warm_pool: the pool for which it is made; then it is named by its id."""
     definition = definition_of(version)
     checked = document_check(definition.schema, document)
     template, moment = version.template, clock.now()
     if not template.site.takes_new:
-        raise Conflict(f"the site {template.site.slug} takes no new work now")
+        raise Conflict(f"the site {template.site.slug} accepts no new requests now")
     chosen = [one.name for one in definition.addons if one.required or checked["addons"].get(one.name)]
     cluster = Cluster(
         id=uuid7(),
@@ -165,9 +164,7 @@ def draft_make(
         cluster.name = f"warm-{short(cluster.pk)}"
     pools = tuple(_pools(cluster, definition, checked))
     parts = parts_first(cluster, pools, definition)
-    plan = plan_whole(
-        ClusterChange.CREATE, parts, lambda site: cluster_driver_of(template, site or template.site)
-    )
+    plan = plan_whole(Change.CREATE, parts, lambda site: cluster_driver_of(template, site or template.site))
     return Draft(cluster, pools, definition, checked, plan)
 
 
@@ -175,15 +172,10 @@ def name_validate(name: Any) -> str:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise Invalid.field(
             "name",
-            "use 1 to 20 lower-case letters, digits and hyphens; begin with a letter, end with no hyphen",
+            "use 1 to 20 lower-case letters, digits and hyphens; start with a letter, do not end "
+            "with a hyphen",
         )
     return name
-
-
-def is_sold(flavor: Flavor) -> bool:
-    """Not where the site cannot tell the pool from another: then the cluster would get either."""
-    pool = flavor.pool
-    return flavor.state == pool.gpu_type.state == OfferState.ACTIVE and not pool.trouble
 
 
 def _pools(cluster: Cluster, definition: Definition, checked: Mapping[str, Any]) -> Iterable[ClusterPool]:
@@ -203,7 +195,7 @@ def _pools(cluster: Cluster, definition: Definition, checked: Mapping[str, Any])
         site = burst_site(cluster, flavor)
         if site and count and not site.takes_new:
             wrong[f"pools.{pool.name}.flavor"] = [
-                f"the site {site.slug} takes no new work now: choose another flavor"
+                f"the site {site.slug} accepts no new requests now: choose another flavor"
             ]
             continue
         yield ClusterPool(
@@ -214,9 +206,9 @@ def _pools(cluster: Cluster, definition: Definition, checked: Mapping[str, Any])
 
 
 def _warnings(template: ClusterTemplate, version: TemplateVersion) -> list[str]:
-    said = []
+    warnings = []
     if template.state == TemplateState.DEPRECATED:
-        said.append(f"The template {template.slug} is deprecated: it will not be offered much longer.")
+        warnings.append(f"The template {template.slug} is deprecated: it will be withdrawn.")
     if version.deprecated_at is not None:
-        said.append(f"Version {version.number} of the template is deprecated: choose a newer one.")
-    return said
+        warnings.append(f"Version {version.number} of the template is deprecated: choose a newer one.")
+    return warnings

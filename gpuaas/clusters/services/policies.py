@@ -1,4 +1,4 @@
-"""Policies of a cluster's pools: added, changed, switched and removed by whoever may scale it."""
+"""Policies of a cluster's pools: added, changed, enabled and removed by those who may scale it."""
 
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
@@ -10,13 +10,13 @@ from gpuaas.clusters.definition import COUNT_MAX
 from gpuaas.clusters.models import Cluster, ClusterPool, ScalingPolicy
 from gpuaas.clusters.policies.registry import kind_get, settings_check
 from gpuaas.clusters.selectors import cluster_require, definition_of
-from gpuaas.clusters.services.rows import cluster_announce, driver_of, state_require
+from gpuaas.clusters.services.rows import CLUSTER, cluster_announce, signals_driver_of
 from gpuaas.clusters.spec import burst_site, pools_of
-from gpuaas.clusters.states import LIVE, ClusterState
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Invalid, NotFound, StaleVersion
+from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.queue import poke
-from gpuaas.providers.base import ClusterSignalsCapability
+from gpuaas.core.rows import first_of, version_require
+from gpuaas.lifecycle.allowed import Verb
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
@@ -28,8 +28,8 @@ MONEY_MAX = Decimal(10**11)
 
 @dataclass(frozen=True)
 class PolicyTerms:
-    """All of a policy but the pool that it is for; delays in seconds. None: no cap. after: for a pool at a burst site, the pool at
-    the cluster's own that is filled first."""
+    """All terms of a policy; delays in seconds. None: no cap. after: for a pool at a burst site, the pool at the
+    cluster's own site that is filled first."""
 
     kind: str
     minimum: int
@@ -46,9 +46,9 @@ class PolicyTerms:
 
 
 def policy_create(*, actor: Actor, cluster: Cluster, pool: str, terms: PolicyTerms) -> ScalingPolicy:
-    """For a pool that has none. Raises Invalid beside its fields, Conflict where the pool has one."""
+    """For a pool that has none. Raises Invalid on its fields, Conflict if the pool has one."""
     cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_CREATE)
-    state_require(cluster, *(LIVE - {ClusterState.DELETING}))
+    CLUSTER.require(cluster, Verb.MANAGE)
     found = ClusterPool.objects.filter(cluster=cluster, name=pool).first()
     if found is None:
         raise Invalid.field("pool", f"the cluster has no pool {pool[:40]!r}")
@@ -59,7 +59,7 @@ def policy_create(*, actor: Actor, cluster: Cluster, pool: str, terms: PolicyTer
             row.save(force_insert=True)
             _told(actor, cluster, row, "cluster_policy.create", after=shown(row))
     except IntegrityError as error:
-        raise Conflict(f"the pool {pool} has a policy already", detail={"field": "pool"}) from error
+        raise Conflict(f"the pool {pool} already has a policy", detail={"field": "pool"}) from error
     return row
 
 
@@ -67,7 +67,7 @@ def policy_create(*, actor: Actor, cluster: Cluster, pool: str, terms: PolicyTer
 def policy_update(
     *, actor: Actor, policy: ScalingPolicy, terms: PolicyTerms, expected_version: int | None = None
 ) -> ScalingPolicy:
-    """All terms at once. What the policy remembers is forgotten: its delays begin anew."""
+    """Replaces all terms and clears the policy's memory: its delays start again."""
     row, cluster = _locked(actor, policy, expected_version)
     before = shown(row)
     _set(row, cluster, terms)
@@ -78,7 +78,7 @@ def policy_update(
 def policy_switch(
     *, actor: Actor, policy: ScalingPolicy, enabled: bool, expected_version: int | None = None
 ) -> ScalingPolicy:
-    """Enabled it scales, disabled it only watches. Asking again changes nothing."""
+    """An enabled policy scales, a disabled one only records. Repeating it changes nothing."""
     row, cluster = _locked(actor, policy, expected_version)
     if row.enabled == enabled:
         return row
@@ -89,14 +89,14 @@ def policy_switch(
 
 @transaction.atomic
 def policy_delete(*, actor: Actor, policy: ScalingPolicy, expected_version: int | None = None) -> None:
-    """The pool keeps its workers and, for a new policy, what was recorded; the log stays."""
+    """The pool keeps its workers and, for a new policy, the recorded samples; the log stays."""
     row, cluster = _locked(actor, policy, expected_version)
     _told(actor, cluster, row, "cluster_policy.delete", before=shown(row))
     row.delete()
 
 
 def terms_check(*, cluster: Cluster, pool: str, terms: PolicyTerms) -> dict[str, Any]:
-    """The settings with their defaults. Raises Invalid beside each field that is wrong."""
+    """The settings with their defaults. Raises Invalid on each wrong field."""
     bounds = definition_of(cluster.template_version).pool(pool)
     wrong: dict[str, list[str]] = {}
     _whole(wrong, "minimum", terms.minimum, bounds.minimum, bounds.maximum)
@@ -109,14 +109,14 @@ def terms_check(*, cluster: Cluster, pool: str, terms: PolicyTerms) -> dict[str,
     if terms.money_month is not None and not _is_money(terms.money_month):
         wrong["money_month"] = ["an amount above 0 with at most two decimal places"]
     if not wrong and terms.minimum > terms.maximum:
-        wrong["maximum"] = ["the most is not below the least"]
-    if terms.after and (said := _wrong_order(cluster, pool, terms.after)):
-        wrong["after"] = [said]
+        wrong["maximum"] = ["the maximum must not be below the minimum"]
+    if terms.after and (reason := _wrong_order(cluster, pool, terms.after)):
+        wrong["after"] = [reason]
     settings: dict[str, Any] = {}
     try:
         kind = kind_get(terms.kind)
-        if kind.needs_signals and not isinstance(driver_of(cluster), ClusterSignalsCapability):
-            words = "clusters of this template do not tell what there is to do; choose hours of the week"
+        if kind.needs_signals and signals_driver_of(cluster) is None:
+            words = "clusters of this template do not report demand; choose a policy by hours of the week"
             raise Invalid.field("kind", words)
         settings = settings_check(kind, terms.settings)
     except Invalid as error:
@@ -127,10 +127,10 @@ def terms_check(*, cluster: Cluster, pool: str, terms: PolicyTerms) -> dict[str,
 
 
 def _wrong_order(cluster: Cluster, pool: str, after: str) -> str:
-    """Why the pool cannot grow after that one; so no two wait for each other."""
+    """Why the pool cannot follow that one; prevents two from waiting for each other."""
     rows = {row.name: row for row in pools_of(cluster)}
     if burst_site(cluster, rows[pool].flavor) is None:
-        return "only a pool at another site waits for one at the cluster's own"
+        return "only a pool at another site can follow a pool at the cluster's own site"
     if after not in rows or burst_site(cluster, rows[after].flavor) is not None:
         return "name a pool at the cluster's own site"
     return ""
@@ -172,15 +172,10 @@ def _locked(
         "pool__cluster__site",
         "pool__cluster__template_version__template",
     )
-    row = rows.filter(pk=policy.pk).first()
-    if row is None:
-        raise NotFound("there is no such policy")
+    row = first_of(rows.filter(pk=policy.pk), "policy")
     cluster = row.pool.cluster
     cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_CREATE)
-    if expected_version is not None and expected_version != row.version:
-        raise StaleVersion(
-            "the policy was changed meanwhile; look at it again", detail={"version": row.version}
-        )
+    version_require(row.version, expected_version, "policy")
     return row, cluster
 
 

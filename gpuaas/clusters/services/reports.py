@@ -1,24 +1,30 @@
-"""What machines of clusters report while they boot: by a token that is good for one boot of one machine, each stage once."""
+"""Boot reports of machines of clusters: authorized by a token for one boot of one machine, each stage once."""
 
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import NoReturn
 
 from django.db import transaction
 
-from gpuaas.clusters.models import Cluster, NodeBoot
+from gpuaas.clusters.models import Cluster, ClusterPool, ClusterQueue, NodeBoot
 from gpuaas.clusters.services.rows import cluster_wake
 from gpuaas.clusters.states import LIVE, ClusterState
 from gpuaas.core import clock
-from gpuaas.core.crypto import decrypt_json, encrypt_json, needs_rotation
+from gpuaas.core.crypto import decrypt_json
 from gpuaas.core.errors import Conflict, Unauthorized
-from gpuaas.providers.base import BootClaim, Stage, boot_claim
+from gpuaas.core.rotation import column_rotate
+from gpuaas.providers.base import BootClaim, PoolSignals, QueueClaim, Stage, boot_claim, queue_claim
 
 MESSAGE_MOST = 4000
+TERMINAL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b.")
+CONTROLS = dict.fromkeys({*range(32), 127} - {ord("\n"), ord("\t")})
 REPORTING = LIVE - {ClusterState.DELETING}
 
 
 def node_report(*, token: str, stage: Stage, message: str = "") -> NodeBoot:
-    """Written down, told to the pages, and the reconciler looks at once. Raises Unauthorized for a token that is not good (any more),
-    whatever the reason; Conflict for a stage that was reported before."""
+    """Recorded, shown on pages, and the reconciler runs at once. Raises Unauthorized for an invalid token, whatever
+    the reason; Conflict for a stage that was already reported."""
     claim = boot_claim(token)
     if claim is None or not claim.is_timely(clock.now()) or not _is_sealed(claim):
         _refuse()
@@ -28,28 +34,39 @@ def node_report(*, token: str, stage: Stage, message: str = "") -> NodeBoot:
         if row is not None and Stage(row.stage).is_last and row.stage != stage:
             _refuse()
         if row is not None and not stage.follows(Stage(row.stage)):
-            raise Conflict(f"the stage {stage} was reported already", detail={"stage": stage.value})
+            raise Conflict(f"the stage {stage} was already reported", detail={"stage": stage.value})
         row = row or NodeBoot(cluster=cluster, node=claim.node, boot=claim.boot)
         row.passed, row.stage = row.stage, stage.value
-        row.message, row.reported_at = message[-MESSAGE_MOST:], clock.now()
+        row.message, row.reported_at = _plain(message)[-MESSAGE_MOST:], clock.now()
         row.save()
         Cluster.objects.filter(pk=cluster.pk).update(due_at=clock.now())
         cluster_wake(cluster)
     return row
 
 
+def queue_report(*, token: str, pools: Sequence[PoolSignals]) -> ClusterQueue:
+    """A queue report of a head, authorized by the token of its cluster: the latest one counts. Pools that it does not
+    have are ignored. Raises Unauthorized for an invalid token, whatever the reason."""
+    claim = queue_claim(token)
+    if claim is None or not _is_sealed(claim):
+        _refuse()
+    known = ClusterPool.objects.filter(cluster=claim.cluster, cluster__state__in=REPORTING)
+    names = set(known.values_list("name", flat=True))
+    if not names:
+        _refuse()
+    reported = [asdict(one) for one in {one.pool: one for one in pools}.values() if one.pool in names]
+    given = {"pools": reported, "told_at": clock.now()}
+    row, _ = ClusterQueue.objects.update_or_create(cluster_id=claim.cluster, defaults=given)
+    return row
+
+
 def seeds_rotate() -> int:
-    """Seal with the newest key what an older one sealed; returns how many. May run beside everything else."""
-    done = 0
-    for row in Cluster.objects.exclude(seed="").only("pk", "seed"):
-        if needs_rotation(row.seed):
-            sealed = encrypt_json(decrypt_json(row.seed))
-            done += Cluster.objects.filter(pk=row.pk, seed=row.seed).update(seed=sealed)
-    return done
+    """Encrypts with the newest key what an older one encrypted; returns how many. May run at any time."""
+    return column_rotate("clusters.Cluster.seed").sealed
 
 
-def _is_sealed(claim: BootClaim) -> bool:
-    """Judged before anything is locked, for anybody may ask."""
+def _is_sealed(claim: BootClaim | QueueClaim) -> bool:
+    """Checked before anything is locked, because anybody can send it."""
     seed = Cluster.objects.filter(pk=claim.cluster).values_list("seed", flat=True).first()
     if not seed:
         return False
@@ -57,7 +74,7 @@ def _is_sealed(claim: BootClaim) -> bool:
 
 
 def _lock(claim: BootClaim) -> Cluster:
-    """Two reports of one boot come one after the other."""
+    """Serializes two reports of one boot."""
     rows = Cluster.objects.select_for_update(of=("self",), no_key=True).select_related("project")
     cluster = rows.filter(pk=claim.cluster, state__in=REPORTING).first()
     if cluster is None:
@@ -65,6 +82,13 @@ def _lock(claim: BootClaim) -> Cluster:
     return cluster
 
 
+def _plain(message: str) -> str:
+    """Readable text: programs on a machine may write terminal sequences. Of a line that was overwritten, the end is
+    used."""
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in TERMINAL.sub("", message).split("\n")]
+    return "\n".join(lines).translate(CONTROLS)
+
+
 def _refuse() -> NoReturn:
-    """One answer for all: nobody learns from it which clusters and machines there are."""
-    raise Unauthorized("this token is wrong, used up or too old")
+    """One answer for all cases, so that nobody learns which clusters and machines exist."""
+    raise Unauthorized("this token is invalid, used up or expired")

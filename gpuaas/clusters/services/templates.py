@@ -1,4 +1,4 @@
-"""Templates: made and offered by operators; versions are added, never changed."""
+"""Templates: created and offered by operators; versions are added, never changed."""
 
 import re
 from typing import Any
@@ -8,10 +8,11 @@ from django.db import IntegrityError, transaction
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.definition import Definition, definition_read
 from gpuaas.clusters.models import ClusterTemplate, TemplateGrant, TemplateVersion
-from gpuaas.clusters.schema import Unfit
 from gpuaas.clusters.states import TemplateState
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Invalid, NotFound, StaleVersion
+from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.rows import first_of, version_require
+from gpuaas.core.schema import Unfit
 from gpuaas.providers.base import ClusterBurstCapability, ClusterKind
 from gpuaas.providers.registry import cluster_driver_class
 from tenants.actors import Actor
@@ -26,14 +27,14 @@ SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 def template_create(
     *, actor: Actor, slug: str, name: str, kind: str, site: Site, driver: str, summary: str = ""
 ) -> ClusterTemplate:
-    """A draft without a version. Raises Invalid beside the field, Conflict where the slug is taken."""
+    """Creates a draft without a version. Raises Invalid at the field, Conflict if the slug is in use."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     if type(slug) is not str or not SLUG.fullmatch(slug):
         raise Invalid.field("slug", "use 1 to 40 lower-case letters, digits and hyphens")
     if kind not in set(ClusterKind):
-        raise Invalid.field("kind", f"a cluster is one of {', '.join(ClusterKind)}")
+        raise Invalid.field("kind", f"a cluster must be one of {', '.join(ClusterKind)}")
     if ClusterKind(kind) not in cluster_driver_class(driver).kinds:
-        raise Invalid.field("driver", f"the driver {driver} makes no clusters of the kind {kind}")
+        raise Invalid.field("driver", f"the driver {driver} does not build clusters of the kind {kind}")
     row = ClusterTemplate(
         slug=slug, kind=kind, site=site, driver=driver, **_texts({"name": name, "summary": summary})
     )
@@ -43,7 +44,7 @@ def template_create(
             after = {"site": site.slug, "kind": kind, "driver": driver}
             audit_record(actor=actor, action="cluster_template.create", target=row, after=after)
     except IntegrityError as error:
-        raise Conflict(f"there is a template {slug} already", detail={"field": "slug"}) from error
+        raise Conflict(f"a template {slug} already exists", detail={"field": "slug"}) from error
     return row
 
 
@@ -51,7 +52,7 @@ def template_create(
 def template_version_add(
     *, actor: Actor, template: ClusterTemplate, document: Any, note: str = ""
 ) -> TemplateVersion:
-    """The newest from now on; clusters of earlier versions stay what they are. Raises Invalid beside `document`."""
+    """The newest version from now on; clusters of earlier versions do not change. Raises Invalid on `document`."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     row = template_locked(template)
     definition = definition_read(document, kind=row.kind)
@@ -87,17 +88,19 @@ def template_update(
     state: str | None = None,
     expected_version: int | None = None,
 ) -> ClusterTemplate:
-    """What is not given stays. A template is offered once it has a version."""
+    """Fields that are not given do not change. A template can be offered once it has a version."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     row = template_locked(template, expected_version)
     given: dict[str, Any] = {"name": name, "summary": summary, "public": public, "state": state}
     changes = {key: value for key, value in given.items() if value is not None}
     if state is not None and state not in TemplateState.values:
-        raise Invalid.field("state", f"a template is one of {', '.join(TemplateState.values)}")
+        raise Invalid.field("state", f"a template must be one of {', '.join(TemplateState.values)}")
     if state in {TemplateState.ACTIVE, TemplateState.DEPRECATED} and not row.versions.exists():
         raise Invalid.field("state", "add a version first: there is nothing to order yet")
     if state == TemplateState.DRAFT and row.state != TemplateState.DRAFT:
-        raise Invalid.field("state", "what was offered once is deprecated or retired, not a draft again")
+        raise Invalid.field(
+            "state", "a template that was offered can be deprecated or retired, but not be a draft again"
+        )
     changes |= _texts({key: changes[key] for key in ("name", "summary") if key in changes})
     before = {key: getattr(row, key) for key in changes}
     for key, value in changes.items():
@@ -112,7 +115,7 @@ def template_update(
 def template_grant(
     *, actor: Actor, template: ClusterTemplate, organization: Organization, granted: bool
 ) -> None:
-    """Who may order a template that is not public; asking again changes nothing. Clusters that are there stay."""
+    """Who may order a template that is not public; repeating it changes nothing. Existing clusters stay."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     row = template_locked(template)
     held = TemplateGrant.objects.filter(template=row, organization=organization)
@@ -134,7 +137,7 @@ def template_grant(
 def template_version_deprecate(
     *, actor: Actor, version: TemplateVersion, deprecated: bool = True
 ) -> TemplateVersion:
-    """Orders of it are warned, or no longer."""
+    """Orders of it show a warning, or no longer do."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     template_locked(version.template)
     row = TemplateVersion.objects.get(pk=version.pk)
@@ -148,35 +151,30 @@ def template_version_deprecate(
 
 
 def _burst_sites(template: ClusterTemplate, definition: Definition) -> list[Site]:
-    """From which pools may come: other sites that the template's driver drives as it does the template's own."""
+    """Sites where pools can be: other sites that the template's driver drives like the template's own."""
     if not definition.burst:
         return []
     driver = cluster_driver_class(template.driver)
     if not issubclass(driver, ClusterBurstCapability):
         raise Unfit("burst", f"clusters of the driver {template.driver} cannot have pools at other sites")
     driver.burst_check(definition.kind, definition.settings)
-    found = {site.slug: site for site in Site.objects.filter(slug__in=definition.burst)}
+    sites = {site.slug: site for site in Site.objects.filter(slug__in=definition.burst)}
     for slug in definition.burst:
-        if slug not in found:
+        if slug not in sites:
             raise Unfit("burst", f"there is no site {slug!r}")
-        if found[slug] == template.site:
-            raise Unfit("burst", f"{slug} is the template's own site: name others")
-        if found[slug].driver != template.site.driver:
+        if sites[slug] == template.site:
+            raise Unfit("burst", f"{slug} is the template's own site: name other sites")
+        if sites[slug].driver != template.site.driver:
             raise Unfit(
-                "burst", f"the site {slug} is of the driver {found[slug].driver}, not {template.site.driver}"
+                "burst", f"the site {slug} has the driver {sites[slug].driver}, not {template.site.driver}"
             )
-    return [found[slug] for slug in definition.burst]
+    return [sites[slug] for slug in definition.burst]
 
 
 def template_locked(template: ClusterTemplate, expected_version: int | None = None) -> ClusterTemplate:
     rows = ClusterTemplate.objects.select_for_update(of=("self",), no_key=True).select_related("site")
-    row = rows.filter(pk=template.pk).first()
-    if row is None:
-        raise NotFound("there is no such template")
-    if expected_version is not None and expected_version != row.version:
-        raise StaleVersion(
-            "the template was changed meanwhile; look at it again", detail={"version": row.version}
-        )
+    row = first_of(rows.filter(pk=template.pk), "template")
+    version_require(row.version, expected_version, "template")
     return row
 
 
@@ -185,5 +183,5 @@ def _texts(texts: dict[str, str]) -> dict[str, str]:
         most = 100 if key == "name" else 300
         printable = type(text) is str and text.isprintable() and len(text) <= most
         if not printable or (key == "name" and not text.strip()):
-            raise Invalid.field(key, f"a line of at most {most} characters")
+            raise Invalid.field(key, f"one line of at most {most} characters")
     return texts

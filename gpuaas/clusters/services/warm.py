@@ -1,4 +1,4 @@
-"""Warm pools, as operators say: how many clusters of which choice are kept ready, and in whose project they wait."""
+"""Warm pools, set up by operators: how many clusters of which choice are kept ready, and which project holds them."""
 
 from typing import Any
 
@@ -8,8 +8,9 @@ from gpuaas.clusters.models import ClusterTemplate, WarmPool
 from gpuaas.clusters.selectors import template_version_get
 from gpuaas.clusters.services.planning import Draft, draft_make, name_validate
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, StaleVersion
+from gpuaas.core.errors import Conflict, Forbidden, Invalid
 from gpuaas.core.queue import poke
+from gpuaas.core.rows import first_of, version_require
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import Project, User
@@ -29,10 +30,10 @@ def warm_pool_create(
     wanted: int,
     making_most: int = 1,
 ) -> WarmPool:
-    """Raises Invalid beside the fields of the document too, Conflict where the template has a pool of that name."""
+    """Raises Invalid on the fields of the document too, Conflict if the template has a pool of that name."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     if actor.user_id is None:
-        raise Forbidden("a warm pool is kept for a person")
+        raise Forbidden("only a person can create a warm pool")
     moment = clock.now()
     row = WarmPool(
         template=template,
@@ -66,7 +67,8 @@ def warm_pool_update(
     document: Any = None,
     expected_version: int | None = None,
 ) -> WarmPool:
-    """What is not given stays. Clusters of another choice go once as many of the new one are ready."""
+    """Fields that are not given do not change. Clusters of another choice are deleted once as many of the new one are
+    ready."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     row = _locked(pool, expected_version)
     before = _shown(row)
@@ -84,7 +86,7 @@ def warm_pool_update(
 
 @transaction.atomic
 def warm_pool_end(*, actor: Actor, pool: WarmPool, expected_version: int | None = None) -> WarmPool:
-    """Nothing is kept any more: what waits is deleted. What was claimed is the tenants'."""
+    """Removes the pool: ready clusters are deleted, claimed ones belong to their tenants and stay."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     row = _locked(pool, expected_version)
     row.ended_at = row.due_at = clock.now()
@@ -96,27 +98,25 @@ def warm_pool_end(*, actor: Actor, pool: WarmPool, expected_version: int | None 
 
 def _locked(pool: WarmPool, expected_version: int | None) -> WarmPool:
     rows = WarmPool.objects.select_for_update(of=("self",), no_key=True)
-    row = rows.select_related("template__site", "project").filter(pk=pool.pk, ended_at__isnull=True).first()
-    if row is None:
-        raise NotFound("there is no such warm pool")
-    if expected_version is not None and expected_version != row.version:
-        raise StaleVersion(
-            "the warm pool was changed meanwhile; look at it again", detail={"version": row.version}
-        )
+    row = first_of(
+        rows.select_related("template__site", "project").filter(pk=pool.pk, ended_at__isnull=True),
+        "warm pool",
+    )
+    version_require(row.version, expected_version, "warm pool")
     return row
 
 
 def warm_pool_draft(
     *, actor: Actor, template: ClusterTemplate, project: Project, document: Any, wanted: int, making_most: int
 ) -> Draft:
-    """One cluster as the pool would keep it, before anything is kept. Raises Invalid beside the fields, Conflict as an order."""
+    """One cluster of the choice, not saved. Raises Invalid on the fields, Conflict as an order does."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     _numbers(wanted, making_most)
     return _draft(template, project, document)
 
 
 def _document(template: ClusterTemplate, project: Project, document: Any) -> Any:
-    """As it was given: what it leaves out is the newest version's default, each time anew."""
+    """As it was given: fields left out take the defaults of the newest version, whichever that is."""
     _draft(template, project, document)
     return document
 

@@ -17,20 +17,25 @@ had AS (
     JOIN quotas_capacitywatch w ON w.site_id = s.site_id
     WHERE s.ends_at IS NULL AND w.seen_at < %(fresh)s
 ),
-took AS (
-    SELECT o.site_id AS site, o.gpu_type_id AS gpu_type, i.meter, i.quantity, i.started_at AS starts_at,
-           coalesce(i.ended_at, %(now)s) AS ends_at
+-- of which pool; materialized, or each of them is compared with every pool
+placed AS MATERIALIZED (
+    SELECT coalesce(f.pool_id, (
+               SELECT p.id FROM catalog_gpupool p
+               WHERE p.site_id = i.site_id AND p.resource_name = i.resource_name
+               ORDER BY EXISTS (SELECT 1 FROM catalog_node n WHERE n.pool_id = p.id AND n.name = i.node) DESC, p.id
+               LIMIT 1
+           )) AS pool,
+           i.meter, i.quantity, i.started_at AS starts_at, coalesce(i.ended_at, %(now)s) AS ends_at
     FROM metering_usageinterval i
     LEFT JOIN catalog_flavor f ON f.id = i.flavor_id
-    JOIN catalog_gpupool o ON o.id = coalesce(f.pool_id, (
-        SELECT p.id FROM catalog_gpupool p
-        WHERE p.site_id = i.site_id AND p.resource_name = i.resource_name
-        ORDER BY EXISTS (SELECT 1 FROM catalog_node n WHERE n.pool_id = p.id AND n.name = i.node) DESC, p.id
-        LIMIT 1
-    ))
-    JOIN asked a ON a.site = o.site_id AND a.gpu_type = o.gpu_type_id
-    WHERE i.meter IN ('gpu_held', 'gpu_allocated') AND i.started_at < %(last)s
+    WHERE i.site_id IN (SELECT site FROM asked) AND i.meter IN ('gpu_held', 'gpu_allocated') AND i.started_at < %(last)s
       AND (i.ended_at IS NULL OR i.ended_at > %(first)s)
+),
+took AS (
+    SELECT o.site_id AS site, o.gpu_type_id AS gpu_type, i.meter, i.quantity, i.starts_at, i.ends_at
+    FROM placed i
+    JOIN catalog_gpupool o ON o.id = i.pool
+    JOIN asked a ON a.site = o.site_id AND a.gpu_type = o.gpu_type_id
 ),
 told AS (
     SELECT site, gpu_type, CASE WHEN known THEN devices ELSE 0 END AS capacity, CASE WHEN known THEN 1 ELSE 0 END AS looked,

@@ -1,6 +1,7 @@
 -- Holdings that the intervals do not yet show, or whose end they do not yet show. Idempotent, set-based. An interval keeps
 -- the resource name that it began with: the site may count the GPUs by another one since. What a project held that others have
--- claimed goes by the name that it had in the warm pool.
+-- claimed goes by the name that it had in the warm pool. Parameters: now, since (null = all; else those that are open or have ended
+-- since then). What ended in a final month and has no interval is archived.
 INSERT INTO metering_usageinterval AS t (
     id, site_id, project_id, workspace_id, cluster_id, flavor_id, consumer_uid, consumer_name, node, meter, resource_name,
     quantity, started_at, ended_at, last_seen_at, ended_by
@@ -23,7 +24,10 @@ FROM (
 LEFT JOIN catalog_flavor f ON f.id = h.flavor_id
 LEFT JOIN catalog_gpupool o ON o.id = f.pool_id
 LEFT JOIN metering_usageinterval i ON i.site_id = h.site_id AND i.consumer_uid = h.uid AND i.meter = h.meter
-WHERE h.quantity > 0 AND (i.id IS NULL OR i.ended_at IS DISTINCT FROM h.ended_at)
+WHERE h.quantity > 0 AND (%(since)s::timestamptz IS NULL OR h.ended_at IS NULL OR h.ended_at > %(since)s::timestamptz)
+  AND (i.id IS NULL OR i.ended_at IS DISTINCT FROM h.ended_at)
+  AND (i.id IS NOT NULL OR h.ended_at IS NULL
+       OR h.ended_at > coalesce((SELECT max(m.ends_at) FROM metering_finalmonth m), '-infinity'))
 ORDER BY h.uid
 ON CONFLICT (site_id, consumer_uid, meter, resource_name) DO UPDATE SET
     ended_at = excluded.ended_at, last_seen_at = excluded.last_seen_at, ended_by = excluded.ended_by

@@ -1,4 +1,4 @@
--- Rows that cannot be taken in, by line. Parameters: earliest, now, most, longest.
+-- Rows that cannot be taken in, by line. Parameters: earliest, now, most, longest, final (null = no month is), final_words.
 WITH twice AS MATERIALIZED (
     SELECT id, min(line) AS line FROM import_usage GROUP BY id HAVING count(*) > 1
 )
@@ -12,6 +12,9 @@ UNION ALL
 SELECT line, 'the id is longer than ' || %(longest)s || ' characters' FROM import_usage WHERE length(id) > %(longest)s
 UNION ALL
 SELECT line, 'the start is before the year 2000' FROM import_usage WHERE started_at < %(earliest)s
+UNION ALL
+SELECT line, 'it starts in a month that is final: what was used until ' || %(final_words)s || ' UTC is not taken in any more'
+FROM import_usage WHERE started_at < %(final)s::timestamptz
 UNION ALL
 SELECT line, 'the end is still to come' FROM import_usage WHERE ended_at > %(now)s
 UNION ALL

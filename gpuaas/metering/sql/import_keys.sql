@@ -10,7 +10,8 @@ SELECT n.*, w.site_id AS site, p.id AS project_id, w.id AS workspace_id, f.id AS
            WHEN c.found = 0 THEN 'the project ' || n.project || ' has no workspace ' || n.workspace
            WHEN w.id IS NULL THEN 'the project ' || n.project || ' had ' || c.found || ' workspaces ' || n.workspace
                || '; write the id of the one that is meant'
-           WHEN n.meter <> ALL (%(shared)s::text[] || %(devices)s::text[]) THEN 'usage of the meter ' || n.meter || ' is not taken in; there are '
+           WHEN n.meter <> ALL (%(shared)s::text[] || %(devices)s::text[]) THEN 'usage of the meter ' || n.meter ||
+                ' is not taken in; there are '
                || array_to_string(%(shared)s::text[] || %(devices)s::text[], ', ')
            WHEN n.meter = ANY (%(shared)s::text[]) AND n.flavor <> '' THEN n.meter || ' is of no flavor; leave it empty'
            WHEN n.meter = ANY (%(devices)s::text[]) AND n.flavor = '' THEN 'flavor is empty; ' || n.meter || ' is of a flavor'

@@ -1,10 +1,10 @@
-"""Which request of a kubelet is approved: two rounds, each once for each host that is expected. Pure: no site, no database.
+"""Decides which certificate requests of kubelets are approved: two rounds, each once per expected host. Pure.
 
 Round 1 (client): the bootstrapper asks `kubernetes.io/kube-apiserver-client-kubelet` for the host's identity, system:node:<host>.
 Round 2 (serving): that identity asks `kubernetes.io/kubelet-serving` for its own name and addresses.
 
 Sources of the rules: Kubernetes' reference "Certificates and Certificate Signing Requests" (what each signer permits: subject,
-usages, names) and "TLS bootstrapping" (who asks); OpenShift's cluster-machine-approver (its bootstrapper's account, the two hours
+usages, names) and "TLS bootstrapping" (the requester); OpenShift's cluster-machine-approver (its bootstrapper's account, the two hours
 after a machine was made, names of a serving certificate held to the machine's addresses). Stricter than both: only hosts that we
 bound to the cluster, once for each binding, exact groups, and no serving certificate for an identity that we did not approve.
 """
@@ -19,7 +19,7 @@ from gpuaas.providers.baremetal.requests import Address, Claims, SigningRequest,
 
 CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 SERVING_SIGNER = "kubernetes.io/kubelet-serving"
-# signers that Kubernetes itself runs: none of them has to make a node
+# signers that Kubernetes itself runs and that no node needs
 OTHER_SIGNERS = frozenset({"kubernetes.io/kube-apiserver-client", "kubernetes.io/legacy-unknown"})
 NODES, NODE = "system:nodes", "system:node:"
 AUTHENTICATED = "system:authenticated"
@@ -40,13 +40,13 @@ class Round(StrEnum):
 class Action(StrEnum):
     APPROVE = "approve"
     DENY = "deny"
-    LEAVE = "leave"  # somebody else's, or decided already
-    NOTE = "note"  # somebody else has approved what we would have: that round is used up
+    LEAVE = "leave"  # not ours, or already decided
+    NOTE = "note"  # somebody else approved what we would have approved, so that round is used up
 
 
 @dataclass(frozen=True)
 class Bootstrapper:
-    """Whose credential a host has before it has one of its own."""
+    """The identity that a host uses before it has a certificate of its own."""
 
     username: str
     groups: frozenset[str]
@@ -62,9 +62,9 @@ OPENSHIFT = Bootstrapper(
 
 @dataclass(frozen=True)
 class ExpectedHost:
-    """A host that is bound to the cluster. Requests count that were made in [opens_at, closes_at).
+    """A host that is bound to the cluster. Only requests made in [opens_at, closes_at) count.
 
-    client, serving: uid of the request that was approved in that round; "" = none yet. earlier: of those of bindings before.
+    client, serving: uid of the request that was approved in that round; "" = none yet. earlier: uids approved for earlier bindings.
     """
 
     name: str
@@ -82,7 +82,7 @@ class ExpectedHost:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`reason` is a CamelCase word for the condition, `message` a sentence for whoever reads it."""
+    """`reason` is a CamelCase word for the condition, `message` a sentence for people."""
 
     action: Action
     reason: str
@@ -92,7 +92,7 @@ class Verdict:
 
 
 class _Refused(Exception):
-    """Why it is denied."""
+    """The request is denied, for this reason."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -107,13 +107,13 @@ def judge(
     now: datetime,
     bootstrapper: Bootstrapper = OPENSHIFT,
 ) -> Verdict:
-    """What becomes of one request, given the hosts that are bound to the cluster, by name. Same question, same answer."""
+    """Judge one request. `hosts`: those bound to the cluster, by name. Deterministic."""
     verdict = _judged(request, hosts, now, bootstrapper)
     if not request.decided:
         return verdict
     if request.approved and verdict.action is Action.APPROVE:
         return replace(verdict, action=Action.NOTE)
-    return Verdict(Action.LEAVE, "Decided", "It is decided already.")
+    return Verdict(Action.LEAVE, "Decided", "The request is already decided.")
 
 
 def _judged(
@@ -127,15 +127,14 @@ def _judged(
     except _Refused as refused:
         return Verdict(Action.DENY, refused.reason, refused.message)
     if request.signer in OTHER_SIGNERS and _makes_a_node(request):
-        said = f"{request.signer} has no certificates for nodes to give."
-        return Verdict(Action.DENY, "WrongSigner", said)
-    return Verdict(Action.LEAVE, "OtherSigner", f"{request.signer} is nothing of ours.")
+        return Verdict(Action.DENY, "WrongSigner", f"{request.signer} issues no certificates for nodes.")
+    return Verdict(Action.LEAVE, "OtherSigner", f"The portal does not approve requests to {request.signer}.")
 
 
 def replayed(host: ExpectedHost, which: Round) -> Verdict:
-    """The host has had its one certificate of this round."""
-    said = f"{host.name} has its {which} certificate; an operator has to bind the host again first."
-    return Verdict(Action.DENY, "Replay", said, host.name, which)
+    """The host already has its one certificate of this round."""
+    message = f"{host.name} already has its {which} certificate; an operator must bind the host again first."
+    return Verdict(Action.DENY, "Replay", message, host.name, which)
 
 
 def _client(
@@ -144,15 +143,19 @@ def _client(
     claims = _claims(request)
     if request.username == claims.common_name and request.username.startswith(NODE):
         return Verdict(
-            Action.LEAVE, "Renewal", "A node renews its own certificate; the cluster sees to that."
+            Action.LEAVE, "Renewal", "A node renews its own certificate; the cluster handles that."
         )
     if request.username != bootstrapper.username:
         raise _Refused("WrongRequester", f"{request.username} is not {bootstrapper.username}.")
     if request.groups != bootstrapper.groups:
-        raise _Refused("WrongGroups", f"The requester has other groups than {_listed(bootstrapper.groups)}.")
+        raise _Refused(
+            "WrongGroups", f"The requester's groups are not exactly {_listed(bootstrapper.groups)}."
+        )
     _usages_check(request, CLIENT_USAGES)
     if claims.dns or claims.addresses:
-        raise _Refused("WrongNames", "A client certificate has no names or addresses beside its subject.")
+        raise _Refused(
+            "WrongNames", "A client certificate may have no names or addresses besides its subject."
+        )
     host = _host(claims, hosts)
     if host.client == request.uid:
         return _approved(host, Round.CLIENT)
@@ -167,15 +170,15 @@ def _serving(request: SigningRequest, hosts: Mapping[str, ExpectedHost], now: da
     if not request.username.startswith(NODE) or request.username != claims.common_name:
         raise _Refused("WrongRequester", f"{request.username} is not {claims.common_name}.")
     if request.groups != {NODES, AUTHENTICATED}:
-        raise _Refused("WrongGroups", f"The requester has other groups than {NODES}, {AUTHENTICATED}.")
+        raise _Refused("WrongGroups", f"The requester's groups are not exactly {NODES}, {AUTHENTICATED}.")
     _usages_check(request, SERVING_USAGES)
     host = _host(claims, hosts)
     if host.serving and request.created_at >= host.closes_at:
         return Verdict(
-            Action.LEAVE, "Renewal", "A node renews its own certificate; the cluster sees to that."
+            Action.LEAVE, "Renewal", "A node renews its own certificate; the cluster handles that."
         )
     if not host.client:
-        raise _Refused("NoClientCertificate", f"No client certificate of {host.name} was approved before.")
+        raise _Refused("NoClientCertificate", f"No client certificate of {host.name} has been approved yet.")
     _names_check(claims, host)
     if host.serving == request.uid:
         return _approved(host, Round.SERVING)
@@ -193,7 +196,7 @@ def _claims(request: SigningRequest) -> Claims:
 
 
 def _makes_a_node(request: SigningRequest) -> bool:
-    """Whether the subject would be a node's, as far as it can be read."""
+    """Whether the subject names a node, as far as it can be read."""
     try:
         claims = claims_read(request.pem)
     except Invalid:
@@ -223,19 +226,19 @@ def _names_check(claims: Claims, host: ExpectedHost) -> None:
         raise _Refused("WrongNames", "A serving certificate needs a name or an address of its host.")
     foreign = [*sorted(claims.dns - host.dns), *sorted(map(str, claims.addresses - host.addresses))]
     if foreign:
-        raise _Refused("WrongNames", f"{', '.join(foreign)}: no name or address of {host.name}.")
+        raise _Refused("WrongNames", f"Not a name or address of {host.name}: {', '.join(foreign)}.")
 
 
 def _window_check(request: SigningRequest, host: ExpectedHost, now: datetime) -> None:
     if request.created_at < host.opens_at - SKEW:
-        raise _Refused("TooEarly", f"It was made before {host.name} was bound to this cluster.")
+        raise _Refused("TooEarly", f"The request was made before {host.name} was bound to this cluster.")
     if request.created_at >= host.closes_at or now >= host.closes_at:
         raise _Refused("TooLate", f"{host.name} was expected until {host.closes_at:%Y-%m-%d %H:%M:%S} UTC.")
 
 
 def _approved(host: ExpectedHost, which: Round) -> Verdict:
-    said = f"{host.name} is bound to this cluster; this is its one {which} certificate."
-    return Verdict(Action.APPROVE, f"ExpectedHost{which.title()}", said, host.name, which)
+    message = f"{host.name} is bound to this cluster; this is its one {which} certificate."
+    return Verdict(Action.APPROVE, f"ExpectedHost{which.title()}", message, host.name, which)
 
 
 def _listed(words: frozenset[str]) -> str:

@@ -1,8 +1,8 @@
-"""The requests of one cluster's kubelets, looked at, judged and answered. Any number of these may run at once.
+"""Lists the certificate requests of one cluster's kubelets, judges and answers them. Any number may run at once.
 
 The kubeconfig needs `get, list` on certificatesigningrequests, `update` on certificatesigningrequests/approval, and `approve` on the
 signers kubernetes.io/kube-apiserver-client-kubelet, kubernetes.io/kubelet-serving, kubernetes.io/kube-apiserver-client and
-kubernetes.io/legacy-unknown (to deny there what would make a node).
+kubernetes.io/legacy-unknown (to deny requests there that would create a node).
 """
 
 import uuid
@@ -15,7 +15,7 @@ from ipaddress import ip_address
 import structlog
 
 from gpuaas.core import clock
-from gpuaas.core.errors import NotFound, Unavailable
+from gpuaas.core.errors import NotFound
 from gpuaas.providers.baremetal.approval import (
     OPENSHIFT,
     Action,
@@ -28,7 +28,7 @@ from gpuaas.providers.baremetal.approval import (
 )
 from gpuaas.providers.baremetal.models import CertificateApproval, Host, HostState
 from gpuaas.providers.baremetal.requests import SigningRequest, request_read
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object, Outdated
 
 log = structlog.get_logger(__name__)
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -38,7 +38,7 @@ JOIN_WITHIN = timedelta(hours=6)
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of one request."""
+    """The answer to one request."""
 
     request: str
     verdict: Verdict
@@ -47,9 +47,9 @@ class Decision:
 def requests_decide(
     api: Api, *, cluster_id: uuid.UUID, bootstrapper: Bootstrapper = OPENSHIFT
 ) -> tuple[Decision, ...]:
-    """Answer what waits at the cluster's API, the oldest first; what others have decided uses up rounds before that.
+    """Answer the pending requests at the cluster's API, oldest first; those that others decided use up their rounds before.
 
-    Requests are listed before hosts are read: no request is older than what it is judged by.
+    Requests are listed before hosts are read, so that no request is judged by older data.
     """
     listed = [(request_read(found), found) for found in api.items(REQUESTS)]
     listed.sort(key=lambda pair: (not pair[0].decided, pair[0].created_at))
@@ -66,7 +66,7 @@ def requests_decide(
 
 
 def hosts_expected(rows: dict[str, Host]) -> dict[str, ExpectedHost]:
-    """With what was approved by now, whoever did it."""
+    """With everything approved so far, by us or by others."""
     done: dict[uuid.UUID, list[CertificateApproval]] = defaultdict(list)
     for one in CertificateApproval.objects.filter(host__in=rows.values()):
         done[one.host_id].append(one)
@@ -90,7 +90,7 @@ def _expected(row: Host, bound_at: datetime, done: Iterable[CertificateApproval]
 def _claimed(
     row: Host, hosts: dict[str, ExpectedHost], request: SigningRequest, verdict: Verdict
 ) -> tuple[Verdict, dict[str, ExpectedHost]]:
-    """The round is this request's, or another worker was faster with another one, and this one is a replay."""
+    """Claim the round for this request; if another worker claimed it first for another request, this one is a replay."""
     which = Round(verdict.round or "")
     mine = CertificateApproval(
         host=row,
@@ -108,14 +108,14 @@ def _claimed(
         return verdict, hosts
     still = Host.objects.filter(pk=row.pk, binding=row.binding, state=HostState.BOUND).exists()
     if not still:
-        return Verdict(Action.LEAVE, "Moved", f"{row.name} was released meanwhile."), hosts
+        return Verdict(Action.LEAVE, "Moved", f"{row.name} was released in the meantime."), hosts
     if held != request.uid:
         return replayed(used, which), hosts
     return verdict, hosts
 
 
 def _answer(api: Api, found: Object, verdict: Verdict) -> bool:
-    """False where somebody else has answered, changed or removed it meanwhile: it is looked at again."""
+    """False if the request was answered, changed or removed in the meantime; the next round looks at it again."""
     condition = {
         "type": "Approved" if verdict.action is Action.APPROVE else "Denied",
         "status": "True",
@@ -132,11 +132,7 @@ def _answer(api: Api, found: Object, verdict: Verdict) -> bool:
     name = found["metadata"]["name"]
     try:
         api.replace(f"{REQUESTS}/{name}/approval", body)
-    except NotFound:
-        return False
-    except Unavailable as error:
-        if not error.message.startswith("somebody else changed it"):
-            raise
+    except (NotFound, Outdated):
         return False
     log.info("kubelet_request_decided", request=name, action=verdict.action, reason=verdict.reason)
     return True

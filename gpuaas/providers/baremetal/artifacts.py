@@ -20,7 +20,7 @@ from gpuaas.providers.baremetal.models import Host
 from gpuaas.providers.baremetal.plan import CONTROL
 from gpuaas.providers.baremetal.settings import Settings, vips_of
 from gpuaas.providers.base import ClusterSpec
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.client import Object
 
 
 def install_config(spec: ClusterSpec, settings: Settings) -> str:
@@ -46,7 +46,7 @@ def install_config(spec: ClusterSpec, settings: Settings) -> str:
 
 
 def agent_config(spec: ClusterSpec, hosts: Sequence[Host]) -> str:
-    """The installation is led by the first host of the control plane."""
+    """The first host of the control plane leads the installation."""
     control = [host for host in hosts if host.pool == CONTROL]
     document: Object = {
         "apiVersion": "v1beta1",

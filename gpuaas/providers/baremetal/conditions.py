@@ -1,4 +1,4 @@
-"""What the hub says, in our words. Pure: conditions of AgentClusterInstall, InfraEnv, Agent and BareMetalHost.
+"""Translates conditions of AgentClusterInstall, InfraEnv, Agent and BareMetalHost into sentences. Pure.
 
 Source: the constants of assisted-service's API types (extensions.hive.openshift.io and agent-install.openshift.io, v1beta1)
 and Metal3's provisioning states.
@@ -7,45 +7,48 @@ and Metal3's provisioning states.
 from dataclasses import dataclass
 
 from gpuaas.core.errors import Permanent
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.client import Object
 
-# (condition, reason) of an AgentClusterInstall that waits, the most telling first
+# (condition, reason) of an AgentClusterInstall that waits, most specific first
 WAITS = {
-    ("SpecSynced", "InputError"): "The hub cannot work with what was asked for",
-    ("SpecSynced", "BackendError"): "The hub's installation service has a problem of its own",
-    ("Validated", "ValidationsFailing"): "Machines or network do not pass the checks before the installation",
-    ("Validated", "ValidationsUserPending"): "The checks before the installation wait for a setting",
-    ("RequirementsMet", "InsufficientAgents"): "Machines are still missing",
-    ("RequirementsMet", "UnapprovedAgents"): "Machines are there and wait to be approved",
-    ("RequirementsMet", "AdditionalAgents"): "More machines are there than were asked for",
+    ("SpecSynced", "InputError"): "The hub rejects the cluster's definition",
+    ("SpecSynced", "BackendError"): "The hub's installation service has an internal error",
+    (
+        "Validated",
+        "ValidationsFailing",
+    ): "The machines or the network fail the checks before the installation",
+    ("Validated", "ValidationsUserPending"): "The checks before the installation are waiting for a setting",
+    ("RequirementsMet", "InsufficientAgents"): "Machines are missing",
+    ("RequirementsMet", "UnapprovedAgents"): "Machines are waiting to be approved",
+    ("RequirementsMet", "AdditionalAgents"): "There are more machines than ordered",
     ("RequirementsMet", "ClusterNotReady"): "The cluster is not ready to be installed yet",
-    ("Completed", "InstallationOnHold"): "Somebody holds the installation at the hub",
-    ("Completed", "InstallationInProgress"): "The installation runs",
-    ("RequirementsMet", "ClusterAlreadyInstalling"): "The installation runs",
-    ("RequirementsMet", "ClusterIsReady"): "The installation is about to begin",
-    ("Completed", "InstallationNotStarted"): "The installation has not begun",
-    ("Validated", "ValidationsUnknown"): "The checks before the installation are not done yet",
+    ("Completed", "InstallationOnHold"): "The installation is on hold at the hub",
+    ("Completed", "InstallationInProgress"): "The installation is running",
+    ("RequirementsMet", "ClusterAlreadyInstalling"): "The installation is running",
+    ("RequirementsMet", "ClusterIsReady"): "The installation is about to start",
+    ("Completed", "InstallationNotStarted"): "The installation has not started",
+    ("Validated", "ValidationsUnknown"): "The checks before the installation are still running",
 }
 # reasons of the condition Installed of an Agent
 AGENT_WAITS = {
     "InstallationInProgress": "it is being installed",
-    "InstallationNotStarted": "its installation has not begun",
+    "InstallationNotStarted": "its installation has not started",
     "InstallationFailed": "its installation has failed",
 }
 
 
 @dataclass(frozen=True)
-class Said:
+class Condition:
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
 
 
-def condition(found: Object | None, kind: str) -> Said:
+def condition(found: Object | None, kind: str) -> Condition:
     for one in ((found or {}).get("status") or {}).get("conditions") or ():
         if one.get("type") == kind:
-            return Said(one.get("status", "Unknown"), one.get("reason", ""), one.get("message", ""))
-    return Said()
+            return Condition(one.get("status", "Unknown"), one.get("reason", ""), one.get("message", ""))
+    return Condition()
 
 
 def install_done(found: Object) -> bool:
@@ -53,7 +56,7 @@ def install_done(found: Object) -> bool:
 
 
 def install_begun(found: Object | None) -> bool:
-    """From then on the hub takes no other definition."""
+    """From then on the hub accepts no changes of the definition."""
     begun = condition(found, "RequirementsMet").reason == "ClusterAlreadyInstalling"
     return (
         begun
@@ -63,21 +66,21 @@ def install_begun(found: Object | None) -> bool:
 
 
 def install_words(found: Object) -> str:
-    """What it waits for, with what the hub itself says of it. Raises Permanent where it has failed."""
+    """What the installation waits for, with the hub's own message. Raises Permanent where it has failed."""
     failed = condition(found, "Failed")
     if failed.status == "True":
         raise Permanent(
             "the installation has failed",
             detail={
                 "evidence": [failed.message or failed.reason, *_debug(found)],
-                "next": "Look at the events and logs that the hub names, then delete this cluster and order it anew.",
+                "next": "Look at the events and logs that the hub names, then delete this cluster and order it again.",
             },
         )
     for (kind, reason), words in WAITS.items():
         seen = condition(found, kind)
         if seen.reason == reason:
             return f"{words}: {seen.message}" if seen.message else words
-    return "The hub has not looked at it yet"
+    return "The hub has not processed it yet"
 
 
 def _debug(found: Object) -> list[str]:
@@ -86,35 +89,35 @@ def _debug(found: Object) -> list[str]:
 
 
 def image_words(found: Object) -> str:
-    """Empty once the boot image is there."""
+    """Empty once the boot image exists."""
     seen = condition(found, "ImageCreated")
     if seen.status == "True" and links(found):
         return ""
     if seen.reason == "ImageCreationError":
         raise Permanent(
-            "the hub cannot make the boot image",
+            "the hub cannot create the boot image",
             detail={
                 "evidence": [seen.message],
-                "next": "Mend what the hub says of the InfraEnv, then retry.",
+                "next": "Fix what the hub reports about the InfraEnv, then retry.",
             },
         )
-    return "the hub makes the boot image"
+    return "the hub is creating the boot image"
 
 
 def links(found: Object) -> dict[str, str]:
-    """ISO and iPXE script, by what they are."""
+    """Links to the ISO and the iPXE script, by kind."""
     status = found.get("status") or {}
-    told = {
+    urls = {
         "iso": status.get("isoDownloadURL"),
         "ipxe": (status.get("bootArtifacts") or {}).get("ipxeScript"),
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in urls.items() if value}
 
 
 def agent_words(agent: Object | None, *, day_one: bool) -> str:
-    """Why a machine is not where it should be; empty where it is. day_one: its cluster is not installed yet."""
+    """Why a machine is not ready; empty where it is. day_one: its cluster is not installed yet."""
     if agent is None:
-        return "it has not shown up at the hub yet"
+        return "it has not appeared at the hub yet"
     if condition(agent, "Connected").status == "False":
         return "the hub has lost its connection to it"
     installed = condition(agent, "Installed")
@@ -123,7 +126,7 @@ def agent_words(agent: Object | None, *, day_one: bool) -> str:
     if installed.reason == "InstallationFailed":
         return _with(AGENT_WAITS[installed.reason], installed)
     for kind, words in (
-        ("SpecSynced", "the hub cannot take its settings"),
+        ("SpecSynced", "the hub rejects its settings"),
         ("Validated", "it fails a check"),
     ):
         seen = condition(agent, kind)
@@ -137,18 +140,18 @@ def agent_words(agent: Object | None, *, day_one: bool) -> str:
     return _with(AGENT_WAITS.get(installed.reason, "it is not installed yet"), installed)
 
 
-def _with(words: str, seen: Said) -> str:
+def _with(words: str, seen: Condition) -> str:
     return f"{words}: {seen.message}" if seen.message else words
 
 
 def machine_trouble(found: Object) -> str:
-    """What Metal3 says went wrong with a machine."""
+    """Metal3's error message about a machine."""
     status = found.get("status") or {}
     return str(status.get("errorMessage") or "")
 
 
 def machine_is_clean(found: Object) -> bool:
-    """Metal3 has brought it back to where nothing is on it; cleaning is part of the way there."""
+    """Metal3 has brought it back to an empty state; cleaning is part of that."""
     spec, status = found["spec"], found.get("status") or {}
     provisioning = status.get("provisioning") or {}
     boots = spec.get("image") or spec.get("customDeploy")

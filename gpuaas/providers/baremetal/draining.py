@@ -1,4 +1,4 @@
-"""The work moves off a machine before its host is wiped: asked for through the cluster's own API, and waited for within bounds."""
+"""Drains a machine through the cluster's own API before its host is wiped, for a limited time."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -8,34 +8,34 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Unauthorized, Unavailable
 from gpuaas.providers.baremetal.hosts import host_drain_begin, host_drain_end, host_drain_gave_up
 from gpuaas.providers.baremetal.models import Host
-from gpuaas.providers.kubernetes.client import Api
-from gpuaas.providers.kubernetes.draining import node_drain, node_forget, node_restore
+from gpuaas.providers.kubeapi.client import Api
+from gpuaas.providers.kubeapi.draining import node_drain, node_forget, node_restore
 
-# the cluster does not answer now, or not to us
+# the cluster does not answer, or not to us
 AWAY = (Unavailable, Unauthorized)
 
 
 class Drain:
-    """Of the machines of one cluster. `open_api` gives None where the cluster has no API yet: then nothing runs on them."""
+    """Drains machines of one cluster. `open_api` returns None while the cluster has no API: then nothing runs on them."""
 
     def __init__(self, open_api: Callable[[], Api | None], *, within: timedelta) -> None:
         self._open, self._within = open_api, within
 
     def waits(self, host: Host) -> str:
-        """What it waits for, in words; "" once its host may be wiped. When that began is written down first: a worker that dies does
-        not begin the time anew."""
+        """What the drain waits for, in words; "" once the host may be wiped. The start is stored first, so that a restarted worker
+        does not restart the time limit."""
         until = host_drain_begin(host) + self._within
         left = self._left(host)
         now = clock.now()
         if not left:
             return ""
         if now >= until:
-            host_drain_gave_up(host, f"not moved off it within {_minutes(self._within)}: {left}")
+            host_drain_gave_up(host, f"not drained within {_minutes(self._within)}: {left}")
             return ""
-        return f"{host.name} is being drained: {left}; it is wiped all the same in {_minutes(until - now)}"
+        return f"{host.name} is being drained: {left}; it is wiped anyway in {_minutes(until - now)}"
 
-    def stays(self, host: Host) -> None:
-        """It was to go and is wanted again."""
+    def cancel(self, host: Host) -> None:
+        """The host was to leave and is now kept."""
         api = self._open()
         if api is not None:
             with closing(api):
@@ -43,7 +43,7 @@ class Drain:
         host_drain_end(host)
 
     def forget(self, host: Host) -> None:
-        """It is wiped. A cluster that does not answer keeps the name of a node that is not there."""
+        """Remove the node of a wiped host. A cluster that does not answer keeps the node's name."""
         api = self._open()
         if api is None:
             return
@@ -61,7 +61,7 @@ class Drain:
             try:
                 left = node_drain(api, host.name)
             except AWAY as error:
-                return f"its cluster cannot be asked ({error.message[:120]})"
+                return f"its cluster does not answer ({error.message[:120]})"
         if not left:
             return ""
         held = next((one for one in left if one.held), left[0])

@@ -1,6 +1,6 @@
-"""OpenShift on whole machines: defined at a hub cluster (Hive, assisted service, Metal3), on hosts of our own inventory.
+"""OpenShift on bare metal: defined at a hub cluster (Hive, assisted service, Metal3), on hosts of the portal's inventory.
 
-The hub's controllers install; this driver says what, binds hosts by their GPUs, approves who joins, and reads conditions.
+The hub's controllers install; this driver defines what, binds hosts by their GPUs, approves joining nodes and reads conditions.
 """
 
 import uuid
@@ -24,7 +24,7 @@ from gpuaas.providers.baremetal.conditions import (
 )
 from gpuaas.providers.baremetal.draining import Drain
 from gpuaas.providers.baremetal.hosts import hosts_of
-from gpuaas.providers.baremetal.hub import AGENT, CLUSTER, RELEASE, SLOT, Hub, shown
+from gpuaas.providers.baremetal.hub import AGENT, SLOT, Hub, shown
 from gpuaas.providers.baremetal.machines import (
     Rack,
     agent_of,
@@ -45,60 +45,53 @@ from gpuaas.providers.baremetal.plan import (
 )
 from gpuaas.providers.baremetal.settings import Settings, settings_read
 from gpuaas.providers.base import (
-    ClusterChange,
+    Change,
     ClusterDriver,
     ClusterKind,
     ClusterNode,
-    ClusterPlan,
     ClusterRef,
     ClusterSpec,
     NodePool,
     ObservedCluster,
     SiteObject,
     StepOutcome,
+    StepSpec,
+    step_require,
 )
 from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP, all_ready
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.base.steps import DONE, objects_left, still_going
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.names import CLUSTER, RELEASE
 
-DONE = StepOutcome(done=True)
 SWEPT = (IMAGE_SET, DEPLOYMENT, INSTALL, INFRA_ENV, NETWORK, MACHINE, CONFIG_MAP)
 
 
 class OpenShiftBareMetalDriver(ClusterDriver):
     name = "openshift-bare-metal"
+    changes = frozenset({Change.CREATE, Change.SCALE, Change.DELETE})
     kinds = frozenset({ClusterKind.KUBERNETES})
+    timeline = plan.BareMetalTimeline
 
     @classmethod
     def settings_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
         del kind
         settings_read(settings)
 
-    def plan(
-        self, change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None = None
-    ) -> ClusterPlan:
+    def steps(
+        self, change: Change, spec: ClusterSpec, before: ClusterSpec | None = None
+    ) -> tuple[StepSpec, ...]:
         """Raises Invalid where the order or its template lacks what the hub needs."""
-        if change is ClusterChange.CREATE:
+        if change is Change.CREATE:
             settings = settings_read(spec.settings)
             manifests.image_set(spec, settings)
             manifests.install(spec, settings)
             for name in spec.addons:
                 manifests.addon(settings, name)
-        return plan.plan(change, spec, before)
+        return super().steps(change, spec, before)
 
-    def ensure(self, spec: ClusterSpec, step: str) -> StepOutcome:
+    def perform(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
         with self._hub(spec.id) as hub:
-            return Work(hub, spec).do(step)
-
-    def scale(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self.ensure(spec, step)
-
-    def upgrade(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        plan.plan(ClusterChange.UPGRADE, spec, None)
-        raise Permanent(f"the driver has no step {step!r}")
-
-    def delete(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        with self._hub(spec.id) as hub:
-            return End(hub, spec).do(step)
+            return End(hub, spec).do(step) if change is Change.DELETE else Work(hub, spec).do(step)
 
     def observe(self, ref: ClusterRef) -> ObservedCluster:
         with self._hub(ref.id) as hub:
@@ -141,16 +134,18 @@ class Work:
             return self._pool(pools[step])
         if step.startswith(ADDON_STEP):
             return self._addon(step.removeprefix(ADDON_STEP))
-        if step not in steps:
-            raise Permanent(f"the driver has no step {step!r}")
-        return steps[step]()
+        return step_require(steps, step)()
 
     def _addon(self, name: str) -> StepOutcome:
         if name not in self.spec.addons:
             raise Permanent(f"the cluster has no add-on {name!r}")
         body = manifests.addon(self.settings, name)
         made = self._apply(CONFIG_MAP, plan.addon_name(self.spec, name), body)
-        return StepOutcome(done=True, detail=f"{len(body['data'])} manifests") if made else _going(name)
+        return (
+            StepOutcome(done=True, detail=f"{len(body['data'])} manifests")
+            if made
+            else still_going(f"add-on {name}")
+        )
 
     def _definition(self) -> StepOutcome:
         spec, settings, name = self.spec, self.settings, self.spec.external_name
@@ -161,7 +156,7 @@ class Work:
             self._apply(INSTALL, name, manifests.install(spec, settings))
         image = self._apply(INFRA_ENV, name, manifests.infra_env(settings, tag))
         if image is None:
-            return _going("the definition")
+            return still_going("definition")
         waits = image_words(image)
         if waits:
             return StepOutcome(done=False, detail=waits)
@@ -198,7 +193,7 @@ class Work:
         return outcome
 
     def _artifacts(self) -> StepOutcome:
-        """Of no use to the hub: for whoever wants to install the same without one."""
+        """For installing the same cluster without a hub; the hub itself does not use them."""
         image = self.hub.find(INFRA_ENV, self.namespace, self.spec.external_name)
         hosts = list(hosts_of(self.spec.id).filter(state=HostState.BOUND).order_by("slot"))
         data = {
@@ -207,7 +202,7 @@ class Work:
             **(links(image) if image else {}),
         }
         made = self._apply(CONFIG_MAP, plan.artifacts_name(self.spec), {"data": data})
-        return StepOutcome(done=True, detail=", ".join(data)) if made else _going("the artifacts")
+        return StepOutcome(done=True, detail=", ".join(data)) if made else still_going("set of artifacts")
 
     def _install(self) -> StepOutcome:
         install = self._founded()
@@ -216,7 +211,7 @@ class Work:
             endpoint = _endpoint(found) if found else ""
             if endpoint:
                 return StepOutcome(done=True, detail=f"{endpoint} answers")
-            return StepOutcome(done=False, detail="the hub has not told the address of the API yet")
+            return StepOutcome(done=False, detail="the hub has not published the address of the API yet")
         words = install_words(install)
         self._approve(install)
         return StepOutcome(done=False, detail=words)
@@ -225,7 +220,7 @@ class Work:
         hosts = list(hosts_of(self.spec.id))
         wanted = self.spec.control_plane.count + manifests.workers(self.spec)
         if len(hosts) < wanted:
-            raise NotFound(f"{wanted - len(hosts)} machines are missing; they have to be bound again")
+            raise NotFound(f"{wanted - len(hosts)} machines are missing; they must be bound again")
         bad = [node for node in _nodes(self.hub, hosts) if not node.ready]
         if bad:
             return StepOutcome(done=False, detail=f"{bad[0].name}: {bad[0].reason}")
@@ -235,11 +230,11 @@ class Work:
         image = self.hub.find(INFRA_ENV, self.namespace, self.spec.external_name)
         install = self.hub.find(INSTALL, self.namespace, self.spec.external_name)
         if image is None or install is None:
-            raise NotFound("the cluster's definition is not at the hub; it has to be made again")
+            raise NotFound("the cluster's definition is not at the hub; it must be created again")
         return install
 
     def _approve(self, install: Object) -> None:
-        """Who joins is looked at by us while somebody is expected; a cluster that does not answer yet has nobody to approve."""
+        """Approves joining nodes while hosts are expected; a cluster that does not answer yet has no requests."""
         api = self._cluster(install)
         if api is None:
             return
@@ -247,7 +242,7 @@ class Work:
             requests_decide(api, cluster_id=self.spec.id)
 
     def _cluster(self, install: Object) -> Api | None:
-        """With every right in the cluster, for no longer than a call; None until the hub has a kubeconfig of it."""
+        """With full rights in the cluster, for one call only; None until the hub has its kubeconfig."""
         metadata = install["spec"].get("clusterMetadata") or {}
         name = (metadata.get("adminKubeconfigSecretRef") or {}).get("name")
         if not name:
@@ -261,7 +256,7 @@ class Work:
 
 
 class End:
-    """The steps of taking one cluster away. It reads no settings but where things are: those may no longer be good."""
+    """The steps of deleting one cluster. Of the settings it reads only the namespace: the others may no longer be valid."""
 
     def __init__(self, hub: Hub, spec: ClusterSpec) -> None:
         self.hub, self.spec = hub, spec
@@ -295,22 +290,11 @@ class End:
             for found in self.hub.items(kind):
                 self.hub.remove(found)
         left = [one for kind in kinds for one in self.hub.items(kind)]
-        return _left(tuple(map(shown, left)))
+        return objects_left(tuple(map(shown, left)))
 
     def _left(self) -> StepOutcome:
         agents = tuple(map(shown, self.hub.items(AGENT)))
-        return _left((*_inventory(self.hub, self.spec.id), *agents))
-
-
-def _left(found: tuple[SiteObject, ...]) -> StepOutcome:
-    if not found:
-        return DONE
-    some = ", ".join(f"{one.kind} {one.name}" for one in found[:3])
-    return StepOutcome(done=False, detail=f"{len(found)} objects are still there: {some}")
-
-
-def _going(what: str) -> StepOutcome:
-    return StepOutcome(done=False, detail=f"{what} of before is still going away")
+        return objects_left((*_inventory(self.hub, self.spec.id), *agents))
 
 
 def _endpoint(deployment: Object) -> str:

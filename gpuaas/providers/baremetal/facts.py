@@ -1,4 +1,4 @@
-"""What an operator says of a host, read and checked before it becomes a row."""
+"""Validates an operator's description of a host before it becomes a row."""
 
 import re
 from collections.abc import Mapping
@@ -28,12 +28,12 @@ HINTS = {
 
 
 def kind_of(host: Host) -> DeviceKind:
-    """Called as at every other site, so that the same card is one GPU type."""
+    """Named as at every other site, so that the same card is one GPU type."""
     return kinds.kind(host.product, memory_mib=host.gpu_memory_gib * 1024)
 
 
 def host_put(*, site_id: Any, facts: Mapping[str, Any]) -> tuple[Host, bool]:
-    """The host as it is described, and whether it is new. What a cluster holds keeps its facts until it is given back."""
+    """Create or update the host; returns it, and whether it is new. Facts of a host that a cluster holds cannot change."""
     wanted = facts_read(facts)
     row = Host.objects.filter(site_id=site_id, name=wanted["name"]).first()
     try:
@@ -42,7 +42,7 @@ def host_put(*, site_id: Any, facts: Mapping[str, Any]) -> tuple[Host, bool]:
                 return Host.objects.create(site_id=site_id, **wanted), True
             free = Host.objects.filter(pk=row.pk).exclude(state__in=HELD)
             if any(getattr(row, key) != value for key, value in wanted.items()) and not free.update(**wanted):
-                raise Conflict(f"{row.name} is held by a cluster; change it when it was given back")
+                raise Conflict(f"{row.name} is held by a cluster; change it after it is returned")
     except IntegrityError as error:
         raise Conflict(
             f"another host of the site has the boot MAC or the BMC address of {wanted['name']}"
@@ -52,12 +52,12 @@ def host_put(*, site_id: Any, facts: Mapping[str, Any]) -> tuple[Host, bool]:
 
 
 def host_remove(*, site_id: Any, name: str) -> None:
-    """Out of the inventory; refused while a cluster holds it."""
+    """Remove the host from the inventory; refused while a cluster holds it."""
     rows = Host.objects.filter(site_id=site_id, name=name)
     if not rows.exists():
         raise NotFound(f"there is no host {name!r} at this site")
     if not rows.exclude(state__in=HELD).delete()[0]:
-        raise Conflict(f"{name} is held by a cluster; remove it when it was given back")
+        raise Conflict(f"{name} is held by a cluster; remove it after it is returned")
 
 
 def facts_read(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def facts_read(given: Mapping[str, Any]) -> dict[str, Any]:
         **numbers,
     }
     if numbers["gpus"] and not (found["product"] and numbers["gpu_memory_gib"]):
-        raise Invalid.field("product", "say which GPUs: product, and gpu_memory_gib of one of them")
+        raise Invalid.field("product", "name the GPUs: product, and gpu_memory_gib of one of them")
     found["resource_name"] = CONTROL_HOSTS
     if numbers["gpus"]:
         device = kinds.kind(str(found["product"]), memory_mib=numbers["gpu_memory_gib"] * 1024)
@@ -99,16 +99,16 @@ def _name(given: Mapping[str, Any]) -> str:
 def _dns(given: Mapping[str, Any], key: str) -> str:
     value = given.get(key)
     if not isinstance(value, str) or not DNS_LABELS.fullmatch(value):
-        raise Invalid.field(key, "a name as in DNS: small letters, digits, hyphens, dots")
+        raise Invalid.field(key, "a DNS name: lower-case letters, digits, hyphens and dots")
     return value
 
 
 def _bmc(given: Mapping[str, Any]) -> str:
-    """Without anybody's password: those are in the Secret."""
+    """Without credentials: those are in the Secret."""
     value = given.get("bmc_address")
     if not isinstance(value, str) or len(value) > 300 or not BMC.fullmatch(value):
         raise Invalid.field(
-            "bmc_address", "an address as Metal3 takes it, like redfish-virtualmedia://10.0.0.7/…"
+            "bmc_address", "a BMC address in Metal3's form, like redfish-virtualmedia://10.0.0.7/…"
         )
     return value
 
@@ -134,9 +134,9 @@ def _interfaces(given: Mapping[str, Any], boot: str) -> list[dict[str, str]]:
     found = [{"name": str(row.get("name") or ""), "mac": _mac(row.get("mac"), "interfaces")} for row in rows]
     macs, names = {row["mac"] for row in found}, {row["name"] for row in found}
     if len(macs) < len(found) or len(names) < len(found) or "" in names:
-        raise Invalid.field("interfaces", "each with a name and a MAC address of its own")
+        raise Invalid.field("interfaces", "each needs a name and a MAC address of its own")
     if boot not in macs:
-        raise Invalid.field("interfaces", "the port that the host boots from has to be among them")
+        raise Invalid.field("interfaces", "the port that the host boots from must be among them")
     return found
 
 
@@ -149,7 +149,7 @@ def _addresses(given: Mapping[str, Any]) -> list[str]:
 
 
 def _no_addresses() -> list[str]:
-    raise Invalid.field("addresses", "at least one: what its serving certificate may name")
+    raise Invalid.field("addresses", "at least one: the addresses that its serving certificate may name")
 
 
 def _object(given: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _hints(given: Mapping[str, Any]) -> dict[str, Any]:
     hints = _object(given, "root_device")
     unknown = sorted(set(hints) - HINTS)
     if unknown:
-        raise Invalid.field("root_device", f"{unknown[0]} is no hint of Metal3")
+        raise Invalid.field("root_device", f"{unknown[0]} is not a root device hint of Metal3")
     return hints
 
 

@@ -1,4 +1,4 @@
-"""Who holds which host. Each change is one conditional UPDATE, so that of two at once one happens; repeating one is harmless."""
+"""Which cluster holds which host. Each change is one conditional UPDATE: of two at once only one succeeds. Repeatable."""
 
 import uuid
 from datetime import datetime
@@ -20,7 +20,7 @@ def hosts_of(cluster_id: uuid.UUID) -> QuerySet[Host]:
 def host_bind(
     *, site_id: uuid.UUID, cluster_id: uuid.UUID, pool: str, slot: str, resource_name: str, gpus: int
 ) -> Host:
-    """The host of this slot: the one that has it, or a free one of this kind. Raises NoCapacity with what there is."""
+    """The host of this slot: the one bound to it, or a free one of this kind. Raises NoCapacity with the state of all of them."""
     held = hosts_of(cluster_id).filter(slot=slot).first()
     if held is not None:
         return held
@@ -33,13 +33,13 @@ def host_bind(
         detail={
             "evidence": [f"{row.name}: {_what(row)}" for row in alike[:20]]
             or ["there is no host of this kind"],
-            "next": "Retry when others have given hosts back, scale to fewer, or add hosts to the inventory.",
+            "next": "Retry when other clusters have returned hosts, scale to fewer, or add hosts to the inventory.",
         },
     )
 
 
 def _take(key: uuid.UUID, cluster_id: uuid.UUID, pool: str, slot: str) -> bool:
-    """True where the slot has its host now, by us or by another worker for the same cluster."""
+    """True once the slot has its host, taken by us or by another worker for the same cluster."""
     try:
         with transaction.atomic():
             taken = Host.objects.filter(pk=key, state=HostState.FREE).update(
@@ -60,7 +60,7 @@ def _what(row: Host) -> str:
 
 
 def host_boots(host: Host) -> None:
-    """From now on it may carry data; written down before it is switched on."""
+    """From now on the host may hold data; stored before it is switched on."""
     Host.objects.filter(pk=host.pk, state=HostState.BOUND).update(dirty=True)
 
 
@@ -69,7 +69,7 @@ def host_wipe_begin(host: Host) -> None:
 
 
 def host_drain_begin(host: Host) -> datetime:
-    """Since when its work is being moved off; asked again, the same."""
+    """When the drain started; a repeated call returns the same time."""
     rows = Host.objects.filter(pk=host.pk)
     rows.filter(state=HostState.BOUND, binding=host.binding, drained_from=None).update(
         drained_from=clock.now()
@@ -91,7 +91,7 @@ def host_wiped(host: Host) -> None:
 
 
 def host_free(host: Host) -> None:
-    """Back to the inventory; broken where it was taken out meanwhile."""
+    """Return the host to the inventory; as broken if it was taken out in the meantime."""
     gone = {"cluster_id": None, "pool": "", "slot": "", "bound_at": None, **NOT_DRAINED}
     clean = Host.objects.filter(pk=host.pk, state=HostState.WIPING, dirty=False)
     clean.filter(reason="").update(state=HostState.FREE, **gone)
@@ -102,7 +102,7 @@ def host_free(host: Host) -> None:
 
 
 def host_take_out(*, site_id: uuid.UUID, name: str, reason: str) -> None:
-    """It takes no work any more; a cluster that holds it gets another."""
+    """The host takes no more work; a cluster that holds it gets another one."""
     rows = Host.objects.filter(site_id=site_id, name=name)
     if not rows.exclude(state=HostState.FREE).update(reason=reason) and not rows.filter(
         state=HostState.FREE
@@ -111,7 +111,7 @@ def host_take_out(*, site_id: uuid.UUID, name: str, reason: str) -> None:
 
 
 def host_put_back(*, site_id: uuid.UUID, name: str) -> None:
-    """Repaired, and clean: whoever says so has looked."""
+    """Mark the host as repaired and clean, on the operator's word."""
     rows = Host.objects.filter(site_id=site_id, name=name)
     if not rows.filter(state=HostState.BROKEN).update(state=HostState.FREE, reason="", dirty=False):
         found = rows.first()
@@ -121,16 +121,16 @@ def host_put_back(*, site_id: uuid.UUID, name: str) -> None:
 
 
 def host_cleaned(*, site_id: uuid.UUID, name: str) -> None:
-    """An operator has wiped by hand what the hub could not."""
+    """An operator wiped by hand what the hub could not."""
     if not Host.objects.filter(site_id=site_id, name=name, state=HostState.WIPING).update(dirty=False):
         raise Conflict(f"{name} is not being wiped")
 
 
 def host_rebind(*, site_id: uuid.UUID, name: str) -> None:
-    """It joins its cluster once more: both certificates may be asked for anew, for as long as the first time."""
+    """Let the host join its cluster again: both certificates may be requested again, for as long as the first time."""
     rows = Host.objects.filter(site_id=site_id, name=name, state=HostState.BOUND)
     if not rows.update(binding=F("binding") + 1, bound_at=clock.now()):
-        raise Conflict(f"{name} is bound to no cluster")
+        raise Conflict(f"{name} is not bound to a cluster")
 
 
 def _unknown(name: str) -> NotFound:

@@ -1,11 +1,11 @@
-"""The hub cluster: which kinds a cluster of bare metal is made of there, found by our tag and left alone where it is missing."""
+"""The hub cluster: the kinds of objects that make up a bare-metal cluster there, found by our tag and untouched without it."""
 
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuaas.core.errors import Permanent
+from gpuaas.core.ids import uuid_read
 from gpuaas.providers.baremetal.plan import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -16,14 +16,13 @@ from gpuaas.providers.baremetal.plan import (
     NETWORK,
 )
 from gpuaas.providers.base import Connection, SiteObject
-from gpuaas.providers.kubernetes.client import Api, Object, shared
-from gpuaas.providers.kubernetes.names import DOMAIN, MANAGED_BY, MANAGER
+from gpuaas.providers.base.steps import object_not_ours
+from gpuaas.providers.kubeapi.client import Api, Object, shared
+from gpuaas.providers.kubeapi.names import CLUSTER, DOMAIN, MANAGED_BY, MANAGER
 
-# labels of everything that is made, and (by the boot image) of the Agents of the machines that boot from it
-CLUSTER = f"{DOMAIN}/cluster"
+# labels of everything we create, and (by the boot image) of the Agents of the machines that boot from it
 POOL = f"{DOMAIN}/cluster-pool"
 SLOT = f"{DOMAIN}/cluster-slot"
-RELEASE = f"{DOMAIN}/cluster-release"
 AGENT = "Agent"
 
 
@@ -59,7 +58,7 @@ KINDS = {
 
 
 class Hub:
-    """One cluster's part of the hub; `cluster_id` None looks at those of all clusters."""
+    """One cluster's objects at the hub; with `cluster_id` None those of all clusters."""
 
     def __init__(self, connection: Connection, cluster_id: uuid.UUID | None) -> None:
         self.connection = connection
@@ -70,13 +69,13 @@ class Hub:
         return shared(str(self.connection.credentials["kubeconfig"]))
 
     def items(self, kind: str) -> list[Object]:
-        """All that carry the tag, wherever they are."""
+        """All with the tag, in any namespace."""
         selector = CLUSTER if self.cluster_id is None else f"{CLUSTER}={self.cluster_id}"
         found = self.api.items_if_known(KINDS[kind].everywhere, labelSelector=selector)
         return [{**one, "kind": kind} for one in found]
 
     def find(self, kind: str, namespace: str, name: str) -> Object | None:
-        """Ours, or nobody's; Permanent where it is somebody else's."""
+        """Ours, or None. Raises Permanent for an object that is not ours."""
         found = self.api.find(f"{KINDS[kind].within(namespace)}/{name}")
         if found is not None:
             self._ours_check(kind, found)
@@ -85,7 +84,7 @@ class Hub:
     def apply(
         self, kind: str, namespace: str, name: str, body: Mapping[str, Any], **labels: str
     ) -> Object | None:
-        """None while one of this name is still going away. `body` is what the kind has beside its metadata, or adds to it."""
+        """None while an object of this name is still being deleted. `body`: the object's fields; its metadata is merged."""
         found = self.find(kind, namespace, name)
         if found is not None and "deletionTimestamp" in found["metadata"]:
             return None
@@ -111,17 +110,7 @@ class Hub:
         tag = (found["metadata"].get("labels") or {}).get(CLUSTER, "")
         if tag == str(self.cluster_id):
             return
-        raise Permanent(
-            f"{kind} {found['metadata']['name']} at the hub belongs to somebody else; it is left alone",
-            detail={
-                "evidence": [
-                    f"{kind}/{found['metadata']['name']} carries the tag {tag}"
-                    if tag
-                    else f"{kind}/{found['metadata']['name']} carries no tag of ours"
-                ],
-                "next": "Delete this cluster and order it under another name.",
-            },
-        )
+        raise object_not_ours(kind, found["metadata"]["name"], tag)
 
 
 def path_of(found: Object) -> str:
@@ -131,11 +120,6 @@ def path_of(found: Object) -> str:
 
 def shown(found: Object) -> SiteObject:
     metadata = found["metadata"]
-    return SiteObject(found["kind"], metadata["name"], metadata["uid"], _tag(metadata["labels"][CLUSTER]))
-
-
-def _tag(text: str) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return None
+    return SiteObject(
+        found["kind"], metadata["name"], metadata["uid"], uuid_read(metadata["labels"][CLUSTER])
+    )

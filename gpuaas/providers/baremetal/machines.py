@@ -1,4 +1,4 @@
-"""From a host of the inventory to a machine of a cluster and back: bound, booted, approved, wiped, given back."""
+"""Takes hosts of the inventory into a cluster and back: binds, boots, approves, wipes and returns them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,16 +15,17 @@ from gpuaas.providers.baremetal.hosts import (
     host_wiped,
     hosts_of,
 )
-from gpuaas.providers.baremetal.hub import AGENT, POOL, RELEASE, SLOT, Hub, path_of
+from gpuaas.providers.baremetal.hub import AGENT, POOL, SLOT, Hub, path_of
 from gpuaas.providers.baremetal.models import Host, HostState
 from gpuaas.providers.baremetal.plan import MACHINE, NETWORK, machine_name
 from gpuaas.providers.base import ClusterSpec, StepOutcome
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.names import RELEASE
 
 
 @dataclass(frozen=True)
 class Rack:
-    """The machines of one pool that are wanted; gpus 0 and no release of its own for the control plane."""
+    """The desired machines of one pool; for the control plane gpus is 0."""
 
     pool: str
     slots: Sequence[str]
@@ -37,7 +38,7 @@ class Rack:
 def rack_ensure(
     hub: Hub, spec: ClusterSpec, rack: Rack, *, namespace: str, day_one: bool, drain: Drain
 ) -> StepOutcome:
-    """Those that are too many, or taken out, go first: one of them may be what another cluster waits for."""
+    """Surplus and broken hosts leave first: another cluster may be waiting for one of them."""
     going, taken = _going(hub, spec, rack, namespace, drain)
     try:
         hosts = [_bound(hub, spec, rack, slot) for slot in rack.slots if slot not in taken]
@@ -65,13 +66,13 @@ def rack_ensure(
 def _going(
     hub: Hub, spec: ClusterSpec, rack: Rack, namespace: str, drain: Drain
 ) -> tuple[list[str], set[str]]:
-    """What those that leave wait for, and the slots that they have still; who was to leave and is wanted again takes work again."""
+    """What the leaving hosts wait for, and the slots that they still occupy; a drain that is no longer wanted is cancelled."""
     held = list(hosts_of(spec.id).filter(pool=rack.pool))
     leaving = [host for host in held if host.slot not in rack.slots or host.reason or _is_wiping(host)]
     going = hosts_give_back(hub, spec, leaving, namespace=namespace, drain=drain)
     for host in held:
         if host.drained_from and host not in leaving:
-            drain.stays(host)
+            drain.cancel(host)
     still = hosts_of(spec.id).filter(pk__in=[host.pk for host in leaving])
     return going, set(still.values_list("slot", flat=True))
 
@@ -92,7 +93,7 @@ def _bound(hub: Hub, spec: ClusterSpec, rack: Rack, slot: str) -> Host:
 
 
 def _boot(hub: Hub, spec: ClusterSpec, rack: Rack, host: Host, *, namespace: str) -> None:
-    """A machine that is there is left as it is: the hub's own controllers write to it while they install."""
+    """An existing machine stays as it is: the hub's controllers write to it while they install."""
     name = machine_name(spec, host.slot)
     if hub.find(MACHINE, namespace, name) is not None:
         return
@@ -112,7 +113,7 @@ def agents_by_mac(hub: Hub) -> dict[str, Object]:
 
 
 def agent_of(agents: dict[str, Object], host: Host) -> Object | None:
-    """By the port that it boots from: nobody else is approved in its name."""
+    """By the port that the host boots from, so that no other machine is approved in its name."""
     return agents.get(host.boot_mac.lower())
 
 
@@ -139,13 +140,13 @@ def _join(
 def hosts_give_back(
     hub: Hub, spec: ClusterSpec, hosts: Sequence[Host], *, namespace: str, drain: Drain | None = None
 ) -> list[str]:
-    """Free only when the hub has confirmed that they are clean and has let go of them. What they wait for, in words. Without `drain`
-    (all of the cluster goes) nothing is moved off them first."""
+    """Free the hosts, each once the hub has confirmed that it is clean and has released it. Returns what they wait for, in words.
+    Without `drain` (the whole cluster is deleted) they are not drained first."""
     if not hosts:
         return []
     agents = agents_by_mac(hub)
-    said = (_leave(hub, spec, host, agent_of(agents, host), namespace, drain) for host in hosts)
-    return [words for words in said if words]
+    waits = (_leave(hub, spec, host, agent_of(agents, host), namespace, drain) for host in hosts)
+    return [words for words in waits if words]
 
 
 def _leave(
@@ -156,8 +157,8 @@ def _leave(
     if host.state == HostState.BOUND and (waits := drain.waits(host)):
         return waits
     words = _give_back(hub, spec, host, agent, namespace=namespace, forget=drain.forget)
-    told = Host.objects.filter(pk=host.pk).values_list("drain_words", flat=True).first()
-    return f"{words}; {told}" if words and told else words
+    drain_words = Host.objects.filter(pk=host.pk).values_list("drain_words", flat=True).first()
+    return f"{words}; {drain_words}" if words and drain_words else words
 
 
 def _give_back(
@@ -178,26 +179,26 @@ def _give_back(
         return _unknown(host) or _gone(hub, host, namespace, name)
     if not host.dirty:
         hub.remove(_named(found, MACHINE))
-        return f"{host.name}: the hub lets go of it"
-    if not _asked(found):
+        return f"{host.name}: the hub is releasing it"
+    if not _wipe_requested(found):
         found = hub.api.merge(path_of(_named(found, MACHINE)), manifests.wiping())
     if not machine_is_clean(found):
-        state = ((found.get("status") or {}).get("provisioning") or {}).get("state") or "not looked at yet"
+        state = ((found.get("status") or {}).get("provisioning") or {}).get("state") or "not processed yet"
         trouble = machine_trouble(found)
         return f"{host.name} is being wiped: {state}{f'; {trouble}' if trouble else ''}"
     if forget is not None:
         forget(host)
     host_wiped(host)
     hub.remove(_named(found, MACHINE))
-    return f"{host.name} is clean; the hub lets go of it"
+    return f"{host.name} is clean; the hub is releasing it"
 
 
 def _unknown(host: Host) -> str:
-    """Raises Permanent where nobody can say any more whether it is clean."""
+    """Raises Permanent if it can no longer be known whether the host is clean."""
     if not host.dirty:
         return ""
     raise Permanent(
-        f"the hub no longer knows {host.name} and never said that its disks are clean",
+        f"the hub no longer knows {host.name} and never confirmed that its disks are clean",
         detail={
             "evidence": [f"host {host.name}: {host.slot} was booted, and its BareMetalHost is gone"],
             "next": "Wipe its disks by hand, then mark the host as cleaned.",
@@ -213,8 +214,8 @@ def _gone(hub: Hub, host: Host, namespace: str, name: str) -> str:
     return ""
 
 
-def _asked(found: Object) -> bool:
-    """Whether the wish to wipe it stands; the hub's controllers may have undone it."""
+def _wipe_requested(found: Object) -> bool:
+    """Whether our request to wipe it still stands; the hub's controllers may have undone it."""
     spec, labels = found["spec"], found["metadata"].get("labels") or {}
     return (
         spec.get("automatedCleaningMode") == "metadata"

@@ -1,7 +1,7 @@
 """The objects of one cluster at the hub, as Hive, the assisted service and Metal3 read them. Pure.
 
 Sources: the types of hive.openshift.io/v1, extensions.hive.openshift.io/v1beta1 and agent-install.openshift.io/v1beta1
-(assisted-service: docs/hive-integration), Metal3's BareMetalHost API, and nmstate's schema for what hosts say of their network.
+(assisted-service: docs/hive-integration), Metal3's BareMetalHost API, and nmstate's schema for the network of hosts.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from gpuaas.providers.baremetal.models import Host
 from gpuaas.providers.baremetal.plan import addon_name
 from gpuaas.providers.baremetal.settings import Settings, vips_of
 from gpuaas.providers.base import ClusterSpec
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.client import Object
 
 POD_NETWORK, HOST_PREFIX, SERVICE_NETWORK = "10.128.0.0/14", 23, "172.30.0.0/16"
 INFRA_ENV_LABEL = "infraenvs.agent-install.openshift.io"
@@ -71,7 +71,7 @@ def install(spec: ClusterSpec, settings: Settings) -> Object:
 
 
 def infra_env(settings: Settings, labels: dict[str, str]) -> Object:
-    """Machines that boot its image show up as Agents with our labels, and wait until we bind them."""
+    """Machines that boot its image appear as Agents with our labels, and wait until we bind them."""
     body: Object = {
         "pullSecretRef": {"name": settings.pull_secret},
         "agentLabels": labels,
@@ -89,7 +89,7 @@ def addon(settings: Settings, name: str) -> Object:
 
 
 def network(host: Host) -> Object:
-    """What the host says of itself; DHCP on its boot port where it says nothing."""
+    """The host's own network configuration; DHCP on its boot port if it has none."""
     return {
         "spec": {
             "interfaces": [{"name": one["name"], "macAddress": one["mac"]} for one in host.interfaces],
@@ -108,7 +108,7 @@ def _dhcp(host: Host) -> dict[str, Any]:
 
 
 def machine(host: Host, *, cluster: str, role: str) -> Object:
-    """Its disks are cleaned when it is given back, not before: what it had was wiped then."""
+    """Disks are cleaned when a host is returned, so they need no cleaning here."""
     return {
         "metadata": {
             "labels": {INFRA_ENV_LABEL: cluster},
@@ -134,7 +134,7 @@ def machine(host: Host, *, cluster: str, role: str) -> Object:
 
 
 def wiping() -> Object:
-    """A merge patch: nothing boots from the image any more, and all disks' metadata is erased on the way out."""
+    """A merge patch: the host no longer boots from the image, and the metadata of all its disks is erased."""
     return {
         "metadata": {
             "labels": {INFRA_ENV_LABEL: None},

@@ -1,15 +1,15 @@
-"""What a site of bare metal has: hosts, and which of their certificates were approved. No other room reads these tables."""
+"""Hosts of bare-metal sites, and which of their certificates were approved. No other room reads these tables."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
-from gpuaas.core.ids import uuid7
+from gpuaas.core.rows import Identified
 
 
 class HostState(models.TextChoices):
     FREE = "free", "Free"
-    BOUND = "bound", "Bound"  # a cluster's, from the order until its wipe begins
+    BOUND = "bound", "Bound"  # held by a cluster, from the order until its wipe begins
     WIPING = "wiping", "Wiping"  # still the cluster's, until the hub confirms that its disks are clean
     BROKEN = "broken", "Broken"  # an operator has taken it out
 
@@ -17,10 +17,11 @@ class HostState(models.TextChoices):
 HELD = (HostState.BOUND, HostState.WIPING)
 
 
-class Host(models.Model):
+class Host(Identified):
     """One machine of a rack. Each change of `state` is one conditional UPDATE: of two orders for one host, one gets it.
 
-    name: also the node's name. resource_name: by what its flavor asks for it. product, gpu_memory_gib: of one of its GPUs. network: NMState's `interfaces`, `routes`, `dns-resolver` as they are; interfaces:
+    name: also the node's name. resource_name: by what its flavor asks for it. product, gpu_memory_gib: of one of
+    its GPUs. network: NMState's `interfaces`, `routes`, `dns-resolver` as they are; interfaces:
     [{"name", "mac"}] by which the hub knows which is which. root_device: Metal3's rootDeviceHints. bmc_secret: the Secret at
     the hub with the BMC's user and password, which never come here. binding counts how often it was bound. pool, slot: which of the
     cluster's machines it is. dirty: somebody's data may be on its disks. reason: why it was taken out; while a cluster holds it, it is
@@ -28,7 +29,6 @@ class Host(models.Model):
     moved in time.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     site_id = models.UUIDField()
     name = models.CharField(max_length=253)
     resource_name = models.CharField(max_length=150)
@@ -86,7 +86,7 @@ class Host(models.Model):
 
 
 class CertificateApproval(models.Model):
-    """A round of a binding that is used up, and by which request: written before the site is told, so that it happens once."""
+    """A used round of a binding, and the request that used it: stored before the site is told, so that it happens once."""
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="approvals")
     binding = models.PositiveIntegerField()

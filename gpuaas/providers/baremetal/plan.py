@@ -1,19 +1,13 @@
-"""What a cluster of bare metal consists of, by name: the steps of each change, and what each of them makes at the hub."""
+"""The steps of each change of a bare-metal cluster, and the objects that each of them makes at the hub."""
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 
 from gpuaas.core.errors import Permanent
 from gpuaas.core.ids import short
-from gpuaas.providers.base import (
-    ClusterChange,
-    ClusterPlan,
-    ClusterSpec,
-    ClusterStep,
-    NodePool,
-    SiteObject,
-)
-from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP, Difference
+from gpuaas.providers.base import Change, ClusterSpec, NodePool, SiteObject, StepSpec
+from gpuaas.providers.base.difference import ADDON_STEP
+from gpuaas.providers.base.timeline import ClusterTimeline
 
 IMAGE_SET, DEPLOYMENT, INSTALL = "ClusterImageSet", "ClusterDeployment", "AgentClusterInstall"
 INFRA_ENV, NETWORK, MACHINE = "InfraEnv", "NMStateConfig", "BareMetalHost"
@@ -21,46 +15,12 @@ CONFIG_MAP = "ConfigMap"
 HOST = "Host"  # a row of our inventory
 CONTROL = "control"
 DELETION = (
-    ClusterStep("definition", "End the cluster at the hub"),
-    ClusterStep("workers", "Wipe the workers and give them back"),
-    ClusterStep("control-plane", "Wipe the control plane and give it back"),
-    ClusterStep("artifacts", "Remove images, network settings and artifacts"),
-    ClusterStep("gone", "Make sure that nothing is left"),
+    StepSpec("definition", "End the cluster at the hub"),
+    StepSpec("workers", "Wipe the workers and return them"),
+    StepSpec("control-plane", "Wipe the control plane and return it"),
+    StepSpec("artifacts", "Remove images, network settings and artifacts"),
+    StepSpec("gone", "Verify that nothing is left"),
 )
-
-C = ClusterChange
-
-
-def plan(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> ClusterPlan:
-    return ClusterPlan(_steps(change, spec, before), _warnings(change, spec, before))
-
-
-def _steps(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> tuple[ClusterStep, ...]:
-    match change:
-        case C.CREATE:
-            return (
-                *_addons(spec),
-                _definition(spec),
-                _control(spec),
-                *_pools(spec.pools, spec),
-                _artifacts(spec),
-                ClusterStep("install", "Install the cluster"),
-                ClusterStep("checks", "Check that every machine is ready"),
-            )
-        case C.SCALE:
-            return (
-                *_pools(Difference(spec, before).other_counts(), spec, Difference(spec, before).going()),
-                _artifacts(spec),
-                ClusterStep("checks", "Check that every machine is ready"),
-            )
-        case C.DELETE:
-            return DELETION
-    raise Permanent(
-        f"clusters of bare metal have no {change}",
-        detail={
-            "next": "Use the cluster's own tools for upgrades (oc adm upgrade); scale it down instead of suspending it."
-        },
-    )
 
 
 def slots(pool: NodePool) -> list[str]:
@@ -76,7 +36,7 @@ def machine_name(spec: ClusterSpec, slot: str) -> str:
 
 
 def host_object(cluster_id: uuid.UUID, slot: str, uid: uuid.UUID | None = None) -> SiteObject:
-    """A host of ours that a cluster holds, by what the cluster calls it: which one it gets is known when it is bound."""
+    """A host that a cluster holds, by the cluster's slot: which host it is becomes known when it is bound."""
     return SiteObject(HOST, f"{short(cluster_id)}-{slot}", str(uid or ""), cluster_id)
 
 
@@ -88,72 +48,73 @@ def artifacts_name(spec: ClusterSpec) -> str:
     return f"{spec.external_name}-artifacts"
 
 
-def _made(spec: ClusterSpec, kind: str, name: str) -> SiteObject:
-    return SiteObject(kind, name, cluster_id=spec.id)
+class BareMetalTimeline(ClusterTimeline):
+    """Add-on manifests are uploaded before the cluster is defined: the hub reads them when it installs."""
 
-
-def _definition(spec: ClusterSpec) -> ClusterStep:
-    kinds = (IMAGE_SET, DEPLOYMENT, INSTALL, INFRA_ENV)
-    made = tuple(_made(spec, kind, spec.external_name) for kind in kinds)
-    return ClusterStep("definition", "Define the cluster at the hub and make its boot image", made)
-
-
-def _machines(spec: ClusterSpec, wanted: Iterable[str]) -> tuple[SiteObject, ...]:
-    return tuple(
-        made
-        for slot in wanted
-        for made in (
-            host_object(spec.id, slot),
-            *(_made(spec, kind, machine_name(spec, slot)) for kind in (NETWORK, MACHINE)),
+    def steps(self, change: Change) -> tuple[StepSpec, ...]:
+        match change:
+            case Change.CREATE:
+                pools = self.pools(change, self.spec.pools)
+                install = StepSpec("install", "Install the cluster")
+                return (*self.addons(), *self.foundation(), *pools, self._artifacts(), install, self.checks)
+            case Change.SCALE:
+                return (*self.pools(change, self.asked.other_counts()), self._artifacts(), self.checks)
+            case Change.DELETE:
+                return DELETION
+        raise Permanent(
+            f"bare-metal clusters do not support {change}",
+            detail={
+                "next": "Use the cluster's own tools for upgrades (oc adm upgrade); scale it down instead of suspending it."
+            },
         )
-    )
 
-
-def _control(spec: ClusterSpec) -> ClusterStep:
-    made = _machines(spec, control_slots(spec))
-    return ClusterStep("control-plane", "Bind and boot the hosts of the control plane", made)
-
-
-def _pools(
-    pools: Iterable[NodePool], spec: ClusterSpec, going: Mapping[str, int] | None = None
-) -> tuple[ClusterStep, ...]:
-    return tuple(
-        ClusterStep(
-            f"{POOL_STEP}{pool.name}",
-            f"Drain {gone} of the pool {pool.name}, wipe them and give them back"
-            if (gone := (going or {}).get(pool.name))
-            else f"Bind and boot the hosts of the pool {pool.name}",
-            _machines(spec, slots(pool)),
+    def foundation(self) -> tuple[StepSpec, ...]:
+        made = tuple(map(self.made, (IMAGE_SET, DEPLOYMENT, INSTALL, INFRA_ENV)))
+        return (
+            StepSpec("definition", "Define the cluster at the hub and create its boot image", made),
+            self.control("Bind and boot the hosts of the control plane"),
         )
-        for pool in pools
-    )
 
+    def control(self, label: str) -> StepSpec:
+        return StepSpec("control-plane", label, self._machines(control_slots(self.spec)))
 
-def _addons(spec: ClusterSpec) -> tuple[ClusterStep, ...]:
-    return tuple(
-        ClusterStep(
-            f"{ADDON_STEP}{name}",
-            f"Hand in the manifests of {name}",
-            (_made(spec, CONFIG_MAP, addon_name(spec, name)),),
-        )
-        for name in spec.addons
-    )
+    def pool_label(self, change: Change, pool: NodePool) -> str:
+        if change is Change.SCALE and (gone := self.asked.going().get(pool.name)):
+            return f"Drain {gone} of the pool {pool.name}, wipe them and return them"
+        return f"Bind and boot the hosts of the pool {pool.name}"
 
+    def pool_makes(self, pool: NodePool) -> tuple[SiteObject, ...]:
+        return self._machines(slots(pool))
 
-def _artifacts(spec: ClusterSpec) -> ClusterStep:
-    made = (_made(spec, CONFIG_MAP, artifacts_name(spec)),)
-    return ClusterStep("artifacts", "Write install-config and agent-config", made)
+    def addon(self, name: str) -> StepSpec:
+        made = (self.made(CONFIG_MAP, addon_name(self.spec, name)),)
+        return StepSpec(f"{ADDON_STEP}{name}", f"Upload the manifests of {name}", made)
 
+    def deletion(self) -> tuple[StepSpec, ...]:
+        return DELETION
 
-def _warnings(change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None) -> tuple[str, ...]:
-    said = []
-    if change is C.CREATE:
-        said.append("Machines are installed from the ground up: it takes an hour or more.")
-    if change is C.CREATE and spec.control_plane.count == 1:
-        said.append("One machine holds the control plane: while it is broken, the API does not answer.")
-    if change is C.SCALE:
-        for name, going in Difference(spec, before).going().items():
-            said.append(
-                f"{going} of the pool {name} are drained and wiped: what does not move off in time ends, what lies there is lost."
+    def warnings(self, change: Change) -> Iterator[str]:
+        if change is Change.CREATE:
+            yield "Machines are installed from scratch: this takes an hour or more."
+        if change is Change.CREATE and self.spec.control_plane.count == 1:
+            yield "One machine holds the control plane: while it is broken, the API does not answer."
+        if change is Change.SCALE:
+            for name, going in self.asked.going().items():
+                yield (
+                    f"{going} of the pool {name} are drained and wiped: work that is not moved in time ends, "
+                    "and their data is lost."
+                )
+
+    def _machines(self, wanted: Iterable[str]) -> tuple[SiteObject, ...]:
+        return tuple(
+            made
+            for slot in wanted
+            for made in (
+                host_object(self.spec.id, slot),
+                *(self.made(kind, machine_name(self.spec, slot)) for kind in (NETWORK, MACHINE)),
             )
-    return tuple(said)
+        )
+
+    def _artifacts(self) -> StepSpec:
+        made = (self.made(CONFIG_MAP, artifacts_name(self.spec)),)
+        return StepSpec("artifacts", "Write install-config and agent-config", made)

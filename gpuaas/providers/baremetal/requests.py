@@ -1,7 +1,7 @@
-"""A CertificateSigningRequest as we judge it: who asks whom for what, and what is written in the request itself.
+"""Reads a CertificateSigningRequest: the requester, the signer, and the request's own content.
 
 The API server sets username and groups from the credential of whoever created the object, and nothing of the spec can be
-changed later (certificates.k8s.io/v1); so what was judged is what is signed. The request itself says whatever its author likes.
+changed later (certificates.k8s.io/v1); so what was judged is what is signed. The request's own content is not trusted.
 """
 
 import base64
@@ -24,7 +24,7 @@ Address = IPv4Address | IPv6Address
 
 @dataclass(frozen=True)
 class SigningRequest:
-    """decided: somebody has approved or denied it already, or its certificate was issued; approved: it was not denied."""
+    """decided: it was approved or denied, or its certificate was issued; approved: it was approved."""
 
     name: str
     uid: str
@@ -40,7 +40,7 @@ class SigningRequest:
 
 @dataclass(frozen=True)
 class Claims:
-    """What the request says of itself, signed with its own key."""
+    """The request's own content, signed with its own key."""
 
     common_name: str
     organizations: tuple[str, ...]
@@ -67,7 +67,7 @@ def request_read(found: dict[str, Any]) -> SigningRequest:
 
 
 def claims_read(pem: bytes) -> Claims:
-    """Raises Invalid for what no kubelet writes: it is never asked what such a thing might mean."""
+    """Raises Invalid for anything that a kubelet does not write."""
     text = pem.strip()
     if not (text.startswith(BEGIN) and text.endswith(END)) or text.count(b"-----BEGIN") != 1:
         raise Invalid("the request is not one PEM block of a certificate request")
@@ -89,7 +89,7 @@ def _key_check(csr: x509.CertificateSigningRequest) -> None:
     try:
         key = csr.public_key()
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise Invalid("the request's key is of no kind that a kubelet makes") from error
+        raise Invalid("the request's key is not of a kind that kubelets use") from error
     if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in CURVES:
         return
     if isinstance(key, rsa.RSAPublicKey) and key.key_size in RSA_BITS and key.public_numbers().e == 65537:
@@ -106,7 +106,7 @@ def _subject(csr: x509.CertificateSigningRequest) -> tuple[str, tuple[str, ...]]
         elif part.oid == x509.NameOID.ORGANIZATION_NAME:
             organizations.append(str(part.value))
         else:
-            raise Invalid(f"the subject has {part.oid.dotted_string} beside its organization and name")
+            raise Invalid(f"the subject has {part.oid.dotted_string} besides its organization and name")
     if len(common) != 1:
         raise Invalid(f"the subject has {len(common)} common names instead of one")
     return common[0], tuple(organizations)
@@ -124,5 +124,5 @@ def _names(extensions: list[x509.Extension[Any]]) -> tuple[frozenset[str], froze
             elif isinstance(name, x509.IPAddress) and isinstance(name.value, Address):
                 addresses.add(name.value)
             else:
-                raise Invalid("the request names something else than DNS names and IP addresses")
+                raise Invalid("the request contains names that are neither DNS names nor IP addresses")
     return frozenset(dns), frozenset(addresses)

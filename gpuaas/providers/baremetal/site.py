@@ -1,9 +1,13 @@
-"""A hub as a site of the portal: what it has are the hosts of our inventory, whole, for clusters only."""
+"""A hub as a site of the portal: its capacity is the hosts of the portal's inventory, for clusters only."""
 
-from gpuaas.core.errors import Permanent, Unauthorized
+from collections.abc import Mapping
+from typing import Any
+
+from gpuaas.core.errors import Permanent
 from gpuaas.providers.baremetal.facts import kind_of
 from gpuaas.providers.baremetal.models import HELD, Host, HostState
 from gpuaas.providers.base import (
+    Change,
     Driver,
     Inventory,
     ObservedNode,
@@ -14,21 +18,29 @@ from gpuaas.providers.base import (
     WorkspaceRef,
     WorkspaceSpec,
 )
-from gpuaas.providers.kubernetes.client import shared
+from gpuaas.providers.kubeapi.client import shared
+from gpuaas.providers.kubeconfig import kubeconfig_of, kubeconfig_require
 
-REFUSAL = "whole machines are given out as clusters only; order a cluster here, not a workspace"
+REFUSAL = "bare-metal hosts are available as clusters only; order a cluster here, not a workspace"
+MAKE = (StepSpec("workspace", "Make the workspace"),)
 
 
 class BareMetalSiteDriver(Driver):
     """Credentials: `kubeconfig` of the hub."""
 
     name = "bare-metal"
+    changes = {
+        Change.CREATE: MAKE,
+        Change.RESIZE: MAKE,
+        Change.DELETE: (StepSpec("gone", "Verify that nothing is left"),),
+    }
+
+    @classmethod
+    def credentials_check(cls, credentials: Mapping[str, Any]) -> None:
+        kubeconfig_require(credentials, who="a hub of bare metal")
 
     def probe(self) -> Inventory:
-        kubeconfig = self.connection.credentials.get("kubeconfig")
-        if not isinstance(kubeconfig, str) or not kubeconfig.strip():
-            raise Unauthorized("the site has no kubeconfig among its credentials")
-        version = shared(kubeconfig).get("/version")["gitVersion"]
+        version = shared(kubeconfig_of(self.connection.credentials)).get("/version")["gitVersion"]
         hosts = list(Host.objects.filter(site_id=self.connection.site_id))
         pools = {
             host.resource_name: ObservedPool(kind_of(host), host.resource_name) for host in hosts if host.gpus
@@ -40,19 +52,11 @@ class BareMetalSiteDriver(Driver):
             names=tuple(sorted(pools)),
         )
 
-    def ensure_steps(self) -> tuple[StepSpec, ...]:
-        return (StepSpec("workspace", "Make the workspace"),)
-
-    def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+    def perform(self, change: Change, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        """Nothing is ever created, so a deletion is done at once."""
         del spec, step
-        raise Permanent(REFUSAL)
-
-    def release_steps(self) -> tuple[StepSpec, ...]:
-        return (StepSpec("gone", "Make sure that nothing is left"),)
-
-    def release(self, ref: WorkspaceRef, step: str) -> StepOutcome:
-        """There never was anything."""
-        del ref, step
+        if change is not Change.DELETE:
+            raise Permanent(REFUSAL)
         return StepOutcome(done=True)
 
     def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:

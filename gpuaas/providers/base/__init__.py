@@ -1,4 +1,4 @@
-"""The contract of a driver: verbs all share, capabilities some have, frozen dataclasses in and out.
+"""The contract of a driver: verbs that all share, capabilities that some have, frozen dataclasses in and out.
 
 Drivers see no models of other rooms and open no transaction. Every verb is idempotent, returns at once with what was
 observed, and raises only the errors of `core/errors.py`: Unavailable (try again), Unauthorized (our credentials),
@@ -11,9 +11,12 @@ from gpuaas.providers.base.boots import (
     BootClaim,
     Boots,
     NodeReport,
+    QueueClaim,
     Stage,
     boot_claim,
     boot_token,
+    queue_claim,
+    queue_token,
 )
 from gpuaas.providers.base.changes import (
     AdoptionStep,
@@ -25,7 +28,6 @@ from gpuaas.providers.base.changes import (
 from gpuaas.providers.base.cluster import (
     ClusterAccessCapability,
     ClusterBurstCapability,
-    ClusterChange,
     ClusterDriver,
     ClusterKind,
     ClusterNamespaceCapability,
@@ -36,14 +38,12 @@ from gpuaas.providers.base.cluster import (
     ClusterSchemaCapability,
     ClusterSignalsCapability,
     ClusterSpec,
-    ClusterStep,
-    ClusterSuspendCapability,
     ControlPlane,
     Join,
     NodePool,
     ObservedCluster,
     PoolSignals,
-    SiteObject,
+    QueueReport,
 )
 from gpuaas.providers.base.driver import (
     AccessCapability,
@@ -55,10 +55,10 @@ from gpuaas.providers.base.driver import (
     OfferCapability,
     PreflightCapability,
     SignInCapability,
-    SuspendCapability,
     UsageCapability,
     WardenCapability,
 )
+from gpuaas.providers.base.kind import DriverKind, Nouns
 from gpuaas.providers.base.machines import (
     Belonging,
     Belongings,
@@ -68,6 +68,7 @@ from gpuaas.providers.base.machines import (
     MachineOrder,
     MachineStatus,
     MachineVerb,
+    NoScreens,
     ObservedMachine,
 )
 from gpuaas.providers.base.signin import SignIn, sign_in_of
@@ -80,6 +81,17 @@ from gpuaas.providers.base.site import (
     NodeTraits,
     ObservedNode,
     ObservedPool,
+    SoldPool,
+)
+from gpuaas.providers.base.steps import (
+    TENACIOUS,
+    Change,
+    Provisioner,
+    SiteObject,
+    StepOutcome,
+    StepSpec,
+    change_unknown,
+    step_require,
 )
 from gpuaas.providers.base.usage import UsageEvent, UsageKind
 from gpuaas.providers.base.workspace import (
@@ -91,8 +103,6 @@ from gpuaas.providers.base.workspace import (
     ObservedConsumer,
     ObservedWorkspace,
     Placement,
-    StepOutcome,
-    StepSpec,
     Tuning,
     UseState,
     WorkspaceRef,
@@ -101,6 +111,7 @@ from gpuaas.providers.base.workspace import (
 
 __all__ = [
     "STAGE_WORDS",
+    "TENACIOUS",
     "Access",
     "AccessCapability",
     "AccessKind",
@@ -110,10 +121,10 @@ __all__ = [
     "Belongings",
     "BootClaim",
     "Boots",
+    "Change",
     "Check",
     "ClusterAccessCapability",
     "ClusterBurstCapability",
-    "ClusterChange",
     "ClusterDriver",
     "ClusterKind",
     "ClusterNamespaceCapability",
@@ -124,8 +135,6 @@ __all__ = [
     "ClusterSchemaCapability",
     "ClusterSignalsCapability",
     "ClusterSpec",
-    "ClusterStep",
-    "ClusterSuspendCapability",
     "Connection",
     "Console",
     "ControlPlane",
@@ -133,6 +142,7 @@ __all__ = [
     "Difference",
     "DriftCapability",
     "Driver",
+    "DriverKind",
     "FlavorAmount",
     "ForeignWorkspace",
     "GpuAmount",
@@ -145,12 +155,14 @@ __all__ = [
     "MachineStatus",
     "MachineVerb",
     "Member",
+    "NoScreens",
     "NodeCheckCapability",
     "NodeCheckOutcome",
     "NodeHealth",
     "NodePool",
     "NodeReport",
     "NodeTraits",
+    "Nouns",
     "ObservedCluster",
     "ObservedConsumer",
     "ObservedMachine",
@@ -161,14 +173,17 @@ __all__ = [
     "Placement",
     "PoolSignals",
     "PreflightCapability",
+    "Provisioner",
+    "QueueClaim",
+    "QueueReport",
     "SignIn",
     "SignInCapability",
     "SiteChange",
     "SiteObject",
+    "SoldPool",
     "Stage",
     "StepOutcome",
     "StepSpec",
-    "SuspendCapability",
     "Tuning",
     "UsageCapability",
     "UsageEvent",
@@ -179,5 +194,9 @@ __all__ = [
     "WorkspaceSpec",
     "boot_claim",
     "boot_token",
+    "change_unknown",
+    "queue_claim",
+    "queue_token",
     "sign_in_of",
+    "step_require",
 ]

@@ -1,8 +1,8 @@
-"""What the machines of a cluster tell the portal while they boot, and by which right.
+"""How the machines of a cluster report to the portal while they boot, and the tokens that allow it.
 
 A token names a cluster, a machine and one boot of it, and is sealed with the cluster's own seed: nothing has to be stored before it is
-given out, a lost answer leaves none behind, and whoever makes a machine anew gives it another. The seed is also what every
-other secret of the cluster is worked out of, each for its purpose, so that there is one to keep.
+issued, a lost answer leaves none behind, and a recreated machine gets a new one. Every other secret of the cluster is also
+derived from the seed, each for its own purpose, so that only the seed is stored.
 """
 
 import hashlib
@@ -18,11 +18,12 @@ from gpuaas.core.ids import moment_of
 
 TOKEN_LIVES = timedelta(hours=6)
 EARLY = timedelta(minutes=5)  # how far the clocks of two of the portal's processes may be apart
+QUEUE_TOKEN = re.compile(r"gpq1\.([0-9a-f]{32})\.([0-9a-f]{64})")
 TOKEN = re.compile(r"gpn1\.([0-9a-f]{32})\.([a-z0-9-]{1,100})\.([0-9a-f]{32})\.([0-9a-f]{64})")
 
 
 class Stage(StrEnum):
-    """In the order in which a machine passes them; not every machine passes all."""
+    """In the order in which a machine passes them; a machine may skip some."""
 
     BOOTED = "booted"
     PACKAGES = "packages"
@@ -41,9 +42,9 @@ class Stage(StrEnum):
 
 
 STAGE_WORDS: Mapping[Stage, str] = {
-    Stage.BOOTED: "it has booted and installs its packages",
+    Stage.BOOTED: "it has booted and is installing its packages",
     Stage.PACKAGES: "its packages are installed",
-    Stage.GPU_DRIVER: "its GPUs are there",
+    Stage.GPU_DRIVER: "its GPUs are available",
     Stage.JOINED: "it has joined",
     Stage.READY: "it is ready",
     Stage.FAILED: "it could not be set up",
@@ -52,7 +53,7 @@ STAGE_WORDS: Mapping[Stage, str] = {
 
 @dataclass(frozen=True)
 class NodeReport:
-    """How far one boot came. `passed`: the last stage before `stage`, "" where there is none. message: what the machine said."""
+    """How far one boot got. `passed`: the last stage before `stage`, "" if none. message: the machine's own text."""
 
     stage: Stage
     message: str = ""
@@ -61,11 +62,12 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Boots:
-    """Where machines report; the cluster's seed; and how far each boot came, by its id."""
+    """Where machines report; the cluster's seed; the last report of each boot, by its id; where a head reports its job queue."""
 
     url: str = ""
     seed: str = field(default="", repr=False)
-    told: Mapping[str, NodeReport] = field(default_factory=dict)
+    reports: Mapping[str, NodeReport] = field(default_factory=dict)
+    queue_url: str = ""
 
     def derive(self, purpose: str) -> bytes:
         """32 bytes that follow from the seed for this purpose alone."""
@@ -74,7 +76,7 @@ class Boots:
 
 @dataclass(frozen=True)
 class BootClaim:
-    """What a token says of itself; true only where `is_sealed`."""
+    """The claims of a token; valid only if `is_sealed`."""
 
     cluster: uuid.UUID
     node: str
@@ -92,6 +94,28 @@ class BootClaim:
         return bool(seed) and hmac.compare_digest(self.seal, _seal(seed, self.cluster, self.node, self.boot))
 
 
+@dataclass(frozen=True)
+class QueueClaim:
+    """The claims of a head's queue token; valid only if `is_sealed`, and for as long as the cluster keeps its seed."""
+
+    cluster: uuid.UUID
+    seal: str = field(repr=False)
+
+    def is_sealed(self, seed: str) -> bool:
+        return bool(seed) and hmac.compare_digest(self.seal, _queue_seal(seed, self.cluster))
+
+
+def queue_token(seed: str, *, cluster: uuid.UUID) -> str:
+    """It neither allows boot reports nor reads anything."""
+    return f"gpq1.{cluster.hex}.{_queue_seal(seed, cluster)}"
+
+
+def queue_claim(token: str) -> QueueClaim | None:
+    """None for text that is not a token."""
+    found = QUEUE_TOKEN.fullmatch(token)
+    return QueueClaim(uuid.UUID(found[1]), found[2]) if found else None
+
+
 def derived(seed: str, purpose: str) -> bytes:
     return hmac.new(seed.encode(), purpose.encode(), hashlib.sha256).digest()
 
@@ -102,7 +126,7 @@ def boot_token(seed: str, *, cluster: uuid.UUID, node: str, boot: uuid.UUID) -> 
 
 
 def boot_claim(token: str) -> BootClaim | None:
-    """None for what is no token at all."""
+    """None for text that is not a token."""
     found = TOKEN.fullmatch(token)
     if found is None:
         return None
@@ -112,3 +136,7 @@ def boot_claim(token: str) -> BootClaim | None:
 
 def _seal(seed: str, cluster: uuid.UUID, node: str, boot: str) -> str:
     return derived(seed, f"report/{cluster.hex}/{node}/{boot}").hex()
+
+
+def _queue_seal(seed: str, cluster: uuid.UUID) -> str:
+    return derived(seed, f"queue/{cluster.hex}").hex()

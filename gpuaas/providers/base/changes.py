@@ -1,16 +1,18 @@
-"""What changed behind our back, what was there before us, and what a check of a node found."""
+"""Drift, workspaces that existed before the portal, and the outcome of a node check."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+
+from gpuaas.core.errors import Permanent
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One field of one of our objects that is not as it should be; path "" = the whole object is missing.
+    """One field of one of our objects that differs from the desired state; path "" = the whole object is missing.
 
     wanted and found are short texts for people; changed_by names who took the field last, "" where the site cannot say.
-    step is the one of `ensure` that sets it right; "" = something of the whole site.
+    step is the step of a creation that repairs it; "" = an object of the whole site.
     """
 
     object: str  # "ResourceQuota/gpuaas"
@@ -23,9 +25,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class SiteChange:
-    """Something of ours changed at the site: look at that workspace again; "" = at the whole site (a node, a class).
+    """One of our objects changed at the site: check that workspace again; "" = the whole site (a node, a class).
 
-    cursor: where to resume, only on proofs of life; "" elsewhere.
+    cursor: where to resume, only on heartbeats (`proof`); "" elsewhere.
     """
 
     workspace_name: str = ""
@@ -35,7 +37,7 @@ class SiteChange:
 
 @dataclass(frozen=True)
 class ForeignWorkspace:
-    """A namespace or project at the site that is not ours and could be.
+    """A namespace or project at the site that is not ours and could be adopted.
 
     gpus = what its consumers hold now, placed = the same by node; hard = how many GPUs its own quota allows.
     """
@@ -53,7 +55,7 @@ class ForeignWorkspace:
 
 @dataclass(frozen=True)
 class AdoptionStep:
-    """What taking it over would do; blocking: an operator has to clear it away first."""
+    """What the adoption would do; blocking: an operator must resolve it first."""
 
     object: str
     action: str  # "create", "change", "remove", "keep"
@@ -61,9 +63,16 @@ class AdoptionStep:
     blocking: bool = False
 
 
+def blocking_check(steps: Iterable[AdoptionStep]) -> None:
+    """Raises Permanent for the first step that blocks."""
+    for step in steps:
+        if step.blocking:
+            raise Permanent(f"{step.object}: {step.detail}")
+
+
 @dataclass(frozen=True)
 class NodeCheckOutcome:
-    """done=False: it runs, or still waits for a free device. `detail` says in words what was seen or is waited for.
+    """done=False: it is running or waiting for a free device. `detail` says what was found or what it waits for.
 
     output is what the program printed, cut to a size that a page can show.
     """

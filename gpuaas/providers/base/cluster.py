@@ -1,39 +1,31 @@
-"""The contract of a driver of clusters on demand: the same manners as `Driver`, over frozen dataclasses of their own.
+"""The contract of a driver of clusters on demand: the same rules as for `Driver`, with its own frozen dataclasses.
 
 Every verb is idempotent, works in small named steps, returns at once with what was observed and raises only the errors of
-`core/errors.py`. An error says what to do about it: its `detail` may carry `evidence` (lines that the site said, never a secret)
+`core/errors.py`. An error says what to do about it: its `detail` may carry `evidence` (lines from the site, never a secret)
 and `next` (a sentence: what a person can do). Names at the site derive from our ids, everything that is made carries the
-cluster's id as a tag, and every object is named by `plan` before any step makes it. `tests/contracts/clusters` runs unchanged
+cluster's id as a tag, and every object is named by `steps` before any step makes it. `tests/contracts/clusters` runs unchanged
 against every driver.
 """
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpuaas.providers.base.boots import Boots
-from gpuaas.providers.base.site import Connection
-from gpuaas.providers.base.workspace import Access, FlavorAmount, Member, StepOutcome
+from gpuaas.providers.base.steps import Change, Provisioner, SiteObject, StepSpec
+from gpuaas.providers.base.workspace import Access, FlavorAmount, Member
+
+if TYPE_CHECKING:
+    from gpuaas.providers.base.timeline import ClusterTimeline
 
 
 class ClusterKind(StrEnum):
     KUBERNETES = "kubernetes"
     SLURM = "slurm"
-
-
-class ClusterChange(StrEnum):
-    """What can be asked of a cluster; each has steps of its own."""
-
-    CREATE = "create"
-    SCALE = "scale"
-    UPGRADE = "upgrade"
-    SUSPEND = "suspend"
-    RESUME = "resume"
-    DELETE = "delete"
 
 
 @dataclass(frozen=True)
@@ -57,8 +49,8 @@ class NodePool:
 
 @dataclass(frozen=True)
 class Join:
-    """What machines elsewhere need to become workers of a cluster: where its control plane answers to them, the token that lets
-    workers in and nobody else, and the authority (PEM) by which they know it. Never stored, never logged."""
+    """What machines at other sites need to become workers of a cluster: the address of its control plane, a token that admits
+    workers only, and the CA (PEM) that authenticates it. Never stored, never logged."""
 
     endpoint: str
     token: str = field(repr=False)
@@ -66,13 +58,33 @@ class Join:
 
 
 @dataclass(frozen=True)
-class ClusterSpec:
-    """Everything about a cluster that a site must hold. `settings` are the template's own words to the driver; `closed` = GPU
-    names of the site that are in none of the pools.
+class PoolSignals:
+    """The current load of a pool. used_gpus: allocated to pods or jobs; pending_gpus: requested by waiting ones; queued: how many
+    wait. A waiting pod or job that fits several pools counts at the first."""
 
-    A suspended cluster has pools of no workers here; its control plane stays. At a burst site it holds pools alone: `join` leads
-    them to the control plane, and is there whenever workers may have to be made. spans: its pools may be at other sites, now or later,
-    so machines are made such that they reach each other from site to site; a cluster stays as it began.
+    pool: str
+    used_gpus: int
+    pending_gpus: int
+    queued: int
+
+
+@dataclass(frozen=True)
+class QueueReport:
+    """The last load report of a cluster's head, for drivers that cannot query it. Pools without jobs are omitted."""
+
+    at: datetime
+    pools: tuple[PoolSignals, ...] = ()
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """The desired state of a cluster at a site. `settings`: the template's settings for the driver; `closed`: GPU names of the
+    site that are in none of the pools.
+
+    A suspended cluster has pools with no workers here; its control plane stays. At a burst site there are only pools: `join` leads
+    them to the control plane, and is set whenever workers may have to be created. spans: its pools may be at other sites, now or later,
+    so machines are set up to reach each other across sites; this never changes for a cluster. queue: its head's last report; set only
+    where a driver is asked for signals.
     """
 
     id: uuid.UUID
@@ -90,6 +102,7 @@ class ClusterSpec:
     closed: tuple[str, ...] = ()
     join: Join | None = None
     spans: bool = False
+    queue: QueueReport | None = None
 
     @property
     def is_burst(self) -> bool:
@@ -107,7 +120,7 @@ class ClusterSpec:
 
 @dataclass(frozen=True)
 class ClusterRef:
-    """boots: a driver whose machines report asks there, beside the site, whether they are ready."""
+    """boots: where a driver whose machines report looks up, besides the site, whether they are ready."""
 
     id: uuid.UUID
     external_name: str
@@ -115,34 +128,10 @@ class ClusterRef:
 
 
 @dataclass(frozen=True)
-class SiteObject:
-    """Something at the site that is made for one cluster. (kind, name) names it before it exists; uid is the site's own name.
-
-    cluster_id: the tag that it carries; None where the site says that it is the portal's, and not whose.
-    """
-
-    kind: str
-    name: str
-    uid: str = ""
-    cluster_id: uuid.UUID | None = None
-
-
-@dataclass(frozen=True)
-class ClusterStep:
-    """`makes` names every object that the step may make, so that it is written down before it exists. site: the slug of the burst
-    site at which it is done; "" = the cluster's own, and what every driver leaves."""
-
-    key: str
-    label: str
-    makes: tuple[SiteObject, ...] = ()
-    site: str = ""
-
-
-@dataclass(frozen=True)
 class ClusterPlan:
-    """The steps of one change, in order; `warnings` are sentences for whoever asks for it."""
+    """The steps of one change, in order; `warnings` are sentences for the person who requests it."""
 
-    steps: tuple[ClusterStep, ...]
+    steps: tuple[StepSpec, ...]
     warnings: tuple[str, ...] = ()
 
     @property
@@ -154,7 +143,7 @@ class ClusterPlan:
 
 @dataclass(frozen=True)
 class ClusterNode:
-    """A machine of the cluster; pool "" = the control plane. `reason` says in words why it is not ready."""
+    """A machine of the cluster; pool "" = the control plane. `reason`: why it is not ready, in words."""
 
     name: str
     pool: str
@@ -165,67 +154,45 @@ class ClusterNode:
 
 @dataclass(frozen=True)
 class ObservedCluster:
-    """exists=False: nothing of it is at the site. endpoint "" = nothing answers there yet."""
+    """exists=False: nothing of the cluster is at the site. endpoint "" = its API does not answer yet."""
 
     exists: bool
     endpoint: str = ""
     nodes: tuple[ClusterNode, ...] = ()
 
 
-@dataclass(frozen=True)
-class PoolSignals:
-    """What a pool has to do now. used_gpus: given to pods or jobs; pending_gpus: what those that wait for this pool ask for;
-    queued: how many wait. Who waits and fits several pools is counted at the first."""
+class ClusterDriver(Provisioner[ClusterSpec]):
+    """Builds clusters on demand at one site. A suspended cluster has no workers, also in its spec; its control plane stays.
 
-    pool: str
-    used_gpus: int
-    pending_gpus: int
-    queued: int
+    timeline: the steps of each change, named with what they make."""
 
-
-class ClusterDriver(ABC):
-    """One object per call or per process, bound to one site; cheap to make, safe to drop."""
-
-    name: str
     kinds: frozenset[ClusterKind]
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    timeline: ClassVar["type[ClusterTimeline]"]
+    changes: ClassVar[Collection[Change]] = frozenset(Change) - {Change.RESIZE}
 
     @classmethod
     def settings_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
-        """What a template says to the driver. Raises Invalid beside `settings`."""
+        """Validate a template's settings. Raises Invalid for the field `settings`."""
         del kind, settings
 
-    @abstractmethod
-    def plan(
-        self, change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None = None
-    ) -> ClusterPlan:
-        """What the change would do, from the specs alone: the site is not called. `before` = what it confirmed last."""
+    def steps(
+        self, change: Change, spec: ClusterSpec, before: ClusterSpec | None = None
+    ) -> tuple[StepSpec, ...]:
+        """`before`: the last confirmed spec; what already matches needs no step. Raises Permanent for what the site cannot hold."""
+        return self.timeline(spec, before).steps(change)
 
-    @abstractmethod
-    def ensure(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        """Do or confirm one step of making it as `spec` says, also of mending it; a done step changes nothing."""
-
-    @abstractmethod
-    def scale(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        """Do or confirm one step of bringing the pools to the counts of `spec`, more or fewer."""
-
-    @abstractmethod
-    def upgrade(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        """Do or confirm one step of bringing control plane and pools to their releases, a machine at a time."""
-
-    @abstractmethod
-    def delete(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        """Do or confirm one step of taking it away: access first. What is gone already counts as done."""
+    def plan(self, change: Change, spec: ClusterSpec, before: ClusterSpec | None = None) -> ClusterPlan:
+        """What the change would do, from the specs alone: the site is not called."""
+        steps = self.steps(change, spec, before)
+        return ClusterPlan(steps, tuple(self.timeline(spec, before).warnings(change)))
 
     @abstractmethod
     def observe(self, ref: ClusterRef) -> ObservedCluster:
-        """What the site has of it; exists=False (not NotFound) where there is nothing."""
+        """The cluster as the site has it; exists=False (not NotFound) if there is nothing."""
 
     @abstractmethod
     def inventory(self, ref: ClusterRef | None = None) -> tuple[SiteObject, ...]:
-        """Every object at the site that carries the cluster's tag, or (None) any cluster's; asked of the site, not remembered."""
+        """Every object at the site with the cluster's tag, or (None) any cluster's tag; read from the site, not from a cache."""
 
 
 class ClusterAccessCapability(ABC):
@@ -233,64 +200,58 @@ class ClusterAccessCapability(ABC):
 
     @abstractmethod
     def access(self, spec: ClusterSpec, member: Member, *, lifetime: timedelta) -> Access:
-        """For `lifetime` at most. Raises NotFound where nothing answers at the cluster's endpoint yet."""
+        """Valid for at most `lifetime`. Raises NotFound if the cluster's endpoint does not answer yet."""
 
 
 class ClusterRevocationCapability(ABC):
-    """Drivers that can end a person's credentials for a cluster before they run out."""
+    """Drivers that can revoke a person's credentials for a cluster before they expire."""
 
     @abstractmethod
     def revoke(self, spec: ClusterSpec, member: Member) -> None:
-        """When it returns, nothing that `access` has given the member before is taken any more. Without any it does nothing."""
-
-
-class ClusterSuspendCapability(ABC):
-    """Drivers that can put a cluster to sleep: its workers go, its control plane and what it knows stay."""
-
-    @abstractmethod
-    def suspend(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        """Do or confirm one step; the pools of `spec` have no workers."""
-
-    @abstractmethod
-    def resume(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        """Do or confirm one step of bringing the workers back."""
+        """When it returns, no credential that `access` issued to the member before is accepted any more. Idempotent."""
 
 
 class ClusterSignalsCapability(ABC):
-    """Drivers that can say how much there is to do in a cluster; scaling by policy follows it."""
+    """Drivers that can report a cluster's load; scaling policies follow it."""
+
+    def has_signals(self, kind: ClusterKind) -> bool:
+        """Whether it can report the load of clusters of this kind."""
+        return kind in self.kinds
+
+    kinds: frozenset[ClusterKind]
 
     @abstractmethod
     def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
-        """One for each pool of `spec`, of this moment. Raises NotFound where nothing answers at the cluster's endpoint."""
+        """The current load of each pool of `spec`. Raises NotFound if the cluster's endpoint does not answer."""
 
 
 class ClusterNamespaceCapability(ABC):
-    """Drivers whose clusters run in a namespace of a site that has workspaces, guarded as those: the site's meter tells what is held
-    there, and its warden holds them to what their pools bought."""
+    """Drivers whose clusters run in a namespace of a site with workspaces, guarded like them: the site's meter measures what they
+    hold, and its warden enforces what their pools bought."""
 
     @classmethod
     @abstractmethod
     def namespace(cls, ref: ClusterRef) -> str:
-        """Its name, by which the workspaces' driver finds it with the cluster's id."""
+        """The namespace's name, by which the workspaces' driver finds it together with the cluster's id."""
 
 
 class ClusterBurstCapability(ABC):
-    """Drivers whose clusters may have pools at another site of theirs. There every verb takes a spec without a control plane, and
-    whatever brings workers begins with what they stand on: nothing else has made it."""
+    """Drivers whose clusters may have pools at another of their sites. There every verb takes a spec without a control plane, and
+    a change that adds workers first creates what they need, such as the network."""
 
     @classmethod
     def burst_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
-        """Whether clusters of such a template can. Raises Invalid beside `burst`."""
+        """Raises Invalid for the field `burst` if clusters of such a template cannot burst."""
         del kind, settings
 
     @abstractmethod
     def join(self, spec: ClusterSpec) -> Join:
-        """At the cluster's own site. Raises NotFound where nothing answers at its endpoint yet."""
+        """Called at the cluster's own site. Raises NotFound if its endpoint does not answer yet."""
 
 
 class ClusterSchemaCapability(ABC):
-    """Drivers whose site says itself what may be chosen when a cluster is ordered."""
+    """Drivers whose site defines which parameters an order may choose."""
 
     @abstractmethod
     def parameters_schema(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """JSON Schema of an object, as the site has it, without what the template's `settings` fill. Raises NotFound, Permanent."""
+        """JSON Schema of the order's parameters as the site defines it, without those that `settings` fill. Raises NotFound, Permanent."""

@@ -1,5 +1,5 @@
-"""What a change asks of a cluster, from what is wanted and what was confirmed last; every driver's plan starts here, and its last
-step ends with the same words."""
+"""The difference between a cluster's desired spec and its last confirmed one, from which every driver's plan starts; and the words
+with which steps of all drivers report machines."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,13 @@ POOL_STEP, ADDON_STEP = "pool:", "addon:"
 
 @dataclass(frozen=True)
 class Difference:
-    """`before` = None: nothing was confirmed yet, so all of `wanted` is new."""
+    """`before` = None: nothing is confirmed yet, so all of `wanted` is new."""
 
     wanted: ClusterSpec
     before: ClusterSpec | None
 
     def other_counts(self) -> list[NodePool]:
-        """Those that shrink first: where limits are exactly what is wanted, what grows needs what they give back."""
+        """Pools whose size changes, shrinking ones first: limits are exact, so growing pools need what those return."""
         held = self._held()
         other = [
             pool
@@ -34,12 +34,12 @@ class Difference:
         ]
 
     def control_moves(self) -> bool:
-        """Whether the control plane changes its release; it goes first, as no worker may be newer than it."""
+        """Whether the control plane changes its release; it comes first, since no worker may be newer."""
         moved = self.before is None or self.before.release != self.wanted.release
         return moved and not self.wanted.is_burst
 
     def going(self) -> dict[str, int]:
-        """By pool: how many workers there are fewer; what runs on them ends."""
+        """Number of workers to be removed, by pool; what runs on them ends."""
         fewer = {pool.name: self._count(pool.name) - pool.flavor.count for pool in self.wanted.pools}
         return {name: count for name, count in fewer.items() if count > 0}
 
@@ -52,6 +52,10 @@ class Difference:
     def _count(self, name: str) -> int:
         was = self.was(name)
         return was.flavor.count if was else 0
+
+
+def machines_run(count: int, release: str) -> str:
+    return f"1 machine runs {release}" if count == 1 else f"{count} machines run {release}"
 
 
 def all_ready(machines: int) -> str:

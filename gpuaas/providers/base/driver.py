@@ -4,7 +4,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from gpuaas.providers.base.changes import (
     AdoptionStep,
@@ -14,7 +14,8 @@ from gpuaas.providers.base.changes import (
     SiteChange,
 )
 from gpuaas.providers.base.signin import sign_in_of
-from gpuaas.providers.base.site import Check, Connection, Inventory, NodeHealth
+from gpuaas.providers.base.site import Check, Inventory, NodeHealth
+from gpuaas.providers.base.steps import Change, Provisioner, StepOutcome, StepSpec
 from gpuaas.providers.base.usage import UsageEvent
 from gpuaas.providers.base.workspace import (
     Access,
@@ -23,60 +24,44 @@ from gpuaas.providers.base.workspace import (
     Member,
     ObservedConsumer,
     ObservedWorkspace,
-    StepOutcome,
-    StepSpec,
     WorkspaceRef,
     WorkspaceSpec,
 )
 
 
-class Driver(ABC):
-    """One object per call or per process, bound to one site; cheap to make, safe to drop."""
+class Driver(Provisioner[WorkspaceSpec]):
+    """Drives one site with workspaces. `changes`: the supported changes, each with its steps in order."""
 
-    name: str
+    changes: ClassVar[Mapping[Change, tuple[StepSpec, ...]]]
 
-    # what a flavor that the portal proposes has as its disk; 0 where consumers share their node's
+    # disk of the flavors that the portal proposes; 0 where consumers share their node's
     disk_gib = 0
 
-    # options by which what is at a site is found: as they were when it was attached
+    # options that cannot change after a site is attached, since its objects are found by them
     fixed_options: frozenset[str] = frozenset()
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
 
     @classmethod
     def options_check(cls, options: Mapping[str, Any]) -> None:
-        """What an operator says of a site beside its credentials. Raises Invalid beside `options`."""
+        """Validate a site's options. Raises Invalid for the field `options`."""
         sign_in_of(options)
 
     @classmethod
     def credentials_check(cls, credentials: Mapping[str, Any]) -> None:
-        """Before they are saved, without calling the site. Raises Invalid beside `credentials`."""
+        """Validate credentials before they are saved, without calling the site. Raises Invalid for the field `credentials`."""
         del credentials
 
     @abstractmethod
     def probe(self) -> Inventory:
-        """What the site has now. Raises Unavailable or Unauthorized."""
+        """The site's current inventory. Raises Unavailable or Unauthorized."""
 
-    @abstractmethod
-    def ensure_steps(self) -> tuple[StepSpec, ...]:
-        """The steps of `ensure`, in the order in which they must be done (also for a resize)."""
-
-    @abstractmethod
-    def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        """Do or confirm one step so that the site matches `spec`; repeating a done step changes nothing."""
-
-    @abstractmethod
-    def release_steps(self) -> tuple[StepSpec, ...]:
-        """The steps of `release`, in order: access first, then consumers, then the rest, then the proof."""
-
-    @abstractmethod
-    def release(self, ref: WorkspaceRef, step: str) -> StepOutcome:
-        """Do or confirm one step of taking the workspace away; what is gone already counts as done."""
+    def steps(self, change: Change, spec: WorkspaceSpec | None = None) -> tuple[StepSpec, ...]:
+        """The same for every workspace of the site, so the spec may be omitted."""
+        del spec
+        return self.changes[change]
 
     @abstractmethod
     def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
-        """What the site has of it; exists=False (not NotFound) where there is nothing."""
+        """The workspace as the site has it; exists=False (not NotFound) if there is nothing."""
 
 
 class AccessCapability(ABC):
@@ -86,132 +71,113 @@ class AccessCapability(ABC):
 
     @abstractmethod
     def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
-        """A personal credential for `lifetime` at most. Raises NotFound where the member has no access there."""
+        """A personal credential, valid for at most `lifetime`. Raises NotFound if the member has no access."""
 
     @abstractmethod
     def revoke_access(self, ref: WorkspaceRef, member: Member) -> None:
-        """End every credential issued to the member; the right to ask for another stays. Idempotent."""
+        """Revoke every credential issued to the member, who may request a new one. Idempotent."""
 
 
 class SignInCapability(ABC):
-    """Drivers at whose sites people may sign in by themselves, at the site's own identity provider."""
+    """Drivers at whose sites people can sign in with the site's own identity provider."""
 
     @abstractmethod
     def sign_in_kubeconfig(self, ref: WorkspaceRef, member: Member) -> str:
-        """Without any credential in it. Raises NotFound where the site has no sign-in or does not know the member."""
+        """Contains no credential. Raises NotFound if the site has no sign-in or does not know the member."""
 
 
 class OfferCapability(ABC):
-    """Drivers at whose sites what is sold has to be made before anybody can ask for it."""
+    """Drivers at whose sites flavors must exist before anybody can request them."""
 
     @abstractmethod
     def offers_set(self, sold: tuple[FlavorAmount, ...], retired: tuple[str, ...]) -> None:
-        """Everything that is sold is there, for nobody yet; what is retired (slugs) goes once nobody holds it."""
+        """Create every sold flavor, granted to nobody yet; delete retired ones (slugs) once nobody holds them."""
 
 
 class UsageCapability(ABC):
-    """Drivers that tell who uses what, as a stream that can be resumed."""
+    """Drivers that report usage, as a stream that can be resumed."""
 
     @abstractmethod
     def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
         """Events since `cursor` ("" = from a full list), for about `seconds`, then the iterator ends.
 
-        A cursor that is too old yields RELIST … RELISTED by itself. Raises Unavailable when the site goes away.
+        A cursor that is too old yields RELIST … RELISTED. Raises Unavailable when the site stops answering.
         """
 
 
-class SuspendCapability(ABC):
-    """Drivers that can put a workspace to sleep: nothing runs, nothing may be started, data and access stay."""
-
-    @abstractmethod
-    def suspend_steps(self) -> tuple[StepSpec, ...]: ...
-
-    @abstractmethod
-    def suspend(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        """Do or confirm one step; `spec.suspended` is True. The last is done when no consumer holds a device."""
-
-    @abstractmethod
-    def resume_steps(self) -> tuple[StepSpec, ...]:
-        """Includes those of `ensure`: what limits tenants stands before anything runs again."""
-
-    @abstractmethod
-    def resume(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        """Do or confirm one step; what was scaled away comes back as it was."""
-
-
 class WardenCapability(ABC):
-    """Drivers at whose sites a quota can be outrun for moments."""
+    """Drivers at whose sites concurrent requests can briefly exceed a quota."""
 
     @abstractmethod
     def evict(self, workspace_name: str, consumer: ObservedConsumer, *, reason: str) -> bool:
-        """Remove it at once and say why where its owner sees it; False where it was gone already."""
+        """Remove the consumer at once and record the reason where its owner sees it; False if it was already gone."""
 
 
 class DriftCapability(ABC):
-    """Drivers that can say what differs without changing it, and follow what is changed."""
+    """Drivers that can report drift without changing anything, and follow changes at the site."""
 
     @abstractmethod
     def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
-        """What `ensure` would change now; writes nothing."""
+        """The differences that the steps of a creation would repair now; writes nothing."""
 
     @abstractmethod
     def site_repair(self) -> tuple[Difference, ...]:
-        """Set right what we keep for the whole site (policies, roles); what differed before."""
+        """Repair our objects of the whole site (policies, roles); returns what differed before."""
 
     @abstractmethod
     def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
         """Changes by others to objects of ours, and to nodes, since `cursor` for about `seconds`.
 
-        "" or a cursor that is too old: begins at the present, after a change for the whole site.
+        "" or a cursor that is too old: starts at the present, after one change for the whole site.
         """
 
 
 class PreflightCapability(ABC):
-    """Drivers that can say whether a site is fit to be sold."""
+    """Drivers that can check whether a site is ready to be sold."""
 
     @abstractmethod
     def preflight(self) -> tuple[Check, ...]:
-        """Every check in a fixed order, good ones too; leaves nothing that tenants or the meter see."""
+        """All checks in a fixed order, passed ones too; leaves nothing behind that tenants or the meter would see."""
 
 
 class HealthCapability(ABC):
-    """Drivers whose sites tell how their cards are."""
+    """Drivers whose sites report the health of their GPUs."""
 
     @abstractmethod
     def device_health(self) -> tuple[NodeHealth, ...]:
-        """One for each node that could be asked, asked once each; a node that is left out keeps what it said last."""
+        """One report for each node that answered, with one request each; an omitted node keeps its last report."""
 
 
 class NodeCheckCapability(ABC):
-    """Drivers that can run the vendor's own check on a node."""
+    """Drivers that can run the vendor's diagnostic on a node."""
 
     @abstractmethod
     def node_check_start(self, node: str, check_id: uuid.UUID) -> None:
-        """Begin it; again with the same id changes nothing. Raises NotFound for a node that is not there."""
+        """Start the check; repeating it with the same id changes nothing. Raises NotFound for an unknown node."""
 
     @abstractmethod
     def node_check_result(self, check_id: uuid.UUID) -> NodeCheckOutcome:
-        """What it has found; once done it is cleared away by `node_check_end`.
+        """The outcome so far; when done, remove the check with `node_check_end`.
 
-        Raises NotFound for an unknown one, and for one that made way for a tenant: `node_check_start` begins it again.
+        Raises NotFound for an unknown check, and for one preempted by a tenant: `node_check_start` starts it again.
         """
 
     @abstractmethod
     def node_check_end(self, check_id: uuid.UUID) -> None:
-        """Clear it away, whether done or not; idempotent."""
+        """Remove the check, done or not; idempotent."""
 
 
 class AdoptionCapability(ABC):
-    """Drivers that can take over what was there before the portal."""
+    """Drivers that can adopt namespaces or projects that existed before the portal."""
 
     @abstractmethod
     def adoptable(self) -> tuple[ForeignWorkspace, ...]:
-        """What could be taken over, by name; nothing of the site's own parts, nothing that is a workspace."""
+        """What can be adopted, sorted by name; neither parts of the site itself nor existing workspaces."""
 
     @abstractmethod
     def adoption_plan(self, spec: WorkspaceSpec) -> tuple[AdoptionStep, ...]:
-        """What adopt and ensure would do to `spec.external_name`; writes nothing."""
+        """What `adopt` and a creation would do to `spec.external_name`; writes nothing."""
 
     @abstractmethod
     def adopt(self, spec: WorkspaceSpec) -> StepOutcome:
-        """Mark it as this workspace's; `ensure` does the rest. Raises Permanent where it is another's."""
+        """Mark it as this workspace's; the creation does the rest. Raises Permanent if it belongs to another workspace."""

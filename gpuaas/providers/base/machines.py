@@ -1,4 +1,4 @@
-"""Machines at sites that sell them whole: what is ordered, what is there, and what can be done to one."""
+"""Machines of workspaces: orders, observed machines, and the verbs that act on them."""
 
 import uuid
 from abc import ABC, abstractmethod
@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from gpuaas.core.errors import Conflict
 from gpuaas.providers.base.workspace import FlavorAmount, WorkspaceRef
 
 
 class MachineStatus(StrEnum):
-    """What every kind of site can say of a machine; the site's own word is in `ObservedMachine.said`."""
+    """A machine's status in terms that every site has; the site's own term is `ObservedMachine.site_status`."""
 
     BUILDING = "building"
     RUNNING = "running"
@@ -34,17 +35,19 @@ class MachineVerb(StrEnum):
 
 @dataclass(frozen=True)
 class MachineImage:
-    """What a machine can be made of; the least disk and memory that it needs, 0 where the site does not say."""
+    """An image for machines, with the minimum disk and memory that it needs, 0 if the site does not say."""
 
     id: str
     name: str
     disk_gib: int = 0
     memory_gib: int = 0
+    # the account to which an SSH key gives access; "" if the site does not say
+    user: str = ""
 
 
 @dataclass(frozen=True)
 class MachineOrder:
-    """`id` is ours and marks the machine at the site; public_key and cloud_init "" for none, volume_gib 0 for none."""
+    """`id` is the portal's and marks the machine at the site; public_key and cloud_init "" = none, volume_gib 0 = none."""
 
     id: uuid.UUID
     name: str
@@ -57,18 +60,18 @@ class MachineOrder:
 
 @dataclass(frozen=True)
 class ObservedMachine:
-    """One machine of a workspace, whoever made it.
+    """One machine of a workspace, made by the portal or by the tenant.
 
-    order: the mark of ours that it carries; None for one made with the tenant's own client. flavor: the slug of what is
-    sold, or the site's own name of anything else. said: the site's own words ("SHUTOFF", "ACTIVE, powering-off"). fault:
-    why it failed, in words.
+    order: the portal's mark on it; None for one made with the tenant's own client. flavor: the slug of a sold flavor, or
+    the site's own name of any other. site_status: as the site calls it ("SHUTOFF", "ACTIVE, powering-off"). fault: why
+    it failed, in words.
     """
 
     uid: str
     order: uuid.UUID | None
     name: str
     status: MachineStatus
-    said: str
+    site_status: str
     power: str
     addresses: tuple[str, ...]
     flavor: str
@@ -79,11 +82,17 @@ class ObservedMachine:
     fault: str
     created_at: datetime
     launched_at: datetime | None
+    # its address that is reachable from outside; "" if none is
+    outside: str = ""
+
+
+class NoScreens(Conflict):
+    """The site has no consoles at all, so retrying is pointless."""
 
 
 @dataclass(frozen=True)
 class Console:
-    """A link that opens the machine's screen for whoever has it."""
+    """A link that opens the machine's console for anyone who has it."""
 
     url: str = field(repr=False)
     expires_at: datetime = field(kw_only=True)
@@ -101,7 +110,7 @@ class Belonging:
 
 @dataclass(frozen=True)
 class Belongings:
-    """What a workspace has beside machines. volumes_sold: whether the site has any to give."""
+    """A workspace's resources other than machines. volumes_sold: whether the site has block storage."""
 
     items: tuple[Belonging, ...]
     volumes_sold: bool
@@ -109,32 +118,32 @@ class Belongings:
 
 class MachineCapability(ABC):
     """Drivers whose workspaces hold machines. Everything is done with a tenant's rights inside the workspace, so what the
-    tenant may not do is refused here as well. Raises NotFound where the workspace or the machine is not there."""
+    tenant may not do is refused here as well. Raises NotFound if the workspace or the machine does not exist."""
 
     @abstractmethod
     def images(self, ref: WorkspaceRef) -> tuple[MachineImage, ...]:
-        """Those that a machine of the workspace can be made of, by name."""
+        """The images available to machines of the workspace, sorted by name."""
 
     @abstractmethod
     def launch(self, ref: WorkspaceRef, order: MachineOrder) -> ObservedMachine:
-        """Ask for it; a machine with the order's mark that is there already is the answer. Raises QuotaRefused, and
-        Permanent for an order that can never be. No room is told later, by a machine that has failed."""
+        """Request the machine; one that already has the order's mark is returned. Raises QuotaRefused, and Permanent for an
+        order that can never succeed. Lack of capacity shows later, as a machine that has failed."""
 
     @abstractmethod
     def machines(self, ref: WorkspaceRef) -> tuple[ObservedMachine, ...]:
-        """All of them, in a number of calls that does not grow with theirs; () where the workspace is gone."""
+        """All machines, in a constant number of calls; () if the workspace is gone."""
 
     @abstractmethod
     def act(
         self, ref: WorkspaceRef, uid: str, verb: MachineVerb, *, action: uuid.UUID, image: str = ""
     ) -> None:
-        """Ask for it and return; done or under way already changes nothing. `action` tells a repetition from a second
-        wish; image: what a rebuild makes it of, "" for the one that it has."""
+        """Request the verb and return; if it is done or under way this changes nothing. `action` distinguishes a retry from
+        a second request; image: for a rebuild, "" = its current one."""
 
     @abstractmethod
     def console(self, ref: WorkspaceRef, uid: str) -> Console:
-        """Raises Conflict where the site has none."""
+        """Raises NoScreens if the site has no consoles."""
 
     @abstractmethod
     def belongings(self, ref: WorkspaceRef) -> Belongings:
-        """In the order of kinds; nothing where the workspace is gone."""
+        """Sorted by kind; empty if the workspace is gone."""

@@ -13,9 +13,9 @@ KEYS = {"issuer_url", "client_id", "username_claim", "username_prefix", "groups_
 
 @dataclass(frozen=True)
 class SignIn:
-    """The flags of the site's API server: who somebody is there is username_prefix + the claim.
+    """The OIDC flags of the site's API server: a person's user name there is username_prefix + the claim.
 
-    groups_prefix "" = the site is told nothing about groups.
+    groups_prefix "" = the site gets no groups.
     """
 
     issuer_url: str
@@ -26,14 +26,14 @@ class SignIn:
 
 
 def sign_in_of(options: Mapping[str, Any]) -> SignIn | None:
-    """None where the site has none. Raises Invalid beside `options`."""
+    """None if the site has none. Raises Invalid for the field `options`."""
     given = options.get("oidc")
     if given is None:
         return None
     if not isinstance(given, Mapping) or not all(isinstance(value, str) for value in given.values()):
-        raise _wrong(f"is an object of texts: {', '.join(sorted(KEYS))}")
+        raise _wrong(f"must be an object of strings: {', '.join(sorted(KEYS))}")
     if unknown := sorted(given.keys() - KEYS):
-        raise _wrong(f"has no {unknown[0]!r}; known: {', '.join(sorted(KEYS))}")
+        raise _wrong(f"has no key {unknown[0]!r}; known: {', '.join(sorted(KEYS))}")
     found = SignIn(
         issuer_url=given.get("issuer_url", "").rstrip("/"),
         client_id=given.get("client_id", ""),
@@ -52,10 +52,10 @@ def _validate(found: SignIn) -> None:
     if not found.client_id or found.client_id.startswith("-"):
         raise _wrong("needs the client_id that the site's API server accepts")
     if found.username_claim not in CLAIMS:
-        raise _wrong(f"takes as username_claim one of {', '.join(CLAIMS)}")
+        raise _wrong(f"needs a username_claim that is one of {', '.join(CLAIMS)}")
     for prefix in (found.username_prefix, found.groups_prefix):
         if prefix.startswith("system:"):
-            raise _wrong("takes no prefix that begins with system:, which are Kubernetes' own people")
+            raise _wrong("cannot have a prefix that begins with system:, which is reserved for Kubernetes")
     if not found.username_prefix and found.username_claim != "email":
         raise _wrong(
             "needs the username_prefix of the site's API server (by default the issuer and #): a bare sub could be anybody"

@@ -1,4 +1,4 @@
-"""How a site is reached, and what it has."""
+"""How to connect to a site, and its inventory."""
 
 import uuid
 from collections.abc import Mapping
@@ -7,19 +7,36 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class SoldPool:
+    """A sold pool of a site: its kind, the resource name it was sold by, and the node labels that its workspaces are pinned to.
+
+    device_class: the DRA class of that name; "" if it is counted otherwise, or not known yet.
+    """
+
+    kind_slug: str
+    resource_name: str
+    selector: Mapping[str, str] = field(default_factory=dict)
+    device_class: str = ""
+
+
+@dataclass(frozen=True)
 class Connection:
-    """How to reach one site. `credentials` are plain here and live no longer than the call."""
+    """How to connect to one site. `credentials` are decrypted here and live no longer than the call.
+
+    sold: for `probe` only, what was sold there, oldest first: these names take precedence over any other.
+    """
 
     site_id: uuid.UUID
     site_slug: str
     endpoint: str
     credentials: Mapping[str, Any] = field(repr=False)
     options: Mapping[str, Any] = field(default_factory=dict)
+    sold: tuple[SoldPool, ...] = ()
 
 
 @dataclass(frozen=True)
 class DeviceKind:
-    """A GPU type as a site describes it; `slug` is derived from its attributes, so that all sites agree on it."""
+    """A GPU type as a site describes it; `slug` is derived from its attributes, so that it is the same at all sites."""
 
     slug: str
     name: str
@@ -35,9 +52,9 @@ class DeviceKind:
 
 @dataclass(frozen=True)
 class Check:
-    """One fact about a site or a node, kept as a condition: status is "True" where it is as it should be.
+    """One check of a site or a node, stored as a condition: status is "True" if it passed.
 
-    blocking: where it is "False", nothing new may be sold there.
+    blocking: while it is "False", nothing new may be sold there.
     """
 
     type: str
@@ -50,9 +67,9 @@ class Check:
 
 @dataclass(frozen=True)
 class NodeHealth:
-    """What a node's own monitoring says of its cards: how many there are, and what of them should take no work.
+    """What a node's monitoring reports about its cards: how many there are, and which should take no work.
 
-    sick: by MIG profile ("" = whole cards); a sick card that is cut counts every slice of it.
+    sick: by MIG profile ("" = whole cards); a sick card that is partitioned counts every slice of it.
     """
 
     node: str
@@ -63,7 +80,7 @@ class NodeHealth:
 
 @dataclass(frozen=True)
 class NodeTraits:
-    """Where a node stands and how it is tuned; "" and empty where the site does not say.
+    """A node's location and tuning; "" and empty where the site does not say.
 
     rack and nvlink_domain group nodes; numa is the kubelet's topology manager policy, cpus its CPU manager's
     ("static" gives whole cores). hugepages: page size ("1Gi", "2Mi") to GiB in all. profile names a tuned profile.
@@ -80,9 +97,9 @@ class NodeTraits:
 
 @dataclass(frozen=True)
 class ObservedNode:
-    """Devices of one kind on one node. `allocated` counts what pods or machines hold; `reason` says why not ready.
+    """Devices of one kind on one node. `allocated` counts what pods or machines hold; `reason`: why it is not ready.
 
-    capacity counts all devices that are built in, `unhealthy` those of them that cannot take work.
+    capacity counts all installed devices, `unhealthy` those of them that cannot take work.
     """
 
     name: str
@@ -109,9 +126,11 @@ class ObservedNode:
 
 @dataclass(frozen=True)
 class ObservedPool:
-    """All devices of one kind at the site, the name by which it counts them, and how pods are brought to them.
+    """All devices of one kind at the site, the name by which it counts them, and the labels that pin pods to them.
 
-    trouble: why it cannot be sold as it is, in words. shares_with: slugs of kinds that are cut from the same hardware.
+    trouble: why it cannot be sold as it is, in words. shares_with: slugs of kinds that share the same hardware.
+    device_class: the DRA class that sells it. also: further names to which the site charges these devices. by_hand:
+    the operator set the selector, which takes precedence over what was sold.
     """
 
     kind: DeviceKind
@@ -119,13 +138,20 @@ class ObservedPool:
     selector: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""
     shares_with: tuple[str, ...] = ()
+    device_class: str = ""
+    also: tuple[str, ...] = ()
+    by_hand: bool = False
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """names: every name by which the site counts GPUs, also of those of which it does not say what they are."""
+    """names: every name by which the site counts GPUs, including those of unknown product.
+
+    seconds: further names for GPUs that are sold by another one, each in words; nobody may use these names.
+    """
 
     server_version: str
     pools: tuple[ObservedPool, ...]
     nodes: tuple[ObservedNode, ...]
     names: tuple[str, ...] = ()
+    seconds: tuple[str, ...] = ()

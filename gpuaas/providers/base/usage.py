@@ -10,8 +10,8 @@ from gpuaas.providers.base.workspace import ObservedConsumer
 class UsageKind(StrEnum):
     SEEN = "seen"  # the consumer as it is now (started, or still running)
     GONE = "gone"  # deleted; the event carries its last state
-    BOOKMARK = "bookmark"  # nothing new up to this cursor: a proof of life for all that is open
-    RELIST = "relist"  # a full list follows as SEEN events, then RELISTED: what was not in it is gone
+    BOOKMARK = "bookmark"  # nothing new up to this cursor: everything open still runs
+    RELIST = "relist"  # a full list follows as SEEN events, then RELISTED: whatever it lacks is gone
     RELISTED = "relisted"
 
 
@@ -22,6 +22,6 @@ class UsageEvent:
     kind: UsageKind
     at: datetime
     cursor: str = ""
-    # external_name, the site's namespace or project; "" with a consumer: it is gone, whose it was is known by the uid alone
+    # external_name, the site's namespace or project; "" with a consumer: it is gone, and only the uid says whose it was
     workspace_name: str = ""
     consumer: ObservedConsumer | None = None

@@ -1,4 +1,4 @@
-"""What is wanted of a site for one workspace, and what it has of it."""
+"""The desired and the observed state of one workspace at a site."""
 
 import uuid
 from collections.abc import Mapping
@@ -11,18 +11,21 @@ from enum import StrEnum
 class GpuAmount:
     """`count` devices by the name that the site counts; selector = labels of the pool's nodes.
 
-    exclusive: no other pool of the site goes by this name, so the name alone brings pods to it.
+    exclusive: no other pool of the site has this name, so the name alone brings pods to it. device_class: the DRA
+    class that was sold by this name; claims of any other are refused. also: further names to which the site charges them.
     """
 
     resource_name: str
     count: int
     selector: Mapping[str, str] = field(default_factory=dict)
     exclusive: bool = False
+    device_class: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class FlavorAmount:
-    """`count` of what is sold, each with its GPUs, vCPUs, memory and disk; resource_name and selector are its pool's."""
+    """`count` of one flavor, each with its GPUs, vCPUs, memory and disk; resource_name and selector are its pool's."""
 
     slug: str
     count: int
@@ -32,13 +35,15 @@ class FlavorAmount:
     disk_gib: int
     resource_name: str
     selector: Mapping[str, str] = field(default_factory=dict)
+    device_class: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Member:
     """`subject` is stable at the site (derived from an id of ours); role is admin, edit or view.
 
-    robot: a service account for automation, no person. identity: the name by which the site's own OIDC knows a person; "" = unknown.
+    robot: a service account for automation. identity: the person's name in the site's own OIDC; "" = unknown.
     """
 
     subject: str
@@ -60,7 +65,7 @@ class Tuning:
 
 
 class Placement(StrEnum):
-    """How near to each other the pods of a workspace are put, as far as there is room: a preset of their affinity."""
+    """How close together the pods of a workspace are placed, as far as there is room: a preset of their affinity."""
 
     ANYWHERE = ""
     NODE = "node"
@@ -70,12 +75,12 @@ class Placement(StrEnum):
 
 @dataclass(frozen=True)
 class WorkspaceSpec:
-    """Everything about a workspace that a site must hold. `closed` = GPU names of the site that were not bought;
-    memory_gib is what pods may have beside the hugepages of `tuning`.
+    """The desired state of a workspace at a site. `closed` = GPU names of the site that were not bought;
+    memory_gib is what pods may have besides the hugepages of `tuning`.
 
     A suspended workspace has no GPUs, vCPUs or memory here; its storage and members stay. groups: role to the group of
-    the site's own OIDC that has it; empty where the site's operator wants none. labels and annotations: further ones of its
-    namespace, where something else than a workspace lives in it.
+    the site's own OIDC that has it; empty if the site uses none. labels and annotations: further ones for its namespace,
+    where it belongs to something other than a workspace.
     """
 
     id: uuid.UUID
@@ -96,6 +101,10 @@ class WorkspaceSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def ref(self) -> "WorkspaceRef":
+        return WorkspaceRef(self.id, self.external_name)
+
 
 @dataclass(frozen=True)
 class WorkspaceRef:
@@ -103,32 +112,12 @@ class WorkspaceRef:
     external_name: str
 
 
-@dataclass(frozen=True)
-class StepSpec:
-    """A step of `ensure`, in order; the label is what the tenant reads in the timeline.
-
-    safety: it keeps the hard limits, so it is set right even where other drift is only observed.
-    """
-
-    key: str
-    label: str
-    safety: bool = False
-
-
-@dataclass(frozen=True)
-class StepOutcome:
-    """done=False: the site works on it, ask again; `detail` says in words what was seen or is waited for."""
-
-    done: bool
-    detail: str = ""
-
-
 class UseState(StrEnum):
-    """What a consumer does with its devices; each state is metered apart."""
+    """What a consumer does with its devices; each state is metered separately."""
 
     RUNNING = "running"
-    STOPPED = "stopped"  # stopped, paused or suspended: the devices are still its own
-    SHELVED = "shelved"  # put away: it holds none, `gpus` are those that it will ask for again
+    STOPPED = "stopped"  # stopped, paused or suspended: it keeps its devices
+    SHELVED = "shelved"  # it holds none, `gpus` are those that it will request again
 
 
 @dataclass(frozen=True)
@@ -136,13 +125,13 @@ class ObservedConsumer:
     """A pod (or machine) of a workspace, for its page and for metering.
 
     started_at: from when it holds devices (PodScheduled); ended_at: last container's finish. None = not yet.
-    `waiting_for` says in words why it does not run; `owner` is what made it ("Job/train"), "" for the tenant's hand.
-    uncharged_at: of one that is being deleted, from when the site's quota no longer counts it, ended or not.
+    `waiting_for`: why it does not run, in words; `owner` is what made it ("Job/train"), "" if the tenant did directly.
+    uncharged_at: for one that is being deleted, from when the site's quota no longer counts it, ended or not.
 
-    What can be stopped, put away or made larger and lives on is one consumer for each stretch in one state with the same
-    devices: a uid of its own, `<uid of the first>:<what began it>`, that is the same whenever and however often it is told.
-    gpus_like: set where the site no longer says what a past stretch held: the uid of the first stretch with the same devices
-    (it may be itself). What was told of that holds; `gpus` is the best guess where nothing was, empty for "then nothing".
+    A machine that can be stopped, shelved or resized is one consumer for each stretch in one state with the same devices:
+    with its own uid, `<uid of the first>:<what began it>`, which is the same however often it is reported.
+    gpus_like: set if the site no longer says what a past stretch held: the uid of the first stretch with the same devices
+    (possibly itself). What was reported of that one holds; else `gpus` is the best guess, empty for none.
     """
 
     uid: str
@@ -162,7 +151,7 @@ class ObservedConsumer:
 
 @dataclass(frozen=True)
 class ObservedWorkspace:
-    """exists=False: nothing of it is left at the site. hard/used are what the site enforces and counts by now."""
+    """exists=False: nothing of it is left at the site. hard/used are what the site enforces and counts now."""
 
     exists: bool
     hard: Mapping[str, int] = field(default_factory=dict)
@@ -171,7 +160,7 @@ class ObservedWorkspace:
 
 
 class AccessKind(StrEnum):
-    """What the document of a credential is, by the name of the file that the site's own tools read."""
+    """The format of a credential, named after the file that the site's own tools read."""
 
     KUBECONFIG = "kubeconfig"
     CLOUDS_YAML = "clouds.yaml"

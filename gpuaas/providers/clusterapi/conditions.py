@@ -1,6 +1,6 @@
-"""What Cluster API's conditions mean to whoever waits for a cluster: the step that they belong to, and a sentence.
+"""Translates Cluster API's conditions for people who wait for a cluster: the step that each belongs to, and a sentence.
 
-A pure table. A type or reason that a newer controller brings still gives a readable sentence, so that nobody waits without a word.
+A pure table. Unknown types and reasons of newer controllers still give a readable sentence.
 """
 
 import json
@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.client import Object
 
-# steps; MACHINE is a pool's or the control plane's, by whose machine it is
+# steps; MACHINE is the pool's or the control plane's, depending on the machine
 ORDER, NETWORK, CONTROL, API, POOL, MACHINE, CHECKS, GONE = (
     "order",
     "network",
@@ -23,10 +23,10 @@ ORDER, NETWORK, CONTROL, API, POOL, MACHINE, CHECKS, GONE = (
 )
 STEPS = frozenset({ORDER, NETWORK, CONTROL, API, POOL, MACHINE, CHECKS, GONE})
 
-# what is well when these are False
+# condition types that are good when False
 ADVERSE = {"Deleting", "Paused", "Remediating", "RollingOut", "ScalingDown", "ScalingUp", "Updating"}
 
-# by kind: the step of its conditions, and of some by their type
+# the step of a condition by its object's kind, and for some by its type
 BY_KIND: dict[str, str] = {
     "Cluster": CHECKS,
     "ClusterClass": ORDER,
@@ -53,7 +53,7 @@ BY_TYPE: dict[tuple[str, str], str] = {
 
 SUBJECTS = {
     "APIEndpointReady": "the address of the API",
-    "APIServerIngressReadyCondition": "its way to the address of the API",
+    "APIServerIngressReadyCondition": "its route to the address of the API",
     "APIServerPodHealthy": "the API server's pod",
     "APIServerProvisioned": "the API server",
     "Available": "",
@@ -62,7 +62,7 @@ SUBJECTS = {
     "CertificatesAvailable": "the certificates",
     "ContainerProvisioned": "the machine",
     "ControlPlaneAvailable": "the control plane",
-    "ControlPlaneComponentsHealthy": "the control plane's programs",
+    "ControlPlaneComponentsHealthy": "the control plane's components",
     "ControlPlaneInitialized": "the control plane",
     "ControlPlaneMachinesReady": "the control plane's machines",
     "ControlPlaneMachinesUpToDate": "the control plane's machines",
@@ -75,7 +75,7 @@ SUBJECTS = {
     "ExternallyRemediated": "its replacement",
     "FloatingAddressFromPoolReady": "its floating IP",
     "HealthCheckSucceeded": "its health check",
-    "InfrastructureReady": "what the provider makes for it",
+    "InfrastructureReady": "its infrastructure",
     "Initialized": "the control plane",
     "InstanceReady": "its server",
     "LoadBalancerAvailable": "the address of the API",
@@ -103,145 +103,145 @@ SUBJECTS = {
     "WorkersAvailable": "the workers",
 }
 
-# as they follow "… : "
+# the text after "…: "
 REASONS = {
     "APIEndpointConfigFailed": "there is no address for the API",
-    "Available": "there and at work",
+    "Available": "available",
     "AvailableUnknown": "nothing has been reported yet",
-    "CannotBeRemediated": "broken, and it cannot be replaced by itself",
-    "ClusterClassNotReconciled": "the class is not ready to be ordered from",
-    "ClusterCreating": "being made",
-    "ClusterUpgrading": "being brought to another release",
-    "ConnectionDown": "nothing is known, since the cluster's API does not answer",
-    "ControlPlaneUpgradePending": "the control plane waits for its turn to be upgraded",
-    "DataSecretProvided": "given by hand",
-    "Deleting": "being taken away",
-    "DeletingNode": "its node is being taken out of the cluster",
-    "DeletionCompleted": "taken away",
-    "DependencyFailed": "what it stands on has failed",
-    "DoesNotExist": "not there",
-    "DrainingNode": "the work on it is being moved away",
+    "CannotBeRemediated": "broken, and it cannot be replaced automatically",
+    "ClusterClassNotReconciled": "the class is not ready for orders",
+    "ClusterCreating": "being created",
+    "ClusterUpgrading": "being upgraded",
+    "ConnectionDown": "unknown, because the cluster's API does not answer",
+    "ControlPlaneUpgradePending": "the control plane is waiting to be upgraded",
+    "DataSecretProvided": "provided manually",
+    "Deleting": "being deleted",
+    "DeletingNode": "its node is being removed from the cluster",
+    "DeletionCompleted": "deleted",
+    "DependencyFailed": "something it depends on has failed",
+    "DoesNotExist": "does not exist",
+    "DrainingNode": "it is being drained",
     "Failed": "it has failed",
-    "FloatingIPError": "the cloud has not given or taken back a floating IP",
-    "HasRemediateAnnotation": "somebody has asked for it to be replaced",
+    "FloatingIPError": "the cloud failed to allocate or release a floating IP",
+    "HasRemediateAnnotation": "its replacement was requested",
     "HealthCheckSucceeded": "passed",
-    "HealthUnknown": "nothing is known of its health",
-    "Healthy": "in good health",
-    "InPlaceUpdateFailed": "changing it in place has failed",
-    "InPlaceUpdating": "being changed in place",
+    "HealthUnknown": "its health is unknown",
+    "Healthy": "healthy",
+    "InPlaceUpdateFailed": "the in-place update has failed",
+    "InPlaceUpdating": "being updated in place",
     "Initialized": "initialized",
-    "InspectionFailed": "it cannot be looked at yet",
-    "InstanceCreateFailed": "the cloud has refused to make it",
-    "InstanceDeleteFailed": "the cloud has not deleted it",
-    "InstanceDeleted": "it has gone from the cloud",
-    "InstanceNotFound": "it has gone from the cloud",
-    "InstanceNotReady": "the cloud is making it",
-    "InstanceStateError": "the cloud reports an error of it",
-    "InternalError": "the controller has met an error and tries again",
+    "InspectionFailed": "it cannot be inspected yet",
+    "InstanceCreateFailed": "the cloud refused to create it",
+    "InstanceDeleteFailed": "the cloud failed to delete it",
+    "InstanceDeleted": "it no longer exists in the cloud",
+    "InstanceNotFound": "it no longer exists in the cloud",
+    "InstanceNotReady": "the cloud is creating it",
+    "InstanceStateError": "the cloud reports it in the state ERROR",
+    "InternalError": "the controller had an error and is trying again",
     "InvalidConditionReported": "its provider reports something unreadable",
-    "InvalidMachineSpec": "what is ordered cannot be made",
-    "LifecycleHookBlocking": "a hook of the management cluster holds it up",
-    "LoadBalancerMemberError": "the load balancer has not taken it in or let it go",
-    "MachineDeleting": "the broken machine is being taken away",
-    "MachineDeploymentsCreatePending": "pools wait for the upgrade before they are made",
-    "MachineDeploymentsUpgradeDeferred": "pools are held back at their release, as asked",
-    "MachineDeploymentsUpgradePending": "pools wait for their turn to be upgraded",
-    "MachinePoolsCreatePending": "pools wait for the upgrade before they are made",
-    "MachinePoolsUpgradeDeferred": "pools are held back at their release, as asked",
-    "MachinePoolsUpgradePending": "pools wait for their turn to be upgraded",
-    "NetworkCreateFailed": "the cloud has not made it",
+    "InvalidMachineSpec": "the machine cannot be created as ordered",
+    "LifecycleHookBlocking": "a hook of the management cluster blocks it",
+    "LoadBalancerMemberError": "the load balancer failed to add or remove it",
+    "MachineDeleting": "the broken machine is being deleted",
+    "MachineDeploymentsCreatePending": "pools are created after the upgrade",
+    "MachineDeploymentsUpgradeDeferred": "pools stay at their release, as requested",
+    "MachineDeploymentsUpgradePending": "pools are waiting to be upgraded",
+    "MachinePoolsCreatePending": "pools are created after the upgrade",
+    "MachinePoolsUpgradeDeferred": "pools stay at their release, as requested",
+    "MachinePoolsUpgradePending": "pools are waiting to be upgraded",
+    "NetworkCreateFailed": "the cloud failed to create it",
     "NoReplicas": "there are none",
     "NoWorkers": "there are none",
-    "NodeDeleted": "it has gone from the cluster",
+    "NodeDeleted": "it no longer exists in the cluster",
     "NodeDoesNotExist": "it has not joined the cluster",
     "NodeHealthy": "in good health",
-    "NodeHealthyUnknown": "nothing is known of its health",
+    "NodeHealthyUnknown": "its health is unknown",
     "NodeNotHealthy": "not in good health",
     "NodeNotReady": "not ready",
     "NodeReady": "ready",
     "NodeReadyUnknown": "it is not known whether it is ready",
     "NodeStartupTimeout": "it has not joined the cluster in time",
-    "NotAvailable": "not there yet",
-    "NotDeleting": "not being taken away",
-    "NotHealthy": "not in good health",
+    "NotAvailable": "not available yet",
+    "NotDeleting": "not being deleted",
+    "NotHealthy": "unhealthy",
     "NotInitialized": "not initialized yet",
     "NotPaused": "not paused",
-    "NotProvisioned": "not made yet",
+    "NotProvisioned": "not created yet",
     "NotReady": "not ready yet",
     "NotRemediating": "nothing is being replaced",
-    "NotRollingOut": "nothing is being exchanged",
+    "NotRollingOut": "no rollout in progress",
     "NotScalingDown": "nothing is being removed",
     "NotScalingUp": "nothing is being added",
     "NotSet": "not set yet",
-    "NotSucceeded": "it has not run to its end",
-    "NotUpToDate": "not all as wanted yet",
-    "NotUpdating": "nothing is being changed in place",
+    "NotSucceeded": "it has not finished",
+    "NotUpToDate": "not up to date yet",
+    "NotUpdating": "no update in progress",
     "ObjectDeleted": "it has been deleted",
-    "ObjectDoesNotExist": "not there yet",
-    "OpenStackError": "the cloud has answered with an error",
-    "Paused": "somebody has paused it at the management cluster",
+    "ObjectDoesNotExist": "does not exist yet",
+    "OpenStackError": "the cloud answered with an error",
+    "Paused": "paused at the management cluster",
     "ProbeFailed": "it does not answer yet",
     "ProbeSucceeded": "it answers",
-    "Provisioned": "made",
+    "Provisioned": "created",
     "Provisioning": "starting",
     "Ready": "ready",
     "ReadyUnknown": "nothing has been reported yet",
-    "ReconcileFailed": "the management cluster cannot carry it out",
-    "ReconcileSucceeded": "carried out",
-    "RefVersionsNotUpToDate": "of a version that is no longer served",
-    "RefVersionsUpToDate": "of versions that are served",
+    "ReconcileFailed": "the management cluster cannot apply it",
+    "ReconcileSucceeded": "applied",
+    "RefVersionsNotUpToDate": "at a version that is no longer served",
+    "RefVersionsUpToDate": "at served versions",
     "Remediating": "broken machines are being replaced",
     "RemediationAllowed": "broken machines may be replaced",
-    "RemediationDeferred": "it is broken and waits for its turn to be replaced",
-    "RemediationRequestCreationFailed": "asking for its replacement has failed",
-    "RemediationTemplateNotFound": "what would replace it is not there",
-    "RollingOut": "machines are being exchanged, one after the other",
+    "RemediationDeferred": "it is broken and waiting to be replaced",
+    "RemediationRequestCreationFailed": "requesting its replacement failed",
+    "RemediationTemplateNotFound": "the template for its replacement does not exist",
+    "RollingOut": "machines are being replaced one by one",
     "RollingOutUnknown": "nothing has been reported yet",
-    "RouterCreateFailed": "the cloud has not made it",
+    "RouterCreateFailed": "the cloud failed to create it",
     "Running": "running",
     "ScalingDown": "machines are being removed",
     "ScalingDownUnknown": "nothing has been reported yet",
     "ScalingUp": "machines are being added",
     "ScalingUpUnknown": "nothing has been reported yet",
-    "SecurityGroupCreateFailed": "the cloud has not made them",
+    "SecurityGroupCreateFailed": "the cloud failed to create them",
     "Set": "set",
-    "SubnetCreateFailed": "the cloud has not made its addresses",
-    "Succeeded": "it has run to its end",
-    "TooManyUnhealthy": "too many are broken at once to replace them by themselves",
-    "UnhealthyMachine": "failed, for its machine",
-    "UnhealthyNode": "failed, for its node",
-    "UpToDate": "as wanted",
+    "SubnetCreateFailed": "the cloud failed to create its subnet",
+    "Succeeded": "it has finished",
+    "TooManyUnhealthy": "too many are broken at once to be replaced automatically",
+    "UnhealthyMachine": "failed because of its machine",
+    "UnhealthyNode": "failed because of its node",
+    "UpToDate": "up to date",
     "UpToDateUnknown": "nothing has been reported yet",
-    "Updating": "being changed",
-    "VariableDiscoveryFailed": "an extension did not tell what there is",
+    "Updating": "being updated",
+    "VariableDiscoveryFailed": "an extension failed to list them",
     "VariablesReady": "known",
     "WaitingControlPlaneInitialized": "it waits for the control plane",
     "WaitingForAvailableReplicasSet": "nothing has been reported yet",
-    "WaitingForBeforeDeleteHook": "a hook of the management cluster holds it up",
+    "WaitingForBeforeDeleteHook": "a hook of the management cluster blocks it",
     "WaitingForBootstrapData": "it waits for its boot script",
-    "WaitingForBootstrapDeletion": "its boot script is being taken away",
+    "WaitingForBootstrapDeletion": "its boot script is being deleted",
     "WaitingForClusterInfrastructure": "it waits for the network",
     "WaitingForClusterInfrastructureReady": "it waits for the network",
-    "WaitingForControlPlaneDeletion": "the control plane is being taken away",
+    "WaitingForControlPlaneDeletion": "the control plane is being deleted",
     "WaitingForControlPlaneInitialized": "it waits for the control plane",
     "WaitingForIPAMProvider": "it waits for an address",
-    "WaitingForInfrastructureDeletion": "what the provider made is being taken away",
-    "WaitingForMachineDeletion": "its machines are being taken away",
-    "WaitingForMinReadySeconds": "ready, and watched for some seconds",
+    "WaitingForInfrastructureDeletion": "its infrastructure is being deleted",
+    "WaitingForMachineDeletion": "its machines are being deleted",
+    "WaitingForMinReadySeconds": "ready, and observed for a few seconds",
     "WaitingForMultiUserTarget": "it is booting",
     "WaitingForNodeProvisioned": "it waits for its node",
-    "WaitingForPreDrainHook": "a hook holds up moving its work away",
-    "WaitingForPreTerminateHook": "a hook holds up its end",
+    "WaitingForPreDrainHook": "a hook blocks its draining",
+    "WaitingForPreTerminateHook": "a hook blocks its termination",
     "WaitingForRemediation": "it waits to be replaced",
     "WaitingForReplicasSet": "the number of machines is not known yet",
     "WaitingForStartupTimeout": "it is booting",
     "WaitingForVMProvisioned": "it waits for its machine",
     "WaitingForVolumeDetach": "its volumes are being detached",
-    "WaitingForWorkersDeletion": "the workers are being taken away",
+    "WaitingForWorkersDeletion": "the workers are being deleted",
 }
 
 
-# behind these stands an answer of the cloud or of a webhook: what is wrong is only in its message
+# reasons whose cause is only in the message, which quotes the cloud or a webhook
 ANSWERS = {
     "APIEndpointConfigFailed",
     "DependencyFailed",
@@ -258,15 +258,15 @@ ANSWERS = {
     "SubnetCreateFailed",
 }
 ANSWER_MAX = 300
-# as the OpenStack provider passes an answer on: what it has asked for, and the whole body
+# how the OpenStack provider quotes an answer: its request, and the whole body
 BODY = re.compile(r": Expected HTTP response code \[.*?\] when accessing \[.*?\], but got \d+ instead: ")
 FAULTS = ("faultstring", "message")
 REQUEST = re.compile(r"\b[A-Z][a-z]+ \"https?://[^\"]*\": ")  # of one that got no answer
 
 
 @dataclass(frozen=True)
-class Said:
-    """One condition of one object. `ok`: nothing has to be waited for; `line` is the evidence, as the site has it."""
+class Finding:
+    """One condition of one object, translated. `ok`: nothing to wait for; `line` is the evidence, as the site has it."""
 
     step: str
     sentence: str
@@ -275,7 +275,7 @@ class Said:
     reason: str
 
 
-def read(kind: str, name: str, condition: Object) -> Said:
+def read(kind: str, name: str, condition: Object) -> Finding:
     type_, status = str(condition.get("type")), str(condition.get("status"))
     reason, message = (
         str(condition.get("reason") or ""),
@@ -285,17 +285,17 @@ def read(kind: str, name: str, condition: Object) -> Said:
     if type_ == "Deleting":
         step = GONE
     subject = SUBJECTS.get(type_, "" if type_ in {"Ready", *ADVERSE} else words(type_))
-    said = REASONS.get(reason) or words(reason) or f"{words(type_)} is {status.lower()}"
+    text = REASONS.get(reason) or words(reason) or f"{words(type_)} is {status.lower()}"
     whose = f"{kind} {name}"
-    sentence = f"{whose}: {subject}: {said}" if subject else f"{whose}: {said}"
-    if told := _answer(reason, message):
-        sentence += f": {told}"
+    sentence = f"{whose}: {subject}: {text}" if subject else f"{whose}: {text}"
+    if quoted := _answer(reason, message):
+        sentence += f": {quoted}"
     line = f"{kind}/{name} {type_} {status} {reason}" + (f": {message}" if message else "")
-    return Said(step, sentence, status == ("False" if type_ in ADVERSE else "True"), line[:500], reason)
+    return Finding(step, sentence, status == ("False" if type_ in ADVERSE else "True"), line[:500], reason)
 
 
 def answer(message: str) -> str:
-    """A cloud's own sentence, without the request that it was an answer to."""
+    """The cloud's own sentence, without the request that it answered."""
     head, *bodies = BODY.split(REQUEST.sub("", " ".join(message.split())), maxsplit=1)
     return f"{head}: {_fault(bodies[0])}"[:ANSWER_MAX] if bodies else head[:ANSWER_MAX]
 
@@ -306,14 +306,14 @@ def _answer(reason: str, message: str) -> str:
 
 
 def _fault(body: str) -> str:
-    """Services differ in how deep they put it."""
+    """The fault's text; services nest it differently."""
     try:
         found, _ = json.JSONDecoder().raw_decode(body)
     except ValueError:
         return body
     while isinstance(found, dict):
-        told = next((found[key] for key in FAULTS if isinstance(found.get(key), str)), None)
-        found = told or next((one for one in found.values() if isinstance(one, dict)), body)
+        text = next((found[key] for key in FAULTS if isinstance(found.get(key), str)), None)
+        found = text or next((one for one in found.values() if isinstance(one, dict)), body)
     return str(found)
 
 
@@ -323,14 +323,14 @@ def words(name: str) -> str:
     return " ".join(part if part.isupper() and len(part) > 1 else part.lower() for part in parts)
 
 
-def troubles(objects: Iterable[Object]) -> list[Said]:
-    """Of all conditions those that have to be waited for, in the order of the objects; of one that is going only that."""
+def troubles(objects: Iterable[Object]) -> list[Finding]:
+    """The conditions to wait for, in the order of the objects; of an object being deleted only its deletion."""
     found = []
     for one in objects:
-        told = sorted(one.get("status", {}).get("conditions") or [], key=_is_summary)
-        said = [read(one["kind"], one["metadata"]["name"], condition) for condition in told]
-        going = [each for each in said if each.step == GONE and not each.ok]
-        found += going or [each for each in said if not each.ok]
+        conditions = sorted(one.get("status", {}).get("conditions") or [], key=_is_summary)
+        findings = [read(one["kind"], one["metadata"]["name"], each) for each in conditions]
+        going = [each for each in findings if each.step == GONE and not each.ok]
+        found += going or [each for each in findings if not each.ok]
     return found
 
 
@@ -339,7 +339,7 @@ def _is_summary(condition: Object) -> bool:
 
 
 def status_of(one: Object, type_: str) -> str:
-    """ "True", "False", "Unknown"; "" where nothing is said."""
+    """ "True", "False", "Unknown"; "" if there is no such condition."""
     return str(condition_of(one, type_).get("status", ""))
 
 
@@ -349,7 +349,7 @@ def condition_of(one: Object, type_: str) -> Object:
 
 
 def _step_of(kind: str) -> str:
-    """Of a provider's own kinds: a machine's, or the network's."""
+    """Kinds of infrastructure providers count as a machine's, or else the network's."""
     if kind in BY_KIND:
         return BY_KIND[kind]
     return MACHINE if "Machine" in kind or kind.endswith("Server") else NETWORK

@@ -1,4 +1,4 @@
-"""Clusters on demand made by Cluster API: the portal applies a Cluster with a topology, controllers make it, conditions tell."""
+"""Clusters on demand by Cluster API: the portal applies a Cluster with a topology, and follows the controllers' conditions."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -8,77 +8,61 @@ from typing import Any
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import (
     Access,
+    Change,
     ClusterAccessCapability,
-    ClusterChange,
     ClusterDriver,
     ClusterKind,
-    ClusterPlan,
     ClusterRef,
     ClusterRevocationCapability,
     ClusterSchemaCapability,
     ClusterSignalsCapability,
     ClusterSpec,
-    ClusterSuspendCapability,
     Member,
     ObservedCluster,
     PoolSignals,
     SiteObject,
     StepOutcome,
+    step_require,
 )
 from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP
+from gpuaas.providers.base.evidence import evident
 from gpuaas.providers.clusterapi import (
-    access,
     conditions,
     deletion,
     making,
+    plan,
     progress,
     signals,
     site,
     variables,
 )
-from gpuaas.providers.clusterapi.plan import API, CHECKS, CONTROL, NETWORK, ORDER, plan
+from gpuaas.providers.clusterapi.plan import API, CHECKS, CONTROL, NETWORK, ORDER
 from gpuaas.providers.clusterapi.settings import settings_read
 from gpuaas.providers.clusterapi.sweep import sweep
-from gpuaas.providers.kubernetes.client import Api, shared
+from gpuaas.providers.kubeapi import cluster_access
+from gpuaas.providers.kubeapi.client import Api, shared
 
 
 class ClusterApiDriver(
     ClusterDriver,
     ClusterAccessCapability,
     ClusterRevocationCapability,
-    ClusterSuspendCapability,
     ClusterSchemaCapability,
     ClusterSignalsCapability,
 ):
     name = "cluster-api"
     kinds = frozenset({ClusterKind.KUBERNETES})
+    timeline = plan.ClusterApiTimeline
 
     @classmethod
     def settings_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
         del kind
         settings_read(settings)
 
-    def plan(
-        self, change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None = None
-    ) -> ClusterPlan:
-        return plan(change, spec, before)
+    def perform(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
+        return self._delete(spec, step) if change is Change.DELETE else self._make(change, spec, step)
 
-    def ensure(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._do(spec, step, "ensure", change=False)
-
-    def scale(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._do(spec, step, "scale", change=True)
-
-    def upgrade(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._do(spec, step, "upgrade", change=True)
-
-    def suspend(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._do(spec, step, "suspend", change=True)
-
-    def resume(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._do(spec, step, "resume", change=True)
-
-    def delete(self, spec: ClusterSpec, step: str) -> StepOutcome:
+    def _delete(self, spec: ClusterSpec, step: str) -> StepOutcome:
         do: dict[str, Callable[[], StepOutcome]] = {
             "access": lambda: self._revoke(spec.ref),
             "workers": lambda: deletion.workers(self._api, spec.ref),
@@ -86,13 +70,12 @@ class ClusterApiDriver(
             "network": lambda: deletion.network(self._api, spec.ref),
             "gone": lambda: deletion.gone(self._api, spec.ref),
         }
-        if step not in do:
-            raise Permanent(f"the driver has no step {step!r}")
-        with site.evident(self.connection.site_slug, f"delete {step}"):
-            return do[step]()
+        way = step_require(do, step)
+        with evident(self.connection.site_slug, f"delete {step}"):
+            return way()
 
     def observe(self, ref: ClusterRef) -> ObservedCluster:
-        with site.evident(self.connection.site_slug, "observe"):
+        with evident(self.connection.site_slug, "observe"):
             cluster = site.cluster_find(self._api, ref)
             if cluster is None:
                 return ObservedCluster(exists=site.space_find(self._api, ref) is not None)
@@ -106,28 +89,28 @@ class ClusterApiDriver(
         )
 
     def inventory(self, ref: ClusterRef | None = None) -> tuple[SiteObject, ...]:
-        with site.evident(self.connection.site_slug, "inventory"):
+        with evident(self.connection.site_slug, "inventory"):
             return sweep(self._api, ref)
 
     def access(self, spec: ClusterSpec, member: Member, *, lifetime: timedelta) -> Access:
-        with site.evident(self.connection.site_slug, "access"):
+        with evident(self.connection.site_slug, "access"):
             seen = site.look(self._api, spec.ref)
             progress.answering(seen)
-            return access.issue(self._workload(spec.ref), spec.ref, member, lifetime=lifetime)
+            return cluster_access.issue(self._workload(spec.ref), spec.ref, member, lifetime=lifetime)
 
     def revoke(self, spec: ClusterSpec, member: Member) -> None:
-        with site.evident(self.connection.site_slug, "revoke"):
-            access.revoke(self._workload(spec.ref), spec.ref, member)
+        with evident(self.connection.site_slug, "revoke"):
+            cluster_access.revoke(self._workload(spec.ref), spec.ref, member)
 
     def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
-        with site.evident(self.connection.site_slug, "signals"):
+        with evident(self.connection.site_slug, "signals"):
             seen = site.look(self._api, spec.ref)
             progress.answering(seen)
             with closing(self._workload(spec.ref)) as workload:
                 return signals.read(workload, seen, spec)
 
     def parameters_schema(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        with site.evident(self.connection.site_slug, "the class's variables"):
+        with evident(self.connection.site_slug, "the class's variables"):
             return variables.parameters_schema(self._api, settings_read(settings))
 
     @property
@@ -135,28 +118,28 @@ class ClusterApiDriver(
         return shared(str(self.connection.credentials.get("kubeconfig", "")))
 
     def _workload(self, ref: ClusterRef) -> Api:
-        """With every right in the cluster; for no longer than a call."""
-        return Api(access.admin_kubeconfig(self._api, ref))
+        """With full rights in the cluster, for one call only."""
+        return Api(site.admin_kubeconfig(self._api, ref))
 
     def _revoke(self, ref: ClusterRef) -> StepOutcome:
         cluster = site.cluster_find(self._api, ref)
         if cluster is None or conditions.status_of(cluster, "RemoteConnectionProbe") != "True":
             return StepOutcome(done=True, detail="nobody has access: no API answers")
-        told = access.revoke_if_it_answers(self._workload(ref), ref)
-        return StepOutcome(done=True, detail="" if told else "the API does not answer any more")
+        revoked = cluster_access.revoke_if_it_answers(self._workload(ref), ref)
+        return StepOutcome(done=True, detail="" if revoked else "the API no longer answers")
 
-    def _do(self, spec: ClusterSpec, step: str, verb: str, *, change: bool) -> StepOutcome:
-        """`change`: the wish may differ from what was applied before; else only the first step applies it."""
+    def _make(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
+        """A creation applies the spec in its first step; any other change applies it in every step, since it may differ."""
         settings = settings_read(spec.settings)
         pools = {f"{POOL_STEP}{pool.name}": pool for pool in spec.pools}
         addon = step.removeprefix(ADDON_STEP) if step.startswith(ADDON_STEP) else ""
         if step not in {ORDER, NETWORK, CONTROL, API, CHECKS, *pools} and not addon:
             raise Permanent(f"the driver has no step {step!r}")
-        with site.evident(self.connection.site_slug, f"{verb} {step}"):
+        with evident(self.connection.site_slug, f"{change} {step}"):
             if step == ORDER:
                 return making.order(self._api, spec, settings)
             seen = site.look(self._api, spec.ref)
-            if change:
+            if change is not Change.CREATE:
                 making.apply(self._api, spec, settings)
                 seen = site.look(self._api, spec.ref)
             if addon:

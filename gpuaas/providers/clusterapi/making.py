@@ -1,16 +1,18 @@
-"""What is done at the management cluster to make a cluster as it is wanted."""
+"""Brings a cluster at the management cluster to its spec."""
 
 from datetime import datetime
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NoCapacity, NotFound, Permanent
 from gpuaas.providers.base import ClusterNode, ClusterSpec, NodePool, StepOutcome
+from gpuaas.providers.base.steps import still_going
 from gpuaas.providers.clusterapi import conditions, manifests, names, progress, site
 from gpuaas.providers.clusterapi.settings import ClassSettings
 from gpuaas.providers.clusterapi.site import Seen
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.names import NAMESPACES
 
-# of OpenStack's: refused, and begun but failed. Neither is tried again by itself
+# of OpenStackServer: refused, or started but failed. Neither is retried by its controller
 REFUSED = {"InstanceCreateFailed", "InstanceStateError"}
 SERVERS = "/apis/infrastructure.cluster.x-k8s.io/v1alpha1/namespaces/{}/openstackservers"
 
@@ -19,18 +21,18 @@ def order(api: Api, spec: ClusterSpec, settings: ClassSettings) -> StepOutcome:
     """Namespace and Cluster: the only step that makes them."""
     space = site.space_own(api, spec.ref)
     if space is not None and site.is_going(space):
-        return StepOutcome(done=False, detail="the namespace of before is still going away")
+        return still_going("namespace")
     _class_check(api, settings)
     if space is None:
-        api.create(names.NAMESPACES, manifests.namespace(spec))
+        api.create(NAMESPACES, manifests.namespace(spec))
     found = apply(api, spec, settings)
     if site.is_going(found):
-        return StepOutcome(done=False, detail="the cluster of before is still going away")
+        return still_going("cluster")
     return progress.order(site.seen_of(api, spec.ref, found))
 
 
 def apply(api: Api, spec: ClusterSpec, settings: ClassSettings) -> Object:
-    """Server-side: the same again changes nothing. Webhooks refuse at once what the class does not allow."""
+    """Server-side apply: repeating it changes nothing. Webhooks refuse at once what the class does not allow."""
     wanted = manifests.cluster(spec, settings)
     try:
         return api.apply(names.clusters(spec.external_name), wanted)
@@ -39,13 +41,13 @@ def apply(api: Api, spec: ClusterSpec, settings: ClassSettings) -> Object:
             f"the management cluster refuses the order: {error.message}",
             detail={
                 "evidence": [f"Cluster/{spec.external_name}: {error.message}"],
-                "next": "An operator compares the template's settings with the variables and releases of its ClusterClass.",
+                "next": "An operator must compare the template's settings with the variables and releases of its ClusterClass.",
             },
         ) from error
 
 
 def pool(api: Api, seen: Seen, wanted: NodePool, settings: ClassSettings) -> StepOutcome:
-    """Machines that will never come are given up first, and broken ones replaced: what is missing is then made anew."""
+    """Deletes refused and broken machines first; controllers then create the missing ones again."""
     _refused(api, seen, seen.machines_of(wanted.name), f"a worker of the pool {wanted.name}")
     for machine in seen.machines_of(wanted.name):
         if _is_lost(machine, settings):
@@ -64,7 +66,7 @@ def addon(api: Api, spec: ClusterSpec, name: str, settings: ClassSettings) -> St
     manifests.addon_check(spec, name, settings)
     if settings.addons[name].variable:
         return StepOutcome(done=True, detail=f"{name} comes with the class")
-    space = f"{names.NAMESPACES}/{spec.external_name}"
+    space = f"{NAMESPACES}/{spec.external_name}"
     data, chosen = manifests.addon_objects(spec, name, settings)
     api.apply(f"{space}/configmaps", data)
     sets = f"{names.ADDONS}/namespaces/{spec.external_name}/clusterresourcesets"
@@ -77,8 +79,8 @@ def addon(api: Api, spec: ClusterSpec, name: str, settings: ClassSettings) -> St
     resources = mine.get("resources") or []
     if resources and all(one.get("applied") for one in resources):
         return StepOutcome(done=True, detail=f"{name} is installed")
-    said = conditions.troubles([{**made, "kind": "ClusterResourceSet"}])
-    return StepOutcome(done=False, detail=said[0].sentence if said else f"{name} is being installed")
+    troubles = conditions.troubles([{**made, "kind": "ClusterResourceSet"}])
+    return StepOutcome(done=False, detail=troubles[0].sentence if troubles else f"{name} is being installed")
 
 
 def node(machine: Object, prefix: str) -> ClusterNode:
@@ -93,13 +95,13 @@ def node(machine: Object, prefix: str) -> ClusterNode:
 
 
 def release_prefix(cluster: Object) -> str:
-    """Releases are told as they were ordered: with a v, or without."""
-    told = (cluster["metadata"].get("annotations") or {}).get(names.RELEASE, "")
-    return "v" if told.startswith("v") else ""
+    """Releases are shown as they were ordered: with a v, or without."""
+    release = (cluster["metadata"].get("annotations") or {}).get(names.RELEASE, "")
+    return "v" if release.startswith("v") else ""
 
 
 def _class_check(api: Api, settings: ClassSettings) -> None:
-    """The API server only warns of a class that is not there, and the cluster would wait for it for ever."""
+    """The API server only warns about a missing class, and the cluster would wait for it forever."""
     path = f"{names.CORE}/namespaces/{settings.namespace}/clusterclasses/{settings.name}"
     try:
         api.get(path)
@@ -108,14 +110,14 @@ def _class_check(api: Api, settings: ClassSettings) -> None:
             f"the management cluster has no ClusterClass {settings.namespace}/{settings.name}",
             detail={
                 "evidence": [error.message],
-                "next": "An operator installs the class, or adds a version of the template that names another.",
+                "next": "An operator must install the class, or add a version of the template that names another.",
             },
         ) from error
 
 
 def _refused(api: Api, seen: Seen, machines: list[Object], what: str) -> None:
-    """Only the server says that a cloud is full: Machine and Cluster would wait for ever. It is given up with its
-    machine, so that the next try asks the cloud anew."""
+    """Only the OpenStackServer shows that a cloud is full: Machine and Cluster would wait forever. Its machine is deleted,
+    so that the next try asks the cloud again."""
     space = seen.cluster["metadata"]["namespace"]
     mine = {one["metadata"]["name"]: one for one in machines if not site.is_going(one)}
     for server in api.items_if_known(SERVERS.format(space)):
@@ -123,20 +125,20 @@ def _refused(api: Api, seen: Seen, machines: list[Object], what: str) -> None:
         name = server["metadata"]["name"]
         if condition.get("reason") not in REFUSED or name not in mine:
             continue
-        said = conditions.read("OpenStackServer", name, condition)
+        finding = conditions.read("OpenStackServer", name, condition)
         api.delete(f"{names.CORE}/namespaces/{space}/machines/{name}")
-        told = conditions.answer(str(condition.get("message") or ""))
+        reason = conditions.answer(str(condition.get("message") or ""))
         raise NoCapacity(
-            f"the cloud refuses {what}: {told or 'its server has ended in the state ERROR, as where no host has room'}",
+            f"the cloud refuses {what}: {reason or 'its server is in the state ERROR, for example because no host has room'}",
             detail={
-                "evidence": [said.line],
-                "next": "Retry when the cloud has room or its quota was raised, or scale the pool to fewer workers.",
+                "evidence": [finding.line],
+                "next": "Retry when the cloud has room or its quota is raised, or scale the pool to fewer workers.",
             },
         )
 
 
 def _is_lost(machine: Object, settings: ClassSettings) -> bool:
-    """Its node has been broken for so long; where the class has a health check, that one replaces it."""
+    """Whether its node is broken for longer than `repair_after`; a health check of the class takes precedence."""
     condition = conditions.condition_of(machine, "NodeHealthy")
     broken = condition.get("status") == "False" and condition.get("reason") in {
         "NodeNotHealthy",

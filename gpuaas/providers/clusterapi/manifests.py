@@ -1,4 +1,4 @@
-"""What is applied for one cluster: its namespace, the Cluster with its topology, and its add-ons. Pure."""
+"""The objects of one cluster: its namespace, the Cluster with its topology, and its add-ons. Pure."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import ClusterSpec, NodePool
 from gpuaas.providers.clusterapi import names
 from gpuaas.providers.clusterapi.settings import ClassSettings
-from gpuaas.providers.kubernetes import names as site_names
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi import names as site_names
+from gpuaas.providers.kubeapi.client import Object
 
 
 def version(release: str) -> str:
@@ -53,7 +53,7 @@ def cluster(spec: ClusterSpec, settings: ClassSettings) -> Object:
 
 
 def addon_objects(spec: ClusterSpec, name: str, settings: ClassSettings) -> tuple[Object, Object]:
-    """A ConfigMap with what is to be applied, and the ClusterResourceSet that brings it into the cluster and keeps it there."""
+    """A ConfigMap with the manifests, and the ClusterResourceSet that applies them in the cluster and keeps them applied."""
     called = addon_name(spec, name)
     metadata = {"name": called, "namespace": spec.external_name, "labels": {**tags(spec), names.ADDON: name}}
     text = settings.addons[name].manifests
@@ -76,7 +76,7 @@ def addon_name(spec: ClusterSpec, name: str) -> str:
 
 
 def _variables(spec: ClusterSpec, settings: ClassSettings) -> list[Object]:
-    """The template's own, then what was ordered, then the add-ons that are switches of the class."""
+    """The template's variables, then the order's parameters, then add-ons that are switches of the class."""
     found: dict[str, Any] = dict(settings.variables)
     for name, value in spec.parameters.items():
         found[settings.parameters.get(name, name)] = value
@@ -89,7 +89,7 @@ def _variables(spec: ClusterSpec, settings: ClassSettings) -> list[Object]:
 def _pool(spec: ClusterSpec, pool: NodePool, settings: ClassSettings) -> Object:
     metadata: Object = {"labels": {names.TAG: str(spec.id)}}
     if pool.release != spec.release:
-        # a topology has one release: whoever is not there yet is held back
+        # a topology has one release: pools at another one defer their upgrade
         metadata["annotations"] = {names.DEFER_UPGRADE: ""}
     made: Object = {
         "class": settings.pool_classes.get(pool.name, settings.worker_class),
@@ -108,9 +108,9 @@ def addon_check(spec: ClusterSpec, name: str, settings: ClassSettings) -> None:
         raise Permanent(f"the cluster has no add-on {name!r}")
     if name not in settings.addons:
         raise Permanent(
-            f"the template does not say how the add-on {name} is brought into a cluster",
+            f"the template does not define the add-on {name}",
             detail={
                 "evidence": [f"settings.addons has no {name}"],
-                "next": "An operator adds a version of the template whose settings name it.",
+                "next": "An operator must add a version of the template whose settings define it.",
             },
         )

@@ -1,15 +1,15 @@
-"""How far a step is: a pure function of what the management cluster shows. Available alone lies for a second after each change,
-so nothing is done before generation, counts and conditions agree."""
+"""The progress of a step: a pure function of what the management cluster shows. The condition Available alone is stale for a
+second after each change, so a step is done only when generation, counts and conditions agree."""
 
 from collections.abc import Callable, Iterable
 
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import ClusterSpec, NodePool, StepOutcome
-from gpuaas.providers.base.difference import all_ready
+from gpuaas.providers.base.difference import all_ready, machines_run
 from gpuaas.providers.clusterapi import conditions
 from gpuaas.providers.clusterapi.manifests import version
 from gpuaas.providers.clusterapi.site import Seen, is_going
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.client import Object
 
 DEFERRED = "MachineDeploymentsUpgradeDeferred"
 MOVING = ("RollingOut", "ScalingUp", "ScalingDown", "Remediating")
@@ -19,18 +19,18 @@ COUNTS = ("replicas", "readyReplicas", "availableReplicas", "upToDateReplicas")
 def order(seen: Seen) -> StepOutcome:
     spec = seen.cluster["spec"]
     if spec.get("infrastructureRef") and spec.get("controlPlaneRef") and _is_current(seen.cluster):
-        return StepOutcome(done=True, detail="the management cluster has taken the order up")
-    return _waits([seen.cluster], {conditions.ORDER}, "the management cluster takes the order up")
+        return StepOutcome(done=True, detail="the management cluster has accepted the order")
+    return _waits([seen.cluster], {conditions.ORDER}, "the management cluster is processing the order")
 
 
 def network(seen: Seen, infrastructure: Callable[[], Object | None]) -> StepOutcome:
-    """`infrastructure`: asked for while it is waited for, since a Cluster says only of some errors what they are. Its provider tries them
-    all again by itself, so none of them is the end of the step."""
+    """`infrastructure`: read while the step waits, since a Cluster describes only some errors. Its provider retries all of them,
+    so none of them fails the step."""
     if conditions.status_of(seen.cluster, "InfrastructureReady") == "True":
         return StepOutcome(done=True, detail=address(seen.cluster))
     found = infrastructure()
     objects = [found, seen.cluster] if found is not None else [seen.cluster]
-    return _waits(objects, {conditions.NETWORK}, "the provider makes the network")
+    return _waits(objects, {conditions.NETWORK}, "the provider is creating the network")
 
 
 def control_plane(seen: Seen, spec: ClusterSpec) -> StepOutcome:
@@ -47,7 +47,7 @@ def control_plane(seen: Seen, spec: ClusterSpec) -> StepOutcome:
         )
     )
     if settled:
-        return StepOutcome(done=True, detail=_run(wanted, spec.release))
+        return StepOutcome(done=True, detail=machines_run(wanted, spec.release))
     objects = [*machines, *seen.control_planes, seen.cluster]
     steps = {conditions.MACHINE, conditions.CONTROL}
     return _waits(objects, steps, f"{len(right)} of {wanted} machines run {spec.release}")
@@ -62,7 +62,7 @@ def api(seen: Seen) -> StepOutcome:
 def pool(seen: Seen, pool: NodePool) -> StepOutcome:
     found, machines, wanted = seen.pool(pool.name), seen.machines_of(pool.name), pool.flavor.count
     if found is None:
-        return _waits([seen.cluster], {conditions.ORDER}, f"the pool {pool.name} is being made")
+        return _waits([seen.cluster], {conditions.ORDER}, f"the pool {pool.name} is being created")
     status = found.get("status", {})
     right = [one for one in machines if _is_right(one, pool.release)]
     settled = (
@@ -73,14 +73,14 @@ def pool(seen: Seen, pool: NodePool) -> StepOutcome:
         and all(conditions.status_of(found, type_) in {"False", ""} for type_ in MOVING)
     )
     if settled:
-        detail = _run(wanted, pool.release) if wanted else "no workers"
+        detail = machines_run(wanted, pool.release) if wanted else "no workers"
         return StepOutcome(done=True, detail=detail)
     ready = f"{len(right)} of {wanted} machines run {pool.release}"
     return _waits([*machines, found], {conditions.MACHINE, conditions.POOL, conditions.GONE}, ready)
 
 
 def checks(seen: Seen, spec: ClusterSpec) -> StepOutcome:
-    """Everything at once, as Cluster API counts it."""
+    """All parts together, as Cluster API counts them."""
     parts = [control_plane(seen, spec), *(pool(seen, one) for one in spec.pools)]
     if waiting := next((one for one in parts if not one.done), None):
         return waiting
@@ -95,13 +95,13 @@ def checks(seen: Seen, spec: ClusterSpec) -> StepOutcome:
     if settled:
         total = spec.control_plane.count + sum(one.flavor.count for one in spec.pools)
         return StepOutcome(done=True, detail=all_ready(total))
-    return _waits([seen.cluster], set(conditions.STEPS), "the management cluster settles")
+    return _waits([seen.cluster], set(conditions.STEPS), "the management cluster is settling")
 
 
 def answering(seen: Seen) -> None:
-    """Raises NotFound where nothing answers at the cluster's address yet."""
+    """Raises NotFound if the cluster's API does not answer yet."""
     if not api(seen).done:
-        raise NotFound("nothing answers at the cluster's address yet")
+        raise NotFound("the cluster's API does not answer yet")
 
 
 def address(cluster: Object) -> str:
@@ -114,11 +114,11 @@ def is_ready(machine: Object) -> bool:
 
 
 def reason_of(machine: Object) -> str:
-    """Why it is not ready; what is nearest to the machine itself first."""
+    """Why it is not ready; the machine's most specific condition first."""
     if is_ready(machine):
         return ""
-    said = conditions.troubles([machine])
-    return said[0].sentence.split(": ", 1)[1] if said else "it is starting"
+    troubles = conditions.troubles([machine])
+    return troubles[0].sentence.split(": ", 1)[1] if troubles else "it is starting"
 
 
 def _is_right(machine: Object, release: str) -> bool:
@@ -126,15 +126,11 @@ def _is_right(machine: Object, release: str) -> bool:
 
 
 def _is_current(cluster: Object) -> bool:
-    told = conditions.condition_of(cluster, "TopologyReconciled").get("observedGeneration")
-    return bool(told == cluster["metadata"]["generation"])
+    observed = conditions.condition_of(cluster, "TopologyReconciled").get("observedGeneration")
+    return bool(observed == cluster["metadata"]["generation"])
 
 
 def _waits(objects: Iterable[Object], steps: set[str], otherwise: str) -> StepOutcome:
-    """The first thing of the step that is not as it should be."""
-    said = [one for one in conditions.troubles(objects) if one.step in steps]
-    return StepOutcome(done=False, detail=f"{otherwise}: {said[0].sentence}" if said else otherwise)
-
-
-def _run(machines: int, release: str) -> str:
-    return f"1 machine runs {release}" if machines == 1 else f"{machines} machines run {release}"
+    """Not done, with the first trouble of these steps."""
+    troubles = [one for one in conditions.troubles(objects) if one.step in steps]
+    return StepOutcome(done=False, detail=f"{otherwise}: {troubles[0].sentence}" if troubles else otherwise)

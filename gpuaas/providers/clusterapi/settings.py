@@ -1,4 +1,4 @@
-"""What a template says to this driver: which ClusterClass, and how an order becomes the variables of its topology."""
+"""A template's settings for this driver: its ClusterClass, and how an order becomes variables of the topology."""
 
 import re
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 
 from gpuaas.core.errors import Invalid
+from gpuaas.providers.kubeapi.manifests import MANIFESTS_MAX
+from gpuaas.providers.kubeapi.names import NAME
 
-NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 VARIABLE = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,62}")
-MANIFESTS_MAX = 200_000
 REPAIR_MAX = 24 * 3600
 
 
@@ -25,8 +25,8 @@ class Addon:
 
 @dataclass(frozen=True)
 class ClassSettings:
-    """`flavors`: what a flavor of ours is called in the class; others go by their slug. `parameters`: which variable an order's
-    parameter fills, where it is not called the same. `repair_after`: seconds that a node may be broken before its machine is
+    """`flavors`: a flavor's name in the class; others use their slug. `parameters`: the variable that an order's parameter
+    sets, if it has another name. `repair_after`: seconds that a node may be broken before its machine is
     replaced, where the class has no health check of its own."""
 
     name: str
@@ -56,7 +56,7 @@ KEYS = {
 
 
 def settings_read(given: Mapping[str, Any]) -> ClassSettings:
-    """Raises Invalid beside `settings`, with the place."""
+    """Raises Invalid for the field `settings`, with the path."""
     if unknown := sorted(set(map(str, given)) - KEYS):
         raise _bad(unknown[0][:40], f"there is no such setting; known: {', '.join(sorted(KEYS))}")
     return ClassSettings(
@@ -80,14 +80,14 @@ def _bad(path: str, words: str) -> Invalid:
 def _text(given: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> str:
     value = given.get(key)
     if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise _bad(key, f"this is needed: a name that matches {pattern.pattern}")
+        raise _bad(key, f"this is required: a name that matches {pattern.pattern}")
     return value
 
 
 def _object(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = given.get(key, {})
     if not isinstance(value, Mapping):
-        raise _bad(key, "this is a JSON object")
+        raise _bad(key, "this must be a JSON object")
     return value
 
 
@@ -95,7 +95,7 @@ def _texts(given: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> dict
     found = _object(given, key)
     for name, value in found.items():
         if not isinstance(value, str) or not pattern.fullmatch(value):
-            raise _bad(f"{key}.{name}", f"a text that matches {pattern.pattern}")
+            raise _bad(f"{key}.{name}", f"this must be a text that matches {pattern.pattern}")
     return {str(name): value for name, value in found.items()}
 
 
@@ -103,25 +103,25 @@ def _variables(given: Mapping[str, Any]) -> dict[str, Any]:
     found = _object(given, "variables")
     for name in found:
         if not VARIABLE.fullmatch(str(name)):
-            raise _bad(f"variables.{str(name)[:40]}", "a variable of a class is not called so")
+            raise _bad(f"variables.{str(name)[:40]}", "this is not a valid name of a variable")
     return dict(found)
 
 
 def _seconds(given: Mapping[str, Any]) -> int:
     value = given.get("repair_after_seconds", ClassSettings.repair_after)
     if type(value) is not int or not 0 <= value <= REPAIR_MAX:
-        raise _bad("repair_after_seconds", f"a whole number from 0 to {REPAIR_MAX}")
+        raise _bad("repair_after_seconds", f"this must be a whole number from 0 to {REPAIR_MAX}")
     return value
 
 
 def _addon(path: str, given: Any) -> Addon:
     if not isinstance(given, Mapping) or set(given) not in ({"variable"}, {"manifests"}):
-        raise _bad(path, 'either {"variable": …}, of the class, or {"manifests": "…"}, as YAML')
+        raise _bad(path, 'this must be either {"variable": …}, of the class, or {"manifests": "…"}, as YAML')
     if "variable" in given:
         return Addon(variable=_text_at(path, given["variable"]))
     text = given["manifests"]
     if not isinstance(text, str) or not 0 < len(text) <= MANIFESTS_MAX:
-        raise _bad(f"{path}.manifests", f"a text of at most {MANIFESTS_MAX} characters")
+        raise _bad(f"{path}.manifests", f"this must be a text of at most {MANIFESTS_MAX} characters")
     try:
         found = [one for one in yaml.safe_load_all(text) if one is not None]
     except yaml.YAMLError as error:
@@ -129,11 +129,11 @@ def _addon(path: str, given: Any) -> Addon:
     if not found or not all(
         isinstance(one, dict) and one.get("kind") and one.get("apiVersion") for one in found
     ):
-        raise _bad(f"{path}.manifests", "each document is an object with apiVersion and kind")
+        raise _bad(f"{path}.manifests", "each document must be an object with apiVersion and kind")
     return Addon(manifests=text)
 
 
 def _text_at(path: str, value: Any) -> str:
     if not isinstance(value, str) or not VARIABLE.fullmatch(value):
-        raise _bad(f"{path}.variable", "a variable of a class is not called so")
+        raise _bad(f"{path}.variable", "this is not a valid name of a variable")
     return value

@@ -1,12 +1,12 @@
-"""What there is to do in a workload cluster, as its own API tells of pods that ask for GPUs: given to a pool's nodes, or waiting."""
+"""The load of a workload cluster, from pods that request GPUs: placed on a pool's nodes, or waiting."""
 
 from collections.abc import Iterable, Mapping
 
 from gpuaas.providers.base import ClusterSpec, NodePool, PoolSignals
 from gpuaas.providers.clusterapi import site
 from gpuaas.providers.clusterapi.site import Seen
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.pods import FINISHED, devices
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.pods import FINISHED, devices
 
 
 def read(workload: Api, seen: Seen, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
@@ -28,9 +28,9 @@ def count(
     places: Mapping[str, str],
     pools: Iterable[NodePool],
 ) -> tuple[PoolSignals, ...]:
-    """Pure. `labels` of nodes by name, `places`: the pool of a node. Who waits counts at the first pool whose nodes it could run on; a
-    pool without nodes takes whoever it has the GPUs for, since nobody knows its labels yet. Pods that somebody holds
-    back with scheduling gates, or whose work is over, ask for nothing."""
+    """Pure. `labels` of nodes by name, `places`: the pool of a node. A waiting pod counts at the first pool on whose nodes it could
+    run; a pool without nodes fits every pod that it has the GPUs for, since its labels are not known yet. Finished pods and pods
+    with scheduling gates do not count."""
     ordered = list(pools)
     used, waits, queued = ({pool.name: 0 for pool in ordered} for _ in range(3))
     for pod in pods:
@@ -56,7 +56,7 @@ def _fits(
     labels: Mapping[str, Mapping[str, str]],
     places: Mapping[str, str],
 ) -> bool:
-    """By the pod's own selector and its GPUs; its affinity is the scheduler's business."""
+    """By the pod's own selector and its GPUs; affinity is ignored."""
     if not 0 < asked.get(pool.flavor.resource_name, 0) <= pool.flavor.gpus:
         return False
     wanted = (pod["spec"].get("nodeSelector") or {}).items()

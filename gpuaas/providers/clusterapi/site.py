@@ -1,19 +1,21 @@
-"""What the management cluster has of one cluster, read at once; and whose it is."""
+"""Reads one cluster's objects at the management cluster, and whose they are."""
 
+import base64
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
-from gpuaas.core.errors import GpuaasError, NotFound, Permanent
+from gpuaas.core.errors import NotFound
+from gpuaas.core.ids import uuid_read
 from gpuaas.providers.base import ClusterRef
+from gpuaas.providers.base.steps import object_not_ours
 from gpuaas.providers.clusterapi import names
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.names import NAMESPACES
 
 
 @dataclass(frozen=True)
 class Seen:
-    """`machines` include those that are going."""
+    """`machines` include those that are being deleted."""
 
     cluster: Object
     control_planes: tuple[Object, ...]
@@ -32,7 +34,7 @@ class Seen:
 
 
 def infrastructure(api: Api, cluster: Object) -> Object | None:
-    """What the cluster's provider makes its network by, of whichever provider and version."""
+    """The provider's infrastructure object of the cluster, for any provider and version."""
     ref = cluster["spec"].get("infrastructureRef") or {}
     group = api.find(f"/apis/{ref['apiGroup']}") if ref.get("name") else None
     for version in (group or {}).get("versions", []):
@@ -46,37 +48,27 @@ def infrastructure(api: Api, cluster: Object) -> Object | None:
 
 
 def pool_of(machine: Object) -> str:
-    """ "" for the control plane's."""
+    """ "" for machines of the control plane."""
     labels = _labels(machine)
     return "" if names.IS_CONTROL in labels else str(labels.get(names.OF_POOL, "?"))
 
 
 def space_find(api: Api, ref: ClusterRef) -> Object | None:
-    """The cluster's namespace; None where there is none, or somebody else's."""
-    found = api.find(f"{names.NAMESPACES}/{ref.external_name}")
+    """The cluster's namespace; None if there is none, or if it is not ours."""
+    found = api.find(f"{NAMESPACES}/{ref.external_name}")
     return found if found is not None and owner_of(found) == ref.id else None
 
 
 def space_own(api: Api, ref: ClusterRef) -> Object | None:
-    """The same; raises Permanent for somebody else's, which is not touched."""
-    found = api.find(f"{names.NAMESPACES}/{ref.external_name}")
+    """The same, but raises Permanent for one that is not ours, which is left alone."""
+    found = api.find(f"{NAMESPACES}/{ref.external_name}")
     if found is None or owner_of(found) == ref.id:
         return found
-    label = _labels(found).get(names.TAG, "")
-    raise Permanent(
-        f"a namespace {ref.external_name} is at the site already and is not this cluster's; it is left alone",
-        detail={
-            "evidence": [f"Namespace/{ref.external_name} carries the tag {label or 'of nobody'}"],
-            "next": "Delete this cluster and order it under another name.",
-        },
-    )
+    raise object_not_ours("Namespace", ref.external_name, _labels(found).get(names.TAG, ""))
 
 
 def owner_of(namespace: Object) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(_labels(namespace).get(names.TAG, ""))
-    except ValueError:
-        return None
+    return uuid_read(_labels(namespace).get(names.TAG))
 
 
 def is_going(one: Object) -> bool:
@@ -90,10 +82,10 @@ def cluster_find(api: Api, ref: ClusterRef) -> Object | None:
 
 
 def look(api: Api, ref: ClusterRef) -> Seen:
-    """Raises NotFound where the cluster is not there, or is being taken away."""
+    """Raises NotFound if the cluster does not exist, or is being deleted."""
     found = cluster_find(api, ref)
     if found is None or is_going(found):
-        raise NotFound("the cluster is not at the management cluster; it has to be ordered again")
+        raise NotFound("the cluster is not at the management cluster; it must be ordered again")
     return seen_of(api, ref, found)
 
 
@@ -108,7 +100,7 @@ def seen_of(api: Api, ref: ClusterRef, cluster: Object) -> Seen:
 
 
 def _control_planes(api: Api, space: str, cluster: Object) -> list[Object]:
-    """Kubeadm's; what other providers of control planes say is repeated by the Cluster."""
+    """Kubeadm's only; for other control-plane providers the Cluster repeats the conditions."""
     kind = str((cluster["spec"].get("controlPlaneRef") or {}).get("kind", ""))
     if kind != "KubeadmControlPlane":
         return []
@@ -123,11 +115,9 @@ def _labels(one: Object) -> dict[str, str]:
     return one["metadata"].get("labels") or {}
 
 
-@contextmanager
-def evident(site: str, verb: str) -> Iterator[None]:
-    """A refusal of the site says what it was asked."""
-    try:
-        yield
-    except GpuaasError as error:
-        error.detail.setdefault("evidence", [f"{site} {verb}: {error.message}"])
-        raise
+def admin_kubeconfig(api: Api, ref: ClusterRef) -> str:
+    """The one that Cluster API keeps in a Secret, for the portal only. Raises NotFound if there is none yet."""
+    found = api.find(names.kubeconfig_secret(ref.external_name))
+    if found is None or "value" not in (found.get("data") or {}):
+        raise NotFound("the cluster's API does not answer yet")
+    return base64.b64decode(found["data"]["value"]).decode()

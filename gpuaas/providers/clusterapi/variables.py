@@ -1,4 +1,4 @@
-"""The variables of a ClusterClass as JSON Schema: what of them an order may choose."""
+"""The variables of a ClusterClass that an order may set, as JSON Schema."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,30 +6,30 @@ from typing import Any
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.clusterapi import conditions, names
 from gpuaas.providers.clusterapi.settings import ClassSettings
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 
 Schema = dict[str, Any]
-# of a class's schema, what says nothing about which values are taken
+# keys of a class's schema that do not restrict values
 NOTES = {"example", "x-metadata"}
 
 
 def parameters_schema(api: Api, settings: ClassSettings) -> Schema:
-    """As the controllers have read the class, inherited and external variables too."""
+    """As the controllers have read the class, including inherited and external variables."""
     path = f"{names.CORE}/namespaces/{settings.namespace}/clusterclasses/{settings.name}"
     found = api.find(path)
     if found is None:
         raise NotFound(f"the management cluster has no ClusterClass {settings.namespace}/{settings.name}")
-    told = conditions.condition_of(found, "VariablesReady")
-    if told.get("status") != "True":
+    ready = conditions.condition_of(found, "VariablesReady")
+    if ready.get("status") != "True":
         raise Permanent(
             f"the variables of the class {settings.name} are not known yet",
-            detail={"evidence": [conditions.read("ClusterClass", settings.name, told).line]},
+            detail={"evidence": [conditions.read("ClusterClass", settings.name, ready).line]},
         )
     return schema_of(found.get("status", {}).get("variables") or [], settings)
 
 
 def schema_of(variables: list[Object], settings: ClassSettings) -> Schema:
-    """Pure. Raises Permanent for a variable that is defined in several ways: there is no one schema of it."""
+    """Pure. Raises Permanent for a variable with conflicting definitions."""
     taken = {settings.flavor_variable, *settings.variables}
     taken |= {addon.variable for addon in settings.addons.values() if addon.variable}
     called = {variable: parameter for parameter, variable in settings.parameters.items()}
@@ -39,7 +39,7 @@ def schema_of(variables: list[Object], settings: ClassSettings) -> Schema:
         if name in taken:
             continue
         if variable.get("definitionsConflict"):
-            raise Permanent(f"the variable {name} of the class is defined in several ways that differ")
+            raise Permanent(f"the variable {name} of the class has conflicting definitions")
         schema = _plain(definitions[0]["schema"]["openAPIV3Schema"])
         ours = called.get(name, name)
         properties[ours] = schema
@@ -49,7 +49,7 @@ def schema_of(variables: list[Object], settings: ClassSettings) -> Schema:
 
 
 def _plain(schema: Mapping[str, Any]) -> Schema:
-    """Without notes; an object inside an object is always there, and what is in it need not be."""
+    """Without notes; nested objects are required, their properties are not."""
     made: Schema = {key: value for key, value in schema.items() if key not in NOTES}
     if isinstance(made.get("properties"), Mapping):
         made["properties"] = {name: _plain(one) for name, one in made["properties"].items()}

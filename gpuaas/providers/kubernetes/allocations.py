@@ -1,6 +1,6 @@
-"""The allocations of ResourceClaims as they are told, and the pods that say whose each is and when it ended.
+"""Usage events of ResourceClaims' allocations, completed by the pods that own and use them.
 
-Two watches keep no order between them. What is told of an allocation before its pods are known is told again, better, when
+Two watches have no common order: an event of an allocation whose pods are not known yet is repeated, complete, once
 they are.
 """
 
@@ -14,13 +14,13 @@ from gpuaas.core.clock import now
 from gpuaas.providers.base import ObservedConsumer, UsageEvent, UsageKind
 
 REMEMBERED = 10_000
-Kept = TypeVar("Kept")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """A claim's consumer, its namespace, the pod it was made for ("" where it is a claim in its own right), and the pods
-    that last had the right to use it."""
+    """A claim's consumer, its namespace, the pod it was created for ("" for a standalone claim), and the pods for which it
+    was last reserved."""
 
     space: str
     consumer: ObservedConsumer
@@ -30,27 +30,27 @@ class Allocation:
 
 @dataclass
 class ClaimBook:
-    """The allocations there were at a version: the end of one no longer tells which it was."""
+    """The allocations at a version, needed because a deallocated claim no longer shows its allocation."""
 
     version: str = ""
     held: dict[str, Allocation] = field(default_factory=dict)  # by the claim's uid
 
 
 class Claimants:
-    """Of pods that use claims: what made them, when they ended, and what waits to hear of them."""
+    """Owners and ends of pods that use claims, and the events that wait for them."""
 
     def __init__(self) -> None:
         self.owners: OrderedDict[str, str] = OrderedDict()
         self._ends: OrderedDict[str, datetime] = OrderedDict()
-        # by the pod's uid, then the consumer's: what was told last
+        # by the pod's uid, then the consumer's: the last event
         self._waiting: OrderedDict[str, dict[str, tuple[Allocation, UsageEvent]]] = OrderedDict()
 
     def forget_waiting(self) -> None:
-        """A list begins: it tells everything anew."""
+        """A full list starts, which reports everything again."""
         self._waiting.clear()
 
-    def tell(self, allocation: Allocation, kind: UsageKind) -> UsageEvent:
-        """Its end bears no time: that of the last pod that used it, where all were seen to end."""
+    def event(self, allocation: Allocation, kind: UsageKind) -> UsageEvent:
+        """A deallocation has no time of its own: it is the end of the last pod that used it, if all ends are known."""
         consumer, missing = self._best(allocation, kind)
         event = UsageEvent(kind, now(), "", allocation.space, consumer)
         for pod in missing:
@@ -58,17 +58,17 @@ class Claimants:
         return event
 
     def note(self, uid: str, *, owner: str, ended_at: datetime | None) -> Iterator[UsageEvent]:
-        """A pod was told of; what was told of its allocations and is better known now."""
+        """Note facts of a pod; yields events of its allocations that are more complete now."""
         remember(self.owners, uid, owner)
         if ended_at is not None:
             remember(self._ends, uid, ended_at)
-        for allocation, told in self._waiting.pop(uid, {}).values():
-            event = self.tell(allocation, told.kind)
-            if event.consumer != told.consumer:
+        for allocation, before in self._waiting.pop(uid, {}).values():
+            event = self.event(allocation, before.kind)
+            if event.consumer != before.consumer:
                 yield event
 
     def _best(self, allocation: Allocation, kind: UsageKind) -> tuple[ObservedConsumer, set[str]]:
-        """The consumer as far as it is known, and the pods that would tell more."""
+        """The consumer as far as it is known, and the pods whose facts are missing."""
         owner = self.owners.get(allocation.maker, "") or allocation.consumer.owner
         missing = {allocation.maker} - {"", *self.owners}
         ended_at = None
@@ -80,7 +80,7 @@ class Claimants:
         return replace(allocation.consumer, owner=owner, ended_at=ended_at), missing
 
 
-def remember(kept: OrderedDict[str, Kept], key: str, value: Kept) -> None:
-    kept[key] = value
-    if len(kept) > REMEMBERED:
-        kept.popitem(last=False)
+def remember(values: OrderedDict[str, Value], key: str, value: Value) -> None:
+    values[key] = value
+    if len(values) > REMEMBERED:
+        values.popitem(last=False)

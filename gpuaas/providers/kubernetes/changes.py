@@ -1,8 +1,7 @@
-"""Changes by others to what is ours, as a stream: one watch for each kind, told together.
+"""Changes by others to our objects, as a stream: one watch for each kind, merged.
 
-A quiet site is quiet here: what only a status says (a quota's use, a node's heartbeat) and what we have written
-ourselves is passed over. For that the watch remembers a digest of each object; a label selector keeps it to ours, and an object
-that loses the label counts as deleted.
+Changes of status only (a quota's use, a node's heartbeat) and our own writes are skipped, for which the watch remembers a
+digest of each object. A label selector restricts it to our objects; one that loses the label counts as deleted.
 """
 
 import contextlib
@@ -17,11 +16,11 @@ from typing import Any, NamedTuple
 
 from gpuaas.core.errors import NotFound, Permanent, Unauthorized
 from gpuaas.providers.base import SiteChange
-from gpuaas.providers.kubernetes import guards, names, namespaces, objects
-from gpuaas.providers.kubernetes.client import Api, Expired, Object
+from gpuaas.providers.kubeapi import guards, namespaces, objects
+from gpuaas.providers.kubeapi.client import Api, Expired, Object
+from gpuaas.providers.kubeapi.guards.kinds import mutating
+from gpuaas.providers.kubeapi.guards.writing import OURS
 
-_OURS = f"{names.MANAGED_BY}={names.MANAGER}"
-_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 COALESCE_SECONDS = 0.2
 PROOF_SECONDS = 10.0
 _QUEUE = 10_000
@@ -29,10 +28,10 @@ _QUEUE = 10_000
 
 @dataclass(frozen=True)
 class Kind:
-    """optional: not every site serves it, or lets us see it. selector "" = all of them."""
+    """optional: not every site serves it, or allows us to read it. selector "" = all objects."""
 
     path: str
-    selector: str = _OURS
+    selector: str = OURS
     site_wide: bool = False
     optional: bool = False
 
@@ -47,8 +46,8 @@ KINDS = (
     Kind(guards.CLUSTER_ROLES, site_wide=True),
     Kind(guards.POLICIES, site_wide=True),
     Kind(guards.BINDINGS, site_wide=True),
-    Kind(f"{_ADMISSION}/mutatingadmissionpolicies", site_wide=True, optional=True),
-    Kind(f"{_ADMISSION}/mutatingadmissionpolicybindings", site_wide=True, optional=True),
+    Kind(mutating("v1"), site_wide=True, optional=True),
+    Kind(mutating("v1", bindings=True), site_wide=True, optional=True),
     Kind("/api/v1/nodes", "", site_wide=True),
     Kind("/apis/resource.k8s.io/v1/deviceclasses", "", site_wide=True, optional=True),
     Kind("/apis/resource.k8s.io/v1/resourceslices", "", site_wide=True, optional=True),
@@ -63,12 +62,12 @@ class Seen(NamedTuple):
 
 @dataclass
 class Memory:
-    """Of one driver, between its watches: what each object was when it was last seen."""
+    """Each object as it was last seen, for one driver between its watches."""
 
     seen: dict[str, dict[str, Seen]] = field(default_factory=dict)
 
     def news(self, kind: Kind, event: Object) -> bool:
-        """Whether somebody else has changed something in it."""
+        """Whether somebody else changed the object."""
         found = event["object"]
         known = self.seen.setdefault(kind.path, {})
         key = found["metadata"]["uid"]
@@ -83,7 +82,7 @@ class Memory:
         return before.digest != now.digest and not (by_us and now.written > before.written)
 
     def fill(self, kind: Kind, api: Api) -> tuple[str, set[str]]:
-        """A full list: its version, and the workspaces of what is not as it was remembered."""
+        """Read a full list: its version, and the workspaces of objects that differ from those remembered."""
         before = self.seen.get(kind.path, {})
         after: dict[str, Seen] = {}
         version = ""
@@ -97,7 +96,7 @@ class Memory:
 
 
 class _Mark(NamedTuple):
-    """Everything of this kind up to this version has been told."""
+    """Everything of this kind up to this version has been reported."""
 
     path: str
     version: str
@@ -112,7 +111,7 @@ _Item = SiteChange | _Mark | _End
 
 
 def watch_changes(api: Api, memory: Memory, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
-    """One thread for each kind; the iterator ends when all of them have, or with the first that fails."""
+    """One thread for each kind; the iterator ends when all have ended, or with the first that fails."""
     watch = _Watch(api, memory, _versions(cursor), seconds)
     try:
         yield from watch.follow()
@@ -148,7 +147,7 @@ class _Watch:
                 proof_at = time.monotonic() + PROOF_SECONDS
 
     def _batch(self, seconds: float) -> list[_Item]:
-        """What comes in one go; empty where nothing came in time."""
+        """The items that arrive together; empty if none arrived in time."""
         found: list[_Item] = []
         with contextlib.suppress(queue.Empty):
             found.append(self.items.get(timeout=max(seconds, 0.001)))
@@ -166,43 +165,43 @@ class _Watch:
         except Exception as error:  # noqa: BLE001  carried over to the thread that decides what to do
             end = _End(error)
         finally:
-            self._tell(end)
+            self._emit(end)
 
     def _follow(self, kind: Kind, version: str) -> None:
         deadline = time.monotonic() + self.seconds
         if not version:
-            self._tell(SiteChange())
-            version = self._fill(kind, told=False)
+            self._emit(SiteChange())
+            version = self._fill(kind, report=False)
         while not self.stop.is_set() and (left := int(deadline - time.monotonic())) >= 1:
             try:
                 version = self._window(kind, version, left)
             except Expired:
-                version = self._fill(kind, told=True)
+                version = self._fill(kind, report=True)
 
-    def _fill(self, kind: Kind, *, told: bool) -> str:
-        """The present. What was changed since it was last seen is told; where nothing was, look at everything."""
-        if told and kind.path not in self.memory.seen:
-            self._tell(SiteChange())
-            told = False
+    def _fill(self, kind: Kind, *, report: bool) -> str:
+        """Read the present state and report what changed since it was last seen; if it never was, the whole site."""
+        if report and kind.path not in self.memory.seen:
+            self._emit(SiteChange())
+            report = False
         version, changed = self.memory.fill(kind, self.api)
-        for name in sorted(changed) if told else ():
-            self._tell(SiteChange(workspace_name=name))
-        self._tell(_Mark(kind.path, version))
+        for name in sorted(changed) if report else ():
+            self._emit(SiteChange(workspace_name=name))
+        self._emit(_Mark(kind.path, version))
         return version
 
     def _window(self, kind: Kind, version: str, seconds: int) -> str:
-        """One watch; the version from which the next goes on."""
+        """One watch; returns the version at which the next one continues."""
         for event in self.api.watch(kind.path, version=version, seconds=seconds, **_query(kind)):
             if self.stop.is_set():
                 break
             found = event["object"]
             version = found["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK" and self.memory.news(kind, event):
-                self._tell(SiteChange(workspace_name=_workspace(kind, found)))
-            self._tell(_Mark(kind.path, version))
+                self._emit(SiteChange(workspace_name=_workspace(kind, found)))
+            self._emit(_Mark(kind.path, version))
         return version
 
-    def _tell(self, item: _Item) -> None:
+    def _emit(self, item: _Item) -> None:
         while not self.stop.is_set():
             try:
                 self.items.put(item, timeout=0.5)
@@ -212,14 +211,14 @@ class _Watch:
 
 
 def digest(kind: Kind, found: Object) -> bytes:
-    """Of what a person or a controller sets. Of nodes also what they have and whether they can take work."""
-    said: Any = objects.content(found)
+    """Of the fields that people or controllers set; of nodes also capacity and conditions."""
+    relevant: Any = objects.content(found)
     if kind.path == "/api/v1/nodes":
         status = found.get("status") or {}
         conditions = sorted((c["type"], c["status"]) for c in status.get("conditions") or [])
         labels = found["metadata"].get("labels")
-        said = [labels, found.get("spec"), status.get("capacity"), status.get("allocatable"), conditions]
-    text = json.dumps(said, sort_keys=True, default=str)
+        relevant = [labels, found.get("spec"), status.get("capacity"), status.get("allocatable"), conditions]
+    text = json.dumps(relevant, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 

@@ -1,4 +1,4 @@
-"""What DCGM's exporter says of the cards of each node: which of them should take no work.
+"""Reads the health of each node's cards from DCGM's exporter: which should take no work.
 
 Its pods are asked through the API server (pods/proxy), each at most once in a round, several at a time.
 """
@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpuaas.core.errors import GpuaasError, Unauthorized
 from gpuaas.providers.base import Check, NodeHealth
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import health
-from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.verdicts import Kind, some
 
 CARDS = Kind("CardsHealthy")
@@ -22,7 +22,7 @@ CARDS = Kind("CardsHealthy")
 AT_ONCE, ASK_SECONDS, ROUND_SECONDS = 8, 5.0, 40.0
 MOST_BYTES = 4 * 1024 * 1024
 DEFAULT_PORT = 9400
-# of the driver's messages those that a program of the tenant causes itself; the card is well
+# XIDs that a tenant's program causes itself; the card is healthy
 XIDS_OF_PROGRAMS = frozenset({13, 31, 43, 45, 68, 109})
 _SICK_ABOVE_ZERO = {
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": "double-bit memory errors",
@@ -32,14 +32,14 @@ _SICK_ABOVE_ZERO = {
 
 @dataclass
 class Card:
-    """One card by its UUID. reasons: of the whole card ("") or of one of its slices, why it should take no work."""
+    """One card. reasons: why the whole card ("") or one of its slices should take no work."""
 
     slices: dict[str, str] = field(default_factory=dict)  # id → MIG profile
     reasons: dict[str, list[str]] = field(default_factory=dict)
 
 
 def device_health(api: Api) -> tuple[NodeHealth, ...]:
-    """No call beyond two lists where there is no exporter."""
+    """Without an exporter it makes two calls only."""
     exporters = _exporters(api)
     deadline = time.monotonic() + ROUND_SECONDS
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
@@ -60,7 +60,7 @@ def _exporters(api: Api) -> list[Object]:
 
 
 def _ask(api: Api, pod: Object, *, deadline: float) -> NodeHealth | None:
-    """None where there is no answer: what the node said last stays true of its cards until it says otherwise."""
+    """None if there is no answer: the node's last report then stays valid."""
     if time.monotonic() > deadline:
         return None
     meta = pod["metadata"]
@@ -80,7 +80,7 @@ def _port(pod: Object) -> int:
 
 
 def node_health(node: str, text: str) -> NodeHealth:
-    """From the exporter's page. Raises ValueError for what is no such page."""
+    """Parses the exporter's page. Raises ValueError for any other text."""
     cards = _cards(text)
     sick: dict[str, int] = {}
     words = []
@@ -97,13 +97,13 @@ def node_health(node: str, text: str) -> NodeHealth:
 
 def _cards_check(cards: int, words: list[str]) -> Check:
     if not cards:
-        return CARDS.unknown("NoCards", "The DCGM exporter names no card.", "Look at its log on this node.")
+        return CARDS.unknown("NoCards", "The DCGM exporter reports no card.", "Look at its log on this node.")
     if words:
         return CARDS.bad(
             "Errors",
             f"{some(words, 4)}.",
-            "What is sick is sold no more. Drain the node, reset the GPU (nvidia-smi -r) or reboot, run the node check; "
-            "if it comes back, replace the card. The exporter remembers an XID until it is started again.",
+            "Sick devices are not sold any more. Drain the node, reset the GPU (nvidia-smi -r) or reboot, run the node check; "
+            "if the error comes back, replace the card. The exporter remembers an XID until it restarts.",
         )
     return CARDS.good("Well", f"{cards} cards without errors.")
 
@@ -126,7 +126,7 @@ def _cards(text: str) -> dict[str, Card]:
 
 
 def _reason(name: str, value: float, labels: Mapping[str, str]) -> str:
-    """Why a card with this sample should take no work; "" for one that says nothing of the kind."""
+    """Why a card with this sample should take no work; "" if the sample shows no error."""
     if not value > 0:  # NaN too: the exporter has no reading
         return ""
     if name == "DCGM_FI_DEV_XID_ERRORS":

@@ -1,14 +1,14 @@
-"""What `ensure` would change in a namespace now, and by whom it was changed. Writes nothing.
+"""What `ensure` would change in a namespace now, and who changed it. Writes nothing.
 
-Bounded: six reads for a workspace without drift, and one dry run for each object that does not look as wanted.
+Bounded: six reads for a workspace without drift, and one dry run for each object that seems to differ.
 """
 
 from gpuaas.providers.base import Difference, WorkspaceSpec
-from gpuaas.providers.kubernetes import kept, manifests, namespaces, objects
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.ensure import device_classes, site_objects
+from gpuaas.providers.kubeapi import managed_objects, manifests, namespaces, objects
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.guards import device_classes, site_objects
 
-MOST = 100  # differences told of one workspace
+MOST = 100  # differences reported for one workspace
 
 
 def differences(
@@ -20,40 +20,40 @@ def differences(
         return (Difference(name, "", "present", "missing", step="namespace"),)
     if namespaces.is_terminating(found):
         return (Difference(name, "", "present", "being deleted", step="namespace"),)
-    told = objects.compare(
+    differing = objects.compare(
         api,
         namespaces.COLLECTION,
         manifests.namespace(spec),
         {"kind": "Namespace", **found},
         step="namespace",
     )
-    for wanted in kept.everything(spec, device_classes(api), openings):
-        told += _of_collection(api, wanted)
-    return tuple(told[:MOST])
+    for wanted in managed_objects.everything(spec, device_classes(api), openings):
+        differing += _of_collection(api, wanted)
+    return tuple(differing[:MOST])
 
 
-def _of_collection(api: Api, wanted: kept.Kept) -> list[Difference]:
+def _of_collection(api: Api, wanted: managed_objects.ManagedObjects) -> list[Difference]:
     present = {item["metadata"]["name"]: item for item in api.items(wanted.collection)}
-    told: list[Difference] = []
+    differing: list[Difference] = []
     for body in wanted.objects:
-        told += objects.compare(
+        differing += objects.compare(
             api, wanted.collection, body, present.get(body["metadata"]["name"]), step=wanted.step
         )
     for name in wanted.surplus(present.values()):
         by = objects.changed_by({**present[name], "kind": wanted.kind}, ())
-        told.append(Difference(f"{wanted.kind}/{name}", "", "", "present", by, wanted.step))
-    return told
+        differing.append(Difference(f"{wanted.kind}/{name}", "", "", "present", by, wanted.step))
+    return differing
 
 
 def site_repair(api: Api) -> tuple[Difference, ...]:
     """Applies what we keep for the whole site; what was not as it should be before."""
-    told: list[Difference] = []
+    differing: list[Difference] = []
     for collection, body in site_objects(api):
         before: Object | None = api.find(f"{collection}/{body['metadata']['name']}")
         after = objects.put(api, collection, body)
         name = f"{body['kind']}/{body['metadata']['name']}"
         if before is None:
-            told.append(Difference(name, "", "present", "missing"))
+            differing.append(Difference(name, "", "present", "missing"))
         elif before["metadata"]["resourceVersion"] != after["metadata"]["resourceVersion"]:
-            told += objects.differences({"kind": body["kind"], **before}, after)
-    return tuple(told)
+            differing += objects.differences({"kind": body["kind"], **before}, after)
+    return tuple(differing)

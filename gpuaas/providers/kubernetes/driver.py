@@ -1,17 +1,18 @@
 """The driver: the contract's verbs, each handed to the module that does it."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import cached_property
+from typing import Any
 
-from gpuaas.core.errors import Unauthorized
 from gpuaas.providers.base import (
     Access,
     AccessCapability,
     AccessKind,
     AdoptionCapability,
     AdoptionStep,
+    Change,
     Check,
     Difference,
     DriftCapability,
@@ -29,8 +30,6 @@ from gpuaas.providers.base import (
     SignInCapability,
     SiteChange,
     StepOutcome,
-    StepSpec,
-    SuspendCapability,
     UsageCapability,
     UsageEvent,
     WardenCapability,
@@ -38,33 +37,27 @@ from gpuaas.providers.base import (
     WorkspaceSpec,
     sign_in_of,
 )
+from gpuaas.providers.kubeapi import access, ensure, manifests, names, observe, release, warden
+from gpuaas.providers.kubeapi.client import Api, shared
+from gpuaas.providers.kubeapi.recent import Recent
+from gpuaas.providers.kubeconfig import kubeconfig_of, kubeconfig_require
 from gpuaas.providers.kubernetes import (
-    access,
     adoption,
-    changes,
     dcgm,
     drift,
-    ensure,
     inventory,
-    manifests,
-    names,
     nodechecks,
-    observe,
     preflight,
-    release,
     suspend,
     usage,
-    warden,
 )
-from gpuaas.providers.kubernetes.client import Api, shared
-from gpuaas.providers.kubernetes.recent import Recent
+from gpuaas.providers.kubernetes.changes import Memory, watch_changes
 
 
 class KubernetesDriver(
     Driver,
     AccessCapability,
     SignInCapability,
-    SuspendCapability,
     UsageCapability,
     DriftCapability,
     PreflightCapability,
@@ -73,22 +66,25 @@ class KubernetesDriver(
     WardenCapability,
     AdoptionCapability,
 ):
-    """Credentials: `kubeconfig`, a YAML document. An endpoint (https://…), where set, is what tenants' kubeconfigs name.
-
-    Options: `pool_label` (of nodes; gpuaas.io/pool), `egress_cidrs` (what workspaces may reach; nothing), `gpu_resources`
-    (names of extended resources that are GPUs and do not say so by a vendor's domain; none), `check_image` (in which
-    nvidia-smi is run on a node), `sites_namespaces` (patterns of names that nobody may take over, beside the usual ones).
-    """
+    """Credentials and options: see `kind.py`. An endpoint (https://…), if set, is the server in tenants' kubeconfigs."""
 
     name = "kubernetes"
+    changes = {
+        Change.CREATE: ensure.STEPS,
+        Change.RESIZE: ensure.STEPS,
+        Change.SUSPEND: suspend.SUSPEND_STEPS,
+        Change.RESUME: suspend.RESUME_STEPS,
+        Change.DELETE: release.STEPS,
+    }
     access_kind = AccessKind.KUBECONFIG
+
+    @classmethod
+    def credentials_check(cls, credentials: Mapping[str, Any]) -> None:
+        kubeconfig_require(credentials, who="a site of this driver")
 
     @cached_property
     def _kubeconfig(self) -> str:
-        kubeconfig = self.connection.credentials.get("kubeconfig")
-        if not isinstance(kubeconfig, str) or not kubeconfig.strip():
-            raise Unauthorized("the site has no kubeconfig among its credentials")
-        return kubeconfig
+        return kubeconfig_of(self.connection.credentials)
 
     @cached_property
     def _api(self) -> Api:
@@ -104,44 +100,35 @@ class KubernetesDriver(
         return manifests.Openings(egress_cidrs=tuple(map(str, cidrs)))
 
     @cached_property
-    def _memory(self) -> changes.Memory:
-        return changes.Memory()
+    def _memory(self) -> Memory:
+        return Memory()
 
     def _ensure(self, spec: WorkspaceSpec) -> ensure.Ensure:
         return ensure.Ensure(self._api, spec, self._openings, self._recent)
 
+    def _release(self, ref: WorkspaceRef) -> release.Release:
+        return release.Release(self._api, ref)
+
     def probe(self) -> Inventory:
         label = self.connection.options.get("pool_label") or names.POOL_LABEL
         named = map(str, self.connection.options.get("gpu_resources") or ())
-        return inventory.take(self._api, pool_label=str(label), gpu_resources=named)
+        return inventory.take(
+            self._api, pool_label=str(label), gpu_resources=named, sold=self.connection.sold
+        )
 
     @cached_property
     def _usage(self) -> usage.UsageStream:
         return usage.UsageStream(self._api)
 
-    def ensure_steps(self) -> tuple[StepSpec, ...]:
-        return ensure.STEPS
-
-    def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
+    def perform(self, change: Change, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        match change:
+            case Change.DELETE:
+                return self._release(spec.ref).run(step)
+            case Change.SUSPEND:
+                return suspend.Suspend(self._api, spec, self._ensure(spec)).run(step)
+            case Change.RESUME:
+                return suspend.Resume(self._api, spec, self._ensure(spec)).run(step)
         return self._ensure(spec).run(step)
-
-    def suspend_steps(self) -> tuple[StepSpec, ...]:
-        return suspend.SUSPEND_STEPS
-
-    def suspend(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        return suspend.Suspend(self._api, spec, self._ensure(spec)).run(step)
-
-    def resume_steps(self) -> tuple[StepSpec, ...]:
-        return suspend.RESUME_STEPS
-
-    def resume(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        return suspend.Resume(self._api, spec, self._ensure(spec)).run(step)
-
-    def release_steps(self) -> tuple[StepSpec, ...]:
-        return release.STEPS
-
-    def release(self, ref: WorkspaceRef, step: str) -> StepOutcome:
-        return release.Release(self._api, ref).run(step)
 
     def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
         name = ref.external_name
@@ -153,7 +140,7 @@ class KubernetesDriver(
 
     @property
     def _server(self) -> str:
-        """As tenants are told to reach it; "" = as we do."""
+        """The server address for tenants; "" = the same as ours."""
         endpoint = self.connection.endpoint
         return endpoint.rstrip("/") if endpoint.startswith("https://") else ""
 
@@ -177,8 +164,8 @@ class KubernetesDriver(
         return drift.site_repair(self._api)
 
     def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
-        """Use one driver for window after window: it remembers what it has seen."""
-        return changes.watch_changes(self._api, self._memory, cursor, seconds=seconds)
+        """Use one driver object for consecutive windows: it remembers what it has seen."""
+        return watch_changes(self._api, self._memory, cursor, seconds=seconds)
 
     def preflight(self) -> tuple[Check, ...]:
         return preflight.run(self._api, self._kubeconfig)

@@ -1,10 +1,11 @@
-"""How a node is made sellable: a chain of programs, each of which needs the one before it."""
+"""Checks the chain of components that make a node's GPUs sellable, each of which needs the one before it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuaas.providers.base import Check
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.claims import attribute
+from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.verdicts import Kind, some
 
 NVIDIA = "nvidia.com"
@@ -23,15 +24,15 @@ class Link:
 
 FEATURES = Link(
     Kind("NodeFeatures"),
-    "NFD's labels of an NVIDIA card are not on the node.",
-    "Install Node Feature Discovery (the GPU operator brings it) and look at its worker pod on this node; if it "
-    "runs, the card is not seen on the PCI bus: check `lspci -d 10de:` on the node.",
+    "The node lacks NFD's labels for an NVIDIA card.",
+    "Install Node Feature Discovery (the GPU operator includes it) and look at its worker pod on this node; if it "
+    "runs, the card is not visible on the PCI bus: check `lspci -d 10de:` on the node.",
 )
 DRIVER = Link(
     Kind("GpuDriver"),
-    "The node does not tell a driver version.",
-    "Look at the driver's pod on this node (nvidia-driver-daemonset), or run `nvidia-smi` on it where the driver "
-    "is installed by hand; `dmesg` says why the module did not load.",
+    "The node reports no driver version.",
+    "Look at the driver's pod on this node (nvidia-driver-daemonset), or run `nvidia-smi` on it if the driver "
+    "is installed manually; `dmesg` says why the module did not load.",
 )
 PLUGIN = Link(
     Kind("DevicePlugin"),
@@ -41,20 +42,20 @@ PLUGIN = Link(
 )
 LABELS = Link(
     Kind("GpuLabels"),
-    "Nothing says which product the cards are, so the portal cannot name a GPU type.",
+    "No label names the cards' product, so the portal cannot name a GPU type.",
     "Look at the pod of GPU Feature Discovery on this node (gpu-feature-discovery).",
 )
 EXPORTER = Link(
     Kind("GpuMetrics"),
-    "No ready pod of the DCGM exporter is on the node.",
-    "Look at the DaemonSet nvidia-dcgm-exporter. Without it the node is sold, but errors of its cards are seen only "
-    "when the device plugin takes them away.",
+    "The node has no ready pod of the DCGM exporter.",
+    "Look at the DaemonSet nvidia-dcgm-exporter. Without it the node is sold, but errors of its cards are noticed only "
+    "when the device plugin withdraws them.",
 )
 CHAIN = (FEATURES, DRIVER, PLUGIN, LABELS, EXPORTER)
 
 
 def node_checks(node: Object, pods_on_node: Iterable[Object], slices: Iterable[Object]) -> tuple[Check, ...]:
-    """Each link of the chain, for a node with NVIDIA GPUs; the first that is missing has the remedy, for it holds up the rest.
+    """Each link of the chain, for a node with NVIDIA GPUs; the first missing one has the remedy, since the rest depends on it.
 
     `slices`: the ResourceSlices of this node.
     """
@@ -77,15 +78,15 @@ def _check(link: Link, there: str, first: Link | None) -> Check:
     if link is first:
         return link.kind.bad("Missing", link.missing, link.remedy)
     held_up = first.kind.type if first else ""
-    return link.kind.unknown("AfterAnother", f"{link.missing} {held_up} comes first.")
+    return link.kind.unknown("AfterAnother", f"{link.missing} Fix {held_up} first.")
 
 
 def _there(node: Object, devices: Sequence[Object], pods_on_node: Iterable[Object]) -> dict[Link, str]:
-    """What there is of each link, in words; "" where it is missing."""
+    """What was found for each link, in words; "" if it is missing."""
     labels = node["metadata"].get("labels") or {}
     driver = _driver(labels, devices)
     counted = _counted(node, devices)
-    product = labels.get("nvidia.com/gpu.product") or _attribute(devices, "productName")
+    product = labels.get("nvidia.com/gpu.product") or _of_any(devices, "productName")
     exporter = next((pod for pod in pods_on_node if is_exporter(pod) and is_ready(pod)), None)
     return {
         FEATURES: "NFD sees an NVIDIA card." if _pci(labels) else "",
@@ -127,7 +128,7 @@ def _driver(labels: Mapping[str, str], devices: Sequence[Object]) -> str:
         full
         or ".".join(filter(None, parts))
         or ".".join(filter(None, older))
-        or _attribute(devices, "driverVersion")
+        or _of_any(devices, "driverVersion")
     )
 
 
@@ -143,13 +144,9 @@ def _counted(node: Object, devices: Sequence[Object]) -> str:
     return some(offered)
 
 
-def _attribute(devices: Iterable[Object], name: str) -> str:
-    """Of the first device that has it; attributes may carry their driver's domain in front."""
-    for device in devices:
-        for key, value in (device.get("attributes") or {}).items():
-            if key.rpartition("/")[2] == name:
-                return str(next(iter(value.values()), ""))
-    return ""
+def _of_any(devices: Iterable[Object], name: str) -> str:
+    """Of the first device that has the attribute."""
+    return next(filter(None, (attribute(device, name) for device in devices)), "")
 
 
 def is_exporter(pod: Object) -> bool:

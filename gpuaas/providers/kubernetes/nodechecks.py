@@ -1,7 +1,7 @@
-"""The vendor's own check on one node: a pod that gets one GPU of that node and runs nvidia-smi.
+"""Checks one node with a pod that gets one of its GPUs and runs nvidia-smi.
 
-It waits like any pod for a free GPU, makes room for a tenant's and never drives one out, and lives in a namespace of its
-own in which Pod Security allows nothing special. Names derive from the check's id, so everything may be repeated and cleared away.
+It waits like any pod for a free GPU, makes room for tenants' pods and never preempts one, and runs in its own namespace
+with restricted Pod Security. Names derive from the check's id, so every call can be repeated.
 """
 
 import re
@@ -12,16 +12,17 @@ from datetime import datetime, timedelta
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import NodeCheckOutcome
-from gpuaas.providers.kubernetes import names, pods
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi import names, pods
+from gpuaas.providers.kubeapi.claims import CLASSES, DRA, attribute
+from gpuaas.providers.kubeapi.client import Api, Object
 
 NAMESPACE = "gpuaas-checks"
 PRIORITY = "gpuaas-checks"
 CHECK = f"{names.DOMAIN}/node-check"
 SPACE = f"/api/v1/namespaces/{NAMESPACE}"
-CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
+CLAIMS = f"{DRA}/namespaces/{NAMESPACE}/resourceclaims"
 DEFAULT_IMAGE = "nvidia/cuda:12.6.3-base-ubuntu24.04"
-RUN_SECONDS = 300  # from when it is bound; pulling the image is part of it
+RUN_SECONDS = 300  # from when it is bound, including pulling the image
 FORGOTTEN = timedelta(hours=3)
 MOST_OUTPUT = 16 * 1024
 COLUMNS = "index,name,uuid,driver_version,memory.total,ecc.errors.uncorrected.volatile.total"
@@ -30,7 +31,7 @@ _ECC = "ecc.errors.uncorrected"
 
 
 def start(api: Api, node: str, check_id: uuid.UUID, *, image: str = "") -> None:
-    """Raises NotFound for a node that is not there, Permanent for one that offers no GPU."""
+    """Raises NotFound for an unknown node, Permanent for one that offers no GPU."""
     found = api.find(f"/api/v1/nodes/{node}")
     if found is None:
         raise NotFound(f"there is no node {node} at the site")
@@ -46,7 +47,7 @@ def start(api: Api, node: str, check_id: uuid.UUID, *, image: str = "") -> None:
 
 
 def _sweep(api: Api) -> None:
-    """What a portal left here that is gone, or whose database was set back: no check lives as long as that."""
+    """Delete leftovers of a portal that is gone, or whose database was restored: no check runs that long."""
     for collection in (f"{SPACE}/pods", CLAIMS):
         for each in api.items_if_known(collection, labelSelector=CHECK):
             meta = each["metadata"]
@@ -61,29 +62,29 @@ def result(api: Api, check_id: uuid.UUID) -> NodeCheckOutcome:
     phase = (pod.get("status") or {}).get("phase", "Pending")
     if phase in pods.FINISHED:
         output = api.text(f"{_pod_path(check_id)}/log", most=MOST_OUTPUT, limitBytes=str(MOST_OUTPUT))
-        return outcome(output, succeeded=phase == "Succeeded", said=_ended(pod))
+        return outcome(output, succeeded=phase == "Succeeded", reason=_ended(pod))
     running = bool(pod["spec"].get("nodeName"))
     waiting = pods.consumer(pod).waiting_for
     return NodeCheckOutcome(
         done=False,
         running=running,
-        detail=waiting or "it runs" if running else f"waits for a free GPU on the node: {waiting}",
+        detail=waiting or "it is running" if running else f"waiting for a free GPU on the node: {waiting}",
     )
 
 
 def end(api: Api, check_id: uuid.UUID) -> None:
-    """The pod first, for it holds the claim."""
+    """The pod first, since it uses the claim."""
     api.delete(_pod_path(check_id), gracePeriodSeconds="0")
     api.delete(f"{CLAIMS}/{_name(check_id)}")
 
 
-def outcome(output: str, *, succeeded: bool, said: str = "") -> NodeCheckOutcome:
-    """From what nvidia-smi printed: how many GPUs, which driver, and whether one has memory errors."""
+def outcome(output: str, *, succeeded: bool, reason: str = "") -> NodeCheckOutcome:
+    """Parses nvidia-smi's output: number of GPUs, driver version, and memory errors. reason: why the pod failed."""
     lines = [[cell.strip() for cell in line.split(",")] for line in output.splitlines() if "," in line]
     heads = next((number for number, cells in enumerate(lines) if cells[0] == "index"), None)
     if not succeeded or heads is None:
-        reason = said or "nvidia-smi printed no table of GPUs"
-        return NodeCheckOutcome(done=True, detail=f"failed: {reason}", output=output)
+        words = reason or "nvidia-smi printed no table of GPUs"
+        return NodeCheckOutcome(done=True, detail=f"failed: {words}", output=output)
     columns = [re.sub(r"\s*\[.*\]", "", cell) for cell in lines[heads]]
     gpus = [dict(zip(columns, cells, strict=False)) for cells in lines[heads + 1 :] if cells[0].isdigit()]
     errors = [gpu for gpu in gpus if _is_above_zero(_of(gpu, _ECC))]
@@ -96,7 +97,7 @@ def outcome(output: str, *, succeeded: bool, said: str = "") -> NodeCheckOutcome
 
 
 def _device(api: Api, node: Object) -> tuple[str, str]:
-    """(resource name, "") or ("", device class): how one GPU of the node is asked for."""
+    """(resource name, "") or ("", device class): how to request one GPU of the node."""
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     offered = sorted(
         name for name, amount in allocatable.items() if name.startswith("nvidia.com/") and amount != "0"
@@ -104,24 +105,19 @@ def _device(api: Api, node: Object) -> tuple[str, str]:
     if offered:
         return ("nvidia.com/gpu" if "nvidia.com/gpu" in offered else offered[0]), ""
     name = node["metadata"]["name"]
-    slices = api.items_if_known("/apis/resource.k8s.io/v1/resourceslices")
-    drivers = {each["spec"]["driver"] for each in slices if each["spec"].get("nodeName") == name}
-    products = {
-        product
-        for each in slices
-        if each["spec"].get("nodeName") == name
-        for device in each["spec"].get("devices") or []
-        for key, value in (device.get("attributes") or {}).items()
-        if key.rpartition("/")[2] == "productName" and (product := value.get("string", ""))
-    }
-    fitting = _classes(api.items_if_known("/apis/resource.k8s.io/v1/deviceclasses"), drivers, products)
+    published = api.items_if_known(f"{DRA}/resourceslices")
+    slices = [each["spec"] for each in published if each["spec"].get("nodeName") == name]
+    drivers = {spec["driver"] for spec in slices}
+    devices = (device for spec in slices for device in spec.get("devices") or [])
+    products = {attribute(device, "productName") for device in devices} - {""}
+    fitting = _classes(api.items_if_known(CLASSES), drivers, products)
     if not fitting:
-        raise Permanent(f"the node {name} offers no GPU that could be checked")
+        raise Permanent(f"the node {name} offers no GPU to check")
     return "", fitting[0]
 
 
 def _classes(classes: Iterable[Object], drivers: set[str], products: set[str]) -> list[str]:
-    """Those that name the product first, then those that only name the driver."""
+    """Classes that name the product, or else those that name the driver."""
 
     def texts(each: Object) -> str:
         selectors = each["spec"].get("selectors") or []
@@ -138,14 +134,14 @@ def _namespace() -> Object:
 
 
 def _priority() -> Object:
-    """Below every pod that says nothing of its priority."""
+    """Below every pod without a priority class."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": PRIORITY, "labels": {names.MANAGED_BY: names.MANAGER}},
         "value": -1000,
         "preemptionPolicy": "Never",
-        "description": "Checks of nodes by the portal: they wait for tenants, never the other way round.",
+        "description": "The portal's checks of nodes: they give way to tenants' pods.",
     }
 
 
@@ -202,7 +198,7 @@ def _pod(node: Object, check_id: uuid.UUID, image: str, resource: str, *, with_c
 
 
 def _tolerations(node: Object) -> list[Object]:
-    """Of the node's own taints: one that is cordoned or set apart may well be checked, one that is lost may not."""
+    """For the node's own taints: cordoned or dedicated nodes can be checked, lost ones cannot."""
     lost = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
     keys = {taint["key"] for taint in node["spec"].get("taints") or []}
     keys |= {names.GPU_TAINT, "node.kubernetes.io/unschedulable"}
@@ -218,7 +214,7 @@ def _pod_path(check_id: uuid.UUID) -> str:
 
 
 def _ended(pod: Object) -> str:
-    """Why a pod failed, as the kubelet says it."""
+    """Why a pod failed, in the kubelet's words."""
     status = pod.get("status") or {}
     states = [
         (each.get("state") or {}).get("terminated") or {} for each in status.get("containerStatuses") or []
@@ -233,5 +229,5 @@ def _of(gpu: dict[str, str], prefix: str) -> str:
 
 
 def _is_above_zero(text: str) -> bool:
-    """`[N/A]` where the card has no ECC."""
+    """False for `[N/A]`, which means that the card has no ECC."""
     return text.isdigit() and int(text) > 0

@@ -1,10 +1,9 @@
-"""Putting a namespace to sleep and waking it: it is closed to pods, workloads are scaled away and remembered.
+"""Suspends and resumes a namespace: it is closed to pods, and workloads are scaled down and remembered.
 
-The mark on the namespace, by which the guards refuse every pod, comes before the quota: it cannot be outrun.
-
-What a workload had is kept in an annotation of the workload itself, written in the same change that scales it away, so
-a kill in between loses nothing. The guards keep tenants from writing it; whoever does brings back no more than the quota admits.
-What a tenant changes meanwhile counts: a workload that was scaled up or removed is left as it is.
+The annotation on the namespace, by which the guards refuse every pod, is set before the quota, since it has no races.
+A workload's former size is stored in its own annotation, in the same change that scales it down, so a crash loses
+nothing. The guards protect the annotation; even a forged one brings back no more than the quota admits.
+A tenant's changes in the meantime take precedence: a workload that was scaled up or deleted is left alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,19 +14,19 @@ from typing import Any
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Permanent, Unavailable
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec
-from gpuaas.providers.kubernetes import ending, names, namespaces, pods
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.ensure import STEPS as ENSURE_STEPS
-from gpuaas.providers.kubernetes.ensure import Ensure
+from gpuaas.providers.kubeapi import ending, names, namespaces
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.ensure import STEPS as ENSURE_STEPS
+from gpuaas.providers.kubeapi.ensure import Ensure
 
 SUSPEND_STEPS = (
     StepSpec("namespace", "Close the namespace to pods"),
-    StepSpec("quota", "Set the quota to nothing"),
+    StepSpec("quota", "Set the quota to zero"),
     StepSpec("confirm", "Wait until the site enforces the quota"),
-    StepSpec("workloads", "Scale the workloads away"),
+    StepSpec("workloads", "Scale the workloads down"),
     StepSpec("pods", "Wait until nothing runs"),
 )
-RESUME_STEPS = (*ENSURE_STEPS, StepSpec("workloads", "Start again what ran"))
+RESUME_STEPS = (*ENSURE_STEPS, StepSpec("workloads", "Restart the workloads"))
 
 # number of replicas before; when a Job or CronJob was paused
 REPLICAS = f"{names.DOMAIN}/replicas-before-suspension"
@@ -40,13 +39,11 @@ SCALABLE = (
     "/api/v1/{}/replicationcontrollers",
 )
 OWNER_LABEL = "batch.kubernetes.io/job-name"
-# the most that a pod may take to end, whatever it has given itself
-GRACE_SECONDS = 300
-# how long a paused Job may take to end its own pods: the end of one that we delete counts as its failure
+# how long a paused Job may take to end its own pods: a pod that we delete would count as the Job's failure
 JOB_PATIENCE = timedelta(seconds=30)
 CONFLICTS_MAX = 5
 
-Change = Callable[[Object], Object | None]
+Edit = Callable[[Object], Object | None]
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class Suspend:
     ensure: Ensure
 
     def run(self, step: str) -> StepOutcome:
-        """What is not there, or is going away, sleeps already."""
+        """A namespace that does not exist, or is being deleted, counts as suspended."""
         if step not in {each.key for each in SUSPEND_STEPS}:
             raise Permanent(f"the Kubernetes driver has no step {step!r}")
         found = namespaces.only_ours(self.api, self.spec.external_name, self.spec.id)
@@ -67,30 +64,25 @@ class Suspend:
 
     def _workloads(self) -> StepOutcome:
         changed = [*self._change(PAUSABLE, _pause), *self._change(SCALABLE, _scale_away)]
-        return StepOutcome(done=True, detail=_told(changed, "scaled away"))
+        return StepOutcome(done=True, detail=_summary(changed, "scaled down"))
 
     def _pods(self) -> StepOutcome:
         collection = f"/api/v1/{_space(self.spec)}/pods"
         patient = self._jobs_that_end_their_own()
-        for pod in self._live(collection):
+        for pod in ending.live(self.api, collection):
             job = (pod["metadata"].get("labels") or {}).get(OWNER_LABEL)
             if job not in patient or "deletionTimestamp" in pod["metadata"]:
-                ending.end(self.api, collection, pod, seconds=GRACE_SECONDS)
-        left = self._live(collection)
+                ending.end(self.api, collection, pod, seconds=ending.SUSPEND_GRACE_SECONDS)
+        left = ending.live(self.api, collection)
         if left:
             return StepOutcome(done=False, detail=ending.in_words(left))
-        return StepOutcome(done=True, detail="nothing runs any more")
-
-    def _live(self, collection: str) -> list[Object]:
-        """Those that have finished stay: their logs are data."""
-        phases = ",".join(f"status.phase!={phase}" for phase in pods.FINISHED)
-        return self.api.items(collection, fieldSelector=phases)
+        return StepOutcome(done=True, detail="nothing is running any more")
 
     def _jobs_that_end_their_own(self) -> set[str]:
         jobs = self.api.items(PAUSABLE[1].format(_space(self.spec)))
         return {job["metadata"]["name"] for job in jobs if _paused_lately(job)}
 
-    def _change(self, kinds: tuple[str, ...], change: Change) -> Iterator[tuple[str, bool]]:
+    def _change(self, kinds: tuple[str, ...], change: Edit) -> Iterator[tuple[str, bool]]:
         return _changes(self.api, _space(self.spec), kinds, change)
 
 
@@ -112,11 +104,11 @@ class Resume:
             *_changes(self.api, space, SCALABLE, _scale_back),
             *_changes(self.api, space, PAUSABLE, _go_on),
         ]
-        return StepOutcome(done=True, detail=_told(changed, "started again"))
+        return StepOutcome(done=True, detail=_summary(changed, "restarted"))
 
 
-def _changes(api: Api, space: str, kinds: tuple[str, ...], change: Change) -> Iterator[tuple[str, bool]]:
-    """Name and success of all that had to change. One that the site refuses to change holds up no other."""
+def _changes(api: Api, space: str, kinds: tuple[str, ...], change: Edit) -> Iterator[tuple[str, bool]]:
+    """Name and success of each workload that had to change. One that the site refuses does not block the others."""
     for kind in kinds:
         collection = kind.format(space)
         for each in api.items(collection):
@@ -127,8 +119,8 @@ def _changes(api: Api, space: str, kinds: tuple[str, ...], change: Change) -> It
                 yield each["metadata"]["name"], False
 
 
-def _change_one(api: Api, collection: str, listed: Object, change: Change) -> bool:
-    """On exactly the version that was looked at: a tenant who changes it at the same moment is seen."""
+def _change_one(api: Api, collection: str, listed: Object, change: Edit) -> bool:
+    """Change exactly the version that was read, so that a tenant's concurrent change is noticed."""
     name = listed["metadata"]["name"]
     found: Object | None = listed
     for _ in range(CONFLICTS_MAX):
@@ -142,23 +134,23 @@ def _change_one(api: Api, collection: str, listed: Object, change: Change) -> bo
             found = next(iter(api.items(collection, fieldSelector=f"metadata.name={name}")), None)
         else:
             return True
-    raise Unavailable(f"{name} is changed all the time", retry_after=1)
+    raise Unavailable(f"{name} keeps being changed by others", retry_after=1)
 
 
 def _scale_away(found: Object) -> Object | None:
     if _is_owned(found) or not found["spec"].get("replicas"):
         return None
-    kept = {REPLICAS: str(found["spec"]["replicas"])}
-    return {"metadata": {"annotations": kept}, "spec": {"replicas": 0}}
+    size = {REPLICAS: str(found["spec"]["replicas"])}
+    return {"metadata": {"annotations": size}, "spec": {"replicas": 0}}
 
 
 def _scale_back(found: Object) -> Object | None:
-    kept = _annotation(found, REPLICAS)
-    if kept is None:
+    size = _annotation(found, REPLICAS)
+    if size is None:
         return None
     change: Object = {"metadata": {"annotations": {REPLICAS: None}}}
-    if not found["spec"].get("replicas") and kept.isascii() and kept.isdigit() and int(kept) < 2**31:
-        change["spec"] = {"replicas": int(kept)}
+    if not found["spec"].get("replicas") and size.isascii() and size.isdigit() and int(size) < 2**31:
+        change["spec"] = {"replicas": int(size)}
     return change
 
 
@@ -180,7 +172,7 @@ def _annotation(found: Object, key: str) -> str | None:
 
 
 def _is_owned(found: Object) -> bool:
-    """By what scales it: a Deployment's ReplicaSet."""
+    """A Deployment scales its ReplicaSets itself."""
     owners: list[dict[str, Any]] = found["metadata"].get("ownerReferences") or []
     return any(owner.get("controller") and owner["kind"] == "Deployment" for owner in owners)
 
@@ -193,11 +185,11 @@ def _has_finished(job: Object) -> bool:
 def _paused_lately(job: Object) -> bool:
     try:
         return datetime.fromisoformat(_annotation(job, PAUSED) or "") + JOB_PATIENCE > now()
-    except (ValueError, TypeError):  # a tenant's writing
+    except (ValueError, TypeError):  # written by a tenant
         return False
 
 
-def _told(changed: list[tuple[str, bool]], what: str) -> str:
+def _summary(changed: list[tuple[str, bool]], what: str) -> str:
     refused = [name for name, fine in changed if not fine]
     count = len(changed) - len(refused)
     words = f"{count} {'workload' if count == 1 else 'workloads'} {what}"

@@ -1,4 +1,4 @@
-"""Who uses what, as a stream: one list, then a watch of pods, and of ResourceClaims where the site serves them.
+"""Streams usage: one list, then a watch of pods, and of ResourceClaims if the site serves them.
 
 A cursor is made of versions of lists or of bookmarks, never of an object: only those say "up to here, everything". On a
 site without DRA it is the version of pods; else a small JSON object of both.
@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 from gpuaas.core.clock import now
 from gpuaas.core.mailbox import Mailbox
 from gpuaas.providers.base import UsageEvent, UsageKind
-from gpuaas.providers.kubernetes import claims, names, pods
+from gpuaas.providers.kubeapi import claims, names, pods
+from gpuaas.providers.kubeapi.client import Api, Expired, Object
+from gpuaas.providers.kubeapi.names import NAMESPACES
 from gpuaas.providers.kubernetes.allocations import Allocation, Claimants, ClaimBook, remember
-from gpuaas.providers.kubernetes.client import Api, Expired, Object
 
 PODS = "/api/v1/pods"
-NAMESPACES = "/api/v1/namespaces"
 KINDS = {"ADDED": UsageKind.SEEN, "MODIFIED": UsageKind.SEEN, "DELETED": UsageKind.GONE}
 MAILBOX_SIZE = 5_000
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where to resume; "" = not known, so from a list. claims stays "" where the site has no DRA."""
+    """Where to resume; "" = unknown, so from a list. claims stays "" if the site has no DRA."""
 
     pods: str = ""
     claims: str = ""
@@ -44,7 +44,7 @@ class Position:
 
 
 class UsageStream:
-    """Keeps between two watches what saves asking the site again; a new one finds the same by itself."""
+    """Caches between two watches what it would otherwise read again; a new object finds the same by itself."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -57,7 +57,6 @@ class UsageStream:
 
     def watch(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
         position = Position.read(cursor)
-        self._classes_read()
         newcomers = self._spaces_read()
         try:
             if not position.pods or (self._classes.served and not position.claims):
@@ -72,22 +71,23 @@ class UsageStream:
 
     # -- lists ------------------------------------------------------------------------------------------------------
 
-    def _classes_read(self) -> None:
-        """Classes may come, go and be renamed; what was read of pods by other names is read anew."""
-        before, self._classes = self._classes, claims.classes_of(self._api)
+    def _classes_read(self, sold: Mapping[str, str]) -> None:
+        """Classes may appear, disappear and be renamed; pods parsed with other names are parsed again."""
+        before, self._classes = self._classes, claims.classes_of(self._api, sold)
         if self._classes != before:
             self._aliases = self._classes.aliases
             self._pods.clear()
 
     def _spaces_read(self) -> frozenset[str]:
-        """Namespaces of ours whose names are not of our making; the value is those that we did not know of."""
+        """Reads our namespaces with foreign names (adopted ones); returns those that are new to us."""
         ours = self._api.items(NAMESPACES, labelSelector=names.WORKSPACE)
+        self._classes_read(claims.sold_in(ours))
         adopted = {each["metadata"]["name"] for each in ours}
         before, self._spaces = self._spaces, frozenset(filter(_is_foreign_name, adopted))
         return self._spaces - (before or frozenset())
 
     def _newcomers(self, spaces: frozenset[str]) -> Iterator[UsageEvent]:
-        """What ran there before they were ours was passed over when it was told."""
+        """Consumers that ran there before the adoption were skipped when they were reported."""
         for space in sorted(spaces):
             for pod in self._api.items(f"{NAMESPACES}/{space}/pods"):
                 yield from self._pod_event(UsageKind.SEEN, pod)
@@ -96,10 +96,10 @@ class UsageStream:
 
     def _allocated(self) -> Iterator[UsageEvent]:
         for allocation in self._book.held.values():
-            yield self._claimants.tell(allocation, UsageKind.SEEN)
+            yield self._claimants.event(allocation, UsageKind.SEEN)
 
     def _relist(self) -> Generator[UsageEvent, None, Position]:
-        """Its value is where the lists end."""
+        """Returns the position at the end of the lists."""
         yield UsageEvent(kind=UsageKind.RELIST, at=now())
         self._claimants.forget_waiting()
         pods_version = ""
@@ -124,7 +124,7 @@ class UsageStream:
         return book
 
     def _claims_resume(self, position: Position) -> None:
-        """What was allocated at the cursor: remembered, or asked of the site's history. Raises Expired."""
+        """The allocations at the cursor: remembered, or read from the site's history. Raises Expired."""
         if self._classes.served and self._book.version != position.claims:
             query = {"resourceVersion": position.claims, "resourceVersionMatch": "Exact"}
             self._book = self._claims_list(**query)
@@ -133,7 +133,7 @@ class UsageStream:
     # -- watches ----------------------------------------------------------------------------------------------------
 
     def _follow(self, position: Position, seconds: int) -> Iterator[UsageEvent]:
-        """A quiet site sends no bookmark; that it closes its watches in good order proves as much."""
+        """A quiet site may send no bookmark; its regular end of a watch proves as much."""
         working = ClaimBook(position.claims, dict(self._book.held))
         for collection, event in self._watches(position, seconds):
             is_claim = collection == claims.CLAIMS
@@ -153,7 +153,7 @@ class UsageStream:
         yield UsageEvent(kind=UsageKind.BOOKMARK, at=now(), cursor=position.write())
 
     def _watches(self, position: Position, seconds: int) -> Iterator[tuple[str, Object]]:
-        """(the collection that it is about, the event). Ends when all have ended in good order, fails as soon as one fails."""
+        """(collection, event). Ends when all watches have ended normally, fails as soon as one fails."""
         open_pods = self._api.watch_lean(PODS, version=position.pods, seconds=seconds)
         if not self._classes.served:
             yield from ((PODS, event) for event in open_pods)
@@ -182,7 +182,7 @@ class UsageStream:
             yield from self._claimants.note(uid, owner=known.owner, ended_at=consumer.ended_at)
 
     def _claim_note(self, book: ClaimBook, claim: Object) -> Allocation | None:
-        """What it holds now, if anything; the book says so afterwards."""
+        """Records the claim's current allocation in the book and returns it, if any."""
         meta = claim["metadata"]
         before = book.held.pop(meta["uid"], None)
         if not self._is_ours(meta["namespace"]):
@@ -192,7 +192,7 @@ class UsageStream:
             return None
         users = tuple(each["uid"] for each in claims.reserved_for(claim))
         if not users and before is not None:
-            users = before.users  # they have let go of it; next it is given back
+            users = before.users  # no longer reserved; next it is deallocated
         maker = (claims.controller(meta) or {}).get("uid", "")
         allocation = book.held[meta["uid"]] = Allocation(meta["namespace"], consumer, maker, users)
         return allocation
@@ -205,9 +205,9 @@ class UsageStream:
         else:
             after = self._claim_note(book, claim)
         if before is not None and (after is None or after.consumer.uid != before.consumer.uid):
-            yield self._claimants.tell(before, UsageKind.GONE)
+            yield self._claimants.event(before, UsageKind.GONE)
         if after is not None:
-            yield self._claimants.tell(after, UsageKind.SEEN)
+            yield self._claimants.event(after, UsageKind.SEEN)
 
     def _is_ours(self, space: str) -> bool:
         return names.is_workspace_namespace(space) or space in (self._spaces or ())
@@ -218,14 +218,14 @@ def _is_foreign_name(space: str) -> bool:
 
 
 class _Over:
-    """A watch has ended: in good order, or by `error`."""
+    """A watch has ended: normally, or by `error`."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
 
 
 def _merged(watches: Mapping[str, Iterator[Object]]) -> Iterator[tuple[str, Object]]:
-    """Each is read in a thread of its own. What a reader waits for when we leave ends with its watch."""
+    """Reads each watch in its own thread. A reader that is still waiting when we leave ends with its watch."""
     box: Mailbox[tuple[str, Object | _Over]] = Mailbox(MAILBOX_SIZE)
 
     def read(key: str, watch: Iterator[Object]) -> None:

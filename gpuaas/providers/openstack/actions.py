@@ -1,9 +1,8 @@
-"""A machine's life in stretches, as Nova's instance actions tell it: pure, the same whenever and however often it is read.
+"""Derives the stretches of a machine's life from Nova's instance actions: pure, with the same result however often it is read.
 
-Nova's times have whole seconds; of two things in one second that is the earlier which Nova lists later.
-
-The times are those of the actions' events. Devices are a machine's from the moment at which a host begins to build (or to
-unshelve) it until the host has put it away or deleted it; it is stopped, or has other devices, from when that is done.
+Nova's times are whole seconds; of two events in one second, the one that Nova lists later is the earlier one.
+Times are those of the actions' events. A machine holds devices from the moment a host starts to build (or unshelve) it
+until the host has shelved or deleted it; it counts as stopped, or resized, from when that is done.
 """
 
 from collections import Counter
@@ -45,12 +44,12 @@ STOPS = {
     "compute_suspend_instance",
     SOFT_DELETE,  # kept until it is reclaimed
 }
-TELLING = {BUILD, SHELVE, OFFLOAD, UNSHELVE, TERMINATE, *RESIZES, *RUNS, *STOPS}
+RELEVANT = {BUILD, SHELVE, OFFLOAD, UNSHELVE, TERMINATE, *RESIZES, *RUNS, *STOPS}
 
 
 @dataclass(frozen=True)
 class Happening:
-    """One event of an action; finished_at None = the host is at work on it."""
+    """One event of an action; finished_at None = the host is working on it."""
 
     action: str
     request: str
@@ -62,9 +61,9 @@ class Happening:
 
 @dataclass(frozen=True)
 class Stretch:
-    """uid: the machine's own for the first, then `<machine>:<request>`. epoch: how often it was resized before.
+    """uid: the machine's own for the first, then `<machine>:<request>`. epoch: number of resizes before it.
 
-    sure=False: after a failure Placement decided whether it held anything, and can no longer say.
+    sure=False: after a failure only Placement knew whether it held anything, and it no longer does.
     """
 
     uid: str
@@ -77,9 +76,9 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Fate:
-    """What the machine itself says now. allocated: Placement has something for it; ended_at: of one that is deleted.
+    """The machine's current state. allocated: it has allocations in Placement; ended_at: of a deleted one.
 
-    waits: it was deleted just now, and its host may yet say when it was done with it.
+    waits: it was deleted just now, and its host may still report when it finished.
     """
 
     id: str
@@ -94,7 +93,7 @@ class Fate:
 
     @property
     def may_be_kept(self) -> bool:
-        """Devices that a failure left with it."""
+        """Whether it may hold devices that a failure left allocated."""
         return self.is_gone or self.allocated
 
 
@@ -110,7 +109,7 @@ class _Edge:
 
 
 def happenings(action: Object) -> list[Happening]:
-    """Of one action, the oldest first; `/os-instance-actions/{request}` gives its events the other way round."""
+    """The events of one action, oldest first; `/os-instance-actions/{request}` returns them newest first."""
     return [
         Happening(
             action=action["action"],
@@ -125,8 +124,8 @@ def happenings(action: Object) -> list[Happening]:
 
 
 def stretches(fate: Fate, actions: Sequence[Object]) -> list[Stretch]:
-    """`actions`: all of the machine, with events, the newest first as Nova lists both. Empty for one that no host ever had."""
-    found = [each for action in reversed(actions) for each in happenings(action) if each.name in TELLING]
+    """`actions`: all of the machine's, with events, newest first as Nova lists them. Empty for one that never had a host."""
+    found = [each for action in reversed(actions) for each in happenings(action) if each.name in RELEVANT]
     found.sort(key=_moment)
     edges = [*_unhosted(fate, found, actions), *_edges(fate, found), *_end(fate, found, actions)]
     return list(_stretched(fate.id, edges))
@@ -134,24 +133,26 @@ def stretches(fate: Fate, actions: Sequence[Object]) -> list[Stretch]:
 
 def in_progress(actions: Sequence[Object]) -> bool:
     return any(
-        each.finished_at is None and each.name in TELLING for action in actions for each in happenings(action)
+        each.finished_at is None and each.name in RELEVANT
+        for action in actions
+        for each in happenings(action)
     )
 
 
 def resizing(actions: Sequence[Object]) -> bool:
-    """Its flavor and its actions may not belong together for now."""
+    """Whether a resize is under way, so that its flavor and its actions may not match."""
     changing = [each for each in actions if each["action"] in (RESIZE, MIGRATE, REVERT)]
     return any(not each.get("events") or in_progress([each]) for each in changing)
 
 
 def _moment(each: Happening) -> tuple[datetime, datetime]:
-    """Where it counts from its start, that; else when it was done. What runs still comes last."""
+    """The time from which it counts: its start or its end, depending on the event. Unfinished events come last."""
     done = each.finished_at or datetime.max.replace(tzinfo=each.started_at.tzinfo)
     return (each.started_at if each.name in (BUILD, UNSHELVE) else done), each.started_at
 
 
 def _unhosted(fate: Fate, found: Sequence[Happening], actions: Sequence[Object]) -> Iterator[_Edge]:
-    """Nova gave up before a host began, and may have left allocations that nobody else can have."""
+    """Nova failed before a host started, and may have left allocations that block devices."""
     made = next((each for each in actions if each["action"] == CREATE), None)
     is_failed = fate.is_gone or fate.status == "ERROR"
     if made is not None and not found and is_failed and fate.may_be_kept:
@@ -183,7 +184,7 @@ def _edges(fate: Fate, found: Sequence[Happening]) -> Iterator[_Edge]:
 def _on_host(
     fate: Fate, each: Happening, before: UseState | None, after: Sequence[Happening]
 ) -> Iterator[_Edge]:
-    """A host begins with it. If it fails there the devices were held until then, and on where another host tries."""
+    """A host starts to build it. If that fails, devices were held until then, and further on if another host tries."""
     yield _Edge(each.started_at, each.request, UseState.RUNNING)
     if each.finished_at is None or each.succeeded:
         return
@@ -208,14 +209,14 @@ def _state(fate: Fate, each: Happening, after: Sequence[Happening]) -> UseState 
 
 
 def _has_host(fate: Fate, after: Sequence[Happening]) -> bool:
-    """Most clouds offload a machine as they shelve it, within the same event; elsewhere it keeps its host for a while."""
+    """Whether a shelved machine keeps its host for a while; most clouds offload it within the same event."""
     return after[0].name in (OFFLOAD, STARTS, TERMINATE) if after else fate.status == "SHELVED"
 
 
 def _end(fate: Fate, found: Sequence[Happening], actions: Sequence[Object]) -> Iterator[_Edge]:
-    """Of a machine without a host Nova deletes only the rows: there is an action, but no event of a host."""
-    told = [each for each in found if each.name == TERMINATE]
-    is_due = any(each.succeeded or (each.finished_at is None and fate.waits) for each in told)
+    """The end of a machine without a host: Nova only deletes its rows, so there is an action but no host's event."""
+    ends = [each for each in found if each.name == TERMINATE]
+    is_due = any(each.succeeded or (each.finished_at is None and fate.waits) for each in ends)
     if not fate.is_gone or is_due:
         return
     reclaimed = {each.request for each in found if each.name == SOFT_DELETE}

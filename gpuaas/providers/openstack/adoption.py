@@ -1,7 +1,7 @@
-"""Taking over projects that were there before the portal: which, what it would mean, and the mark that does it.
+"""Adopts projects that existed before the portal: candidates, plan, and the tag that marks one as a workspace's.
 
-What `ensure` would change there is rehearsed, so a plan cannot promise anything else. Machines, disks, networks and flavors of the
-project stay as they are; users and groups stay too, only their roles in the project go.
+A dry run of `ensure` finds what would change, so a plan cannot differ from it. Machines, disks, networks and flavors of the
+project stay as they are; users and groups stay too, but lose their roles in the project.
 """
 
 from collections import Counter
@@ -19,21 +19,22 @@ from gpuaas.providers.base import (
     StepOutcome,
     WorkspaceSpec,
 )
+from gpuaas.providers.base.changes import blocking_check
 from gpuaas.providers.openstack import limits, names, people, projects, servers
 from gpuaas.providers.openstack.client import Cloud, Object
-from gpuaas.providers.openstack.rehearsal import Rehearsal
+from gpuaas.providers.openstack.dry_run import DryRun
+from gpuaas.providers.openstack.flavors import MIB_PER_GIB
 
-# by name; the project that the portal signs in for, and those that are domains, are left out besides
+# by name; the portal's own project and projects that are domains are excluded too
 SITES_OWN = ("admin", "service", "services", "invisible_to_admin")
 NAME_MOST = 63  # what the portal keeps of a name
 RULES_THE_CLOUD = "admin"
-MIB_PER_GIB = 1024
 
 
 def adoptable(
     cloud: Cloud, classes: Mapping[str, str], *, domain: str, sites_own: Iterable[str] = ()
 ) -> tuple[ForeignWorkspace, ...]:
-    """A handful of lists, however many projects there are. `sites_own`: more patterns of names that are the site's."""
+    """A constant number of lists. `sites_own`: further patterns of names that belong to the site itself."""
     rows = cloud.items("identity", "/projects", "projects", domain_id=domain, enabled="true")
     free = [row for row in rows if not _is_out(cloud, row, sites_own)]
     machines: dict[str, list[Object]] = {}
@@ -69,7 +70,7 @@ def is_sites_own(cloud: Cloud, row: Object, sites_own: Iterable[str] = ()) -> bo
 
 
 def _disks(cloud: Cloud) -> Counter[str]:
-    """GiB of volumes and snapshots by project, as Cinder counts; none where the site has no Cinder."""
+    """GiB of volumes and snapshots by project, as Cinder counts; empty if the site has no Cinder."""
     found: Counter[str] = Counter()
     if cloud.has_volumes:
         for row in cloud.items("volume", "/volumes/detail", "volumes", all_tenants="1"):
@@ -108,8 +109,8 @@ def _foreign(
 
 
 def _first_seen(cloud: Cloud, machines: Mapping[str, list[Object]]) -> dict[str, datetime]:
-    """Keystone does not say when a project was made: its oldest machine does, or the security group that Neutron makes
-    when the project first uses it."""
+    """Keystone does not record when a project was created: its oldest machine shows it, or the security group that Neutron
+    creates when the project first uses it."""
     groups = cloud.items("network", "/security-groups", "security_groups", name="default")
     seen = [(row["project_id"], row["created_at"]) for row in groups]
     seen += [(project, server["created"]) for project, rows in machines.items() for server in rows]
@@ -122,11 +123,11 @@ def _first_seen(cloud: Cloud, machines: Mapping[str, list[Object]]) -> dict[str,
 
 @dataclass(frozen=True)
 class Plan:
-    """rehearse: what `ensure` would change if the project were ours already."""
+    """run_dry: what `ensure` would change if the project were already ours."""
 
     cloud: Cloud
     spec: WorkspaceSpec
-    rehearse: Callable[[Rehearsal], tuple[Difference, ...]]
+    run_dry: Callable[[DryRun], tuple[Difference, ...]]
     domain: str = projects.DOMAIN
     sites_own: tuple[str, ...] = ()
 
@@ -142,16 +143,16 @@ class Plan:
         )
 
     def project(self) -> Object:
-        """Raises NotFound, or Permanent for one that may never be taken over."""
+        """Raises NotFound, or Permanent for one that can never be adopted."""
         name = self.spec.external_name
         found = projects.project_find(self.cloud, name, domain=self.domain)
         if found is None:
-            raise NotFound(f"there is no project {name} at the site")
+            raise NotFound(f"the site has no project {name}")
         if is_sites_own(self.cloud, found, self.sites_own):
-            raise Permanent(f"the project {name} is a part of the site or of the portal")
+            raise Permanent(f"the project {name} belongs to the site itself or to the portal")
         others = projects.marks(found) - {names.workspace_tag(self.spec.id)}
         if others:
-            raise Permanent(f"the project {name} is another workspace's ({', '.join(sorted(others))})")
+            raise Permanent(f"the project {name} belongs to another workspace ({', '.join(sorted(others))})")
         if not found["enabled"]:
             raise Permanent(f"the project {name} is disabled: enable it first")
         return found
@@ -162,65 +163,61 @@ class Plan:
         words = "deleting the workspace later deletes this project and everything in it"
         yield AdoptionStep(name, "keep", words)
         if not self.spec.members:
-            words = "nobody may enter: the project has no admin and no member is named"
+            words = "nobody has access: the project has no admin and no member is named"
             yield AdoptionStep("Role", "keep", words)
 
     def _differences(self, found: Object) -> tuple[Difference, ...]:
-        """As if it carried our mark."""
+        """As if it had our tag."""
         tag = names.workspace_tag(self.spec.id)
         marked = {**found, "tags": [*found["tags"], names.MANAGED, tag]}
-        rehearsal = Rehearsal(self.cloud)
-        rehearsal.assume("identity", "/projects", {"projects": [marked]}, tags=tag, domain_id=self.domain)
-        return self.rehearse(rehearsal)
+        dry_run = DryRun(self.cloud)
+        dry_run.assume("identity", "/projects", {"projects": [marked]}, tags=tag, domain_id=self.domain)
+        return self.run_dry(dry_run)
 
     def _beyond(self, found: Object, machines: list[Object]) -> Iterator[AdoptionStep]:
-        """The site refuses nobody late: what is there has to fit into what would be bought."""
+        """The site does not evict what exceeds a limit, so existing use must fit into what would be bought."""
         registered = limits.registered_limits(self.cloud)
         wanted = limits.wanted_limits(self.spec, registered)
         used_now = {**limits.used(self.cloud, found["id"]), "servers": len(machines)}
         for name, used in sorted(used_now.items()):
             if used > wanted.get(name, used):
-                words = f"{used} of {name.removeprefix('class:')} are in use, {wanted[name]} would be allowed"
+                words = f"{used} of {name.removeprefix('class:')} in use, {wanted[name]} would be allowed"
                 yield AdoptionStep(f"Limit/{name}", "change", words, blocking=True)
 
     def _rulers(self, found: Object) -> Iterator[AdoptionStep]:
-        """A role that rules the cloud is not ours to take, nor could a workspace hold whoever has it."""
+        """An admin of the cloud is not bound by a workspace's limits, and the role is not ours to remove."""
         roles = {key: name for name, key in people.role_ids(self.cloud).items()}
         for (kind, holder), held in sorted(people.roles_held(self.cloud, found["id"]).items()):
             if RULES_THE_CLOUD in {roles.get(role) for role in held} and holder != self.cloud.user_id:
-                words = f"{kind[:-1]} {holder} has the role {RULES_THE_CLOUD} there, which rules the cloud: take it away"
+                words = f"{kind[:-1]} {holder} has the role {RULES_THE_CLOUD}, which has full rights in the cloud: remove it"
                 yield AdoptionStep(f"Role/{RULES_THE_CLOUD}", "remove", words, blocking=True)
 
 
 def _kept(machines: list[Object]) -> Iterator[AdoptionStep]:
     for server in machines:
-        words = f"goes on as it is, as {server['flavor']['original_name']}"
+        words = f"keeps running unchanged, with the flavor {server['flavor']['original_name']}"
         yield AdoptionStep(f"Server/{server['name']}", "keep", words)
 
 
 def adopt(plan: Plan) -> StepOutcome:
-    """The mark of the workspace comes last: with it the project is ours."""
+    """The workspace's tag is set last: with it the project is ours."""
     found = plan.project()
     tag, path = names.workspace_tag(plan.spec.id), f"/projects/{found['id']}/tags"
     if tag not in found["tags"]:
-        in_the_way = [step for step in plan.steps() if step.blocking]
-        if in_the_way:
-            raise Permanent(f"{in_the_way[0].object}: {in_the_way[0].detail}")
+        blocking_check(plan.steps())
         plan.cloud.put("identity", f"{path}/{names.MANAGED}")
         plan.cloud.put("identity", f"{path}/{tag}")
         now = plan.cloud.get("identity", f"/projects/{found['id']}")["project"]
         if projects.marks(now) - {tag}:
             plan.cloud.delete("identity", f"{path}/{tag}")
-            raise Permanent(
-                f"the project {found['name']} was taken over by another workspace at the same time"
-            )
+            raise Permanent(f"the project {found['name']} was adopted by another workspace at the same time")
     return StepOutcome(done=True, detail=found["name"])
 
 
-def _step(told: Difference) -> AdoptionStep:
-    what = f"{told.object} {told.path}".strip()
-    if told.found == "missing":
-        return AdoptionStep(what, "create", told.wanted if told.wanted != "present" else "")
-    if not told.wanted or told.wanted == "not granted":
-        return AdoptionStep(what, "remove", told.found)
-    return AdoptionStep(what, "change", f"{told.wanted} instead of {told.found or 'nothing'}")
+def _step(one: Difference) -> AdoptionStep:
+    what = f"{one.object} {one.path}".strip()
+    if one.found == "missing":
+        return AdoptionStep(what, "create", one.wanted if one.wanted != "present" else "")
+    if not one.wanted or one.wanted == "not granted":
+        return AdoptionStep(what, "remove", one.found)
+    return AdoptionStep(what, "change", f"{one.wanted} instead of {one.found or 'nothing'}")

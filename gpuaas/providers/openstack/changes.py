@@ -1,8 +1,8 @@
-"""Changes by others to what is ours. A cloud has no watch, so it is looked at again and again: the same lists of the whole site
-each time, however many projects there are, and one call for each private flavor that the portal deals with.
+"""Changes by others to our objects. A cloud has no watch, so it is polled: each time the same lists of the whole site,
+however many projects there are, and one call for each private flavor that concerns the portal.
 
-The cursor holds a digest of every project as it was last told, so that any process goes on where another ended. What we have set
-ourselves is told too: the cloud does not say who wrote something.
+The cursor holds a digest of every project as last reported, so that any process can resume. Our own changes are reported
+too: the cloud does not say who changed something.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from gpuaas.providers.base import SiteChange
 from gpuaas.providers.openstack import flavors, names
 from gpuaas.providers.openstack.client import Cloud, Object
-from gpuaas.providers.openstack.rehearsal import COMMON_SECONDS
+from gpuaas.providers.openstack.dry_run import COMMON_SECONDS
 
 EVERY_SECONDS = 10.0
 NETWORK_FIELDS = ("id", "name", "admin_state_up", "external_gateway_info", "cidr")
@@ -23,7 +23,7 @@ HOST_FIELDS = ("hypervisor_hostname", "state", "status")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Digests: of what is the whole site's, and of each project of ours by name."""
+    """Digests of the whole site's objects, and of each of our projects by name."""
 
     site: str
     projects: dict[str, str]
@@ -34,7 +34,7 @@ class Snapshot:
 
     @classmethod
     def at(cls, cursor: str) -> "Snapshot | None":
-        """None for what is no cursor of ours."""
+        """None for anything that is not one of our cursors."""
         try:
             found = json.loads(cursor)
             return cls(str(found["site"]), {str(k): str(v) for k, v in found["projects"].items()})
@@ -42,15 +42,15 @@ class Snapshot:
             return None
 
     def changed(self, before: "Snapshot") -> list[SiteChange]:
-        told = [SiteChange()] if self.site != before.site else []
+        found = [SiteChange()] if self.site != before.site else []
         keys = sorted(self.projects.keys() | before.projects.keys())
         changed = [name for name in keys if self.projects.get(name) != before.projects.get(name)]
-        return [*told, *(SiteChange(workspace_name=name) for name in changed)]
+        return [*found, *(SiteChange(workspace_name=name) for name in changed)]
 
 
 @dataclass
 class Facts:
-    """Lines of text about each project, by its id; and about the site."""
+    """Facts about each project, by its id, and about the site."""
 
     names: dict[str, str]
     site: list[object] = field(default_factory=list)
@@ -67,14 +67,14 @@ class Facts:
 
 
 def watch_changes(cloud: Cloud, cursor: str, *, domain: str, seconds: float) -> Iterator[SiteChange]:
-    """A look at once, and one every EVERY_SECONDS; a proof of life after each."""
+    """Polls at once and then every EVERY_SECONDS, with a heartbeat after each."""
     deadline = time.monotonic() + seconds
     before = Snapshot.at(cursor)
     while True:
         now = look(cloud, domain=domain)
         news = [SiteChange()] if before is None else now.changed(before)
         if news and before is not None:
-            time.sleep(COMMON_SECONDS)  # who compares now must not see what was read before the change
+            time.sleep(COMMON_SECONDS)  # until caches that were read before the change have expired
         yield from news
         yield SiteChange(proof=True, cursor=now.cursor)
         before = now

@@ -1,19 +1,18 @@
-"""One cloud by openstacksdk: plain JSON in and out, a time limit on every call, and every failure in our words.
+"""One cloud by openstacksdk: plain JSON in and out, a time limit on every call, and every failure as one of our errors.
 
-Nothing but this module sees an exception of the SDK. What a tenant or a person may not know (tokens, passwords) is in none.
+Only this module sees exceptions of the SDK. Errors contain no tokens or passwords.
 """
 
 import hashlib
 import hmac
 import json
 import os
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, cast
 
 import openstack
 import requests
@@ -22,19 +21,22 @@ from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 from openstack.connection import Connection
 
-from gpuaas.core.errors import NotFound, Permanent, QuotaRefused, Unauthorized, Unavailable
+from gpuaas.core.errors import NotFound, Permanent, QuotaRefused, Unauthorized, Unavailable, Unusable
+from gpuaas.providers.reach import address_check, session_guard
 
 Object = dict[str, Any]
 CALL_SECONDS = 30
 MICROVERSIONS = {"compute": "2.96", "placement": "1.39"}
 PAGE = 500
-# Cinder, by its kind's name of today and those of before
+# Cinder, by its current service type and former ones
 BLOCK_STORAGE = frozenset({"block-storage", "volumev3", "volume"})
 SHARED_MOST = 64
-# how services say that a limit is reached
+# words in services' messages for a reached limit
 OVER = ("quota", "over a limit", "over the limit", "exceeded")
-# what is taken from a clouds.yaml; anything else could name files and programs of the portal's own machine
+# accepted keys of a clouds.yaml; any other could name files and programs on the portal's own machine
 CLOUD_KEYS = frozenset({"auth", "auth_type", "region_name", "interface", "identity_api_version", "verify"})
+# ways to sign in at Keystone itself; others name addresses of their own
+AUTH_TYPES = frozenset({"password", "v3password", "token", "v3token", "v3applicationcredential"})
 
 
 class Cloud:
@@ -48,11 +50,13 @@ class Cloud:
         with _in_our_words():
             versions = {f"{service}_default_microversion": each for service, each in MICROVERSIONS.items()}
             options: Object = {"api_timeout": CALL_SECONDS, **versions, **self._entry}
-            return openstack.connect(load_yaml_config=False, load_envvars=False, app_name="gpuaas", **options)
+            made = openstack.connect(load_yaml_config=False, load_envvars=False, app_name="gpuaas", **options)
+            session_guard(cast("Any", made.session).session)
+            return made
 
     @cached_property
     def key(self) -> str:
-        """Tells clouds and credentials apart, and gives none away."""
+        """Identifies the cloud and the credentials without revealing them."""
         return hashlib.sha256(json.dumps(self._entry, sort_keys=True, default=str).encode()).hexdigest()
 
     @property
@@ -65,44 +69,44 @@ class Cloud:
 
     @property
     def transport(self) -> Object:
-        """How the cloud is reached, whoever signs in."""
+        """How to reach the cloud, for any account."""
         return {key: self._entry[key] for key in ("region_name", "interface", "verify") if key in self._entry}
 
     def derived(self, purpose: str) -> str:
-        """A password that only who has this credential can work out, and that nobody has to store."""
+        """A password derived from this credential, so that nobody has to store it."""
         key = json.dumps(self._entry["auth"], sort_keys=True).encode()
         return hmac.new(key, purpose.encode(), hashlib.sha256).hexdigest()
 
     @property
     def services(self) -> frozenset[str]:
-        """Kinds of services that the catalog names for our region."""
+        """Types of services in the catalog for our region."""
         where = {"interface": self._entry.get("interface") or "public", "region_name": self.region or None}
         found = self._access.service_catalog.get_endpoints(**where)
         return frozenset(kind for kind, endpoints in found.items() if endpoints)
 
     @property
     def has_volumes(self) -> bool:
-        """Whether there is a Cinder; many a cloud has none."""
+        """Whether the cloud has Cinder; many do not."""
         return bool(self.services & BLOCK_STORAGE)
 
     @property
     def user_id(self) -> str:
-        """Of the account that we are."""
+        """Of our account."""
         return str(self._access.user_id)
 
     @property
     def roles(self) -> frozenset[str]:
-        """Of the account that we are, where we have signed in."""
+        """Of our account, in the project that it signed in to."""
         return frozenset(self._access.role_names)
 
     def own_credential(self) -> Object | None:
-        """The application credential that we are; None for a password."""
+        """Our application credential; None if we use a password."""
         key = self._entry["auth"].get("application_credential_id")
         path = f"/users/{self.user_id}/application_credentials/{key}"
         return self.get("identity", path)["application_credential"] if key else None
 
     def newest(self, service: str) -> str:
-        """The newest microversion that a service has; "" where it has none."""
+        """The newest microversion of a service; "" if it has none."""
         with _in_our_words():
             found = self._adapter(service).get_endpoint_data()
         newest = found.max_microversion if found is not None else None
@@ -112,17 +116,17 @@ class Cloud:
         """Keystone's clock, to the second."""
         with _in_our_words():
             answer = self._adapter("identity").request("/", "GET", raise_exc=False)
-        told = answer.headers.get("Date")
-        return parsedate_to_datetime(told) if told else None
+        date = answer.headers.get("Date")
+        return parsedate_to_datetime(date) if date else None
 
     @property
     def own_project_id(self) -> str:
-        """The project for which we have signed in; "" where it is none."""
+        """The project that we signed in to; "" if none."""
         return str(self._access.project_id or "")
 
     @property
     def _access(self) -> Any:
-        """What our token says; asked for anew by the session when it runs out."""
+        """Our token's data; the session renews it when it expires."""
         with _in_our_words():
             session: Any = self._connection.session
             return session.auth.get_access(session)
@@ -131,7 +135,7 @@ class Cloud:
         return self._call("GET", service, path, params=query)
 
     def find(self, service: str, path: str, **query: Any) -> Object | None:
-        """None where there is none."""
+        """None if it does not exist."""
         try:
             return self.get(service, path, **query)
         except NotFound:
@@ -155,12 +159,12 @@ class Cloud:
         return self._call("PUT", service, path, json=body)
 
     def patch(self, service: str, path: str, body: Object | list[Object], *, kind: str = "") -> Object:
-        """kind: the body's content type, where it is not plain JSON."""
+        """kind: the body's content type, if it is not plain JSON."""
         headers = {"headers": {"Content-Type": kind}} if kind else {}
         return self._call("PATCH", service, path, json=body, **headers)
 
     def delete(self, service: str, path: str) -> bool:
-        """False where it was gone already."""
+        """False if it was already gone."""
         try:
             self._call("DELETE", service, path)
         except NotFound:
@@ -191,31 +195,27 @@ class Cloud:
         return getattr(self._connection, adapters[service])
 
 
-_SHARED: dict[tuple[int, str], Cloud] = {}
-_SHARED_LOCK = threading.Lock()
-
-
 def shared(credentials: Mapping[str, Any]) -> Cloud:
-    """One for all of a process that use these credentials: its token and what it knows of the cloud's addresses are kept.
-    Other credentials, or a fork, get another; the one that was used least recently goes."""
-    made = Cloud(credentials)
-    key = (os.getpid(), made.key)
-    with _SHARED_LOCK:
-        cloud = _SHARED.pop(key, made)
-        _SHARED[key] = cloud
-        while len(_SHARED) > SHARED_MOST:
-            del _SHARED[next(iter(_SHARED))]
-    return cloud
+    """One Cloud per process and credentials, which reuses its token and catalog. Other credentials, or a fork, get another;
+    the least recently used one is dropped."""
+    return _shared(os.getpid(), json.dumps(dict(credentials), sort_keys=True))
+
+
+@lru_cache(SHARED_MOST)
+def _shared(_process: int, credentials: str) -> Cloud:
+    return Cloud(json.loads(credentials))
 
 
 def cloud_entry(credentials: Mapping[str, Any]) -> Object:
-    """One cloud, by a clouds.yaml or by an application credential. Raises Unauthorized for what is none."""
+    """One cloud, from a clouds.yaml or an application credential. Raises Unusable for anything else."""
     if any(key.startswith("application_credential") for key in credentials):
         entry = _typed_entry(credentials)
     else:
         entry = _written_entry(credentials)
-    if not str(entry["auth"].get("auth_url") or "").startswith(("http://", "https://")):
-        raise Unauthorized("the cloud's auth_url is no address")
+    try:
+        address_check(str(entry["auth"].get("auth_url") or ""))
+    except Unusable as error:
+        raise Unusable(f"the cloud's auth_url: {error.message}") from error
     if region := credentials.get("region_name"):
         entry["region_name"] = str(region)
     return entry
@@ -224,57 +224,61 @@ def cloud_entry(credentials: Mapping[str, Any]) -> Object:
 def _typed_entry(credentials: Mapping[str, Any]) -> Object:
     names = ("application_credential_id", "application_credential_secret")
     if not all(credentials.get(name) and isinstance(credentials[name], str) for name in names):
-        raise Unauthorized("an application credential is an id and a secret")
+        raise Unusable("an application credential needs an id and a secret")
     own = {name: credentials[name] for name in names}
     auth = {"auth_url": str(credentials.get("auth_url") or ""), **own}
     return {"auth_type": "v3applicationcredential", "auth": auth, "identity_api_version": "3"}
 
 
 def _written_entry(credentials: Mapping[str, Any]) -> Object:
-    """With only what is harmless: other keys, and a path to a certificate, name files of the portal's own machine."""
+    """Refuses other keys, and a path to a certificate: they name files on the portal's own machine."""
     text, wanted = credentials.get("clouds_yaml"), str(credentials.get("cloud") or "")
     try:
         given = yaml.safe_load(text) if isinstance(text, str) else None
     except yaml.YAMLError as error:
-        raise Unauthorized("the credentials are no clouds.yaml: not valid YAML") from error
+        raise Unusable("the credentials are not a clouds.yaml: not valid YAML") from error
     clouds = given.get("clouds") if isinstance(given, dict) else None
     if not isinstance(clouds, dict) or not clouds:
-        raise Unauthorized("the credentials are no clouds.yaml: it names no cloud")
+        raise Unusable("the credentials are not a clouds.yaml: it names no cloud")
     if not wanted and len(clouds) > 1:
-        raise Unauthorized(
-            f"the clouds.yaml names several clouds ({', '.join(sorted(clouds))}): say which one"
-        )
+        raise Unusable(f"the clouds.yaml names several clouds ({', '.join(sorted(clouds))}): choose one")
     entry = clouds.get(wanted) if wanted else next(iter(clouds.values()))
     if not isinstance(entry, dict) or not isinstance(entry.get("auth"), dict):
-        raise Unauthorized(f"the clouds.yaml has no cloud {wanted!r} with a part auth")
+        raise Unusable(f"the clouds.yaml has no cloud {wanted!r} with a section auth")
     if not isinstance(entry.get("verify", True), bool):
-        raise Unauthorized(
-            "verify is true or false: the portal's machine has to know the authority by itself"
+        raise Unusable(
+            "verify must be true or false: the portal's machine must already trust the certificate authority"
         )
+    if entry.get("auth_type", "password") not in AUTH_TYPES:
+        raise Unusable(f"the cloud's auth_type must be one of {', '.join(sorted(AUTH_TYPES))}")
     foreign = sorted(set(entry) - CLOUD_KEYS)
     if foreign:
-        raise Unauthorized(f"the cloud has {', '.join(foreign)}: give {', '.join(sorted(CLOUD_KEYS))} only")
+        raise Unusable(
+            f"the cloud has {', '.join(foreign)}: only {', '.join(sorted(CLOUD_KEYS))} are accepted"
+        )
     return dict(entry)
 
 
 def refusal(status: int, message: str, retry_after: str | None = None) -> Exception:
-    """The one place where an answer of the cloud becomes an error of ours."""
+    """The one place that maps an answer of the cloud to one of our errors."""
     lowered = message.lower()
     if status == 401:
-        return Unauthorized("the cloud does not accept our credentials (401)")
+        return Unauthorized("the cloud does not accept the portal's credentials (401)")
     if status in (403, 409, 413) and any(words in lowered for words in OVER):
         return QuotaRefused(message)
     if status == 403:
-        return Unauthorized(f"our credentials lack a right at the cloud: {message}")
+        return Unauthorized(f"the portal's credentials lack a right at the cloud: {message}")
     if status == 404:
         return NotFound(message)
     if status == 409 and ("vm_state" in lowered or "is locked" in lowered):
         return Permanent(f"the cloud refuses: {message}", detail={"status": status})
     if status == 409:
-        return Unavailable(f"the cloud is at work on it: {message}", retry_after=2)
+        return Unavailable(f"the cloud is busy with it: {message}", retry_after=2)
     if status == 429 or status >= 500:
         seconds = int(retry_after) if retry_after and retry_after.isdigit() else 5
-        return Unavailable(f"the cloud is busy or broken ({status}): {message}", retry_after=max(seconds, 1))
+        return Unavailable(
+            f"the cloud is overloaded or failing ({status}): {message}", retry_after=max(seconds, 1)
+        )
     return Permanent(f"the cloud refuses ({status}): {message}", detail={"status": status})
 
 
@@ -283,12 +287,12 @@ def _in_our_words() -> Iterator[None]:
     try:
         yield
     except (auth_errors.Unauthorized, auth_errors.AuthPluginException) as error:
-        raise Unauthorized("the cloud does not accept our credentials") from error
+        raise Unauthorized("the cloud does not accept the portal's credentials") from error
     except auth_errors.EndpointNotFound as error:
-        raise Unavailable(f"the cloud's catalog does not name this service: {error}") from error
+        raise Unavailable(f"the cloud's catalog lacks this service: {error}") from error
     except auth_errors.NotFound as error:
-        # of signing in, not of a call: an application credential that is gone
-        raise Unauthorized("the cloud does not know these credentials any more") from error
+        # raised while signing in: the application credential no longer exists
+        raise Unauthorized("the cloud no longer knows these credentials") from error
     except auth_errors.HttpError as error:
         raise refusal(int(error.http_status or 500), str(error.message)) from error
     except sdk_errors.HttpException as error:
@@ -305,7 +309,7 @@ def _has_next(page: Object, key: str) -> bool:
 
 
 def _message(answer: requests.Response) -> str:
-    """OpenStack's services word their errors in three ways."""
+    """OpenStack's services format errors in three ways."""
     found = _decoded(answer)
     if isinstance(found, dict):
         for part in (found.get("error"), found.get("NeutronError"), *found.values()):

@@ -1,4 +1,4 @@
-"""Devices that Placement gives or takes without a change of the machine, seen by the generations of its providers.
+"""Detects devices that Placement allocates or frees without a change of the machine, by its providers' generations.
 
 One call lists all generations; only a provider whose generation changed is asked for its allocations.
 """
@@ -6,8 +6,8 @@ One call lists all generations; only a provider whose generation changed is aske
 import time
 
 from gpuaas.providers.openstack import names
-from gpuaas.providers.openstack.book import Book, devices_held
 from gpuaas.providers.openstack.client import Cloud
+from gpuaas.providers.openstack.machine_cache import MachineCache, devices_held
 
 EVERY_SECONDS = 4.0
 
@@ -18,9 +18,9 @@ class DeviceWatch:
         self._generations: dict[str, int] = {}
         self._looked_at = -EVERY_SECONDS
 
-    def changed(self, book: Book) -> dict[str, dict[str, int]]:
-        """Consumers (machines, and migrations that hold what a resize left) with what they hold by GPU class, of those
-        that `book` knows otherwise or not at all. The first look only learns."""
+    def changed(self, cache: MachineCache) -> dict[str, dict[str, int]]:
+        """Consumers (machines, and migrations that hold what a resize left) with their devices by GPU class, where these
+        differ from `cache`. The first call only records generations."""
         moment = time.monotonic()
         if moment - self._looked_at < EVERY_SECONDS:
             return {}
@@ -30,7 +30,7 @@ class DeviceWatch:
         stale = [key for key, each in self._generations.items() if before and before.get(key) != each]
         suspects = {consumer for key in stale for consumer in self._holders(key)}
         found = {each: devices_held(self._cloud, each) or {} for each in sorted(suspects)}
-        return {each: held for each, held in found.items() if held != book.held(each)}
+        return {each: held for each, held in found.items() if held != cache.held(each)}
 
     def _holders(self, provider: str) -> list[str]:
         found = self._cloud.find("placement", f"/resource_providers/{provider}/allocations") or {}

@@ -1,7 +1,7 @@
-"""What `ensure` would change in a project now: it is rehearsed. The cloud does not say who changed something.
+"""What `ensure` would change in a project now, by a dry run. The cloud does not say who changed something.
 
-Bounded: about a dozen reads and one for each flavor that was bought, however many machines there are; what is the whole site's is
-read once for all workspaces that are compared at the same time. Only where something differs all of it is read again.
+Bounded: about a dozen reads and one for each bought flavor, however many machines there are; data of the whole site is read once
+for all workspaces that are compared at the same time. Everything is read again only if something differs.
 """
 
 import time
@@ -11,45 +11,47 @@ from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import Difference, StepSpec
 from gpuaas.providers.openstack import flavors, names
 from gpuaas.providers.openstack.client import Cloud
-from gpuaas.providers.openstack.rehearsal import Rehearsal
+from gpuaas.providers.openstack.dry_run import DryRun
 
-MOST = 100  # differences told of one workspace
+MOST = 100  # differences reported for one workspace
 
 
-def drift(cloud: Cloud, rehearse: Callable[[Rehearsal], tuple[Difference, ...]]) -> tuple[Difference, ...]:
-    """Whoever sets one thing right sets all of it right. So before a difference is told nothing is believed that was read for somebody
-    else: what has changed meanwhile is told with it, and what was set right meanwhile is not."""
-    return rehearse(Rehearsal(cloud)) and rehearse(Rehearsal(cloud, since=time.monotonic()))
+def drift(cloud: Cloud, run_dry: Callable[[DryRun], tuple[Difference, ...]]) -> tuple[Difference, ...]:
+    """A repair covers all differences at once. So a difference is confirmed without shared caches before it is reported: this adds
+    changes made in the meantime and drops those already repaired."""
+    return run_dry(DryRun(cloud)) and run_dry(DryRun(cloud, since=time.monotonic()))
 
 
 def differences(
-    rehearsal: Rehearsal, steps: tuple[StepSpec, ...], perform: Callable[[str], object]
+    dry_run: DryRun, steps: tuple[StepSpec, ...], perform: Callable[[str], object]
 ) -> tuple[Difference, ...]:
-    """`perform` does one of the steps at the rehearsal. Raises Permanent where the project is another's."""
+    """`perform` does one of the steps in the dry run. Raises Permanent if the project is not this workspace's."""
     for number, step in enumerate(steps):
-        rehearsal.step = step.key
+        dry_run.step = step.key
         try:
             perform(step.key)
         except NotFound:
-            break  # without its project there is nothing more to say
+            break  # without its project there is nothing more to compare
         except Permanent as error:
             if not number:
                 raise
-            rehearsal.told.append(Difference(step.label, "", "done", error.message, step=step.key))
-    return tuple(rehearsal.told[:MOST])
+            dry_run.differences.append(Difference(step.label, "", "done", error.message, step=step.key))
+    return tuple(dry_run.differences[:MOST])
 
 
 def site_repair(cloud: Cloud) -> tuple[Difference, ...]:
-    """The flavors that we made are for workspaces and clusters only: a grant to anybody else, or to a project that is gone, is taken
-    back. Limits that are registered for all projects are the cloud's own; preflight tells of them."""
+    """Our flavors are for workspaces and clusters only: grants to other projects, or to deleted ones, are revoked. Registered
+    limits belong to the cloud; preflight checks them."""
     made = list(filter(flavors.is_managed, flavors.all_flavors(cloud)))
     granted = [(row, flavors.granted(cloud, row["id"])) for row in made]
-    # after what was granted: a project that is made meanwhile is among them
+    # read after the grants, so that projects created in the meantime are included
     marks = {"tags-any": f"{names.MANAGED},{names.CLUSTERS}"}
     ours = {row["id"] for row in cloud.items("identity", "/projects", "projects", **marks)}
-    told = []
+    revoked = []
     for row, projects in granted:
         for project in sorted(projects - ours):
             flavors.access_take(cloud, row["id"], project)
-            told.append(Difference(f"Flavor/{row['name']}", f"access[{project}]", "not granted", "granted"))
-    return tuple(told)
+            revoked.append(
+                Difference(f"Flavor/{row['name']}", f"access[{project}]", "not granted", "granted")
+            )
+    return tuple(revoked)

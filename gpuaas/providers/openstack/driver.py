@@ -12,6 +12,7 @@ from gpuaas.providers.base import (
     AccessKind,
     AdoptionCapability,
     AdoptionStep,
+    Change,
     Check,
     Difference,
     DriftCapability,
@@ -26,8 +27,6 @@ from gpuaas.providers.base import (
     PreflightCapability,
     SiteChange,
     StepOutcome,
-    StepSpec,
-    SuspendCapability,
     UsageCapability,
     UsageEvent,
     WardenCapability,
@@ -51,18 +50,17 @@ from gpuaas.providers.openstack import (
     usage,
     warden,
 )
-from gpuaas.providers.openstack.book import book_of
 from gpuaas.providers.openstack.client import Cloud, shared
+from gpuaas.providers.openstack.dry_run import DryRun, Reading
 from gpuaas.providers.openstack.ensure import Ensure
-from gpuaas.providers.openstack.machine_verbs import OpenStackMachines
-from gpuaas.providers.openstack.rehearsal import Reading, Rehearsal
+from gpuaas.providers.openstack.machine_cache import machine_cache_of
+from gpuaas.providers.openstack.machines import OpenStackMachines
 
 
 class OpenStackDriver(
     Driver,
     AccessCapability,
     UsageCapability,
-    SuspendCapability,
     DriftCapability,
     WardenCapability,
     PreflightCapability,
@@ -70,21 +68,22 @@ class OpenStackDriver(
     OfferCapability,
     OpenStackMachines,
 ):
-    """Credentials of an account that is admin: `clouds_yaml`, a document, and `cloud`, which of its clouds; or `auth_url`,
-    `application_credential_id` and `application_credential_secret`. `region_name` where there are several.
+    """Credentials are those of an admin account; for credentials and options see `kind.py`.
 
-    Options: `domain` (id, of projects and users; default), `external_network` (what routers lead to; none), `aliases`
-    (resource class → alias of Nova's [pci] configuration; guessed from the site's flavors), `sites_projects` (patterns of
-    names that nobody may take over, beside the usual ones), `token_cache_seconds` (for how long services believe a token
-    that they have seen, their token_cache_time; a project goes no sooner after its last member. 0), `surplus_machines`
-    (what becomes of a machine beyond what was bought: shelve, which keeps its disk, or delete; shelve), `history_days` (for
-    how long Nova's database keeps machines that were deleted; 30).
+    A project is deleted at least `token_cache_seconds` after its last member: services accept a token for that long.
     """
 
     name = "openstack"
+    changes = {
+        Change.CREATE: ensure.STEPS,
+        Change.RESIZE: ensure.STEPS,
+        Change.SUSPEND: suspend.SUSPEND_STEPS,
+        Change.RESUME: suspend.RESUME_STEPS,
+        Change.DELETE: release.STEPS,
+    }
     access_kind = AccessKind.CLOUDS_YAML
     fixed_options = frozenset({"domain"})
-    disk_gib = 40  # a machine without one may not be made by a tenant
+    disk_gib = 40  # tenants may not create machines without a disk
 
     @classmethod
     def options_check(cls, options: Mapping[str, Any]) -> None:
@@ -102,7 +101,7 @@ class OpenStackDriver(
     @cached_property
     def _usage(self) -> usage.UsageStream:
         history = timedelta(days=settings.history_days(self.connection.options))
-        return usage.UsageStream(self._cloud, book_of(self.connection.site_id), history=history)
+        return usage.UsageStream(self._cloud, machine_cache_of(self.connection.site_id), history=history)
 
     @property
     def _domain(self) -> str:
@@ -120,32 +119,25 @@ class OpenStackDriver(
         known = inventory.alias_map(cloud, self._aliases, inventory.gpu_classes(cloud))
         return {alias: name for name, alias in known.items()}
 
-    def _parts(self) -> tuple[Cloud, Mapping[str, str], str]:
-        return self._cloud, self._classes, self._domain
-
     def probe(self) -> Inventory:
         return inventory.take(self._cloud, self.connection.site_id, self._aliases)
 
-    def ensure_steps(self) -> tuple[StepSpec, ...]:
-        return ensure.STEPS
-
-    def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        return self._ensure(self._cloud, spec).run(step)
+    def perform(self, change: Change, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        made = self._ensure(self._cloud, spec)
+        match change:
+            case Change.DELETE:
+                believed = timedelta(seconds=int(self.connection.options.get("token_cache_seconds") or 0))
+                return release.Release(self._cloud, spec.ref, domain=self._domain, believed=believed).run(
+                    step
+                )
+            case Change.SUSPEND:
+                return suspend.Suspend(self._cloud, spec, made).run(step)
+            case Change.RESUME:
+                return suspend.Resume(self._cloud, spec, made).run(step)
+        return made.run(step)
 
     def offers_set(self, sold: tuple[FlavorAmount, ...], retired: tuple[str, ...]) -> None:
         flavors.offers_set(self._cloud, sold, retired)
-
-    def suspend_steps(self) -> tuple[StepSpec, ...]:
-        return suspend.SUSPEND_STEPS
-
-    def suspend(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        return suspend.Suspend(self._cloud, spec, self._ensure(self._cloud, spec)).run(step)
-
-    def resume_steps(self) -> tuple[StepSpec, ...]:
-        return suspend.RESUME_STEPS
-
-    def resume(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        return suspend.Resume(self._cloud, spec, self._ensure(self._cloud, spec)).run(step)
 
     def preflight(self) -> tuple[Check, ...]:
         site_id = self.connection.site_id
@@ -156,22 +148,15 @@ class OpenStackDriver(
     def _external(self) -> str:
         return str(self.connection.options.get("external_network") or "")
 
-    def _ensure(self, cloud: Cloud, spec: WorkspaceSpec, *, rehearsed: bool = False) -> Ensure:
-        return Ensure(cloud, spec, domain=self._domain, external=self._external, rehearsed=rehearsed)
-
-    def release_steps(self) -> tuple[StepSpec, ...]:
-        return release.STEPS
-
-    def release(self, ref: WorkspaceRef, step: str) -> StepOutcome:
-        believed = timedelta(seconds=int(self.connection.options.get("token_cache_seconds") or 0))
-        return release.Release(self._cloud, ref, domain=self._domain, believed=believed).run(step)
+    def _ensure(self, cloud: Cloud, spec: WorkspaceSpec, *, dry_run: bool = False) -> Ensure:
+        return Ensure(cloud, spec, domain=self._domain, external=self._external, dry_run=dry_run)
 
     def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
-        book = book_of(self.connection.site_id)
-        return observe.observe(self._cloud, ref, self._classes, book, domain=self._domain)
+        cache = machine_cache_of(self.connection.site_id)
+        return observe.observe(self._cloud, ref, self._classes, cache, domain=self._domain)
 
     def watch_usage(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
-        """Use one driver for window after window: it remembers what it has read. Types of GPUs may come between two."""
+        """Use one driver object for consecutive windows: it caches machines. GPU types may be added between two windows."""
         self.__dict__.pop("_classes", None)
         return self._usage.watch(cursor, classes=self._classes, seconds=seconds)
 
@@ -182,11 +167,11 @@ class OpenStackDriver(
         return warden.evict(self._cloud, machine, reason=reason, policy=policy, devices=seen)
 
     def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
-        return drift.drift(self._cloud, lambda rehearsal: self._rehearse(rehearsal, spec))
+        return drift.drift(self._cloud, lambda dry_run: self._run_dry(dry_run, spec))
 
-    def _rehearse(self, rehearsal: Rehearsal, spec: WorkspaceSpec) -> tuple[Difference, ...]:
-        ours = self._ensure(rehearsal, spec, rehearsed=True)
-        return drift.differences(rehearsal, ensure.STEPS, ours.run)
+    def _run_dry(self, dry_run: DryRun, spec: WorkspaceSpec) -> tuple[Difference, ...]:
+        ours = self._ensure(dry_run, spec, dry_run=True)
+        return drift.differences(dry_run, ensure.STEPS, ours.run)
 
     def site_repair(self) -> tuple[Difference, ...]:
         return drift.site_repair(self._cloud)
@@ -209,7 +194,7 @@ class OpenStackDriver(
         return adoption.Plan(
             self._cloud,
             spec,
-            lambda rehearsal: self._rehearse(rehearsal, spec),
+            lambda dry_run: self._run_dry(dry_run, spec),
             domain=self._domain,
             sites_own=self._sites_own,
         )

@@ -1,4 +1,4 @@
-"""The steps that make a project match its WorkspaceSpec; each may be repeated, alone and in any order."""
+"""The steps that make a project match its WorkspaceSpec; each can be repeated, alone and in any order."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ STEPS = (
     StepSpec("network", "Create its network"),
     StepSpec("confirm", "Confirm that the site has the limits", safety=True),
     StepSpec("flavors", "Grant the flavors that were bought", safety=True),
-    StepSpec("access", "Let the members in"),
+    StepSpec("access", "Give the members access"),
 )
 
 
 @dataclass(frozen=True)
 class Ensure:
-    """external: the network that routers lead to; "" for none. rehearsed: nothing is written, so no step waits for another."""
+    """external: the external network of routers; "" for none. dry_run: nothing is written, so no step waits for another."""
 
     cloud: Cloud
     spec: WorkspaceSpec
     domain: str = projects.DOMAIN
     external: str = ""
-    rehearsed: bool = False
+    dry_run: bool = False
 
     def run(self, step: str) -> StepOutcome:
         steps: Mapping[str, Callable[[Object], StepOutcome]] = {
@@ -42,7 +42,9 @@ class Ensure:
         if step == "project":
             return self._project(found)
         if found is None:
-            raise NotFound(f"the project {self.spec.external_name} is not at the site; make it first")
+            raise NotFound(
+                f"the project {self.spec.external_name} is not at the site; it must be created first"
+            )
         return steps[step](found)
 
     def _project(self, found: Object | None) -> StepOutcome:
@@ -67,16 +69,18 @@ class Ensure:
 
     def _network(self, project: Object) -> StepOutcome:
         twice = networks.apply(self.cloud, project["id"], external=self.external)
-        told = f"there twice; in use or not ours, so it stays: {', '.join(twice)}" if twice else ""
-        return StepOutcome(done=True, detail=told)
+        detail = (
+            f"duplicates that stay because they are in use or not ours: {', '.join(twice)}" if twice else ""
+        )
+        return StepOutcome(done=True, detail=detail)
 
     def _confirm(self, project: Object) -> StepOutcome:
-        if self.rehearsed:
+        if self.dry_run:
             return StepOutcome(done=True)
         return limits.confirmed(self.cloud, self.spec, project["id"])
 
     def _flavors(self, project: Object) -> StepOutcome:
-        """After the limits: a flavor without a limit would be without an end."""
+        """After the limits: a flavor without a limit would be unlimited."""
         confirmed = self._confirm(project)
         if not confirmed.done:
             return confirmed

@@ -1,4 +1,4 @@
-"""Nova flavors made from what is sold: private, and granted to the projects that bought them."""
+"""Nova flavors for sold flavors: private, and granted to the projects that bought them."""
 
 import contextlib
 from collections.abc import Mapping
@@ -7,14 +7,14 @@ from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import FlavorAmount, WorkspaceSpec
 from gpuaas.providers.openstack import names
 from gpuaas.providers.openstack.client import Cloud, Object
-from gpuaas.providers.openstack.twins import MADE
+from gpuaas.providers.openstack.duplicates import MADE
 
 MIB_PER_GIB = 1024
 ALIAS = "pci_passthrough:alias"
 
 
 def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> int:
-    """Grant exactly what was bought; how many flavors that is."""
+    """Grant exactly what was bought; returns the number of flavors."""
     known = {row["name"]: row for row in all_flavors(cloud)}
     wanted = _wanted(cloud, known, spec)
     for row in known.values():
@@ -24,13 +24,13 @@ def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> int:
 
 
 def grant(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> int:
-    """Grant what was bought, to a project in which nobody but the portal is: what it has beside is not looked for."""
+    """Grant what was bought to a project that only the portal uses, so other grants need no check."""
     known = {row["name"]: row for row in all_flavors(cloud)}
     return _grant(cloud, _wanted(cloud, known, spec), project_id)
 
 
 def _wanted(cloud: Cloud, known: dict[str, Object], spec: WorkspaceSpec) -> list[str]:
-    """Ids, each made where it was not there."""
+    """Ids; missing flavors are created."""
     return [_ensure(cloud, known, flavor)["id"] for flavor in spec.flavors if flavor.count]
 
 
@@ -43,7 +43,7 @@ def _grant(cloud: Cloud, wanted: list[str], project_id: str) -> int:
 
 
 def offers_set(cloud: Cloud, sold: tuple[FlavorAmount, ...], retired: tuple[str, ...]) -> None:
-    """Private until it is bought. A retired one stays as long as a project has it: its machines may be resized to it."""
+    """Create sold flavors, private until bought. A retired one stays as long as a project has it, which may resize to it."""
     known = {row["name"]: row for row in all_flavors(cloud)}
     wrong = []
     for flavor in sold:
@@ -66,18 +66,18 @@ def withdraw(cloud: Cloud, project_id: str) -> None:
 
 
 def all_flavors(cloud: Cloud) -> list[Object]:
-    """With their extra specs, private ones too."""
+    """With extra specs, including private ones."""
     return cloud.items("compute", "/flavors/detail", "flavors", is_public="None")
 
 
 def is_managed(row: Object) -> bool:
-    """By its description from the first moment on: Nova takes extra specs in a second call, which may never come."""
+    """By its description or its mark: Nova sets extra specs in a second call, which may be lost."""
     return row.get("description") == MADE or names.FLAVOR_MARK in (row.get("extra_specs") or {})
 
 
 def is_withheld(row: Object) -> bool:
-    """Whether nobody has it but who bought it: what the portal made, and every private flavor with GPUs, for a grant by
-    hand would be a way to more of them."""
+    """Whether only its buyers may have it: the portal's flavors, and every private flavor with GPUs, since a manual grant
+    would give access to more of them."""
     private = not row["os-flavor-access:is_public"]
     return private and (is_managed(row) or bool(gpus_of(row.get("extra_specs") or {})))
 
@@ -103,8 +103,7 @@ def gpus_of(extra_specs: Object) -> dict[str, int]:
 
 
 def specs_of(selector: Mapping[str, str], gpus: int) -> dict[str, str]:
-    """The pool's way of asking for one device, for `gpus` of them; nothing for a machine without. Raises Permanent where the
-    pool has none."""
+    """Extra specs that request `gpus` devices of the pool; empty without GPUs. Raises Permanent if the pool has none."""
     if not gpus:
         return {}
     alias = selector.get(ALIAS)
@@ -113,7 +112,7 @@ def specs_of(selector: Mapping[str, str], gpus: int) -> dict[str, str]:
     if any(key.startswith("resources:") for key in selector):
         return {key: str(gpus) if key.startswith("resources:") else value for key, value in selector.items()}
     raise Permanent(
-        "nobody has said how this GPU type is asked for at the site: an operator has to name its alias in the site's "
+        "it is not known how to request this GPU type at the site: an operator must set its alias in the site's "
         "option `aliases`, by resource class"
     )
 
@@ -135,18 +134,18 @@ def _ensure(cloud: Cloud, known: dict[str, Object], flavor: FlavorAmount) -> Obj
         cloud.post("compute", f"/flavors/{made['id']}/os-extra_specs", {"extra_specs": specs})
         return made
     if not is_managed(row):
-        raise Permanent(f"a flavor {name} is at the site already and is not the portal's")
+        raise Permanent(f"the site already has a flavor {name}, which is not the portal's")
     sizes = (flavor.vcpus, flavor.memory_gib * MIB_PER_GIB, flavor.disk_gib)
     if (row["vcpus"], row["ram"], row["disk"]) != sizes or row["os-flavor-access:is_public"]:
         raise Permanent(
-            f"the flavor {name} at the site is not what is sold: an operator has to retire one of them"
+            f"the flavor {name} at the site differs from what is sold: an operator must retire one of them"
         )
     _specs_set(cloud, row, specs)
     return row
 
 
 def _specs_set(cloud: Cloud, row: Object, specs: dict[str, str]) -> None:
-    """Exactly these: one more would be sold to everybody who has the flavor."""
+    """Set exactly these: an additional one would apply to everybody who has the flavor."""
     path = f"/flavors/{row['id']}/os-extra_specs"
     for key in sorted(row["extra_specs"].keys() - specs.keys()):
         cloud.delete("compute", f"{path}/{key}")
@@ -155,7 +154,7 @@ def _specs_set(cloud: Cloud, row: Object, specs: dict[str, str]) -> None:
 
 
 def access_take(cloud: Cloud, flavor_id: str, project_id: str) -> None:
-    """What somebody else has taken already counts as taken."""
+    """Revoke a grant; one that is already gone counts as revoked."""
     with contextlib.suppress(NotFound):
         _access(cloud, flavor_id, "removeTenantAccess", project_id)
 

@@ -1,8 +1,8 @@
-"""Acting inside a tenant's project: as a user of the portal's own with a member's rights, so that limits, policies and
-what is visible hold for the portal as for the tenant.
+"""Signs in to a tenant's project as a user of the portal with a member's rights, so that limits, policies and visibility
+apply to the portal as to the tenant.
 
-The user stays for as long as the project: what Nova does after its answer (ports, images) it does with that user's token.
-Its password follows from the site's credentials, so nothing is stored and two workers never take it from each other.
+The user exists for as long as the project: Nova uses its token for work after the answer (ports, images).
+Its password is derived from the site's credentials, so nothing is stored and concurrent workers use the same.
 """
 
 import time
@@ -30,7 +30,7 @@ def enter(cloud: Cloud, project: Object) -> Cloud:
             elif not left:
                 raise
             else:
-                # a token made in the second in which the password was set counts as one from before it
+                # Keystone rejects a token issued in the same second in which the password was set
                 time.sleep(AGAIN_SECONDS)
         else:
             return own

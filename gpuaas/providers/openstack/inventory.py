@@ -1,7 +1,7 @@
-"""What a cloud has: GPU classes and their hosts from Placement, how they are asked for from Nova's flavors.
+"""Takes a cloud's inventory: GPU classes and their hosts from Placement, and their aliases from Nova's flavors.
 
-Placement has a call for every provider's inventory and another for its usage, and every GPU is a provider: so what was read
-is kept for as long as the provider's generation, which changes with both, is the same.
+Placement needs a call for every provider's inventory and another for its usage, and every GPU is a provider: so both are
+cached for as long as the provider's generation, which changes with them, is the same.
 """
 
 import uuid
@@ -21,7 +21,7 @@ TRAIT = "CUSTOM_GPU_"
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """Devices of one kind: their class, the trait that tells a vGPU's model, and into how many shares a card is cut."""
+    """Devices of one kind: their class, the trait that names a vGPU's model, and the number of shares of a card."""
 
     name: str
     trait: str = ""
@@ -42,7 +42,7 @@ _read: dict[tuple[uuid.UUID, str], tuple[int, Provider]] = {}
 
 
 def take(cloud: Cloud, site_id: uuid.UUID, aliases: Mapping[str, str]) -> Inventory:
-    """`aliases`: resource class → alias of Nova's configuration, as the site's operator says; others are guessed."""
+    """`aliases`: resource class → alias of Nova's configuration, from the site's options; others are guessed."""
     rows = cloud.items("placement", "/resource_providers", "resource_providers")
     providers = _providers(cloud, site_id, rows)
     hosts = {row["uuid"]: row["name"] for row in rows if row["uuid"] == row["root_provider_uuid"]}
@@ -52,7 +52,12 @@ def take(cloud: Cloud, site_id: uuid.UUID, aliases: Mapping[str, str]) -> Invent
     return Inventory(
         server_version=_version(cloud),
         pools=tuple(
-            ObservedPool(kind=found, resource_name=cell.name, selector=_selector(cell, known))
+            ObservedPool(
+                kind=found,
+                resource_name=cell.name,
+                selector=_selector(cell, known),
+                by_hand=cell.name in aliases,
+            )
             for cell, found in kinds.items()
         ),
         nodes=tuple(
@@ -69,7 +74,7 @@ HYPERVISORS = ("compute", "/os-hypervisors/detail", "hypervisors")
 
 
 def alias_map(cloud: Cloud, given: Mapping[str, str], classes: Iterable[str]) -> dict[str, str]:
-    """Resource class → alias: as given; else the one alias of the site's flavors that is part of the type's name."""
+    """Resource class → alias: as given, or else the only alias of the site's flavors that is part of the type's name."""
     asked = {
         name
         for row in flavors.all_flavors(cloud)
@@ -119,7 +124,7 @@ def _cells(provider: Provider) -> Iterator[Cell]:
             traits = sorted(trait for trait in provider.traits if trait.startswith(TRAIT))
             yield Cell(name, traits[0] if traits else "", total)
         elif names.is_gpu_class(name):
-            yield Cell(name, shares=total)  # a card that is handed out whole is a provider with one
+            yield Cell(name, shares=total)  # a whole card is a provider with a total of 1
 
 
 def _kind(cell: Cell) -> DeviceKind:
@@ -152,7 +157,7 @@ def _nodes(
             capacity[cell] += each.inventory[cell.name]
             used[cell] += each.used.get(cell.name, 0)
     if not plain and not capacity:
-        return  # shares storage, runs nothing
+        return  # a provider of shared storage
     state = (hypervisor or {}).get("state", "down")
     disabled = (hypervisor or {}).get("status", "enabled") == "disabled"
     for cell in sorted(capacity) or [Cell("")]:
@@ -165,11 +170,11 @@ def _nodes(
             memory_gib=plain["MEMORY_MB"] // 1024,
             ready=state == "up",
             cordoned=disabled,
-            reason="" if state == "up" else "Nova has not heard of its compute service",
+            reason="" if state == "up" else "its compute service does not report to Nova",
         )
 
 
 def _version(cloud: Cloud) -> str:
-    """Nova's newest microversion tells the release."""
+    """Nova's newest microversion identifies the release."""
     found = cloud.get("compute", "/").get("version") or {}
     return f"Nova {found.get('version', '')}".strip()

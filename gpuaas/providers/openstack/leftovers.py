@@ -1,7 +1,7 @@
-"""What a project still has, in words, and why it waits. Empty before we say that it is gone.
+"""Lists what a project still contains, and what its deletion waits for. Must be empty before the project counts as deleted.
 
-Only what belongs to the project: a volume that was handed over, an image that others share with it or a neighbor's port on a network
-that it shares are somebody else's.
+Only objects that belong to the project: not a transferred volume, an image shared with it, or another project's port on a network
+that it shares.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Thing:
-    """path: where it is deleted. why: what it waits for, as far as the site tells."""
+    """path: for its deletion. why: what it waits for, as far as the site says."""
 
     service: str
     path: str
@@ -40,28 +40,28 @@ def inventory(cloud: Cloud, project: Object) -> Iterator[str]:
 
 
 def servers_of(cloud: Cloud, project_id: str) -> list[Object]:
-    """Also those that are deleted, and kept for a while by a site that does not delete at once."""
+    """Including soft-deleted ones, which some sites keep for a while."""
     query = {"all_tenants": "1", "project_id": project_id}
-    kept = cloud.items("compute", "/servers/detail", "servers", **query, status="SOFT_DELETED")
+    deleted = cloud.items("compute", "/servers/detail", "servers", **query, status="SOFT_DELETED")
     there = servers.of_project(cloud, project_id)
     known = {server["id"] for server in there}
-    return [*there, *(server for server in kept if server["id"] not in known)]
+    return [*there, *(server for server in deleted if server["id"] not in known)]
 
 
 def machines(cloud: Cloud, left: Iterable[Object]) -> list[Thing]:
-    """With the hosts that do not answer, for they are what is waited for."""
+    """Each with its host if that does not answer, which is then what it waits for."""
     rows = cloud.items("compute", "/os-services", "services", binary="nova-compute")
     lost = {row["host"] for row in rows if row["state"] != "up"}
-    told = []
+    things = []
     for server in left:
         host = server.get("OS-EXT-SRV-ATTR:host") or ""
         why = f"its host {host} does not answer" if host in lost else ""
-        told.append(Thing("compute", f"/servers/{server['id']}", f"machine {server['name']}", why))
-    return told
+        things.append(Thing("compute", f"/servers/{server['id']}", f"machine {server['name']}", why))
+    return things
 
 
 def data(cloud: Cloud, project_id: str) -> Iterator[Thing]:
-    """Images and server groups that the tenant made; backups, snapshots and volumes where the site has Cinder."""
+    """Images and server groups of the tenant; backups, snapshots and volumes if the site has Cinder."""
     for image in cloud.items("image", "/images", "images", owner=project_id, visibility="all"):
         if image["owner"] == project_id:
             why = "protected" if image.get("protected") else ""
@@ -77,11 +77,11 @@ def data(cloud: Cloud, project_id: str) -> Iterator[Thing]:
 
 
 def held(cloud: Cloud, project_id: str) -> Iterator[Thing]:
-    """What Placement still counts for it: devices that are not free, whatever has become of the machine."""
+    """Placement's remaining allocations: resources that are not free yet, even if their machine is gone."""
     for name, amount in sorted(limits.used(cloud, project_id).items()):
         if amount:
-            words = f"{amount} {name.removeprefix('class:')} that Placement counts"
-            yield Thing("placement", "", words, "their host has not given them back")
+            words = f"{amount} {name.removeprefix('class:')} still allocated in Placement"
+            yield Thing("placement", "", words, "their host has not released them")
 
 
 def remove(cloud: Cloud, thing: Thing) -> None:
@@ -104,4 +104,4 @@ def waiting(left: list[Thing], nothing: str = "") -> StepOutcome:
 
 
 def in_the_way(left: list[str]) -> NotFound:
-    return NotFound(f"something has come back, so the steps are done again: {', '.join(left[:SHOWN])}")
+    return NotFound(f"something was created again, so the steps are repeated: {', '.join(left[:SHOWN])}")

@@ -1,7 +1,7 @@
 """Hard limits of a project: Keystone's unified limits, which Nova enforces, and Neutron's and Cinder's own quotas.
 
-A class of devices with a registered default would be open to every project, so each project gets a limit of its own for
-every class of GPUs, "0" for what was not bought.
+A GPU class with a registered default would be open to every project, so each project gets its own limit for every GPU
+class, "0" for what was not bought.
 """
 
 from collections.abc import Mapping
@@ -10,9 +10,10 @@ from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import StepOutcome, WorkspaceSpec
 from gpuaas.providers.openstack import names, volumes
 from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.flavors import MIB_PER_GIB
 
-# so that one tenant cannot fill the site's tables; no shares with other tenants, whose ports on our network would hold it
-# when the workspace goes, and no pools of addresses
+# so that one tenant cannot fill the site's tables; no sharing with other tenants, whose ports on our network would block
+# its deletion, and no address pools
 NETWORK = {
     "network": 5,
     "subnet": 10,
@@ -24,13 +25,12 @@ NETWORK = {
     "rbac_policy": 0,
     "subnetpool": 0,
 }
-# Neutron makes a project's default security group anew whenever it lists them; without room for it, it lists nothing
+# Neutron recreates a project's default security group whenever it lists groups, and fails without room for it
 DEFAULT_GROUP = {"security_group": 1, "security_group_rule": 4}
-MIB_PER_GIB = 1024
 
 
 def wanted_limits(spec: WorkspaceSpec, registered: Mapping[str, Object]) -> dict[str, int]:
-    """By the names of the registered limits; those of other services and of little things stay as the site has them."""
+    """By the names of the registered limits; others stay at the site's defaults."""
     wanted = {name: 0 for name in registered if names.is_gpu_class(name.removeprefix("class:"))}
     for gpu in spec.gpus:
         key = names.limit_name(gpu.resource_name)
@@ -58,7 +58,7 @@ def project_limits(cloud: Cloud, project_id: str) -> dict[str, Object]:
 
 
 def used(cloud: Cloud, project_id: str) -> dict[str, int]:
-    """By the names of limits: Placement's own sums, one call however many machines."""
+    """By the names of limits: Placement's own sums, in one call."""
     found: dict[str, int] = {}
     for part in cloud.get("placement", "/usages", project_id=project_id)["usages"].values():
         for name, amount in part.items():
@@ -69,7 +69,7 @@ def used(cloud: Cloud, project_id: str) -> dict[str, int]:
 
 
 def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str, network: Mapping[str, int] = NETWORK) -> None:
-    """Each limit is changed in place or made; a resource without a registered limit cannot have one, and says so."""
+    """Each limit is changed in place or created. Raises Permanent for a bought resource without a registered limit."""
     registered, there = registered_limits(cloud), project_limits(cloud, project_id)
     missing = []
     for name, amount in wanted_limits(spec, registered).items():
@@ -83,7 +83,7 @@ def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str, network: Mapping[s
 
 
 def network_write(cloud: Cloud, project_id: str, quota: Mapping[str, int]) -> None:
-    """By force: who has more already keeps it and gets no more, as everywhere."""
+    """With force: existing objects beyond the quota stay, but no more can be created."""
     cloud.put("network", f"/quotas/{project_id}", {"quota": {**quota, "force": True}})
 
 
@@ -95,8 +95,8 @@ def network_read(cloud: Cloud, project_id: str) -> dict[str, int]:
 def limit_write(
     cloud: Cloud, registered: Object, project_id: str, amount: int, there: Object | None = None
 ) -> None:
-    """`there`: what the project has. Keystone takes a change to 0 for no change and answers 200 with what it has still, so
-    that one is made anew; in between the registered default holds, which is 0 for GPUs."""
+    """`there`: the project's present limit. Keystone ignores a change to 0 and answers 200 with the old value, so that limit
+    is recreated; in between the registered default applies, which is 0 for GPUs."""
     if there is not None:
         if there["resource_limit"] == amount:
             return
@@ -126,13 +126,13 @@ def confirmed(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> StepOutcome
     wrong += volumes.quota_missing(cloud, project_id, volumes.wanted_quota(spec))
     if wrong:
         return StepOutcome(
-            done=False, detail=f"the site does not have these limits yet: {', '.join(sorted(wrong))}"
+            done=False, detail=f"these limits are not in force at the site yet: {', '.join(sorted(wrong))}"
         )
     return StepOutcome(done=True, detail=f"{len(wanted)} limits in force")
 
 
 def close(cloud: Cloud, project_id: str) -> None:
-    """Nothing can be made in it any more, not even by who has left and is still believed. Repeatable."""
+    """Set all limits to 0, so that nothing can be created, not even with a token that is still cached. Repeatable."""
     there = project_limits(cloud, project_id)
     for name, registered in registered_limits(cloud).items():
         limit_write(cloud, registered, project_id, 0, there.get(name))
@@ -151,6 +151,6 @@ def _require_registered(missing: list[str], spec: WorkspaceSpec) -> None:
     bought = {names.limit_name(gpu.resource_name) for gpu in spec.gpus if gpu.count}
     if open_ends := sorted(bought & set(missing)):
         raise Permanent(
-            f"the site has no registered limit for {', '.join(open_ends)}, so Nova would give any number; "
-            "an operator of the cloud has to register one (default 0)"
+            f"the site has no registered limit for {', '.join(open_ends)}, so Nova would not limit it; "
+            "an operator of the cloud must register one (default 0)"
         )

@@ -1,9 +1,10 @@
-"""From Nova's server to a machine of the contract."""
+"""Translates Nova's servers into observed machines."""
 
 import re
 import uuid
 from collections.abc import Mapping
 
+from gpuaas.core.ids import uuid_read
 from gpuaas.providers.base import MachineStatus, ObservedMachine
 from gpuaas.providers.openstack import names, servers
 from gpuaas.providers.openstack.client import Object
@@ -27,7 +28,7 @@ STATUSES = {
 
 
 def machine_of(server: Object, classes: Mapping[str, str], images: Mapping[str, str]) -> ObservedMachine:
-    """`images`: names by id; one that is not visible to the tenant keeps its id."""
+    """`images`: names by id; an unknown image is shown by its id."""
     image = str((server.get("image") or {}).get("id") or "")
     gpus = servers.gpus_of(server, classes)
     launched = server.get("OS-SRV-USG:launched_at")
@@ -36,7 +37,7 @@ def machine_of(server: Object, classes: Mapping[str, str], images: Mapping[str, 
         order=order_of(server),
         name=server["name"],
         status=status_of(server),
-        said=", ".join(filter(None, [server["status"], server.get("OS-EXT-STS:task_state")])),
+        site_status=", ".join(filter(None, [server["status"], server.get("OS-EXT-STS:task_state")])),
         power=POWER.get(int(server.get("OS-EXT-STS:power_state") or 0), "unknown"),
         addresses=_addresses(server),
         flavor=_flavor(server),
@@ -47,19 +48,17 @@ def machine_of(server: Object, classes: Mapping[str, str], images: Mapping[str, 
         fault=_fault(server, gpus) if server["status"] == "ERROR" else "",
         created_at=servers.instant(server["created"]),
         launched_at=servers.instant(launched) if launched else None,
+        outside=_outside(server),
     )
 
 
 def order_of(server: Object) -> uuid.UUID | None:
-    """What somebody else has written there is nobody's."""
-    try:
-        return uuid.UUID(str((server.get("metadata") or {})[names.MACHINE]))
-    except (KeyError, ValueError):
-        return None
+    """None for invalid values, which others may have written."""
+    return uuid_read((server.get("metadata") or {}).get(names.MACHINE))
 
 
 def status_of(server: Object) -> MachineStatus:
-    """A task under way goes before the state that it leads out of."""
+    """A task under way takes precedence over the present state."""
     task = str(server.get("OS-EXT-STS:task_state") or "")
     found = STATUSES.get(server["status"], MachineStatus.CHANGING)
     if "deleting" in task:
@@ -75,7 +74,7 @@ def _flavor(server: Object) -> str:
 
 
 def _addresses(server: Object) -> tuple[str, ...]:
-    """Floating ones first: they lead in from outside."""
+    """Floating IPs first, since they are reachable from outside."""
     rows = [row for net in (server.get("addresses") or {}).values() for row in net]
     return tuple(
         str(row["addr"])
@@ -83,21 +82,26 @@ def _addresses(server: Object) -> tuple[str, ...]:
     )
 
 
+def _outside(server: Object) -> str:
+    rows = [row for net in (server.get("addresses") or {}).values() for row in net]
+    return min((str(row["addr"]) for row in rows if row.get("OS-EXT-IPS:type") == "floating"), default="")
+
+
 def _fault(server: Object, gpus: Mapping[str, int]) -> str:
-    """Of several that were asked for at once, Nova gives up those that are too many after it has taken them all."""
+    """Of several concurrent requests, Nova accepts all and fails surplus ones later."""
     message = str((server.get("fault") or {}).get("message") or "")
     over = over_limit(message)
     return over[0] if over else servers.reason_in_words(message, gpus)
 
 
 def over_limit(message: str) -> tuple[str, dict[str, str | int]] | None:
-    """A refusal of Nova's limits in words, and its numbers; None where it is something else."""
+    """A refusal by Nova's limits in words, and its numbers; None for any other message."""
     over = OVER.search(message)
     if over is None:
         return None
     resource = over[1].removeprefix("class:")
     limit, used, asked = (int(text) for text in over.groups()[1:])
-    said = f"the workspace may hold {limit} of {resource}, {used} are held"
-    more = f" and {asked} more were asked" if asked else ""
+    words = f"the workspace may hold {limit} of {resource}, {used} are held"
+    more = f" and {asked} more were requested" if asked else ""
     detail: dict[str, str | int] = {"resource": resource, "limit": limit, "used": used, "asked": asked}
-    return f"{said}{more}: delete a machine or let the workspace grow", detail
+    return f"{words}{more}: delete a machine or resize the workspace", detail

@@ -1,32 +1,48 @@
-"""Machines of a project: read with the site's account in calls that do not grow with them, made and changed by a member."""
+"""Machines of a project: read with the site's account in a constant number of calls, created and changed as a member."""
 
 import base64
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, NotFound, Permanent, QuotaRefused, Unavailable
+from gpuaas.core.errors import NotFound, Permanent, QuotaRefused, Unavailable
 from gpuaas.core.ids import short
 from gpuaas.providers.base import (
+    Belongings,
     Console,
+    MachineCapability,
     MachineImage,
     MachineOrder,
     MachineStatus,
     MachineVerb,
+    NoScreens,
     ObservedMachine,
     WorkspaceRef,
 )
-from gpuaas.providers.openstack import inside, names, projects, servers, twins
+from gpuaas.providers.openstack import duplicates, inside, names, project_inventory, projects, servers
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.machine import machine_of, order_of, over_limit, status_of
 
 GIB = 1 << 30
 CONSOLE_LIVES = timedelta(minutes=10)  # Nova's [consoleauth] token_ttl, by default
 
-# what Nova is asked for, the status in which it is done, and how its own task for it begins
+# default accounts of distributions' cloud images, by Glance's os_distro
+USERS = {
+    "almalinux": "almalinux",
+    "arch": "arch",
+    "cirros": "cirros",
+    "debian": "debian",
+    "fedora": "fedora",
+    "opensuse": "opensuse",
+    "rhel": "cloud-user",
+    "rocky": "rocky",
+    "ubuntu": "ubuntu",
+}
+
+# Nova's action, the status in which it is done, and prefixes of Nova's task states for it
 ACTIONS: dict[MachineVerb, tuple[Object, MachineStatus | None, tuple[str, ...]]] = {
     MachineVerb.START: ({"os-start": None}, MachineStatus.RUNNING, ("powering-on",)),
     MachineVerb.STOP: ({"os-stop": None}, MachineStatus.STOPPED, ("powering-off",)),
@@ -37,16 +53,23 @@ ACTIONS: dict[MachineVerb, tuple[Object, MachineStatus | None, tuple[str, ...]]]
 }
 
 
-@dataclass(frozen=True)
-class Machines:
-    """classes: alias → resource class, as the site counts."""
+class OpenStackMachines(MachineCapability):
+    """The machine verbs of the driver, which provides the cloud, its GPU classes (alias → resource class) and the domain."""
 
-    cloud: Cloud
-    classes: Mapping[str, str]
-    domain: str = projects.DOMAIN
+    @property
+    @abstractmethod
+    def _cloud(self) -> Cloud: ...
+
+    @property
+    @abstractmethod
+    def _classes(self) -> dict[str, str]: ...
+
+    @property
+    @abstractmethod
+    def _domain(self) -> str: ...
 
     def images(self, ref: WorkspaceRef) -> tuple[MachineImage, ...]:
-        with self._inside(self._project(ref)) as own:
+        with closing(inside.enter(self._cloud, self._project(ref))) as own:
             rows = own.items("image", "/images", "images", status="active")
         found = [
             MachineImage(
@@ -54,6 +77,7 @@ class Machines:
                 name=row["name"] or row["id"],
                 disk_gib=max(int(row.get("min_disk") or 0), -(-int(row.get("virtual_size") or 0) // GIB)),
                 memory_gib=-(-int(row.get("min_ram") or 0) // 1024),
+                user=_user(row),
             )
             for row in rows
             if row.get("status") == "active"
@@ -65,24 +89,24 @@ class Machines:
     def launch(self, ref: WorkspaceRef, order: MachineOrder) -> ObservedMachine:
         project = self._project(ref)
         if not self._marked(project, order.id):
-            with self._inside(project) as own:
+            with closing(inside.enter(self._cloud, project)) as own:
                 self._create(own, project, order)
         there = self._marked(project, order.id)
         if not there:
             raise Unavailable(
-                "the cloud has taken the order and does not show the machine yet", retry_after=2
+                "the cloud has accepted the order but does not list the machine yet", retry_after=2
             )
-        for other in there[1:]:  # an answer was lost and both came through
-            self.cloud.delete("compute", f"/servers/{other['id']}")
-        return machine_of(there[0], self.classes, {})
+        for other in there[1:]:  # duplicates after a lost answer
+            self._cloud.delete("compute", f"/servers/{other['id']}")
+        return machine_of(there[0], self._classes, {})
 
     def machines(self, ref: WorkspaceRef) -> tuple[ObservedMachine, ...]:
-        project = projects.project_find(self.cloud, ref.external_name, domain=self.domain)
-        if project is None or not projects.is_ours(project, ref.id):
+        project = self._project_if_ours(ref)
+        if project is None:
             return ()
-        rows = servers.of_project(self.cloud, project["id"])
+        rows = servers.of_project(self._cloud, project["id"])
         images = self._image_names(project) if rows else {}
-        return tuple(machine_of(row, self.classes, images) for row in rows)
+        return tuple(machine_of(row, self._classes, images) for row in rows)
 
     def act(
         self, ref: WorkspaceRef, uid: str, verb: MachineVerb, *, action: uuid.UUID, image: str = ""
@@ -90,21 +114,21 @@ class Machines:
         project = self._project(ref)
         server = self._server(project, uid)
         if verb is MachineVerb.DELETE:
-            self.cloud.delete("compute", f"/servers/{uid}")
+            self._cloud.delete("compute", f"/servers/{uid}")
             return
         body, goal, tasks = ACTIONS[verb]
         task = str(server.get("OS-EXT-STS:task_state") or "")
         if task.startswith(tasks):
             return
         if task:
-            raise Unavailable(f"the cloud is at work on it ({task})", retry_after=2)
+            raise Unavailable(f"the cloud is busy with it ({task})", retry_after=2)
         if goal is not None and status_of(server) is goal:
             return
         if verb is MachineVerb.REBUILD:
             if (server.get("metadata") or {}).get(names.ACTION) == str(action):
                 return
             body = _rebuild(server, action, image)
-        with self._inside(project) as own, _quota_in_words():
+        with closing(inside.enter(self._cloud, project)) as own, _quota_in_words():
             own.post("compute", f"/servers/{uid}/action", body)
 
     def console(self, ref: WorkspaceRef, uid: str) -> Console:
@@ -112,43 +136,42 @@ class Machines:
         self._server(project, uid)
         body = {"remote_console": {"protocol": "vnc", "type": "novnc"}}
         expires = clock.now() + CONSOLE_LIVES
-        with self._inside(project) as own:
+        with closing(inside.enter(self._cloud, project)) as own:
             try:
                 made = own.post("compute", f"/servers/{uid}/remote-consoles", body)
             except Permanent as error:
-                raise Conflict("the site shows no screens of machines: use ssh") from error
+                raise NoScreens("the site has no consoles: use ssh") from error
         return Console(url=str(made["remote_console"]["url"]), expires_at=expires)
+
+    def belongings(self, ref: WorkspaceRef) -> Belongings:
+        return project_inventory.belongings(self._cloud, self._project_if_ours(ref))
 
     # -- within ------------------------------------------------------------------------------------------------------
 
     def _project(self, ref: WorkspaceRef) -> Object:
-        project = projects.own_project(self.cloud, ref.external_name, ref.id, domain=self.domain)
+        project = projects.own_project(self._cloud, ref.external_name, ref.id, domain=self._domain)
         if project is None:
             raise NotFound(f"{ref.external_name} is not at the site")
         return project
 
-    @contextmanager
-    def _inside(self, project: Object) -> Iterator[Cloud]:
-        own = inside.enter(self.cloud, project)
-        try:
-            yield own
-        finally:
-            own.close()
+    def _project_if_ours(self, ref: WorkspaceRef) -> Object | None:
+        project = projects.project_find(self._cloud, ref.external_name, domain=self._domain)
+        return project if project is not None and projects.is_ours(project, ref.id) else None
 
     def _server(self, project: Object, uid: str) -> Object:
-        found = self.cloud.find("compute", f"/servers/{uid}")
+        found = self._cloud.find("compute", f"/servers/{uid}")
         if found is None or found["server"]["tenant_id"] != project["id"]:
-            raise NotFound("this machine is not at the site any more")
+            raise NotFound("this machine no longer exists at the site")
         server: Object = found["server"]
         return server
 
     def _marked(self, project: Object, order: uuid.UUID) -> list[Object]:
         """Oldest first."""
-        rows = [row for row in servers.of_project(self.cloud, project["id"]) if order_of(row) == order]
+        rows = [row for row in servers.of_project(self._cloud, project["id"]) if order_of(row) == order]
         return sorted(rows, key=lambda row: (row["created"], row["id"]))
 
     def _image_names(self, project: Object) -> dict[str, str]:
-        rows = self.cloud.items("image", "/images", "images", visibility="all")
+        rows = self._cloud.items("image", "/images", "images", visibility="all")
         shown = [row for row in rows if row["visibility"] != "private" or row["owner"] == project["id"]]
         return {row["id"]: row["name"] or row["id"] for row in shown}
 
@@ -170,21 +193,21 @@ class Machines:
             body["key_name"] = key
         with _quota_in_words():
             own.post("compute", "/servers", {"server": body})
-        own.delete("compute", f"/os-keypairs/{key}")  # the machine has taken the key over
+        own.delete("compute", f"/os-keypairs/{key}")  # the machine has its own copy of the key
 
     def _nets(self, project: Object) -> Object:
-        """The workspace's own network and security group, where the tenant has left them."""
+        """The workspace's own network and security group, unless the tenant deleted them."""
         query = {"project_id": project["id"], "name": names.NETWORK}
-        nets = self.cloud.items("network", "/networks", "networks", **query)
+        nets = self._cloud.items("network", "/networks", "networks", **query)
         query = {"project_id": project["id"], "name": names.SECURITY_GROUP}
-        groups = self.cloud.items("network", "/security-groups", "security_groups", **query)
+        groups = self._cloud.items("network", "/security-groups", "security_groups", **query)
         if not nets:
             return {"networks": "none"}
         found: Object = {"networks": [{"uuid": _ours(nets)}]}
         return {**found, "security_groups": [{"name": _ours(groups)}]} if groups else found
 
     def _disks(self, order: MachineOrder) -> list[Object]:
-        if not self.cloud.has_volumes:
+        if not self._cloud.has_volumes:
             raise Permanent("this site has no volumes: order the machine without one")
         root = {"uuid": order.image, "source_type": "image", "destination_type": "local", "boot_index": 0}
         extra = {
@@ -196,9 +219,15 @@ class Machines:
         return [{**disk, "delete_on_termination": True} for disk in (root, extra)]
 
 
+def _user(image: Object) -> str:
+    """The image's own account, or its distribution's default."""
+    account = str(image.get("os_admin_user") or "")
+    return account or USERS.get(str(image.get("os_distro") or "").lower(), "")
+
+
 def _ours(rows: list[Object]) -> str:
-    """A tenant's own may have the same name."""
-    return str(next(filter(twins.is_made, rows), rows[0])["id"])
+    """Prefer ours: a tenant's own may have the same name."""
+    return str(next(filter(duplicates.is_made, rows), rows[0])["id"])
 
 
 def _flavor(own: Cloud, order: MachineOrder) -> str:
@@ -219,7 +248,7 @@ def _key_pair(own: Cloud, name: str, public_key: str) -> None:
 def _rebuild(server: Object, action: uuid.UUID, image: str) -> Object:
     made_of = image or (server.get("image") or {}).get("id")
     if not made_of:
-        raise Permanent("it was made of a volume: say of which image it is to be made anew")
+        raise Permanent("it was created from a volume: choose the image for the rebuild")
     marked = {**(server.get("metadata") or {}), names.ACTION: str(action)}
     return {"rebuild": {"imageRef": made_of, "metadata": marked}}
 

@@ -4,23 +4,23 @@ import uuid
 
 MANAGED = "gpuaas"
 WORKSPACE_TAG = "gpuaas-workspace-{id}"
-# of clusters on demand: on all that is made for any, and for one
+# of clusters on demand: on every object, and on those of one cluster
 CLUSTERS = "gpuaas-cluster"
 CLUSTER_TAG = "gpuaas-cluster-{id}"
-# of the part of a cluster that is at another site than its control plane: at which one
+# on a project that is a cluster's part at a burst site: the site's id
 BURST_TAG = "gpuaas-burst-{site}"
-# of a project that is being taken away: since when nobody may enter, in Unix seconds
+# on a project that is being deleted: when access ended, in Unix seconds
 CLOSED = "gpuaas-closed-{at}"
 NETWORK = "workspace"
 SECURITY_GROUP = "workspace"
-# of Nova flavors that the portal made from flavors that are sold
+# of Nova flavors that the portal created for sold flavors
 FLAVOR = "gpuaas-{slug}"
 FLAVOR_MARK = "gpuaas:managed"
 VGPU = "VGPU"
 PCI_CLASS = "CUSTOM_PCI_"
 # the subject of the portal's own user in a project; members' begin with u- and robots' with ci-
 PORTAL = "portal"
-# in a machine's metadata: our id of what was ordered, and of the last rebuild
+# in a machine's metadata: our ids of its order and of its last rebuild
 MACHINE = "gpuaas-machine"
 ACTION = "gpuaas-action"
 # our role of a member → Keystone's
@@ -32,12 +32,12 @@ def workspace_tag(workspace: uuid.UUID) -> str:
 
 
 def user_name(project: str, subject: str) -> str:
-    """A user of its own for every member of every workspace: it ends with the workspace, and nobody else's does."""
+    """Every member has a separate user for each workspace, which is deleted with the workspace."""
     return f"{project}.{subject}"
 
 
 def limit_name(resource_class: str) -> str:
-    """Of Nova's unified limits, for what Placement counts."""
+    """The name of Nova's unified limit for a resource class of Placement."""
     return f"class:{resource_class}"
 
 

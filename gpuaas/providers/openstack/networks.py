@@ -1,10 +1,10 @@
-"""A network of its own for every project, a router to the outside where the site's operator names one, and a closed door."""
+"""A network for every project, a router to the external network if the site has one, and security groups."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpuaas.core.errors import Permanent, Unavailable
-from gpuaas.providers.openstack import names, twins
+from gpuaas.providers.openstack import duplicates, names
 from gpuaas.providers.openstack.client import Cloud, Object
 
 CIDR = "10.0.0.0/24"
@@ -12,7 +12,7 @@ CIDR = "10.0.0.0/24"
 
 @dataclass(frozen=True)
 class Door:
-    """A security group, and the one port at which it lets the outside in."""
+    """A security group with one open port."""
 
     name: str
     port: int
@@ -21,8 +21,8 @@ class Door:
 
 @dataclass(frozen=True)
 class Shape:
-    """How a network of ours is called and marked, and its ways in. lent: the first and the last address that Neutron gives out by
-    itself; "" for all."""
+    """Name, range, tags and open ports of one of our networks. lent: the first and the last address that Neutron assigns by itself;
+    "" for all."""
 
     name: str = names.NETWORK
     cidr: str = CIDR
@@ -35,7 +35,7 @@ WORKSPACE = Shape()
 
 
 def apply(cloud: Cloud, project_id: str, *, external: str, shape: Shape = WORKSPACE) -> list[str]:
-    """Repeatable: what is there is found by project and name. Returns what is there twice and must stay, in words."""
+    """Repeatable: existing objects are found by project and name. Returns duplicates that must stay, in words."""
     own = _Own(cloud, project_id, shape)
     network = own.one("networks", "network", {"name": shape.name})
     body = {"name": shape.name, "network_id": network["id"], "ip_version": 4, "cidr": shape.cidr}
@@ -50,17 +50,17 @@ def apply(cloud: Cloud, project_id: str, *, external: str, shape: Shape = WORKSP
 
 
 def outside(cloud: Cloud, external: str) -> str:
-    """The id of the network that leads out."""
+    """The id of the external network."""
     found = cloud.items("network", "/networks", "networks", name=external)
     if not found:
         raise Permanent(
-            f"the site has no network {external!r}: an operator has to set the option external_network"
+            f"the site has no network {external!r}: an operator must set the option external_network"
         )
     return str(found[0]["id"])
 
 
 def tagged(cloud: Cloud, collection: str, row: Object, tags: tuple[str, ...]) -> None:
-    """Neutron takes tags in a call of their own, which may never come: what is untagged is found by its project."""
+    """Neutron sets tags in separate calls, which may be lost: untagged objects are found by their project."""
     for tag in tags:
         if tag not in (row.get("tags") or []):
             cloud.put("network", f"/{collection}/{row['id']}/tags/{tag}")
@@ -68,7 +68,7 @@ def tagged(cloud: Cloud, collection: str, row: Object, tags: tuple[str, ...]) ->
 
 @dataclass(frozen=True)
 class _Own:
-    """The things of one project, each found or made. twice: what has our name too and must stay."""
+    """The objects of one project, each found or created. twice: duplicates that must stay, in words."""
 
     cloud: Cloud
     project_id: str
@@ -77,7 +77,7 @@ class _Own:
 
     def one(self, collection: str, key: str, body: Object, *, subnet: str = "", **where: str) -> Object:
         rows = self.found(collection, body["name"], where) or self._made(collection, key, body, where)
-        ours, twice = twins.keep_one(self.cloud, collection, rows, subnet=subnet)
+        ours, twice = duplicates.keep_one(self.cloud, collection, rows, subnet=subnet)
         self.twice.extend(twice)
         tagged(self.cloud, collection, ours, self.shape.tags)
         return ours
@@ -87,8 +87,8 @@ class _Own:
         return self.cloud.items("network", f"/{collection}", collection.replace("-", "_"), **query)
 
     def _made(self, collection: str, key: str, body: Object, where: Mapping[str, str]) -> list[Object]:
-        """Refused where it was made since we looked: then that is ours."""
-        given = {**body, "project_id": self.project_id, "description": twins.MADE}
+        """If it is refused because it was created in the meantime, that object is used."""
+        given = {**body, "project_id": self.project_id, "description": duplicates.MADE}
         try:
             return [self.cloud.post("network", f"/{collection}", {key: given})[key]]
         except Permanent:
@@ -108,7 +108,7 @@ def _router(own: _Own, subnet_id: str, external: str) -> None:
 
 
 def _link(own: _Own, router: Object, subnet_id: str) -> None:
-    """Refused where it was done since we looked, or where somebody else at the same work linked a twin: the next look settles which."""
+    """A refusal is fine if it was linked in the meantime; if another worker linked a duplicate network, the next visit resolves it."""
     path = f"/routers/{router['id']}/add_router_interface"
     try:
         own.cloud.put("network", path, {"subnet_id": subnet_id})
@@ -116,7 +116,7 @@ def _link(own: _Own, router: Object, subnet_id: str) -> None:
         if _leads_to(own.cloud, router, subnet_id):
             return
         if len(own.found("networks", own.shape.name, {})) > 1:
-            raise Unavailable("its network is there twice for the moment", retry_after=2) from error
+            raise Unavailable("its network has a duplicate at the moment", retry_after=2) from error
         raise
 
 
@@ -126,7 +126,7 @@ def _leads_to(cloud: Cloud, router: Object, subnet_id: str) -> bool:
 
 
 def _security_group(own: _Own, door: Door) -> None:
-    """Neutron's own default group lets members of it in; ours adds one port, and is the tenant's to change."""
+    """Neutron's default group allows traffic between its members; ours opens one port, and the tenant may change it."""
     group = own.one("security-groups", "security_group", {"name": door.name})
     if any(rule["direction"] == "ingress" for rule in group.get("security_group_rules") or []):
         return
@@ -138,18 +138,18 @@ def _security_group(own: _Own, door: Door) -> None:
         "port_range_min": door.port,
         "port_range_max": door.port,
         "project_id": own.project_id,
-        "description": twins.MADE,
+        "description": duplicates.MADE,
     }
     own.cloud.post("network", "/security-group-rules", {"security_group_rule": rule})
 
 
 def leftovers(cloud: Cloud, project_id: str) -> Iterator[tuple[str, str]]:
-    """(path, what it is in words) of everything of the project in Neutron but its default security group, in the order in
-    which they can be deleted."""
+    """(path, description) of all objects of the project in Neutron except its default security group, in the order of their
+    deletion."""
     kinds = (
         ("floatingips", "floating IP"),
         ("ports", "port"),
-        ("rbac-policies", "share with others"),
+        ("rbac-policies", "sharing policy"),
         ("routers", "router"),
         ("subnets", "subnet"),
         ("networks", "network"),
@@ -160,14 +160,14 @@ def leftovers(cloud: Cloud, project_id: str) -> Iterator[tuple[str, str]]:
     for path, words in kinds:
         for row in cloud.items("network", f"/{path}", path.replace("-", "_"), project_id=project_id):
             if path == "ports" and str(row.get("device_owner", "")).startswith("network:router"):
-                continue  # goes with its router
+                continue  # deleted with its router
             if path == "security-groups" and row["name"] == "default":
-                continue  # goes with the project
+                continue  # deleted with the project
             yield f"/{path}/{row['id']}", f"{words} {row.get('name') or row['id']}"
 
 
 def routers_detach(cloud: Cloud, project_id: str) -> None:
-    """A router with interfaces cannot go."""
+    """A router with interfaces cannot be deleted."""
     for router in cloud.items("network", "/routers", "routers", project_id=project_id):
         if router.get("routes"):
             cloud.put("network", f"/routers/{router['id']}", {"router": {"routes": []}})

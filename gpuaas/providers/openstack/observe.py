@@ -1,4 +1,4 @@
-"""What the cloud enforces and counts in one project, and the machines in it."""
+"""Observes one project: the enforced limits, their use, and its machines."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -6,17 +6,17 @@ from dataclasses import replace
 
 from gpuaas.providers.base import ObservedConsumer, ObservedWorkspace, UseState, WorkspaceRef
 from gpuaas.providers.openstack import limits, names, projects, servers, volumes
-from gpuaas.providers.openstack.book import Book
 from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.machine_cache import MachineCache
 
 PLAIN = {"class:VCPU": "cpu", "class:MEMORY_MB": "memory"}
 
 
 def observe(
-    cloud: Cloud, ref: WorkspaceRef, classes: Mapping[str, str], book: Book, *, domain: str
+    cloud: Cloud, ref: WorkspaceRef, classes: Mapping[str, str], cache: MachineCache, *, domain: str
 ) -> ObservedWorkspace:
-    """`classes`: alias → resource class. The project's use is Placement's own sum, and machines cost no call; only where the
-    site is metered (and its warden judges), those that changed are asked for their actions."""
+    """`classes`: alias → resource class. The project's use is Placement's own sum, and machines cost no further calls; actions
+    of changed machines are read only if this process meters the site."""
     project = projects.marked_project(cloud, ref.external_name, ref.id, domain=domain)
     if project is None:
         return ObservedWorkspace(exists=False)
@@ -27,25 +27,25 @@ def observe(
         exists=True,
         hard={"storage": storage, **_amounts(hard)},
         used={"storage": stored, **used},
-        consumers=_consumers(cloud, project["id"], classes, book, used),
+        consumers=_consumers(cloud, project["id"], classes, cache, used),
     )
 
 
 def _consumers(
-    cloud: Cloud, project_id: str, classes: Mapping[str, str], book: Book, used: Mapping[str, int]
+    cloud: Cloud, project_id: str, classes: Mapping[str, str], cache: MachineCache, used: Mapping[str, int]
 ) -> tuple[ObservedConsumer, ...]:
-    """Where Placement counts more than the machines are known to hold, it is asked about each: a port may have brought it."""
+    """If Placement counts more than the machines are known to hold, each is read again: a port may have added devices."""
     machines = servers.of_project(cloud, project_id)
-    if not book.is_metered:
+    if not cache.is_metered:
         return tuple(_plain(machine, classes) for machine in machines)
-    looks = book.looks(cloud, machines, classes)
+    looks = cache.looks(cloud, machines, classes)
     known: Counter[str] = Counter()
     for look in looks:
         known.update(look.now.gpus if look.now.state is not UseState.SHELVED else {})
     if any(count > known[name] for name, count in used.items() if names.is_gpu_class(name)):
         for machine in machines:
-            book.forget(machine["id"])
-        looks = book.looks(cloud, machines, classes)
+            cache.forget(machine["id"])
+        looks = cache.looks(cloud, machines, classes)
     return tuple(look.now for look in looks)
 
 

@@ -1,6 +1,6 @@
-"""NVIDIA's PCI ids → the product name that other sites' labels have for the same card, and its memory in MiB.
+"""NVIDIA's PCI ids → the product name in other sites' labels for the same card, and its memory in MiB.
 
-From the public PCI id registry; an id that is not here becomes a GPU type called after the id, which an operator may name.
+From the public PCI id registry; an unknown id becomes a GPU type named after the id, which an operator may rename.
 """
 
 PRODUCTS: dict[str, tuple[str, int]] = {
@@ -32,7 +32,7 @@ PRODUCTS: dict[str, tuple[str, int]] = {
 
 
 def product_of(resource_class: str) -> tuple[str, int]:
-    """Of `CUSTOM_PCI_<vendor>_<product>`; memory 0 where it is not known."""
+    """Of `CUSTOM_PCI_<vendor>_<product>`; memory 0 if unknown."""
     vendor, _, product = resource_class.removeprefix("CUSTOM_PCI_").partition("_")
     if vendor == "10DE" and product in PRODUCTS:
         return PRODUCTS[product]
@@ -40,7 +40,7 @@ def product_of(resource_class: str) -> tuple[str, int]:
 
 
 def product_named(model: str) -> tuple[str, int]:
-    """By the model alone, as an operator's trait has it (`L40S`); the first that fits, memory 0 where none does."""
+    """By the model in an operator's trait (`L40S`); the first match, memory 0 if there is none."""
     wanted = model.replace("_", "-").upper()
     found = [each for each in PRODUCTS.values() if wanted in each[0].upper().split("-")]
     return found[0] if found else (f"NVIDIA-{model}", 0)

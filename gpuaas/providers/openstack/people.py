@@ -1,6 +1,6 @@
-"""Members of a workspace: a Keystone user each, a role in the project, and application credentials that run out.
+"""Members of a workspace: a Keystone user each, a role in the project, and application credentials that expire.
 
-An application credential comes back to life with a role that is given again, so whoever leaves loses the user itself.
+An application credential becomes valid again with a restored role, so the user of a former member is deleted.
 """
 
 import secrets
@@ -22,7 +22,7 @@ SHORTEST, LONGEST = timedelta(minutes=10), timedelta(hours=24)
 
 
 def apply_members(cloud: Cloud, spec: WorkspaceSpec, project: Object) -> None:
-    """Who left goes first; then every member has exactly their role, and nobody else any. Our own account may have one."""
+    """Delete former members' users first; then every member has exactly their role, and nobody else any. Our account may."""
     roles = role_ids(cloud)
     there = {user["name"]: user for user in all_users_of(cloud, project)}
     wanted = {names.user_name(project["name"], member.subject): member for member in spec.members}
@@ -51,20 +51,20 @@ def remove_members(cloud: Cloud, project: Object) -> None:
 
 
 def users_of(cloud: Cloud, project: Object) -> list[Object]:
-    """Members of this project, by the names that we gave them."""
+    """Members of this project, by our user names."""
     own = names.user_name(project["name"], names.PORTAL)
     return [row for row in all_users_of(cloud, project) if row["name"] != own]
 
 
 def all_users_of(cloud: Cloud, project: Object) -> list[Object]:
-    """With the portal's own there."""
+    """Including the portal's own user."""
     prefix = names.user_name(project["name"], "")
     rows = cloud.items("identity", "/users", "users", domain_id=project["domain_id"], name__startswith=prefix)
     return [row for row in rows if row["name"].startswith(prefix)]
 
 
 def roles_held(cloud: Cloud, project_id: str) -> dict[Holder, set[str]]:
-    """Who has which roles in the project, one call however many they are."""
+    """Roles in the project by holder, in one call."""
     query = {"scope.project.id": project_id}
     held: dict[Holder, set[str]] = {}
     for row in cloud.items("identity", "/role_assignments", "role_assignments", **query):
@@ -78,10 +78,10 @@ def role_ids(cloud: Cloud) -> dict[str, str]:
 
 
 def issue(cloud: Cloud, ref: WorkspaceRef, project: Object, member: Member, *, lifetime: timedelta) -> Access:
-    """A clouds.yaml with an application credential. Raises NotFound where the member has no access there.
+    """A clouds.yaml with an application credential. Raises NotFound if the member has no access.
 
-    Only a user can make one for itself: so it is given a password for that moment, which nobody knows afterwards. It is
-    not changed once more: what is signed in within the second of a change counts as from before it.
+    Only the user itself can create one, so it gets a password for that moment, which is then forgotten. It is not reset
+    afterwards, since that would invalidate a sign-in within the same second.
     """
     name = names.user_name(project["name"], member.subject)
     user = next((row for row in users_of(cloud, project) if row["name"] == name), None)
@@ -106,7 +106,7 @@ def issue(cloud: Cloud, ref: WorkspaceRef, project: Object, member: Member, *, l
 
 
 def revoke(cloud: Cloud, project: Object, member: Member) -> None:
-    """The credentials go one by one, and tokens that were made of them with them."""
+    """Delete the credentials one by one, which also ends tokens issued with them."""
     name = names.user_name(project["name"], member.subject)
     for user in users_of(cloud, project):
         if user["name"] == name:
@@ -117,7 +117,7 @@ def revoke(cloud: Cloud, project: Object, member: Member) -> None:
 
 
 def portal_user(cloud: Cloud, project: Object, password: str) -> None:
-    """A user of the portal's own with a member's role in the project, nothing more; repeatable."""
+    """Ensure the portal's user in the project, with a member's role only; repeatable."""
     name = names.user_name(project["name"], names.PORTAL)
     roles = role_ids(cloud)
     user = next((row for row in all_users_of(cloud, project) if row["name"] == name), None)
@@ -150,7 +150,7 @@ def _credential_make(cloud: Cloud, user: Object, project: Object, password: str,
         try:
             made: Object = own.post("identity", path, {"application_credential": body})
         except Unauthorized:
-            # a token made in the second in which the password was set counts as one from before it
+            # Keystone rejects a token issued in the same second in which the password was set
             if not left:
                 raise
             time.sleep(AGAIN_SECONDS)
@@ -175,7 +175,7 @@ def _user_make(cloud: Cloud, name: str, project: Object, password: str = "") -> 
 
 
 def _user_remove(cloud: Cloud, user_id: str) -> None:
-    """Nova would keep the key pairs of a user that is gone, for nobody."""
+    """With its key pairs, which Nova would otherwise keep."""
     for row in cloud.items("compute", "/os-keypairs", "keypairs", user_id=user_id):
         name = quote(row["keypair"]["name"], safe="")
         cloud.delete("compute", f"/os-keypairs/{name}?user_id={user_id}")
@@ -187,7 +187,7 @@ def _password_set(cloud: Cloud, user_id: str, password: str) -> None:
 
 
 def _role_set(cloud: Cloud, project_id: str, holder: Holder, there: set[str], wanted: str) -> None:
-    """Exactly this role, "" = none; implied ones are not assigned."""
+    """Assign exactly this role, "" = none; implied roles are not assignments."""
     path = f"/projects/{project_id}/{holder[0]}/{holder[1]}/roles"
     for role in sorted(there - {wanted}):
         cloud.delete("identity", f"{path}/{role}")

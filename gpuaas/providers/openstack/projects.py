@@ -1,4 +1,4 @@
-"""The Keystone project behind a workspace or a cluster (tag: whose it is): ours, somebody else's, or not there."""
+"""Finds the Keystone project of a workspace or a cluster by its tag, and creates it."""
 
 import uuid
 from datetime import UTC, datetime
@@ -13,18 +13,18 @@ DOMAIN = "default"
 def own_project(
     cloud: Cloud, name: str, owner: uuid.UUID, *, domain: str = DOMAIN, tag: str = names.WORKSPACE_TAG
 ) -> Object | None:
-    """None where there is none. Raises Permanent for one that is not this owner's: it is not touched."""
+    """None if there is none. Raises Permanent for one that is not this owner's."""
     found = marked_project(cloud, name, owner, domain=domain, tag=tag)
     if found is None and project_find(cloud, name, domain=domain) is not None:
         whose = "workspace" if tag == names.WORKSPACE_TAG else "cluster"
-        raise Permanent(f"a project {name} is at the site already and is not this {whose}'s")
+        raise Permanent(f"the site already has a project {name}, which is not this {whose}'s")
     return found
 
 
 def marked_project(
     cloud: Cloud, name: str, owner: uuid.UUID, *, domain: str = DOMAIN, tag: str = names.WORKSPACE_TAG
 ) -> Object | None:
-    """By its mark, whatever somebody has called it since; under the name that it should have."""
+    """By its tag, even if it was renamed; returned with the name that it should have."""
     query = {"tags": tag.format(id=owner), "domain_id": domain}
     rows = cloud.items("identity", "/projects", "projects", **query)
     found = next((row for row in rows if row["name"] == name), rows[0] if rows else None)
@@ -41,26 +41,26 @@ def is_ours(project: Object, workspace: uuid.UUID) -> bool:
 
 
 def marks(project: Object) -> set[str]:
-    """Of the workspaces whose it is: one, or none."""
+    """Tags of workspaces; at most one if it is ours."""
     prefix = names.WORKSPACE_TAG.format(id="")
     return {tag for tag in project.get("tags") or [] if tag.startswith(prefix)}
 
 
 def close_note(cloud: Cloud, project: Object, moment: datetime) -> None:
-    """Written at the site, for no process may live until it is read."""
+    """Stored at the site, since the process may end before it is needed."""
     tag = names.CLOSED.format(at=int(moment.timestamp()))
     cloud.put("identity", f"/projects/{project['id']}/tags/{tag}")
 
 
 def closed_at(project: Object) -> datetime | None:
-    """When everybody was put out; the last of several."""
+    """When access ended; the last of several."""
     prefix = names.CLOSED.format(at="")
     found = [tag.removeprefix(prefix) for tag in project["tags"] if tag.startswith(prefix)]
     return datetime.fromtimestamp(max(map(int, found)), UTC) if found else None
 
 
 def project_set(cloud: Cloud, project: Object) -> None:
-    """Open, under its name and with our mark again, where somebody has changed that."""
+    """Restore name, enabled state and tag."""
     change: Object = {}
     if project["found_name"] != project["name"]:
         change["name"] = project["name"]
@@ -81,7 +81,7 @@ def project_make(
     tag: str = names.WORKSPACE_TAG,
     more: tuple[str, ...] = (),
 ) -> Object:
-    """A cluster's is not marked as the workspaces' are: nobody meters, repairs or takes over its insides. more: tags beside."""
+    """A cluster's project lacks the workspaces' tag: it is not metered, repaired or adopted. more: further tags."""
     ours = names.MANAGED if tag == names.WORKSPACE_TAG else names.CLUSTERS
     body = {
         "name": name,

@@ -1,28 +1,28 @@
-"""The steps that take a project away: people, then machines (that is when the meter stops), then the rest, then the proof."""
+"""The steps that delete a project: access, then machines (when the meter stops), then the rest, then the verification."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpuaas.core import clock
-from gpuaas.core.errors import NotFound, Permanent, Unavailable
-from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef
+from gpuaas.core.errors import NotFound, Unavailable
+from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef, step_require
 from gpuaas.providers.openstack import flavors, leftovers, limits, names, networks, people, projects, servers
 from gpuaas.providers.openstack.client import Cloud, Object
 
 STEPS = (
-    StepSpec("access", "End everybody's access"),
+    StepSpec("access", "Revoke everybody's access"),
     StepSpec("servers", "Delete all machines"),
     StepSpec("volumes", "Delete volumes and images"),
     StepSpec("network", "Delete its networks"),
     StepSpec("project", "Delete the project"),
-    StepSpec("gone", "Prove that nothing is left"),
+    StepSpec("gone", "Verify that nothing is left"),
 )
 
 
 @dataclass(frozen=True)
 class Release:
-    """believed: for how long the site's services go on believing a token that they have seen (their token_cache_time).
+    """believed: for how long the site's services accept a cached token (their token_cache_time).
     tag: of a workspace, or of a cluster."""
 
     cloud: Cloud
@@ -40,14 +40,13 @@ class Release:
             "project": self._project,
             "gone": self._gone,
         }
-        if step not in steps:
-            raise Permanent(f"the OpenStack driver has no step {step!r}")
+        do = step_require(steps, step)
         found = projects.marked_project(
             self.cloud, self.ref.external_name, self.ref.id, domain=self.domain, tag=self.tag
         )
         if found is None:
-            return StepOutcome(done=True, detail="nothing is left of it at the site")
-        return steps[step](found)
+            return StepOutcome(done=True, detail="nothing of it is left at the site")
+        return do(found)
 
     def _access(self, project: Object) -> StepOutcome:
         people.remove_members(self.cloud, project)
@@ -58,11 +57,11 @@ class Release:
         return StepOutcome(done=True)
 
     def _believed_until(self, project: Object) -> datetime:
-        """Of the newest token that a service can have seen before everybody was put out."""
+        """Until when services may accept a token from before access ended."""
         return (projects.closed_at(project) or clock.now()) + self.believed
 
     def _servers(self, project: Object) -> StepOutcome:
-        """Also those in ERROR, whose devices stay taken until they are deleted."""
+        """Including those in ERROR, whose devices stay allocated until they are deleted."""
         left = leftovers.servers_of(self.cloud, project["id"])
         for server in left:
             servers.remove(self.cloud, server)
@@ -82,17 +81,17 @@ class Release:
             try:
                 self.cloud.delete("network", path)
             except Unavailable:
-                continue  # something of it is still in use: the next look
+                continue  # still in use; retried on the next visit
         left_now = networks.leftovers(self.cloud, project["id"])
         return leftovers.waiting([leftovers.Thing("network", path, words) for path, words in left_now])
 
     def _project(self, project: Object) -> StepOutcome:
-        """Not before the inventory is empty: what a project left behind would be nobody's."""
+        """Only when the inventory is empty: leftovers of a deleted project would belong to nobody."""
         if left := list(leftovers.inventory(self.cloud, project)):
             raise leftovers.in_the_way(left)
         if (wait := self._believed_until(project)) > clock.now():
-            words = f"nothing is left in it; until {wait:%H:%M:%S} UTC the site may believe a token of before"
-            return StepOutcome(done=False, detail=f"{words}, and every limit is 0")
+            words = f"it is empty and every limit is 0; until {wait:%H:%M:%S} UTC the site may accept cached tokens"
+            return StepOutcome(done=False, detail=words)
         for group in self.cloud.items(
             "network", "/security-groups", "security_groups", project_id=project["id"]
         ):
@@ -102,4 +101,4 @@ class Release:
         return StepOutcome(done=True)
 
     def _gone(self, project: Object) -> StepOutcome:
-        raise NotFound(f"the project {project['name']} is there still: do that step again")
+        raise NotFound(f"the project {project['name']} still exists: that step is repeated")

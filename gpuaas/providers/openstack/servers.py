@@ -1,4 +1,4 @@
-"""Machines of a project, as consumers of its GPUs."""
+"""Nova's servers as consumers of GPUs."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -8,18 +8,18 @@ from gpuaas.providers.base import ObservedConsumer, UseState
 from gpuaas.providers.openstack import flavors
 from gpuaas.providers.openstack.client import Cloud, Object
 
-# states in which Nova has given the devices back
+# states in which Nova has released the devices
 DEVICELESS = frozenset({"SHELVED_OFFLOADED", "DELETED", "SOFT_DELETED"})
 UNHEARD_AFTER = timedelta(minutes=2)
 
 
 def of_project(cloud: Cloud, project_id: str) -> list[Object]:
-    """With details, whoever made them."""
+    """With details, whoever created them."""
     return cloud.items("compute", "/servers/detail", "servers", all_tenants="1", project_id=project_id)
 
 
 def remove(cloud: Cloud, server: Object) -> None:
-    """Once; again where its host was told and has not heard, for Nova asks it no second time by itself."""
+    """Delete once; again only if its host missed the request, which Nova does not repeat by itself."""
     path, deleting = f"/servers/{server['id']}", server.get("OS-EXT-STS:task_state") == "deleting"
     if server["status"] == "SOFT_DELETED":
         cloud.post("compute", f"{path}/action", {"forceDelete": None})
@@ -49,7 +49,7 @@ def consumer(server: Object, classes: Mapping[str, str]) -> ObservedConsumer:
 
 
 def gpus_of(server: Object, classes: Mapping[str, str]) -> dict[str, int]:
-    """What its flavor asks for, by resource class; an alias that nobody knows counts under its own name."""
+    """The devices that its flavor requests, by resource class; an unknown alias counts under its own name."""
     asked = flavors.gpus_of((server.get("flavor") or {}).get("extra_specs") or {})
     found: dict[str, int] = {}
     for name, count in asked.items():
@@ -59,7 +59,7 @@ def gpus_of(server: Object, classes: Mapping[str, str]) -> dict[str, int]:
 
 
 def holds_devices(server: Object) -> bool:
-    """Also a stopped one, and one in ERROR: its allocations stay until it is deleted or offloaded."""
+    """True also for stopped ones and those in ERROR: allocations stay until deletion or offloading."""
     return server["status"] not in DEVICELESS and bool(server.get("OS-EXT-SRV-ATTR:host"))
 
 
@@ -73,21 +73,23 @@ def _waiting_for(server: Object, gpus: Mapping[str, int]) -> str:
         return reason_in_words(str((server.get("fault") or {}).get("message") or ""), gpus)
     if server["status"] == "BUILD":
         return (
-            "Nova looks for a host" if not server.get("OS-EXT-SRV-ATTR:host") else "the host is starting it"
+            "Nova is looking for a host"
+            if not server.get("OS-EXT-SRV-ATTR:host")
+            else "the host is starting it"
         )
     return ""
 
 
 def reason_in_words(message: str, gpus: Mapping[str, int] | None = None) -> str:
-    """Why a machine could not be made; `gpus` are those that it asked for."""
+    """Why a machine could not be created; `gpus`: those that it requested."""
     if "No valid host" in message or "NoValidHost" in message:
         asked = " and ".join(f"{count} free {name}" for name, count in sorted((gpus or {}).items()))
         return (
-            f"no host has {asked or 'room'}, with the vCPUs and memory beside: delete it and try again later"
+            f"no host has {asked or 'room'}, along with the vCPUs and memory: delete it and try again later"
         )
     if "Exceeded maximum number of retries" in message:
-        return "no host that had room could make it, as when somebody else was faster: delete it and try again later"
-    return message[:300] or "Nova does not say why"
+        return "no host with room could create it, for example because others were faster: delete it and try again later"
+    return message[:300] or "Nova gives no reason"
 
 
 def instant(text: str) -> datetime:

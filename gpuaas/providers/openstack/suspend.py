@@ -1,11 +1,11 @@
-"""Putting a project to sleep and waking it: nothing may be started, and machines are shelved, for a stopped one keeps its devices.
+"""Suspends and resumes a project: limits are set to zero, and machines are shelved, since a stopped one keeps its devices.
 
-What we shelve is tagged before, so that a kill in between loses nothing and what the tenant had shelved stays so. While the
-limits are nothing Nova refuses an unshelve as it does a new machine. Whoever tampers with the tags brings back no more than
-the limits admit.
+Machines that we shelve are tagged first, so that a crash loses nothing and those shelved by the tenant stay shelved. While
+limits are zero Nova refuses an unshelve like a new machine. Even forged tags bring back no more than the limits admit.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 
 from gpuaas.core.errors import Permanent
@@ -16,17 +16,17 @@ from gpuaas.providers.openstack.ensure import STEPS as ENSURE_STEPS
 from gpuaas.providers.openstack.ensure import Ensure
 
 SUSPEND_STEPS = (
-    StepSpec("limits", "Set the limits to nothing"),
+    StepSpec("limits", "Set the limits to zero"),
     StepSpec("confirm", "Confirm that the site has the limits"),
     StepSpec("machines", "Shelve the machines"),
     StepSpec("devices", "Wait until no machine holds a device"),
 )
-RESUME_STEPS = (*ENSURE_STEPS, StepSpec("machines", "Bring back the machines that were shelved"))
+RESUME_STEPS = (*ENSURE_STEPS, StepSpec("machines", "Unshelve the machines"))
 
 SHELVED, STOPPED = "gpuaas-shelved", "gpuaas-stopped"
 SHELVABLE = frozenset({"ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED"})
 PUT_AWAY = frozenset({"SHELVED", "SHELVED_OFFLOADED"})
-# what brings a machine nearer to one that can be shelved, or gives its devices back at once
+# actions that bring a machine to a shelvable state, or release its devices at once
 NEARER: Mapping[str, Object] = {
     "SHELVED": {"shelveOffload": None},
     "VERIFY_RESIZE": {"confirmResize": None},
@@ -44,7 +44,7 @@ class Suspend:
     ensure: Ensure
 
     def run(self, step: str) -> StepOutcome:
-        """What is not there sleeps already."""
+        """A project that does not exist counts as suspended."""
         if step not in {each.key for each in SUSPEND_STEPS}:
             raise Permanent(f"the OpenStack driver has no step {step!r}")
         project = projects.own_project(
@@ -63,30 +63,27 @@ class Suspend:
         left = [row for row in found if row["status"] != "SHELVED_OFFLOADED"]
         still = [row for row in left if not row["OS-EXT-STS:task_state"]]
         if still:
-            own = inside.enter(self.cloud, project)
-            try:
+            with closing(inside.enter(self.cloud, project)) as own:
                 for row in still:
                     self._put_away(own, row)
-            finally:
-                own.close()
         if left:
-            return StepOutcome(done=False, detail=_told(left, "being shelved"))
+            return StepOutcome(done=False, detail=_summary(left, "being shelved"))
         return StepOutcome(done=True, detail=f"{_machines(len(found))} shelved")
 
     def _put_away(self, own: Cloud, row: Object) -> None:
-        """As the tenant, since the image of a shelved machine belongs to whoever shelves it."""
+        """Shelved as the tenant, since the image of a shelved machine belongs to the account that shelves it."""
         path, status = f"/servers/{row['id']}", row["status"]
         if status in SHELVABLE:
             for tag in (SHELVED, *([STOPPED] if status == "SHUTOFF" else [])):
                 self.cloud.put("compute", f"{path}/tags/{tag}")
             own.post("compute", f"{path}/action", {"shelve": None})
         elif status == "ERROR" and not row.get("OS-SRV-USG:launched_at"):
-            self.cloud.delete("compute", path)  # it never ran, so nothing is in it
+            self.cloud.delete("compute", path)  # it never ran, so it holds no data
         elif status in NEARER:
             self.cloud.post("compute", f"{path}/action", dict(NEARER[status]))
 
     def _devices(self, project: Object) -> StepOutcome:
-        """Placement's word counts: it is what keeps a device from others."""
+        """Checked in Placement, which decides whether others can use a device."""
         usages = self.cloud.get("placement", "/usages", project_id=project["id"])["usages"]
         held = {
             name: amount
@@ -120,18 +117,15 @@ class Resume:
         ours = [row for row in found if SHELVED in row["tags"]]
         still = [row for row in ours if not row["OS-EXT-STS:task_state"]]
         if still:
-            own = inside.enter(self.cloud, project)
-            try:
+            with closing(inside.enter(self.cloud, project)) as own:
                 waiting = [row for row in still if not self._bring_back(own, row)]
-            finally:
-                own.close()
             ours = [row for row in ours if row not in still or row in waiting]
         if ours:
-            return StepOutcome(done=False, detail=_told(ours, "coming back"))
-        return StepOutcome(done=True, detail="what was shelved is back")
+            return StepOutcome(done=False, detail=_summary(ours, "being unshelved"))
+        return StepOutcome(done=True, detail="all machines are unshelved")
 
     def _bring_back(self, own: Cloud, row: Object) -> bool:
-        """Whether it is as it was. The tag goes last."""
+        """Whether it is in its former state. The tag is removed last."""
         path, status = f"/servers/{row['id']}", row["status"]
         if status in PUT_AWAY:
             own.post("compute", f"{path}/action", {"unshelve": None})
@@ -143,10 +137,10 @@ class Resume:
             self.cloud.delete("compute", f"{path}/tags/{STOPPED}")
         if status in SHELVABLE:
             self.cloud.delete("compute", f"{path}/tags/{SHELVED}")
-        return True  # one in ERROR is the tenant's to look at: it holds up no other
+        return True  # a machine in ERROR is left to the tenant and does not block the others
 
 
-def _told(rows: list[Object], what: str) -> str:
+def _summary(rows: list[Object], what: str) -> str:
     shown = ", ".join(row["name"] for row in rows[:SHOWN])
     more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
     return f"{shown}{more} {'is' if len(rows) == 1 else 'are'} {what}"

@@ -1,7 +1,7 @@
-"""Storage that was bought, as Cinder's own quota of a project: hard there, "0" where none was bought; and what is made of it.
+"""Bought storage as Cinder's own quota of a project, "0" if none was bought; and the volumes themselves.
 
-Cinder counts snapshots as storage too. Backups are kept elsewhere and are not sold, and what is in a group of volumes can only be
-taken away with the group, so there are none of either. A site without Cinder has no storage for anybody.
+Cinder counts snapshots as storage too. Backups are stored elsewhere and not sold, and volumes in a group can only be deleted with
+the group, so both are limited to 0. A site without Cinder has no storage.
 """
 
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from gpuaas.providers.openstack.client import Cloud, Object
 
 # of volumes, and of snapshots, in a project: so that one tenant cannot fill the site's tables
 MOST = 500
-# in the order in which they go
+# in the order of their deletion
 KINDS = ("backups", "snapshots", "volumes")
-# what a volume says while Cinder believes that a machine has it
+# statuses of volumes that are attached to a machine according to Cinder
 ATTACHED = frozenset({"in-use", "attaching", "detaching", "reserved"})
 BELOW_USE = "existing resources"
 
 
 def wanted_quota(spec: WorkspaceSpec) -> dict[str, int]:
-    """GiB and counts. The smallest volume has one GiB."""
+    """GiB and counts, of which there cannot be more than GiB: the smallest volume has one."""
     count = min(spec.storage_gib, MOST)
     return {**closed_quota(), "gigabytes": spec.storage_gib, "volumes": count, "snapshots": count}
 
@@ -30,7 +30,7 @@ def closed_quota() -> dict[str, int]:
 
 
 def quota_write(cloud: Cloud, project_id: str, wanted: Mapping[str, int]) -> None:
-    """Cinder refuses a quota below what is there: then it is that, so that nothing more can be made, and less as it goes."""
+    """Cinder refuses a quota below the present use: then the quota equals the use, so that nothing more can be created."""
     if not cloud.has_volumes:
         return
     there = _quota(cloud, project_id)
@@ -42,11 +42,11 @@ def quota_write(cloud: Cloud, project_id: str, wanted: Mapping[str, int]) -> Non
     except Permanent as error:
         if BELOW_USE not in error.message:
             raise
-        raise Unavailable("volumes were made meanwhile", retry_after=1) from error
+        raise Unavailable("volumes were created in the meantime", retry_after=1) from error
 
 
 def quota_missing(cloud: Cloud, project_id: str, wanted: Mapping[str, int]) -> list[str]:
-    """Which of it Cinder does not enforce yet, in words."""
+    """Keys that Cinder does not enforce yet, in words."""
     if not cloud.has_volumes:
         return []
     there = _quota(cloud, project_id)
@@ -63,7 +63,7 @@ def quota_delete(cloud: Cloud, project_id: str) -> None:
 
 
 def storage(cloud: Cloud, project_id: str) -> tuple[int, int]:
-    """(GiB that Cinder allows, GiB that there are)."""
+    """(GiB allowed by Cinder, GiB in use)."""
     if not cloud.has_volumes:
         return 0, 0
     found = _quota(cloud, project_id)["gigabytes"]
@@ -77,10 +77,10 @@ def of_project(cloud: Cloud, project_id: str, kind: str = "volumes") -> list[Obj
 
 
 def remove(cloud: Cloud, path: str, *, status: str) -> None:
-    """Whatever state it is in; when no machine is left that could have it. Refused where something is in the way that goes first,
-    such as its snapshots: the next look."""
+    """Delete in any state; no machine may be left that could have it attached. If it is refused, for example because of snapshots,
+    the next visit retries."""
     if status == "deleting":
-        return  # Cinder goes on with it by itself, after a restart too
+        return  # Cinder continues by itself, even after a restart
     try:
         if status in ATTACHED:
             freed = {"status": "error", "attach_status": "detached", "migration_status": "none"}

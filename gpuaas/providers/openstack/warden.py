@@ -1,4 +1,4 @@
-"""Taking devices away from a machine that its workspace may not have, and saying why where its people look."""
+"""Removes surplus devices of a workspace from a machine, and records the reason in its metadata."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from gpuaas.providers.openstack.client import Cloud, Object
 
 METADATA = "gpuaas_removed"
 VALUE_LENGTH = 255
-# Nova has been asked already, or is at something that ends in the same
+# task states in which the devices are being released already
 UNDER_WAY = {
     "deleting",
     "soft-deleting",
@@ -22,7 +22,7 @@ UNDER_WAY |= {"shelving_offloading", "resize_reverting", "powering-off"}
 
 
 class Policy(StrEnum):
-    """What becomes of a machine beyond what was bought; shelved it keeps its disk and gives its devices back."""
+    """What happens to a surplus machine; a shelved one keeps its disk and releases its devices."""
 
     SHELVE = "shelve"
     DELETE = "delete"
@@ -31,10 +31,10 @@ class Policy(StrEnum):
 def evict(
     cloud: Cloud, machine_id: str, *, reason: str, policy: Policy, devices: Mapping[str, int] | None = None
 ) -> bool:
-    """Ask Nova for it, once; it holds its devices until that is done. False where it holds none any more, or fewer than
-    `devices`, by class: what it was judged by is over, as after a resize that was taken back.
+    """Request it from Nova, once; the machine holds its devices until that is done. False if it holds none any more, or
+    fewer than `devices`, by class: then the judgement is outdated, as after a reverted resize.
 
-    A resize that has not been confirmed is taken back, whatever the policy. What never ran has nothing to keep.
+    An unconfirmed resize is reverted, whatever the policy. A machine that never ran is deleted.
     """
     found = cloud.find("compute", f"/servers/{machine_id}")
     machine: Object = (found or {}).get("server") or {}
@@ -44,7 +44,7 @@ def evict(
         return True
     if machine["status"] != "VERIFY_RESIZE" and _holds_fewer(cloud, machine_id, devices or {}):
         return False
-    _tell(cloud, machine, reason)
+    _record(cloud, machine, reason)
     path, status = f"/servers/{machine_id}", machine["status"]
     if status == "VERIFY_RESIZE":
         cloud.post("compute", f"{path}/action", {"revertResize": None})
@@ -63,8 +63,8 @@ def _holds_fewer(cloud: Cloud, machine_id: str, devices: Mapping[str, int]) -> b
     return any(held[name] < count for name, count in devices.items())
 
 
-def _tell(cloud: Cloud, machine: Object, reason: str) -> None:
-    """In its metadata. Nova takes that only in some states, and a word that does not arrive stops nothing."""
+def _record(cloud: Cloud, machine: Object, reason: str) -> None:
+    """In its metadata. Nova accepts that only in some states, so a failure is ignored."""
     if machine["metadata"].get(METADATA) == reason[:VALUE_LENGTH]:
         return
     body = {"metadata": {METADATA: reason[:VALUE_LENGTH]}}

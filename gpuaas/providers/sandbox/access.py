@@ -1,19 +1,17 @@
-"""Personal credentials of a simulated site: by hash, and no longer than the member's binding."""
+"""Personal credentials of a simulated site: stored as hashes, and deleted with the member's binding."""
 
 import hashlib
 import secrets
 from datetime import timedelta
-from typing import Any
 
 import yaml
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import Access, AccessKind, Connection, Member, WorkspaceRef
+from gpuaas.providers.kubeconfig import kubeconfig_text
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.models import SandboxMember, SandboxToken
-
-Document = dict[str, Any]
 
 
 def issue(
@@ -36,7 +34,7 @@ def issue(
         )
     server = connection.endpoint or f"https://{connection.site_slug}.sandbox.invalid:6443"
     document = DOCUMENTS[kind](connection.site_slug, server, ref.external_name, member.name, token)
-    return Access(document=yaml.safe_dump(document, sort_keys=False), expires_at=now + lifetime, kind=kind)
+    return Access(document=document, expires_at=now + lifetime, kind=kind)
 
 
 def revoke(connection: Connection, ref: WorkspaceRef, member: Member) -> None:
@@ -49,20 +47,16 @@ def revoke(connection: Connection, ref: WorkspaceRef, member: Member) -> None:
         ).delete()
 
 
-def _kubeconfig(site: str, server: str, namespace: str, user: str, token: str) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": site, "cluster": {"server": server}}],
-        "users": [{"name": user, "user": {"token": token}}],
-        "contexts": [{"name": namespace, "context": {"cluster": site, "namespace": namespace, "user": user}}],
-        "current-context": namespace,
-    }
+def _kubeconfig(site: str, server: str, namespace: str, user: str, token: str) -> str:
+    place = {"server": server, "cluster": site, "context": namespace, "namespace": namespace}
+    return kubeconfig_text(user_name=user, user={"token": token}, **place)
 
 
-def _clouds_yaml(site: str, server: str, project: str, user: str, token: str) -> Document:
+def _clouds_yaml(site: str, server: str, project: str, user: str, token: str) -> str:
     auth = {"auth_url": server, "project_name": project, "username": user, "token": token}
-    return {"clouds": {project: {"auth_type": "token", "auth": auth, "region_name": site}}}
+    cloud = {"auth_type": "token", "auth": auth, "region_name": site}
+    text: str = yaml.safe_dump({"clouds": {project: cloud}}, sort_keys=False)
+    return text
 
 
 DOCUMENTS = {AccessKind.KUBECONFIG: _kubeconfig, AccessKind.CLOUDS_YAML: _clouds_yaml}

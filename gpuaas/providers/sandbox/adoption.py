@@ -1,4 +1,4 @@
-"""Taking over a namespace of a simulated site that is somebody else's: what would be done, what stands in the way."""
+"""Adopts foreign namespaces of a simulated site: candidates, plan and adoption."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from gpuaas.providers.base import (
     StepOutcome,
     WorkspaceSpec,
 )
+from gpuaas.providers.base.changes import blocking_check
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.providers.sandbox.simulation import advance, event_add
@@ -42,25 +43,26 @@ class SandboxAdoption(AdoptionCapability):
             advance(site, now=clock.now())
             room = _room(site, spec)
             if room.owner is None:
-                in_the_way = [step for step in self._plan(room, spec) if step.blocking]
-                if in_the_way:
-                    raise Permanent(f"{in_the_way[0].object}: {in_the_way[0].detail}")
+                blocking_check(self._plan(room, spec))
                 room.owner = spec.id
                 room.save(update_fields=["owner"])
                 for pod in room.pods.all():
-                    event_add(site, pod, at=clock.now())  # who follows the site has not heard of them
+                    event_add(site, pod, at=clock.now())  # the watch has not reported them before
             return StepOutcome(done=True, detail=f"{room.name} is this workspace's")
 
     def _plan(self, room: SandboxNamespace, spec: WorkspaceSpec) -> Iterator[AdoptionStep]:
         name = f"{self.space.capitalize()}/{room.name}"
         yield AdoptionStep(
-            name, "change", "becomes this workspace's and is pinned to the pools of what is bought"
+            name, "change", "becomes this workspace's and is pinned to the pools that are bought"
         )
         yield AdoptionStep(name, "keep", "deleting the workspace later deletes it and everything in it")
         if room.quotas.exists():
             own = ", ".join(f"{row.resource}={row.wanted}" for row in room.quotas.all())
             yield AdoptionStep(
-                "Quota/own", "remove", f"its own quota ({own}) would stand beside ours", blocking=True
+                "Quota/own",
+                "remove",
+                f"its own quota ({own}) would conflict with the portal's",
+                blocking=True,
             )
         bought = {gpu.resource_name: gpu.count for gpu in spec.gpus}
         limits = {**dict.fromkeys(spec.closed, 0), **bought, "cpu": spec.vcpus, "memory": spec.memory_gib}
@@ -71,9 +73,9 @@ class SandboxAdoption(AdoptionCapability):
         for resource, count in sorted(_used(live).items()):
             if count > limits.get(resource, 0):
                 limit = limits.get(resource, 0)
-                detail = f"{count} of {resource} are in use, {limit} would be bought"
+                detail = f"{count} of {resource} in use, {limit} would be bought"
                 yield AdoptionStep("Quota/gpuaas", "create", detail, blocking=True)
-        yield AdoptionStep("Network", "create", "closed to other tenants")
+        yield AdoptionStep("Network", "create", "isolated from other tenants")
         who = ", ".join(f"{member.name} ({member.role})" for member in spec.members) or "nobody"
         yield AdoptionStep("Members", "create", who)
         for pod in live:
@@ -87,11 +89,11 @@ def _is_sites_own(name: str) -> bool:
 def _room(site: SandboxSite, spec: WorkspaceSpec) -> SandboxNamespace:
     room = SandboxNamespace.objects.filter(site=site, name=spec.external_name, gone_at=None).first()
     if room is None:
-        raise NotFound(f"there is no {spec.external_name} at the site")
+        raise NotFound(f"the site has no {spec.external_name}")
     if _is_sites_own(room.name):
-        raise Permanent(f"{room.name} is a part of the site")
+        raise Permanent(f"{room.name} belongs to the site itself")
     if room.owner not in {None, spec.id}:
-        raise Permanent(f"{room.name} is another workspace's")
+        raise Permanent(f"{room.name} belongs to another workspace")
     return room
 
 
@@ -127,4 +129,4 @@ def _consumer(name: str, pod: SandboxPod, spec: WorkspaceSpec) -> AdoptionStep:
     pin = selectors.get(pod.resource_name, {})
     if pod.node is not None and any(pod.node.labels.get(key) != value for key, value in pin.items()):
         return AdoptionStep(name, "keep", f"runs outside the pool, on {pod.node.name}", blocking=True)
-    return AdoptionStep(name, "keep", "goes on")
+    return AdoptionStep(name, "keep", "keeps running")

@@ -1,4 +1,4 @@
-"""The dials of a simulated site: how slow it is, what fails next, and whether it answers at all."""
+"""The dials of a simulated site: latencies, planned failures, and whether it answers at all."""
 
 import time
 import uuid
@@ -32,10 +32,10 @@ def dials_set(site_id: uuid.UUID, **dials: Any) -> None:
 
 
 def fault_set(site_id: uuid.UUID, *, area: str, name: str, found: Any = None) -> None:
-    """What the checks of the site find from now on; None = it is well again.
+    """Set what the site's checks find from now on; None = healthy again.
 
     area `checks`: name is a check's type, found its status. `nodes`: a node, with {type: status}. `sick`: a node, with
-    {MIG profile ("" = whole cards): how many}.
+    {MIG profile ("" = whole cards): how many}. `screens`: with any name and value the site has no consoles.
     """
     with site_write(site_id) as site:
         dialed = {key: value for key, value in site.faults.get(area, {}).items() if key != name}
@@ -67,7 +67,7 @@ def _failure_take(site_id: uuid.UUID, verb: str) -> str:
 
 @contextmanager
 def call(connection: Connection, verb: str) -> Iterator[None]:
-    """What every call to the site goes through: its way there, the refusals, and the way of the answer back."""
+    """Every call to the site goes through it: latency, refusals, and lost answers."""
     site, _ = SandboxSite.objects.get_or_create(
         pk=connection.site_id, defaults={"slug": connection.site_slug}
     )
@@ -75,12 +75,12 @@ def call(connection: Connection, verb: str) -> Iterator[None]:
         time.sleep(site.latency_ms / 1000)
     refuse_where_down(site)
     if site.token and connection.credentials.get("token") != site.token:
-        raise Unauthorized("the site refuses the portal's credentials")
+        raise Unauthorized("the site does not accept the portal's credentials")
     error = _failure_take(site.site_id, verb) if site.failures else ""
     if error == "unauthorized":
-        raise Unauthorized("the site refuses the portal's credentials")
+        raise Unauthorized("the site does not accept the portal's credentials")
     if error == "permanent":
-        raise Permanent(f"the site refuses {verb} for good")
+        raise Permanent(f"the site permanently refuses {verb}")
     if error == "unavailable":
         raise Unavailable("the site did not answer in time", retry_after=site.retry_after)
     yield

@@ -1,4 +1,4 @@
-"""Drift at a simulated site: what its own administrator does behind the portal's back, told as a real site tells it."""
+"""Drift at a simulated site: changes by its administrator, reported as by a real site."""
 
 import time
 import uuid
@@ -10,9 +10,9 @@ from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import Connection, Difference, SiteChange, WorkspaceSpec
 from gpuaas.providers.sandbox.dials import call, refuse_where_down, site_write
 from gpuaas.providers.sandbox.models import SandboxChange, SandboxNamespace, SandboxSite
+from gpuaas.providers.sandbox.watch import POLL_SECONDS
 
 LIMITS = {"default": {"cpu": 1, "memory": 1}}
-POLL_SECONDS = 0.25
 PROOF_SECONDS = 5.0
 
 
@@ -55,7 +55,7 @@ def _tampered(room: SandboxNamespace, what: str, change: Mapping[str, Any]) -> s
         case "namespace":
             room.delete()
             return ""
-    raise ValueError(f"nobody knows how to tamper with {what!r}")
+    raise ValueError(f"cannot tamper with {what!r}")
 
 
 def labels_of(spec: WorkspaceSpec) -> dict[str, str]:
@@ -63,7 +63,7 @@ def labels_of(spec: WorkspaceSpec) -> dict[str, str]:
 
 
 def wanted(spec: WorkspaceSpec) -> tuple[dict[str, int], dict[str, dict[str, str]]]:
-    """Quota keys and pinning. One name at the site cannot be held apart for two models: that is refused."""
+    """Quota keys and pinning. Raises Permanent if one resource name would have to mean two models."""
     hard = dict.fromkeys(spec.closed, 0)
     selectors: dict[str, dict[str, str]] = {}
     for gpu in spec.gpus:
@@ -87,7 +87,7 @@ def compare(
     *,
     space: str,
 ) -> tuple[Difference, ...]:
-    """`space`: what the site calls a workspace's room."""
+    """`space`: the site's term for a workspace."""
     name, kind = spec.external_name, space.capitalize()
     if room is None or room.gone_at is not None:
         found = "missing" if room is None else "being deleted"
@@ -101,11 +101,11 @@ def compare(
         ("Network", "", "network", {"network": True}, {"network": room.isolated}),
         ("Members", "members", "access", members, dict(room.members.values_list("subject", "role"))),
     ]
-    told = [one for row in rows for one in _mapping(*row)]
+    differing = [one for row in rows for one in _mapping(*row)]
     authors = dict(
         SandboxChange.objects.filter(site=room.site, namespace=name).order_by("pk").values_list("path", "by")
     )
-    return tuple(_signed(one, name, authors) for one in told)
+    return tuple(_signed(one, name, authors) for one in differing)
 
 
 def _mapping(

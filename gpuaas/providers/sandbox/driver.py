@@ -1,9 +1,10 @@
-"""The driver of simulated sites. Its steps and refusals are those of the Kubernetes driver, never easier."""
+"""The driver of simulated sites. Its steps and refusals match those of the Kubernetes driver."""
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from typing import Any
 
 from django.db.models import Count, F, Q, Sum
 
@@ -13,6 +14,7 @@ from gpuaas.providers.base import (
     Access,
     AccessCapability,
     AccessKind,
+    Change,
     Check,
     Difference,
     DriftCapability,
@@ -29,13 +31,15 @@ from gpuaas.providers.base import (
     SiteChange,
     StepOutcome,
     StepSpec,
-    SuspendCapability,
     UsageCapability,
     UsageEvent,
     WardenCapability,
     WorkspaceRef,
     WorkspaceSpec,
+    step_require,
 )
+from gpuaas.providers.base.steps import DONE
+from gpuaas.providers.kubeconfig import kubeconfig_check
 from gpuaas.providers.sandbox import access, fitness
 from gpuaas.providers.sandbox.adoption import SandboxAdoption
 from gpuaas.providers.sandbox.dials import call, site_write
@@ -52,14 +56,42 @@ from gpuaas.providers.sandbox.simulation import advance, consumer_of
 from gpuaas.providers.sandbox.suspend import pods_stop, workloads_restore, workloads_scale_away
 from gpuaas.providers.sandbox.watch import usage_stream
 
-DONE = StepOutcome(done=True)
+Do = Callable[[SandboxSite, WorkspaceSpec], StepOutcome]
+
+
+def timeline(space: str, consumers: str) -> dict[Change, tuple[StepSpec, ...]]:
+    """With the site's terms."""
+    make = (
+        StepSpec("namespace", f"Create the {space}"),
+        StepSpec("quota", "Set the quota", safety=True),
+        StepSpec("confirmed", "Wait until the site enforces the quota", safety=True),
+        StepSpec("limits", f"Set defaults for {consumers}"),
+        StepSpec("network", "Isolate the network from other tenants"),
+        StepSpec("access", "Give the members access"),
+    )
+    return {
+        Change.CREATE: make,
+        Change.RESIZE: make,
+        Change.SUSPEND: (
+            StepSpec("quota", "Set the quota to zero"),
+            StepSpec("confirmed", "Wait until the site enforces the quota"),
+            StepSpec("workloads", "Scale the workloads down"),
+            StepSpec("pods", "Wait until nothing is running"),
+        ),
+        Change.RESUME: (*make, StepSpec("workloads", "Restart the workloads")),
+        Change.DELETE: (
+            StepSpec("access", "Revoke the members' access"),
+            StepSpec("pods", f"Stop all {consumers}"),
+            StepSpec("namespace", f"Delete the {space}"),
+            StepSpec("gone", "Verify that nothing is left"),
+        ),
+    }
 
 
 class SandboxDriver(
     Driver,
     AccessCapability,
     UsageCapability,
-    SuspendCapability,
     PreflightCapability,
     HealthCapability,
     NodeCheckCapability,
@@ -69,93 +101,27 @@ class SandboxDriver(
 ):
     name = "sandbox"
     access_kind = AccessKind.KUBECONFIG
-    # what the site calls a workspace's room, and what runs in it
+    # the site's terms for a workspace, and for its consumers
     space, consumers = "namespace", "pods"
+    changes = timeline(space, consumers)
+
+    @classmethod
+    def credentials_check(cls, credentials: Mapping[str, Any]) -> None:
+        """A token, a kubeconfig, or nothing if the site needs no token."""
+        if "kubeconfig" in credentials:
+            kubeconfig_check(credentials["kubeconfig"])
 
     def probe(self) -> Inventory:
         with call(self.connection, "probe"):
             with site_write(self.connection.site_id) as site:
                 advance(site, now=clock.now())
-            return inventory(site)
+            return inventory(site, self.connection.sold)
 
-    def ensure_steps(self) -> tuple[StepSpec, ...]:
-        return (
-            StepSpec("namespace", f"Create the {self.space}"),
-            StepSpec("quota", "Set the quota", safety=True),
-            StepSpec("confirmed", "Wait until the site enforces the quota", safety=True),
-            StepSpec("limits", f"Set defaults for {self.consumers}"),
-            StepSpec("network", "Close the network to other tenants"),
-            StepSpec("access", "Let the members in"),
-        )
-
-    def ensure(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        do: dict[str, Callable[[SandboxSite, WorkspaceSpec], StepOutcome]] = {
-            "namespace": _ensure_namespace,
-            "quota": _ensure_quota,
-            "confirmed": _ensure_confirmed,
-            "limits": _ensure_limits,
-            "network": _ensure_network,
-            "access": _ensure_access,
-        }
-        if step not in do:
-            raise Permanent(f"the driver has no step {step!r}")
-        with call(self.connection, f"ensure:{step}"), site_write(self.connection.site_id) as site:
+    def perform(self, change: Change, spec: WorkspaceSpec, step: str) -> StepOutcome:
+        do = step_require(DO[change], step)
+        with call(self.connection, f"{change}:{step}"), site_write(self.connection.site_id) as site:
             advance(site, now=clock.now())
-            return do[step](site, spec)
-
-    def release_steps(self) -> tuple[StepSpec, ...]:
-        return (
-            StepSpec("access", "Take the members' access away"),
-            StepSpec("pods", "Stop what runs"),
-            StepSpec("namespace", f"Delete the {self.space}"),
-            StepSpec("gone", "Make sure that nothing is left"),
-        )
-
-    def release(self, ref: WorkspaceRef, step: str) -> StepOutcome:
-        do: dict[str, Callable[[SandboxSite, SandboxNamespace], StepOutcome]] = {
-            "access": _release_access,
-            "pods": _release_pods,
-            "namespace": _release_namespace,
-            "gone": _release_gone,
-        }
-        if step not in do:
-            raise Permanent(f"the driver has no step {step!r}")
-        with call(self.connection, f"release:{step}"), site_write(self.connection.site_id) as site:
-            advance(site, now=clock.now())
-            room = SandboxNamespace.objects.filter(site=site, name=ref.external_name, owner=ref.id).first()
-            return do[step](site, room) if room is not None else DONE
-
-    def suspend_steps(self) -> tuple[StepSpec, ...]:
-        return (
-            StepSpec("quota", "Set the quota to nothing"),
-            StepSpec("confirmed", "Wait until the site enforces the quota"),
-            StepSpec("workloads", "Put away what runs"),
-            StepSpec("pods", "Wait until nothing runs"),
-        )
-
-    def suspend(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        do: dict[str, Callable[[SandboxSite, WorkspaceSpec, SandboxNamespace], StepOutcome]] = {
-            "quota": lambda site, spec, _: _ensure_quota(site, spec),
-            "confirmed": lambda site, spec, _: _ensure_confirmed(site, spec),
-            "workloads": lambda _, __, room: workloads_scale_away(room),
-            "pods": lambda site, _, room: pods_stop(site, room),
-        }
-        if step not in do:
-            raise Permanent(f"the driver has no step {step!r}")
-        with call(self.connection, f"suspend:{step}"), site_write(self.connection.site_id) as site:
-            advance(site, now=clock.now())
-            room = _namespace(site, WorkspaceRef(spec.id, spec.external_name))
-            return do[step](site, spec, room) if room is not None and room.gone_at is None else DONE
-
-    def resume_steps(self) -> tuple[StepSpec, ...]:
-        return (*self.ensure_steps(), StepSpec("workloads", "Start again what ran"))
-
-    def resume(self, spec: WorkspaceSpec, step: str) -> StepOutcome:
-        if step != "workloads":
-            return self.ensure(spec, step)
-        with call(self.connection, "resume:workloads"), site_write(self.connection.site_id) as site:
-            advance(site, now=clock.now())
-            return workloads_restore(site, _living(site, spec))
+            return do(site, spec)
 
     def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
         with call(self.connection, "observe"):
@@ -204,7 +170,7 @@ class SandboxDriver(
         with call(self.connection, "drift"):
             with site_write(self.connection.site_id) as site:
                 advance(site, now=clock.now())
-                room = _namespace(site, WorkspaceRef(spec.id, spec.external_name))
+                room = _namespace(site, spec.ref)
             return compare(room, spec, *wanted(spec), space=self.space)
 
     def site_repair(self) -> tuple[Difference, ...]:
@@ -219,24 +185,26 @@ class SandboxDriver(
 
 
 def _namespace(site: SandboxSite, ref: WorkspaceRef) -> SandboxNamespace | None:
-    """The workspace's own namespace; Permanent where the name belongs to somebody else."""
+    """The workspace's own namespace. Raises Permanent if the name belongs to somebody else."""
     room = SandboxNamespace.objects.filter(site=site, name=ref.external_name).first()
     if room is not None and room.owner != ref.id:
-        raise Permanent(f"{ref.external_name} at the site belongs to somebody else; it is left alone")
+        raise Permanent(
+            f"{ref.external_name} at the site is not this workspace's; the portal leaves it alone"
+        )
     return room
 
 
 def _living(site: SandboxSite, spec: WorkspaceSpec) -> SandboxNamespace:
-    room = _namespace(site, WorkspaceRef(spec.id, spec.external_name))
+    room = _namespace(site, spec.ref)
     if room is None or room.gone_at is not None:
-        raise NotFound(f"{spec.external_name} is not at the site; it has to be made again")
+        raise NotFound(f"{spec.external_name} is not at the site; it must be created again")
     return room
 
 
 def _ensure_namespace(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
-    room = _namespace(site, WorkspaceRef(spec.id, spec.external_name))
+    room = _namespace(site, spec.ref)
     if room is not None and room.gone_at is not None:
-        return StepOutcome(done=False, detail="what had this name is still going away")
+        return StepOutcome(done=False, detail="the previous object of this name is still being deleted")
     SandboxNamespace.objects.update_or_create(
         site=site, name=spec.external_name, defaults={"owner": spec.id, "labels": labels_of(spec)}
     )
@@ -269,7 +237,7 @@ def _ensure_quota(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
 
 
 def _counted(room: SandboxNamespace) -> Counter[str]:
-    """What live pods hold of each key; a key that is listed anew starts from there, not from zero."""
+    """What live pods hold of each key; a newly listed key starts from there, not from zero."""
     used: Counter[str] = Counter()
     for pod in room.pods.filter(finished_at=None):
         used.update(pod.charges)
@@ -284,7 +252,7 @@ def _unconfirmed(room: SandboxNamespace) -> int:
 def _ensure_confirmed(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
     room = _living(site, spec)
     if not room.quotas.exists():
-        raise NotFound(f"{room.name} has no quota at the site; it has to be set again")
+        raise NotFound(f"{room.name} has no quota at the site; it must be set again")
     if left := _unconfirmed(room):
         return StepOutcome(done=False, detail=f"the site has not confirmed {left} keys of the quota yet")
     return StepOutcome(done=True, detail="the site enforces every key of the quota")
@@ -305,10 +273,10 @@ def _ensure_network(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
 
 
 def _ensure_access(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
-    """Members come last: nobody works in a namespace whose quota is not enforced yet."""
+    """Members come last: nobody has access before the quota is enforced."""
     room = _living(site, spec)
     if not room.quotas.exists() or _unconfirmed(room):
-        return StepOutcome(done=False, detail="nobody is let in before the site enforces the quota")
+        return StepOutcome(done=False, detail="members get access once the site enforces the quota")
     room.members.exclude(subject__in=[member.subject for member in spec.members]).delete()
     SandboxMember.objects.bulk_create(
         [
@@ -337,7 +305,7 @@ def _release_pods(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
     left = room.pods.aggregate(pods=Count("pk"), gpus=Sum("gpus", filter=Q(finished_at=None), default=0))
     if left["pods"]:
         return StepOutcome(done=False, detail=f"still ending: {left['pods']} with {left['gpus']} GPUs")
-    return StepOutcome(done=True, detail="nothing runs any more")
+    return StepOutcome(done=True, detail="nothing is running any more")
 
 
 def _release_namespace(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
@@ -346,11 +314,61 @@ def _release_namespace(site: SandboxSite, room: SandboxNamespace) -> StepOutcome
         room.gone_at = clock.now() + timedelta(milliseconds=site.namespace_ms)
         room.save(update_fields=["gone_at"])
         advance(site, now=clock.now())
-    return StepOutcome(done=True, detail=f"the site takes {room.name} away")
+    return StepOutcome(done=True, detail=f"the site is deleting {room.name}")
 
 
 def _release_gone(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
     del site
     if room.gone_at is None:
-        raise NotFound(f"the deletion of {room.name} has to be asked again")
-    return StepOutcome(done=False, detail=f"{room.name} is still going away")
+        raise NotFound(f"the deletion of {room.name} must be requested again")
+    return StepOutcome(done=False, detail=f"{room.name} is still being deleted")
+
+
+# -- the steps --------------------------------------------------------------------------------------------
+
+
+def _if_ours(do: Callable[[SandboxSite, SandboxNamespace], StepOutcome]) -> Do:
+    """A missing or foreign namespace counts as deleted."""
+
+    def run(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
+        room = SandboxNamespace.objects.filter(site=site, name=spec.external_name, owner=spec.id).first()
+        return do(site, room) if room is not None else DONE
+
+    return run
+
+
+def _if_present(do: Callable[[SandboxSite, WorkspaceSpec, SandboxNamespace], StepOutcome]) -> Do:
+    """A missing namespace counts as suspended."""
+
+    def run(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
+        room = _namespace(site, spec.ref)
+        return do(site, spec, room) if room is not None and room.gone_at is None else DONE
+
+    return run
+
+
+MAKE: dict[str, Do] = {
+    "namespace": _ensure_namespace,
+    "quota": _ensure_quota,
+    "confirmed": _ensure_confirmed,
+    "limits": _ensure_limits,
+    "network": _ensure_network,
+    "access": _ensure_access,
+}
+DO: dict[Change, dict[str, Do]] = {
+    Change.CREATE: MAKE,
+    Change.RESIZE: MAKE,
+    Change.SUSPEND: {
+        "quota": _if_present(lambda site, spec, _: _ensure_quota(site, spec)),
+        "confirmed": _if_present(lambda site, spec, _: _ensure_confirmed(site, spec)),
+        "workloads": _if_present(lambda _, __, room: workloads_scale_away(room)),
+        "pods": _if_present(lambda site, _, room: pods_stop(site, room)),
+    },
+    Change.RESUME: {**MAKE, "workloads": lambda site, spec: workloads_restore(site, _living(site, spec))},
+    Change.DELETE: {
+        "access": _if_ours(_release_access),
+        "pods": _if_ours(_release_pods),
+        "namespace": _if_ours(_release_namespace),
+        "gone": _if_ours(_release_gone),
+    },
+}

@@ -1,6 +1,6 @@
-"""Whether a simulated site is fit to be sold: checks, the health of its cards, and nvidia-smi on a node.
+"""Preflight, device health and node checks of a simulated site.
 
-What they find is dialed (`dials.fault_set`); a check of a node is a real pod of the simulation and waits for a free device.
+Results are set by `dials.fault_set`; a node check is a real pod of the simulation and waits for a free device.
 """
 
 import uuid
@@ -17,12 +17,12 @@ from gpuaas.providers.sandbox.simulation import advance, event_add
 
 HOSTNAME = "kubernetes.io/hostname"
 RUN_SECONDS = 1
-SLICES = 7  # of a card that is cut
+SLICES = 7  # of a partitioned card
 
 
 @dataclass(frozen=True)
 class Known:
-    """A check that the site knows: what it says when it is well, and when it was dialed to fail."""
+    """A check with its messages for passed and failed."""
 
     type: str
     good: str
@@ -37,23 +37,23 @@ SITE_CHECKS = (
     ),
     Known(
         "Credentials",
-        "The portal's credentials do not end.",
-        "They end soon.",
+        "The portal's credentials do not expire.",
+        "The portal's credentials expire soon.",
         "Give the site new credentials.",
     ),
     Known("Clock", "The clocks are in step.", "The clocks are 90 s apart.", "Let both follow a time server."),
     Known(
         "Permissions",
-        "The portal may do everything.",
+        "The portal has all rights.",
         "The portal lacks a right.",
-        "Give its account the right.",
+        "Grant its account the right.",
         blocking=True,
     ),
     Known(
         "QuotaController",
-        "Quotas are taken up.",
-        "Quotas are not taken up: they would admit everything.",
-        "Start the site's controllers again.",
+        "Quotas are enforced.",
+        "Quotas are not enforced: they admit everything.",
+        "Restart the site's controllers.",
         blocking=True,
     ),
     Known(
@@ -65,19 +65,27 @@ SITE_CHECKS = (
     ),
     Known(
         "NetworkPolicy",
-        "Tenants do not reach each other.",
+        "Tenants cannot reach each other.",
         "Nothing enforces NetworkPolicies.",
         "Install a network that enforces them.",
     ),
     Known(
         "VisibleDevices",
-        "Containers get the GPUs that they asked for and no others.",
-        "A container may take GPUs that it did not ask for.",
-        "Close the container toolkit.",
+        "Containers get only the GPUs that they request.",
+        "A container can use GPUs that it did not request.",
+        "Restrict the container toolkit.",
     ),
-    Known("DefaultStorageClass", "There is a default.", "There is none.", "Mark one as the default."),
     Known(
-        "Metrics", "Every node tells how its cards are.", "No node tells it.", "Install the DCGM exporter."
+        "DefaultStorageClass",
+        "There is a default StorageClass.",
+        "There is no default StorageClass.",
+        "Mark one as the default.",
+    ),
+    Known(
+        "Metrics",
+        "Every node reports the health of its cards.",
+        "No node reports it.",
+        "Install the DCGM exporter.",
     ),
 )
 NODE_CHECKS = (
@@ -138,13 +146,13 @@ def check_start(connection: Connection, node: str, check_id: uuid.UUID) -> None:
         if row is None:
             raise NotFound(f"there is no node {node} at the site")
         if not row.kind:
-            raise Permanent(f"the node {node} offers no GPU that could be checked")
+            raise Permanent(f"the node {node} offers no GPU to check")
         if SandboxPod.objects.filter(site=site, pk=check_id).exists():
             return
         if row.labels.get(HOSTNAME) != node:
             row.labels = {**row.labels, HOSTNAME: node}
             row.save(update_fields=["labels"])
-        # a room for each node, for that is what pins pods here; nobody's, so that it is not metered
+        # a namespace for each node, which pins pods to it; without an owner, so that it is not metered
         room, _ = SandboxNamespace.objects.update_or_create(
             site=site,
             name=f"gpuaas-checks-{node}"[:63],
@@ -174,8 +182,8 @@ def check_result(connection: Connection, check_id: uuid.UUID) -> NodeCheckOutcom
         if pod.finished_at is not None:
             return _outcome(pod.node, site.faults.get("sick", {}).get(pod.node_name, {}))
         running = pod.scheduled_at is not None
-        waiting = f"waits for a free GPU on the node: {pod.waiting_for}"
-        return NodeCheckOutcome(done=False, running=running, detail="it runs" if running else waiting)
+        waiting = f"waiting for a free GPU on the node: {pod.waiting_for}"
+        return NodeCheckOutcome(done=False, running=running, detail="it is running" if running else waiting)
 
 
 def _outcome(node: SandboxNode | None, sick: Mapping[str, int]) -> NodeCheckOutcome:

@@ -2,61 +2,25 @@
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import DeviceKind, NodeTraits
+from gpuaas.providers.kinds import kind
 from gpuaas.providers.sandbox.models import SandboxNode, SandboxSite
 
-H100 = DeviceKind(
-    slug="h100-sxm-80gb",
-    name="H100 SXM 80 GB",
-    product="NVIDIA-H100-80GB-HBM3",
-    memory_gib=80,
-    sharing="whole",
-    compute_capability="9.0",
-    interconnect="NVLink",
-    ecc=True,
-    mig_capable=True,
+# derived as at every other site
+H100 = kind("NVIDIA-H100-80GB-HBM3", memory_mib=81559, compute="9.0", ecc=True, mig_capable=True)
+A100 = kind("NVIDIA-A100-SXM4-80GB", memory_mib=81920, compute="8.0", ecc=True, mig_capable=True)
+L40S = replace(
+    kind("NVIDIA-L40S", memory_mib=46068, compute="8.9", ecc=True, mig_capable=False), interconnect="PCIe"
 )
-A100 = DeviceKind(
-    slug="a100-sxm-80gb",
-    name="A100 SXM 80 GB",
-    product="NVIDIA-A100-SXM4-80GB",
-    memory_gib=80,
-    sharing="whole",
-    compute_capability="8.0",
-    interconnect="NVLink",
-    ecc=True,
-    mig_capable=True,
-)
-L40S = DeviceKind(
-    slug="l40s-48gb",
-    name="L40S 48 GB",
-    product="NVIDIA-L40S",
-    memory_gib=48,
-    sharing="whole",
-    compute_capability="8.9",
-    interconnect="PCIe",
-    ecc=True,
-    mig_capable=False,
-)
-A100_SLICE = DeviceKind(
-    slug="a100-40gb-mig-1g.5gb",
-    name="A100 40 GB MIG 1g.5gb",
-    product="NVIDIA-A100-SXM4-40GB",
-    memory_gib=5,
-    sharing="mig",
-    compute_capability="8.0",
-    mig_profile="1g.5gb",
-    ecc=True,
-    mig_capable=False,
-)
+A100_SLICE = kind("NVIDIA-A100-SXM4-40GB", memory_mib=40960, mig_profile="1g.5gb", compute="8.0", ecc=True)
 
 
 @dataclass(frozen=True)
 class Rack:
-    """`nodes` alike nodes; kind None = nodes without GPUs."""
+    """`nodes` identical nodes; kind None = nodes without GPUs."""
 
     prefix: str
     nodes: int
@@ -94,7 +58,7 @@ FLEET = (
 
 
 def fleet_seed(site_id: uuid.UUID, *, slug: str = "", racks: Sequence[Rack] = FLEET) -> SandboxSite:
-    """Put the racks' nodes into the site; nodes that are there keep their state. Repeating it adds nothing."""
+    """Add the racks' nodes to the site; existing nodes keep their state. Repeatable."""
     site, _ = SandboxSite.objects.update_or_create(pk=site_id, defaults={"slug": slug} if slug else {})
     SandboxNode.objects.bulk_create(
         [_node(site, rack, number) for rack in racks for number in range(1, rack.nodes + 1)],
@@ -127,7 +91,7 @@ def node_set(
     reason: str = "",
     unhealthy: int = 0,
 ) -> None:
-    """Break, cordon or mend a node, or so many of its devices. Pods on it stay where they are; no new ones come while it is not well."""
+    """Break, cordon or repair a node, or some of its devices. Its pods stay; no new ones are placed while it is not healthy."""
     rows = SandboxNode.objects.filter(site=site_id, name=name)
     if not rows.update(ready=ready, cordoned=cordoned, reason=reason, unhealthy=unhealthy):
         raise NotFound(f"the site has no node {name}")

@@ -1,20 +1,29 @@
-"""What a simulated site has, as its driver tells it."""
+"""The inventory of a simulated site."""
+
+from collections.abc import Sequence
 
 from django.db.models import Q, Sum
 
-from gpuaas.providers.base import DeviceKind, Inventory, NodeTraits, ObservedNode, ObservedPool
+from gpuaas.providers.base import DeviceKind, Inventory, NodeTraits, ObservedNode, ObservedPool, SoldPool
+from gpuaas.providers.contracts import kinds_apart
 from gpuaas.providers.sandbox import fitness
 from gpuaas.providers.sandbox.models import SandboxNode, SandboxSite
 
+PRODUCT = "nvidia.com/gpu.product"
 
-def inventory(site: SandboxSite) -> Inventory:
+
+def inventory(site: SandboxSite, sold: Sequence[SoldPool] = ()) -> Inventory:
+    """`sold`: as in Connection; nodes that its selector does not match take no work."""
     held = Sum("pods__gpus", filter=Q(pods__finished_at=None), default=0)
     nodes = list(SandboxNode.objects.filter(site=site).annotate(held=held))
+    kinds = kinds_apart({_pair(node): DeviceKind(**node.kind) for node in nodes if node.kind}, sold)
+    contracts = {each.kind_slug: each for each in sold}
     pools: dict[str, ObservedPool] = {}
     for node in nodes:
         if node.kind:
-            kind = DeviceKind(**node.kind)
-            selector = {"nvidia.com/gpu.product": node.labels.get("nvidia.com/gpu.product", kind.product)}
+            kind = kinds[_pair(node)]
+            contract = contracts.get(kind.slug)
+            selector = (contract.selector if contract else None) or _selector(node)
             pools.setdefault(kind.slug, ObservedPool(kind, node.resource_name, selector))
     return Inventory(
         server_version="sandbox 1",
@@ -23,18 +32,35 @@ def inventory(site: SandboxSite) -> Inventory:
         nodes=tuple(
             ObservedNode(
                 name=node.name,
-                kind_slug=str(node.kind.get("slug", "")),
+                kind_slug=kinds[_pair(node)].slug if node.kind else "",
                 capacity=node.capacity,
                 allocated=node.held,
                 vcpus=node.vcpus,
                 memory_gib=node.memory_gib,
                 ready=node.ready,
                 cordoned=node.cordoned,
-                reason=node.reason,
-                unhealthy=node.unhealthy,
+                reason=node.reason or closed,
+                unhealthy=node.capacity if closed else node.unhealthy,
                 traits=NodeTraits(**node.traits),
                 checks=fitness.node_checks(node, site.faults.get("nodes", {})),
             )
             for node in nodes
+            for closed in [_out_of_reach(node, contracts.get(kinds[_pair(node)].slug)) if node.kind else ""]
         ),
     )
+
+
+def _pair(node: SandboxNode) -> tuple[str, str]:
+    return str(node.kind.get("slug", "")), node.resource_name
+
+
+def _selector(node: SandboxNode) -> dict[str, str]:
+    return {PRODUCT: node.labels.get(PRODUCT, node.kind["product"])}
+
+
+def _out_of_reach(node: SandboxNode, contract: SoldPool | None) -> str:
+    labels = {**_selector(node), **node.labels}
+    if contract is None or contract.selector.items() <= labels.items():
+        return ""
+    pins = ", ".join(f"{key}={value}" for key, value in sorted(contract.selector.items()))
+    return f"the node lacks the label {pins}, to which sold workspaces are pinned"

@@ -1,4 +1,4 @@
-"""A simulated cloud: the simulated fleet, whose workspaces hold machines. Each holds its devices as a pod of its own."""
+"""A simulated cloud: the simulated fleet with machines, each of which holds its devices as a pod."""
 
 import uuid
 from collections.abc import Iterator
@@ -20,26 +20,27 @@ from gpuaas.providers.base import (
     MachineOrder,
     MachineStatus,
     MachineVerb,
+    NoScreens,
     ObservedConsumer,
     ObservedMachine,
     WorkspaceRef,
 )
 from gpuaas.providers.sandbox.dials import call, site_write
-from gpuaas.providers.sandbox.driver import SandboxDriver
+from gpuaas.providers.sandbox.driver import SandboxDriver, timeline
 from gpuaas.providers.sandbox.models import SandboxMachine, SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.providers.sandbox.pods import pod_admit, pod_evict, pods_end
 from gpuaas.providers.sandbox.simulation import MACHINE, advance
 
 S, V = MachineStatus, MachineVerb
 IMAGES = (
-    MachineImage("img-debian-12", "Debian 12", disk_gib=2),
-    MachineImage("img-rocky-9", "Rocky Linux 9 with CUDA", disk_gib=12),
-    MachineImage("img-ubuntu-2404", "Ubuntu 24.04 with CUDA", disk_gib=16),
+    MachineImage("img-debian-12", "Debian 12", disk_gib=2, user="debian"),
+    MachineImage("img-rocky-9", "Rocky Linux 9 with CUDA", disk_gib=12, user="rocky"),
+    MachineImage("img-ubuntu-2404", "Ubuntu 24.04 with CUDA", disk_gib=16, user="ubuntu"),
 )
-NO_HOST = "no host has that many free GPUs of this kind: delete it and try again later"
+NO_HOST = "no host has enough free GPUs of this kind: delete it and try again later"
 GOALS = {V.START: "running", V.STOP: "stopped", V.SHELVE: "shelved", V.UNSHELVE: "running"}
 SETTLED = {"running": S.RUNNING, "stopped": S.STOPPED, "shelved": S.SHELVED}
-SAID = {
+SITE_STATUS = {
     S.BUILDING: "BUILD",
     S.RUNNING: "ACTIVE",
     S.CHANGING: "changing",
@@ -54,6 +55,7 @@ class SandboxCloudDriver(SandboxDriver, MachineCapability):
     name = "sandbox-cloud"
     access_kind = AccessKind.CLOUDS_YAML
     space, consumers = "project", "machines"
+    changes = timeline(space, consumers)
 
     def images(self, ref: WorkspaceRef) -> tuple[MachineImage, ...]:
         with self._room(ref, "images"):
@@ -77,7 +79,7 @@ class SandboxCloudDriver(SandboxDriver, MachineCapability):
         with self._room(ref, f"act:{verb.value}") as (site, room):
             machine = room.machines.filter(uid=uid).first()
             if machine is None:
-                raise NotFound("this machine is not at the site any more")
+                raise NotFound("this machine no longer exists at the site")
             if verb is V.DELETE:
                 pods_end(site, room.pods.filter(name=machine.pod_name, finished_at=None))
                 machine.delete()
@@ -87,7 +89,9 @@ class SandboxCloudDriver(SandboxDriver, MachineCapability):
     def console(self, ref: WorkspaceRef, uid: str) -> Console:
         with self._room(ref, "console") as (site, room):
             if not room.machines.filter(uid=uid).exists():
-                raise NotFound("this machine is not at the site any more")
+                raise NotFound("this machine no longer exists at the site")
+            if site.faults.get("screens"):
+                raise NoScreens("the site has no consoles: use ssh")
             url = f"https://console.{site.slug or 'sandbox'}.example/vnc?token={uuid.uuid4()}"
             return Console(url=url, expires_at=clock.now() + timedelta(minutes=10))
 
@@ -103,7 +107,7 @@ class SandboxCloudDriver(SandboxDriver, MachineCapability):
             return Belongings(items=(), volumes_sold=False)
 
     def evict(self, workspace_name: str, consumer: ObservedConsumer, *, reason: str) -> bool:
-        """As a cloud does it: the machine is shelved and keeps its disk."""
+        """As at a real cloud the machine is shelved and keeps its disk."""
         machine, _, pod = consumer.uid.rpartition(":")
         with call(self.connection, "evict"), transaction.atomic():
             gone = pod_evict(self.connection.site_id, workspace_name, pod, reason=reason)
@@ -125,7 +129,7 @@ class SandboxCloudDriver(SandboxDriver, MachineCapability):
 def machine_behind(
     site_id: uuid.UUID, namespace: str, name: str, *, flavor: str = "own", gpus: int = 1
 ) -> str:
-    """A tenant makes one with a client of their own; its uid."""
+    """A tenant creates a machine with their own client; returns its uid."""
     with site_write(site_id) as site:
         room = SandboxNamespace.objects.get(site=site, name=namespace)
         quota = room.quotas.filter(wanted__gt=0).exclude(resource__in=("cpu", "memory", "storage")).first()
@@ -144,7 +148,7 @@ def observed(room: SandboxNamespace, machine: SandboxMachine) -> ObservedMachine
         order=machine.order,
         name=machine.name,
         status=status,
-        said=SAID[status],
+        site_status=SITE_STATUS[status],
         power="on" if status is S.RUNNING else "off",
         addresses=(machine.address,) if status is not S.BUILDING else (),
         flavor=machine.flavor,
@@ -159,7 +163,7 @@ def observed(room: SandboxNamespace, machine: SandboxMachine) -> ObservedMachine
 
 
 def _status(room: SandboxNamespace, machine: SandboxMachine) -> MachineStatus:
-    """A machine whose pod waits found no host, one whose pod is gone was put to sleep or lost its devices."""
+    """A machine whose pod waits found no host; one whose pod is gone was suspended or lost its devices."""
     moving = machine.moves_until > clock.now()
     if moving:
         return S.BUILDING if machine.launched_at is None else S.CHANGING
@@ -175,7 +179,7 @@ def _status(room: SandboxNamespace, machine: SandboxMachine) -> MachineStatus:
 
 def _fail(machine: SandboxMachine, pod: SandboxPod | None) -> None:
     if not machine.fault:
-        machine.fault = NO_HOST if pod is not None else "its devices were taken away by the site"
+        machine.fault = NO_HOST if pod is not None else "the site removed its devices"
         machine.save(update_fields=["fault"])
 
 
@@ -209,7 +213,7 @@ def _hold(site: SandboxSite, room: SandboxNamespace, machine: SandboxMachine) ->
     try:
         pod_admit(site, room, pod)
     except QuotaRefused as error:
-        words = "the workspace holds all that it has bought: delete a machine or let the workspace grow"
+        words = "the workspace uses all that it bought: delete a machine or resize the workspace"
         raise QuotaRefused(words, detail=error.detail) from error
     advance(site, now=clock.now())
 

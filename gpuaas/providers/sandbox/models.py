@@ -1,4 +1,4 @@
-"""The simulated site's own storage: what a cluster would keep in its etcd. No other room reads these tables."""
+"""The simulated site's own storage, like a cluster's etcd. No other room reads these tables."""
 
 import uuid
 from typing import Any
@@ -10,7 +10,7 @@ class SandboxSite(models.Model):
     """One simulated site and its dials. Its row lock is the site's single writer, so `revision` has no holes.
 
     faults: what the checks of the site find ("checks": type → status; "sick": node → MIG profile → cards or slices).
-    failures: verb (`probe`, `ensure:quota`, `release:gone`, `observe`, `access`, `watch`, `evict`) → {"error", "times"}; see
+    failures: verb (`probe`, `create:quota`, `delete:gone`, `observe`, `access`, `watch`, `evict`) → {"error", "times"}; see
     `dials.py`. Events at or below `event_floor` are compacted: a cursor older than that must relist.
     """
 

@@ -1,4 +1,4 @@
-"""The tenant's side of a simulated site: what kubectl would do there, for tests and the demo."""
+"""The tenant's side of a simulated site, like kubectl, for tests and the demo."""
 
 import hashlib
 import re
@@ -37,9 +37,9 @@ def pod_create(
     token: str = "",
     outrun: bool = False,
 ) -> SandboxPod:
-    """Raises QuotaRefused where the namespace's quota is spent. `resource_name` "" = the GPU that was bought; with
+    """Raises QuotaRefused if the namespace's quota is used up. `resource_name` "" = the GPU that was bought; with
     `token` the pod is created with that credential's rights. `owner` ("Job/train") = it comes back after a suspension.
-    `outrun`: it slips past the quota, as pods do on a real cluster where many are created and deleted at once.
+    `outrun`: it exceeds the quota, as on a real cluster where many pods are created and deleted at once.
     """
     _asked_check(name, gpus, vcpus, memory_gib, run_seconds or 0)
     with site_write(site_id) as site:
@@ -65,7 +65,7 @@ def pod_create(
 
 
 def pod_admit(site: SandboxSite, room: SandboxNamespace, pod: SandboxPod, *, outrun: bool = False) -> None:
-    """Charge it to the quota and write it down; the caller is the site's writer."""
+    """Charge it to the quota and store it; the caller is the site's writer."""
     if room.suspended:
         raise QuotaRefused(
             f'pods "{pod.name}" is forbidden: exceeded quota: {room.name}, requested: pods=1, used: pods=0, '
@@ -79,7 +79,7 @@ def pod_admit(site: SandboxSite, room: SandboxNamespace, pod: SandboxPod, *, out
 
 
 def pod_delete(site_id: uuid.UUID, namespace: str, name: str, *, token: str = "") -> None:
-    """Ask for its end; it holds its devices and its quota until the grace is over."""
+    """Request its deletion; it holds its devices and its quota until the grace period is over."""
     with site_write(site_id) as site:
         refuse_where_down(site)
         now = clock.now()
@@ -93,7 +93,7 @@ def pod_delete(site_id: uuid.UUID, namespace: str, name: str, *, token: str = ""
 
 
 def pod_evict(site_id: uuid.UUID, namespace: str, uid: str, *, reason: str) -> bool:
-    """Gone at once, with the reason as its last word; False where it was gone already."""
+    """Remove it at once and record the reason; False if it was already gone."""
     with site_write(site_id) as site:
         refuse_where_down(site)
         now = clock.now()
@@ -110,7 +110,7 @@ def pod_evict(site_id: uuid.UUID, namespace: str, uid: str, *, reason: str) -> b
 
 
 def pods_end(site: SandboxSite, pods: Iterable[SandboxPod]) -> None:
-    """Set the end of grace where none is set yet; what has finished already goes at once."""
+    """Start the grace period where it has not started; finished pods are removed at once."""
     now = clock.now()
     for pod in pods:
         if pod.gone_at is None:
@@ -143,7 +143,7 @@ def _asked_check(name: str, *amounts: int) -> None:
     if not NAME.fullmatch(name):
         raise Invalid.field("name", "a pod's name is a DNS label: lower-case letters, digits and hyphens")
     if min(amounts) < 0:
-        raise Invalid("a pod cannot ask for less than nothing")
+        raise Invalid("a pod cannot request negative amounts")
 
 
 def _namespace_for(site: SandboxSite, name: str, token: str) -> SandboxNamespace:
@@ -153,7 +153,7 @@ def _namespace_for(site: SandboxSite, name: str, token: str) -> SandboxNamespace
     if room is None:
         raise NotFound(f'namespaces "{name}" not found')
     if room.gone_at is not None:
-        raise Forbidden(f'namespace "{name}" is being terminated: nothing new can be made in it')
+        raise Forbidden(f'namespace "{name}" is being terminated: nothing new can be created in it')
     return room
 
 
@@ -163,7 +163,7 @@ def _bought(room: SandboxNamespace) -> str:
 
 
 def _charge(room: SandboxNamespace, pod: SandboxPod, *, outrun: bool) -> None:
-    """All of it or nothing: the refusal rolls back what was charged to the keys before."""
+    """All or nothing: a refusal rolls back what was already charged."""
     for resource, amount in pod.charges.items():
         rows = SandboxQuota.objects.filter(namespace=room, resource=resource)
         fits = Q() if outrun else Q(hard__isnull=True) | Q(hard__gte=F("used") + amount)

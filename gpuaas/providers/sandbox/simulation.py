@@ -1,7 +1,7 @@
-"""Time at a simulated site: rows are brought to `now` whenever somebody looks, in the order in which things happened.
+"""Time at a simulated site: rows are advanced to `now` on every access, in the order of events.
 
-Nothing ticks: a pod's end follows from when it was scheduled and how long it runs, and the pod that waited for its
-devices starts at that very instant, however late it is seen.
+There is no clock tick: a pod's end follows from its start and its duration, and the pod that waited for its devices
+starts at that very instant, however late somebody looks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,13 +21,13 @@ from gpuaas.providers.sandbox.models import (
     SandboxSite,
 )
 
-# how the owner of a pod begins that a machine holds its devices as: "Machine:<uid>/<name>"
+# prefix of the owner of a pod by which a machine holds its devices: "Machine:<uid>/<name>"
 MACHINE = "Machine:"
 TIMES = ("created_at", "started_at", "ended_at", "uncharged_at")
 
 
 def advance(site: SandboxSite, *, now: datetime) -> None:
-    """Everything that is due by `now` happens. The caller is the site's writer (`dials.site_write`)."""
+    """Process everything that is due by `now`. The caller is the site's writer (`dials.site_write`)."""
     _quotas_confirm(site, now)
     pods = list(
         SandboxPod.objects.filter(site=site, finished_at=None)
@@ -47,7 +47,7 @@ def advance(site: SandboxSite, *, now: datetime) -> None:
 
 
 def pod_end(pod: SandboxPod) -> datetime | None:
-    """When a live pod ends: at the end of its run or of its grace, whichever comes first; None = it does not yet."""
+    """When a live pod ends: at the end of its run or of its grace period, whichever is first; None = not yet known."""
     ends = [pod.gone_at] if pod.gone_at else []
     if pod.scheduled_at is not None and pod.run_seconds is not None:
         ends.append(pod.scheduled_at + timedelta(seconds=pod.run_seconds))
@@ -63,7 +63,7 @@ def _quotas_confirm(site: SandboxSite, now: datetime) -> None:
 
 def _pod_finish(site: SandboxSite, pod: SandboxPod, at: datetime) -> None:
     pod.finished_at = at
-    if pod.scheduled_at is None:  # what a bound one says is the last word of its eviction
+    if pod.scheduled_at is None:  # for a bound pod it is the reason of its eviction
         pod.waiting_for = ""
     pod.save(update_fields=["finished_at", "waiting_for"])
     for resource, amount in pod.charges.items():
@@ -82,7 +82,7 @@ def _pod_remove(site: SandboxSite, pod: SandboxPod) -> None:
 def _schedule(
     site: SandboxSite, pods: Sequence[SandboxPod], nodes: Sequence[SandboxNode], at: datetime
 ) -> None:
-    """Waiting pods, oldest first, each to the fullest node that still has room: large blocks are kept whole."""
+    """Place waiting pods, oldest first, each on the fullest node with room, which keeps large blocks free."""
     free = {
         node.pk: max(node.capacity - node.unhealthy, 0) if node.ready and not node.cordoned else 0
         for node in nodes
@@ -96,7 +96,7 @@ def _schedule(
 
 
 def fits_kind(pod: SandboxPod, node: SandboxNode) -> bool:
-    """Whether the node has what the pod asks for, within the pool that its namespace is pinned to."""
+    """Whether the node has what the pod requests, within the pool that its namespace is pinned to."""
     if not pod.gpus:
         return node.ready and not node.cordoned
     pinned: Mapping[str, str] = pod.namespace.selectors.get(pod.resource_name, {})
@@ -125,15 +125,15 @@ def _why_not(pod: SandboxPod, nodes: Sequence[SandboxNode], free: Mapping[int, i
         return f"no node of this site's pool has {pod.resource_name or 'room'}"
     most = max(max(free[node.pk], 0) for node in nodes)
     if pod.gpus > max(node.capacity for node in nodes):
-        return f"asks for {pod.gpus} {pod.resource_name}, but the largest node has {max(node.capacity for node in nodes)}"
+        return f"requests {pod.gpus} {pod.resource_name}, but the largest node has {max(node.capacity for node in nodes)}"
     return f"waits for {pod.gpus} free {pod.resource_name} on one node; the most free on one node is {most}"
 
 
-# -- what observers are told ----------------------------------------------------------------------------------------
+# -- events for observers ----------------------------------------------------------------------------------------
 
 
 def consumer_of(pod: SandboxPod) -> ObservedConsumer:
-    """A pod that a machine holds its devices as is one stretch of that machine."""
+    """A pod by which a machine holds its devices is one stretch of that machine."""
     uid, name, owner = str(pod.uid), pod.name, pod.owner
     if owner.startswith(MACHINE):
         machine, _, name = owner.removeprefix(MACHINE).partition("/")

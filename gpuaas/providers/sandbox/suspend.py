@@ -1,4 +1,4 @@
-"""What becomes of pods in a simulated namespace that is put to sleep: those that something owns come back."""
+"""Suspends and resumes the pods of a simulated namespace: those with an owner come back."""
 
 from typing import Any
 
@@ -9,16 +9,16 @@ from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxPod, Sandbo
 from gpuaas.providers.sandbox.pods import pod_admit, pods_end
 from gpuaas.providers.sandbox.simulation import advance
 
-KEPT = ("name", "owner", "resource_name", "gpus", "vcpus", "memory_gib", "run_seconds")
+FIELDS = ("name", "owner", "resource_name", "gpus", "vcpus", "memory_gib", "run_seconds")
 
 
 def workloads_scale_away(room: SandboxNamespace) -> StepOutcome:
-    """Remembers what runs for an owner; again it only adds what it has not noted yet."""
+    """Remember running pods with an owner; a repetition only adds further ones."""
     known = {each["name"] for each in room.scaled_away}
     pods = room.pods.filter(finished_at=None).exclude(owner="").exclude(name__in=known)
-    room.scaled_away = [*room.scaled_away, *({key: getattr(pod, key) for key in KEPT} for pod in pods)]
+    room.scaled_away = [*room.scaled_away, *({key: getattr(pod, key) for key in FIELDS} for pod in pods)]
     room.save(update_fields=["scaled_away"])
-    return StepOutcome(done=True, detail=f"{len(room.scaled_away)} are kept for later")
+    return StepOutcome(done=True, detail=f"{len(room.scaled_away)} are stored for later")
 
 
 def pods_stop(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
@@ -26,11 +26,11 @@ def pods_stop(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
     advance(site, now=clock.now())
     if left := room.pods.filter(finished_at=None).count():
         return StepOutcome(done=False, detail=f"still ending: {left}")
-    return StepOutcome(done=True, detail="nothing runs any more")
+    return StepOutcome(done=True, detail="nothing is running any more")
 
 
 def workloads_restore(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
-    """One that does not fit (the tenant has started something else meanwhile) stays away, as a Deployment's would."""
+    """A pod that no longer fits (the tenant started something else in the meantime) stays away, like a Deployment's."""
     away: list[dict[str, Any]] = room.scaled_away
     back = 0
     for each in away:
@@ -43,4 +43,4 @@ def workloads_restore(site: SandboxSite, room: SandboxNamespace) -> StepOutcome:
     room.scaled_away = []
     room.save(update_fields=["scaled_away"])
     advance(site, now=clock.now())
-    return StepOutcome(done=True, detail=f"{back} are back")
+    return StepOutcome(done=True, detail=f"{back} restarted")

@@ -1,4 +1,4 @@
-"""The usage stream of a simulated site: a full list where the cursor is too old, then the event log as it grows."""
+"""The usage stream of a simulated site: a full list if the cursor is too old, then the growing event log."""
 
 import time
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""Virtual clusters at Kubernetes sites: a control plane of the tenant's own in a namespace that is guarded as a workspace's."""
+"""Virtual clusters at Kubernetes sites: a tenant's own control plane in a namespace that is guarded like a workspace's."""

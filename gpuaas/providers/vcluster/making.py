@@ -1,26 +1,25 @@
-"""What is done at the site to make a virtual cluster as it is wanted. What limits it stands before anything of it may act."""
+"""Brings a virtual cluster at the site to its spec. Its limits are in force before any part of it starts."""
 
 import re
 
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import ClusterSpec, StepOutcome
-from gpuaas.providers.kubernetes import ending, guards, pods, warden
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.ensure import Ensure
-from gpuaas.providers.kubernetes.objects import put
-from gpuaas.providers.kubernetes.suspend import GRACE_SECONDS
+from gpuaas.providers.base.steps import DONE
+from gpuaas.providers.kubeapi import ending, guards, warden
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.ensure import Ensure
+from gpuaas.providers.kubeapi.objects import put
 from gpuaas.providers.vcluster import manifests, names, roles, site
 from gpuaas.providers.vcluster.settings import documents, settings_read
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 VERSIONS_APART = 3
 MINOR = re.compile(r"v?(\d+)\.(\d+)")
-DONE = StepOutcome(done=True)
-SMALLER = "More runs in the cluster than its pools have GPUs for: the newest pods that do not fit are ended."
+SMALLER = "The cluster's pods use more GPUs than its pools have: the newest pods that do not fit are ended."
 
 
 def control_plane(api: Api, spec: ClusterSpec) -> StepOutcome:
-    """Raises Permanent for a release that is too far from the site's own. Its pods are made by the site's controllers."""
+    """Raises Permanent for a release that is too far from the site's own. The site's controllers create its pods."""
     _skew_check(api, spec)
     put(api, guards.CLUSTER_ROLES, roles.cluster_role())
     for collection, body in manifests.objects(spec, settings_read(spec.settings), _api_blocks(api)):
@@ -28,13 +27,13 @@ def control_plane(api: Api, spec: ClusterSpec) -> StepOutcome:
     settled = site.control_settled(api, spec)
     if not settled.done or site.observe(api, spec.ref).endpoint:
         return settled
-    return StepOutcome(done=False, detail="it has not written its credentials yet")
+    return StepOutcome(done=False, detail="it has not stored its credentials yet")
 
 
 def shares(api: Api, spec: ClusterSpec, ensure: Ensure) -> StepOutcome:
-    """The whole quota as it is wanted, patched in place; then whoever no longer fits goes, the newest first."""
+    """Patch the whole quota in place; then end pods that no longer fit, newest first."""
     if site.space_find(api, spec.ref) is None:
-        raise NotFound("the cluster's namespace is not at the site; it has to be made again")
+        raise NotFound("the cluster's namespace is not at the site; it must be created again")
     for step in ("namespace", "quota", "limits", "confirm"):
         outcome = ensure.run(step)
         if not outcome.done:
@@ -43,32 +42,27 @@ def shares(api: Api, spec: ClusterSpec, ensure: Ensure) -> StepOutcome:
 
 
 def _fit(api: Api, spec: ClusterSpec) -> StepOutcome:
-    """While pods come and go the site's quota can be outrun: what a syncer makes anew at once may be one too many."""
+    """Ends surplus pods: while pods come and go they can exceed the site's quota, as when a syncer recreates one at once."""
     surplus = site.surplus(api, spec.external_name)
     for one in surplus:
         warden.evict(api, names.space(spec.external_name), one, reason=SMALLER)
     if surplus:
-        return StepOutcome(done=False, detail=f"pods that no longer fit are ended: {len(surplus)}")
+        return StepOutcome(done=False, detail=f"ending pods that no longer fit: {len(surplus)}")
     return DONE
 
 
 def stop(api: Api, spec: ClusterSpec) -> StepOutcome:
-    """Everything but the control plane, as politely as in a workspace. What has a controller inside is made again there, and waits
-    for its share of the quota."""
+    """End all pods but the control plane's, with the same grace as in a workspace. Controllers inside recreate theirs, which then
+    wait for quota."""
     collection = site.path(spec.external_name, "pods")
     running = [
-        pod for pod in _live(api, collection) if names.CONTROL not in pod["metadata"].get("labels", {})
+        pod for pod in ending.live(api, collection) if names.CONTROL not in pod["metadata"].get("labels", {})
     ]
     for pod in running:
-        ending.end(api, collection, pod, seconds=GRACE_SECONDS)
+        ending.end(api, collection, pod, seconds=ending.SUSPEND_GRACE_SECONDS)
     if running:
         return StepOutcome(done=False, detail=ending.in_words(running))
-    return StepOutcome(done=True, detail="nothing runs any more")
-
-
-def _live(api: Api, collection: str) -> list[Object]:
-    phases = ",".join(f"status.phase!={phase}" for phase in pods.FINISHED)
-    return api.items(collection, fieldSelector=phases)
+    return StepOutcome(done=True, detail="nothing is running any more")
 
 
 def checks(api: Api, spec: ClusterSpec) -> StepOutcome:
@@ -82,14 +76,16 @@ def checks(api: Api, spec: ClusterSpec) -> StepOutcome:
     broken = next((node for node in nodes if not node.ready), None)
     if broken is not None:
         return StepOutcome(done=False, detail=f"{broken.name}: {broken.reason}")
-    return StepOutcome(done=True, detail=f"{len(nodes) - spec.control_plane.count} shares are granted")
+    return StepOutcome(
+        done=True, detail=f"{len(nodes) - spec.control_plane.count} shares of the quota are granted"
+    )
 
 
 def addon(api: Api, spec: ClusterSpec, name: str) -> StepOutcome:
-    """Applied through the virtual cluster's own API, which knows its kinds."""
+    """Applied through the virtual cluster's own API, which serves their kinds."""
     known = settings_read(spec.settings).addons
     if name not in known:
-        raise Permanent(f"the template's settings do not say what the add-on {name} is")
+        raise Permanent(f"the template does not define the add-on {name}")
     inside = site.inside(api, spec.ref)
     found = documents(known[name])
     for body in found:
@@ -104,11 +100,11 @@ def _collection(inside: Api, body: Object) -> str:
         if resource["kind"] == body["kind"] and "/" not in resource["name"]:
             space = f"/namespaces/{body['metadata'].get('namespace', 'default')}"
             return f"{group}{space if resource['namespaced'] else ''}/{resource['name']}"
-    raise Permanent(f"the cluster knows no {body['kind']} of {version}")
+    raise Permanent(f"the cluster does not serve {body['kind']} of {version}")
 
 
 def _api_blocks(api: Api) -> list[str]:
-    """Where the site's API server is: its endpoints, and the address of the service that stands before them."""
+    """Addresses of the site's API server: its endpoints and its service."""
     found = [
         address
         for each in api.items_if_known(SLICES, labelSelector="kubernetes.io/service-name=kubernetes")
@@ -121,18 +117,18 @@ def _api_blocks(api: Api) -> list[str]:
 
 
 def _skew_check(api: Api, spec: ClusterSpec) -> None:
-    """A syncer writes what its own release knows, the site's takes what it knows: too far apart, fields get lost unseen."""
-    told = str(api.get("/version").get("gitVersion", ""))
-    here, wanted = MINOR.match(told), MINOR.match(spec.release)
+    """With releases too far apart, fields that only one of the syncer and the site knows would be lost silently."""
+    version = str(api.get("/version").get("gitVersion", ""))
+    here, wanted = MINOR.match(version), MINOR.match(spec.release)
     if here is None or wanted is None:
         return
     apart = abs(int(wanted[2]) - int(here[2])) if wanted[1] == here[1] else VERSIONS_APART + 1
     if apart > VERSIONS_APART:
         raise Permanent(
-            f"the site runs Kubernetes {told}: a virtual cluster of {spec.release} is more than "
+            f"the site runs Kubernetes {version}: a virtual cluster of {spec.release} is more than "
             f"{VERSIONS_APART} minor versions away from it",
             detail={
-                "evidence": [f"GET /version: {told}"],
-                "next": "Choose a release that is nearer to the site's, or ask its operator to upgrade the site first.",
+                "evidence": [f"GET /version: {version}"],
+                "next": "Choose a release closer to the site's, or ask its operator to upgrade the site first.",
             },
         )

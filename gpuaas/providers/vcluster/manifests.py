@@ -1,6 +1,6 @@
-"""The control plane of a virtual cluster in its namespace: pure. Written for the released vcluster image, release 0.30.
+"""The control plane of a virtual cluster in its namespace: pure. Written for the vcluster image of release 0.30.
 
-Its configuration has no defaults of its own at run time, so everything that is wanted is said.
+Its configuration has no defaults at run time, so everything is stated.
 """
 
 import base64
@@ -9,18 +9,19 @@ from typing import Any
 import yaml
 
 from gpuaas.providers.base import ClusterSpec
-from gpuaas.providers.kubernetes import names as site_names
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi import names as site_names
+from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.names import NAMESPACES, RELEASE
 from gpuaas.providers.vcluster import names, roles
 from gpuaas.providers.vcluster.settings import VirtualSettings
 
 API_PORTS = (443, 6443)
-# runs as root in its container, as upstream has it, and with nothing of the node's
+# runs as root in its container, as upstream does, but with no access to the node
 _SECURITY = {"allowPrivilegeEscalation": False, "runAsUser": 0, "runAsGroup": 0}
 ON, OFF, NEVER = {"enabled": True}, {"enabled": False}, {"enabled": "false"}
 _COPIED = ("services", "endpoints", "endpointSlices", "persistentVolumeClaims")
 _OF_SITE = ("csiDrivers", "csiNodes", "csiStorageCapacities", "storageClasses")
-# of the cluster's own DNS, a pod like any other of its pods
+# of the cluster's own DNS, which is an ordinary pod of the cluster
 _NAMES_DEPLOYMENT = {
     "replicas": 1,
     "resources": {
@@ -48,16 +49,16 @@ def version(release: str) -> str:
 
 
 def selector(name: str) -> dict[str, str]:
-    """By which upstream's own tools find a control plane."""
+    """The labels by which upstream's tools find a control plane."""
     return {"app": "vcluster", "release": name}
 
 
 def objects(spec: ClusterSpec, settings: VirtualSettings, api_blocks: list[str]) -> list[tuple[str, Object]]:
-    """(collection, object), in the order in which they are made: the right to act comes last but one, who acts last.
+    """(collection, object), in the order of creation: the role binding last but one, the StatefulSet last.
 
-    api_blocks: addresses of the site's API server, which the syncer has to reach."""
+    api_blocks: addresses of the site's API server, which the syncer must reach."""
     name, space = spec.external_name, names.space(spec.external_name)
-    core, rbac = f"{names.NAMESPACES}/{space}", f"/apis/rbac.authorization.k8s.io/v1/namespaces/{space}"
+    core, rbac = f"{NAMESPACES}/{space}", f"/apis/rbac.authorization.k8s.io/v1/namespaces/{space}"
     found = [
         (f"{core}/secrets", _config(spec, settings)),
         (f"{core}/services", _service(spec, name, headless=False)),
@@ -84,7 +85,7 @@ def objects(spec: ClusterSpec, settings: VirtualSettings, api_blocks: list[str])
 
 
 def configuration(spec: ClusterSpec, settings: VirtualSettings) -> Object:
-    """Plain pods of the namespace, nothing of the site's own: no nodes, no ingresses, no policies, no other namespace."""
+    """Syncs only pods and what they need in the namespace: no nodes, ingresses, policies or other namespaces."""
     address = settings.address(spec.external_name)
     return {
         "controlPlane": _control(spec, settings),
@@ -96,7 +97,7 @@ def configuration(spec: ClusterSpec, settings: VirtualSettings) -> Object:
             }
         },
         "exportKubeConfig": {"server": f"https://{address}"},
-        # else every pod of a Deployment or Job would come with a controlling owner, which the guards refuse
+        # otherwise every pod of a Deployment or Job would have a controlling owner, which the guards refuse
         "experimental": {"syncSettings": {"setOwner": False}},
         "telemetry": OFF,
         "logging": {"encoding": "json"},
@@ -159,13 +160,13 @@ def _service(spec: ClusterSpec, name: str, *, headless: bool) -> Object:
     if headless:
         body |= {"clusterIP": "None", "publishNotReadyAddresses": True}
     labels = {"app": "vcluster"} if headless else {"app": "vcluster", "vcluster.loft.sh/service": "true"}
-    # the released syncer writes into the annotations of its service, and ends where there are none
+    # the syncer writes into the annotations of its service, and fails if there are none
     metadata = {**_metadata(spec, name, **labels), "annotations": {names.TAG: spec.external_name}}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": body}
 
 
 def _network(spec: ClusterSpec, settings: VirtualSettings, api_blocks: list[str]) -> Object:
-    """The control plane alone may reach the site's API server, and be reached by what routes people to it."""
+    """Only the control plane may reach the site's API server, and only routers may reach the control plane."""
     ports = [{"protocol": "TCP", "port": port} for port in API_PORTS]
     egress = [{"to": [{"ipBlock": {"cidr": block}} for block in api_blocks], "ports": ports}]
     routers = [
@@ -203,7 +204,7 @@ def _ingress(spec: ClusterSpec, settings: VirtualSettings) -> Object:
 
 def _stateful_set(spec: ClusterSpec, settings: VirtualSettings) -> Object:
     name, control = spec.external_name, spec.control_plane
-    labels = {**tag(spec), **selector(name), names.CONTROL: name, names.RELEASE: spec.release}
+    labels = {**tag(spec), **selector(name), names.CONTROL: name, RELEASE: spec.release}
     claim = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": f"{control.disk_gib}Gi"}},

@@ -1,17 +1,15 @@
 """Names and paths of virtual clusters at a Kubernetes site. Changing one orphans what carries the old one."""
 
-from gpuaas.providers.kubernetes.names import DOMAIN
+from gpuaas.providers.kubeapi.names import DOMAIN
 
-NAMESPACES = "/api/v1/namespaces"
-# on everything that the driver makes for a cluster: whose it is
+# on everything that the driver creates for a cluster: the cluster's id
 TAG = f"{DOMAIN}/virtual-cluster"
-# on the namespace: the pools as they are wanted there, and where the cluster answers
+# on the namespace: the desired pools, and the cluster's address
 POOLS = f"{DOMAIN}/cluster-pools"
 ADDRESS = f"{DOMAIN}/cluster-address"
 # on the pods of the control plane
-RELEASE = f"{DOMAIN}/cluster-release"
 CONTROL = f"{DOMAIN}/control-plane"
-# the released syncer's own: which virtual cluster a pod of the namespace belongs to
+# the syncer's own label: the virtual cluster that a pod of the namespace belongs to
 SYNCED = "vcluster.loft.sh/managed-by"
 
 # for the whole site, bound in each cluster's namespace: what the syncer may do there
@@ -21,7 +19,7 @@ PORT = 8443
 
 
 def space(external_name: str) -> str:
-    """The namespace: by a name that the guards of workspaces cover. `c-1a2b3c4d-train` lives in `gpu-1a2b3c4d-train`."""
+    """The namespace, with a name that the guards of workspaces cover. `c-1a2b3c4d-train` runs in `gpu-1a2b3c4d-train`."""
     return f"gpu-{external_name.removeprefix('c-')}"
 
 
@@ -34,7 +32,7 @@ def config_secret(name: str) -> str:
 
 
 def kubeconfig_secret(name: str) -> str:
-    """Written by the syncer, with every right in the virtual cluster."""
+    """Written by the syncer, with full rights in the virtual cluster."""
     return f"vc-{name}"
 
 
@@ -43,5 +41,5 @@ def headless(name: str) -> str:
 
 
 def volume(name: str) -> str:
-    """Of the one pod, made by the StatefulSet."""
+    """The claim of the only pod, created by the StatefulSet."""
     return f"data-{name}-0"

@@ -1,9 +1,10 @@
-"""What our credentials must be allowed to do at a site beside the rights of workspaces, so that it may have virtual clusters.
+"""The rights that the portal's credentials need at a site for virtual clusters, besides those for workspaces.
 
-`tests/providers/kubernetes/fitness/test_virtual_rights.py` goes the whole way of a cluster with these and no others.
+`tests/providers/kubernetes/fitness/test_virtual_rights.py` runs a cluster's whole life with these and no others.
 """
 
-from gpuaas.providers.kubernetes.preflight.rights import RBAC, Right
+from gpuaas.providers.kubeapi.manifests import RBAC
+from gpuaas.providers.kubeapi.rights import Right
 from gpuaas.providers.vcluster import names
 
 RIGHTS = (
@@ -12,7 +13,7 @@ RIGHTS = (
     Right("", "services", "get create"),
     Right("", "secrets", "get create"),
     Right("networking.k8s.io", "ingresses", "list create patch"),
-    # where the site's API server is, which the control plane has to reach
+    # addresses of the site's API server, which the control plane must reach
     Right("discovery.k8s.io", "endpointslices", "list"),
     # what the syncer may do in its namespace; escalate and bind as for the roles of members
     Right(RBAC, "clusterroles", "bind escalate", names=(names.SYNCER_ROLE,)),

@@ -1,16 +1,16 @@
-"""What the syncer of a virtual cluster may do in its namespace: no more than what the kinds need that it copies there.
+"""The rights of a virtual cluster's syncer in its namespace: only what it needs for the kinds that it copies there.
 
-Pods, Services, ConfigMaps, Secrets, volume claims and endpoints, nothing of RBAC, no quota, no token, nothing outside of the
-namespace. It is an outsider to the guards, as a tenant's own pods are.
+Pods, Services, ConfigMaps, Secrets, volume claims and endpoints; no RBAC, no quota, no tokens, nothing outside the
+namespace. To the guards it is an outsider, like a tenant.
 """
 
-from gpuaas.providers.kubernetes import names as site_names
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi import names as site_names
+from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.guards.roles import READ
+from gpuaas.providers.kubeapi.manifests import RBAC
 from gpuaas.providers.vcluster import names
 
-_RBAC = "rbac.authorization.k8s.io"
-_READ = ["get", "list", "watch"]
-_WRITE = [*_READ, "create", "update", "patch", "delete"]
+_WRITE = [*READ, "create", "update", "patch", "delete"]
 
 
 def _rule(group: str, resources: str, verbs: list[str]) -> Object:
@@ -24,15 +24,15 @@ RULES = [
     _rule("", "pods/exec pods/attach pods/portforward", ["create", "get"]),
     _rule("", "pods/log", ["get"]),
     _rule("", "pods/status pods/ephemeralcontainers", ["patch", "update"]),
-    _rule("", "events", [*_READ, "create"]),
+    _rule("", "events", [*READ, "create"]),
     # the syncer looks for its own control plane
-    _rule("apps", "statefulsets replicasets deployments", _READ),
+    _rule("apps", "statefulsets replicasets deployments", READ),
 ]
 
 
 def cluster_role() -> Object:
     return {
-        "apiVersion": f"{_RBAC}/v1",
+        "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRole",
         "metadata": {"name": names.SYNCER_ROLE, "labels": {site_names.MANAGED_BY: site_names.MANAGER}},
         "rules": RULES,
@@ -40,12 +40,12 @@ def cluster_role() -> Object:
 
 
 def binding(name: str, metadata: Object) -> Object:
-    """In the namespace alone: the rules are the whole site's, the right is not."""
+    """In the namespace only, although the role is cluster-wide."""
     account = {"kind": "ServiceAccount", "name": names.account(name), "namespace": metadata["namespace"]}
     return {
-        "apiVersion": f"{_RBAC}/v1",
+        "apiVersion": f"{RBAC}/v1",
         "kind": "RoleBinding",
         "metadata": metadata,
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": names.SYNCER_ROLE},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": names.SYNCER_ROLE},
         "subjects": [account],
     }

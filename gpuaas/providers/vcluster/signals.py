@@ -1,11 +1,11 @@
-"""What there is to do, as the virtual cluster itself sees it: pods that wait for the quota are only there."""
+"""The load of a virtual cluster, from its own API: pods that wait for the quota exist only there."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpuaas.providers.base import ClusterSpec, PoolSignals
-from gpuaas.providers.kubernetes import pods
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi import pods
+from gpuaas.providers.kubeapi.client import Object
 
 
 @dataclass
@@ -19,8 +19,8 @@ class _Pool:
 
 
 def signals(spec: ClusterSpec, found: Iterable[Object]) -> tuple[PoolSignals, ...]:
-    """GPUs of a name are counted at its first pool until that is full; who waits, at the first."""
-    told = [
+    """Placed GPUs count at the first pool of their name until it is full; waiting ones at the first."""
+    pools = [
         _Pool(one.name, one.flavor.resource_name, one.flavor.gpus * one.flavor.count) for one in spec.pools
     ]
     for pod in found:
@@ -28,7 +28,7 @@ def signals(spec: ClusterSpec, found: Iterable[Object]) -> tuple[PoolSignals, ..
             continue
         placed = bool(pod["spec"].get("nodeName"))
         for resource, count in pods.devices(pod).items():
-            fitting = [one for one in told if one.resource_name == resource]
+            fitting = [one for one in pools if one.resource_name == resource]
             if not fitting or not count:
                 continue
             if placed:
@@ -36,4 +36,4 @@ def signals(spec: ClusterSpec, found: Iterable[Object]) -> tuple[PoolSignals, ..
             else:
                 fitting[0].pending += count
                 fitting[0].queued += 1
-    return tuple(PoolSignals(one.name, one.used, one.pending, one.queued) for one in told)
+    return tuple(PoolSignals(one.name, one.used, one.pending, one.queued) for one in pools)

@@ -1,4 +1,4 @@
-"""What the site has of one virtual cluster: its namespace, its control plane, and its own API behind them."""
+"""Reads one virtual cluster at the site: its namespace, its control plane, and its own API."""
 
 import base64
 from collections.abc import Mapping
@@ -12,19 +12,20 @@ from gpuaas.providers.base import (
     ObservedConsumer,
     StepOutcome,
 )
-from gpuaas.providers.kubernetes import names as site_names
-from gpuaas.providers.kubernetes import namespaces
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.observe import consumers_of
+from gpuaas.providers.kubeapi import names as site_names
+from gpuaas.providers.kubeapi import namespaces
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.names import RELEASE
+from gpuaas.providers.kubeapi.observe import consumers_of
 from gpuaas.providers.vcluster import names
 from gpuaas.providers.vcluster.tenancy import Share, gpus_in, shares_of
 
-OVER = "more pods hold GPUs than the pools have; the newest are ended"
-NOWHERE = "nothing answers at the cluster's address yet"
+OVER = "pods hold more GPUs than the pools have; the newest are ended"
+NOWHERE = "the cluster's API does not answer yet"
 
 
 def space_find(api: Api, ref: ClusterRef) -> Object | None:
-    """Its namespace; None where there is none, or somebody else's."""
+    """Its namespace; None if there is none, or if it is not ours."""
     return namespaces.only_ours(api, names.space(ref.external_name), ref.id)
 
 
@@ -47,7 +48,7 @@ def observe(api: Api, ref: ClusterRef) -> ObservedCluster:
 
 
 def enforced(api: Api, name: str) -> Mapping[str, str]:
-    """What the site's quota lets be used now; empty until the site has taken it up."""
+    """The limits that the site's quota enforces now; empty until they match its spec."""
     found = api.find(f"{path(name, 'resourcequotas')}/{site_names.QUOTA}") or {}
     spec, status = found.get("spec", {}).get("hard") or {}, found.get("status", {}).get("hard") or {}
     return status if status == spec else {}
@@ -60,20 +61,20 @@ def control_nodes(api: Api, name: str) -> tuple[ClusterNode, ...]:
 
 def _control_node(pod: Object) -> ClusterNode:
     metadata, status = pod["metadata"], pod.get("status") or {}
-    told = {each["type"]: each for each in status.get("conditions") or []}
+    conditions = {each["type"]: each for each in status.get("conditions") or []}
     going = "deletionTimestamp" in metadata
-    ready = told.get("Ready", {}).get("status") == "True" and not going
+    ready = conditions.get("Ready", {}).get("status") == "True" and not going
     return ClusterNode(
         name=metadata["name"],
         pool="",
-        release=metadata["labels"].get(names.RELEASE, ""),
+        release=metadata["labels"].get(RELEASE, ""),
         ready=ready,
-        reason="" if ready else "it is being replaced" if going else _reason(status, told),
+        reason="" if ready else "it is being replaced" if going else _reason(status, conditions),
     )
 
 
-def _reason(status: Object, told: Mapping[str, Object]) -> str:
-    """What the site says is nearest to the pod."""
+def _reason(status: Object, conditions: Mapping[str, Object]) -> str:
+    """The most specific reason why the pod is not ready."""
     waiting = [
         each["state"]["waiting"]
         for kind in ("initContainerStatuses", "containerStatuses")
@@ -82,15 +83,15 @@ def _reason(status: Object, told: Mapping[str, Object]) -> str:
     ]
     if waiting:
         return ": ".join(filter(None, (waiting[0].get("reason"), waiting[0].get("message"))))[:300]
-    unplaced = told.get("PodScheduled", {})
+    unplaced = conditions.get("PodScheduled", {})
     if unplaced.get("status") == "False":
         return str(unplaced.get("message") or unplaced.get("reason") or "no node takes it")[:300]
     return "it is starting"
 
 
 def surplus(api: Api, name: str) -> list[ObservedConsumer]:
-    """Who holds GPUs beyond the quota: the newest, until the rest fits."""
-    hard, found = enforced(api, name), consumers_of(api, names.space(name))
+    """Consumers beyond the quota: the newest ones, so that the rest fits."""
+    hard, found = enforced(api, name), consumers_of(api, names.space(name), {})
     holding = [one for one in found if one.gpus and one.started_at is not None and one.ended_at is None]
     holding.sort(key=lambda one: (one.started_at or one.created_at, one.created_at, one.uid))
     left = {resource: gpus_in(hard, resource) for one in holding for resource in one.gpus}
@@ -104,8 +105,8 @@ def surplus(api: Api, name: str) -> list[ObservedConsumer]:
 
 
 def _workers(api: Api, ref: ClusterRef, shares: tuple[Share, ...]) -> tuple[ClusterNode, ...]:
-    """Each worker is a share of the quota. Where the quota gives less than all of them need, the first of them are short; where more is
-    held than it gives, none of that name is as it should be."""
+    """Each worker is a share of the quota. If the quota is too small for all of them, the first ones are not ready; if more is held
+    than it allows, no worker with that resource name is ready."""
     hard = enforced(api, ref.external_name)
     over = {resource for one in surplus(api, ref.external_name) for resource in one.gpus}
     left = {share.resource_name: gpus_in(hard, share.resource_name) for share in shares}
@@ -116,29 +117,29 @@ def _workers(api: Api, ref: ClusterRef, shares: tuple[Share, ...]) -> tuple[Clus
             left[share.resource_name] -= share.gpus if given else 0
             reason = OVER if share.resource_name in over else ""
             if not given:
-                reason = f"the site's quota does not give its {share.gpus} × {share.resource_name}"
+                reason = f"the site's quota does not include its {share.gpus} × {share.resource_name}"
             name = f"{ref.external_name}-{share.pool}-{number}"
             found.append(ClusterNode(name, share.pool, share.release, not reason, reason))
     return tuple(reversed(found))
 
 
 def control_settled(api: Api, spec: ClusterSpec) -> StepOutcome:
-    """As the StatefulSet is wanted, on all of its pods."""
+    """Done when all pods of the StatefulSet match its spec."""
     found = api.find(f"{path(spec.external_name, 'statefulsets', '/apis/apps/v1')}/{spec.external_name}")
     if found is None:
-        raise NotFound("the control plane is not at the site; it has to be made again")
+        raise NotFound("the control plane is not at the site; it must be created again")
     status, wanted = found.get("status") or {}, spec.control_plane.count
     current = status.get("observedGeneration") == found["metadata"]["generation"]
     nodes = control_nodes(api, spec.external_name)
     right = [node for node in nodes if node.ready and node.release == spec.release]
     if current and status.get("updatedReplicas") == len(right) == len(nodes) == wanted:
         return StepOutcome(done=True, detail=f"it runs {spec.release}")
-    reason = next((node.reason for node in nodes if node.reason), "its pod is being made")
+    reason = next((node.reason for node in nodes if node.reason), "its pod is being created")
     return StepOutcome(done=False, detail=reason)
 
 
 def admin_kubeconfig(api: Api, ref: ClusterRef) -> str:
-    """The one that the syncer has written, with every right in the virtual cluster: it stays here. Raises NotFound."""
+    """The one that the syncer wrote, with full rights in the virtual cluster, for the portal only. Raises NotFound."""
     found = _secret(api, ref)
     if found is None:
         raise NotFound(NOWHERE)
@@ -154,14 +155,14 @@ def _secret(api: Api, ref: ClusterRef) -> Object | None:
 
 
 def inside(api: Api, ref: ClusterRef) -> Api:
-    """The virtual cluster's own API, for no longer than a call."""
+    """The virtual cluster's own API, for one call only."""
     return Api(admin_kubeconfig(api, ref))
 
 
 def answers(api: Api, ref: ClusterRef) -> StepOutcome:
-    """Asked at its address, with its own credentials: what people will do."""
+    """Tested at the public address, as people use it."""
     try:
-        told = inside(api, ref).get("/version")
+        version = inside(api, ref).get("/version")
     except (NotFound, Unavailable, Unauthorized) as error:
         return StepOutcome(done=False, detail=f"the API does not answer yet: {error.message}")
-    return StepOutcome(done=True, detail=str(told.get("gitVersion", "")))
+    return StepOutcome(done=True, detail=str(version.get("gitVersion", "")))

@@ -1,13 +1,14 @@
-"""Everything at the site that is in a namespace with a cluster's tag, of the kinds that we or Kubernetes make for it.
+"""Lists objects in namespaces with a cluster's tag, of the kinds that the portal or Kubernetes creates for it.
 
-Pods and what else people have there are not told one by one: the namespace is told as long as it is there.
+Pods and other objects of people are not listed: the namespace stands for them as long as it exists.
 """
 
 import uuid
 
+from gpuaas.core.ids import uuid_read
 from gpuaas.providers.base import ClusterRef, SiteObject
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.names import WORKSPACE
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.names import NAMESPACES, WORKSPACE
 from gpuaas.providers.vcluster import names
 
 KINDS = (
@@ -25,11 +26,11 @@ KINDS = (
 
 
 def sweep(api: Api, ref: ClusterRef | None) -> tuple[SiteObject, ...]:
-    """Of one, or (None) of every cluster of this driver."""
+    """Of one cluster, or (None) of every cluster of this driver."""
     tagged = f"{names.TAG}={ref.id}" if ref is not None else names.TAG
     found: list[SiteObject] = []
-    for space in api.items(names.NAMESPACES, labelSelector=tagged):
-        owner = _owner(space)
+    for space in api.items(NAMESPACES, labelSelector=tagged):
+        owner = uuid_read((space["metadata"].get("labels") or {}).get(names.TAG))
         found.append(_object("Namespace", space, owner))
         path = f"namespaces/{space['metadata']['name']}"
         for kind, collection in KINDS:
@@ -39,16 +40,9 @@ def sweep(api: Api, ref: ClusterRef | None) -> tuple[SiteObject, ...]:
 
 
 def _counts(one: Object) -> bool:
-    """Ours and the control plane's. What people have in it by the syncer's hand goes with the namespace, which is told."""
+    """Only our objects and the control plane's; those that the syncer copies are deleted with the namespace."""
     labels = one["metadata"].get("labels") or {}
     return names.TAG in labels or WORKSPACE in labels or labels.get("app") == "vcluster"
-
-
-def _owner(space: Object) -> uuid.UUID | None:
-    try:
-        return uuid.UUID((space["metadata"].get("labels") or {}).get(names.TAG, ""))
-    except ValueError:
-        return None
 
 
 def _object(kind: str, one: Object, owner: uuid.UUID | None) -> SiteObject:

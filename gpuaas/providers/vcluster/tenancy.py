@@ -1,6 +1,6 @@
-"""The namespace of a virtual cluster is a workspace's: the same quota, pinning, network and guards, from the same code.
+"""A virtual cluster's namespace is like a workspace's: the same quota, pinning, network and guards, from the same code.
 
-Nobody of the tenant is in it: people enter the virtual cluster, and its syncer is what acts here, with the rights of `roles.py`.
+Tenants have no access to it: they use the virtual cluster, whose syncer acts here with the rights of `roles.py`.
 """
 
 import json
@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpuaas.providers.base import ClusterRef, ClusterSpec, GpuAmount, WorkspaceRef, WorkspaceSpec
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.vcluster import names
 from gpuaas.providers.vcluster.settings import settings_read
 
 
 @dataclass(frozen=True)
 class Share:
-    """What a pool is at the site: `count` workers, each a share of the quota of so many GPUs."""
+    """A pool at the site: `count` workers, each a share of the quota with `gpus` GPUs."""
 
     pool: str
     count: int
@@ -29,7 +29,7 @@ def ref_of(ref: ClusterRef) -> WorkspaceRef:
 
 
 def space_of(spec: ClusterSpec) -> WorkspaceSpec:
-    """GPUs of no worker stay named, with none, so that the namespace stays on its nodes."""
+    """Pools without workers keep their GPU names with a count of 0, so that the namespace stays pinned to its nodes."""
     control, pools = spec.control_plane, [pool.flavor for pool in spec.pools]
     address = settings_read(spec.settings).address(spec.external_name)
     return WorkspaceSpec(
@@ -49,19 +49,25 @@ def space_of(spec: ClusterSpec) -> WorkspaceSpec:
 
 
 def shares_of(space: Object) -> tuple[Share, ...]:
-    """As they were asked for last, by the namespace's own record."""
+    """The last requested shares, from the namespace's annotation."""
     text = (space["metadata"].get("annotations") or {}).get(names.POOLS, "[]")
     return tuple(Share(*row) for row in json.loads(text))
 
 
 def _gpus(spec: ClusterSpec) -> list[GpuAmount]:
-    """Pools of the same devices on the same nodes are one amount; of the same name on others, the site refuses them."""
+    """Pools of the same devices on the same nodes are one amount; the same name on other nodes is refused later."""
     found: dict[tuple[str, str], GpuAmount] = {}
     for flavor in (pool.flavor for pool in spec.pools):
         key = flavor.resource_name, json.dumps(dict(flavor.selector), sort_keys=True)
         before = found[key].count if key in found else 0
         count = before + flavor.gpus * flavor.count
-        found[key] = GpuAmount(flavor.resource_name, count, flavor.selector)
+        found[key] = GpuAmount(
+            flavor.resource_name,
+            count,
+            flavor.selector,
+            device_class=flavor.device_class,
+            also=flavor.also,
+        )
     return list(found.values())
 
 
@@ -74,6 +80,6 @@ def _written(spec: ClusterSpec) -> str:
 
 
 def gpus_in(hard: Mapping[str, str], resource_name: str) -> int:
-    """What a quota lets be used of a GPU name; 0 where it does not name it."""
+    """A quota's limit for a GPU name; 0 if it has none."""
     text = hard.get(f"requests.{resource_name}", "0")
     return int(text) if text.isdigit() else 0

@@ -1,1 +1,2 @@
-"""Machines of workspaces at sites that sell them whole: ordered here, made by a background visit, seen whoever made them."""
+"""Machines of workspaces at sites that sell whole machines: ordered here, created by a background visit, and listed
+whoever created them."""

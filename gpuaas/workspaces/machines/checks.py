@@ -1,4 +1,4 @@
-"""What an order may say, as far as it is known before the site is asked. Each refusal names its field."""
+"""Checks of an order that need no call to the site. Each refusal names its field."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuaas.workspaces.services.validation import name_validate
 from tenants.actors import Actor
 
 if TYPE_CHECKING:
-    from gpuaas.workspaces.machines.services import Wish
+    from gpuaas.workspaces.machines.services import MachineOrder
 
 # Nova takes 65,535 bytes of base64
 CLOUD_INIT_BYTES_MAX = 49_000
@@ -28,7 +28,7 @@ CLOUD_INIT_BYTES_MAX = 49_000
 
 @dataclass(frozen=True)
 class Order:
-    """A wish that can be asked of the site."""
+    """An order that can be sent to the site."""
 
     name: str
     flavor: Flavor
@@ -39,40 +39,42 @@ class Order:
     volume_gib: int
 
 
-def order_check(actor: Actor, workspace: Workspace, wish: Wish) -> Order:
-    """The workspace's row is locked, so that of two orders for the last one only one is taken."""
-    name = name_validate(wish.name)
+def order_check(actor: Actor, workspace: Workspace, order: MachineOrder) -> Order:
+    """The workspace's row is locked, so that of two orders for the last machine only one is accepted."""
+    name = name_validate(order.name)
     if machines_of(workspace=workspace).filter(name=name).exists():
         raise Conflict(f"the workspace already has a machine called {name}", detail={"field": "name"})
-    flavor = _flavor(workspace, wish.flavor)
+    flavor = _flavor(workspace, order.flavor)
     look = machine_look_of(workspace=workspace)
-    image = image_check(look, wish.image, flavor)
-    key_name, public_key = _key(actor, wish)
+    image = image_check(look, order.image, flavor)
+    key_name, public_key = _key(actor, order)
     return Order(
         name=name,
         flavor=flavor,
         image=image,
         key_name=key_name,
         public_key=public_key,
-        cloud_init=_cloud_init(wish.cloud_init),
-        volume_gib=_volume(workspace, look, wish.volume_gib),
+        cloud_init=_cloud_init(order.cloud_init),
+        volume_gib=_volume(workspace, look, order.volume_gib),
     )
 
 
 def image_check(look: MachineLook | None, wanted: str, flavor: Flavor | None) -> dict[str, Any]:
-    """By id, or by a name that only one has."""
+    """By id, or by a name that only one image has."""
     if look is None or look.slow_at is None:
         raise Conflict(
             "the portal is still asking the site for its images; try again in a few seconds",
             detail={"field": "image"},
         )
-    found = [row for row in look.images if row["id"] == wanted] or [
+    images = [row for row in look.images if row["id"] == wanted] or [
         row for row in look.images if row["name"] == wanted
     ]
-    if len(found) != 1:
-        many = "several images have this name: give the id" if found else "the site has no such image"
+    if len(images) != 1:
+        many = (
+            "several images have this name: give the id instead" if images else "the site has no such image"
+        )
         raise Invalid.field("image", many)
-    image: dict[str, Any] = found[0]
+    image: dict[str, Any] = images[0]
     if flavor is not None:
         _fits(image, flavor)
     return image
@@ -85,7 +87,7 @@ def rebuild_image_check(workspace: Workspace, machine: Machine, wanted: str) -> 
 
 
 def _fits(image: dict[str, Any], flavor: Flavor) -> None:
-    """A flavor without a disk of its own takes the image's size."""
+    """A flavor without a disk of its own uses the image's size."""
     if flavor.disk_gib and image["disk_gib"] > flavor.disk_gib:
         raise Invalid.field(
             "image",
@@ -104,12 +106,12 @@ def _flavor(workspace: Workspace, slug: str) -> Flavor:
     room = next((each for each in rooms if each.flavor.slug == slug), None)
     if room is None:
         has = ", ".join(each.flavor.slug for each in rooms) or "none"
-        raise Invalid.field("flavor", f"the workspace has not bought this flavor; it has {has}")
+        raise Invalid.field("flavor", f"the workspace has not bought this flavor; it has bought {has}")
     if not room.left:
         everything = machines_counted(workspace=workspace).count()
         raise QuotaRefused(
             f"the workspace has bought {room.bought} × {slug} and has {max(room.held, everything)} "
-            "machines, stopped and shelved ones counted: delete one, or resize the workspace",
+            "machines, including stopped and shelved ones: delete one, or resize the workspace",
             detail={
                 "field": "flavor",
                 "resource": slug,
@@ -122,17 +124,17 @@ def _flavor(workspace: Workspace, slug: str) -> Flavor:
     return room.flavor
 
 
-def _key(actor: Actor, wish: Wish) -> tuple[str, str]:
-    """(name, line); both "" where nobody is to sign in by key."""
-    if wish.key and wish.public_key:
-        raise Invalid.field("public_key", "one of your keys or a line of its own, not both")
-    if wish.key:
-        found = keys_for(actor=actor).filter(name=wish.key).first()
+def _key(actor: Actor, order: MachineOrder) -> tuple[str, str]:
+    """(name, line); both "" if nobody signs in with a key."""
+    if order.key and order.public_key:
+        raise Invalid.field("public_key", "give either one of your keys or a public key, not both")
+    if order.key:
+        found = keys_for(actor=actor).filter(name=order.key).first()
         if found is None:
             raise Invalid.field("key", "you have no key of this name; add it to your keys first")
         return found.name, found.public_key
-    if wish.public_key:
-        line = public_key_check(wish.public_key)
+    if order.public_key:
+        line = public_key_check(order.public_key)
         return "".join(line.split(maxsplit=2)[2:])[:255], line
     return "", ""
 
@@ -140,20 +142,26 @@ def _key(actor: Actor, wish: Wish) -> tuple[str, str]:
 def _cloud_init(text: str) -> str:
     given = text.replace("\r\n", "\n").strip()
     if len(given.encode()) > CLOUD_INIT_BYTES_MAX:
-        raise Invalid.field("cloud_init", f"cloud-init text is at most {CLOUD_INIT_BYTES_MAX:,} bytes long")
+        raise Invalid.field(
+            "cloud_init", f"cloud-init text may be at most {CLOUD_INIT_BYTES_MAX:,} bytes long"
+        )
     if given and not given.startswith(("#", "Content-Type:", "MIME-Version:")):
-        raise Invalid.field("cloud_init", "cloud-init text begins with #cloud-config, or #! for a script")
+        raise Invalid.field(
+            "cloud_init", "cloud-init text must start with #cloud-config, or with #! for a script"
+        )
     return given
 
 
 def _volume(workspace: Workspace, look: MachineLook | None, gib: int) -> int:
     if type(gib) is not int or gib < 0:
-        raise Invalid.field("volume_gib", "a volume is a whole number of GiB")
+        raise Invalid.field("volume_gib", "the size of a volume must be a whole number of GiB")
     if gib and look is not None and not look.volumes_sold:
-        raise Invalid.field("volume_gib", "this site has no volumes; the machine has the disk of its flavor")
+        raise Invalid.field(
+            "volume_gib", "this site has no volumes; the machine only has the disk of its flavor"
+        )
     if gib > workspace.storage_gib:
         raise Invalid.field(
             "volume_gib",
-            f"the workspace has {workspace.storage_gib:,} GiB of storage; ask for less or resize it",
+            f"the workspace has {workspace.storage_gib:,} GiB of storage; request less, or resize it",
         )
     return gib

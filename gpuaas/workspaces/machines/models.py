@@ -1,10 +1,10 @@
-"""Machines, the look at those of one workspace, and people's public keys."""
+"""Machines, the last observation of a workspace's machines, and people's public keys."""
 
 from django.db import models
 from django.db.models import Q
 
-from gpuaas.core.ids import uuid7
-from gpuaas.core.leases import Claimable
+from gpuaas.core.claims import Claimable
+from gpuaas.core.rows import Identified
 from gpuaas.core.statemachine import TransitionRow
 from gpuaas.providers.base import MachineVerb
 from gpuaas.workspaces.machines.states import MachineState
@@ -12,14 +12,13 @@ from gpuaas.workspaces.machines.states import MachineState
 VERBS = [(verb.value, verb.value.capitalize()) for verb in MachineVerb]
 
 
-class Machine(models.Model):
-    """One machine of a workspace: ordered here, or made behind the portal and found at the site.
+class Machine(Identified):
+    """One machine of a workspace: ordered here, or created with another client and found at the site.
 
-    The open wish is `verb` ("" = none) with its id; told_at = the site has taken it. `failure` says in words why the order
-    or the last wish was not fulfilled. `observed` holds the fields of ObservedMachine as the site last said them.
+    The pending action is `verb` ("" = none) with its id; told_at = the site has accepted it. `failure`: why the order
+    or the last action failed. `observed`: the fields of ObservedMachine as last reported.
     """
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     workspace = models.ForeignKey("workspaces.Workspace", on_delete=models.CASCADE, related_name="machines")
     name = models.CharField(max_length=255)
     state = models.CharField(max_length=16, choices=MachineState, default=MachineState.ORDERED)
@@ -65,9 +64,10 @@ class MachineTransition(TransitionRow):
 
 
 class MachineLook(Claimable):
-    """What the site last said of all machines of a workspace; its lease is held by whoever talks to the site about them.
+    """The last observation of all machines of a workspace; its claim is held by the worker that calls the site for
+    them.
 
-    images, belongings: as the contract has them, read at `slow_at`. `failure`: why the site could not be asked.
+    images, belongings: as in the driver contract, read at `slow_at`. `failure`: why the site could not be asked.
     """
 
     workspace = models.OneToOneField(
@@ -79,15 +79,16 @@ class MachineLook(Claimable):
     observed_at = models.DateTimeField(null=True, blank=True)
     slow_at = models.DateTimeField(null=True, blank=True)
     failure = models.CharField(max_length=500, blank=True)
+    # when the site said that it shows no screens; they are not offered for a day
+    no_screens_at = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
         return f"machines of {self.workspace}"
 
 
-class PublicKey(models.Model):
-    """A person's public key for machines; what was launched with it keeps it."""
+class PublicKey(Identified):
+    """A person's public key for machines; machines launched with it keep it."""
 
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     user = models.ForeignKey("tenants.User", on_delete=models.CASCADE, related_name="public_keys")
     name = models.CharField(max_length=40)
     public_key = models.TextField()

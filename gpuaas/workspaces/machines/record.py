@@ -1,4 +1,4 @@
-"""Writing down what a visit did and saw, each in one transaction that holds only while the lease is ours."""
+"""Writes what a visit did and saw, each in one transaction that is valid only while the claim is ours."""
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,8 @@ from typing import Any
 
 from django.db import transaction
 
-from gpuaas.core import clock, leases
+from gpuaas.core import claims, clock
+from gpuaas.core.claims import ClaimLost
 from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.base import Belongings, MachineImage, MachineStatus, MachineVerb, ObservedMachine
 from gpuaas.workspaces.machines.models import Machine, MachineLook
@@ -24,21 +25,17 @@ NO_WISH: dict[str, Any] = {"verb": "", "verb_id": None, "verb_image": "", "told_
 KEPT_APART = frozenset({"uid", "order", "name"})
 
 
-class LeaseLost(Exception):
-    """Somebody else visits: what was seen is dropped."""
-
-
 @contextmanager
 def guarded(look: MachineLook) -> Iterator[None]:
     with transaction.atomic():
         held = MachineLook.objects.select_for_update().filter(pk=look.pk, claim_token=look.claim_token)
         if not held.exists():
-            raise LeaseLost
+            raise ClaimLost("another process is working on these machines")
         yield
 
 
 def launched(look: MachineLook, machine: Machine, seen: ObservedMachine) -> None:
-    """The site has it: what was secret in the order is forgotten. Wishes made meanwhile stay."""
+    """The site has it: secrets of the order are deleted. Actions requested in the meantime stay."""
     with guarded(look):
         row = Machine.objects.select_for_update(no_key=True).get(pk=machine.pk)
         state = row.state if row.state == S.DELETING else STATE_OF.get(seen.status, S.BUILDING)
@@ -47,14 +44,14 @@ def launched(look: MachineLook, machine: Machine, seen: ObservedMachine) -> None
         machines_announce(look.workspace)
 
 
-def told(look: MachineLook, machine: Machine) -> None:
+def action_sent(look: MachineLook, machine: Machine) -> None:
     with guarded(look):
         rows = Machine.objects.filter(pk=machine.pk, verb_id=machine.verb_id)
         rows.update(told_at=clock.now())
 
 
 def refused(look: MachineLook, machine: Machine, error: GpuaasError) -> None:
-    """An order becomes a failed machine; a wish is dropped, and the look that follows says in which state it is."""
+    """A failed order becomes a failed machine; a failed action is dropped, and the next observation shows the state."""
     with guarded(look):
         row = Machine.objects.select_for_update(no_key=True).get(pk=machine.pk)
         failure = error.message[:500]
@@ -85,7 +82,7 @@ def observed(look: MachineLook, workspace: Workspace, seen: Sequence[ObservedMac
             machine_end(row, actor=BY_SITE, reason=reason, at=moment)
         ended = [row for row in waiting.values() if row.state == S.DELETING]
         for row in ended:
-            machine_end(row, actor=SYSTEM.name, reason="it was never made", at=moment)
+            machine_end(row, actor=SYSTEM.name, reason="it was never created", at=moment)
         MachineLook.objects.filter(pk=look.pk).update(observed_at=moment)
         if news or by_uid or ended:
             machines_announce(workspace)
@@ -105,12 +102,12 @@ def slow(look: MachineLook, workspace: Workspace, images: Sequence[MachineImage]
 
 
 def left(look: MachineLook, workspace: Workspace, trouble: GpuaasError | None, *, due_at: datetime) -> None:
-    """The lease goes back; why the site could not be asked is told, and taken back when it could."""
+    """Gives the claim back; records why the site could not be asked, or clears that."""
     failure = trouble.message[:500] if trouble is not None else ""
     attempts = look.attempts + 1 if trouble is not None else 0
     with transaction.atomic():
         if (
-            leases.release(look, due_at=due_at, attempts=attempts, failure=failure)
+            claims.release(look, due_at=due_at, attempts=attempts, failure=failure)
             and failure != look.failure
         ):
             machines_announce(workspace)
@@ -123,7 +120,7 @@ def closed(look: MachineLook, workspace: Workspace) -> None:
         look_lock(workspace)
         for row in Machine.objects.select_for_update().filter(workspace=workspace, state__in=list(LIVE)):
             machine_end(row, actor=SYSTEM.name, reason="the workspace was deleted", at=moment)
-        if leases.release(look, due_at=None, attempts=0, belongings=[], images=[], failure=""):
+        if claims.release(look, due_at=None, attempts=0, belongings=[], images=[], failure=""):
             machines_announce(workspace)
 
 
@@ -132,8 +129,8 @@ def closed(look: MachineLook, workspace: Workspace) -> None:
 
 def facts_of(seen: ObservedMachine) -> dict[str, Any]:
     """JSON of what is shown; the order of things is the site's."""
-    found = {key: value for key, value in asdict(seen).items() if key not in KEPT_APART}
-    return {key: _plain(value) for key, value in found.items()}
+    facts = {key: value for key, value in asdict(seen).items() if key not in KEPT_APART}
+    return {key: _plain(value) for key, value in facts.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -145,10 +142,11 @@ def _plain(value: Any) -> Any:
 
 
 def _appeared(workspace: Workspace, seen: ObservedMachine) -> bool:
-    """Made with another client; or ours, whose order was taken back before its answer came: that one goes again."""
+    """Created with another client; or ours, if the order was cancelled before the answer arrived: then it is deleted
+    again."""
     orphan = seen.order is not None and _given_up(workspace, seen.order)
     state = S.DELETING if orphan or seen.status is MachineStatus.DELETING else STATE_OF[seen.status]
-    wish = (
+    pending = (
         {"verb": MachineVerb.DELETE.value, "verb_id": uuid.uuid4(), "verb_at": clock.now()} if orphan else {}
     )
     Machine.objects.create(
@@ -163,7 +161,7 @@ def _appeared(workspace: Workspace, seen: ObservedMachine) -> bool:
         created_at=seen.created_at,
         observed=facts_of(seen),
         failure=seen.fault[:500],
-        **wish,
+        **pending,
     )
     return True
 
@@ -174,7 +172,7 @@ def _given_up(workspace: Workspace, order: uuid.UUID) -> bool:
 
 
 def _found(row: Machine, seen: ObservedMachine) -> bool:
-    """True where there is news."""
+    """True if something changed."""
     facts = facts_of(seen)
     changes: dict[str, Any] = {}
     if row.observed != facts:
@@ -192,7 +190,7 @@ def _found(row: Machine, seen: ObservedMachine) -> bool:
 
 
 def _follows(row: Machine, seen: ObservedMachine) -> tuple[MachineState, dict[str, Any]]:
-    """The state that the site's word leads to, and what becomes of the open wish."""
+    """The state for what the site reports, and the result of the pending action."""
     if row.state == S.DELETING or seen.status is MachineStatus.DELETING:
         stuck = seen.status is MachineStatus.FAILED and row.told_at is not None
         return S.DELETING, {"told_at": None} if stuck else {}
@@ -206,5 +204,5 @@ def _follows(row: Machine, seen: ObservedMachine) -> tuple[MachineState, dict[st
     if row.told_at is None or state in {S.CHANGING, S.BUILDING}:
         return S.CHANGING, {}
     if state not in GOALS[MachineVerb(row.verb)] and state != S.FAILED:
-        failure = f"the site did not {row.verb} it: it says {seen.said}"
+        failure = f"the site did not {row.verb} it: it reports {seen.site_status}"
     return state, {"failure": failure, **NO_WISH}

@@ -1,4 +1,4 @@
-"""What every write of machines does: wake the visit and tell the pages; and how they are kept at rest."""
+"""What every write of machines does: schedule the visit and notify pages."""
 
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ TASK = "workspaces.machines"
 
 
 def look_wake(workspace: Workspace) -> None:
-    """The site is to be visited now, whether anybody ever was there or not."""
+    """Makes a visit to the site due now, even if there never was one."""
     moment = clock.now()
     MachineLook.objects.get_or_create(workspace=workspace, defaults={"due_at": moment})
     MachineLook.objects.filter(workspace=workspace).update(due_at=moment)
@@ -23,13 +23,13 @@ def look_wake(workspace: Workspace) -> None:
 
 
 def look_lock(workspace: Workspace) -> None:
-    """Before any row of its machines: a visit takes them in this order too, and two orders would wait for each other."""
+    """Locked before any row of its machines: a visit uses this order, too, so that two orders cannot deadlock."""
     MachineLook.objects.get_or_create(workspace=workspace)
     MachineLook.objects.select_for_update().get(workspace=workspace)
 
 
 def machines_announce(workspace: Workspace) -> None:
-    """Tell the pages of the project and the operators, on commit."""
+    """Notifies the pages of the project and of operators, on commit."""
     events.publish(
         kind="machines",
         id=workspace.pk,
@@ -38,7 +38,7 @@ def machines_announce(workspace: Workspace) -> None:
 
 
 def machine_move(row: Machine, to: MachineState, *, actor: str, reason: str = "", **changes: Any) -> None:
-    """Also where the state stays: then only the columns and the version change."""
+    """If the state stays, only the columns and the version change."""
     if row.state != to:
         LIFE.transition(row, to=to, history=MachineTransition, actor=actor, reason=reason, **changes)
         return

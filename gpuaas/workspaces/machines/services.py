@@ -1,4 +1,5 @@
-"""Wishes about machines: written down here, brought to the site by `visit.py`. Only a console's link is asked for at once."""
+"""Orders and actions of machines: recorded here, sent to the site by `visit.py`. Only a console link is requested
+directly."""
 
 import uuid
 from dataclasses import dataclass
@@ -8,21 +9,21 @@ from django.db import transaction
 
 from gpuaas.core import clock
 from gpuaas.core.crypto import encrypt_json
-from gpuaas.core.errors import Conflict, Forbidden, NotFound, StaleVersion
-from gpuaas.providers.base import Console, MachineCapability, MachineVerb
+from gpuaas.core.errors import Conflict, Forbidden, NotFound
+from gpuaas.core.rows import version_require
+from gpuaas.providers.base import Console, MachineCapability, MachineVerb, NoScreens
 from gpuaas.workspaces.machines.checks import Order, order_check, rebuild_image_check
 from gpuaas.workspaces.machines.keys import fingerprint_of
-from gpuaas.workspaces.machines.models import Machine
+from gpuaas.workspaces.machines.models import Machine, MachineLook
 from gpuaas.workspaces.machines.rows import look_lock, look_wake, machine_move, machines_announce
 from gpuaas.workspaces.machines.selectors import machines_sold
 from gpuaas.workspaces.machines.states import ALLOWED, ALWAYS, AWAKE, LIFE, MachineState
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspace_require
-from gpuaas.workspaces.services.access import ENTERED
 from gpuaas.workspaces.services.rows import state_require, workspace_lock
 from gpuaas.workspaces.site import driver_of, outside_transaction
 from gpuaas.workspaces.spec import members_of, ref_of, subject_of
-from gpuaas.workspaces.states import AccessRole, WorkspaceState
+from gpuaas.workspaces.states import ENTERED, AccessRole, WorkspaceState
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
@@ -31,8 +32,9 @@ ASLEEP = (WorkspaceState.FAILED, WorkspaceState.RESUMING, WorkspaceState.SUSPEND
 
 
 @dataclass(frozen=True)
-class Wish:
-    """An order as a person gives it; image by id or name; key = one of their own by name, or public_key = the line itself."""
+class MachineOrder:
+    """An order as a person enters it; image by id or name; key = the name of one of their own, or public_key = the
+    line."""
 
     name: str
     flavor: str
@@ -44,26 +46,27 @@ class Wish:
 
 
 @transaction.atomic
-def machine_order(*, actor: Actor, workspace: Workspace, wish: Wish) -> Machine:
-    """Refused at once where what was bought is taken, or the site's image or volumes do not allow it; made within seconds.
+def machine_order(*, actor: Actor, workspace: Workspace, order: MachineOrder) -> Machine:
+    """Refused at once if all that was bought is in use, or if the site's image or volumes do not allow it; created
+    within seconds.
 
-    Raises Invalid and QuotaRefused beside the field, Conflict for a name that is taken.
+    Raises Invalid and QuotaRefused at the field, Conflict for a name in use.
     """
     run_require(actor, workspace)
-    row = workspace_lock(workspace_id=workspace.pk)
+    row = workspace_lock(workspace.pk)
     state_require(row, WorkspaceState.READY)
     sold_require(row)
-    order: Order = order_check(actor, row, wish)
+    checked: Order = order_check(actor, row, order)
     machine = Machine.objects.create(
         workspace=row,
-        name=order.name,
-        flavor_slug=order.flavor.slug,
-        image=order.image["id"],
-        image_name=order.image["name"],
-        key_name=order.key_name,
-        public_key=order.public_key,
-        cloud_init=encrypt_json({"text": order.cloud_init}) if order.cloud_init else "",
-        volume_gib=order.volume_gib,
+        name=checked.name,
+        flavor_slug=checked.flavor.slug,
+        image=checked.image["id"],
+        image_name=checked.image["name"],
+        key_name=checked.key_name,
+        public_key=checked.public_key,
+        cloud_init=encrypt_json({"text": checked.cloud_init}) if checked.cloud_init else "",
+        volume_gib=checked.volume_gib,
         ordered_by=actor.name,
         created_at=clock.now(),
     )
@@ -83,10 +86,10 @@ def machine_act(
     image: str = "",
     expected_version: int | None = None,
 ) -> Machine:
-    """Ask the site for it, one thing at a time. image: of what to rebuild it, "" for what it is made of."""
+    """Requests one action at a time. image: for a rebuild, "" for its present image."""
     workspace = machine.workspace
     run_require(actor, workspace)
-    row = workspace_lock(workspace_id=workspace.pk)
+    row = workspace_lock(workspace.pk)
     state_require(row, *ENTERED, *(ASLEEP if verb in ALWAYS else ()))
     if verb not in ALWAYS:
         state_require(row, *AWAKE)
@@ -95,10 +98,10 @@ def machine_act(
         label = LIFE.looks[MachineState(held.state)].label.lower()
         raise Conflict(f"a machine that is {label} cannot {words_of(verb)}", detail={"state": held.state})
     if verb is not MachineVerb.DELETE and held.verb:
-        raise Conflict(f"one thing at a time: {held.name} is to {words_of(MachineVerb(held.verb))}")
+        raise Conflict(f"one action at a time: {held.name} is about to {words_of(MachineVerb(held.verb))}")
     made_of = rebuild_image_check(row, held, image) if verb is MachineVerb.REBUILD and image else ""
     state = MachineState.DELETING if verb is MachineVerb.DELETE else MachineState.CHANGING
-    wish = {
+    pending = {
         "verb": verb.value,
         "verb_id": uuid.uuid4(),
         "verb_by": actor.name,
@@ -107,7 +110,7 @@ def machine_act(
         "told_at": None,
         "failure": "",
     }
-    machine_move(held, state, actor=actor.name, reason=words_of(verb), **wish)
+    machine_move(held, state, actor=actor.name, reason=words_of(verb), **pending)
     held.workspace = row
     _changed(
         actor, held, f"machine.{verb.value}", {"name": held.name, **({"image": made_of} if made_of else {})}
@@ -116,7 +119,7 @@ def machine_act(
 
 
 def machine_delete(*, actor: Actor, machine: Machine, expected_version: int | None = None) -> Machine:
-    """Its disk goes with it. Deleting it again changes nothing."""
+    """Its disk is deleted with it. Repeating it changes nothing."""
     if machine.state in {MachineState.DELETING, MachineState.DELETED} and expected_version is None:
         run_require(actor, machine.workspace)
         return machine
@@ -126,20 +129,26 @@ def machine_delete(*, actor: Actor, machine: Machine, expected_version: int | No
 
 
 def console_request(*, actor: Actor, machine: Machine) -> Console:
-    """A link to its screen, shown once and stored nowhere. Calls the site, so never inside a transaction."""
+    """A link to its screen, shown once and not stored. Calls the site, so never inside a transaction."""
     workspace = machine.workspace
     run_require(actor, workspace)
     outside_transaction()
     machine.refresh_from_db()
     if machine.state != MachineState.RUNNING or not machine.uid:
-        raise Conflict("only a machine that runs has a screen", detail={"state": machine.state})
+        raise Conflict("only a running machine has a screen", detail={"state": machine.state})
     driver = driver_of(workspace.site)
     if not isinstance(driver, MachineCapability):
-        raise Conflict(f"the site {workspace.site.slug} has no machines")
+        raise Conflict(f"the site {workspace.site.slug} does not provide machines")
     try:
         console = driver.console(ref_of(workspace), machine.uid)
+    except NoScreens:
+        looks = MachineLook.objects.filter(workspace__site=workspace.site_id)
+        looks.update(no_screens_at=clock.now())
+        raise
     except NotFound as error:
-        raise Conflict("the machine is not at the site any more; the page will say so in a moment") from error
+        raise Conflict(
+            "the machine no longer exists at the site; its page will show that in a moment"
+        ) from error
     after = {"name": machine.name, "expires_at": console.expires_at.isoformat()}
     audit_record(
         actor=actor, action="machine.console", target=machine, project=workspace.project, after=after
@@ -148,21 +157,14 @@ def console_request(*, actor: Actor, machine: Machine) -> Console:
 
 
 @transaction.atomic
-def machines_refresh(*, actor: Actor, workspace: Workspace) -> None:
-    """Look at the site now."""
-    workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_VIEW)
-    sold_require(workspace)
-    look_wake(workspace)
-
-
-@transaction.atomic
 def machines_look(*, workspace: Workspace) -> None:
-    """A hint from whoever follows the site that something of its machines has changed."""
+    """Called when the watch of the site sees a change of its machines."""
     look_wake(workspace)
 
 
 def run_require(actor: Actor, workspace: Workspace) -> None:
-    """As at the site: who may edit in the workspace, and admins of the project. An outsider gets NotFound."""
+    """The same rule as at the site: admins and editors of the workspace, and admins of the project. An outsider gets
+    NotFound."""
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_ACCESS)
     held = actor.on_project(workspace.project_id, workspace.project.organization_id)
     if Permission.PROJECT_MANAGE in held:
@@ -171,12 +173,12 @@ def run_require(actor: Actor, workspace: Workspace) -> None:
     role = next((member.role for member in members_of(workspace) if member.subject == subject), None)
     if role not in {AccessRole.ADMIN, AccessRole.EDIT}:
         who = "your role in this workspace is view" if role else "you are not a member of this workspace"
-        raise Forbidden(f"{who}; machines are run by those who may edit in it")
+        raise Forbidden(f"{who}; only admins and editors of the workspace can run machines")
 
 
 def sold_require(workspace: Workspace) -> None:
     if not machines_sold(site=workspace.site):
-        raise Conflict(f"the site {workspace.site.slug} has no machines: workspaces there run pods")
+        raise Conflict(f"the site {workspace.site.slug} does not provide machines: its workspaces run pods")
 
 
 def words_of(verb: MachineVerb) -> str:
@@ -196,10 +198,7 @@ WORDS: dict[MachineVerb, str] = {
 def _lock(machine: Machine, expected_version: int | None) -> Machine:
     look_lock(machine.workspace)
     held = Machine.objects.select_for_update(no_key=True).get(pk=machine.pk)
-    if expected_version is not None and held.version != expected_version:
-        raise StaleVersion(
-            "the machine has changed meanwhile; look at it again", detail={"version": held.version}
-        )
+    version_require(held.version, expected_version, "machine")
     return held
 
 

@@ -1,4 +1,4 @@
-"""States of a machine, how they look, and how they follow each other; and what may be asked of one in which state."""
+"""States of a machine, how they look, their transitions, and which action is allowed in which state."""
 
 from django.db import models
 

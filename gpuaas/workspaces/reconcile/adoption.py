@@ -1,22 +1,17 @@
-"""The calls to a site that taking over needs: the look, the plan, and the step that marks it as ours.
+"""The calls to a site that an adoption needs: the scan, the plan, and the step that marks it as ours.
 
-Each takes the lease of its row, calls with no transaction open, and writes what it found if the lease is still its own.
+Each claims its row, calls with no transaction open, and writes the result if the claim still holds.
 """
 
 import uuid
-from collections.abc import Callable
-from datetime import timedelta
-from typing import TypeVar
 
-import structlog
 from django.db import transaction
-from django.db.models import F
 
-from gpuaas.catalog.models import Site
-from gpuaas.core import clock, leases
-from gpuaas.core.backoff import delay
-from gpuaas.core.errors import Conflict, GpuaasError, Permanent, Unauthorized, Unavailable
+from gpuaas.core import clock
+from gpuaas.core.claims import claimed, release, rest, retry, retry_at
+from gpuaas.core.errors import PASSING, Conflict, GpuaasError, Permanent
 from gpuaas.providers.base import AdoptionCapability, AdoptionStep, Driver, StepOutcome, WorkspaceSpec
+from gpuaas.workspaces.adoption_plan import blocking, found_stored, plan_digest, steps_stored
 from gpuaas.workspaces.models import Adoption, AdoptionScan, AdoptionTransition
 from gpuaas.workspaces.reconcile.job import Job
 from gpuaas.workspaces.services import workspace_delete
@@ -29,70 +24,51 @@ from gpuaas.workspaces.services.adoption import (
 )
 from gpuaas.workspaces.services.request import workspace_rows
 from gpuaas.workspaces.services.validation import items_resolve
-from gpuaas.workspaces.site import driver_of, outside_transaction
+from gpuaas.workspaces.site import driver_of
 from gpuaas.workspaces.spec import ref_of, spec_of
 from gpuaas.workspaces.states import ADOPTION, AdoptionState, WorkspaceState
-from gpuaas.workspaces.takeover import blocking, found_stored, plan_digest, steps_stored
 from tenants.actors import SYSTEM
 from tenants.audit import audit_record
 
-log = structlog.get_logger(__name__)
-
-LEASE_SECONDS = 120
-CHANGED = "it is no longer as it was when it was planned: plan again"
+CHANGED = "it has changed since the plan was made: plan again"
 # the site may answer later
-PASSING = (Unavailable, Unauthorized)
-Answer = TypeVar("Answer")
 
 
 def scan(site_id: uuid.UUID) -> bool:
-    """Take the look that is due at the site; False where none is, or it failed."""
-    outside_transaction()
-    row = leases.claim_wanted(AdoptionScan, site_id, now=clock.now(), seconds=LEASE_SECONDS)
-    if row is None:
-        return False
-    try:
-        found = found_stored(_asked(row.site, lambda able: able.adoptable()))
-    except GpuaasError as error:
-        _scan_failed(row, error)
-        return False
+    """Does the scan that is due at the site; False if none is, or if it failed."""
+    return claimed(AdoptionScan, site_id, _scan, failed=_scan_failed, only_due=True)
+
+
+def _scan(row: AdoptionScan) -> bool:
+    found = found_stored(_able(driver_of(row.site)).adoptable())
     with transaction.atomic():
-        kept = leases.release(row, due_at=None, attempts=0, found=found, failure="", taken_at=clock.now())
-        if kept:
+        written = release(row, due_at=None, attempts=0, found=found, failure="", taken_at=clock.now())
+        if written:
             adoption_scan_announce(AdoptionScan.objects.get(pk=row.pk))
-    return kept
+    return written
 
 
-@transaction.atomic
 def _scan_failed(row: AdoptionScan, error: GpuaasError) -> None:
-    again = isinstance(error, PASSING)
-    due_at = clock.now() + timedelta(seconds=delay(row.attempts + 1)) if again else None
-    if leases.release(row, due_at=due_at, attempts=row.attempts + 1, failure=error.message[:500]):
+    due_at = retry_at(row, error) if isinstance(error, PASSING) else None
+    if release(row, due_at=due_at, attempts=row.attempts + 1, failure=error.message[:500]):
         adoption_scan_announce(row)
 
 
 def plan(adoption_id: uuid.UUID) -> bool:
-    """Ask the site for the plan; False where none is wanted (any more), or it failed."""
-    outside_transaction()
-    row = leases.claim(Adoption, adoption_id, now=clock.now(), seconds=LEASE_SECONDS)
-    if row is None:
-        return False
+    """Asks the site for the plan; False if none is wanted any more, or if it failed."""
+    return claimed(Adoption, adoption_id, _plan, failed=_plan_failed)
+
+
+def _plan(row: Adoption) -> bool:
     if row.state != AdoptionState.PLANNING:
-        leases.release(row, due_at=None)
-        return False
-    try:
-        spec = _spec(row)
-        steps = _asked(row.site, lambda able: able.adoption_plan(spec))
-    except GpuaasError as error:
-        _plan_failed(row, error)
-        return False
-    return _planned(row, steps)
+        return rest(row)
+    return _planned(row, _able(driver_of(row.site)).adoption_plan(_spec(row)))
 
 
 def _planned(row: Adoption, steps: tuple[AdoptionStep, ...]) -> bool:
     moment = clock.now()
     with transaction.atomic():
-        if not leases.release(row, due_at=None, attempts=0):
+        if not release(row, due_at=None, attempts=0):
             return False
         return _move(
             row,
@@ -107,17 +83,15 @@ def _planned(row: Adoption, steps: tuple[AdoptionStep, ...]) -> bool:
 
 def _plan_failed(row: Adoption, error: GpuaasError) -> None:
     words = error.message[:500]
-    with transaction.atomic():
-        if isinstance(error, PASSING):
-            due_at = clock.now() + timedelta(seconds=delay(row.attempts + 1))
-            leases.release(row, due_at=due_at, attempts=F("attempts") + 1, failure=words)
-            adoption_announce(row)
-        elif leases.release(row, due_at=None):
-            _move(row, AdoptionState.FAILED, reason=words, failure=words)
+    if isinstance(error, PASSING):
+        retry(row, error, failure=words)
+        adoption_announce(row)
+    elif release(row, due_at=None):
+        _move(row, AdoptionState.FAILED, reason=words, failure=words)
 
 
 def _spec(row: Adoption) -> WorkspaceSpec:
-    """Exactly what a confirmation would ask of the site: its rows are written, read as always, and taken back."""
+    """Exactly what a confirmation would request from the site: its rows are written, read as usual, and rolled back."""
     with transaction.atomic():
         workspace = workspace_of(row, created_by=row.requested_by, moment=clock.now())
         workspace_rows(workspace, items_resolve(list(row.items.items())), adoption_people(row))
@@ -127,10 +101,10 @@ def _spec(row: Adoption) -> WorkspaceSpec:
 
 
 def perform(driver: Driver, job: Job) -> StepOutcome:
-    """The first step of a workspace that takes over. Once it carries our mark, nothing is compared any more."""
+    """The first step of an adopting workspace. Once it carries our mark, it is not compared any more."""
     adoption = Adoption.objects.get(workspace=job.row)
     if adoption.state == AdoptionState.DONE:
-        return StepOutcome(done=True, detail=f"taken over at {adoption.adopted_at:%H:%M:%S} UTC")
+        return StepOutcome(done=True, detail=f"adopted at {adoption.adopted_at:%H:%M:%S} UTC")
     able = _able(driver)
     if not driver.observe(ref_of(job.row)).exists:
         steps = able.adoption_plan(job.spec)
@@ -144,7 +118,8 @@ def perform(driver: Driver, job: Job) -> StepOutcome:
 
 
 def refused(job: Job, error: GpuaasError) -> None:
-    """Nothing was done to the site: the workspace goes, what it reserved is given back, and the operator reads why."""
+    """The site was not changed: the workspace is deleted, its reservation released, and the operator sees the
+    reason."""
     with transaction.atomic():
         adoption = Adoption.objects.get(workspace=job.row)
         if _move(adoption, AdoptionState.FAILED, reason=error.message, failure=error.message[:500]):
@@ -155,16 +130,16 @@ def refused(job: Job, error: GpuaasError) -> None:
                 project=adoption.project,
                 after={"failure": error.message[:500]},
             )
-        workspace_delete(actor=SYSTEM, workspace=job.row, reason=f"not taken over: {error.message}")
-        leases.release(job.row, due_at=clock.now(), attempts=0)
+        workspace_delete(actor=SYSTEM, workspace=job.row, reason=f"not adopted: {error.message}")
+        release(job.row, due_at=clock.now(), attempts=0)
 
 
 def adoptions_close() -> int:
-    """Plans that are too old, and confirmed ones whose workspace was deleted before it took over."""
+    """Plans that are too old, and confirmed ones whose workspace was deleted before the adoption."""
     old = Adoption.objects.filter(state=AdoptionState.PLANNED, expires_at__lte=clock.now())
     gone = {WorkspaceState.DELETING, WorkspaceState.DELETED}
     deleted = Adoption.objects.filter(state=AdoptionState.CONFIRMED, workspace__state__in=gone)
-    words = "the workspace was deleted before it took over"
+    words = "the workspace was deleted before the adoption"
     with transaction.atomic():
         closed = [_move(row, AdoptionState.DISCARDED, reason="too old") for row in old[:500]]
         closed += [_move(row, AdoptionState.FAILED, reason=words, failure=words) for row in deleted[:500]]
@@ -172,7 +147,7 @@ def adoptions_close() -> int:
 
 
 def _move(row: Adoption, to: AdoptionState, *, reason: str = "", **changes: object) -> bool:
-    """False where somebody else moved it first: theirs counts."""
+    """False if another process changed it first: that change counts."""
     try:
         ADOPTION.transition(
             row, to=to, history=AdoptionTransition, actor=SYSTEM.name, reason=reason, **changes
@@ -185,17 +160,5 @@ def _move(row: Adoption, to: AdoptionState, *, reason: str = "", **changes: obje
 
 def _able(driver: Driver) -> AdoptionCapability:
     if not isinstance(driver, AdoptionCapability):
-        raise Permanent(f"nothing can be taken over at a site of the kind {driver.name}")
+        raise Permanent(f"sites of the driver {driver.name} do not support adoption")
     return driver
-
-
-def _asked(site: Site, ask: Callable[[AdoptionCapability], Answer]) -> Answer:
-    """A driver's bug must not leave what was asked open for ever: it is a refusal too."""
-    try:
-        return ask(_able(driver_of(site)))
-    except GpuaasError:
-        raise
-    except Exception as error:
-        log.exception("adoption_failed", site=site.slug)
-        words = f"the portal met an unexpected error ({type(error).__name__}); operators find it in the log"
-        raise Permanent(words) from error

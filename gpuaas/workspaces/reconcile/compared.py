@@ -1,4 +1,4 @@
-"""Writing down what a comparison found: one open drift of a workspace at a time, and the condition that tells of it."""
+"""Records the result of a comparison: one open drift per workspace at a time, and the condition that reports it."""
 
 import hashlib
 import json
@@ -9,11 +9,12 @@ from typing import Any
 
 from gpuaas.core import clock
 from gpuaas.core.conditions import Status
-from gpuaas.core.visits import conditions_write, reachable
+from gpuaas.lifecycle.kind import PORTAL, conditions_write
+from gpuaas.lifecycle.visits import reachable
 from gpuaas.providers.base import Difference
 from gpuaas.workspaces.models import Drift, Workspace
 from gpuaas.workspaces.reconcile import record
-from gpuaas.workspaces.reconcile.drifts import PORTAL, Drifts
+from gpuaas.workspaces.reconcile.drifts import Drifts
 from gpuaas.workspaces.reconcile.job import Job
 from gpuaas.workspaces.services.rows import workspace_announce
 from gpuaas.workspaces.states import DriftState
@@ -26,7 +27,7 @@ OPERATOR_DECIDES = (
 
 
 def compared(job: Job, differences: Sequence[Difference]) -> None:
-    """Differences are written down once; none closes what was open. Says when the site is compared again."""
+    """Differences are recorded once; finding none closes the open drift. Returns when the site is compared again."""
     moment = clock.now()
     with record.guarded(job) as row:
         open_drift = row.drifts.select_for_update().filter(state=DriftState.OPEN).first()
@@ -44,18 +45,18 @@ def compared(job: Job, differences: Sequence[Difference]) -> None:
 
 
 def mending(job: Job) -> None:
-    """Before it is set right, so that a kill in between leaves no doubt about who did it."""
+    """Called before the repair, so that a kill in between leaves no doubt about who made it."""
     Drift.objects.filter(workspace=job.row.pk, state=DriftState.OPEN, resolved_by="").update(
         resolved_by=PORTAL
     )
 
 
 def drift_digest(differences: Sequence[dict[str, Any]]) -> str:
-    """Of what differs, whoever did it."""
-    said = sorted(
+    """A digest of what differs, whoever caused it."""
+    fields = sorted(
         json.dumps({k: v for k, v in one.items() if k != "changed_by"}, sort_keys=True) for one in differences
     )
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()
 
 
 def words(differences: Sequence[Difference]) -> str:
@@ -70,19 +71,19 @@ def words(differences: Sequence[Difference]) -> str:
 
 
 def _found(row: Workspace, old: Drift | None, differences: Sequence[Difference], moment: datetime) -> bool:
-    """What is no longer among it was set right when a repair has begun; True where there is news."""
-    found = [asdict(one) for one in differences]
-    digest = drift_digest(found)
+    """Differences that are gone were repaired if a repair had started; True if something changed."""
+    fields = [asdict(one) for one in differences]
+    digest = drift_digest(fields)
     if old is not None and old.digest == digest:
         return False
     if old is not None and old.resolved_by:
-        old.differences = [one for one in old.differences if one not in found] or old.differences
+        old.differences = [one for one in old.differences if one not in fields] or old.differences
         _resolve(old, moment)
         old = None
     if old is None:
-        Drift.objects.create(workspace=row, found_at=moment, differences=found, digest=digest)
+        Drift.objects.create(workspace=row, found_at=moment, differences=fields, digest=digest)
     else:
-        old.differences, old.digest = found, digest
+        old.differences, old.digest = fields, digest
         old.save(update_fields=["differences", "digest"])
     return True
 
@@ -98,39 +99,57 @@ def _resolve(drift: Drift | None, moment: datetime) -> None:
 
 
 def _was_ensured(drift: Drift) -> bool:
-    """An operation since then has set everything anew."""
+    """An operation since then has set everything again."""
     done = drift.workspace.operations.filter(finished_at__gte=drift.found_at, succeeded=True)
     return bool(done.exists())
 
 
-def _in_sync(job: Job, differences: Sequence[Difference]) -> dict[str, Any]:
-    if not differences:
-        message = "everything at the site is as the portal has set it"
-        return {"type": IN_SYNC, "status": Status.TRUE, "reason": "Compared", "message": message}
-    said = words(differences)
-    drifts, reason, remedy = job.drifts, "Repairing", ""
-    if drifts.hold_until is not None:
-        reason, said, remedy = (
-            "Contested",
-            _contested(drifts, said),
-            "Stop whoever changes it at the site.",
-        )
-    elif not job.desired.repairs:
-        reason, remedy = "Drifted", OPERATOR_DECIDES
-    else:
-        said += "; the portal sets it right"
+def _not_as_sold(job: Job) -> dict[str, Any] | None:
+    """Everything is set as sold, and the site has something else under that name, or nothing."""
+    held = job.row.flavors.filter(count__gt=0).exclude(flavor__pool__trouble="")
+    rows = held.order_by("flavor__slug").values_list("flavor__pool__gpu_type__name", "flavor__pool__trouble")
+    if not rows:
+        return None
+    troubles = "; ".join(f"{name}: {trouble}" for name, trouble in dict(rows).items())
+    message = f"what was sold is not what is at the site: {troubles}"[:500]
+    remedy = "The provider brings it back at the site; the workspace is not changed meanwhile."
     return {
         "type": IN_SYNC,
         "status": Status.FALSE,
-        "reason": reason,
-        "message": said[:500],
+        "reason": "NotAsSold",
+        "message": message,
         "remedy": remedy,
     }
 
 
-def _contested(drifts: Drifts, said: str) -> str:
+def _in_sync(job: Job, differences: Sequence[Difference]) -> dict[str, Any]:
+    if not differences and (breach := _not_as_sold(job)):
+        return breach
+    if not differences:
+        message = "everything at the site is as the portal has set it"
+        return {"type": IN_SYNC, "status": Status.TRUE, "reason": "Compared", "message": message}
+    text = words(differences)
+    drifts, reason, remedy = job.drifts, "Repairing", ""
+    if drifts.hold_until is not None:
+        reason, text, remedy = (
+            "Contested",
+            _contested(drifts, text),
+            "Stop the client that changes it at the site.",
+        )
+    elif not job.desired.repairs:
+        reason, remedy = "Drifted", OPERATOR_DECIDES
+    else:
+        text += "; the portal repairs it"
+    return {
+        "type": IN_SYNC,
+        "status": Status.FALSE,
+        "reason": reason,
+        "message": text[:500],
+        "remedy": remedy,
+    }
+
+
+def _contested(drifts: Drifts, text: str) -> str:
     again = drifts.hold_until
     when = f"; the next try is at {again:%H:%M:%S} UTC" if again is not None else ""
-    return (
-        f"somebody works against the portal: {said}; set right {drifts.repaired} times within an hour{when}"
-    )
+    return f"another client keeps changing it: {text}; repaired {drifts.repaired} times within an hour{when}"

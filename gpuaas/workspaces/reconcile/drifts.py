@@ -1,4 +1,4 @@
-"""What is known of a workspace's drift: the open one, and whether somebody works against us. No writes."""
+"""What is known of a workspace's drift: the open one, and whether another client keeps changing it. No writes."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.states import DriftPolicy
 from gpuaas.core import clock
+from gpuaas.lifecycle.kind import PORTAL
 from gpuaas.workspaces.models import Drift, SiteWatch, Workspace
+from gpuaas.workspaces.services.drift import WATCH_LOST_AFTER
 from gpuaas.workspaces.states import DriftState
 
-PORTAL = "portal"
 # a watch proves to be alive every ten seconds or so
-WATCH_LOST_AFTER = timedelta(seconds=60)
 # so many repairs within the time are nobody's slip: whatever does it is at it again
 CONTEST_WITHIN = timedelta(hours=1)
 CONTEST_AFTER = 3
@@ -29,18 +29,18 @@ class Drifts:
     last_at: datetime | None = None
 
     def repairs(self, site: Site) -> bool:
-        """By the site's policy, or because somebody has asked for this one."""
+        """By the site's policy, or because somebody requested it for this drift."""
         return self._by_hand or site.drift_policy == DriftPolicy.REPAIR
 
     @property
     def hold_until(self) -> datetime | None:
-        """Somebody works against us: each time we wait longer, so that the site is not worn out by the two."""
+        """If another client keeps changing it, each repair waits longer, so that the two do not wear out the site."""
         pause = CONTEST_PAUSE * (1 << min(max(self.repaired - CONTEST_AFTER, 0), 10))
         return self._held(min(pause, CONTEST_PAUSE_MOST))
 
     @property
     def hold_limits_until(self) -> datetime | None:
-        """Limits are not left to the other for long."""
+        """The delay is short for limits."""
         return self._held(CONTEST_PAUSE_LIMITS)
 
     def _held(self, pause: timedelta) -> datetime | None:

@@ -1,16 +1,18 @@
-"""Everything a run needs to know about one workspace, read in short queries with no transaction held."""
+"""Everything that a run needs to know about one workspace, read in short queries with no transaction open."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from gpuaas.core.visits import PROGRESSING, LeaseLost
+from gpuaas.core.claims import ClaimLost
+from gpuaas.lifecycle.operations import StepState
+from gpuaas.lifecycle.visits import PROGRESSING
 from gpuaas.providers.base import WorkspaceSpec
 from gpuaas.workspaces.models import Operation, Step, Workspace
 from gpuaas.workspaces.reconcile.drifts import NO_DRIFTS, Drifts, drifts_load, is_watched
 from gpuaas.workspaces.reconcile.plan import Desired
 from gpuaas.workspaces.spec import spec_digest, spec_of
-from gpuaas.workspaces.states import StepState, WorkspaceState
+from gpuaas.workspaces.states import WorkspaceState
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Job:
 
 
 def hard_of(spec: WorkspaceSpec) -> Mapping[str, int]:
-    """By the names that `ObservedWorkspace.hard` has: what was not bought is 0, not absent."""
+    """By the names of `ObservedWorkspace.hard`: what was not bought is 0, not absent."""
     hard = dict.fromkeys(spec.closed, 0)
     for gpu in spec.gpus:
         hard[gpu.resource_name] = hard.get(gpu.resource_name, 0) + gpu.count
@@ -58,11 +60,12 @@ def hard_of(spec: WorkspaceSpec) -> Mapping[str, int]:
 
 
 def job_load(claimed: Workspace) -> Job:
-    """The row anew, if it is still leased to us; a failed resize wants what was confirmed before it."""
+    """The row, read again, if it is still claimed by us; for a failed resize the wanted state is what was confirmed
+    before."""
     rows = Workspace.objects.select_related("project__organization", "site__watch")
     row = rows.filter(pk=claimed.pk, claim_token=claimed.claim_token).first()
     if row is None:
-        raise LeaseLost("another process works on this workspace")
+        raise ClaimLost("another process is working on this workspace")
     operation = row.operations.filter(finished_at__isnull=True).prefetch_related("steps").first()
     spec = spec_of(row, confirmed=row.state == WorkspaceState.FAILED)
     return Job(

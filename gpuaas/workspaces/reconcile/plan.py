@@ -1,32 +1,32 @@
-"""What to do next about a workspace: a pure function of what is wanted, what was seen, and the time.
+"""What to do next about a workspace: a pure function of what is wanted, what was observed, and the time.
 
-The runner performs the first action, reads everything anew and asks again; so a kill, a deletion in the middle or a
-changed wish only changes the next answer.
+The runner performs the first action, reads everything again and repeats; so a kill, a deletion in between or a
+changed request only changes the next answer.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from gpuaas.workspaces.states import WorkspaceState
+from gpuaas.providers.base import Change
+from gpuaas.workspaces.states import CHANGING, WorkspaceState
 
 OBSERVE_EVERY = timedelta(seconds=30)  # where nobody follows the site's changes
 COMPARE_EVERY = timedelta(hours=1)  # field by field, where somebody does
 COMPARE_UNWATCHED = timedelta(minutes=10)
-LEFTOVERS_AFTER = timedelta(minutes=5)
 CHANGED = "members or pools have changed"
 
 
 @dataclass(frozen=True)
 class Desired:
-    """`pending`: keys of the open operation's steps that are not done, in order. `hard`: what the site must enforce.
+    """`pending`: keys of the open operation's unfinished steps, in order. `hard`: what the site must enforce.
 
-    `digest` names the present spec, `ensured` the one that the site last confirmed as a whole; while an operation is
-    open, the one that all steps of the operation worked from.
+    `digest` names the present spec, `ensured` the one that the site last confirmed completely; during an operation,
+    the one from which all its steps worked.
 
-    `watched`: who changes something at the site is heard at once, so looks are rare. `compare_at`: when the site is compared field
-    by field, None = now. `repairs`: drift is set right, not only told. `hold_until`: it was too often, so it waits. `drifted`: a drift
-    is written down and open.
+    `watched`: changes at the site are reported at once, so looks are rare. `compare_at`: when the site is compared
+    field by field, None = now. `repairs`: drift is repaired, not only reported. `hold_until`: repairs were too
+    frequent, so the next one waits. `drifted`: there is an open drift.
     """
 
     state: WorkspaceState
@@ -45,10 +45,10 @@ class Desired:
 
 @dataclass(frozen=True)
 class Observed:
-    """What this run has seen at the site; `healed` = it was ensured anew before it was seen.
+    """What this run has observed at the site; `healed` = it was ensured again before that.
 
-    `compared`: field by field; `differs` says in words what; `unsafe`: the hard limits are among it. `looked`: what
-    it enforces and uses was asked too.
+    `compared`: field by field; `differs`: the differences in words; `unsafe`: hard limits are among them. `looked`:
+    enforced limits and use were read, too.
     """
 
     exists: bool
@@ -63,49 +63,35 @@ class Observed:
 
 @dataclass(frozen=True)
 class Begin:
-    """Take the request up."""
+    """Start the requested operation."""
 
 
 @dataclass(frozen=True)
-class EnsureStep:
-    key: str
-
-
-@dataclass(frozen=True)
-class ReleaseStep:
-    key: str
-
-
-@dataclass(frozen=True)
-class SuspendStep:
-    key: str
-
-
-@dataclass(frozen=True)
-class ResumeStep:
+class Step:
+    change: Change
     key: str
 
 
 @dataclass(frozen=True)
 class Observe:
-    """Ask the site what it has."""
+    """Observe the site."""
 
 
 @dataclass(frozen=True)
 class Compare:
-    """Ask the site field by field what differs from what we set, and by whom."""
+    """Compare the site field by field with what we set, and find out who changed it."""
 
 
 @dataclass(frozen=True)
 class Restart:
-    """Every step was done, yet the site does not show it: all steps begin anew."""
+    """Every step was done, but the site does not show it: all steps start again."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Wait:
-    """The site still counts more than it shall hold; `reason` says what has to go."""
+    """The site still counts more than it should hold; `reason` says what has to end."""
 
     reason: str
 
@@ -117,9 +103,9 @@ class Finish:
 
 @dataclass(frozen=True)
 class Heal:
-    """Ensure the spec without an operation: something drifted, or who may enter has changed.
+    """Ensure the spec without an operation, after a drift or a change of members.
 
-    safety: only the steps that keep the hard limits; the rest is for an operator to decide.
+    safety: only the steps for hard limits; an operator decides about the others.
     """
 
     reason: str
@@ -128,47 +114,32 @@ class Heal:
 
 @dataclass(frozen=True)
 class CleanUp:
-    """A deleted workspace has something at the site (a late answer made it): take it away."""
+    """The site has something of a deleted workspace (from a late answer): remove it."""
 
 
 @dataclass(frozen=True)
 class Rest:
-    """Nothing to do until then; None = nothing ever."""
+    """Nothing to do until then; None = nothing at all."""
 
     until: datetime | None
 
 
-StepAction = EnsureStep | ReleaseStep | SuspendStep | ResumeStep
-Action = Begin | StepAction | Observe | Compare | Restart | Wait | Finish | Heal | CleanUp | Rest
+Action = Begin | Step | Observe | Compare | Restart | Wait | Finish | Heal | CleanUp | Rest
 
 S = WorkspaceState
 
 
 def plan(desired: Desired, observed: Observed | None, now: datetime) -> tuple[Action, ...]:
-    """Never empty. Everything after an Observe depends on what it will find, so an Observe comes last."""
+    """Never empty. Everything after an Observe depends on its result, so an Observe comes last."""
     match desired.state:
         case S.REQUESTED:
-            return (Begin(), *_steps(desired, EnsureStep))
-        case S.PROVISIONING | S.RESIZING:
-            return (
-                _steps(desired, EnsureStep)
-                if desired.pending or observed is None
-                else _closing(desired, observed)
-            )
-        case S.SUSPENDING:
-            return (
-                _steps(desired, SuspendStep)
-                if desired.pending or observed is None
-                else _asleep(desired, observed)
-            )
-        case S.RESUMING:
-            return (
-                _steps(desired, ResumeStep)
-                if desired.pending or observed is None
-                else _closing(desired, observed)
-            )
+            return (Begin(), *_steps(desired), Observe())
         case S.DELETING:
-            return (*(ReleaseStep(key) for key in desired.pending), Finish(S.DELETED))
+            return (*_steps(desired), Finish(S.DELETED))
+        case S.PROVISIONING | S.RESIZING | S.SUSPENDING | S.RESUMING:
+            if desired.pending or observed is None:
+                return (*_steps(desired), Observe())
+            return (_asleep if desired.state == S.SUSPENDING else _closing)(desired, observed)
         case S.DELETED:
             return _after(observed)
         case _:
@@ -176,9 +147,9 @@ def plan(desired: Desired, observed: Observed | None, now: datetime) -> tuple[Ac
 
 
 def drift(desired: Desired, observed: Observed) -> str:
-    """In words, '' where the site has exactly what is wanted."""
+    """In words, '' if the site has exactly what is wanted."""
     if not observed.exists:
-        return "nothing of it is at the site"
+        return "the site has nothing of it"
     for resource, amount in sorted(desired.hard.items()):
         if observed.hard.get(resource) != amount:
             return (
@@ -188,19 +159,20 @@ def drift(desired: Desired, observed: Observed) -> str:
 
 
 def surplus(desired: Desired, observed: Observed) -> str:
-    """In words, '' where nothing is used beyond what is wanted."""
+    """In words, '' if nothing is used beyond what is wanted."""
     for resource, amount in sorted(desired.hard.items()):
         if observed.used.get(resource, 0) > amount:
-            return f"{observed.used[resource]} of {resource} are in use; {amount} may stay: stop what is too much"
+            return f"{observed.used[resource]} of {resource} are in use; only {amount} may be: stop some"
     return ""
 
 
-def _steps(desired: Desired, step: Callable[[str], StepAction]) -> tuple[Action, ...]:
-    return (*(step(key) for key in desired.pending), Observe())
+def _steps(desired: Desired) -> Iterator[Step]:
+    return (Step(CHANGING[desired.state], key) for key in desired.pending)
 
 
 def _closing(desired: Desired, observed: Observed) -> tuple[Action, ...]:
-    """Who may enter may change while the steps are done or the tenant's pods are waited for: that waits for nothing."""
+    """Members may change during the steps, or while the tenant's pods are waited for: that change is applied at
+    once."""
     if desired.digest != desired.ensured and not observed.healed:
         return (Heal(CHANGED), Observe())
     if reason := drift(desired, _full_as_closed(desired, observed)):
@@ -211,8 +183,8 @@ def _closing(desired: Desired, observed: Observed) -> tuple[Action, ...]:
 
 
 def _full_as_closed(desired: Desired, observed: Observed) -> Observed:
-    """Some sites take no limit on storage below what is stored. One that is full is as hard as the wanted one: what is too much
-    is waited for."""
+    """Some sites accept no storage limit below what is stored. A full one is as hard as the wanted one, so the
+    surplus is waited for."""
     wanted, stored = desired.hard.get("storage", 0), observed.used.get("storage", 0)
     if stored > wanted and observed.hard.get("storage") == stored:
         return replace(observed, hard={**observed.hard, "storage": wanted})
@@ -220,7 +192,7 @@ def _full_as_closed(desired: Desired, observed: Observed) -> Observed:
 
 
 def _asleep(desired: Desired, observed: Observed) -> tuple[Action, ...]:
-    """Like a deletion it never gives up: what differs is set anew and waited for."""
+    """Like a deletion it never gives up: differences are set again and waited for."""
     reason = drift(desired, observed)
     if (reason or desired.digest != desired.ensured) and not observed.healed:
         return (Heal(reason or CHANGED), Observe())
@@ -230,7 +202,8 @@ def _asleep(desired: Desired, observed: Observed) -> tuple[Action, ...]:
 
 
 def _keeping(desired: Desired, observed: Observed | None, now: datetime) -> tuple[Action, ...]:
-    """Ready, suspended, or a failed resize or resumption, which is kept as it was. A creation that failed rests."""
+    """Ready, suspended, or after a failed resize or resumption, whose previous state is maintained. A failed creation
+    rests."""
     if desired.state == S.FAILED and not desired.was_ready:
         return (Rest(None),)
     due = desired.compare_at is None or desired.compare_at <= now
@@ -250,7 +223,7 @@ def _keeping(desired: Desired, observed: Observed | None, now: datetime) -> tupl
 
 
 def _mending(desired: Desired, observed: Observed, reason: str, now: datetime) -> tuple[Action, ...]:
-    """By the site's policy; limits that are not what was bought are always set right."""
+    """By the site's policy; limits that differ from the purchase are always repaired."""
     unsafe = observed.unsafe or (observed.exists and observed.looked and bool(drift(desired, observed)))
     hold = desired.hold_limits_until if unsafe else desired.hold_until
     if hold is not None and hold > now:

@@ -1,4 +1,4 @@
-"""Writing down what a run did: each function is one transaction, guarded by the lease and by the state we acted on."""
+"""Writes the results of a run: each function is one transaction, guarded by the claim and by the state we acted on."""
 
 import random
 from datetime import datetime
@@ -8,69 +8,54 @@ from typing import Any
 from django.db.models import F
 
 from gpuaas.catalog.models import Site
-from gpuaas.core import clock, leases
+from gpuaas.core import claims, clock
 from gpuaas.core.conditions import Status
-from gpuaas.core.visits import PORTAL, PROGRESSING, Record, conditions_write, reachable, step_fail
+from gpuaas.lifecycle.kind import conditions_write
+from gpuaas.lifecycle.lease import LEASE_ENDING
+from gpuaas.lifecycle.visits import LEFTOVERS_AFTER, PROGRESSING, Record, reachable
 from gpuaas.providers.base import ObservedWorkspace
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.grants import grants_end
 from gpuaas.workspaces.holdings import holdings_end, holdings_set
-from gpuaas.workspaces.models import Step, Workspace, WorkspaceTransition
+from gpuaas.workspaces.models import Step, Workspace
 from gpuaas.workspaces.reconcile.drifts import is_watched
 from gpuaas.workspaces.reconcile.job import Job
 from gpuaas.workspaces.reconcile.plan import (
     COMPARE_EVERY,
     COMPARE_UNWATCHED,
-    LEFTOVERS_AFTER,
     OBSERVE_EVERY,
 )
 from gpuaas.workspaces.selectors import IN_USE
-from gpuaas.workspaces.services.rows import HOLDER, SUSPENDED, workspace_announce
-from gpuaas.workspaces.states import MACHINE, DriftState, WorkspaceState
+from gpuaas.workspaces.services.rows import HOLDER, SUSPENDED, WORKSPACE, workspace_announce
+from gpuaas.workspaces.states import DriftState, WorkspaceState
 from quotas.services import reservation_release, reservation_shrink
 
 QUOTA = "QuotaInSync"
 ACCESS = "AccessGranted"
 
-RECORD: Record[Workspace] = Record(
-    "workspace", lambda: Workspace.objects.select_related("project", "site__watch"), workspace_announce
-)
+RECORD: Record[Workspace] = Record(WORKSPACE, "project", "site__watch")
 guarded, later, rest = RECORD.guarded, RECORD.later, RECORD.rest
 steps_restart = partial(RECORD.steps_restart, spec_digest="")
 
 
 def waiting(job: Job, reason: str, *, due_at: datetime) -> None:
-    """All is set at the site; something of the tenant's has to go before the change is over."""
+    """Everything is set at the site; something of the tenant's has to end before the change is complete."""
     condition = {"type": PROGRESSING, "status": Status.FALSE, "reason": IN_USE, "message": reason}
     with guarded(job) as row:
         news = conditions_write(row, condition)
-        leases.release(row, due_at=due_at, attempts=0)
+        claims.release(row, due_at=due_at, attempts=0)
         if news:
             workspace_announce(row)
 
 
 def give_up(job: Job, step: Step, message: str) -> None:
-    """Failed, with a reason that a person understands. What is reserved stays held for the retry."""
-    moment = clock.now()
-    with guarded(job) as row:
-        step_fail(step, moment, message)
-        RECORD.operation_end(job, moment, succeeded=False)
-        conditions_write(row, reachable(), drop=(PROGRESSING,))
-        MACHINE.transition(
-            row,
-            to=WorkspaceState.FAILED,
-            history=WorkspaceTransition,
-            actor=PORTAL,
-            reason=message,
-            failure=message[:500],
-            ensured_digest="",
-        )
-        leases.release(row, due_at=moment if row.ready_at else None, attempts=0)
-        workspace_announce(row)
+    """A failed resize is checked again at once: the previously confirmed state is maintained."""
+    due_at = clock.now() if job.row.ready_at else None
+    RECORD.give_up(job, step, message, due_at=due_at, failure=message[:500], ensured_digest="")
 
 
 def finish_ready(job: Job) -> None:
-    """The site has confirmed: counts, holdings and reservation become what was asked, and the lease is given back."""
+    """The site has confirmed: counts, holdings and reservation become what was requested, and the claim is released."""
     moment = clock.now()
     with guarded(job) as row:
         RECORD.operation_end(job, moment, succeeded=True)
@@ -80,11 +65,9 @@ def finish_ready(job: Job) -> None:
         holdings_set(workspace=row, items=items, storage_gib=row.storage_gib, at=moment)
         grants_end(workspace=row, at=moment, keep=_subjects(job))
         conditions_write(row, reachable(), quota_in_sync(), _access(job), drop=(PROGRESSING, SUSPENDED))
-        MACHINE.transition(
+        WORKSPACE.move(
             row,
-            to=WorkspaceState.READY,
-            history=WorkspaceTransition,
-            actor=PORTAL,
+            WorkspaceState.READY,
             ready_at=row.ready_at or moment,
             ensured_digest=digest,
             suspended_at=None,
@@ -96,7 +79,7 @@ def finish_ready(job: Job) -> None:
         reservation_shrink(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts)
         row.due_at = job.row.due_at  # the transition has read the row anew
         again = _next_look(row, moment) if digest == job.digest else moment
-        leases.release(row, due_at=again)
+        claims.release(row, due_at=again)
         workspace_announce(row)
 
 
@@ -107,18 +90,16 @@ def _next_look(row: Workspace, moment: datetime) -> datetime:
 
 
 def finish_suspended(job: Job) -> None:
-    """Nothing runs and nothing may be started: all but the storage is given back."""
+    """Nothing runs and nothing can be started: everything but the storage is released."""
     moment = clock.now()
     with guarded(job) as row:
         RECORD.operation_end(job, moment, succeeded=True)
         row.flavors.update(confirmed=0)
         holdings_set(workspace=row, items=(), storage_gib=row.storage_gib, at=moment)
         conditions_write(row, reachable(), quota_in_sync(), _access(job), drop=(PROGRESSING,))
-        MACHINE.transition(
+        WORKSPACE.move(
             row,
-            to=WorkspaceState.SUSPENDED,
-            history=WorkspaceTransition,
-            actor=PORTAL,
+            WorkspaceState.SUSPENDED,
             ensured_digest=job.digest,
             attempts=0,
         )
@@ -134,30 +115,28 @@ def compare_at(site: Site, moment: datetime) -> datetime:
 
 
 def finish_deleted(job: Job) -> None:
-    """Nothing is left at the site: what was reserved is given back, exactly once. A last look follows later."""
+    """Nothing is left at the site: the reservation is released, exactly once. A last check follows later."""
     moment = clock.now()
     with guarded(job) as row:
         RECORD.operation_end(job, moment, succeeded=True)
         holdings_end(workspace=row, at=moment)
         row.flavors.update(confirmed=0)
         row.drifts.filter(state=DriftState.OPEN).update(state=DriftState.GONE, resolved_at=moment)
-        conditions_write(row, reachable(), drop=(PROGRESSING, QUOTA, SUSPENDED, "InSync", "LeaseEnding"))
-        MACHINE.transition(
+        conditions_write(row, reachable(), drop=(PROGRESSING, QUOTA, SUSPENDED, "InSync", LEASE_ENDING))
+        WORKSPACE.move(
             row,
-            to=WorkspaceState.DELETED,
-            history=WorkspaceTransition,
-            actor=PORTAL,
+            WorkspaceState.DELETED,
             deleted_at=moment,
             observed={},
             ensured_digest="",
         )
         reservation_release(holder_kind=HOLDER, holder_id=row.pk)
-        leases.release(row, due_at=moment + LEFTOVERS_AFTER, attempts=0)
+        claims.release(row, due_at=moment + LEFTOVERS_AFTER, attempts=0)
         workspace_announce(row)
 
 
 def observation(job: Job, seen: ObservedWorkspace, *, in_sync: str) -> None:
-    """What the site said, for the page; `in_sync` says what differs, '' for nothing. Tells the pages only what is new."""
+    """The site's observation for the page; `in_sync`: the differences, '' for none. Notifies pages only of changes."""
     facts = observed_facts(seen)
     with guarded(job) as row:
         old = {key: value for key, value in row.observed.items() if key != "at"}
@@ -183,7 +162,7 @@ def ensured(job: Job) -> None:
 
 
 def extend(job: Job) -> None:
-    """Keep the lease through a long pass; raises LeaseLost or Overtaken where the pass has to end."""
+    """Extends the claim during a long pass; raises ClaimLost or Overtaken if the pass has to end."""
     with guarded(job):
         pass
 
@@ -211,9 +190,9 @@ def observed_facts(seen: ObservedWorkspace) -> dict[str, Any]:
 
 def quota_in_sync(difference: str = "") -> dict[str, Any]:
     if difference:
-        message = f"{difference}; the portal is setting it right"
+        message = f"{difference}; the portal is repairing it"
         return {"type": QUOTA, "status": Status.FALSE, "reason": "Drifted", "message": message}
-    message = "the site enforces exactly what was asked"
+    message = "the site enforces exactly what was requested"
     return {"type": QUOTA, "status": Status.TRUE, "reason": "Confirmed", "message": message}
 
 
@@ -223,7 +202,7 @@ def _subjects(job: Job) -> frozenset[str]:
 
 def _access(job: Job) -> dict[str, Any]:
     count = sum(not member.robot for member in job.spec.members)
-    message = f"{count} {'person' if count == 1 else 'people'} may enter"
+    message = f"{count} {'person has' if count == 1 else 'people have'} access"
     if not count:
-        return {"type": ACCESS, "status": Status.FALSE, "reason": "NoMembers", "message": "nobody may enter"}
+        return {"type": ACCESS, "status": Status.FALSE, "reason": "NoMembers", "message": "nobody has access"}
     return {"type": ACCESS, "status": Status.TRUE, "reason": "Granted", "message": message}

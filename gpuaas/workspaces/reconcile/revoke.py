@@ -24,7 +24,7 @@ AGAIN_AFTER = timedelta(seconds=15)
 
 
 def revoke(workspace_id: uuid.UUID) -> None:
-    """Everything that is due at one workspace; what fails is due again in 15 seconds."""
+    """Everything that is due at one workspace; a failure is due again in 15 seconds."""
     outside_transaction()
     claimed = _claim(workspace_id)
     if not claimed:
@@ -47,20 +47,20 @@ def revoke(workspace_id: uuid.UUID) -> None:
 
 @transaction.atomic
 def _claim(workspace_id: uuid.UUID) -> dict[str, list[uuid.UUID]]:
-    """What is due, by subject; nobody else takes it for a while."""
+    """What is due, by subject; claimed for a while."""
     moment = clock.now()
     due = AccessGrant.objects.filter(workspace=workspace_id, revoke_due_at__lte=moment)
-    found: defaultdict[str, list[uuid.UUID]] = defaultdict(list)
+    claimed: defaultdict[str, list[uuid.UUID]] = defaultdict(list)
     for grant in due.order_by("pk").select_for_update(skip_locked=True):
-        found[grant_subject(grant)].append(grant.pk)
-    taken = [pk for grants in found.values() for pk in grants]
+        claimed[grant_subject(grant)].append(grant.pk)
+    taken = [pk for grants in claimed.values() for pk in grants]
     AccessGrant.objects.filter(pk__in=taken).update(revoke_due_at=moment + AGAIN_AFTER)
-    return dict(found)
+    return dict(claimed)
 
 
 @transaction.atomic
 def _tell(workspace_id: uuid.UUID, trouble: str) -> None:
-    row = workspace_lock(workspace_id=workspace_id)
+    row = workspace_lock(workspace_id)
     stored = row.conditions
     if trouble and REVOCATION in stored:
         stored = condition_set(
@@ -68,7 +68,7 @@ def _tell(workspace_id: uuid.UUID, trouble: str) -> None:
             type=REVOCATION,
             status=Status.FALSE,
             reason="SiteRefused",
-            message=f"credentials could not be ended yet: {trouble}; the portal keeps trying",
+            message=f"credentials could not be ended yet: {trouble}; the portal keeps retrying",
             now=clock.now(),
         )
     elif not row.grants.filter(revoke_due_at__isnull=False).exists():

@@ -1,4 +1,4 @@
-"""One run about one workspace: lease, look, call the site with no transaction open, write down, look again."""
+"""One run about one workspace: claim, observe, call the site with no transaction open, write, observe again."""
 
 import itertools
 import random
@@ -10,31 +10,39 @@ from functools import partial
 
 from gpuaas.core import clock
 from gpuaas.core.backoff import delay
-from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
-from gpuaas.core.visits import Overtaken, attempt, refused_by_site, retry_at, soon, unreachable, visit
-from gpuaas.providers.base import DriftCapability, Driver, MachineCapability, StepOutcome, SuspendCapability
+from gpuaas.core.claims import retry_at
+from gpuaas.core.errors import GpuaasError, NotFound, Unauthorized, Unavailable
+from gpuaas.lifecycle.visits import (
+    LEFTOVERS_AFTER,
+    REFUSALS_MAX,
+    RESTARTS_MAX,
+    Overtaken,
+    attempt,
+    refused_by_site,
+    soon,
+    step_perform,
+    unreachable,
+    visit,
+)
+from gpuaas.providers.base import TENACIOUS, Change, DriftCapability, Driver, MachineCapability, StepOutcome
+from gpuaas.workspaces.adoption_plan import ADOPT
 from gpuaas.workspaces.machines.services import machines_look
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import adoption, compared, record, timeline
 from gpuaas.workspaces.reconcile.job import Job, job_load
 from gpuaas.workspaces.reconcile.plan import (
-    LEFTOVERS_AFTER,
     OBSERVE_EVERY,
     Action,
     Begin,
     CleanUp,
     Compare,
-    EnsureStep,
     Finish,
     Heal,
     Observe,
     Observed,
-    ReleaseStep,
     Rest,
     Restart,
-    ResumeStep,
-    StepAction,
-    SuspendStep,
+    Step,
     Wait,
     drift,
     plan,
@@ -42,24 +50,21 @@ from gpuaas.workspaces.reconcile.plan import (
 from gpuaas.workspaces.site import driver_of, outside_transaction
 from gpuaas.workspaces.spec import ref_of
 from gpuaas.workspaces.states import WorkspaceState
-from gpuaas.workspaces.takeover import ADOPT
 
-REFUSALS_MAX = 3  # of one step; then it failed
-RESTARTS_MAX = 8
 ACTIONS_MAX = 60
 # what a site confirms within milliseconds is not worth another visit
 SHORTLY = (0.02, 0.04, 0.08, 0.16)
-# after these nothing has to be read anew: what they write is checked against lease, state and operation
-KNOWN = (Begin, StepAction, Observe)
+# after these nothing has to be read anew: what they write is checked against claim, state and operation
+KNOWN = (Begin, Step, Observe)
 
 
 def run(workspace_id: uuid.UUID) -> None:
-    """Bring one workspace as far as it gets now. Safe to call at any time, by any number of processes."""
+    """Brings one workspace as far as possible now. Safe to call at any time, in any number of processes."""
     visit(Workspace, workspace_id, work=lambda row: Visit(row).work(), task="workspaces.reconcile")
 
 
 class Visit:
-    """One lease's worth of work. What was seen at the site is forgotten with it."""
+    """The work of one claim. Observations of the site are dropped with it."""
 
     def __init__(self, row: Workspace) -> None:
         self.row = row
@@ -84,16 +89,16 @@ class Visit:
         record.rest(job_load(self.row), soon())
 
     def _perform(self, job: Job, actions: tuple[Action, ...]) -> bool:
-        """True = go on; False = the lease was given back."""
+        """True = continue; False = the claim was released."""
         self._doing, self._line = actions[0], None
         call = partial(self._steps, job, actions)
-        if not isinstance(actions[0], StepAction):
+        if not isinstance(actions[0], Step):
             call = partial(self._call, job, actions[0])
         about = {"workspace": str(job.row.pk), "action": type(self._doing).__name__}
         return attempt(call, partial(self._refused, job), **about)
 
     def _refused(self, job: Job, error: GpuaasError) -> None:
-        """What was done before it is written first."""
+        """Results so far are written first."""
         if self._line is not None:
             self._line.write()
         refuse(job, self._doing, error)
@@ -118,7 +123,7 @@ class Visit:
         return True
 
     def _leave(self, job: Job, action: Action) -> None:
-        """The actions that give the lease back."""
+        """The actions that release the claim."""
         match action:
             case Finish(state=WorkspaceState.READY):
                 record.finish_ready(job)
@@ -131,35 +136,35 @@ class Visit:
             case Rest(until=until):
                 record.rest(job, _jittered(until))
             case _:
-                raise TypeError(f"{action!r} has nobody to perform it")
+                raise TypeError(f"no handler for {action!r}")
 
     def _driver(self, job: Job) -> Driver:
-        """One for the whole visit: a connection to the site is opened once."""
+        """One driver for the visit: the connection to the site is opened once."""
         outside_transaction()
         self._opened = self._opened or driver_of(job.row.site)
         return self._opened
 
     def _steps(self, job: Job, actions: tuple[Action, ...]) -> bool:
-        """All that follow each other, back to back, as long as each is done."""
+        """All consecutive steps, as long as each is done."""
         self.observed = None
         line, driver = timeline.Timeline(job), self._driver(job)
         self._line = line
-        for action in itertools.takewhile(lambda one: isinstance(one, StepAction), actions):
-            if not isinstance(action, StepAction) or not self._step(line, driver, action):
+        for action in itertools.takewhile(lambda one: isinstance(one, Step), actions):
+            if not isinstance(action, Step) or not self._step(line, driver, action):
                 return False
         line.write()
         return True
 
-    def _step(self, line: timeline.Timeline, driver: Driver, action: StepAction) -> bool:
+    def _step(self, line: timeline.Timeline, driver: Driver, action: Step) -> bool:
         job, step = line.job, line.job.step(action.key)
         self._doing = action
         line.start(step)
-        outcome = step_perform(driver, job, action)
-        for pause in SHORTLY if isinstance(action, EnsureStep | ResumeStep) else ():
+        outcome = _perform(driver, job, action)
+        for pause in SHORTLY if action.change not in TENACIOUS else ():
             if outcome.done:
                 break
             time.sleep(pause)
-            outcome = step_perform(driver, job, action)
+            outcome = _perform(driver, job, action)
         if outcome.done:
             line.done(step, outcome.detail)
         else:
@@ -180,35 +185,35 @@ class Visit:
     def _again(self, job: Job, reason: str) -> None:
         last = job.steps[-1]
         if last.refusals >= RESTARTS_MAX:
-            record.give_up(job, last, f"the site does not keep what was set: {reason}")
+            record.give_up(job, last, f"the site does not retain what was set: {reason}")
             return
         due_at = clock.now() + timedelta(seconds=delay(last.refusals + 1))
         record.steps_restart(job, reason, due_at=due_at, refused=last)
 
     def _compare(self, job: Job) -> None:
-        """Where the driver cannot, what was looked at has to do."""
+        """If the driver cannot compare, the observation is used."""
         driver = self._driver(job)
-        told = driver.drift(job.spec) if isinstance(driver, DriftCapability) else ()
-        safety = {step.key for step in driver.ensure_steps() if step.safety}
+        drifts = driver.drift(job.spec) if isinstance(driver, DriftCapability) else ()
+        safety = {step.key for step in driver.steps(Change.CREATE) if step.safety}
         before = self.observed or Observed(exists=True, healed=self.healed, looked=False)
         self.observed = replace(
             before,
             compared=True,
-            differs=compared.words(told) if told else "",
-            unsafe=any(one.step in safety for one in told),
+            differs=compared.words(drifts) if drifts else "",
+            unsafe=any(one.step in safety for one in drifts),
         )
-        compared.compared(job, told)
+        compared.compared(job, drifts)
 
     def _heal(self, job: Job, *, safety: bool = False) -> bool:
-        """The spec once more, without an operation: repeating a done step changes nothing."""
+        """The spec once more, without an operation: repeating a finished step changes nothing."""
         driver = self._driver(job)
         compared.mending(job)
-        for step in driver.ensure_steps():
+        for step in driver.steps(Change.CREATE):
             if safety and not step.safety:
                 continue
             record.extend(job)
             outside_transaction()
-            if not driver.ensure(job.spec, step.key).done:
+            if not driver.perform(Change.CREATE, job.spec, step.key).done:
                 record.rest(job, soon(job.drifts.open.found_at if job.drifts.open else None))
                 return False
         if not safety:
@@ -218,32 +223,25 @@ class Visit:
 
     def _clean_up(self, job: Job) -> bool:
         driver = self._driver(job)
-        for step in driver.release_steps():
+        for step in driver.steps(Change.DELETE):
             record.extend(job)
-            if not driver.release(ref_of(job.row), step.key).done:
+            if not driver.perform(Change.DELETE, job.spec, step.key).done:
                 record.rest(job, clock.now() + timedelta(seconds=5))
                 return False
         record.rest(job, clock.now() + LEFTOVERS_AFTER)
         return False
 
 
-def step_perform(driver: Driver, job: Job, action: StepAction) -> StepOutcome:
-    match action:
-        case EnsureStep(key=ADOPT.key):
-            return adoption.perform(driver, job)
-        case EnsureStep(key=key):
-            return driver.ensure(job.spec, key)
-        case ReleaseStep(key=key):
-            return driver.release(ref_of(job.row), key)
-    if not isinstance(driver, SuspendCapability):
-        raise Permanent(f"the site {job.row.site.slug} cannot put a workspace to sleep")
-    return (driver.suspend if isinstance(action, SuspendStep) else driver.resume)(job.spec, action.key)
+def _perform(driver: Driver, job: Job, action: Step) -> StepOutcome:
+    if action.key == ADOPT.key:
+        return adoption.perform(driver, job)
+    return step_perform(driver, action.change, job.spec, action.key)
 
 
 def refuse(job: Job, action: Action, error: GpuaasError) -> None:
-    """A call did not work: come back later, begin the steps anew, or give up; always saying so."""
+    """After a failed call: retry later, start the steps again, or give up; always with a message."""
     due_at = retry_at(job.row, error)
-    step = job.step(action.key) if isinstance(action, StepAction) else None
+    step = job.step(action.key) if isinstance(action, Step) else None
     if isinstance(error, Unavailable | Unauthorized):
         record.later(job, unreachable(error), due_at=due_at, step=step)
         return
@@ -251,7 +249,8 @@ def refuse(job: Job, action: Action, error: GpuaasError) -> None:
         adoption.refused(job, error)
         return
     tried = step.refusals + 1 if step is not None else 0
-    if isinstance(action, EnsureStep | ResumeStep) and step is not None and tried >= REFUSALS_MAX:
+    given_up = isinstance(action, Step) and action.change not in TENACIOUS and tried >= REFUSALS_MAX
+    if given_up and step is not None:
         record.give_up(job, step, error.message)
         return
     if isinstance(error, NotFound) and step is not None:

@@ -1,23 +1,25 @@
-"""The steps of an operation, written down in batches: each write is one transaction, guarded by lease, state and operation.
+"""The steps of an operation, written in batches: each write is one transaction, guarded by claim, state and
+operation.
 
-Fast steps are done back to back and written together; after a quarter of a second, or before anything is waited for, what is
-known is written, so that whoever watches sees it move. A kill in between repeats steps that were done, which changes nothing.
+Fast steps are performed back to back and written together; after a quarter of a second, or before waiting, the
+progress is written, so that the page shows it. A kill in between repeats finished steps, which changes nothing.
 """
 
 import time
 from datetime import datetime
 
-from gpuaas.core import clock, leases
+from gpuaas.core import claims, clock
 from gpuaas.core.conditions import Status
-from gpuaas.core.operations import ADMISSION
-from gpuaas.core.visits import PORTAL, PROGRESSING, conditions_write, reachable
+from gpuaas.lifecycle.kind import conditions_write
+from gpuaas.lifecycle.operations import ADMISSION, StepState
+from gpuaas.lifecycle.visits import PROGRESSING, reachable
 from gpuaas.workspaces.grants import grants_end
 from gpuaas.workspaces.holdings import holdings_end, holdings_set, storage_held
-from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
+from gpuaas.workspaces.models import Operation, Step, Workspace
 from gpuaas.workspaces.reconcile.job import Job
 from gpuaas.workspaces.reconcile.record import ACCESS, guarded
-from gpuaas.workspaces.services.rows import workspace_announce
-from gpuaas.workspaces.states import MACHINE, StepState, WorkspaceState
+from gpuaas.workspaces.services.rows import WORKSPACE, workspace_announce
+from gpuaas.workspaces.states import WorkspaceState
 
 FLUSH_SECONDS = 0.25
 CONSUMERS_STEP = "pods"  # drivers' step of release and suspend after which nothing of the workspace runs
@@ -26,10 +28,10 @@ COLUMNS = ["state", "started_at", "finished_at", "attempts", "detail"]
 
 
 def begin(job: Job) -> None:
-    """Taken up: the page shows the first step as running."""
+    """Started: the page shows the first step as running."""
     first = next((step for step in job.steps if step.state == StepState.WAITING), None)
     with guarded(job) as row:
-        MACHINE.transition(row, to=WorkspaceState.PROVISIONING, history=WorkspaceTransition, actor=PORTAL)
+        WORKSPACE.move(row, WorkspaceState.PROVISIONING)
         if first is not None:
             _run(first)
             first.save(update_fields=COLUMNS)
@@ -38,7 +40,7 @@ def begin(job: Job) -> None:
 
 
 class Timeline:
-    """What one visit does of an operation's steps, in order."""
+    """What one visit does with an operation's steps, in order."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -47,7 +49,7 @@ class Timeline:
         self._written_at = time.monotonic()
 
     def start(self, step: Step) -> None:
-        """Raises LeaseLost or Overtaken where the visit has to end, at the latest a quarter of a second late."""
+        """Raises ClaimLost or Overtaken if the visit has to end, at most a quarter of a second late."""
         news = step.state != StepState.RUNNING and not self._changed
         _run(step)
         step.attempts += 1
@@ -74,14 +76,14 @@ class Timeline:
         self._clear()
 
     def wait(self, step: Step, detail: str, *, due_at: datetime) -> None:
-        """The site works on it: the lease is given back until then."""
+        """The site is working on it: the claim is released until then."""
         with guarded(self.job) as row:
             news = step.detail != detail[:500] or bool(self._done)
             step.detail = detail[:500]
             if step not in self._changed:
                 self._changed.append(step)
             news = self._write(row) or news
-            leases.release(row, due_at=due_at, attempts=0)
+            claims.release(row, due_at=due_at, attempts=0)
             if news:
                 workspace_announce(row)
         self._clear()
@@ -95,7 +97,7 @@ class Timeline:
         return conditions_write(row, reachable(), drop=(PROGRESSING,)) if self._done else False
 
     def _finished(self, row: Workspace, step: Step, at: datetime) -> None:
-        """Ends the holdings when nothing runs any more, and notes from which spec the site was ensured."""
+        """Ends the holdings when nothing runs any more, and records from which spec the site was ensured."""
         if row.state == WorkspaceState.DELETING:
             _released(row, step, at)
         elif row.state == WorkspaceState.SUSPENDING:

@@ -1,4 +1,4 @@
-"""Writes of workspaces: each is one transaction that also records the audit entry and wakes the reconciler."""
+"""Writes of workspaces: each is one transaction that also writes the audit entry and starts the reconciler."""
 
 from gpuaas.workspaces.services.access import access_revoke, credential_issue, sign_in_kubeconfig
 from gpuaas.workspaces.services.adoption import (

@@ -1,4 +1,4 @@
-"""Taking over what was at a site before the portal: look, plan, confirm. For operators; nothing here calls a site."""
+"""Adoption of what existed at a site: scan, plan, confirm. For operators; nothing here calls a site."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -8,10 +8,12 @@ from django.db import transaction
 
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock, events
-from gpuaas.core.errors import Conflict, Invalid, NotFound, StaleVersion
+from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.queue import poke
-from gpuaas.core.terms import lease_validate
+from gpuaas.core.rows import first_of, version_require
+from gpuaas.lifecycle.lease import lease_validate
 from gpuaas.providers.base import AdoptionCapability
+from gpuaas.workspaces.adoption_plan import ADOPT, blocking
 from gpuaas.workspaces.models import Adoption, AdoptionScan, AdoptionTransition, Workspace
 from gpuaas.workspaces.services.request import name_taken, refuse_hopeless, requester_of, workspace_open
 from gpuaas.workspaces.services.validation import (
@@ -23,7 +25,6 @@ from gpuaas.workspaces.services.validation import (
 )
 from gpuaas.workspaces.site import driver_of
 from gpuaas.workspaces.states import ADOPTION, LIVE, AccessRole, AdoptionState, OperationKind
-from gpuaas.workspaces.takeover import ADOPT, blocking
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import Project, User
@@ -35,10 +36,10 @@ VALID_FOR = timedelta(hours=1)  # of a plan: what it saw may be another tomorrow
 
 @transaction.atomic
 def adoption_scan_request(*, actor: Actor, site: Site) -> AdoptionScan:
-    """Ask for a look at what could be taken over there; until it is done the last one stays as it was."""
+    """Requests a scan for what can be adopted; the last results stay until it is done."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     if not isinstance(driver_of(site), AdoptionCapability):
-        raise Conflict(f"nothing can be taken over at a site of the kind {site.driver}")
+        raise Conflict(f"sites of the driver {site.driver} do not support adoption")
     moment = clock.now()
     asked = {"requested_by": actor.name, "requested_at": moment, "due_at": moment, "attempts": 0}
     row, _ = AdoptionScan.objects.update_or_create(site=site, defaults={**asked, "failure": ""})
@@ -61,7 +62,7 @@ def adoption_plan_request(
     members: Sequence[tuple[str, str]] = (),
     lease_ends_at: datetime | None = None,
 ) -> Adoption:
-    """Ask what taking it over would do. Raises Invalid beside the field; what the site says comes in the background."""
+    """Requests a plan. Raises Invalid at the field; the site's answer arrives in the background."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     moment = clock.now()
     row = Adoption(
@@ -89,9 +90,10 @@ def adoption_plan_request(
 
 @transaction.atomic
 def adoption_confirm(*, actor: Actor, adoption: Adoption, expected_version: int | None = None) -> Workspace:
-    """Reserve and begin, as planned or not at all; the site is compared with the plan once more before it is touched.
+    """Reserves and starts as planned, or not at all; the site is compared with the plan once more before it is
+    changed.
 
-    Raises Conflict where something is in the way, QuotaRefused and NoCapacity as for a request.
+    Raises Conflict if something is blocking, QuotaRefused and NoCapacity as for a request.
     """
     row = _locked(actor, adoption, expected_version)
     moment = clock.now()
@@ -100,7 +102,7 @@ def adoption_confirm(*, actor: Actor, adoption: Adoption, expected_version: int 
     people = adoption_people(row)
     workspace = workspace_of(row, created_by=requester_of(actor), moment=moment)
     refuse_hopeless(workspace, flavors)
-    with name_taken(workspace), transaction.atomic():
+    with name_taken(workspace, flavors), transaction.atomic():
         workspace_open(actor, workspace, flavors, people, kind=OperationKind.ADOPT, first=(ADOPT,))
     _move(row, actor, AdoptionState.CONFIRMED, workspace=workspace)
     after = {**_wishes(row), "adoption": str(row.pk)}
@@ -110,7 +112,7 @@ def adoption_confirm(*, actor: Actor, adoption: Adoption, expected_version: int 
 
 @transaction.atomic
 def adoption_discard(*, actor: Actor, adoption: Adoption, expected_version: int | None = None) -> Adoption:
-    """Forget the plan; nothing was done to the site. Again changes nothing."""
+    """Discards the plan; the site was not changed. Repeating it changes nothing."""
     row = _locked(actor, adoption, expected_version)
     if row.state == AdoptionState.DISCARDED:
         return row
@@ -120,7 +122,7 @@ def adoption_discard(*, actor: Actor, adoption: Adoption, expected_version: int 
 
 
 def workspace_of(adoption: Adoption, *, created_by: User, moment: datetime) -> Workspace:
-    """The workspace that it will be, not yet written."""
+    """The future workspace, not saved yet."""
     return Workspace(
         id=adoption.pk,
         project=adoption.project,
@@ -150,13 +152,8 @@ def adoption_scan_announce(row: AdoptionScan) -> None:
 def _locked(actor: Actor, adoption: Adoption, expected_version: int | None) -> Adoption:
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     rows = Adoption.objects.select_for_update(of=("self",), no_key=True)
-    row = rows.select_related("project__organization", "site").filter(pk=adoption.pk).first()
-    if row is None:
-        raise NotFound("there is no such adoption")
-    if expected_version is not None and expected_version != row.version:
-        raise StaleVersion(
-            "the plan was changed meanwhile; look at it again", detail={"version": row.version}
-        )
+    row = first_of(rows.select_related("project__organization", "site").filter(pk=adoption.pk), "adoption")
+    version_require(row.version, expected_version, "plan")
     return row
 
 
@@ -165,34 +162,34 @@ def _confirmable(row: Adoption, moment: datetime) -> None:
         label = ADOPTION.looks[AdoptionState(row.state)].label.lower()
         raise Conflict(f"only a plan that is ready can be confirmed; this one is {label}")
     if row.expires_at is None or row.expires_at <= moment:
-        raise Conflict("this plan is too old to be true: plan again")
+        raise Conflict("this plan is out of date: plan again")
     in_the_way = blocking(row.steps)
     if in_the_way:
         first = in_the_way[0]
         more = f" (and {len(in_the_way) - 1} more)" if len(in_the_way) > 1 else ""
         raise Conflict(
-            f"clear this away and plan again: {first['object']}: {first['detail']}{more}",
+            f"resolve this and plan again: {first['object']}: {first['detail']}{more}",
             detail={"blocking": [step["object"] for step in in_the_way]},
         )
     taken = Workspace.objects.filter(site=row.site, adopted_name=row.external_name, state__in=LIVE)
     if taken.exists():
-        raise Conflict(f"{row.external_name} is another workspace's already")
+        raise Conflict(f"{row.external_name} already belongs to another workspace")
 
 
 def _items_at(site: Site, items: Sequence[tuple[str, int]]) -> list[FlavorItem]:
-    found = items_resolve(items)
-    if found[0][0].pool.site_id != site.pk:
+    resolved = items_resolve(items)
+    if resolved[0][0].pool.site_id != site.pk:
         raise Invalid.field("items", f"choose flavors of the site {site.slug}")
-    return found
+    return resolved
 
 
 def _found_validate(site: Site, external_name: str) -> str:
-    """Only what a look has found: it leaves out the site's own parts and what is a workspace already."""
+    """Only what a scan has found: it leaves out the site's own namespaces and existing workspaces."""
     scan = AdoptionScan.objects.filter(site=site).first()
     if external_name not in {row["external_name"] for row in (scan.found if scan else [])}:
         raise Invalid.field(
             "external_name",
-            "the last look at the site did not find this one as free to take over; look again",
+            "the last scan of the site did not find it available for adoption; scan again",
         )
     return external_name
 

@@ -1,4 +1,5 @@
-"""Changing what is there: resize, retry, extend, delete. One open operation at a time; only deletion takes over."""
+"""Changes of existing workspaces: resize, retry, extend, delete. One open operation at a time; only deletion replaces
+it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,17 +8,16 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core.errors import Conflict, Invalid
-from gpuaas.core.terms import lease_extend
+from gpuaas.lifecycle.allowed import Verb
+from gpuaas.lifecycle.lease import lease_extend
 from gpuaas.workspaces.amounts import amounts_of, words_of
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
-from gpuaas.workspaces.selectors import resize_waits, workspace_require
+from gpuaas.workspaces.selectors import resize_waits
 from gpuaas.workspaces.services.rows import (
     HOLDER,
+    WORKSPACE,
     operation_begin,
     operation_end,
-    state_require,
-    workspace_announce,
-    workspace_lock,
     workspace_wake,
 )
 from gpuaas.workspaces.services.validation import (
@@ -26,11 +26,10 @@ from gpuaas.workspaces.services.validation import (
     items_resolve,
     storage_validate,
 )
-from gpuaas.workspaces.states import LIVE, WorkspaceState
+from gpuaas.workspaces.states import WorkspaceState
 from quotas.services import reservation_grow
 from tenants.actors import Actor
 from tenants.audit import audit_record
-from tenants.roles import Permission
 
 
 @transaction.atomic
@@ -42,22 +41,21 @@ def workspace_resize(
     storage_gib: int | None = None,
     expected_version: int | None = None,
 ) -> Workspace:
-    """Ask for exactly `items` from now on. What grows is reserved now, what shrinks is given back once confirmed.
+    """Requests exactly `items` from now on. An increase is reserved now, a decrease is released once confirmed.
 
-    Also from a failed resize, where it is the way back, and while a shrink only waits for what has to go: it is taken
-    back. Any other resize under way runs to its end first: of many wishes at once, one wins.
+    Also after a failed resize, as the way back, and while a decrease only waits for pods to end: it is taken back.
+    Any other running resize has to finish first: of several requests at once, one wins.
     """
-    workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
-    row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
-    _resizable_require(row)
+    row = WORKSPACE.asked(actor, workspace, Verb.RESIZE, expected_version)
+    _other_resize_refuse(row)
     old = {item.flavor: item.count for item in row.flavors.select_related("flavor__pool") if item.count}
     storage = row.storage_gib if storage_gib is None else storage_validate(storage_gib)
     wanted = items_resolve(items, held=held_by(row), storage_gib=storage)
     if old == dict(wanted) and storage == row.storage_gib:
-        raise Invalid.field("items", "this is what the workspace already has")
+        raise Invalid.field("items", "the workspace already has exactly this")
     before = _sizes(list(old.items()), row.storage_gib)
     _counts_write(row, wanted)
-    operation_end(row, "another size was asked for")
+    operation_end(row, "replaced by another resize")
     words = words_of(wanted, storage_gib=storage)
     operation_begin(
         row,
@@ -73,17 +71,12 @@ def workspace_resize(
     return row
 
 
-def _resizable_require(row: Workspace) -> None:
+def _other_resize_refuse(row: Workspace) -> None:
     if row.state == WorkspaceState.RESIZING and not resize_waits(workspace=row):
         raise Conflict(
-            "another resize is under way: ask again when it is done, or when it only waits for what runs to end",
+            "another resize is running: try again when it is done, or when it only waits for pods to end",
             detail={"state": row.state},
         )
-    state_require(row, WorkspaceState.READY, WorkspaceState.RESIZING, WorkspaceState.FAILED)
-    if row.ready_at is None:
-        raise Conflict("this workspace was never ready: retry or delete it", detail={"state": row.state})
-    if row.suspended_at is not None:
-        raise Conflict("this workspace is asleep: resume it first", detail={"state": row.state})
 
 
 def _audit_resize(actor: Actor, row: Workspace, before: dict[str, Any], after: dict[str, Any]) -> None:
@@ -109,18 +102,16 @@ def _counts_write(row: Workspace, wanted: list[FlavorItem]) -> None:
 
 @transaction.atomic
 def workspace_retry(*, actor: Actor, workspace: Workspace, expected_version: int | None = None) -> Workspace:
-    """Try a failed creation, resize or resumption again; what was reserved is still held."""
-    workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
-    row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
-    state_require(row, WorkspaceState.FAILED)
+    """Retries a failed creation, resize or resumption; what was reserved is still held."""
+    row = WORKSPACE.asked(actor, workspace, Verb.RETRY, expected_version)
     state = _tried(row)
     before = {"failure": row.failure}
     items = [(item.flavor, item.count) for item in row.flavors.select_related("flavor") if item.count]
     words = words_of(items, storage_gib=row.storage_gib)
     operation_begin(
-        row, actor, state, reason="retried", summary=words, admission="still reserved since the first try"
+        row, actor, state, reason="retried", summary=words, admission="still reserved from the first attempt"
     )
-    audit_record(actor=actor, action="workspace.retry", target=row, project=row.project, before=before)
+    WORKSPACE.audit(row, actor, "retry", before=before)
     workspace_wake(row)
     return row
 
@@ -141,19 +132,8 @@ def workspace_extend(
     expected_version: int | None = None,
 ) -> Workspace:
     """A later end of the lease, at most 365 days from now."""
-    workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
-    row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
-    state_require(row, *(LIVE - {WorkspaceState.DELETING}))
-    before, after = lease_extend(row, lease_ends_at)
-    audit_record(
-        actor=actor,
-        action="workspace.extend",
-        target=row,
-        project=row.project,
-        before=before,
-        after=after,
-    )
-    workspace_announce(row)
+    row = WORKSPACE.asked(actor, workspace, Verb.EXTEND, expected_version)
+    lease_extend(WORKSPACE, row, actor=actor, ends_at=lease_ends_at)
     return row
 
 
@@ -161,15 +141,9 @@ def workspace_extend(
 def workspace_delete(
     *, actor: Actor, workspace: Workspace, expected_version: int | None = None, reason: str = ""
 ) -> Workspace:
-    """Begin the deletion, from any live state; whatever was under way ends. Asking again changes nothing."""
-    workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
-    row = workspace_lock(workspace_id=workspace.pk)
-    if row.state in {WorkspaceState.DELETING, WorkspaceState.DELETED}:
-        return row
-    row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
-    operation_end(row, "ended by the deletion")
-    before = {"state": row.state}
-    operation_begin(row, actor, WorkspaceState.DELETING, summary=reason[:200], reason=reason)
-    audit_record(actor=actor, action="workspace.delete", target=row, project=row.project, before=before)
-    workspace_wake(row)
+    """Starts the deletion, from any live state; a running operation ends. Repeating it changes nothing."""
+    row = WORKSPACE.asked(actor, workspace, Verb.DELETE, expected_version)
+    if not WORKSPACE.is_already(row, Verb.DELETE):
+        with WORKSPACE.changing(row, actor, "delete", ended="ended by the deletion"):
+            operation_begin(row, actor, WorkspaceState.DELETING, summary=reason[:200], reason=reason)
     return row

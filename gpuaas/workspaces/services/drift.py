@@ -1,4 +1,4 @@
-"""Drift by hand: look again, set right; and what the watch of a site has heard."""
+"""Drift by hand: compare again, repair; and what the watch of a site has seen."""
 
 import uuid
 from datetime import datetime, timedelta
@@ -13,17 +13,16 @@ from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict
 from gpuaas.core.queue import poke
-from gpuaas.workspaces.models import Drift, SiteWatch, Workspace
+from gpuaas.workspaces.models import PREFIX_LENGTH, Drift, SiteWatch, Workspace
 from gpuaas.workspaces.selectors import workspace_require
 from gpuaas.workspaces.services.look import LOOKED_AT
-from gpuaas.workspaces.services.rows import workspace_lock
+from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
 from gpuaas.workspaces.states import DriftState
 from tenants.actors import SYSTEM, Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
 from tenants.selectors import platform_require
 
-PREFIX_LENGTH = len("gpu-00000000-")
 # so that a large site is not asked everything in one second
 CHECKS_PER_SECOND = 10
 # after so long without a proof of life the old, frequent looks begin again
@@ -33,19 +32,19 @@ LOOKS_WITHIN = timedelta(seconds=30)
 
 @transaction.atomic
 def drift_check_request(*, actor: Actor, workspace: Workspace) -> Workspace:
-    """Compare it with the site now, field by field."""
+    """Compares it with the site now, field by field."""
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
-    row = workspace_lock(workspace_id=workspace.pk)
+    row = workspace_lock(workspace.pk)
     if row.state not in LOOKED_AT:
-        raise Conflict("only a workspace that has been made is compared", detail={"state": row.state})
+        raise Conflict("only a workspace that has been created can be compared", detail={"state": row.state})
     _due_now(row)
-    audit_record(actor=actor, action="workspace.drift_check", target=row, project=row.project)
+    WORKSPACE.audit(row, actor, "drift_check")
     return row
 
 
 @transaction.atomic
 def site_drift_check_request(*, actor: Actor, site: Site) -> int:
-    """Compare every workspace of the site, ten a second, and what is the whole site's; how many there are."""
+    """Compares every workspace of the site, ten a second, and the objects for the whole site; returns how many."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     count = site_checks_spread(site_id=site.pk)
     audit_record(actor=actor, action="site.drift_check", target=site, after={"workspaces": count})
@@ -55,18 +54,18 @@ def site_drift_check_request(*, actor: Actor, site: Site) -> int:
 
 @transaction.atomic
 def drift_repair(*, actor: Actor, drift: Drift) -> Drift:
-    """Set right what the site's policy only observes."""
+    """Repairs what the site's policy only observes."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    row = workspace_lock(workspace_id=drift.workspace_id)
-    found = Drift.objects.select_for_update().get(pk=drift.pk)
-    if found.state != DriftState.OPEN:
-        raise Conflict("this drift is over already", detail={"state": found.state})
-    found.resolved_by = actor.name
-    found.save(update_fields=["resolved_by"])
+    row = workspace_lock(drift.workspace_id)
+    locked = Drift.objects.select_for_update().get(pk=drift.pk)
+    if locked.state != DriftState.OPEN:
+        raise Conflict("this drift is already over", detail={"state": locked.state})
+    locked.resolved_by = actor.name
+    locked.save(update_fields=["resolved_by"])
     _due_now(row)
-    after = {"drift": str(found.pk)}
-    audit_record(actor=actor, action="workspace.drift_repair", target=row, project=row.project, after=after)
-    return found
+    after = {"drift": str(locked.pk)}
+    WORKSPACE.audit(row, actor, "drift_repair", after=after)
+    return locked
 
 
 def _due_now(row: Workspace) -> None:
@@ -76,7 +75,7 @@ def _due_now(row: Workspace) -> None:
 
 
 def changes_note(*, site_id: uuid.UUID, name: str) -> bool:
-    """Somebody changed something in this namespace: its workspace is compared now; False where none is kept there."""
+    """Somebody changed something in this namespace: its workspace is compared now; False if there is none."""
     named = Q(name=name[PREFIX_LENGTH:]) | Q(adopted_name=name)
     rows = Workspace.objects.filter(named, site_id=site_id, state__in=LOOKED_AT)
     found = [row for row in rows.only("pk", "name", "adopted_name") if row.external_name == name]
@@ -86,7 +85,7 @@ def changes_note(*, site_id: uuid.UUID, name: str) -> bool:
 
 
 def site_checks_spread(*, site_id: uuid.UUID) -> int:
-    """All workspaces of a site are compared within the time that so many take at ten a second."""
+    """Comparisons of a site's workspaces are spread over the time that they take at ten a second."""
     rows = Workspace.objects.filter(site_id=site_id, state__in=LOOKED_AT)
     count = rows.count()
     moment = clock.now()
@@ -97,12 +96,12 @@ def site_checks_spread(*, site_id: uuid.UUID) -> int:
 
 
 def watch_proved(*, site_id: uuid.UUID, cursor: str) -> None:
-    """The watch is alive, and everything up to the cursor is noted."""
+    """The watch is alive, and everything up to the cursor is recorded."""
     SiteWatch.objects.update_or_create(site_id=site_id, defaults={"cursor": cursor, "proof_at": clock.now()})
 
 
 def watches_lost() -> int:
-    """Workspaces that rest because somebody watches, at sites where nobody does (any more): looked at soon again."""
+    """Workspaces that rely on a watch, at sites where none is alive any more: checked again soon."""
     moment = clock.now()
     lost = SiteWatch.objects.filter(proof_at__lte=moment - WATCH_LOST_AFTER)
     sites = list(lost.values_list("site_id", flat=True))
@@ -115,7 +114,7 @@ def watches_lost() -> int:
 
 
 def site_repaired(*, site: Site, differences: list[dict[str, str]]) -> None:
-    """What was not as the portal had set it for the whole site, for the operators' log."""
+    """Objects for the whole site that differed from the portal's, for the operators' log."""
     audit_record(actor=SYSTEM, action="site.drift_repair", target=site, after={"differences": differences})
 
 

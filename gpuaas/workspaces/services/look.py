@@ -1,4 +1,4 @@
-"""A hint from whoever follows a site that something runs, or ended, in a workspace."""
+"""A hint from the watch of a site that something started or ended in a workspace."""
 
 import uuid
 
@@ -17,7 +17,7 @@ LOOKED_AT = (
 
 
 def workspace_look(*, workspace_id: uuid.UUID) -> bool:
-    """Make the next periodic look due now, so that its page and the end of a resize follow; False where none is due."""
+    """Makes the next periodic check due now, so that its page and the end of a resize follow; False if none is due."""
     moment = clock.now()
     rows = Workspace.objects.filter(pk=workspace_id, state__in=LOOKED_AT, due_at__gt=moment)
     if not rows.update(due_at=moment):

@@ -1,4 +1,5 @@
-"""Who may enter a workspace. A change reaches the site by the reconciler: the spec's digest differs from then on."""
+"""Members of a workspace. A change reaches the site by the reconciler, because the digest of the spec differs from
+then on."""
 
 from typing import Any
 
@@ -7,12 +8,13 @@ from django.db.models import F
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid, NotFound
+from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.models import Workspace, WorkspaceMember
 from gpuaas.workspaces.selectors import workspace_require
 from gpuaas.workspaces.services.access import revocation_ask
-from gpuaas.workspaces.services.rows import admin_require, state_require, workspace_lock, workspace_wake
+from gpuaas.workspaces.services.rows import WORKSPACE, admin_require, workspace_lock, workspace_wake
 from gpuaas.workspaces.services.validation import members_resolve
-from gpuaas.workspaces.states import LIVE, WorkspaceState
+from gpuaas.workspaces.states import WorkspaceState
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
@@ -27,7 +29,7 @@ def member_set(
     role: str,
     expected_version: int | None = None,
 ) -> WorkspaceMember:
-    """Add a member or change the role. By an admin of the workspace or of the project."""
+    """Adds a member or changes the role. By an admin of the workspace or of the project."""
     row = _locked(actor, workspace, expected_version)
     user, access = members_resolve([(username, role)], project=row.project)[0]
     old = row.members.filter(user=user).first()
@@ -43,7 +45,7 @@ def member_set(
 def member_remove(
     *, actor: Actor, workspace: Workspace, username: str, expected_version: int | None = None
 ) -> None:
-    """Cut a member's access; what was issued to them ends. Raises NotFound where there is no such member."""
+    """Ends a member's access and credentials. Raises NotFound if there is no such member."""
     row = _locked(actor, workspace, expected_version)
     member = row.members.select_related("user").filter(user__username=username).first()
     if member is None:
@@ -56,9 +58,9 @@ def member_remove(
 
 def _locked(actor: Actor, workspace: Workspace, expected_version: int | None) -> Workspace:
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
-    row = workspace_lock(workspace_id=workspace.pk, expected_version=expected_version)
+    row = workspace_lock(workspace.pk, expected_version=expected_version)
     admin_require(actor, row, "change its members")
-    state_require(row, *(LIVE - {WorkspaceState.DELETING}))
+    WORKSPACE.require(row, Verb.MANAGE)
     return row
 
 
@@ -70,7 +72,7 @@ def _changed(
     after: dict[str, Any] | None,
 ) -> None:
     if row.members.count() > 200:
-        raise Invalid.field("members", "a workspace has at most 200 members")
+        raise Invalid.field("members", "a workspace can have at most 200 members")
     changes: dict[str, Any] = {"version": F("version") + 1}
     if row.state != WorkspaceState.FAILED or row.ready_at is not None:
         changes["due_at"] = clock.now()

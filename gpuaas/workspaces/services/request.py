@@ -1,4 +1,4 @@
-"""Asking for a workspace: validate, reserve, write it down; the reconciler does the rest."""
+"""Requesting a workspace: validate, reserve, record; the reconciler does the rest."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,11 +9,11 @@ from django.db import IntegrityError, transaction
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden
 from gpuaas.core.ids import uuid7
-from gpuaas.core.terms import lease_validate
-from gpuaas.providers.base import StepSpec
+from gpuaas.lifecycle.lease import lease_validate
+from gpuaas.providers.base import Change, StepSpec
 from gpuaas.workspaces.amounts import amounts_of, words_of
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor, WorkspaceMember, WorkspaceTransition
-from gpuaas.workspaces.services.rows import HOLDER, operation_start, workspace_wake
+from gpuaas.workspaces.services.rows import HOLDER, WORKSPACE, operation_start, workspace_wake
 from gpuaas.workspaces.services.validation import (
     FlavorItem,
     items_resolve,
@@ -27,7 +27,6 @@ from gpuaas.workspaces.states import AccessRole, OperationKind, WorkspaceState
 from quotas.selectors import admission_preview
 from quotas.services import reservation_reserve
 from tenants.actors import Actor
-from tenants.audit import audit_record
 from tenants.models import Project, User
 from tenants.roles import Permission
 from tenants.selectors import project_require
@@ -44,10 +43,10 @@ def workspace_request(
     members: Sequence[tuple[str, str]] | None = None,
     placement: str = "",
 ) -> Workspace:
-    """Accept and reserve, or change nothing. `items` = (flavor slug, count); `members` = (username, role).
+    """Accepts and reserves, or changes nothing. `items` = (flavor slug, count); `members` = (username, role).
 
-    `placement`: how near to each other its pods are put, as far as there is room (`Placement`). Without `members` the
-    requester is its admin. Raises Invalid, QuotaRefused, NoCapacity, Conflict (name taken).
+    `placement`: how close together its pods are placed if there is room (`Placement`). Without `members` the
+    requester is its admin. Raises Invalid, QuotaRefused, NoCapacity, Conflict (name in use).
     """
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_CREATE)
     requester = requester_of(actor)
@@ -69,26 +68,32 @@ def workspace_request(
     people = [(requester, AccessRole.ADMIN)]
     if members is not None:
         people = members_resolve(members, project=project)
-    with name_taken(workspace), transaction.atomic():
+    with name_taken(workspace, flavors), transaction.atomic():
         _audit(actor, workspace, flavors, people)
         workspace_open(actor, workspace, flavors, people)
     return workspace
 
 
 def refuse_hopeless(workspace: Workspace, flavors: list[FlavorItem]) -> None:
-    """What is over a limit already now is refused before anything is written; who races is decided by the reservation."""
+    """Refuses what already exceeds a limit before anything is written; concurrent requests are decided by the
+    reservation."""
     amounts = amounts_of(flavors, storage_gib=workspace.storage_gib)
     admission_preview(project=workspace.project, site=workspace.site, amounts=amounts).refuse()
 
 
 @contextmanager
-def name_taken(workspace: Workspace) -> Iterator[None]:
-    """The database decides who was first; the loser is told in words."""
+def name_taken(workspace: Workspace, flavors: list[FlavorItem]) -> Iterator[None]:
+    """The database decides which of two requests was first; the other one gets an error.
+
+    The first may also have taken the last of a limit. That error comes before the one about the name, as for later
+    requests.
+    """
     try:
         yield
     except IntegrityError as error:
+        refuse_hopeless(workspace, flavors)
         if "workspace_adopted_once" in str(error):
-            raise Conflict(f"{workspace.adopted_name} is another workspace's already") from error
+            raise Conflict(f"{workspace.adopted_name} already belongs to another workspace") from error
         if "workspace_name_once_per_project" not in str(error):
             raise
         message = f"the project {workspace.project.slug} already has a workspace called {workspace.name}"
@@ -97,7 +102,7 @@ def name_taken(workspace: Workspace) -> Iterator[None]:
 
 def requester_of(actor: Actor) -> User:
     if actor.user_id is None:
-        raise Forbidden("a workspace is requested by a person")
+        raise Forbidden("only a person can request a workspace")
     return User.objects.get(pk=actor.user_id)
 
 
@@ -122,9 +127,9 @@ def workspace_open(
     kind: OperationKind = OperationKind.CREATE,
     first: Sequence[StepSpec] = (),
 ) -> None:
-    """Write it with its first operation, whose steps are `first` and those of `ensure`, and reserve.
+    """Writes it with its first operation, whose steps are `first` and those of a creation, and reserves.
 
-    Reserves last: the counters are what requests contend for, so they are locked for the shortest time.
+    Reserves last: requests compete for the counters, so they are locked for the shortest time.
     """
     workspace_rows(workspace, flavors, people)
     WorkspaceTransition.objects.create(
@@ -136,7 +141,7 @@ def workspace_open(
         kind=kind,
         actor_name=actor.name,
         now=workspace.created_at,
-        steps=[*first, *driver_of(workspace.site).ensure_steps()],
+        steps=[*first, *driver_of(workspace.site).steps(Change.CREATE)],
         summary=words,
         admission=f"reserved {words}",
     )
@@ -153,11 +158,10 @@ def workspace_open(
 def _audit(
     actor: Actor, workspace: Workspace, flavors: list[FlavorItem], people: list[tuple[User, AccessRole]]
 ) -> None:
-    audit_record(
-        actor=actor,
-        action="workspace.request",
-        target=workspace,
-        project=workspace.project,
+    WORKSPACE.audit(
+        workspace,
+        actor,
+        "request",
         after={
             "items": {flavor.slug: count for flavor, count in flavors},
             "storage_gib": workspace.storage_gib,

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuaas.catalog.models import Flavor, Site
-from gpuaas.catalog.states import OfferState
+from gpuaas.catalog.selectors import is_sold
 from gpuaas.core.errors import Invalid
 from gpuaas.providers.base import MachineCapability, Placement
-from gpuaas.providers.registry import CLUSTERS_ONLY
+from gpuaas.providers.registry import clusters_only
 from gpuaas.workspaces.holdings import storage_held
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.site import driver_of
@@ -30,14 +30,16 @@ def name_validate(name: str) -> str:
     if type(name) is not str or not NAME.match(name):
         raise Invalid.field(
             "name",
-            "use 1 to 40 lower-case letters, digits and hyphens; begin and end with a letter or digit",
+            "use 1 to 40 lower-case letters, digits and hyphens; start and end with a letter or digit",
         )
     return name
 
 
 def storage_validate(storage_gib: int) -> int:
     if type(storage_gib) is not int or not 0 <= storage_gib <= MAX_STORAGE_GIB:
-        raise Invalid.field("storage_gib", f"storage is a whole number of GiB from 0 to {MAX_STORAGE_GIB:,}")
+        raise Invalid.field(
+            "storage_gib", f"storage must be a whole number of GiB from 0 to {MAX_STORAGE_GIB:,}"
+        )
     return storage_gib
 
 
@@ -46,10 +48,12 @@ def placement_validate(placement: str, *, site: Site) -> Placement:
         wanted = Placement(placement)
     except ValueError as error:
         known = ", ".join(place.value for place in Placement if place)
-        raise Invalid.field("placement", f"a placement is one of {known}, or empty for anywhere") from error
+        raise Invalid.field(
+            "placement", f"a placement must be one of {known}, or empty for anywhere"
+        ) from error
     if wanted and isinstance(driver_of(site), MachineCapability):
         raise Invalid.field(
-            "placement", f"{site.slug} places machines by itself: leave the placement at anywhere"
+            "placement", f"{site.slug} places machines itself: leave the placement at anywhere"
         )
     return wanted
 
@@ -81,32 +85,26 @@ def items_resolve(
     """Flavors by slug with their counts. What is `held` may be kept or given back, not grown, once it is not sold."""
     slugs = [_item_slug(item) for item in items]
     if not 1 <= len(slugs) <= MAX_ITEMS:
-        raise Invalid.field("items", f"ask for 1 to {MAX_ITEMS} flavors")
+        raise Invalid.field("items", f"request 1 to {MAX_ITEMS} flavors")
     if len(set(slugs)) != len(slugs):
-        raise Invalid.field("items", "each flavor may be listed once")
+        raise Invalid.field("items", "list each flavor only once")
     rows = Flavor.objects.select_related("pool__gpu_type", "pool__site").filter(slug__in=slugs)
     known = {flavor.slug: flavor for flavor in rows}
-    found: list[FlavorItem] = []
+    resolved: list[FlavorItem] = []
     for slug, count in items:
         flavor = known.get(slug)
         _count_validate(slug, count)
-        if flavor is None or not (_is_sold(flavor) or _is_kept(flavor, count, held)):
+        if flavor is None or not (is_sold(flavor) or _is_kept(flavor, count, held)):
             raise Invalid.field("items", f"there is no flavor {slug[:64]!r} on offer")
-        if flavor.pool.site.driver in CLUSTERS_ONLY:
+        if flavor.pool.site.driver in clusters_only():
             raise Invalid.field(
-                "items", f"{flavor.slug} is a whole machine of clusters: order a cluster instead"
+                "items", f"{flavor.slug} is a whole machine for clusters: order a cluster instead"
             )
-        found.append((flavor, count))
-    _one_site(found, storage_gib, held)
-    _one_pool_per_name(found, held)
-    _one_profile(found)
-    return found
-
-
-def _is_sold(flavor: Flavor) -> bool:
-    """Not where the site cannot tell the pool from another: then the workspace would get either."""
-    pool = flavor.pool
-    return flavor.state == pool.gpu_type.state == OfferState.ACTIVE and not pool.trouble
+        resolved.append((flavor, count))
+    _one_site(resolved, storage_gib, held)
+    _one_pool_per_name(resolved, held)
+    _one_profile(resolved)
+    return resolved
 
 
 def _is_kept(flavor: Flavor, count: int, held: Held | None) -> bool:
@@ -116,25 +114,25 @@ def _is_kept(flavor: Flavor, count: int, held: Held | None) -> bool:
 def _item_slug(item: tuple[str, int]) -> str:
     slug = item[0]
     if type(slug) is not str or "\x00" in slug:
-        raise Invalid.field("items", "a flavor is named by its slug")
+        raise Invalid.field("items", "name a flavor by its slug")
     return slug
 
 
 def _count_validate(slug: str, count: int) -> None:
     if type(count) is not int or not 1 <= count <= MAX_COUNT:
-        raise Invalid.field("items", f"the count of {slug[:64]} is a whole number from 1 to {MAX_COUNT}")
+        raise Invalid.field("items", f"the count of {slug[:64]} must be a whole number from 1 to {MAX_COUNT}")
 
 
 def _one_site(items: Sequence[FlavorItem], storage_gib: int, held: Held | None) -> None:
     sites = {flavor.pool.site_id for flavor, _ in items}
     if len(sites) != 1 or (held is not None and sites != {held.site.pk}):
-        raise Invalid.field("items", "all flavors of a workspace are at one site")
+        raise Invalid.field("items", "all flavors of a workspace must be at one site")
     if items[0][0].pool.site.takes_new:
         return
     if not all(_is_kept(flavor, count, held) for flavor, count in items):
-        raise Invalid.field("items", "the site of these flavors takes no new work now")
+        raise Invalid.field("items", "the site of these flavors accepts no new requests now")
     if held is not None and storage_gib > held.storage_gib:
-        raise Invalid.field("storage_gib", "the site takes no new work now, so storage cannot grow")
+        raise Invalid.field("storage_gib", "the site accepts no new requests now, so storage cannot grow")
 
 
 def _one_pool_per_name(items: Sequence[FlavorItem], held: Held | None) -> None:
@@ -146,14 +144,14 @@ def _one_pool_per_name(items: Sequence[FlavorItem], held: Held | None) -> None:
         if pools.setdefault(name, flavor.pool_id) != flavor.pool_id:
             raise Invalid.field(
                 "items",
-                f"the site counts these GPU types by one name ({name}), so a workspace can hold only one of them; "
-                "request two workspaces",
+                f"the site counts these GPU types under one name ({name}), so a workspace can hold "
+                "only one of them; request two workspaces",
             )
         if held is not None and held.pools.get(name, flavor.pool_id) != flavor.pool_id:
             raise Invalid.field(
                 "items",
-                f"the site counts {flavor.pool.gpu_type.name} and what this workspace holds by one name ({name}), so "
-                "it cannot change from one to the other; request another workspace",
+                f"the site counts {flavor.pool.gpu_type.name} and what this workspace holds under one "
+                f"name ({name}), so it cannot change from one to the other; request another workspace",
             )
 
 
@@ -166,8 +164,9 @@ def _one_profile(items: Sequence[FlavorItem]) -> None:
         without = [f"{others[0]} needs none"] if others else []
         raise Invalid.field(
             "items",
-            f"these flavors are of nodes with different profiles ({', '.join([*sorted(profiles), *without])}), and a "
-            "workspace has one; request two workspaces",
+            "these flavors need nodes with different profiles "
+            f"({', '.join([*sorted(profiles), *without])}), and a workspace has only one; request two "
+            "workspaces",
         )
 
 
@@ -175,25 +174,26 @@ def members_resolve(members: Sequence[tuple[str, str]], *, project: Project) -> 
     """People by username with their role; only those whose roles let them into the project's workspaces."""
     names = [name for name, _ in members]
     if len(set(names)) != len(names) or len(names) > 200:
-        raise Invalid.field("members", "name each member once, at most 200")
+        raise Invalid.field("members", "list each member only once, at most 200")
     if any(type(name) is not str or "\x00" in name for name in names):
-        raise Invalid.field("members", "a member is named by the username")
+        raise Invalid.field("members", "name a member by their username")
     held = permissions_in(project)
     people = {user.username: user for user in User.objects.filter(username__in=names, is_active=True)}
-    found = []
+    resolved = []
     for name, role in members:
         if role not in AccessRole.values:
-            raise Invalid.field("members", f"a role is one of {', '.join(AccessRole.values)}")
+            raise Invalid.field("members", f"a role must be one of {', '.join(AccessRole.values)}")
         user = people.get(name)
         may = _may(user, held) if user else frozenset()
         if user is None or Permission.PROJECT_VIEW not in may:
-            raise Invalid.field("members", f"{name[:150]} is not a member of the project {project.slug}")
+            raise Invalid.field("members", f"user {name[:150]} is not a member of the project {project.slug}")
         if Permission.WORKSPACE_ACCESS not in may:
             raise Invalid.field(
-                "members", f"{name} may only look at the project {project.slug}; change that role first"
+                "members",
+                f"user {name} is only a viewer of the project {project.slug}; change that role first",
             )
-        found.append((user, AccessRole(role)))
-    return found
+        resolved.append((user, AccessRole(role)))
+    return resolved
 
 
 def _may(user: User, held: Mapping[uuid.UUID, frozenset[Permission]]) -> frozenset[Permission]:

@@ -8,11 +8,12 @@ from gpuaas.core.errors import Unauthorized, Unavailable
 from gpuaas.core.ids import short
 from gpuaas.providers.baremetal.driver import OpenShiftBareMetalDriver
 from gpuaas.providers.baremetal.hosts import host_take_out
-from gpuaas.providers.baremetal.hub import CLUSTER, KINDS
+from gpuaas.providers.baremetal.hub import KINDS
 from gpuaas.providers.baremetal.models import Host
 from gpuaas.providers.baremetal.plan import IMAGE_SET
 from gpuaas.providers.base import (
     Access,
+    Change,
     ClusterDriver,
     ClusterKind,
     ClusterSpec,
@@ -22,6 +23,7 @@ from gpuaas.providers.base import (
     NodePool,
     StepOutcome,
 )
+from gpuaas.providers.kubeapi.names import CLUSTER
 from tests.contracts.clusters.rigs import ClusterRig
 from tests.lab.fixtures import LabSite
 from tests.providers.baremetal.crds import crds_load
@@ -37,12 +39,12 @@ class Forgetful(OpenShiftBareMetalDriver):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.lost: set[tuple[str, str]] = set()
+        self.lost: set[tuple[Change, str]] = set()
 
-    def ensure(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        outcome = super().ensure(spec, step)
-        if ("ensure", step) in self.lost:
-            self.lost.discard(("ensure", step))
+    def perform(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
+        outcome = super().perform(change, spec, step)
+        if (change, step) in self.lost:
+            self.lost.discard((change, step))
             raise Unavailable("the answer was lost", retry_after=1)
         return outcome
 
@@ -105,8 +107,8 @@ class BareMetalRig(ClusterRig):
         nobody = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:9", self.lab.kubeconfig)
         return OpenShiftBareMetalDriver(replace(self.connection, credentials={"kubeconfig": nobody}))
 
-    def answer_lost(self, verb: str, step: str) -> None:
-        self.lossy.lost.add((verb, step))
+    def answer_lost(self, change: Change, step: str) -> None:
+        self.lossy.lost.add((change, step))
 
     def node_break(self, name: str) -> None:
         host_take_out(site_id=self.connection.site_id, name=name, reason="a fan has failed")

@@ -1,15 +1,14 @@
 """Cluster API's real controllers with OpenStack's provider, the class that the portal ships, and a real cloud: only guests are played,
 by the lab (deploy/lab/cluster_api/guests.py)."""
 
-import os
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NoCapacity
-from gpuaas.providers.base import ClusterChange, ClusterSpec, NodePool, StepOutcome
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.base import Change, ClusterSpec, NodePool, StepOutcome
+from gpuaas.providers.kubeapi.client import Object
 from tests.contracts.clusters.clusterapi_rig import ADDON, CarelessDriver, ClusterApiRig
 from tests.contracts.clusters.rigs import step_finish
 from tests.lab.cluster_api.tenancy import Tenancy
@@ -31,12 +30,13 @@ def settings_of(tenancy: Tenancy) -> dict[str, Any]:
 
 
 class PatientDriver(CarelessDriver):
-    """Of machines that are built at once Nova's scheduler loses some to each other, although there is room: tried again, as whoever has ordered
+    """Of machines that are built at once Nova's scheduler loses some to each other, although there is room: tried
+    again, as whoever has ordered
     would."""
 
-    def _do(self, spec: ClusterSpec, step: str, verb: str, *, change: bool) -> StepOutcome:
+    def _make(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
         try:
-            return super()._do(spec, step, verb, change=change)
+            return super()._make(change, spec, step)
         except NoCapacity as error:
             if "InstanceStateError" not in str(error.detail["evidence"]):
                 raise
@@ -55,7 +55,7 @@ class ClusterApiOpenStackRig(ClusterApiRig):
         """The cloud has GPUs for two at once: one is kept for the next test."""
         there = [spec for spec in self.made if self.driver.observe(spec.ref).exists]
         for spec in there[1:]:
-            step_finish(self.driver, ClusterChange.DELETE, spec, "workers")
+            step_finish(self.driver, Change.DELETE, spec, "workers")
         self.made[:] = there[:1]
 
     def settings(self) -> dict[str, Any]:
@@ -64,10 +64,6 @@ class ClusterApiOpenStackRig(ClusterApiRig):
     def _pool(self, name: str, count: int) -> NodePool:
         pool = super()._pool(name, count)
         return replace(pool, flavor=replace(pool.flavor, slug=ALIASES[name]))
-
-    def interruptions(self, steps: int) -> list[int]:
-        """While its network with the load balancer, and while its control plane are made."""
-        return super().interruptions(steps) if os.environ.get("GPUAAS_CHAOS") else [1, 2]
 
     def broken_since(self, machine: Object) -> str:
         """The class's own health check replaces what has been broken for five minutes; the last of them is waited for."""

@@ -16,7 +16,7 @@ from gpuaas.core.errors import Unavailable
 from gpuaas.core.ids import short
 from gpuaas.providers.base import (
     Access,
-    ClusterChange,
+    Change,
     ClusterDriver,
     ClusterKind,
     ClusterRef,
@@ -29,10 +29,10 @@ from gpuaas.providers.base import (
     StepOutcome,
 )
 from gpuaas.providers.clusterapi import names
-from gpuaas.providers.clusterapi.access import admin_kubeconfig
 from gpuaas.providers.clusterapi.driver import ClusterApiDriver
-from gpuaas.providers.kubernetes.client import FIELD_MANAGER, Api, Object
-from gpuaas.providers.kubernetes.names import ORGANIZATION, PROJECT
+from gpuaas.providers.clusterapi.site import admin_kubeconfig
+from gpuaas.providers.kubeapi.client import FIELD_MANAGER, Api, Object
+from gpuaas.providers.kubeapi.names import NAMESPACES, ORGANIZATION, PROJECT
 from tests.contracts.clusters.rigs import ClusterRig, carry_out, counts, released
 from tests.lab.fixtures import LabSite, until
 
@@ -58,7 +58,7 @@ class CarelessDriver(ClusterApiDriver):
 
     def __init__(self, connection: Connection, real: Api | None = None) -> None:
         super().__init__(connection)
-        self.lost: set[tuple[str, str]] = set()
+        self.lost: set[tuple[Change, str]] = set()
         self.real = real
 
     def _workload(self, ref: ClusterRef) -> Api:
@@ -69,10 +69,10 @@ class CarelessDriver(ClusterApiDriver):
         with patch.object(self, "real", None):
             return super().signals(spec)
 
-    def ensure(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        outcome = super().ensure(spec, step)
-        if ("ensure", step) in self.lost:
-            self.lost.discard(("ensure", step))
+    def perform(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
+        outcome = super().perform(change, spec, step)
+        if (change, step) in self.lost:
+            self.lost.discard((change, step))
             raise Unavailable("the answer was lost", retry_after=1)
         return outcome
 
@@ -123,7 +123,7 @@ class ClusterApiRig(ClusterRig):
             spec = released(made, releases.pop(), *(pool.name for pool in made.pools))
             spec = counts(spec, gpu=WHOLE["gpu"], other=WHOLE["other"])
             if Counter(node.pool for node in nodes) != WHOLE:
-                carry_out(self.driver, ClusterChange.SCALE, spec)
+                carry_out(self.driver, Change.SCALE, spec)
             return spec
         return super().ready()
 
@@ -135,9 +135,9 @@ class ClusterApiRig(ClusterRig):
         given["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
         return ClusterApiDriver(_connection(yaml.safe_dump(given)))
 
-    def answer_lost(self, verb: str, step: str) -> None:
+    def answer_lost(self, change: Change, step: str) -> None:
         assert isinstance(self.driver, CarelessDriver)
-        self.driver.lost.add((verb, step))
+        self.driver.lost.add((change, step))
 
     def node_break(self, name: str) -> None:
         machine = next(
@@ -160,7 +160,7 @@ class ClusterApiRig(ClusterRig):
 
     def foreign(self, spec: ClusterSpec) -> None:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": spec.external_name}}
-        self.api.create(names.NAMESPACES, body)
+        self.api.create(NAMESPACES, body)
 
     def too_many(self) -> int:
         return 0
@@ -186,11 +186,11 @@ class ClusterApiRig(ClusterRig):
             for one in self.api.items(place)
             if any(each["manager"] == FIELD_MANAGER for each in one["metadata"]["managedFields"])
         }
-        spaces = self.api.items(names.NAMESPACES, labelSelector=f"{names.TAG}={spec.id}")
+        spaces = self.api.items(NAMESPACES, labelSelector=f"{names.TAG}={spec.id}")
         return found | {("Namespace", one["metadata"]["name"]) for one in spaces}
 
     def owners(self, spec: ClusterSpec) -> set[tuple[str, str]]:
-        places = (names.NAMESPACES, f"{names.CORE}/namespaces/{spec.external_name}/clusters")
+        places = (NAMESPACES, f"{names.CORE}/namespaces/{spec.external_name}/clusters")
         found = [self.api.get(f"{place}/{spec.external_name}")["metadata"]["labels"] for place in places]
         return {(labels[PROJECT], labels[ORGANIZATION]) for labels in found}
 

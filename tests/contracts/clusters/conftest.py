@@ -1,6 +1,5 @@
 """Each test of this folder runs once for every driver of clusters."""
 
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -38,6 +37,7 @@ def openstack(request: pytest.FixtureRequest) -> ClusterRig:
 RIGS: dict[str, Maker] = {
     "sandbox": lambda request: SandboxClusterRig(),
     "cluster-api": cluster_api,
+    "cluster-api-openstack": cluster_api_openstack,
     "openstack": openstack,
     "openshift-bare-metal": lambda request: BareMetalRig(request.getfixturevalue("lab")),
     "vcluster": lambda request: VirtualRig(
@@ -50,48 +50,6 @@ MARKS = {
     "openshift-bare-metal": [pytest.mark.lab],
     "vcluster": [pytest.mark.lab],
 }
-if os.environ.get("GPUAAS_CLUSTER_API") == "all":
-    RIGS["cluster-api-openstack"] = cluster_api_openstack
-# a cluster of real services takes half a minute: what makes many of them is run where that is asked for
-MANY = {
-    "test_making_ends_alike_wherever_it_was_interrupted",
-    "test_deletion_of_what_was_half_made_leaves_nothing",
-}
-HANDED_OVER = "test_a_cluster_that_is_handed_over_is_the_same_and_says_whose_it_is"
-# and what others show as well
-LEFT_OUT = {
-    "cluster-api": {
-        *MANY,
-        HANDED_OVER,
-        "test_a_lost_answer_makes_nothing_twice",
-        "test_each_step_makes_only_what_it_named",
-        "test_other_clusters_are_left_alone",
-    },
-    "vcluster": {
-        "test_deletion_of_what_was_half_made_leaves_nothing",
-        "test_other_clusters_are_left_alone",
-    },
-    "openstack": {
-        *MANY,
-        HANDED_OVER,
-        "test_what_is_made_was_named_by_the_plan",
-        "test_each_step_makes_only_what_it_named",
-        "test_deletion_leaves_nothing_and_may_be_repeated",
-        "test_other_clusters_are_left_alone",
-        "test_an_unknown_step_is_refused_for_good",
-        "test_a_cluster_is_made_with_every_machine_ready",
-        "test_a_broken_worker_is_seen_and_replaced",
-        "test_asleep_it_holds_no_gpu_and_wakes_as_it_was",
-        "test_pools_grow_and_shrink",
-        "test_whatever_brings_workers_makes_what_they_stand_on",
-        "test_the_token_is_in_no_words",
-    },
-}
-WHOLE = {
-    "cluster-api": os.environ.get("GPUAAS_CLUSTER_API") == "all",
-    "openstack": bool(os.environ.get("GPUAAS_CHAOS")),
-    "vcluster": bool(os.environ.get("GPUAAS_CHAOS")),
-}
 # rigs whose driver is of another name than their own
 DRIVERS = {"cluster-api-openstack": "cluster-api"}
 
@@ -103,10 +61,6 @@ def yard(request: pytest.FixtureRequest, db: None) -> Iterator[ClusterRig]:
     driver = cluster_driver_class(DRIVERS.get(request.param, request.param))
     if not issubclass(driver, getattr(request.module, "NEEDS", ClusterDriver)):
         pytest.skip(f"the driver {driver.name} has no {request.module.NEEDS.__name__}")
-    function = getattr(request, "function", None)
-    named = function.__name__ if function else ""
-    if named in LEFT_OUT.get(request.param, ()) and not WHOLE[request.param]:
-        pytest.skip("minutes: with GPUAAS_CLUSTER_API=all, or GPUAAS_CHAOS for the others")
     rig = RIGS[request.param](request)
     yield rig
     rig.close()

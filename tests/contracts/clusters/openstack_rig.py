@@ -1,7 +1,6 @@
 """A real cloud with make-believe GPUs and without guests: what a machine would do is done by whoever reads its user data as Nova has it."""
 
 import base64
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from gpuaas.core.ids import short
 from gpuaas.providers.base import (
     Access,
     Boots,
-    ClusterChange,
+    Change,
     ClusterDriver,
     ClusterKind,
     ClusterRef,
@@ -147,18 +146,14 @@ class OpenStackClusterRig(ClusterRig):
         amount = FlavorAmount(f"cluster-{alias}-2", count, 2, 1, 1, 1, resource, {ALIAS: alias})
         return NodePool(name, amount, self.old)
 
-    def interruptions(self, steps: int) -> list[int]:
-        """In its network, and while the head boots."""
-        return super().interruptions(steps) if os.environ.get("GPUAAS_CHAOS") else [2, 4]
-
     def unreachable(self) -> ClusterDriver:
         clouds = yaml.safe_load(self._lab.clouds.read_text())
         clouds["clouds"]["lab"]["auth"]["auth_url"] = "http://127.0.0.1:9/v3"
         nowhere = {"clouds_yaml": yaml.safe_dump(clouds), "cloud": "lab"}
         return OpenStackClusterDriver(replace(self.connection, credentials=nowhere))
 
-    def answer_lost(self, verb: str, step: str) -> None:
-        del verb, step
+    def answer_lost(self, change: Change, step: str) -> None:
+        del change, step
         self._lossy = True
 
     @contextmanager
@@ -268,7 +263,7 @@ class OpenStackClusterRig(ClusterRig):
 
     def _gone(self, spec: ClusterSpec, driver: ClusterDriver) -> bool:
         try:
-            carry_out(driver, ClusterChange.DELETE, spec)
+            carry_out(driver, Change.DELETE, spec)
         except (NotFound, Unavailable):
             return False
         return not driver.inventory(spec.ref)

@@ -9,7 +9,7 @@ import yaml
 from gpuaas.core.ids import short
 from gpuaas.providers.base import (
     Access,
-    ClusterChange,
+    Change,
     ClusterDriver,
     ClusterKind,
     ClusterSpec,
@@ -56,24 +56,19 @@ class ClusterRig(ABC):
     def ready(self) -> ClusterSpec:
         """A whole cluster as `spec` says."""
         spec = self.spec()
-        carry_out(self.driver, ClusterChange.CREATE, spec)
+        carry_out(self.driver, Change.CREATE, spec)
         return spec
 
     def made_by_us(self, spec: ClusterSpec) -> set[tuple[str, str]]:
         """(kind, name) of what the driver itself has made, and not the site's controllers, asked of the site."""
         return {(one.kind, one.name) for one in self.driver.inventory(spec.ref)}
 
-    def interruptions(self, steps: int) -> list[int]:
-        """After how many of so many steps it is tried what an interruption does. All; a site at which a step takes seconds tries some,
-        and all with GPUAAS_CHAOS set."""
-        return list(range(steps + 1))
-
     @abstractmethod
     def unreachable(self) -> ClusterDriver:
         """A driver whose site does not answer."""
 
     @abstractmethod
-    def answer_lost(self, verb: str, step: str) -> None:
+    def answer_lost(self, change: Change, step: str) -> None:
         """The next call of the step does its work, and nobody hears of it."""
 
     @abstractmethod
@@ -143,8 +138,8 @@ class SandboxClusterRig(ClusterRig):
         dials_set(self.connection.site_id, down=True)
         return self.driver
 
-    def answer_lost(self, verb: str, step: str) -> None:
-        failure_plan(self.connection.site_id, verb=f"cluster:{verb}:{step}", error="lost")
+    def answer_lost(self, change: Change, step: str) -> None:
+        failure_plan(self.connection.site_id, verb=f"cluster:{change}:{step}", error="lost")
 
     def node_break(self, name: str) -> None:
         machine_break(self.connection.site_id, name, "its kernel has panicked")
@@ -178,22 +173,20 @@ class SandboxClusterRig(ClusterRig):
 
 
 _H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
-VERBS = {ClusterChange.CREATE: "ensure"}
 
 
-def step_do(driver: ClusterDriver, change: ClusterChange, spec: ClusterSpec, key: str) -> StepOutcome:
-    outcome: StepOutcome = getattr(driver, VERBS.get(change, change.value))(spec, key)
-    return outcome
+def step_do(driver: ClusterDriver, change: Change, spec: ClusterSpec, key: str) -> StepOutcome:
+    return driver.perform(change, spec, key)
 
 
-def step_finish(driver: ClusterDriver, change: ClusterChange, spec: ClusterSpec, key: str) -> None:
+def step_finish(driver: ClusterDriver, change: Change, spec: ClusterSpec, key: str) -> None:
     until(lambda: step_do(driver, change, spec, key).done, f"{change} {key}")
 
 
 def carry_out(
-    driver: ClusterDriver, change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None = None
+    driver: ClusterDriver, change: Change, spec: ClusterSpec, before: ClusterSpec | None = None
 ) -> None:
-    for step in driver.plan(change, spec, before).steps:
+    for step in driver.steps(change, spec, before):
         step_finish(driver, change, spec, step.key)
 
 

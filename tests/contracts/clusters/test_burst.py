@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from gpuaas.core.errors import NotFound
-from gpuaas.providers.base import ClusterBurstCapability, ClusterChange, ClusterDriver, ClusterSpec
+from gpuaas.providers.base import Change, ClusterBurstCapability, ClusterDriver, ClusterSpec
 from tests.contracts.clusters.rigs import ClusterRig, carry_out, counts, released, step_finish
 
-C = ClusterChange
+C = Change
 NEEDS = ClusterBurstCapability
 
 

@@ -12,7 +12,10 @@ NEEDS = ClusterSignalsCapability
 
 @pytest.fixture
 def telling(yard: ClusterRig) -> ClusterSignalsCapability:
+    """At OpenStack sites the heads of Slurm clusters tell, and not the site: tests/clusters/test_queue_reports.py."""
     assert isinstance(yard.driver, ClusterSignalsCapability)
+    if not yard.driver.has_signals(yard.spec().kind):
+        pytest.skip("this kind of cluster tells nothing there")
     return yard.driver
 
 

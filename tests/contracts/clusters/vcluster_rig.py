@@ -9,6 +9,7 @@ from gpuaas.core.errors import Unavailable
 from gpuaas.core.ids import short
 from gpuaas.providers.base import (
     Access,
+    Change,
     ClusterDriver,
     ClusterKind,
     ClusterSpec,
@@ -18,8 +19,8 @@ from gpuaas.providers.base import (
     NodePool,
     StepOutcome,
 )
-from gpuaas.providers.kubernetes.client import FIELD_MANAGER, Api
-from gpuaas.providers.kubernetes.names import ORGANIZATION, PROJECT
+from gpuaas.providers.kubeapi.client import FIELD_MANAGER, Api
+from gpuaas.providers.kubeapi.names import NAMESPACES, ORGANIZATION, PROJECT
 from gpuaas.providers.vcluster import names, site
 from gpuaas.providers.vcluster.driver import VirtualClusterDriver
 from gpuaas.providers.vcluster.sweep import KINDS
@@ -43,12 +44,12 @@ class Forgetful(VirtualClusterDriver):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.lost: set[tuple[str, str]] = set()
+        self.lost: set[tuple[Change, str]] = set()
 
-    def ensure(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        outcome = super().ensure(spec, step)
-        if ("ensure", step) in self.lost:
-            self.lost.discard(("ensure", step))
+    def perform(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
+        outcome = super().perform(change, spec, step)
+        if (change, step) in self.lost:
+            self.lost.discard((change, step))
             raise Unavailable("the answer was lost", retry_after=1)
         return outcome
 
@@ -99,8 +100,8 @@ class VirtualRig(ClusterRig):
         nobody = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:9", self.lab.kubeconfig)
         return VirtualClusterDriver(replace(self.connection, credentials={"kubeconfig": nobody}))
 
-    def answer_lost(self, verb: str, step: str) -> None:
-        self.lossy.lost.add((verb, step))
+    def answer_lost(self, change: Change, step: str) -> None:
+        self.lossy.lost.add((change, step))
 
     def node_break(self, name: str) -> None:
         """Somebody at the site takes its share out of the quota."""
@@ -112,7 +113,7 @@ class VirtualRig(ClusterRig):
 
     def foreign(self, spec: ClusterSpec) -> None:
         name = names.space(spec.external_name)
-        self.api.create(names.NAMESPACES, {"metadata": {"name": name}})
+        self.api.create(NAMESPACES, {"metadata": {"name": name}})
 
     def too_many(self) -> int:
         return 0
@@ -130,11 +131,11 @@ class VirtualRig(ClusterRig):
             for one in self.api.items_if_known(place.format(f"namespaces/{space}"))
             if any(each["manager"] == FIELD_MANAGER for each in one["metadata"].get("managedFields") or [])
         }
-        there = self.api.items(names.NAMESPACES, labelSelector=f"{names.TAG}={spec.id}")
+        there = self.api.items(NAMESPACES, labelSelector=f"{names.TAG}={spec.id}")
         return found | {("Namespace", one["metadata"]["name"]) for one in there}
 
     def owners(self, spec: ClusterSpec) -> set[tuple[str, str]]:
-        labels = self.api.get(f"{names.NAMESPACES}/{names.space(spec.external_name)}")["metadata"]["labels"]
+        labels = self.api.get(f"{NAMESPACES}/{names.space(spec.external_name)}")["metadata"]["labels"]
         return {(labels[PROJECT], labels[ORGANIZATION])}
 
     def who(self, spec: ClusterSpec, access: Access) -> str:

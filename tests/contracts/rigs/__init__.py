@@ -11,7 +11,7 @@ from tests.contracts.rigs.base import (
     ref,
     release_step,
 )
-from tests.contracts.rigs.kubernetes import KubernetesRig, pod, workload
+from tests.contracts.rigs.kubernetes import KubernetesRig, RealPodsRig, pod, workload
 from tests.contracts.rigs.openstack import OpenStackRig
 from tests.contracts.rigs.sandbox import SandboxRig
 
@@ -21,6 +21,7 @@ __all__ = [
     "CHARLIE",
     "KubernetesRig",
     "OpenStackRig",
+    "RealPodsRig",
     "Refused",
     "Rig",
     "SandboxRig",

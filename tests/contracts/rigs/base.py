@@ -6,13 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, ClassVar, cast
+from functools import partial
+from typing import ClassVar, cast
 
 from gpuaas.core.errors import GpuaasError, Unavailable
 from gpuaas.core.ids import short
 from gpuaas.providers.base import (
     AccessCapability,
     AdoptionCapability,
+    Change,
     DriftCapability,
     Driver,
     GpuAmount,
@@ -21,7 +23,6 @@ from gpuaas.providers.base import (
     NodeCheckCapability,
     PreflightCapability,
     StepOutcome,
-    SuspendCapability,
     UsageCapability,
     WardenCapability,
     WorkspaceRef,
@@ -42,7 +43,6 @@ class Complete(
     Driver,
     AccessCapability,
     UsageCapability,
-    SuspendCapability,
     WardenCapability,
     DriftCapability,
     PreflightCapability,
@@ -189,26 +189,26 @@ class Rig(ABC):
 
 
 def ref(spec: WorkspaceSpec) -> WorkspaceRef:
-    return WorkspaceRef(spec.id, spec.external_name)
+    return spec.ref
 
 
 def ensure_step(driver: Driver, spec: WorkspaceSpec, key: str) -> None:
     """Asks until it is done, as the reconciler does."""
-    until(lambda: _done(driver.ensure, spec, key), f"step {key} of ensure")
+    until(lambda: _done(partial(driver.perform, Change.CREATE), spec, key), f"step {key} of its creation")
 
 
 def release_step(driver: Driver, spec: WorkspaceSpec, key: str) -> None:
-    until(lambda: _done(driver.release, ref(spec), key), f"step {key} of release")
+    until(lambda: _done(partial(driver.perform, Change.DELETE), spec, key), f"step {key} of its deletion")
 
 
 def adopt(driver: AdoptionCapability, spec: WorkspaceSpec) -> None:
     until(lambda: _done(lambda spec, _: driver.adopt(spec), spec, ""), "it is taken over")
 
 
-def _done(verb: Callable[[Any, str], StepOutcome], given: WorkspaceSpec | WorkspaceRef, key: str) -> bool:
+def _done(verb: Callable[[WorkspaceSpec, str], StepOutcome], spec: WorkspaceSpec, key: str) -> bool:
     """A site that is busy with others is asked again."""
     with contextlib.suppress(Unavailable):
-        return verb(given, key).done
+        return verb(spec, key).done
     return False
 
 

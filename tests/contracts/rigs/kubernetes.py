@@ -1,18 +1,24 @@
-"""A real control plane with simulated nodes."""
+"""A real control plane: with simulated nodes, or with one whose pods really run."""
 
 import re
 from dataclasses import replace
+from functools import partial
 
+from deploy.lab.node import images
 from gpuaas.providers.base import Driver, GpuAmount, Member, WorkspaceSpec
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from tests.contracts.rigs.base import ALICE, BOB, Rig, refusals
 from tests.lab.fixtures import LabSite, in_the_end, until
 
+TOOLS = images.reference("busybox")  # which only a kubelet that is real looks for
+
 
 class KubernetesRig(Rig):
+    pool = "h100-sxm-80gb"
+
     def __init__(self, lab: LabSite) -> None:
-        gpu = GpuAmount("nvidia.com/gpu", 2, {"gpuaas.io/pool": "h100-sxm-80gb"})
+        gpu = GpuAmount("nvidia.com/gpu", 2, {"gpuaas.io/pool": self.pool})
         super().__init__(lab.driver(), gpu=gpu, unsold="nvidia.com/mig-1g.5gb")
         self._lab = lab
         self._api = lab.api()
@@ -108,14 +114,39 @@ class KubernetesRig(Rig):
             self._api.delete(f"/api/v1/namespaces/{name}")
 
 
+class RealPodsRig(KubernetesRig):
+    """Of four GPUs in all, which the next test can have only when the containers of this one have ended."""
+
+    pool = "l4-24gb"
+    build_seconds = 10
+
+    def clean_up(self) -> None:
+        for name in self._made:
+            self._api.delete(f"/api/v1/namespaces/{name}")  # first, or what a Deployment lost would come back
+        for name in self._made:
+            until(
+                partial(self._is_empty, f"/api/v1/namespaces/{name}/pods"), f"the pods of {name} have ended"
+            )
+
+    def _is_empty(self, pods: str) -> bool:
+        return not self._api.items(pods)
+
+
 def pod(name: str, limits: dict[str, str], *, run_seconds: int | None = None, **spec: object) -> Object:
     run = {"lab.gpuaas.io/run": f"{run_seconds}s"} if run_seconds is not None else {}
-    container = {"name": "main", "image": "cuda", "resources": {"limits": limits}}
+    lasts = "trap exit TERM; sleep 86400 & wait" if run_seconds is None else f"sleep {run_seconds}"
+    container = {
+        "name": "main",
+        "image": TOOLS,
+        "command": ["sh", "-c", lasts],
+        "resources": {"limits": limits},
+    }
+    ends = {} if run_seconds is None else {"restartPolicy": "Never"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "annotations": run},
-        "spec": {"containers": [container], **spec},
+        "spec": {"containers": [container], **ends, **spec},
     }
 
 

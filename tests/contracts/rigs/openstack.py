@@ -10,10 +10,10 @@ import yaml
 
 from deploy.lab.openstack import Lab
 from gpuaas.core.errors import NotFound
-from gpuaas.providers.base import Connection, Driver, FlavorAmount, GpuAmount, Member, WorkspaceSpec
+from gpuaas.providers.base import Change, Connection, Driver, FlavorAmount, GpuAmount, Member, WorkspaceSpec
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.driver import OpenStackDriver
-from tests.contracts.rigs.base import ALICE, BOB, Rig, ref
+from tests.contracts.rigs.base import ALICE, BOB, Rig
 from tests.lab.fixtures import until
 
 A100 = "CUSTOM_PCI_10DE_20B0"
@@ -158,7 +158,7 @@ class OpenStackRig(Rig):
         for project in projects:
             until(lambda at=project["id"]: not self._servers(at), "its machines are gone")  # type: ignore[misc]
         for spec in self._specs:
-            for step in self.driver.release_steps():
+            for step in self.driver.steps(Change.DELETE):
                 until(lambda at=(spec, step.key): self._released(*at), f"{step.key} of clean up")  # type: ignore[misc]
         for name in self._foreign:
             for project in self._named(name):
@@ -168,7 +168,7 @@ class OpenStackRig(Rig):
 
     def _released(self, spec: WorkspaceSpec, step: str) -> bool:
         try:
-            return self.driver.release(ref(spec), step).done
+            return self.driver.perform(Change.DELETE, spec, step).done
         except NotFound:
             return False
 

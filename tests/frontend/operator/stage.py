@@ -101,8 +101,8 @@ def _conditions(slug: str, now: datetime) -> Stored:
         type="Authorized",
         status=Status.FALSE,
         reason="Refused",
-        message="The site refuses the portal's credentials since 08:14.",
-        remedy="Give the site new credentials; what runs there goes on meanwhile.",
+        message="The site does not accept the portal's credentials since 08:14.",
+        remedy="Give the site new credentials; what runs there continues.",
         now=now,
     )
 

@@ -15,6 +15,8 @@ from gpuaas.core.crypto import decrypt_json
 from gpuaas.workspaces.models import Workspace
 from quotas.models import Limit
 from tenants.models import AuditEntry, Organization, Project, User
+from tests.factories.credentials import kubeconfig_made
+from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
 
 H100 = "gpu:h100-sxm-80gb"
@@ -26,7 +28,7 @@ def limit_of(project: str = "weather-lm") -> Limit:
 
 
 def test_a_site_is_attached_and_its_secret_never_shown(olga_at: Client) -> None:
-    secret = "apiVersion: v1\nkind: Config\nusers: [{name: me, user: {token: very-secret-token}}]"
+    secret = kubeconfig_made("very-secret-token").strip()
     file = SimpleUploadedFile("kubeconfig", secret.encode())
     form = {"slug": "lab", "name": "Lab", "driver": "kubernetes", "oversubscription_percent": "100"}
     answer = olga_at.post("/operator/sites/new/", {**form, "kubeconfig_file": file})
@@ -36,7 +38,7 @@ def test_a_site_is_attached_and_its_secret_never_shown(olga_at: Client) -> None:
     assert "very-secret-token" not in site.credentials
     page = olga_at.get("/operator/sites/at/lab/").content.decode()
     assert "very-secret-token" not in page
-    assert "Not probed yet" in page
+    assert "Not checked yet" in page
     entry = AuditEntry.objects.get(action="site.create")
     assert "very-secret-token" not in str(entry.after)
 
@@ -47,17 +49,21 @@ def test_a_site_is_attached_and_its_secret_never_shown(olga_at: Client) -> None:
         ({"slug": "BER 2"}, "use 1 to 40 lower-case letters"),
         ({"slug": "ber-1"}, "already exists"),
         ({"kubeconfig": ""}, "needs a kubeconfig"),
+        ({"kubeconfig": "hello: world"}, "this is not a kubeconfig: it names no cluster"),
+        ({"kubeconfig": "{secret-words"}, "it is not valid YAML"),
         ({"driver": "vmware"}, "not one of the available choices"),
         ({"oversubscription_percent": "0"}, "whole number from 1 to 1000"),
-        ({"oversubscription_percent": "1.5"}, "A whole number, please."),
-        ({"name": ""}, "Give it a name."),
+        ({"oversubscription_percent": "1.5"}, "Enter a whole number."),
+        ({"name": ""}, "Enter a name."),
     ],
 )
 def test_a_site_is_refused_beside_the_field(
     olga_at: Client, site: Site, change: dict[str, str], said: str
 ) -> None:
     form = {"slug": "ber-2", "name": "Berlin 2", "driver": "kubernetes", "oversubscription_percent": "100"}
-    answer = olga_at.post("/operator/sites/new/", {**form, "kubeconfig": "token: secret-words", **change})
+    answer = olga_at.post(
+        "/operator/sites/new/", {**form, "kubeconfig": kubeconfig_made("secret-words"), **change}
+    )
     assert answer.status_code == 422
     assert said.lower() in answer.content.decode().lower()
     assert "secret-words" not in answer.content.decode()
@@ -88,8 +94,8 @@ def test_site_is_switched_and_gets_new_credentials(olga_at: Client, site: Site) 
     refused = olga_at.post("/operator/sites/at/ber-1/credentials/", {"kubeconfig": " "})
     assert refused.status_code == 422
     assert "data-open" in refused.content.decode()
-    olga_at.post("/operator/sites/at/ber-1/credentials/", {"kubeconfig": "fresh"})
-    assert decrypt_json(Site.objects.get().credentials) == {"kubeconfig": "fresh"}
+    olga_at.post("/operator/sites/at/ber-1/credentials/", {"kubeconfig": kubeconfig_made("fresh")})
+    assert decrypt_json(Site.objects.get().credentials) == {"kubeconfig": kubeconfig_made("fresh").strip()}
     assert olga_at.post("/operator/sites/at/ber-1/probe/").status_code == 302
 
 
@@ -104,7 +110,7 @@ def test_flavor_is_made_published_and_retired(olga_at: Client, site: Site, nodes
     assert olga_at.post(f"/operator/flavors/new/{pool.pk}/", {**form, "slug": "h100.1"}).status_code == 422
     assert olga_at.post(f"/operator/flavors/new/{pool.pk}/", form).status_code == 302
     assert Flavor.objects.get(slug="h100.8").state == "draft"
-    olga_at.post("/operator/flavors/at/h100.8/publish/")
+    olga_at.post("/operator/flavors/at/h100.8/publish/", {"without_price": "1"})
     assert Flavor.objects.get(slug="h100.8").state == "active"
     olga_at.post("/operator/flavors/at/h100.8/retire/")
     assert Flavor.objects.get(slug="h100.8").state == "retired"
@@ -114,7 +120,7 @@ def test_gpu_type_gets_its_name_and_blocks_flavors_until_published(olga_at: Clie
     GpuType.objects.filter(slug="l40s-48gb").update(state="draft", ecc=True)
     Flavor.objects.filter(slug="l40s.1").update(state="draft")
     refused = olga_at.post("/operator/flavors/at/l40s.1/publish/", follow=True)
-    assert "not published yet" in refused.content.decode()
+    assert "not sold yet" in refused.content.decode()
     olga_at.post("/operator/gpu-types/l40s-48gb/publish/", {"name": "L40S, air cooled"}, follow=True)
     assert GpuType.objects.get(slug="l40s-48gb").name == "L40S, air cooled"
     pool = GpuPool.objects.get(gpu_type__slug="l40s-48gb")
@@ -128,8 +134,8 @@ def test_a_new_gpu_type_is_published_with_its_price_or_not_at_all(olga_at: Clien
     pool = GpuPool.objects.get(gpu_type__slug="l40s-48gb")
     page = olga_at.get("/operator/flavors/").content.decode()
     assert "a new GPU type" in page
-    assert "closed to every workspace until you price and publish it" in page
-    for price, said in (("", "Write a price"), ("cheap", "decimal number"), ("-1", "price lies between")):
+    assert "not available to workspaces until you set a price and publish it" in page
+    for price, said in (("", "Enter a price"), ("cheap", "decimal number"), ("-1", "price must be between")):
         refused = olga_at.post(f"/operator/flavors/sell/{pool.pk}/", {"price": price})
         assert refused.status_code == 422
         assert said.lower() in refused.content.decode().lower()
@@ -145,7 +151,7 @@ def test_what_cannot_be_sold_says_why_and_has_no_button(olga_at: Client, site: S
     pool = GpuPool.objects.get(gpu_type__slug="l40s-48gb")
     GpuPool.objects.filter(pk=pool.pk).update(trouble="two GPU types go by one name")
     page = olga_at.get("/operator/flavors/").content.decode()
-    assert "It cannot be sold as it is: two GPU types go by one name." in page
+    assert "It cannot be sold: two GPU types go by one name." in page
     assert f"/operator/flavors/sell/{pool.pk}/" not in page
 
 
@@ -187,11 +193,11 @@ def test_a_tuned_flavor_is_made_and_the_list_says_so(olga_at: Client, site: Site
     [
         ({"hugepages_gib": "65", "memory_gib": "256"}, "hugepages_gib", "Not every node of the pool"),
         ({"hugepages_gib": "128"}, "hugepages_gib", "must leave some"),
-        ({"hugepages_size": ""}, "hugepages_gib", "the size of a page"),
+        ({"hugepages_size": ""}, "hugepages_gib", "the page size"),
         ({"hugepages_gib": "many"}, "hugepages_gib", "whole number"),
         ({"profile": "other"}, "profile", "Not every node of the pool"),
-        ({"sysctls": "vm.swappiness"}, "sysctls", "no sysctl that a pod may set"),
-        ({"whole_node": "on"}, "whole_node", "another number of GPUs"),
+        ({"sysctls": "vm.swappiness"}, "sysctls", "is not a sysctl that a pod may set"),
+        ({"whole_node": "on"}, "whole_node", "a number of GPUs other than"),
     ],
 )
 def test_tuning_is_refused_beside_its_field(
@@ -212,8 +218,8 @@ def test_limit_is_saved_under_its_version(olga_at: Client, workspace: Workspace)
     assert (limit_of().hard, limit_of().version) == (12, row.version + 1)
     late = olga_at.post("/operator/limits/save/", {**CELL, "hard": "9", "version": row.version})
     assert late.status_code == 412
-    assert "it is 12 now" in late.content.decode()
-    assert f'name="version" value="{row.version + 1}"' in late.content.decode()
+    assert "changed to 12" in late.content.decode()
+    assert f'name="version" value="{row.version + 1}"' in words(late)
     assert limit_of().hard == 12
 
 
@@ -230,7 +236,7 @@ def test_unlimited_is_said_explicitly(olga_at: Client, workspace: Workspace) -> 
     typed = {**CELL, "hard": "", "unlimited": "1", "version": limit_of().version}
     assert olga_at.post("/operator/limits/save/", typed).status_code == 200
     assert limit_of().hard is None
-    assert "of <b>unlimited</b>" in olga_at.get("/operator/limits/").content.decode()
+    assert "of <b>unlimited</b>" in words(olga_at.get("/operator/limits/"))
 
 
 def test_effect_is_told_before_saving(olga_at: Client, workspace: Workspace) -> None:
@@ -241,8 +247,8 @@ def test_effect_is_told_before_saving(olga_at: Client, workspace: Workspace) -> 
     raised = effect("12")
     assert "8 → 12" in raised
     assert "€9.60 per hour" in raised
-    assert "nothing is taken away" in effect("1")
-    assert "More than can be sold in all" in effect("400")
+    assert "Nothing is taken away" in effect("1")
+    assert "The limits exceed what can be sold" in effect("400")
     assert "whole number" in effect("x")
     assert limit_of().hard == 8
 
@@ -315,10 +321,10 @@ def test_a_price_begins_and_ends_the_one_before(olga_at: Client, workspace: Work
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"price": "-1"}, "a price lies between"),
+        ({"price": "-1"}, "a price must be between"),
         ({"price": "2,40"}, "decimal number"),
         ({"price": "0.0000001"}, "at most 6 decimal places"),
-        ({"price": ""}, "write a price"),
+        ({"price": ""}, "enter a price"),
         ({"what": "nothing"}, "no such flavor"),
         ({"valid_from": "tomorrow"}, "year-month-day"),
     ],

@@ -30,9 +30,9 @@ def old_lab(site: Site, project: Project) -> None:
 
 
 def test_from_a_look_to_a_workspace(olga_at: Client, site: Site, old_lab: None) -> None:
-    assert "Not looked yet" in olga_at.get(TAB).content.decode()
+    assert "Not scanned yet" in olga_at.get(TAB).content.decode()
     olga_at.post(f"{TAB}look/")
-    assert "being looked at now" in olga_at.get(TAB).content.decode()
+    assert "scan in progress" in olga_at.get(TAB).content.decode()
     assert adoption.scan(site.pk)
     text = olga_at.get(TAB).content.decode()
     assert OLD in text
@@ -44,22 +44,22 @@ def test_from_a_look_to_a_workspace(olga_at: Client, site: Site, old_lab: None) 
     row = Adoption.objects.get()
     assert made["Location"] == f"{TAB}plans/{row.pk}/"
     assert "Planning" in olga_at.get(made["Location"]).content.decode()
-    assert "Take it over" not in olga_at.get(made["Location"]).content.decode()
+    assert "Adopt workspace" not in olga_at.get(made["Location"]).content.decode()
     adoption.plan(row.pk)
     row.refresh_from_db()
     page = olga_at.get(made["Location"]).content.decode()
-    assert "Take it over" in page
-    assert "What runs goes on" in page
+    assert "Adopt workspace" in page
+    assert "Everything keeps running" in page
     olga_at.post(f"{made['Location']}confirm/", {"version": row.version})
     assert Workspace.objects.get().adopted_name == OLD
-    assert "Follow it on the workspace" in olga_at.get(made["Location"]).content.decode()
+    assert "Follow the progress on the workspace" in olga_at.get(made["Location"]).content.decode()
 
 
 @pytest.mark.parametrize(
     ("change", "field", "said"),
     [
         ({"project": "nobody"}, "project", "no project"),
-        ({"project": ""}, "project", "Say whose"),
+        ({"project": ""}, "project", "Enter a project"),
         ({"name": "Träin"}, "name", "lower-case"),
         ({"count-h100.1": "many"}, "count-h100.1", "whole number"),
         ({"count-h100.1": "-1"}, "count-h100.1", "greater than or equal to 0"),
@@ -91,10 +91,10 @@ def test_what_is_in_the_way_stands_first_and_there_is_no_button(
     page = olga_at.get(f"{TAB}plans/{row.pk}/")
     text = page.content.decode()
     assert page.context["plan"].steps[0].object == "Pod/rogue"
-    assert "1 thing in the way" in text
-    assert "Take it over" not in text
+    assert "1 conflict" in text
+    assert "Adopt workspace" not in text
     refused = olga_at.post(f"{TAB}plans/{row.pk}/confirm/", follow=True)
-    assert "Clear this away and plan again: Pod/rogue" in refused.content.decode()
+    assert "Resolve this and plan again: Pod/rogue" in refused.content.decode()
     assert not Workspace.objects.exists()
 
 
@@ -103,7 +103,7 @@ def test_a_plan_that_is_too_old_has_no_button(
 ) -> None:
     row = plan_at(site, project, olga)
     Adoption.objects.update(expires_at=timezone.now())
-    assert "Take it over" not in olga_at.get(f"{TAB}plans/{row.pk}/").content.decode()
+    assert "Adopt workspace" not in olga_at.get(f"{TAB}plans/{row.pk}/").content.decode()
     refused = olga_at.post(f"{TAB}plans/{row.pk}/confirm/", follow=True)
     assert "plan again" in refused.content.decode()
 
@@ -112,14 +112,14 @@ def test_only_what_was_read_is_confirmed(olga_at: Client, site: Site, project: P
     row = plan_at(site, project, olga)
     limits_give(project)
     answer = olga_at.post(f"{TAB}plans/{row.pk}/confirm/", {"version": row.version + 1}, follow=True)
-    assert "changed meanwhile" in answer.content.decode()
+    assert "has changed since you read it" in answer.content.decode()
     assert not Workspace.objects.exists()
 
 
 def test_a_plan_is_discarded(olga_at: Client, site: Site, project: Project, olga: User) -> None:
     row = plan_at(site, project, olga)
     answer = olga_at.post(f"{TAB}plans/{row.pk}/discard/", {"version": row.version}, follow=True)
-    assert "nothing was done to the site" in answer.content.decode()
+    assert "Nothing was changed at the site" in answer.content.decode()
     row.refresh_from_db()
     assert row.state == "discarded"
 

@@ -30,6 +30,7 @@ from tests.factories.tenants import ProjectFactory
 from tests.frontend.operator.stage import stage
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PREVIEW = "**/preview/"
 SIZES: dict[str, ViewportSize] = {
     "desk": {"width": 1440, "height": 900},
     "phone": {"width": 390, "height": 844},
@@ -63,6 +64,7 @@ PAGES = {
     "rate-draft": "rates/drafts/{draft}/?line={line}",
     "billing": "organizations/climate-physics/billing/",
     "audit": "audit/",
+    "system": "system/",
 }
 PICTURES = os.environ.get("GPUAAS_PICTURES", "")
 
@@ -85,14 +87,15 @@ def chrome() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def portal(chrome: Browser, live_server: Any, settings: Any, olga: User) -> tuple[str, str]:
-    """The address and olga's session."""
-    del chrome
+def portal(chrome: Browser, live_server: Any, settings: Any, olga: User) -> Iterator[tuple[str, str]]:
+    """The address and olga's session; at the end no page of it is open any more."""
     settings.WHITENOISE_AUTOREFRESH = True
     stage(olga)
     client = Client()
     client.force_login(olga)
-    return f"{live_server.url}/operator/", client.cookies["sessionid"].value
+    yield f"{live_server.url}/operator/", client.cookies["sessionid"].value
+    for context in chrome.contexts:
+        context.close()
 
 
 def opened(
@@ -151,7 +154,6 @@ def test_a_limit_is_changed_by_keys_alone(chrome: Browser, portal: tuple[str, st
     field = row.locator("[data-limit-input]")
     expect(field).to_be_focused()
     expect(field).to_have_value("8")
-    page.keyboard.press("Control+a")
     page.keyboard.type("12")
     effect = page.locator("#limit-effect")
     expect(effect).to_contain_text("8 → 12")
@@ -163,6 +165,54 @@ def test_a_limit_is_changed_by_keys_alone(chrome: Browser, portal: tuple[str, st
     expect(page.locator("#toasts .toast")).to_contain_text("weather-lm may hold 12")
     expect(row.locator("[data-cell]").nth(1)).to_be_focused()
     assert Limit.objects.get(project__slug="weather-lm", resource="gpu:h100-sxm-80gb").hard == 12
+    assert complaints == []
+
+
+def test_what_is_typed_into_a_cell_takes_the_place_of_the_old_limit(
+    chrome: Browser, portal: tuple[str, str]
+) -> None:
+    """Opened by a click: 4 typed over 0 is 4, and a pause between two digits loses neither."""
+    limit = Limit.objects.filter(project__slug="weather-lm", resource="gpu:h100-sxm-80gb")
+    limit.update(hard=0, used=0)
+    page, complaints = opened(chrome, portal)
+    page.goto(f"{portal[0]}limits/", wait_until="load")
+    row = page.locator("#limit-project-weather-lm")
+    row.locator("[data-cell]").nth(1).click()
+    field = row.locator("[data-limit-input]")
+    expect(field).to_have_value("0")
+    assert field.evaluate("input => input.selectionEnd - input.selectionStart") == 1
+    page.keyboard.type("4")
+    expect(page.locator("#limit-effect")).to_contain_text("0 → 4")
+    page.keyboard.type("2")
+    expect(page.locator("#limit-effect")).to_contain_text("0 → 42")
+    page.keyboard.press("Backspace")
+    page.keyboard.press("Enter")
+    expect(page.locator("#toasts .toast")).to_contain_text("weather-lm may hold 4")
+    assert limit.get().hard == 4
+    assert complaints == []
+
+
+def test_a_price_in_a_draft_is_typed_over_and_taken_back_by_escape(
+    chrome: Browser, portal: tuple[str, str]
+) -> None:
+    draft = rate_draft_open(actor=SYSTEM)
+    line = draft.lines.get(flavor__slug="h100.ber-1.1")
+    page, complaints = opened(chrome, portal)
+    with page.expect_response(PREVIEW):  # a later one would cut it off
+        page.goto(f"{portal[0]}rates/drafts/{draft.pk}/", wait_until="load")
+    field = page.locator(f"#price-{line.pk}")
+    field.click()
+    page.keyboard.type("9")
+    expect(field).to_have_value("9")
+    page.keyboard.press("Escape")
+    expect(field).to_have_value("2.40")
+    page.keyboard.type("3")
+    with page.expect_response(PREVIEW):
+        page.keyboard.press("Enter")
+    expect(page.locator("#toasts .toast")).to_contain_text("h100.ber-1.1: 3.00 EUR")
+    expect(field).to_be_focused()
+    line.refresh_from_db()
+    assert str(line.price) == "3.00"
     assert complaints == []
 
 
@@ -194,7 +244,7 @@ def test_somebody_else_was_faster(chrome: Browser, portal: tuple[str, str]) -> N
     limit = Limit.objects.filter(project__slug="weather-lm", resource="gpu:h100-sxm-80gb")
     limit.update(hard=10, version=7)
     page.keyboard.press("Enter")
-    expect(page.locator("#limit-effect .invalid-feedback")).to_contain_text("it is 10 now")
+    expect(page.locator("#limit-effect .invalid-feedback")).to_contain_text("changed to 10")
     assert limit.get().hard == 10
     page.keyboard.press("Enter")
     expect(row).to_contain_text("6 of 12")
@@ -219,13 +269,14 @@ def test_a_draft_is_made_looked_at_and_published(
     page, complaints = opened(chrome, portal)
     page.goto(f"{portal[0]}rates/", wait_until="load")
     page.get_by_role("link", name="Standard").first.click()
-    page.get_by_role("button", name="Begin a draft").click()
+    with page.expect_response(PREVIEW):
+        page.get_by_role("button", name="Start draft").click()
     field = page.get_by_label(f"Price of {flavor.slug}, GPU held, in EUR")
     row = page.locator("tbody", has=field)
     expect(row).to_contain_text("stays")
     field.fill("-3")
     field.press("Tab")
-    expect(row.locator(".invalid-feedback")).to_contain_text("A price lies between")
+    expect(row.locator(".invalid-feedback")).to_contain_text("A price must be between")
     field.fill("3")
     field.press("Tab")
     expect(row).to_contain_text("changes")
@@ -239,7 +290,7 @@ def test_a_draft_is_made_looked_at_and_published(
     proposed = begins.input_value()
     begins.fill("2020-01-01T00:00")
     dialog.get_by_role("button", name="Publish").click()
-    expect(dialog.locator(".invalid-feedback")).to_contain_text("new prices can begin now or later")
+    expect(dialog.locator(".invalid-feedback")).to_contain_text("choose a start now or later")
     assert RateCardVersion.objects.count() == 1
     begins.fill(proposed)
     dialog.get_by_role("button", name="Publish").click()

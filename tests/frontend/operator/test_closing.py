@@ -28,6 +28,7 @@ from tests.billing.closed import meters_prove
 from tests.billing.stage import interval_make, utc, workspace_make
 from tests.factories.billing import MONTH
 from tests.factories.tenants import OrganizationFactory, ProjectFactory, UserFactory
+from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -96,10 +97,6 @@ def stopped_worker(*, die: bool = False) -> Iterator[Worker]:
     assert not worker.thread.is_alive()
 
 
-def words(page: Any) -> str:
-    return str(page.content.decode())
-
-
 def test_two_operators_follow_one_close(three: None, olga: User) -> None:
     olga_at = signed_in(olga)
     oskar_at = signed_in(UserFactory.create(username="oskar", platform_role="operator"))
@@ -144,7 +141,7 @@ def _followed(olga_at: Client, oskar_at: Client, confirm: str) -> None:
         assert (told["attempts"], told["done"], told["organizations"]) == (1, 1, 3)
     second = oskar_at.post(confirm, follow=True)
     assert second.redirect_chain == [(PAGE, 302)]
-    assert "olga was first" in words(second)
+    assert "olga has already requested" in words(second)
     assert not Invoice.objects.exists()
 
 
@@ -162,7 +159,7 @@ def test_a_worker_that_dies_is_succeeded(three: None, olga: User, as_olga: Actor
     assert "nothing is half done" in words(olga_at.get(PAGE))
     with stopped_worker() as second:
         shown = words(olga_at.get(PAGE))
-        assert "Try 2: the worker before died or failed" in shown
+        assert "Attempt 2: the previous worker failed" in shown
         assert "1 of 3 organizations" in shown
     assert second.failure is None
     assert MonthClose.objects.get().state == "closed"
@@ -178,7 +175,7 @@ def test_what_is_in_the_way_stands_on_the_confirmation(three: None, olga: User, 
     meters_prove(month_span(MONTH).ends_at - timedelta(hours=1))
     with time_machine.travel(AFTER, tick=False):
         page = olga_at.get(confirm)
-        assert "What you take on your word" in words(page)
+        assert "What you need to accept" in words(page)
         refused = olga_at.post(confirm)
         assert refused.status_code == 422
         assert list(refused.context["form"].errors) == ["accept"]

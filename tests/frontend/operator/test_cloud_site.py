@@ -73,10 +73,10 @@ def test_an_application_credential_is_enough(olga_at: Client) -> None:
         ({"clouds_yaml": CLOUDS + "    verify: /etc/ssl/x\n"}, "clouds_yaml", "true or false"),
         ({"clouds_yaml": CLOUDS, **TYPED}, "auth_url", "not both"),
         ({"auth_url": TYPED["auth_url"]}, "application_credential_id", "needs this too"),
-        ({**TYPED, "auth_url": "/etc/passwd"}, "clouds_yaml", "no address"),
-        ({"clouds_yaml": CLOUDS, "aliases": "h100"}, "aliases", "One a line"),
-        ({"clouds_yaml": CLOUDS, "aliases": "H100 = h100"}, "aliases", "no resource class of GPUs"),
-        ({"clouds_yaml": CLOUDS, "aliases": "VGPU = h100:2"}, "aliases", "no alias"),
+        ({**TYPED, "auth_url": "/etc/passwd"}, "clouds_yaml", "not a URL"),
+        ({"clouds_yaml": CLOUDS, "aliases": "h100"}, "aliases", "One entry per line"),
+        ({"clouds_yaml": CLOUDS, "aliases": "H100 = h100"}, "aliases", "not a resource class of GPUs"),
+        ({"clouds_yaml": CLOUDS, "aliases": "VGPU = h100:2"}, "aliases", "not a valid alias"),
         ({"clouds_yaml": CLOUDS, "surplus_machines": "keep"}, "surplus_machines", "valid choice"),
         ({"clouds_yaml": CLOUDS, "history_days": "0"}, "history_days", "greater than or equal to 1"),
         (
@@ -133,19 +133,19 @@ def test_options_are_changed_later_and_what_the_form_does_not_know_stays(olga_at
     told = [(part or {})["options"]["external_network"] for part in (entry.before, entry.after)]
     assert told == ["public", "outside"]
     due = SiteRound.objects.filter(site=site, kind=RoundKind.PREFLIGHT, due_at__lte=clock.now())
-    assert due.exists(), "it is checked again"
+    assert due.exists(), "the portal tries again"
 
 
 @pytest.mark.parametrize(
     ("given", "beside", "said"),
     [
-        ({"aliases": "H100 = h100"}, "aliases", "no resource class of GPUs"),
-        ({"aliases": "VGPU = h100:2"}, "aliases", "no alias"),
-        ({"aliases": "h100"}, "aliases", "One a line"),
+        ({"aliases": "H100 = h100"}, "aliases", "not a resource class of GPUs"),
+        ({"aliases": "VGPU = h100:2"}, "aliases", "not a valid alias"),
+        ({"aliases": "h100"}, "aliases", "One entry per line"),
         ({"history_days": "0"}, "history_days", "greater than or equal to 1"),
         ({"token_cache_seconds": "soon"}, "token_cache_seconds", "whole number"),
         ({"surplus_machines": "keep"}, "surplus_machines", "valid choice"),
-        ({"domain": "other"}, "domain", "stays as it was"),
+        ({"domain": "other"}, "domain", "cannot change after"),
     ],
 )
 def test_options_that_cannot_be_are_refused_beside_the_field(
@@ -162,7 +162,7 @@ def test_options_that_cannot_be_are_refused_beside_the_field(
 
 def test_another_driver_takes_a_json_object(olga_at: Client, site: Site) -> None:
     address = f"/operator/sites/at/{site.slug}/options/"
-    for wrong, said in (("{", "no JSON"), ("[1]", "A JSON object"), ('{"oidc": 7}', "oidc")):
+    for wrong, said in (("{", "not valid JSON"), ("[1]", "Enter a JSON object"), ('{"oidc": 7}', "oidc")):
         answer = olga_at.post(address, {"text": wrong})
         assert answer.status_code == 422
         errors = answer.context["options_form"].errors["text"]

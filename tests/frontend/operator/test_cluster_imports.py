@@ -1,7 +1,6 @@
 """Import from a class by page: pressed, told in words what would change, published or dropped."""
 
 import json
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -13,6 +12,7 @@ from gpuaas.core.crypto import encrypt_json
 from tenants.actors import Actor
 from tests.clusters.class_stage import Classes
 from tests.clusters.stage import offered
+from tests.frontend.markup import words
 from tests.lab.fixtures import LabSite
 
 pytestmark = pytest.mark.django_db
@@ -25,24 +25,20 @@ def template(as_olga: Actor, site: Site, lab: LabSite) -> ClusterTemplate:
     return Classes(lab).offered(as_olga, site)
 
 
-def words(answer: Any) -> str:
-    return str(answer.content.decode())
-
-
 def test_pressed_read_and_published(olga_at: Client, ada_at: Client, template: ClusterTemplate) -> None:
     assert "Import from the class" in words(olga_at.get(TEMPLATE))
-    assert "Not asked yet" in words(olga_at.get(PAGE))
+    assert "Not read yet" in words(olga_at.get(PAGE))
     assert olga_at.post(PAGE)["Location"] == PAGE
     waiting = words(olga_at.get(PAGE))
-    assert "Stop asking" in waiting
+    assert "Stop reading" in waiting
     assert f"cluster_template_import:{template.pk}" in waiting
     assert parameters_import(template.pk)
     shown = words(olga_at.get(PAGE))
     for said in (
         "boot_seconds",
         "a whole number, from 1 to 60",
-        "5 unless something else is chosen",
-        "Drop it",
+        "5 by default",
+        "Discard",
     ):
         assert said in shown, said
     looked = words(ada_at.get(PAGE))
@@ -50,13 +46,13 @@ def test_pressed_read_and_published(olga_at: Client, ada_at: Client, template: C
     assert "Publish" not in looked
     version = ParametersImport.objects.get().version
     assert olga_at.post(f"{PAGE}publish/", {"version": version - 1})["Location"] == PAGE
-    assert "look at it again" in words(olga_at.get(PAGE))
+    assert "read them again" in words(olga_at.get(PAGE))
     assert template.versions.count() == 1
     assert olga_at.post(f"{PAGE}publish/", {"version": version})["Location"] == TEMPLATE
-    assert "Version 2 is what is ordered" in words(olga_at.get(TEMPLATE))
+    assert "Version 2 is used for new orders" in words(olga_at.get(TEMPLATE))
     assert "It is version 2 now" in words(olga_at.get(PAGE))
     assert olga_at.post(f"{PAGE}publish/", {"version": version + 1})["Location"] == PAGE
-    assert "version 2 already" in words(olga_at.get(PAGE))
+    assert "already published as version 2" in words(olga_at.get(PAGE))
 
 
 def test_dropped(olga_at: Client, template: ClusterTemplate) -> None:
@@ -79,7 +75,7 @@ def test_a_site_that_is_away_is_told(
     assert not parameters_import(template.pk)
     shown = words(olga_at.get(PAGE))
     assert "No answer" in shown
-    assert "It is asked again by itself." in shown
+    assert "The portal asks again automatically." in shown
 
 
 def test_a_driver_that_has_nothing_to_tell(olga_at: Client, as_olga: Actor, site: Site) -> None:
@@ -87,4 +83,4 @@ def test_a_driver_that_has_nothing_to_tell(olga_at: Client, as_olga: Actor, site
     assert "Import from the class" not in words(olga_at.get(TEMPLATE))
     assert "Nothing to import" in words(olga_at.get(PAGE))
     assert olga_at.post(PAGE)["Location"] == PAGE
-    assert "do not say what may be chosen" in words(olga_at.get(PAGE))
+    assert "does not report available parameters" in words(olga_at.get(PAGE))

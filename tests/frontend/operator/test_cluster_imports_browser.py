@@ -59,17 +59,17 @@ def test_the_answer_appears_by_itself(
     page.route_web_socket("**/ws/live/**", heard)
     page.goto(f"{portal[0]}cluster-templates/of/k8s/", wait_until="load")
     page.get_by_role("button", name="Import from the class").click()
-    expect(page.get_by_role("button", name="Stop asking")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop reading")).to_be_visible()
     page.evaluate("document.body.dataset.same = 'page'")
     assert parameters_import(template.pk)
     event: dict[str, Any] = {"kind": "cluster_template_import", "id": str(template.pk), "mark": "m"}
     for socket in sockets:
         socket.send(json.dumps(event))
     changes = page.get_by_role("region", name="Changes, table")
-    expect(changes).to_contain_text("no longer takes a; takes c too")
+    expect(changes).to_contain_text("no longer accepts a; also accepts c")
     expect(changes).to_contain_text("one of cilium, calico")
     expect(page.get_by_role("region", name="What no longer fits, table")).to_contain_text(
-        "network: this is needed"
+        "network: this is required"
     )
     assert page.evaluate("document.body.dataset.same") == "page", "it was not loaded anew"
     page.close()

@@ -1,17 +1,21 @@
 """Every address of the operators, asked by everybody: tenants and strangers find nothing, auditors change nothing."""
 
 import uuid
+from collections.abc import Callable, Iterable
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from billing.models import LedgerEntry
+from billing.services.payments import payment_record
 from frontend.operator_urls import urlpatterns
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM
 from tenants.models import AuditEntry, User
+from tests.apart import each_apart
 from tests.api.cluster_stage import template_stage, warm_stage
-from tests.billing.stage import card_stage, pool_stage
+from tests.billing.stage import card_stage, pool_stage, write_off_stage
 from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
 from tests.frontend.operator.adopting import plan_at
@@ -25,6 +29,7 @@ ACTIONS = frozenset(
         "operator_site_credentials",
         "operator_site_options",
         "operator_site_switch",
+        "operator_site_remove",
         "operator_site_probe",
         "operator_site_preflight",
         "operator_site_drift_policy",
@@ -57,6 +62,8 @@ ACTIONS = frozenset(
         "operator_invoice_write_off",
         "operator_grant_give",
         "operator_payment_record",
+        "operator_payment_reverse",
+        "operator_write_off_reverse",
         "operator_rate_version_withdraw",
         "operator_reservation_end",
         "operator_rate_draft_open",
@@ -108,55 +115,76 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         known |= {"slug": template.slug, "version": 1}
         if "warm" in pattern.pattern.converters:
             known["warm"] = warm_stage(template, workspace.project, user).pk
+    if "entry" in pattern.pattern.converters:
+        payment_record(actor=SYSTEM, organization=workspace.project.organization, amount="5")
+        known["entry"] = LedgerEntry.objects.latest("pk").pk
     if "number" in pattern.pattern.converters:
-        known["number"] = invoice_make(workspace.project).number
+        invoice = invoice_make(workspace.project)
+        known |= {"number": invoice.number, "entry": write_off_stage(invoice)}
     return reverse(f"frontend:{name}", kwargs={key: known[key] for key in pattern.pattern.converters})
 
 
-@pytest.mark.parametrize("name", NAMES)
+def each(subtests: pytest.Subtests, names: Iterable[str], check: Callable[[str], None]) -> None:
+    each_apart(subtests, ((name, (name,)) for name in names), check)
+
+
 def test_tenants_and_outsiders_find_nothing(
-    name: str, workspace: Workspace, alice: User, bob: User, charlie: User
+    subtests: pytest.Subtests, workspace: Workspace, alice: User, bob: User, charlie: User
 ) -> None:
-    url = address(name, workspace, bob)
-    before = AuditEntry.objects.count()
-    for user in (alice, bob, charlie):
-        client = signed_in(user)
-        assert client.get(url, QUERY).status_code == 404
-        assert client.post(url, QUERY).status_code == 404
-    assert AuditEntry.objects.count() == before
+    clients = [signed_in(user) for user in (alice, bob, charlie)]
+
+    def check(name: str) -> None:
+        url = address(name, workspace, bob)
+        before = AuditEntry.objects.count()
+        for client in clients:
+            assert client.get(url, QUERY).status_code == 404
+            assert client.post(url, QUERY).status_code == 404
+        assert AuditEntry.objects.count() == before
+
+    each(subtests, NAMES, check)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_strangers_are_asked_to_sign_in(name: str, workspace: Workspace, bob: User) -> None:
-    url = address(name, workspace, bob)
-    assert Client().get(url)["Location"].startswith("/accounts/login/")
-    assert Client().post(url)["Location"].startswith("/accounts/login/")
+def test_strangers_are_asked_to_sign_in(subtests: pytest.Subtests, workspace: Workspace, bob: User) -> None:
+    def check(name: str) -> None:
+        url = address(name, workspace, bob)
+        assert Client().get(url)["Location"].startswith("/accounts/login/")
+        assert Client().post(url)["Location"].startswith("/accounts/login/")
+
+    each(subtests, NAMES, check)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_auditors_look_and_cannot_change(name: str, workspace: Workspace, ada_at: Client, bob: User) -> None:
-    url = address(name, workspace, bob)
-    before = AuditEntry.objects.count()
-    expected = 403 if name in ACTIONS else 302 if name in FORMS else 200
-    found = ada_at.get(url, QUERY)
-    assert found.status_code == expected
-    assert ada_at.post(url, QUERY).status_code == 403
-    assert AuditEntry.objects.count() == before
-    if expected == 200 and "csv" not in name:
-        main = found.content.decode().partition("<main")[2].partition("</main>")[0]
-        assert 'method="post"' not in main
-        assert "hx-post" not in main
+def test_auditors_look_and_cannot_change(
+    subtests: pytest.Subtests, workspace: Workspace, ada_at: Client, bob: User
+) -> None:
+    def check(name: str) -> None:
+        url = address(name, workspace, bob)
+        before = AuditEntry.objects.count()
+        expected = 403 if name in ACTIONS else 302 if name in FORMS else 200
+        found = ada_at.get(url, QUERY)
+        assert found.status_code == expected
+        assert ada_at.post(url, QUERY).status_code == 403
+        assert AuditEntry.objects.count() == before
+        if expected == 200 and "csv" not in name:
+            main = found.content.decode().partition("<main")[2].partition("</main>")[0]
+            assert 'method="post"' not in main
+            assert "hx-post" not in main
+
+    each(subtests, NAMES, check)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_operators_see_every_page(name: str, workspace: Workspace, olga_at: Client, bob: User) -> None:
-    url = address(name, workspace, bob)
-    assert olga_at.get(url, QUERY).status_code == (405 if name in ACTIONS else 200)
+def test_operators_see_every_page(
+    subtests: pytest.Subtests, workspace: Workspace, olga_at: Client, bob: User
+) -> None:
+    def check(name: str) -> None:
+        url = address(name, workspace, bob)
+        assert olga_at.get(url, QUERY).status_code == (302 if name in ACTIONS else 200)
+
+    each(subtests, NAMES, check)
 
 
-@pytest.mark.parametrize("name", sorted(ACTIONS - {"operator_limit_save"}))
-def test_things_that_are_not_there_are_not_found(name: str, workspace: Workspace, olga_at: Client) -> None:
-    pattern = next(pattern for pattern in urlpatterns if pattern.name == name)
+def test_things_that_are_not_there_are_not_found(
+    subtests: pytest.Subtests, workspace: Workspace, olga_at: Client
+) -> None:
     nobody = {
         "slug": "nothing-here",
         "number": "INV-2026-9999",
@@ -170,10 +198,16 @@ def test_things_that_are_not_there_are_not_found(name: str, workspace: Workspace
         "card": "none",
         "version": 99,
         "draft": uuid.uuid4(),
+        "entry": uuid.uuid4(),
         "line": uuid.uuid4(),
         "discount": uuid.uuid4(),
         "reservation": uuid.uuid4(),
         "warm": uuid.uuid4(),
     }
-    url = reverse(f"frontend:{name}", kwargs={key: nobody[key] for key in pattern.pattern.converters})
-    assert olga_at.post(url).status_code == 404
+
+    def check(name: str) -> None:
+        pattern = next(pattern for pattern in urlpatterns if pattern.name == name)
+        url = reverse(f"frontend:{name}", kwargs={key: nobody[key] for key in pattern.pattern.converters})
+        assert olga_at.post(url).status_code == 404
+
+    each(subtests, sorted(ACTIONS - {"operator_limit_save"}), check)

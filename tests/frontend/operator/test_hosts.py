@@ -31,19 +31,19 @@ def test_hosts_are_read_in_and_found(olga_at: Client, rack: Site) -> None:
     assert olga_at.post(f"{HOME}put/", posted).status_code == 302
     page = said(olga_at, HOME)
     assert f"8 × {PRODUCT}" in page
-    assert "none: control plane" in page
+    assert "none (control plane)" in page
     assert "dgx-8" not in said(olga_at, f"{HOME}?q=h100")
-    assert "No host matches" in said(olga_at, f"{HOME}?state=broken")
+    assert "No hosts match" in said(olga_at, f"{HOME}?state=broken")
     assert "Hosts</a>" in said(olga_at, reverse("frontend:operator_site", args=["rack-1"]))
 
 
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ("[", "This is no JSON"),
+        ("[", "This is not valid JSON"),
         (json.dumps([described(7), described(8, boot_mac="0c")]), "1.boot_mac: A MAC address"),
-        (json.dumps([described(7), 8]), "1: A host is a JSON object."),
-        (json.dumps([described(product="a\x00b")]), "0: Null characters"),
+        (json.dumps([described(7), 8]), "1: A host must be a JSON object."),
+        (json.dumps([described(product="a\x00b")]), "0: NUL characters"),
         (json.dumps([described(), described(8, boot_mac=described()["boot_mac"])]), "has the boot MAC"),
     ],
 )
@@ -59,12 +59,12 @@ def test_what_cannot_be_is_refused_beside_the_text(
 def test_a_host_is_taken_out_put_back_and_removed(olga_at: Client, ada_at: Client, rack: Site) -> None:
     host_at(rack)
     at = f"{HOME}at/dgx-7/"
-    assert "Take it out" in said(olga_at, at)
-    assert "Take it out" not in said(ada_at, at)
+    assert "Take out of service" in said(olga_at, at)
+    assert "Take out of service" not in said(ada_at, at)
     refused = olga_at.post(f"{at}act/", {"verb": "take-out"})
-    assert (refused.status_code, "Say why" in refused.content.decode()) == (422, True)
+    assert (refused.status_code, "Give a reason" in refused.content.decode()) == (422, True)
     assert olga_at.post(f"{at}act/", {"verb": "take-out", "reason": "a fan has failed"}).status_code == 302
-    assert "Taken out: a fan has failed" in said(olga_at, at)
+    assert "Out of service: a fan has failed" in said(olga_at, at)
     assert olga_at.post(f"{at}act/", {"verb": "put-back"}).status_code == 302
     late = olga_at.post(f"{at}act/", {"verb": "put-back"})
     assert (late.status_code, "not broken" in late.content.decode()) == (422, True)
@@ -81,6 +81,6 @@ def test_what_is_held_and_leaves_says_so(olga_at: Client, rack: Site) -> None:
     at = f"{HOME}at/dgx-7/"
     page = said(olga_at, at)
     assert "held by gpu-1" in page
-    assert "Remove it" not in page
+    assert "Remove host" not in page
     assert olga_at.post(f"{at}act/", {"verb": "take-out", "reason": "quiet"}).status_code == 302
-    assert "Bound, taken out" in said(olga_at, HOME)
+    assert "Bound, out of service" in said(olga_at, HOME)

@@ -8,7 +8,7 @@ import time_machine
 from django.test import Client
 from django.urls import reverse
 
-from billing.models import Grant, Invoice, MonthClose
+from billing.models import Grant, Invoice, LedgerEntry, MonthClose
 from billing.months import month_span
 from billing.services import rate_set
 from billing.services.closing import month_close_run
@@ -21,6 +21,7 @@ from tenants.models import User
 from tests.billing.closed import meters_prove
 from tests.billing.stage import interval_make, utc
 from tests.factories.billing import MONTH
+from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
 
 END = month_span(MONTH).ends_at
@@ -33,13 +34,8 @@ def used(workspace: Workspace, h100: Flavor, as_olga: Actor) -> None:
     interval_make(workspace, h100, utc("2026-10-02 00:00:00"), utc("2026-10-02 10:00:00"))
 
 
-def words(page: Any) -> str:
-    return str(page.content.decode())
-
-
-def test_from_the_checklist_to_a_paid_invoice(
-    used: None, olga_at: Client, alice: User, workspace: Workspace
-) -> None:
+def october_closed(olga_at: Client) -> None:
+    """Too early, then with a meter that is silent, then by its button."""
     closes = reverse("frontend:operator_closes") + "?month=2026-10"
     close = reverse("frontend:operator_month_close", args=["2026-10"])
     with time_machine.travel(END + timedelta(hours=1), tick=False):
@@ -52,31 +48,88 @@ def test_from_the_checklist_to_a_paid_invoice(
         assert silent.status_code == 422
         assert "have not reported" in words(silent)
         meters_prove(END)
-        assert "Drafts of 1 organization come to <b>€24.00</b>" in words(olga_at.get(closes))
+        assert "Drafts of 1 organization total <b>€24.00</b>" in words(olga_at.get(closes))
         told = ("1, one per organization with usage", "<b>€24.00</b>, before tax")
         assert all(said in words(olga_at.get(close)) for said in told)
         assert olga_at.post(close).status_code == 302
-        assert "Being closed" in words(olga_at.get(closes))
+        assert "Closing" in words(olga_at.get(closes))
         month_close_run(month=MONTH)
         assert MonthClose.objects.get().state == "closed"
         assert "1 invoice" in words(olga_at.get(closes))
+
+
+def test_from_the_checklist_to_a_paid_invoice(
+    used: None, olga_at: Client, alice: User, workspace: Workspace
+) -> None:
+    october_closed(olga_at)
     invoice = Invoice.objects.get()
     page = reverse("frontend:operator_invoice", args=[invoice.number])
     assert "€24.00" in words(olga_at.get(page))
     assert "1. H100" in words(olga_at.get(page)), "what is corrected is named as on the invoice"
+    slug = workspace.project.organization.slug
+    _corrected_and_paid(olga_at, slug, invoice, page)
+    _as_tenant(signed_in(alice), slug, invoice)
+
+
+def _corrected_and_paid(olga_at: Client, slug: str, invoice: Invoice, page: str) -> None:
+    """Each is asked for, and only tried until one is sure."""
     note = reverse("frontend:operator_invoice_note", args=[invoice.number])
     above = olga_at.post(note, {"note": "credit_note", "reason": "down", "line_1": "24.01"})
     assert above.status_code == 422
     assert "24.00 EUR are left of this line" in words(above)
-    assert olga_at.post(note, {"note": "credit_note", "reason": "down", "line_1": "4"}).status_code == 302
+    wish = {"note": "credit_note", "reason": "down", "line_1": "4"}
+    asked = words(olga_at.post(note, wish))
+    assert "Issue this credit note?" in asked
+    assert "by −€4.00 (−€4.00 and €0.00 of tax)" in asked
+    assert Invoice.objects.count() == 1, "it was only tried"
+    assert olga_at.post(note, {**wish, "sure": "1"}).status_code == 302
     assert "CN-2026-0001" in words(olga_at.get(page))
     off = reverse("frontend:operator_invoice_write_off", args=[invoice.number])
     assert "20.00 EUR" in words(olga_at.post(off, {"amount": "21", "reason": "goodwill"}))
-    assert olga_at.post(off, {"amount": "1", "reason": "goodwill"}).status_code == 302
-    slug = workspace.project.organization.slug
+    assert "1 EUR of INV-2026-0001 is no longer owed" in words(
+        olga_at.post(off, {"amount": "1", "reason": "goodwill"})
+    )
+    assert olga_at.post(off, {"amount": "1", "reason": "goodwill", "sure": "1"}).status_code == 302
+    _written_off_and_back(olga_at, slug, invoice, page)
+    assert olga_at.post(off, {"amount": "1", "reason": "goodwill", "sure": "1"}).status_code == 302
     record = reverse("frontend:operator_payment_record", args=[slug])
-    assert olga_at.post(record, {"amount": "25"}).status_code == 302
-    _as_tenant(signed_in(alice), slug, invoice)
+    asked = words(olga_at.post(record, {"amount": "25"}))
+    assert "Record this payment?" in asked
+    assert '<input type="hidden" name="amount" value="25">' in asked
+    assert not LedgerEntry.objects.filter(kind="prepaid").exists()
+    assert olga_at.post(record, {"amount": "25", "sure": "1"}).status_code == 302
+    _reversed_and_recorded_anew(olga_at, slug, record)
+
+
+def _written_off_and_back(olga_at: Client, slug: str, invoice: Invoice, page: str) -> None:
+    entry = LedgerEntry.objects.get(kind="write_off")
+    ledger = reverse("frontend:operator_credits", args=[slug])
+    back = reverse("frontend:operator_write_off_reverse", args=[invoice.number, entry.pk])
+    for where in (page, ledger):
+        shown = words(olga_at.get(where))
+        assert "Reverse this write-off?" in shown
+        assert f'action="{back}"' in shown
+    assert "Give a reason" in words(olga_at.post(back, {"reason": " "}, follow=True))
+    said = words(olga_at.post(back, {"reason": "paid after all"}, follow=True))
+    assert "Write-off reversed. The ledger keeps both entries." in said
+    assert "€20.00" in said, "it is owed again"
+    assert "Reverse this write-off?" not in said
+    assert "Write-off reversed by olga" in words(olga_at.get(ledger))
+    assert "already reversed" in words(olga_at.post(back, {"reason": "again"}, follow=True))
+
+
+def _reversed_and_recorded_anew(olga_at: Client, slug: str, record: str) -> None:
+    entry = LedgerEntry.objects.get(kind="prepaid")
+    page_of_credits = reverse("frontend:operator_credits", args=[slug])
+    back = reverse("frontend:operator_payment_reverse", args=[slug, entry.pk])
+    assert "Reverse this payment?" in words(olga_at.get(page_of_credits))
+    assert "Give a reason" in words(olga_at.post(back, {"reason": " "}, follow=True))
+    olga_at.post(back, {"reason": "of another customer"})
+    page = words(olga_at.get(page_of_credits))
+    assert "Payment reversed" in page
+    assert "Reverse this payment?" not in page
+    assert "already reversed" in words(olga_at.post(back, {"reason": "again"}, follow=True))
+    assert olga_at.post(record, {"amount": "25", "sure": "1"}).status_code == 302
 
 
 def _as_tenant(alice_at: Client, slug: str, invoice: Invoice) -> None:
@@ -85,7 +138,7 @@ def _as_tenant(alice_at: Client, slug: str, invoice: Invoice) -> None:
         assert said in listed, said
     page = words(alice_at.get(reverse("frontend:invoice", args=[slug, invoice.number])))
     assert "€0.00" in page
-    assert "Write the note" not in page
+    assert "Issue note" not in page
     pdf = reverse("frontend:invoice_pdf", args=[slug, invoice.number])
     waits = alice_at.get(pdf)
     assert (waits.status_code, waits["Retry-After"]) == (503, "5")
@@ -109,6 +162,11 @@ def test_grants_are_given_and_refused_beside_the_field(olga_at: Client, workspac
         assert refused.status_code == 422
         assert list(refused.context["grant_form"].errors) == [name]
         assert 'aria-invalid="true"' in words(refused)
-    assert not Grant.objects.exists()
-    assert olga_at.post(give, wish).status_code == 302
+    asked = words(olga_at.post(give, wish))
+    assert "Add this grant?" in asked
+    assert "gets a credit of €500.00. It pays for L40S 48 GB on invoices" in asked
+    assert "A grant cannot be taken back." in asked
+    assert '<input type="hidden" name="note" value="pilot">' in asked
+    assert not Grant.objects.exists(), "it was only tried"
+    assert olga_at.post(give, {**wish, "sure": "1"}).status_code == 302
     assert "pilot" in words(olga_at.get(reverse("frontend:operator_credits", args=[slug])))

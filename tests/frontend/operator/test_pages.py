@@ -1,6 +1,7 @@
 """Lists: what they show, filter and page; and that their queries do not grow with their rows."""
 
 import re
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -9,11 +10,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from billing.months import month_of, month_previous, month_span
+from frontend import lists
+from frontend.components import Amount
+from frontend.presenters.operator import capacity
 from gpuaas.catalog.models import Node, NodeCheck, Site
 from gpuaas.core import clock
 from gpuaas.metering.models import CrossCheck, UsageInterval
 from gpuaas.workspaces.models import Workspace
-from quotas.models import CapacityStretch, CapacityWatch
+from quotas.models import CapacityStretch, CapacityWatch, SiteCapacity
 from tenants.actors import SYSTEM
 from tenants.models import Organization, Project, User
 from tests.billing.stage import interval_make
@@ -25,30 +29,31 @@ from tests.frontend.operator.trouble import drift_of, eviction_of, node_checks, 
 
 # Queries of a page, those of session, person and place included.
 BASELINES = {
-    "": 29,
-    "capacity/": 9,
+    "": 35,
+    "capacity/": 10,
     "utilization/": 8,
     "sites/": 11,
-    "sites/at/ber-1/": 16,
-    "sites/at/ber-1/nodes/": 9,
+    "sites/at/ber-1/": 17,
+    "sites/at/ber-1/nodes/": 15,
     "sites/at/ber-1/nodes/h100-01/": 10,
     "sites/at/ber-1/drift/": 11,
     "sites/at/ber-1/metering/": 18,
     "sites/at/ber-1/adoption/": 17,
-    "flavors/": 11,
+    "flavors/": 13,
     "gpu-types/": 7,
-    "limits/": 13,
+    "limits/": 17,
     "limits.csv": 13,
-    "workspaces/": 14,
+    "workspaces/": 15,
     "organizations/": 10,
     "organizations/climate/": 9,
     "people/": 11,
-    "usage/": 22,
+    "usage/": 26,
     "rates/": 9,
-    "rates/prices/": 9,
+    "rates/prices/": 10,
     "rates/at/standard/": 12,
     "organizations/climate/billing/": 18,
-    "audit/": 11,
+    "audit/": 12,
+    "system/": 25,
 }
 
 
@@ -99,13 +104,19 @@ def test_overview_adds_up(olga_at: Client, olga: User) -> None:
     stage(olga)
     page = olga_at.get("/operator/")
     sums = page.context["sums"]
-    assert sums.allocated + sums.held + sums.free + sums.out == sums.capacity == 368
-    cells = [node.counts for row in page.context["rows"] for node in row.nodes]
+    counted = SiteCapacity.objects.filter(resource__startswith="gpu:")
+    assert (sums.held, sums.allocated, sums.out, sums.capacity) == (210, 156, 37, 368)
+    assert sums.held == sum(row.used for row in counted)
+    assert sums.free == sum(max((row.hard or 0) - row.used, 0) for row in counted)
+    nodes = [node for row in page.context["rows"] for node in row.nodes]
+    kinds = [part for node in nodes for cell in node.cells for part in (cell.parts or (cell.kind,))]
+    assert (len(kinds), kinds.count(Amount.USED), kinds.count(Amount.BAD)) == (368, 156, 29)
+    cells = [node.counts for node in nodes]
     assert cells.count("8 cordoned") == 1
     assert sum(page.context["totals"].values()) == sum(row.amount for row in page.context["tenants"])
     assert page.context["sites"][0].site.slug == "ber-2"
     text = page.content.decode()
-    assert "The site refuses the portal&#x27;s credentials" in text
+    assert "The site does not accept the portal&#x27;s credentials" in text
     assert "Give the site new credentials" in text
 
 
@@ -127,8 +138,8 @@ def test_idle_and_what_is_on_no_invoice_show_with_what_to_do(
     page = olga_at.get("/operator/utilization/")
     (row,) = page.context["rows"]
     assert row.site == pool.site.slug
-    assert row.used.idle + row.used.kept == row.used.capacity
-    assert row.used.kept == 2 * 3600
+    assert row.used.idle + row.used.unused == row.used.capacity
+    assert row.used.unused == 2 * 3600
     assert 6 * 3600 <= row.used.idle <= 6 * 3600 + 4 * 120
 
     home = olga_at.get("/operator/")
@@ -142,6 +153,47 @@ def test_capacity_is_filtered(olga_at: Client, olga: User) -> None:
     stage(olga)
     for query, rows in (("site=fra-1", 2), ("type=h100-sxm-80gb", 2), ("only=out", 2), ("site=no", 0)):
         assert len(olga_at.get(f"/operator/capacity/?{query}").context["rows"]) == rows
+
+
+def test_a_map_of_too_many_nodes_is_a_bar_for_each_pool(
+    olga_at: Client, olga: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage(olga)
+    drawn = olga_at.get("/operator/capacity/").context["rows"]
+    monkeypatch.setattr(capacity, "DRAWN", 3)
+    page = olga_at.get("/operator/capacity/")
+    bars = page.context["rows"]
+    assert "too many nodes to draw" in page.content.decode()
+    for nodes, bar in zip(drawn, bars, strict=True):
+        kinds = Counter(
+            part for node in nodes.nodes for cell in node.cells for part in cell.parts or (cell.kind,)
+        )
+        assert +Counter(dict(bar.bar)) == kinds, bar.name
+        assert not bar.nodes
+    by_type = olga_at.get("/operator/").context["rows"]
+    assert len({row.name for row in by_type}) == len(by_type) < len(bars)
+    assert sum(row.held for row in by_type) == sum(row.held for row in bars)
+
+
+def test_nodes_and_sites_are_found_by_name(olga_at: Client, site: Site, nodes: None) -> None:
+    found = olga_at.get("/operator/sites/at/ber-1/nodes/?q=H100-01").context["nodes"]
+    assert [node.name for node in found] == ["h100-01"]
+    kind = olga_at.get("/operator/sites/at/ber-1/nodes/?type=l40s-48gb").context
+    assert [node.name for node in kind["nodes"]] == ["l40s-01", "l40s-02"]
+    assert [node.name for node in kind["sick"]] == ["l40s-02"]
+    assert [row["label"] for row in olga_at.get("/search/?q=l40s-0").json()] == ["l40s-01", "l40s-02"]
+    assert not olga_at.get("/operator/sites/?q=nowhere").context["rows"]
+    assert olga_at.get("/operator/sites/?q=ber").context["rows"]
+
+
+def test_what_a_filter_offers_is_bounded(
+    olga_at: Client, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert '<select class="form-select' in olga_at.get("/operator/limits/").content.decode()
+    monkeypatch.setattr(lists, "OFFERED", 1)
+    page = olga_at.get("/operator/limits/?organization=climate")
+    assert 'name="organization" value="climate"' in page.content.decode()
+    assert [row.slug for row in page.context["matrix"].rows] == ["climate", "weather-lm"]
 
 
 def test_workspaces_of_all_tenants_are_filtered(olga_at: Client, olga: User) -> None:
@@ -161,9 +213,9 @@ def test_workspaces_of_all_tenants_are_filtered(olga_at: Client, olga: User) -> 
 
 def test_limits_are_filtered_and_exported(olga_at: Client, olga: User) -> None:
     stage(olga)
-    rows = olga_at.get("/operator/limits/?organization=climate-physics").context["rows"]
+    rows = olga_at.get("/operator/limits/?organization=climate-physics").context["matrix"].rows
     assert [row.slug for row in rows] == ["climate-physics", "downscale", "weather-lm"]
-    full = olga_at.get("/operator/limits/?over=1").context["rows"]
+    full = olga_at.get("/operator/limits/?over=1").context["matrix"].rows
     assert "grasp-sim" not in {row.slug for row in full}
     csv = olga_at.get("/operator/limits.csv").getvalue().decode()
     assert "climate-physics,weather-lm,gpu:h100-sxm-80gb,8,6,4" in csv
@@ -217,7 +269,7 @@ def test_readiness_says_what_is_wrong_what_to_do_and_lets_the_operator_decide(
     assert "Use a network plugin that enforces NetworkPolicy" in page
     olga_at.post("/operator/sites/at/ber-1/sell/", {"sell": "1"})
     assert Site.objects.get().sell_unfit
-    assert "Sold in spite of its checks" in olga_at.get("/operator/sites/at/ber-1/").content.decode()
+    assert "Sold despite failed checks" in olga_at.get("/operator/sites/at/ber-1/").content.decode()
     olga_at.post("/operator/sites/at/ber-1/sell/", {"sell": "0"})
     assert not Site.objects.get().sell_unfit
     assert (
@@ -250,7 +302,7 @@ def test_a_check_of_a_node_is_asked_for_once_and_its_output_shown(
     assert (row.node, row.requested_by, row.state) == ("h100-01", "olga", "waiting")
     assert "every 2s" in olga_at.get(url).content.decode()
     again = olga_at.post(f"{url}check/", follow=True)
-    assert "under way already" in again.content.decode()
+    assert "already running" in again.content.decode()
     assert NodeCheck.objects.count() == 1
     NodeCheck.objects.update(state="passed", output="GPU 0: <ok>", finished_at=clock.now())
     text = olga_at.get(url).content.decode()
@@ -264,8 +316,8 @@ def test_the_drift_policy_is_set_and_what_is_open_can_be_set_right(
 ) -> None:
     row = drift_of(workspace)
     tab = "/operator/sites/at/ber-1/drift/"
-    assert "Set right" in olga_at.get(tab).content.decode()
-    assert "Set right" not in ada_at.get(tab).content.decode()
+    assert "Repair now" in olga_at.get(tab).content.decode()
+    assert "Repair now" not in ada_at.get(tab).content.decode()
     assert olga_at.post(f"{tab}policy/", {"drift_policy": "shrug"}).status_code == 422
     olga_at.post(f"{tab}policy/", {"drift_policy": "observe"})
     assert Site.objects.get().drift_policy == "observe"
@@ -274,8 +326,8 @@ def test_the_drift_policy_is_set_and_what_is_open_can_be_set_right(
     assert row.resolved_by == "olga"
     type(row).objects.update(state="repaired", resolved_at=clock.now())
     late = olga_at.post(f"/operator/drifts/{row.pk}/repair/", follow=True)
-    assert "over already" in late.content.decode()
-    assert "being compared" in olga_at.post(f"{tab}check/", follow=True).content.decode()
+    assert "already over" in late.content.decode()
+    assert "Comparing every workspace" in olga_at.post(f"{tab}check/", follow=True).content.decode()
 
 
 def test_times_in_sentences_are_the_readers(olga_at: Client, olga: User, site: Site, nodes: None) -> None:

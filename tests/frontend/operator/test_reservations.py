@@ -11,6 +11,7 @@ from gpuaas.workspaces.models import Workspace
 from quotas.models import PoolReservation
 from tenants.models import AuditEntry, Project, User
 from tests.factories.catalog import FlavorFactory
+from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
 
 pytestmark = pytest.mark.django_db
@@ -25,18 +26,14 @@ def asked(workspace: Workspace) -> dict[str, str]:
     return {"flavor": "h100.own", "project": "weather-lm"}
 
 
-def words(answer: Any) -> str:
-    return str(answer.content.decode())
-
-
 def page_of() -> str:
     return reverse("frontend:operator_reservations")
 
 
 def test_it_is_looked_at_and_then_confirmed_and_ended(asked: dict[str, str], olga_at: Client) -> None:
-    assert "No pool is reserved" in words(olga_at.get(page_of()))
+    assert "No reserved pools" in words(olga_at.get(page_of()))
     looked = olga_at.post(page_of(), {**asked, "note": "the big run"})
-    for said in ("for Climate Physics?", "Idle GPUs have no price yet", 'name="confirmed"', "Reserve it"):
+    for said in ("for Climate Physics?", "Idle GPUs have no price yet", 'name="confirmed"', "Reserve pool"):
         assert said in words(looked)
     assert not PoolReservation.objects.exists()
     assert (
@@ -67,19 +64,19 @@ def test_others_in_the_pool_refuse_it_now_and_are_named_where_it_waits(
     assert "Others are still in the pool" in waits
     olga_at.post(page_of(), {**form, "valid_from": LATER, "confirmed": "on"})
     page = words(olga_at.get(page_of()))
-    assert "to come" in page
+    assert "upcoming" in page
     assert "weather-lm of climate holds" in page
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"flavor": ""}, "Choose what is reserved."),
-        ({"flavor": "h100.1"}, "There is no such flavor of the class reserved."),
-        ({"project": "nobody"}, "There is no such project."),
-        ({"valid_from": "2020-01-01T00:00"}, "a reservation begins now or later"),
-        ({"valid_from": "soon"}, "Write it as year-month-day and hour."),
-        ({"valid_from": LATER, "valid_to": LATER}, "A reservation ends after it begins."),
+        ({"flavor": ""}, "Choose a pool and price."),
+        ({"flavor": "h100.1"}, "This is not a flavor of the class reserved."),
+        ({"project": "nobody"}, "This project does not exist."),
+        ({"valid_from": "2020-01-01T00:00"}, "choose a start now or later"),
+        ({"valid_from": "soon"}, "Enter a date as year-month-day and a time."),
+        ({"valid_from": LATER, "valid_to": LATER}, "A reservation must end after it starts."),
     ],
 )
 def test_what_is_wrong_is_said_beside_its_field(
@@ -99,7 +96,7 @@ def test_the_tenant_reads_that_it_is_reserved_for_others(
     assert "are reserved for another organization" in answer
     assert "Climate" not in answer
     rows = offered(signed_in(charlie), "protein-fold")
-    assert (rows["h100.1"].free, rows["h100.1"].kept, rows["l40s.1"].kept) == (0, "others", "")
+    assert (rows["h100.1"].free, rows["h100.1"].reserved, rows["l40s.1"].reserved) == (0, "others", "")
     assert "reserved for others" in answer
 
 
@@ -112,13 +109,13 @@ def test_its_owner_reads_what_is_reserved_from_when_until_when(
     asked: dict[str, str], alice: User, bob: User, charlie: User, olga_at: Client, l40s: Flavor
 ) -> None:
     url, alice_at = reverse("frontend:organization_pools", args=["climate"]), signed_in(alice)
-    assert "No pool is reserved for you" in words(alice_at.get(url))
+    assert "No reserved pools" in words(alice_at.get(url))
     olga_at.post(page_of(), {**asked, "note": "the big run", "confirmed": "on"})
     page = words(alice_at.get(url))
     for said in ("the big run", "in force", reverse("frontend:costs", args=["weather-lm"])):
         assert said in page
     row = offered(alice_at, "weather-lm")["h100.1"]
-    assert row.kept == "us"
+    assert row.reserved == "us"
     assert row.free > 0
     olga_at.post(
         reverse("frontend:operator_reservation_end", args=[PoolReservation.objects.get().pk]), {"at": LATER}

@@ -1,7 +1,6 @@
 """Warm pools by page: looked at before they are asked for, refused beside the field, changed, ended by their name."""
 
 import json
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -18,6 +17,7 @@ from tests.billing.stage import utc
 from tests.clusters.stage import offered
 from tests.clusters.warm_stage import kept
 from tests.factories.quotas import limits_give
+from tests.frontend.markup import words
 
 pytestmark = pytest.mark.django_db
 CHOICE = {"pools": {"gpu": {"count": 2}}}
@@ -38,16 +38,12 @@ def template(as_olga: Actor, site: Site, other_project: Project) -> ClusterTempl
     return offered(as_olga, site)
 
 
-def words(answer: Any) -> str:
-    return str(answer.content.decode())
-
-
 @pytest.mark.usefixtures("template")
 def test_it_is_looked_at_with_its_price_and_then_kept(olga_at: Client, as_olga: Actor) -> None:
     assert "A price is missing" in words(olga_at.post(LIST, ASKED))
     flavor = Flavor.objects.get(slug="h100.2")
     rate_set(actor=as_olga, flavor=flavor, meter=Meter.GPU_HELD, price="2.50", valid_from=utc("2026-01-01"))
-    assert "Nothing is kept ready" in words(olga_at.get(LIST))
+    assert "No warm pools yet" in words(olga_at.get(LIST))
     looked = words(olga_at.post(LIST, ASKED))
     for said in ("Keep 2 ready in", "2 × h100.2", "10.00", "20.00", 'name="confirmed"'):
         assert said in looked, said
@@ -57,7 +53,7 @@ def test_it_is_looked_at_with_its_price_and_then_kept(olga_at: Client, as_olga: 
     assert made_at == reverse("frontend:operator_cluster_template_pool", args=["k8s", made.pk])
     assert (made.wanted, made.making_most, made.document, made.project.slug) == (2, 1, CHOICE, "protein-fold")
     assert "0 of 2" in words(olga_at.get(LIST))
-    assert "1 kept" in words(olga_at.get("/operator/cluster-templates/of/k8s/"))
+    assert "1 warm pool" in words(olga_at.get("/operator/cluster-templates/of/k8s/"))
 
 
 @pytest.mark.usefixtures("template")
@@ -65,14 +61,14 @@ def test_it_is_looked_at_with_its_price_and_then_kept(olga_at: Client, as_olga: 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"name": ""}, "Give it a name."),
-        ({"project": "nobody"}, "There is no such project."),
-        ({"project": ""}, "Choose who pays for them."),
-        ({"wanted": "many"}, "This is a whole number."),
+        ({"name": ""}, "Enter a name."),
+        ({"project": "nobody"}, "This project does not exist."),
+        ({"project": ""}, "Choose the project that pays."),
+        ({"wanted": "many"}, "Enter a whole number."),
         ({"wanted": "101"}, "A whole number from 0 to 100."),
         ({"making_most": "0"}, "A whole number from 1 to 20."),
-        ({"document": "{"}, "This is no JSON."),
-        ({"document": "[" * 50_000}, "This is no JSON"),
+        ({"document": "{"}, "This is not valid JSON."),
+        ({"document": "[" * 50_000}, "This is not valid JSON"),
         ({"document": json.dumps({"pools": {"gpu": {"count": 99}}})}, "pools.gpu.count: "),
         ({"document": json.dumps({"zone": "a"})}, "zone"),
     ],
@@ -105,17 +101,17 @@ def test_it_is_changed_and_ended_by_its_name(olga_at: Client, ada_at: Client) ->
         assert said in page, said
     looked = words(ada_at.get(here))
     assert "Full" in looked
-    assert "End it" not in looked
+    assert "End warm pool" not in looked
     changed = {"wanted": "0", "making_most": "3", "document": json.dumps(CHOICE), "version": "1"}
     assert olga_at.post(here, changed)["Location"] == here
     late = olga_at.post(here, {**changed, "wanted": "5"})
-    assert (late.status_code, "was changed meanwhile" in words(late)) == (422, True)
+    assert (late.status_code, "has changed since you read it" in words(late)) == (422, True)
     row.refresh_from_db()
     assert (row.wanted, row.making_most, row.version) == (0, 3, 2)
     assert waits not in kept(row)
     assert "Type the pool&#x27;s name" in words(olga_at.post(f"{here}end/", {}, follow=True))
     ended = olga_at.post(f"{here}end/", {"confirm_name": "usual"}, follow=True)
-    assert "usual has ended" in words(ended)
+    assert "Warm pool usual ended" in words(ended)
     assert olga_at.get(here).status_code == 404
     assert olga_at.post(f"{here}end/", {"confirm_name": "usual"}).status_code == 404
     told = AuditEntry.objects.filter(action__startswith="warm_pool.").order_by("pk")
@@ -132,6 +128,6 @@ def test_a_template_without_a_version_says_what_to_do(
     template_create(actor=as_olga, slug="bare", name="Bare", kind="kubernetes", site=site, driver="sandbox")
     page = words(olga_at.get("/operator/cluster-templates/of/bare/warm-pools/"))
     assert "Add the first version of the template" in page
-    assert "Look at it first" not in page
+    assert "Review" not in page
     posted = olga_at.post("/operator/cluster-templates/of/bare/warm-pools/", {**ASKED, "document": "{}"})
     assert posted.status_code == 404

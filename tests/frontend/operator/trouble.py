@@ -42,7 +42,7 @@ def trouble_at(site: Site) -> None:
         site=site,
         defaults={
             "holder": "meter-1",
-            "lease_until": now + timedelta(seconds=30),
+            "claim_until": now + timedelta(seconds=30),
             "last_event_at": now - timedelta(seconds=9),
             "last_proof_at": now - timedelta(seconds=2),
         },
@@ -96,7 +96,7 @@ def check_of(site: Site, node: str, *, state: str, output: str, at: datetime) ->
         node=node,
         state=state,
         output=output,
-        detail="8 GPUs answered." if over else "waits for a free GPU on the node",
+        detail="8 GPUs answered." if over else "waiting for a free GPU on the node",
         requested_by="olga",
         requested_at=at,
         finished_at=over,

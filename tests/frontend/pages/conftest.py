@@ -1,9 +1,10 @@
 """Signed-in browsers without a browser, and a project that has something to show."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+import time_machine
 from django.db import connections
 from django.test import Client
 from playwright.sync_api import Browser, sync_playwright
@@ -57,6 +58,13 @@ def charlie_at(charlie: User) -> Client:
 @pytest.fixture
 def dora_at(dora: User) -> Client:
     return signed_in(dora)
+
+
+@pytest.fixture
+def noon() -> Iterator[None]:
+    """Of 10 November in Berlin: 492 hours of the month are left."""
+    with time_machine.travel(datetime(2026, 11, 10, 11, tzinfo=UTC), tick=False):
+        yield
 
 
 @pytest.fixture

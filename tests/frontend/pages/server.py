@@ -64,7 +64,8 @@ def served() -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
+        assert not thread.is_alive(), "the server still answers somebody"
 
 
 def wait_for(port: int) -> None:

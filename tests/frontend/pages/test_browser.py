@@ -66,7 +66,7 @@ def request_one(page: Page, address: str, name: str) -> None:
     page.goto(f"{address}/p/weather-lm/workspaces/new/")
     page.locator(f'input[name=flavor][value="{H100}"]').check()
     page.locator("input[name=count]").fill("2")
-    expect(page.locator("#answer")).to_contain_text("You can have this now")
+    expect(page.locator("#answer")).to_contain_text("Available now")
     page.locator("input[name=name]").fill(name)
     expect(page.locator("#answer")).to_contain_text(f"gpu-…-{name}")
     page.get_by_role("button", name="Create workspace").click()
@@ -81,7 +81,7 @@ def test_from_request_to_ready_to_gone(
     expect(page.locator(".g-head .badge")).to_have_text("Requested")
     worker()
     expect(page.locator(".g-head .badge")).to_have_text("Ready", timeout=30_000)
-    expect(page.get_by_text("Let the members in")).to_be_visible()
+    expect(page.get_by_text("Give the members access")).to_be_visible()
 
     page.get_by_role("button", name="Get kubeconfig").click()
     expect(page.locator("#drawer pre")).to_contain_text("apiVersion")
@@ -100,11 +100,11 @@ def test_the_answer_takes_what_fits(chromium: Browser, address: str, alice: User
     page, complaints = opened(context_for(chromium, address, alice))
     page.goto(f"{address}/p/weather-lm/workspaces/new/?flavor={H100}")
     page.locator("input[name=count]").fill("11")
-    expect(page.locator("#answer")).to_contain_text("may hold 8")
+    expect(page.locator("#answer")).to_contain_text("may hold at most 8")
     expect(page.locator("#count-said")).to_contain_text("3 more than")
-    page.get_by_role("button", name="Take 8").click()
+    page.get_by_role("button", name="Set count to 8").click()
     expect(page.locator("input[name=count]")).to_have_value("8")
-    expect(page.locator("#answer")).to_contain_text("You can have this now")
+    expect(page.locator("#answer")).to_contain_text("Available now")
     assert complaints == []
 
 

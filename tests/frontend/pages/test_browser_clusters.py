@@ -12,6 +12,7 @@ from gpuaas.clusters.reconcile import run
 from gpuaas.clusters.services import cluster_credential
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter
+from gpuaas.metering.services import held_sync
 from gpuaas.providers.baremetal.hosts import host_bind, host_take_out
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
@@ -39,12 +40,13 @@ def address(as_olga: Actor, site: Site, project: Project) -> Iterator[str]:
 
 @pytest.fixture
 def worker(address: str) -> Iterator[None]:
-    """What brings wishes to the site, beside the browser."""
+    """What brings wishes to the site and meters what is held there, beside the browser."""
 
     def work() -> None:
         for pk in Cluster.objects.exclude(state="deleted").values_list("pk", flat=True):
             Cluster.objects.filter(pk=pk, claim_until=None).update(due_at=clock.now())
             run(pk)
+        held_sync()
 
     with beside(work) as start:
         start()
@@ -61,13 +63,13 @@ def ordered(page: Page, address: str) -> None:
     page.get_by_role("link", name="Order a cluster").first.click()
     page.get_by_role("link", name="Kubernetes").click()
     answer = page.locator("#answer")
-    expect(answer).to_contain_text("You can have this now")
+    expect(answer).to_contain_text("Available now")
     workers = page.get_by_label("GPU workers: workers")
     workers.fill("9")
     expect(answer).to_contain_text("a whole number of at most 8", ignore_case=True)
     workers.fill("2")
     page.get_by_label("Name", exact=True).fill("train")
-    expect(answer).to_contain_text("3 × machine")
+    expect(answer).to_contain_text("3 machines")
     expect(answer).to_contain_text("€9.60")
     page.get_by_role("button", name="Order cluster").click()
     state_is(page, "Ready")
@@ -96,16 +98,16 @@ def test_from_the_order_to_the_proof(
     expect(page.locator("#drawer pre")).to_contain_text("apiVersion")
     page.reload()
     expect(page.locator("body")).not_to_contain_text("apiVersion")
-    page.get_by_role("link", name="End the credentials of alice").click()
-    page.locator("#drawer").get_by_role("button", name="End them").click()
-    expect(page.get_by_role("list", name="Who has credentials")).to_contain_text("being ended")
+    page.get_by_role("link", name="Revoke the credentials of alice").click()
+    page.locator("#drawer").get_by_role("button", name="Revoke credentials").click()
+    expect(page.get_by_role("list", name="Who has credentials")).to_contain_text("being revoked")
     page.get_by_role("button", name="Delete", exact=True).click()
     confirm = page.locator("#delete").get_by_role("button", name="Delete cluster")
     expect(confirm).to_be_disabled()
     page.locator("#delete-name").fill("train")
     confirm.click()
     state_is(page, "Deleted")
-    expect(page.locator("section[aria-labelledby=ledger-title]")).to_contain_text("are proved gone")
+    expect(page.locator("section[aria-labelledby=ledger-title]")).to_contain_text("are confirmed gone")
     cluster = Cluster.objects.get()
     assert cluster.state == "deleted"
     assert not cluster.ledger.filter(gone_at=None).exists()
@@ -186,5 +188,5 @@ def racked(cluster: Cluster) -> None:
 def tried(page: Page, url: str) -> None:
     """A policy's dry run, drawn."""
     page.goto(url)
-    page.get_by_role("button", name="Try it on the last 7 days").click()
-    expect(page.get_by_role("heading", name="Workers and waiting")).to_be_visible()
+    page.get_by_role("button", name="Test on the last 7 days").click()
+    expect(page.get_by_role("heading", name="Workers and pending GPUs")).to_be_visible()

@@ -13,7 +13,7 @@ from gpuaas.metering.models import Meter
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.fleet import H100, Rack, fleet_seed
 from gpuaas.workspaces.machines.models import Machine
-from gpuaas.workspaces.machines.services import Wish, machine_order
+from gpuaas.workspaces.machines.services import MachineOrder, machine_order
 from gpuaas.workspaces.machines.visit import visit
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import run
@@ -81,7 +81,7 @@ def room(as_alice: Actor, project: Project, cloud: Site) -> Workspace:
         )
     )
     assert visit(made.pk)
-    machine_order(actor=as_alice, workspace=made, wish=Wish(ORDERED, flavor.slug, "img-debian-12"))
+    machine_order(actor=as_alice, workspace=made, order=MachineOrder(ORDERED, flavor.slug, "img-debian-12"))
     assert visit(made.pk)
     return made
 
@@ -95,7 +95,7 @@ def workspace_asked(page: Page, address: str) -> None:
     page.get_by_role("radio").first.check()
     page.locator("input[name=count]").fill("2")
     page.locator("input[name=name]").fill("vm-lab")
-    expect(page.locator("#answer")).to_contain_text("You can have this now")
+    expect(page.locator("#answer")).to_contain_text("Available now")
     expect(page.locator("#answer")).to_contain_text("gpu-…-vm-lab")
     page.get_by_role("button", name="Create workspace").click()
     expect(page.locator(".g-head .badge")).to_have_text("Ready")
@@ -106,7 +106,7 @@ def key_added(page: Page, address: str) -> None:
     expect(page.get_by_text("No keys yet")).to_be_visible()
     page.get_by_label("Name").fill("laptop")
     page.get_by_label("Public key").fill(KEY)
-    page.get_by_role("button", name="Add the key").click()
+    page.get_by_role("button", name="Add key").click()
     expect(page.get_by_role("row", name="laptop")).to_contain_text("SHA256:")
 
 
@@ -117,7 +117,7 @@ def machine_launched(page: Page) -> None:
     page.get_by_label("Image").select_option(label="Rocky Linux 9 with CUDA")
     page.locator("#id_key").select_option(label="laptop")
     page.get_by_label("Cloud-init").fill("#cloud-config\npackages: [htop]\n")
-    page.get_by_role("button", name="Order", exact=True).click()
+    page.get_by_role("button", name="Order machine", exact=True).click()
     row = page.locator("#machines-live").get_by_role("row", name=ORDERED)
     expect(row).to_contain_text("Running")
     expect(row).to_contain_text("Rocky Linux 9 with CUDA")
@@ -136,7 +136,7 @@ def test_the_life_of_a_machine(
     page.reload()
     expect(page.locator("body")).not_to_contain_text("auth_url")
     page.get_by_role("link", name="Machines", exact=True).click()
-    expect(page.get_by_text("Order one here, or make one with your own client")).to_be_visible()
+    expect(page.get_by_text("Order one here or create one with your own client")).to_be_visible()
     machine_launched(page)
     outsider, _ = opened(context_for(chromium, address, charlie))
     answer = outsider.goto(page.url)
@@ -200,8 +200,8 @@ def test_an_order_by_keys_alone_and_refused_beside_its_field(
     page.keyboard.press("Enter")
     expect(page.locator("#machines-live").get_by_role("row", name="second-vm")).to_contain_text("Ordered")
     page.goto(f"{address}/p/weather-lm/workspaces/{room.pk}/machines/new/")
-    expect(page.get_by_role("button", name="Order", exact=True)).to_be_disabled()
-    expect(page.get_by_text("All 2 that the workspace has bought are taken").first).to_be_visible()
+    expect(page.get_by_role("button", name="Order machine", exact=True)).to_be_disabled()
+    expect(page.get_by_text("All 2 that the workspace has bought are in use").first).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -224,7 +224,7 @@ def test_pages_of_machines_are_whole(
         page.goto(url)
         looked_at(page, size, picture=f"cloud-{name}-{theme}")
         if name in {"workspace", "machines", "machine"}:
-            expect(page.get_by_text("Put away by the portal, because with it").first).to_be_visible()
+            expect(page.get_by_text("Shelved or deleted by the portal: with it").first).to_be_visible()
     page.goto(machine)
     page.get_by_role("button", name="Delete", exact=True).click()
     looked_at(page, size)

@@ -70,13 +70,13 @@ def test_a_budget_of_one_workspace(alice_at: Client, workspace: Workspace) -> No
     ("field", "changes", "said"),
     [
         ("amount", {"amount": "1.001"}, "at most 2 decimal places"),
-        ("amount", {"amount": "-3"}, "more than 0"),
+        ("amount", {"amount": "-3"}, "above 0"),
         ("amount", {"amount": "much"}, "decimal number"),
-        ("name", {"name": ""}, "Give it a name"),
+        ("name", {"name": ""}, "Enter a name"),
         ("starts_on", {"period": "fixed"}, "a first day"),
         ("starts_on", {"starts_on": "soon"}, "year-month-day"),
         ("ends_on", {"period": "fixed", "starts_on": "2020-01-01", "ends_on": "2020-02-01"}, "in the past"),
-        ("percent_1", {"percent_2": "100"}, "thresholds rise"),
+        ("percent_1", {"percent_2": "100"}, "thresholds must ascend"),
         ("percent_1", {"percent_1": "", "percent_2": ""}, "1 to 10 thresholds"),
         ("percent_1", {"percent_1": "1001"}, "between 1 and 1,000"),
         ("percent_1", {"percent_1": "half"}, "whole number"),
@@ -126,7 +126,7 @@ def test_a_spent_budget_blocks_is_shown_and_gives_way_when_raised(
     assert (stood.amount, stood.version) == (5000 * 3600, 2)
     again = alice_at.post(of_project(project, "budget", stood.pk), changed)
     assert again.status_code == 422
-    assert "changed meanwhile" in again.content.decode()
+    assert "has changed since you read it" in again.content.decode()
     home = alice_at.get(of_project(project, "home")).content.decode()
     assert "The budget stage is spent." not in home
 
@@ -135,7 +135,7 @@ def test_it_is_removed_and_no_longer_blocks(alice_at: Client, limited: Project) 
     stood = budget_stage(limited)
     page = alice_at.get(of_project(limited, "budget", stood.pk)).content.decode()
     assert "Remove this budget?" in page
-    assert alice_at.get(of_project(limited, "budget_remove", stood.pk)).status_code == 405
+    assert alice_at.get(of_project(limited, "budget_remove", stood.pk)).status_code == 302
     assert alice_at.post(of_project(limited, "budget_remove", stood.pk)).status_code == 302
     assert alice_at.get(of_project(limited, "budget", stood.pk)).status_code == 404
     assert not Hold.objects.exists()
@@ -146,7 +146,7 @@ def test_who_may_look_is_not_who_may_set(dora_at: Client, bob_at: Client, limite
     for client in (dora_at, bob_at):
         assert "New budget" not in client.get(of_project(limited, "budgets")).content.decode()
         page = client.get(of_project(limited, "budget", stood.pk)).content.decode()
-        assert "You may look at this budget" in page
+        assert "You can only view this budget" in page
         assert 'name="amount"' not in page
         assert client.post(of_project(limited, "budget", stood.pk), FORM).status_code == 403
         assert client.post(of_project(limited, "budget_remove", stood.pk)).status_code == 403
@@ -161,7 +161,7 @@ def test_an_admin_of_a_project_cannot_raise_what_the_organization_has_set(
     new(alice_at, limited, name="theirs")
     theirs = Budget.objects.get(name="theirs")
     url = of_project(limited, "budget", theirs.pk)
-    assert "You may look at this budget" in erin_at.get(url).content.decode()
+    assert "You can only view this budget" in erin_at.get(url).content.decode()
     assert erin_at.post(url, {**FORM, "name": "theirs", "amount": "9999"}).status_code == 403
     theirs.refresh_from_db()
     assert theirs.amount == 100_000

@@ -1,7 +1,5 @@
 """Pages of scaling by policy without a browser: what a form posts, what it is refused, what a trial and the log say."""
 
-from typing import Any
-
 import pytest
 from django.test import Client
 
@@ -14,6 +12,7 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.clusters.policy_stage import demand, recorded, scaled_by
 from tests.clusters.stage import offered, ready
+from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 
 pytestmark = pytest.mark.django_db
@@ -45,22 +44,18 @@ def home(cluster: Cluster) -> str:
     return f"/p/weather-lm/clusters/{cluster.pk}/policies/"
 
 
-def text_of(response: Any) -> str:
-    return str(response.content.decode())
-
-
 def test_a_policy_is_added_changed_switched_and_removed(alice_at: Client, home: str) -> None:
-    empty = text_of(alice_at.get(home))
-    assert "Nothing was decided yet" in empty
-    assert "By hand" in empty
-    assert 'value="1"' in text_of(alice_at.get(f"{home}new/?pool=gpu")), "the template's least"
+    empty = words(alice_at.get(home))
+    assert "No decisions yet" in empty
+    assert "Manual" in empty
+    assert 'value="1"' in words(alice_at.get(f"{home}new/?pool=gpu")), "the template's least"
     assert alice_at.post(f"{home}new/", POSTED)["Location"] == home
     policy = ScalingPolicy.objects.get()
     assert (policy.maximum, policy.enabled, policy.settings) == (4, True, {"spare_workers": 0})
-    assert "€250.00" in text_of(alice_at.get(home))
+    assert "€250.00" in words(alice_at.get(home))
 
     mine = f"{home}{policy.pk}/"
-    shown = text_of(alice_at.get(mine))
+    shown = words(alice_at.get(mine))
     assert 'value="250.00"' in shown
     changed = {**POSTED, "kind": "use", "settings.target_percent": "70", "version": "1"}
     assert alice_at.post(mine, changed).status_code == 302
@@ -68,7 +63,7 @@ def test_a_policy_is_added_changed_switched_and_removed(alice_at: Client, home: 
     assert (policy.kind, policy.settings) == ("use", {"target_percent": 70})
     stale = alice_at.post(mine, changed)
     assert stale.status_code == 422
-    assert "changed meanwhile" in text_of(stale)
+    assert "has changed since you read it" in words(stale)
     alice_at.post(f"{mine}switch/", {})
     policy.refresh_from_db()
     assert not policy.enabled
@@ -80,14 +75,14 @@ def test_a_policy_is_added_changed_switched_and_removed(alice_at: Client, home: 
     ("changes", "said"),
     [
         ({"maximum": "9"}, "A whole number from 1 to 8."),
-        ({"maximum": "two"}, "A whole number, please."),
+        ({"maximum": "two"}, "Enter a whole number."),
         ({"settings.spare_workers": "-1"}, "A whole number of at least 0."),
         ({"settings.spare_workers": "x"}, "A whole number."),
         ({"money_month": "0"}, "An amount above 0"),
         ({"pool": "none"}, "Select a valid choice"),
         (
             {"kind": "schedule", "settings.hours": "Mon 8-9 1", "settings.time_zone": "UTC"},
-            "A text that matches",
+            "Text that matches",
         ),
     ],
 )
@@ -97,23 +92,23 @@ def test_what_is_wrong_is_said_beside_it(
     for does in ("save", "try"):
         answer = alice_at.post(f"{home}new/", {**POSTED, **changes, "do": does})
         assert answer.status_code == 422
-        assert said in text_of(answer)
+        assert said in words(answer)
     assert not ScalingPolicy.objects.exists()
 
 
 def test_it_is_tried_before_it_is_saved(
     alice_at: Client, as_alice: Actor, home: str, cluster: Cluster
 ) -> None:
-    nothing = text_of(alice_at.post(f"{home}new/", {**POSTED, "do": "try"}))
-    assert "Nothing was recorded yet" in nothing
+    nothing = words(alice_at.post(f"{home}new/", {**POSTED, "do": "try"}))
+    assert "No data recorded yet" in nothing
     assert not ScalingPolicy.objects.exists()
     policy = scaled_by(as_alice, cluster, enabled=False)
     recorded(policy, [1] * 60 + [7] * 60)
     tried = alice_at.post(f"{home}{policy.pk}/", {**POSTED, "do": "try"})
-    page = text_of(tried)
+    page = words(tried)
     assert tried.status_code == 200
-    assert "Workers and waiting" in page
-    assert "it was 1 h" in page
+    assert "Workers and pending GPUs" in page
+    assert "actual: 1 h" in page
     assert "10 min" in page
     policy.refresh_from_db()
     assert policy.version == 1, "nothing was changed"
@@ -126,10 +121,10 @@ def test_the_log_is_filtered(
     demand(site, cluster, 6)
     ScalingPolicy.objects.update(due_at=now())
     policy_run(policy.pk, purse=policy_allowance)
-    assert "1 → 3" in text_of(alice_at.get(home))
-    assert "1 → 3" in text_of(alice_at.get(f"{home}?pool=gpu&outcome=scaled"))
-    assert "No decision matches" in text_of(alice_at.get(f"{home}?outcome=refused"))
-    assert "1 → 3" in text_of(alice_at.get(f"{home}?outcome=nonsense"))
+    assert "1 → 3" in words(alice_at.get(home))
+    assert "1 → 3" in words(alice_at.get(f"{home}?pool=gpu&outcome=scaled"))
+    assert "No decisions match" in words(alice_at.get(f"{home}?outcome=refused"))
+    assert "1 → 3" in words(alice_at.get(f"{home}?outcome=nonsense"))
 
 
 def test_who_may_only_look_gets_no_buttons(
@@ -138,8 +133,8 @@ def test_who_may_only_look_gets_no_buttons(
     project.memberships.filter(user=bob).update(role="viewer")
     policy = scaled_by(as_alice, cluster)
     at = signed_in(bob)
-    assert "Add a policy" not in text_of(at.get(home))
-    page = text_of(at.get(f"{home}{policy.pk}/"))
+    assert "Add policy" not in words(at.get(home))
+    page = words(at.get(f"{home}{policy.pk}/"))
     assert "Remove" not in page
     assert 'name="do"' not in page
     assert page.count(" disabled") >= 8

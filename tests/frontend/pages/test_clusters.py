@@ -1,7 +1,8 @@
 """Pages of clusters without a browser: what a form posts, what is refused beside its field, what a page says."""
 
 import json
-from typing import Any
+from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -16,6 +17,7 @@ from tenants.models import Project, User
 from tenants.services import project_member_remove
 from tests.clusters.stage import DOCUMENT, document, offered, order
 from tests.factories.quotas import limits_give
+from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.scene import grant_of_cluster
 
@@ -45,19 +47,15 @@ def template(as_olga: Actor, site: Site, project: Project) -> ClusterTemplate:
     return offered(as_olga, site)
 
 
-def text_of(response: Any) -> str:
-    return str(response.content.decode())
-
-
 def test_without_a_template_the_page_says_whom_to_ask(alice_at: Client, project: Project) -> None:
-    assert "No clusters are offered here" in text_of(alice_at.get(HOME))
-    assert "Nothing is offered here" in text_of(alice_at.get(f"{HOME}new/"))
+    assert "No clusters are offered here" in words(alice_at.get(HOME))
+    assert "No clusters are offered here" in words(alice_at.get(f"{HOME}new/"))
 
 
 @pytest.mark.usefixtures("template")
 def test_the_form_orders_what_it_shows(alice_at: Client) -> None:
     made = alice_at.post(ORDER, POSTED)
-    assert made.status_code == 302, text_of(made)
+    assert made.status_code == 302, words(made)
     cluster = Cluster.objects.get()
     assert made["Location"] == reverse("frontend:cluster", args=["weather-lm", cluster.pk])
     assert (cluster.release, cluster.addons) == ("1.35.6", ["gpu-operator", "monitoring"])
@@ -81,34 +79,61 @@ def test_what_is_on_by_default_can_be_turned_off(alice_at: Client) -> None:
     ("name", "value", "said"),
     [
         ("pools.gpu.count", "9", "A whole number of at most 8."),
-        ("pools.gpu.count", "", "This is needed."),
+        ("pools.gpu.count", "", "This field is required."),
         ("pools.gpu.count", "two", "A whole number."),
         ("release", "1.0.0", "Choose one of"),
         ("parameters.boot_seconds", "0", "A whole number of at least 1."),
         ("name", "No Such", "Use 1 to 20 lower-case letters"),
         ("name", "a\x00b", "Null characters are not allowed."),
-        ("lease", "date", "Choose the day and hour"),
+        ("lease", "date", "Choose the date and time"),
     ],
 )
 def test_a_refusal_stands_beside_its_field(alice_at: Client, name: str, value: str, said: str) -> None:
     refused = alice_at.post(ORDER, {**POSTED, name: value})
     assert refused.status_code == 422
-    assert said in text_of(refused)
+    assert said in words(refused)
     assert not Cluster.objects.exists()
-    answer = text_of(alice_at.post(f"{ORDER}answer/", {**POSTED, name: value}))
-    assert "Something cannot be read" in answer
-    assert "disabled" in answer
+    answer = words(alice_at.post(f"{ORDER}answer/", {**POSTED, name: value}))
+    assert "Check your input" in answer
+    assert "data-blocked" in answer
+    field = {"lease": "lease_ends_at"}.get(name, name)
+    help_text = f'<p class="invalid-feedback" id="id_{field}-help" hx-swap-oob="true">'
+    assert said in answer.partition(help_text)[2].partition("</p>")[0]
+
+
+@pytest.mark.usefixtures("template")
+def test_what_would_be_created_is_counted(alice_at: Client) -> None:
+    answer = words(alice_at.post(f"{ORDER}answer/", POSTED))
+    for created in ("3 machines", "1 network", "1 load balancer", "2 add-ons"):
+        assert created in answer, created
+
+
+@pytest.mark.usefixtures("template")
+def test_what_is_typed_is_answered_field_by_field(alice_at: Client) -> None:
+    """No name, a name that is taken, a day that is over: the answer is not green, or has nothing to press."""
+    nameless = words(alice_at.post(f"{ORDER}answer/", {**POSTED, "name": ""}))
+    assert "Available now" in nameless
+    assert "enter a name first" in nameless
+    assert "data-blocked" in nameless
+    assert "data-blocked" not in words(alice_at.post(f"{ORDER}answer/", POSTED))
+    past = words(alice_at.post(f"{ORDER}answer/", {**POSTED, "lease_ends_at": "2020-01-01T00:00"}))
+    assert "A lease must end in the future" in past
+    assert "Available now" not in past
+    alice_at.post(ORDER, POSTED)
+    taken = words(alice_at.post(f"{ORDER}answer/", POSTED))
+    assert "already has a cluster called" in taken
+    assert "Available now" not in taken
 
 
 @pytest.mark.usefixtures("template")
 def test_over_the_limit_the_answer_says_by_how_much(alice_at: Client, project: Project) -> None:
     limits_give(project, {"gpu:h100-sxm-80gb": 3})
-    answer = text_of(alice_at.post(f"{ORDER}answer/", POSTED))
-    assert "weather-lm may hold 3 h100-sxm-80gb GPUs" in answer
-    assert "0 are held, you ask for 4 more: 1 too many." in answer
+    answer = words(alice_at.post(f"{ORDER}answer/", POSTED))
+    assert "weather-lm may hold at most 3 h100-sxm-80gb GPUs" in answer
+    assert "Held: 0. Requested: 4. Too many: 1." in answer
     refused = alice_at.post(ORDER, POSTED)
     assert refused.status_code == 422
-    assert "Not ordered" in text_of(refused)
+    assert "Not ordered" in words(refused)
 
 
 def test_the_version_that_was_read_is_ordered(
@@ -117,7 +142,7 @@ def test_the_version_that_was_read_is_ordered(
     template_version_add(actor=as_olga, template=template, document=document(releases=["1.36.3"]))
     assert alice_at.post(ORDER, POSTED).status_code == 302
     assert Cluster.objects.get().template_version.number == 1
-    assert 'name="number" value="2"' in text_of(alice_at.get(ORDER))
+    assert 'name="number" value="2"' in words(alice_at.get(ORDER))
 
 
 @pytest.mark.usefixtures("template")
@@ -127,11 +152,11 @@ def test_a_failure_says_why_what_was_seen_and_what_to_do(
     cluster = order(as_alice, project)
     trouble = {"step": "api", "cause": "no host has room", "evidence": ["409 from nova"], "next": "Ask."}
     Cluster.objects.filter(pk=cluster.pk).update(state="failed", trouble=trouble)
-    page = text_of(alice_at.get(f"{HOME}{cluster.pk}/"))
-    for words in ("No host has room. Ask.", "409 from nova", "Try again"):
-        assert words in page
+    page = words(alice_at.get(f"{HOME}{cluster.pk}/"))
+    for part in ("No host has room. Ask.", "409 from nova", "Try again"):
+        assert part in page
     assert alice_at.get(HOME + "?state=failed").status_code == 200
-    assert "No cluster matches" in text_of(alice_at.get(HOME + "?q=zzz"))
+    assert "No clusters match" in words(alice_at.get(HOME + "?q=zzz"))
 
 
 @pytest.mark.usefixtures("template")
@@ -140,9 +165,9 @@ def test_a_viewer_looks_and_a_wrong_name_deletes_nothing(
 ) -> None:
     cluster = order(as_alice, project)
     at = f"{HOME}{cluster.pk}/"
-    page = text_of(dora_at.get(at))
-    for words in ("Delete", "Get kubeconfig", ">Scale"):
-        assert words not in page
+    page = words(dora_at.get(at))
+    for part in ("Delete", "Get kubeconfig", ">Scale"):
+        assert part not in page
     assert dora_at.get(f"{HOME}new/").status_code == 403
     for name in ("delete", "suspend", "upgrade", "extend", "credential"):
         assert dora_at.post(f"{at}{name}/", {"confirm_name": "train"}).status_code == 403
@@ -158,24 +183,24 @@ def test_who_holds_credentials_is_seen_and_their_end_is_asked_twice(
 ) -> None:
     cluster = order(as_alice, project)
     at = f"{HOME}{cluster.pk}/"
-    assert "Who has credentials" not in text_of(alice_at.get(at))
+    assert "Who has credentials" not in words(alice_at.get(at))
     for holder in (cluster.created_by, bob):
         grant_of_cluster(cluster, holder)
     end = f"{at}credentials/{bob.pk}/revoke/"
-    hers = text_of(bob_at.get(at))
+    hers = words(bob_at.get(at))
     assert "the credentials of bob" in hers
     assert "the credentials of alice" not in hers, "another's are ended by who manages the project"
     assert bob_at.get(f"{at}credentials/{cluster.created_by_id}/revoke/").status_code == 403
     for method in (charlie_at.get, charlie_at.post):
         assert method(end).status_code == 404
-    asked = text_of(alice_at.get(end))
-    assert "End the credentials of bob?" in asked
-    assert "<html" not in text_of(alice_at.get(end, headers={"HX-Request": "true"})), "into the drawer"
+    asked = words(alice_at.get(end))
+    assert "Revoke the credentials of bob?" in asked
+    assert "<html" not in words(alice_at.get(end, headers={"HX-Request": "true"})), "into the drawer"
     assert not ClusterGrant.objects.exclude(revoke_asked_at=None).exists(), "asking ends nothing"
     assert alice_at.post(end).status_code == 302
-    page = text_of(alice_at.get(at))
-    assert "being ended" in page
-    assert "1 credential of bob will be ended." in page
+    page = words(alice_at.get(at))
+    assert "being revoked" in page
+    assert "1 credential of bob will be revoked." in page
     assert "the credentials of bob" not in page
 
 
@@ -187,12 +212,12 @@ def test_what_cannot_be_ended_early_says_until_when_it_works(
     ClusterTemplate.objects.update(driver="openstack")
     grant_of_cluster(cluster, bob)
     at = f"{HOME}{cluster.pk}/"
-    page = text_of(alice_at.get(at))
-    assert "cannot be ended early: each works until its time" in page
-    assert "may not enter any more" not in page
+    page = words(alice_at.get(at))
+    assert "cannot be revoked early. Each works until it expires" in page
+    assert "has no access any more" not in page
     project_member_remove(actor=as_alice, project=project, user=bob)
-    page = text_of(alice_at.get(at))
-    assert "may not enter any more, but this cannot be ended early" in page
+    page = words(alice_at.get(at))
+    assert "has no access any more, but the credential cannot be revoked early" in page
     assert "the credentials of bob" not in page
 
 
@@ -200,10 +225,10 @@ def test_what_cannot_be_ended_early_says_until_when_it_works(
 @pytest.mark.parametrize(
     ("posted", "said"),
     [
-        ('{"releases": [', "This is no JSON"),
-        ("", "This is no JSON"),
-        ("[" * 50_000, "This is no JSON"),
-        ("[]", "This is a JSON object."),
+        ('{"releases": [', "This is not valid JSON"),
+        ("", "This is not valid JSON"),
+        ("[" * 50_000, "This is not valid JSON"),
+        ("[]", "This must be a JSON object."),
         (json.dumps(document(releases=[])), "Releases: list 1 to 20 of them."),
         (json.dumps(document(pools=[{**DOCUMENT["pools"][0], "flavors": ["none"]}])), "has no flavor"),
     ],
@@ -212,7 +237,7 @@ def test_a_document_is_refused_beside_its_field(olga: User, posted: str, said: s
     client = signed_in(olga)
     refused = client.post(f"{OFFER}versions/", {"document": posted})
     assert refused.status_code == 422
-    assert said in text_of(refused)
+    assert said in words(refused)
     assert TemplateVersion.objects.count() == 1
 
 
@@ -222,16 +247,42 @@ def test_an_operator_uploads_offers_and_takes_back(olga: User, project: Project,
     file = SimpleUploadedFile("next.json", json.dumps(DOCUMENT).encode())
     assert client.post(f"{OFFER}versions/", {"file": file, "note": "from a file"}).status_code == 302
     assert TemplateVersion.objects.latest("number").note == "from a file"
-    assert "The file is no text." in text_of(
+    assert "The file is not text." in words(
         client.post(f"{OFFER}versions/", {"file": SimpleUploadedFile("x", b"\xff\xfe\x00")})
     )
     assert client.post(f"{OFFER}offer/", {"state": "deprecated"}).status_code == 302
     assert alice_at.get(ORDER).status_code == 404
     give = {"organization": project.organization.slug, "granted": "yes"}
     assert client.post(f"{OFFER}give/", give).status_code == 302
-    assert "is deprecated" in text_of(alice_at.get(ORDER))
+    assert "is deprecated" in words(alice_at.get(ORDER))
     assert client.post(f"{OFFER}offer/", {"state": "draft"}).status_code == 422
     assert client.post(f"{OFFER}versions/1/deprecate/").status_code == 302
-    assert "Deprecated" in text_of(client.get(OFFER))
+    assert "Deprecated" in words(client.get(OFFER))
     assert client.post(f"{OFFER}offer/", {"state": "retired"}).status_code == 302
     assert alice_at.get(ORDER).status_code == 404
+
+
+def test_scaling_and_extending_say_what_they_cost_and_press_nothing_in_vain(
+    alice_at: Client, as_alice: Actor, template: ClusterTemplate, project: Project
+) -> None:
+    cluster = order(as_alice, project)
+    Cluster.objects.filter(pk=cluster.pk).update(state="ready")
+    at = f"{HOME}{cluster.pk}/"
+    assert "nothing has changed yet" in words(alice_at.get(f"{at}scale/"))
+    for count, reason in (("99", "outside the bounds of its pools"), ("x", "not complete yet")):
+        text = words(alice_at.post(f"{at}scale/effect/", {"pools.gpu": count, "pools.small": "0"}))
+        button = text.partition('id="change-button"')[2]
+        assert "data-blocked" in button
+        assert reason in button
+    limits_give(project, {"gpu:h100-sxm-80gb": 4})
+    over = words(alice_at.post(f"{at}scale/effect/", {"pools.gpu": "8", "pools.small": "0"}))
+    assert "exceeds the limit" in over.partition('id="change-button"')[2]
+    end = cluster.lease_ends_at + timedelta(days=7)
+    until = f"{end.astimezone(ZoneInfo('Europe/Berlin')):%Y-%m-%dT%H:%M}"
+    longer = words(alice_at.post(f"{at}extend/effect/", {"until": until}))
+    assert "longer" in longer
+    assert "Added cost" in longer
+    assert "data-blocked" not in longer
+    past = words(alice_at.post(f"{at}extend/effect/", {"until": "2020-01-01T00:00"}))
+    assert "in the future" in past
+    assert "data-blocked" in past

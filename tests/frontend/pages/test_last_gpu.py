@@ -15,7 +15,7 @@ from tests.workspaces.test_races import H100, at_once
 
 ROUNDS = 5
 WHY = (
-    "The site ber-1 cannot hold 1 more h100-sxm-80gb GPUs now: 0 of 1 are free. Ask for fewer, try again later, or choose "
+    "The site ber-1 cannot hold 1 more h100-sxm-80gb GPUs now: 0 of 1 are free. Request fewer, try again later, or choose "
     "another site or GPU type."
 )
 

@@ -1,15 +1,21 @@
 """Pages of machines and keys: what is there, what is refused beside its field, and what a viewer does not see."""
 
+from datetime import timedelta
+
 import pytest
+from django.contrib.messages import get_messages
 from django.test import Client
 from django.urls import reverse
 
 from gpuaas.catalog.models import Site
+from gpuaas.core import clock
+from gpuaas.providers.sandbox.dials import fault_set
 from gpuaas.providers.sandbox.machines import machine_behind
-from gpuaas.workspaces.machines.models import Machine, PublicKey
+from gpuaas.workspaces.machines.models import Machine, MachineLook, PublicKey
 from gpuaas.workspaces.machines.visit import visit
 from gpuaas.workspaces.models import Workspace
 from tenants.models import User
+from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.test_request import FORM, post
 
@@ -31,11 +37,11 @@ def test_a_machine_is_ordered_seen_stopped_and_deleted(alice_at: Client, room: W
     assert "Debian 12" in alice_at.get(url("machine_new", room)).content.decode()
     assert alice_at.post(url("machine_new", room), ORDER).status_code == 302
     assert visit(room.pk)
-    listed = alice_at.get(url("machines", room)).content.decode()
+    listed = words(alice_at.get(url("machines", room)))
     assert "train-vm" in listed
     assert "Running" in listed
     assert "1 of 2" in listed
-    assert "Volumes and networks</h2><p>seen " in listed
+    assert "Volumes and networks</h2><p>checked " in listed
     assert "h-01" not in listed  # which host it runs on is no tenant's business
     row = Machine.objects.get()
     page = alice_at.get(url("machine", room, row.pk)).content.decode()
@@ -57,7 +63,7 @@ def test_a_machine_is_ordered_seen_stopped_and_deleted(alice_at: Client, room: W
         ({"name": "Not A Name"}, "use 1 to 40 lower-case"),
         ({"image": "img-ubuntu-2404"}, "needs 16 GiB of disk"),
         ({"flavor": "l40s.1"}, "Choose one of the flavors"),
-        ({"cloud_init": "packages: []"}, "begins with #cloud-config"),
+        ({"cloud_init": "packages: []"}, "must start with #cloud-config"),
         ({"volume_gib": "10"}, "has no volumes"),
     ],
 )
@@ -73,9 +79,9 @@ def test_a_refusal_is_beside_its_field(
 def test_one_of_the_tenants_own_client_is_marked(alice_at: Client, room: Workspace) -> None:
     machine_behind(room.site_id, room.external_name, "by-cli")
     assert visit(room.pk)
-    listed = alice_at.get(url("machines", room)).content.decode()
+    listed = words(alice_at.get(url("machines", room)))
     assert "by-cli" in listed
-    assert "made with your own client" in listed
+    assert "created outside the portal" in listed
 
 
 def test_a_viewer_sees_and_runs_nothing(alice_at: Client, dora_at: Client, room: Workspace) -> None:
@@ -99,6 +105,38 @@ def test_the_console_is_shown_once(alice_at: Client, room: Workspace) -> None:
     answer = alice_at.post(url("machine_console", room, Machine.objects.get().pk))
     assert "console.ber-1.example" in answer.content.decode()
     assert "no-store" in answer["Cache-Control"]
+
+
+def test_a_screen_that_the_site_does_not_show_is_offered_no_more(alice_at: Client, room: Workspace) -> None:
+    alice_at.post(url("machine_new", room), ORDER)
+    assert visit(room.pk)
+    row = Machine.objects.get()
+    page, screen = url("machine", room, row.pk), url("machine_console", room, row.pk)
+    assert screen in alice_at.get(page).content.decode()
+    fault_set(room.site_id, area="screens", name="all", found=True)
+    refused = alice_at.post(screen)
+    said = [str(each).lower() for each in get_messages(refused.wsgi_request)]
+    assert any("the site has no consoles: use ssh" in each for each in said)
+    assert screen not in alice_at.get(page).content.decode()
+    fault_set(room.site_id, area="screens", name="all")
+    MachineLook.objects.update(no_screens_at=clock.now() - timedelta(days=2))
+    assert screen in alice_at.get(page).content.decode(), "it is tried again after a day"
+
+
+def test_the_line_that_opens_it_is_shown(alice_at: Client, room: Workspace) -> None:
+    alice_at.post(url("machine_new", room), ORDER)
+    assert visit(room.pk)
+    row = Machine.objects.get()
+    page = url("machine", room, row.pk)
+    assert "It has no address that is reachable from outside" in alice_at.get(page).content.decode()
+    Machine.objects.update(observed={**row.observed, "outside": "203.0.113.9", "key": "mine"})
+    image = next(each for each in MachineLook.objects.get().images if each["id"] == row.image)
+    assert f"ssh {image['user']}@203.0.113.9" in alice_at.get(page).content.decode()
+    MachineLook.objects.update(images=[{"id": row.image, "name": "of an earlier release"}])
+    Machine.objects.update(observed={"outside": "203.0.113.9"})
+    unknown = alice_at.get(page).content.decode()
+    assert "ssh USER@203.0.113.9" in unknown
+    assert "the image does not name it" in unknown
 
 
 def test_a_site_without_machines_has_no_such_page(alice_at: Client, room: Workspace) -> None:
@@ -129,7 +167,7 @@ def test_pages_speak_of_machines_where_there_are_no_pods(
     olga_at = signed_in(olga)
     overview = alice_at.get(url("workspace", room)).content.decode()
     assert "No machines yet" in overview
-    assert "Machines go wherever GPUs are free" in overview
+    assert "Machines run wherever GPUs are free" in overview
     assert "Machines are shelved" in overview
     assert " pods" not in overview.lower()
     assert "Get clouds.yaml" in overview
@@ -141,8 +179,11 @@ def test_pages_speak_of_machines_where_there_are_no_pods(
     assert "Project <" in answer.replace("</b>", "<")
     refused = post(alice_at, room.project, name="second", count="1", placement="rack")
     assert refused.status_code == 422
-    assert "places machines by itself" in str(refused.context["form"].errors["placement"])
-    for tab, said in (("adoption", "Projects that tenants used before"), ("metering", "Machines put away")):
+    assert "places machines itself" in str(refused.context["form"].errors["placement"])
+    for tab, said in (
+        ("adoption", "Projects that tenants used before"),
+        ("metering", "Machines shelved or deleted"),
+    ):
         shown = olga_at.get(f"/operator/sites/at/{room.site.slug}/{tab}/").content.decode()
         assert said in shown
         assert " pods" not in shown.lower()

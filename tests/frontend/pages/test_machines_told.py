@@ -23,14 +23,15 @@ from gpuaas.workspaces.spec import ref_of
 from quotas.allowances import WITHIN_QUOTA, Surplus
 from tenants.actors import Actor
 from tenants.models import User
+from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.scene import put_away
 from tests.frontend.pages.test_machines import ORDER, url
 from tests.workspaces.stage import settle
 
 pytestmark = pytest.mark.django_db
-TOLD = "Put away by the portal, because with it the workspace held 3 H100 SXM 80 GB and has bought 2."
-THEN = "delete another machine or resize the workspace, then unshelve it"
+TOLD = "Shelved or deleted by the portal: with it, the workspace held 3 H100 SXM 80 GB but has bought 2."
+THEN = "Delete another machine or resize the workspace, then unshelve it"
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def machine(alice_at: Client, room: Workspace) -> Machine:
 
 
 def text_of(client: Client, address: str) -> str:
-    return client.get(address).content.decode()
+    return words(client.get(address))
 
 
 def over(workspace: Workspace, status: Status) -> None:
@@ -66,7 +67,7 @@ def test_the_warden_puts_one_away_and_its_people_read_why(
     eviction_record(holder_id=room.pk, found=[found], seen_at=clock.now())
     before = text_of(alice_at, url("machines", room))
     assert "Surplus" in before
-    assert "is being put away" in before
+    assert "is being shelved or deleted" in before
     assert driver.evict(room.external_name, consumer, reason=found.reason("workspace"))
     eviction_done(holder_id=room.pk, consumer_uid=consumer.uid, removed_at=clock.now())
     assert visit(room.pk)
@@ -77,19 +78,19 @@ def test_the_warden_puts_one_away_and_its_people_read_why(
         assert THEN in shown
     own = text_of(alice_at, url("machine", room, machine.pk))
     assert TOLD in own
-    assert "Surplus: with it the workspace held 3" in own
+    assert "Surplus: with it, the workspace held 3" in own
     timeline = text_of(dora_at, url("workspace", room))  # a viewer, without the audit log
-    assert "train-vm: Put away after" in timeline
+    assert "train-vm: Shelved or deleted after" in timeline
     operator = text_of(signed_in(olga), f"/operator/sites/at/{room.site.slug}/metering/")
-    assert "Machines put away" in operator
-    assert "whether one is shelved or deleted" in operator
+    assert "Machines shelved or deleted" in operator
+    assert "whether a machine is shelved or deleted" in operator
     machine_act(actor=as_alice, machine=Machine.objects.get(), verb=MachineVerb.UNSHELVE)
     assert visit(room.pk)
     assert visit(room.pk)
     back = Machine.objects.get()
     assert back.state == "running", back.failure
     assert TOLD not in text_of(alice_at, url("machines", room))
-    assert "train-vm: Put away after" in text_of(alice_at, url("workspace", room))
+    assert "train-vm: Shelved or deleted after" in text_of(alice_at, url("workspace", room))
 
 
 def test_one_that_gave_its_devices_back_by_itself_is_no_surplus(
@@ -100,7 +101,7 @@ def test_one_that_gave_its_devices_back_by_itself_is_no_surplus(
     assert set(surplus_marks(workspace=room)) == {machine.pk}
     over(room, Status.TRUE)
     assert surplus_marks(workspace=room) == {}
-    assert "Gave its GPUs back by itself" in text_of(alice_at, url("workspace", room))
+    assert "Released its GPUs before it was shelved or deleted" in text_of(alice_at, url("workspace", room))
 
 
 def test_the_newest_mark_of_each_machine_counts(machine: Machine, room: Workspace) -> None:
@@ -151,7 +152,7 @@ def test_a_machine_fits_where_one_host_has_room(
 def test_nothing_fits_and_the_form_says_why(alice_at: Client, room: Workspace) -> None:
     pool = hosts(room, 3, 2)
     form = text_of(alice_at, url("machine_new", room))
-    assert 'data-l="GPUs free at ber-1">5<' in form
+    assert 'data-l="GPUs not allocated at ber-1">5<' in form
     assert 'data-l="Most on one host">3<' in form
     assert "No host" not in form
     Flavor.objects.filter(pool=pool).update(gpus=4)
@@ -177,14 +178,14 @@ def test_nothing_is_launched_or_started_while_the_workspace_sleeps(
     assert visit(room.pk)
     assert Machine.objects.get().state == "shelved"
     listed = text_of(alice_at, url("machines", room))
-    assert "The workspace is suspended: resume it first" in listed
+    assert "The workspace is suspended. Resume it" in listed
     page = text_of(alice_at, url("machine", room, machine.pk))
-    assert "It cannot be started now" in page
+    assert "This machine cannot be started now" in page
     assert 'value="unshelve"' not in page
-    assert "The workspace is suspended: resume it first" in text_of(alice_at, url("machine_new", room))
+    assert "The workspace is suspended. Resume it" in text_of(alice_at, url("machine_new", room))
     refused = alice_at.post(url("machine_new", room), {**ORDER, "name": "second"})
     assert refused.status_code == 422
-    assert "The workspace is suspended: resume it first" in refused.content.decode()
+    assert "The workspace is suspended. Resume it" in refused.content.decode()
     for verb in ("start", "unshelve", "restart", "rebuild"):
         here = url("machine", room, machine.pk)
         answer = alice_at.post(

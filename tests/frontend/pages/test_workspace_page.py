@@ -8,13 +8,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from frontend.components import Tone
-from frontend.presenters.workspaces import conditions_of
+from frontend.presenters.held import conditions_of
 from gpuaas.core import clock
+from gpuaas.core.looks import Tone
 from gpuaas.workspaces.models import Robot, Workspace
 from gpuaas.workspaces.services import workspace_delete
 from tenants.actors import Actor
 from tenants.models import User
+from tests.frontend.markup import words
 from tests.frontend.operator.trouble import drift_of, eviction_of
 from tests.frontend.pages.scene import busy, grant_to, robot_of
 from tests.workspaces.stage import settle
@@ -43,9 +44,9 @@ def test_pods_say_whose_they_are_why_they_wait_and_what_is_too_many(
     assert "<small>Job finetune</small>" in text
     assert "No node has 4 GPUs free at once" in text
     assert "2 running, 1 pending, 1 surplus" in text
-    assert "slipped past the quota and is being removed" in text
-    assert "Removed after 2 s, because with it the workspace held 3" in text
-    assert "Being removed, because with it the workspace held 3" in text
+    assert "exceeds what the workspace has bought and is being removed" in text
+    assert "Removed after 2 s: with it, the workspace held 3" in text
+    assert "Being removed: with it, the workspace held 3" in text
 
 
 def test_drift_is_told_with_both_values_and_who(alice_at: Client, troubled: Workspace) -> None:
@@ -54,7 +55,7 @@ def test_drift_is_told_with_both_values_and_who(alice_at: Client, troubled: Work
     assert "Namespace changed by helm" in text
     assert '<code class="g-diff__wanted">2</code>' in text
     assert '<code class="g-diff__found">20</code>' in text
-    assert "not told" in text
+    assert "unknown" in text
 
 
 def test_placement_tuning_and_remedies_are_shown(alice_at: Client, troubled: Workspace) -> None:
@@ -97,10 +98,10 @@ def test_the_page_costs_the_same_however_much_went_wrong(
 
 def test_suspending_says_what_stops_and_what_stays(alice_at: Client, troubled: Workspace) -> None:
     text = page(alice_at, troubled)
-    assert "All 4 pods that run or wait end" in text
-    assert "Pods made by hand do not come back: jupyter-bob, eval-7c9f4." in text
-    assert "Its GPUs are given back to everybody: 2 × H100 SXM" in text
-    assert "up to 500 GiB; they cost what they cost now" in text
+    assert "All 4 running and waiting pods end" in text
+    assert "Pods without a controller are not restored: jupyter-bob, eval-7c9f4." in text
+    assert "Its GPUs are released for others: 2 × H100 SXM" in text
+    assert "up to 500 GiB, at their current price" in text
 
 
 def test_it_is_put_to_sleep_and_woken(alice_at: Client, troubled: Workspace) -> None:
@@ -112,10 +113,10 @@ def test_it_is_put_to_sleep_and_woken(alice_at: Client, troubled: Workspace) -> 
     assert troubled.state == "suspending"
     Workspace.objects.filter(pk=troubled.pk).update(state="suspended")
     text = page(alice_at, troubled)
-    assert "Nothing runs and nothing may be started" in text
+    assert "Nothing runs and nothing can be started" in text
     assert 'data-dialog="resume"' in text
     assert 'data-dialog="suspend"' not in text
-    assert "resume it first" in text
+    assert "resume the workspace first" in text
 
 
 def test_a_viewer_has_no_button_for_it(dora_at: Client, troubled: Workspace) -> None:
@@ -133,7 +134,7 @@ def test_credentials_are_listed_by_holder_and_only_live_ones(
     grant_to(troubled, bob)
     grant_to(troubled, bob, hours=0)
     text = page(alice_at, troubled)
-    assert "1 credential, until" in text
+    assert "1 credential, valid until" in text
     assert "no member now" in text
     assert url(troubled, "access_revoke", bob.pk) in text
 
@@ -154,7 +155,7 @@ def test_a_service_account_shows_what_was_issued_and_never_the_credential(
     shown = alice_at.get(url(troubled, "robot", robot.pk), headers={"HX-Request": "true"})
     text = shown.content.decode()
     assert "Revoked" in text
-    assert "Issue a credential" in text
+    assert "Issue credential" in text
     assert "<html" not in text
     assert "<html" in alice_at.get(url(troubled, "robot", robot.pk)).content.decode()
 
@@ -171,7 +172,7 @@ def test_another_workspaces_service_account_is_not_found_here(alice_at: Client, 
 def test_a_service_account_is_made_used_revoked_and_deleted(alice_at: Client, troubled: Workspace) -> None:
     bad = alice_at.post(url(troubled, "robots"), {"name": "Ci Bot", "role": "edit"})
     assert bad.status_code == 422
-    assert 'aria-labelledby="add-robot-title" open' in bad.content.decode()
+    assert 'aria-labelledby="add-robot-title" open' in words(bad)
     assert "lower-case letters" in str(bad.context["robot_form"].errors["name"])
     alice_at.post(url(troubled, "robots"), {"name": "ci", "role": "edit"})
     robot = Robot.objects.get()
@@ -179,7 +180,12 @@ def test_a_service_account_is_made_used_revoked_and_deleted(alice_at: Client, tr
     twice = alice_at.post(url(troubled, "robots"), {"name": "ci", "role": "view"})
     assert "already has a service account" in str(twice.context["robot_form"].errors["name"])
     grant = grant_to(troubled, robot)
-    assert "1 credential, until" in page(alice_at, troubled)
+    assert "1 credential, valid until" in page(alice_at, troubled)
+    asked = words(alice_at.get(url(troubled, "robot", robot.pk)))
+    assert (
+        "Everything that was issued so far stops working"
+        in asked.split(f'action="{url(troubled, "robot_revoke", robot.pk)}"')[1]
+    )
     alice_at.post(url(troubled, "robot_revoke", robot.pk))
     grant.refresh_from_db()
     assert grant.revoke_due_at is not None
@@ -190,7 +196,7 @@ def test_a_service_account_is_made_used_revoked_and_deleted(alice_at: Client, tr
 def test_ones_own_credentials_end_by_a_press(alice_at: Client, alice: User, troubled: Workspace) -> None:
     grant = grant_to(troubled, alice)
     answer = alice_at.post(url(troubled, "access_revoke", alice.pk), headers={"HX-Request": "true"})
-    assert "has ended" in answer["HX-Trigger"]
+    assert "All credentials of alice" in answer["HX-Trigger"]
     grant.refresh_from_db()
     assert grant.revoke_due_at is not None
 

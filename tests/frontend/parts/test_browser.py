@@ -1,5 +1,6 @@
 """The style page in a real browser: both themes and a phone, no serious axe finding, nothing the CSP refuses."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from django.contrib.staticfiles.handlers import StaticFilesHandler
 from django.test import override_settings
 from django.test.testcases import LiveServerThread
-from playwright.sync_api import Browser, Page, ViewportSize, WebSocketRoute, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, ViewportSize, WebSocketRoute, expect, sync_playwright
 
 from frontend import vite
 
@@ -58,6 +59,7 @@ def opened(
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(address, wait_until="networkidle")
+    page.locator("html[data-assets=ready]").wait_for()  # else a key may be pressed before scripts have run
     return page, complaints
 
 
@@ -84,7 +86,6 @@ def test_nothing_is_styled_or_scripted_inline(browser: Browser, address: str) ->
 
 def test_theme_key_switches_and_stays(browser: Browser, address: str) -> None:
     page, _ = opened(browser, address)
-    page.locator("html[data-assets=ready]").wait_for()
     page.keyboard.press("t")
     expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
     page.reload()
@@ -102,8 +103,9 @@ def test_palette_finds_a_place_and_an_action(browser: Browser, address: str) -> 
 
 def test_single_keys_walk_and_select_rows_and_can_be_turned_off(browser: Browser, address: str) -> None:
     page, _ = opened(browser, address)
-    page.keyboard.press("j")
-    page.keyboard.press("j")
+    for here in (1, 2):
+        page.keyboard.press("j")
+        expect(page.locator("[data-rows] tbody tr").nth(here - 1)).to_have_class(re.compile("g-cursor"))
     page.keyboard.press("x")
     expect(page.locator("[data-bulk-count]")).to_have_text("1 selected")
     expect(page.get_by_label("Select relion")).to_be_checked()
@@ -154,21 +156,57 @@ def test_what_the_socket_names_fetches_itself_once_for_each_change(browser: Brow
     page.goto(f"{address}?live=1", wait_until="networkidle")
     expect(page.locator("[data-live-words]")).to_have_text("live")
     assert sockets[0].url.endswith("/ws/live/?topics=sample%3A1")
+    # what changed before the socket was open was told to nobody
+    expect(page.locator("#live-sample")).to_have_text("Fetched again.")
+    page.wait_for_load_state("networkidle")
     fetched: list[str] = []
     page.on(
         "request", lambda request: fetched.append(request.url) if request.url.endswith("/live/") else None
     )
-    for message in (
-        '{"kind": "other", "id": "1", "mark": "a"}',
-        '{"kind": "sample", "id": "1", "mark": "b"}',
-    ):
-        sockets[0].send(message)
-    expect(page.locator("#live-sample")).to_have_text("Fetched again.")
+    sockets[0].send('{"kind": "other", "id": "1", "mark": "a"}')
+    with page.expect_response("**/live/"):
+        sockets[0].send('{"kind": "sample", "id": "1", "mark": "b"}')
     sockets[0].send('{"kind": "sample", "id": "1", "mark": "b"}')
     with page.expect_response("**/live/"):
         sockets[0].send('{"kind": "sample", "id": "1", "mark": "c"}')
     page.wait_for_load_state("networkidle")
     assert len(fetched) == 2
+
+
+def test_what_changes_during_a_fetch_is_fetched_too(browser: Browser, address: str) -> None:
+    """The answer under way may be older than the change, and there may be no other one: the last state."""
+    page = browser.new_page()
+    sockets: list[WebSocketRoute] = []
+    held: list[Route] = []
+
+    def keep(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route_web_socket("**/ws/live/**", keep)
+    page.route("**/live/", hold)
+    page.goto(f"{address}?live=1")
+    until_held(page, held, 1)
+    with page.expect_response("**/live/"):
+        held[0].continue_()
+    sockets[0].send('{"kind": "sample", "id": "1", "mark": "b"}')
+    until_held(page, held, 2)
+    sockets[0].send('{"kind": "sample", "id": "1", "mark": "c"}')
+    page.wait_for_timeout(200)  # the message is there before the answer
+    held[1].continue_()
+    until_held(page, held, 3)
+    held[2].continue_()
+
+
+def until_held(page: Page, held: list[Route], count: int) -> None:
+    """Playwright's own events come only while it is waited in its words."""
+    for _ in range(200):
+        if len(held) == count:
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"{len(held)} fetches where {count} were to come")
 
 
 def test_phone_menu_is_a_drawer(browser: Browser, address: str) -> None:

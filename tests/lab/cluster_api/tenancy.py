@@ -4,16 +4,18 @@ answers at, and its credentials as an identity at the management cluster."""
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from deploy.lab.cluster_api import Lab
 from deploy.lab.openstack import Lab as OpenStackLab
-from gpuaas.providers.kubernetes.client import Api
 from tests.lab.fixtures import until
 from tests.lab.openstack.fixtures import Cloud, Project
+
+if TYPE_CHECKING:
+    from gpuaas.providers.kubeapi.client import Api
 
 A100, H100 = "class:CUSTOM_PCI_10DE_20B0", "class:CUSTOM_PCI_10DE_2330"
 LIMITS = {"servers": 20, "class:VCPU": 64, "class:MEMORY_MB": 262144, A100: 6, H100: 8}
@@ -103,6 +105,8 @@ class Tenancy:
 def capi_tenancy(cluster_api_openstack_lab: Lab, openstack_lab: OpenStackLab) -> Iterator[Tenancy]:
     openstack_lab.up(balancing=True)
     cloud = Cloud(openstack_lab)
+    from gpuaas.providers.kubeapi.client import Api
+
     api = Api(cluster_api_openstack_lab.kubeconfig.read_text())
     _outside(cloud)
     project = cloud.project()
@@ -123,7 +127,7 @@ def capi_tenancy(cluster_api_openstack_lab: Lab, openstack_lab: OpenStackLab) ->
     cloud.clean_up()
 
 
-def _clusters_delete(api: Api, identity: str) -> None:
+def _clusters_delete(api: "Api", identity: str) -> None:
     """Those of the tenancy that tests have used again and again."""
     chosen = {"name": "identity", "value": identity}
     for one in api.items("/apis/cluster.x-k8s.io/v1beta2/clusters"):
@@ -167,7 +171,7 @@ def _region_without_balancing(cloud: Cloud) -> None:
             cloud.made("identity", "/endpoints", "endpoint", body, token=token)
 
 
-def _identity(api: Api, tenancy: Tenancy, name: str, region: str) -> None:
+def _identity(api: "Api", tenancy: Tenancy, name: str, region: str) -> None:
     """Of the project's member, as an operator of the management cluster would make it."""
     auth = {
         "auth_url": tenancy.cloud.url("identity"),

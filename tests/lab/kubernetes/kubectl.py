@@ -17,12 +17,15 @@ class Refused(Exception):
 
 class Kubectl:
     def __init__(self, lab: Lab) -> None:
-        self._command = [str(lab.kubectl), f"--kubeconfig={lab.kubeconfig}", "--request-timeout=10s"]
+        self._command = [str(lab.kubectl), f"--kubeconfig={lab.kubeconfig}"]
+
+    def command(self, *words: str) -> list[str]:
+        """For what goes on until it is ended; `run` bounds each request."""
+        return [*self._command, *words]
 
     def run(self, *words: str, text: str | None = None) -> str:
-        done = subprocess.run(
-            [*self._command, *words], input=text, capture_output=True, text=True, timeout=60, check=False
-        )
+        bounded = [*self._command, "--request-timeout=10s", *words]
+        done = subprocess.run(bounded, input=text, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode:
             raise Refused(done.stderr)
         return done.stdout

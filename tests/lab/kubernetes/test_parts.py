@@ -13,6 +13,7 @@ from deploy.lab.kubernetes.controlplane import program_name
 from deploy.lab.kubernetes.programs import NAMES, Programs
 from deploy.lab.kubernetes.settings import Settings
 from deploy.lab.locks import locked
+from deploy.lab.openstack import settings as openstack
 from deploy.lab.processes import Process
 
 SLEEP = ["/bin/sleep", "300"]
@@ -131,6 +132,18 @@ def test_choices_outlive_the_process(tmp_path: Path) -> None:
     assert Settings.load(path) == Settings(port_base=24000, feature_gates="A=true")
     path.write_text("{")
     assert Settings.load(path) == Settings()
+
+
+@pytest.mark.parametrize("kind", [Settings, openstack.Settings])
+def test_a_lab_outlives_the_checkout_that_started_it(kind: type[Settings], tmp_path: Path) -> None:
+    """A lab in the cache was started with a topology of a checkout that is gone since: it goes on with its own."""
+    path, gone = tmp_path / "settings.json", tmp_path / "gone.json"
+    gone.write_text("{}")
+    kind(port_base=24000, topology=str(gone)).save(path)
+    assert kind.load(path).topology_path == gone
+    gone.unlink()
+    assert kind.load(path) == kind(port_base=24000)
+    assert kind.load(path).topology_path.is_file()
 
 
 def test_program_names_and_missing_labs_are_refused_in_words(tmp_path: Path) -> None:

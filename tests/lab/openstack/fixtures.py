@@ -1,13 +1,17 @@
-"""One real cloud for all test processes of this machine; each test makes projects of its own in it.
+"""Real clouds for the test processes of this machine; each test makes projects of its own in the one its process holds.
 
 Spoken to by plain HTTP, so that what is shown is the cloud's and not a library's. GPUAAS_LAB_SUFFIX keeps two runs apart.
 """
 
+import fcntl
+import itertools
 import os
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +21,7 @@ import yaml
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE
 from deploy.lab.openstack import Lab
+from tests.lab.fixtures import until
 
 STATE_DIR = CACHE / f"gpuaas-openstack-tests{os.environ.get('GPUAAS_LAB_SUFFIX', '')}"
 CALL_SECONDS = 120
@@ -111,6 +116,20 @@ class Cloud:
         self.call("POST", "compute", f"/flavors/{flavor['id']}/os-extra_specs", json=specs).raise_for_status()
         return str(flavor["id"])
 
+    def clear(self) -> None:
+        """What killed runs have left: machines hold GPUs, and of hundreds of flavors each list takes a second."""
+        servers = self.call("GET", "compute", "/servers?all_tenants=1").json()["servers"]
+        for row in servers:
+            self.call("DELETE", "compute", f"/servers/{row['id']}")
+        for row in self.call("GET", "compute", "/flavors?is_public=None&limit=1000").json()["flavors"]:
+            if row["name"].startswith(("gpuaas-", "f-")):
+                self.call("DELETE", "compute", f"/flavors/{row['id']}")
+        until(lambda: not self._left(servers), "machines of earlier runs are gone")
+
+    def _left(self, servers: list[dict[str, Any]]) -> list[str]:
+        found = self.call("GET", "compute", "/servers?all_tenants=1").json()["servers"]
+        return [row["id"] for row in found if row["id"] in {each["id"] for each in servers}]
+
     def grant(self, flavor: str, project: Project) -> None:
         body = {"addTenantAccess": {"tenant": project.id}}
         self.call("POST", "compute", f"/flavors/{flavor}/action", json=body).raise_for_status()
@@ -168,14 +187,38 @@ class Cloud:
         return answer.headers["X-Subject-Token"], catalog
 
 
+def state_dirs() -> Iterator[Path]:
+    """Where the clouds are that processes take turns with, the one that is started beforehand first."""
+    yield STATE_DIR
+    for number in itertools.count(2):
+        yield STATE_DIR.with_name(f"{STATE_DIR.name}-{number}")
+
+
+@contextmanager
+def first_free() -> Iterator[Path]:
+    """The first that no other process holds, held until the end; the lock goes with a process that dies."""
+    for state_dir in state_dirs():
+        state_dir.parent.mkdir(parents=True, exist_ok=True)
+        with state_dir.with_suffix(".held").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield state_dir
+            return
+
+
 @pytest.fixture(scope="session")
-def openstack_lab() -> Lab:
-    lab = Lab(state_dir=STATE_DIR)
-    try:
-        lab.up()  # under a lock of its own: of two processes one starts it, the other finds it
-    except LabError as error:
-        pytest.fail(str(error), pytrace=False)
-    return lab
+def openstack_lab() -> Iterator[Lab]:
+    """A cloud of this process's own, as a cloud has few GPUs: groups of tests run beside each other, each in another."""
+    with first_free() as state_dir:
+        lab = Lab(state_dir=state_dir)
+        try:
+            lab.up()  # one that runs already is taken as it is
+        except LabError as error:
+            pytest.fail(str(error), pytrace=False)
+        Cloud(lab).clear()
+        yield lab
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
-"""Octavia of the lab: real rights, quotas and ports; only what carries traffic is played. Installed where it is asked for: GPUAAS_CLUSTER_API=all."""
+"""Octavia of the lab: real rights, quotas and ports; only what carries traffic is played."""
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +9,7 @@ from deploy.lab.openstack import Lab
 from tests.lab.fixtures import until
 from tests.lab.openstack.fixtures import Cloud, Project
 
-pytestmark = [
-    pytest.mark.openstack,
-    pytest.mark.skipif(os.environ.get("GPUAAS_CLUSTER_API") != "all", reason="with GPUAAS_CLUSTER_API=all"),
-]
+pytestmark = pytest.mark.openstack
 KIND = "load-balancer"
 KINDS = ("loadbalancers", "listeners", "pools", "healthmonitors")
 

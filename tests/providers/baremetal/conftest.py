@@ -8,7 +8,7 @@ import pytest
 from deploy.lab.kubernetes import Lab, LabError
 from gpuaas.core import clock
 from gpuaas.providers.baremetal.models import Host, HostState
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubeapi.client import Api
 from tests.lab.fixtures import LabSite
 from tests.providers.baremetal.kubelets import MACHINE_CONFIG, Asker, account
 from tests.providers.baremetal.rack import host_make

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from gpuaas.core.errors import GpuaasError
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from tests.lab.fixtures import in_the_end, until
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

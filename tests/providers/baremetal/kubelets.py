@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from gpuaas.providers.baremetal.approval import CLIENT_SIGNER, CLIENT_USAGES, SERVING_SIGNER, SERVING_USAGES
 from gpuaas.providers.baremetal.approver import REQUESTS
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from tests.lab.fixtures import until
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey

@@ -11,9 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 from gpuaas.core.errors import GpuaasError
-from gpuaas.providers.baremetal.hub import AGENT, CLUSTER, KINDS
+from gpuaas.providers.baremetal.hub import AGENT, KINDS
 from gpuaas.providers.baremetal.plan import DEPLOYMENT, INFRA_ENV, INSTALL, MACHINE
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.names import CLUSTER
 
 LABEL = "infraenvs.agent-install.openshift.io"
 

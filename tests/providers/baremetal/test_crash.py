@@ -1,4 +1,5 @@
-"""kill -9 of the worker before and after every call and guarded write of create, scale and delete of a cluster of bare metal: the last worker comes
+"""kill -9 of the worker before and after every call and guarded write of create, scale and delete of a cluster of
+bare metal: the last worker comes
 to the end that was asked for, no host is held twice, and none is free before it was wiped. There is no upgrade: this driver leaves
 it to the cluster."""
 
@@ -23,10 +24,11 @@ from gpuaas.clusters.spec import spec_of
 from gpuaas.core.crypto import encrypt_json
 from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.baremetal.driver import OpenShiftBareMetalDriver
-from gpuaas.providers.baremetal.hub import CLUSTER, KINDS
+from gpuaas.providers.baremetal.hub import KINDS
 from gpuaas.providers.baremetal.models import Host, HostState
 from gpuaas.providers.baremetal.plan import IMAGE_SET
-from gpuaas.providers.base import ClusterChange
+from gpuaas.providers.base import Change
+from gpuaas.providers.kubeapi.names import CLUSTER
 from quotas.models import Limit, SiteCapacity
 from tenants.actors import Actor
 from tenants.models import Project
@@ -107,7 +109,7 @@ def whole(row: Cluster, *, workers: int) -> None:
     assert row.state == "ready", row.trouble
     spec = spec_of(row)
     driver = cluster_driver_of(row.template_version.template, row.site)
-    planned = {(one.kind, one.name) for one in driver.plan(ClusterChange.CREATE, spec).objects}
+    planned = {(one.kind, one.name) for one in driver.plan(Change.CREATE, spec).objects}
     found = [(one.kind, one.name) for one in driver.inventory(spec.ref)]
     assert len(found) == len(set(found)), "nothing is there twice"
     assert set(found) == planned == set(row.ledger.filter(gone_at=None).values_list("kind", "name"))
@@ -152,7 +154,7 @@ def test_kills_everywhere_leave_one_cluster_and_every_host_once(
 ) -> None:
     wanted = {"release": RELEASE, "pools": {"gpu": {"count": 1}}}
     ordered = cluster_order(actor=as_alice, project=project, template="metal", name="train", document=wanted)
-    row = killed(ordered, hub, *(f"ensure {step}" for step in CREATE), "observe", "inventory")
+    row = killed(ordered, hub, *(f"create {step}" for step in CREATE), "observe", "inventory")
     whole(row, workers=1)
     asked = cluster_scale(actor=as_alice, cluster=row, counts={"gpu": 3})
     row = killed(asked, hub, *(f"scale {step}" for step in SCALE), "observe", "inventory")

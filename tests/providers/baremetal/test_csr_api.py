@@ -15,7 +15,7 @@ from gpuaas.core.errors import Permanent
 from gpuaas.providers.baremetal.approval import CLIENT_SIGNER, CLIENT_USAGES, SERVING_USAGES
 from gpuaas.providers.baremetal.approver import JOIN_WITHIN, REQUESTS, requests_decide
 from gpuaas.providers.baremetal.models import CertificateApproval, Host
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from tests.lab.fixtures import LabSite
 from tests.providers.baremetal.conftest import BoundHost
 from tests.providers.baremetal.kubelets import Asker, condition, issued, key_new, node, pem_of

@@ -1,4 +1,6 @@
-"""A pool that shrinks: the work moves off a machine through a real eviction API before its host is wiped, within bounds, whoever dies meanwhile."""
+"""A pool that shrinks: the work moves off a machine through a real eviction API before its host is wiped, within
+bounds, whoever dies meanwhile.
+"""
 
 import base64
 import re
@@ -15,14 +17,14 @@ from gpuaas.providers.baremetal.hosts import hosts_of
 from gpuaas.providers.baremetal.hub import KINDS
 from gpuaas.providers.baremetal.models import Host, HostState
 from gpuaas.providers.baremetal.plan import INSTALL
-from gpuaas.providers.base import ClusterChange, StepOutcome
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.base import Change, StepOutcome
+from gpuaas.providers.kubeapi.client import Api, Object
 from tests.contracts.clusters.baremetal_rig import BareMetalRig
 from tests.contracts.clusters.rigs import carry_out, counts, step_do
 from tests.lab.fixtures import LabSite, until
 
 pytestmark = pytest.mark.lab
-C = ClusterChange
+C = Change
 STEP = "pool:gpu"
 
 
@@ -118,7 +120,7 @@ def yard(plane: LabSite, db: None) -> Iterator[Yard]:
 
 def test_the_work_moves_off_before_the_host_is_wiped(yard: Yard) -> None:
     plan = yard.rig.driver.plan(C.SCALE, yard.fewer, yard.spec)
-    assert plan.steps[0].label == "Drain 1 of the pool gpu, wipe them and give them back"
+    assert plan.steps[0].label == "Drain 1 of the pool gpu, wipe them and return them"
     assert "drained and wiped" in plan.warnings[0]
     yard.pod("train", yard.goes)
     yard.pod("elsewhere", yard.stays)
@@ -144,8 +146,8 @@ def test_a_budget_is_kept_to_until_the_time_is_up(yard: Yard) -> None:
     for _ in range(3):
         outcome = yard.shrink()
         assert not outcome.done
-        assert f"{yard.space}/train is held by a disruption budget" in outcome.detail
-        assert "wiped all the same in 15 minutes" in outcome.detail
+        assert f"{yard.space}/train is protected by a disruption budget" in outcome.detail
+        assert "wiped anyway in 15 minutes" in outcome.detail
     assert "train" in yard.pods()
     assert yard.row().state == HostState.BOUND
     yard.time_is_up()
@@ -156,8 +158,8 @@ def test_a_budget_is_kept_to_until_the_time_is_up(yard: Yard) -> None:
         return said if "is being wiped" in said else ""
 
     told = until(wiping, "it is being wiped")
-    assert "not moved off it within 15 minutes" in told
-    assert "train is held by a disruption budget" in told
+    assert "not drained within 15 minutes" in told
+    assert "train is protected by a disruption budget" in told
     yard.rig.hub.stuck.clear()
     until(yard.is_free, "the host is free")
 
@@ -179,7 +181,7 @@ def test_a_cluster_that_does_not_answer_is_waited_for_within_the_same_time(
     yard.answers_at(re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:9", plane.kubeconfig))
     outcome = yard.shrink()
     assert not outcome.done
-    assert "its cluster cannot be asked" in outcome.detail
+    assert "its cluster does not answer" in outcome.detail
     assert yard.row().state == HostState.BOUND
     yard.time_is_up()
     until(yard.is_free, "the host is free")

@@ -13,15 +13,15 @@ from gpuaas.providers.baremetal.hub import AGENT, KINDS
 from gpuaas.providers.baremetal.models import CertificateApproval, Host, HostState
 from gpuaas.providers.baremetal.plan import INFRA_ENV, INSTALL, MACHINE
 from gpuaas.providers.baremetal.settings import settings_read
-from gpuaas.providers.base import ClusterChange, ClusterSpec
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.base import Change, ClusterSpec
+from gpuaas.providers.kubeapi.client import Api, Object
 from tests.contracts.clusters.baremetal_rig import BareMetalRig
 from tests.contracts.clusters.rigs import carry_out, counts, step_do, step_finish
 from tests.lab.fixtures import LabSite, until
 from tests.providers.baremetal.kubelets import Asker, condition
 
 pytestmark = pytest.mark.lab
-C = ClusterChange
+C = Change
 
 
 @pytest.fixture

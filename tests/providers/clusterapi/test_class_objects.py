@@ -1,8 +1,7 @@
-"""The classes for clouds that nobody has here, against the released types of their providers on a real API server, with strict fields: what is
-shipped, and what Cluster API's own topology makes of it for the least and for the most that an order may choose. A build of its own, so where it is
-asked for: GPUAAS_CLUSTER_API=all."""
+"""The classes for clouds that nobody has here, against the released types of their providers on a real API server,
+with strict fields: what is shipped, and what Cluster API's own topology makes of it for the least and for the most
+that an order may choose."""
 
-import os
 import uuid
 from collections.abc import Iterator
 from functools import partial
@@ -16,13 +15,9 @@ from deploy.lab.cluster_api.providers import Topology, core_types, types_of
 from deploy.lab.errors import LabError
 from deploy.lab.kubernetes import Lab
 from gpuaas.core.errors import GpuaasError
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from tests.lab.fixtures import until
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("GPUAAS_CLUSTER_API") != "all",
-    reason="GPUAAS_CLUSTER_API=all runs this too, with a build of a minute or more",
-)
 CLASSES = Path(__file__).resolve().parents[3] / "deploy" / "cluster-classes"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLOUDS = ["aws", "azure"]

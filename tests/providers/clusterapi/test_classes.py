@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuaas.clusters.schema import schema_compile
+from gpuaas.core.schema import schema_compile
 from gpuaas.providers.clusterapi.settings import settings_read
 from gpuaas.providers.clusterapi.variables import schema_of
 

@@ -64,7 +64,7 @@ def test_evidence_is_the_sites_own_line() -> None:
     assert (
         said.line == "OpenStackServer/w-1 InstanceReady False InstanceCreateFailed: Quota exceeded for cores"
     )
-    assert "the cloud has refused" in said.sentence
+    assert "the cloud refused" in said.sentence
 
 
 def test_some_conditions_are_well_when_false() -> None:
@@ -89,7 +89,10 @@ def test_of_what_is_going_only_that_is_said() -> None:
     assert [one.reason for one in conditions.troubles([machine])] == ["DrainingNode"]
 
 
-QUOTA = "failed to reconcile load balancer: Expected HTTP response code [201] when accessing [POST http://octavia/v2/lbaas], but got 403 instead: "
+QUOTA = (
+    "failed to reconcile load balancer: "
+    "Expected HTTP response code [201] when accessing [POST http://octavia/v2/lbaas], but got 403 instead: "
+)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +117,7 @@ def test_a_clouds_answer_is_told_without_the_request(message: str, told: str) ->
     assert "http://octavia" not in conditions.answer(message)
     said = conditions.read("OpenStackCluster", "c-1", condition("Ready", "OpenStackError", message=message))
     assert said.step == conditions.NETWORK
-    assert said.sentence.startswith(f"OpenStackCluster c-1: the cloud has answered with an error: {told}")
+    assert said.sentence.startswith(f"OpenStackCluster c-1: the cloud answered with an error: {told}")
     assert "octavia" in said.line or QUOTA not in message
 
 

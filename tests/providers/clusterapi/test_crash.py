@@ -1,7 +1,6 @@
 """kill -9 of the worker at every boundary of create, scale, upgrade and delete, on the real controllers: one cluster, the same end, and
-nothing left. Some minutes, so run where it is asked for: GPUAAS_CLUSTER_API=all. Clusters are made side by side."""
+nothing left. Clusters are made side by side."""
 
-import os
 from collections.abc import Callable
 
 import pytest
@@ -14,7 +13,8 @@ from gpuaas.clusters.site import cluster_driver_of
 from gpuaas.providers.base import ClusterRef
 from gpuaas.providers.clusterapi import names
 from gpuaas.providers.clusterapi.driver import ClusterApiDriver
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubeapi.client import Api
+from gpuaas.providers.kubeapi.names import NAMESPACES
 from quotas.models import Limit, SiteCapacity
 from tenants.actors import Actor
 from tenants.models import Project
@@ -25,10 +25,6 @@ from tests.providers.clusterapi.stage import offered
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(
-        os.environ.get("GPUAAS_CLUSTER_API") != "all",
-        reason="GPUAAS_CLUSTER_API=all runs this too, some minutes",
-    ),
 ]
 GPUS = "gpu:h100-sxm-80gb"
 CREATE = ("order", "network", "control-plane", "api", "pool:gpu", "addon:gpu-operator", "checks")
@@ -85,7 +81,7 @@ def order(as_alice: Actor, project: Project, number: int) -> Cluster:
 def all_gone(rows: list[Cluster], api: Api, project: Project) -> None:
     assert {row.state for row in rows} == {"deleted"}
     for row in rows:
-        assert api.find(f"{names.NAMESPACES}/{row.external_name}") is None
+        assert api.find(f"{NAMESPACES}/{row.external_name}") is None
         assert not row.ledger.filter(gone_at=None).exists()
         assert not row.holdings.filter(ended_at=None).exists()
         assert row.transitions.filter(new="deleted").count() == 1
@@ -104,7 +100,7 @@ def test_a_kill_anywhere_changes_nothing_of_the_end(
     looks = ["observe", "inventory"]
 
     ordered = [order(as_alice, project, number) for number in range(25)]
-    calls = [*(f"ensure {key}" for key in CREATE), *looks]
+    calls = [*(f"create {key}" for key in CREATE), *looks]
     made = killed_everywhere(lambda row: row, ordered, calls=calls)
     whole(made, api, gpus=2, release="1.35.6")
 

@@ -1,7 +1,6 @@
-"""The portal, Cluster API's real controllers, OpenStack's provider and a real cloud: ordered, grown, refused by a quota, tried again, taken away.
-Minutes and a build of its own, so where it is asked for: GPUAAS_CLUSTER_API=all."""
+"""The portal, Cluster API's real controllers, OpenStack's provider and a real cloud: ordered, grown, refused by a
+quota, tried again, taken away."""
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -22,9 +21,9 @@ from gpuaas.clusters.services import (
 from gpuaas.clusters.site import cluster_driver_of
 from gpuaas.clusters.spec import spec_of
 from gpuaas.core.crypto import encrypt_json
-from gpuaas.providers.base import ClusterChange, ControlPlane
-from gpuaas.providers.clusterapi import names
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.base import Change, ControlPlane
+from gpuaas.providers.kubeapi.client import Api
+from gpuaas.providers.kubeapi.names import NAMESPACES
 from quotas.models import SiteCapacity
 from tenants.actors import Actor
 from tenants.models import Project
@@ -39,10 +38,6 @@ pytestmark = [
     pytest.mark.openstack,
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(
-        os.environ.get("GPUAAS_CLUSTER_API") != "all",
-        reason="GPUAAS_CLUSTER_API=all runs this too, some minutes",
-    ),
 ]
 GPUS = "gpu:h100-sxm-80gb"
 
@@ -118,7 +113,7 @@ def test_a_quota_of_the_cloud_is_told_and_what_it_refused_is_tried_again(
     driver = cluster_driver_of(gone.template_version.template, gone.site)
     assert driver.inventory(spec_of(gone).ref) == ()
     api = Api(cluster_api_lab.kubeconfig.read_text())
-    assert api.find(f"{names.NAMESPACES}/{gone.external_name}") is None
+    assert api.find(f"{NAMESPACES}/{gone.external_name}") is None
 
 
 def test_a_quota_of_load_balancers_is_told_and_three_machines_share_one(
@@ -127,21 +122,21 @@ def test_a_quota_of_load_balancers_is_told_and_three_machines_share_one(
     rig = ClusterApiOpenStackRig(cluster_api_openstack_lab.kubeconfig.read_text(), lab, capi_tenancy)
     spec, driver = replace(rig.spec(), control_plane=ControlPlane(3, 4, 8, 40)), rig.driver
     capi_tenancy.balancers(0)
-    step_finish(driver, ClusterChange.CREATE, spec, "order")
+    step_finish(driver, Change.CREATE, spec, "order")
 
     def told() -> str:
-        outcome = driver.ensure(spec, "network")
+        outcome = driver.perform(Change.CREATE, spec, "network")
         return outcome.detail if "Quota has been met for resources: Load Balancer" in outcome.detail else ""
 
     detail = until(told, "the quota is told")
-    assert detail.startswith("the provider makes the network: OpenStackCluster")
+    assert detail.startswith("the provider is creating the network: OpenStackCluster")
     assert "http" not in detail
 
     capi_tenancy.balancers(-1)
     for step in ("network", "control-plane", "api"):
-        step_finish(driver, ClusterChange.CREATE, spec, step)
+        step_finish(driver, Change.CREATE, spec, step)
     assert capi_tenancy.balanced(spec.external_name) == 3
-    carry_out(driver, ClusterChange.DELETE, spec)
+    carry_out(driver, Change.DELETE, spec)
     left = {
         key: [one for one in found if spec.external_name in one] for key, found in capi_tenancy.left().items()
     }
@@ -157,15 +152,20 @@ def test_a_cloud_without_octavia_is_told_while_a_cluster_is_made_and_taken_away(
     chosen = {**made.settings["variables"], "identity": capi_tenancy.bare_identity}
     spec = replace(made, settings={**made.settings, "variables": chosen})
     words = "No suitable endpoint could be found in the service catalog"
-    step_finish(driver, ClusterChange.CREATE, spec, "order")
-    until(lambda: words in driver.ensure(spec, "network").detail, "it is told while it is made")
+    step_finish(driver, Change.CREATE, spec, "order")
+    until(
+        lambda: words in driver.perform(Change.CREATE, spec, "network").detail, "it is told while it is made"
+    )
     for step in ("access", "workers", "control-plane"):
-        step_finish(driver, ClusterChange.DELETE, spec, step)
-    until(lambda: words in driver.delete(spec, "network").detail, "it is told while it is taken away")
+        step_finish(driver, Change.DELETE, spec, step)
+    until(
+        lambda: words in driver.perform(Change.DELETE, spec, "network").detail,
+        "it is told while it is taken away",
+    )
 
     place = f"/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/{spec.external_name}/openstackclusters"
     (found,) = rig.api.items(place)
     other = {"type": "ClusterIdentity", "name": capi_tenancy.identity, "cloudName": "openstack"}
     rig.api.merge(f"{place}/{found['metadata']['name']}", {"spec": {"identityRef": other}})
-    carry_out(driver, ClusterChange.DELETE, spec)
+    carry_out(driver, Change.DELETE, spec)
     assert not [one for rows in capi_tenancy.left().values() for one in rows if spec.external_name in one]

@@ -10,9 +10,9 @@ from django.core.management import call_command
 from deploy.lab.cluster_api import Lab
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.definition import definition_read
-from gpuaas.clusters.schema import Unfit, schema_compile
 from gpuaas.clusters.services import template_parameters_import
 from gpuaas.core.errors import Conflict, Invalid, NotFound, Permanent
+from gpuaas.core.schema import Unfit, schema_compile
 from gpuaas.providers.clusterapi.settings import settings_read
 from gpuaas.providers.clusterapi.variables import schema_of
 from tenants.actors import Actor
@@ -89,7 +89,7 @@ def test_what_a_form_cannot_hold_is_refused_with_its_place(schema: dict[str, Any
 
 
 def test_a_variable_that_is_defined_in_two_ways_is_refused() -> None:
-    with pytest.raises(Permanent, match="in several ways"):
+    with pytest.raises(Permanent, match="conflicting definitions"):
         imported(variable("v", {"type": "boolean"}, definitionsConflict=True))
 
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from gpuaas.core.ids import short
-from gpuaas.providers.base import GpuAmount, Member, WorkspaceRef, WorkspaceSpec
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.base import Change, GpuAmount, Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from tests.contracts.rigs import ensure_step
 from tests.lab.fixtures import LabSite, until
@@ -64,12 +64,12 @@ def make_spec(**changes: object) -> WorkspaceSpec:
 
 
 def provision(driver: KubernetesDriver, spec: WorkspaceSpec) -> None:
-    for step in driver.ensure_steps():
+    for step in driver.steps(Change.CREATE):
         ensure_step(driver, spec, step.key)
 
 
 def kubeconfig(driver: KubernetesDriver, spec: WorkspaceSpec, member: Member = ALICE) -> str:
-    ref = WorkspaceRef(spec.id, spec.external_name)
+    ref = spec.ref
     return driver.issue_access(ref, member, lifetime=timedelta(hours=1)).document
 
 

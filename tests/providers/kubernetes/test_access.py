@@ -3,7 +3,7 @@
 import pytest
 
 from gpuaas.core.errors import GpuaasError, NotFound
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubeapi.client import Api
 from tests.contracts.rigs import CHARLIE
 from tests.lab.fixtures import in_the_end
 from tests.providers.kubernetes.conftest import BOB, Room, kubeconfig

@@ -10,8 +10,8 @@ import pytest
 from gpuaas.core.errors import Permanent, Unavailable
 from gpuaas.core.ids import short
 from gpuaas.providers.base import AdoptionStep, WorkspaceSpec
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import adoption
-from gpuaas.providers.kubernetes.client import Api, Object
 from tests.contracts.rigs import pod
 from tests.lab.fixtures import LabSite, until
 from tests.providers.kubernetes.conftest import make_spec
@@ -160,14 +160,14 @@ OBJECTS: dict[str, tuple[str, Object, str]] = {
     "quota": (
         "v1/resourcequotas",
         {"metadata": {"name": "team"}, "spec": {"hard": {"requests.nvidia.com/gpu": "4"}}},
-        "ResourceQuota/team: a second quota",
+        "ResourceQuota/team: with a second quota",
     ),
     "our quota's name": ("v1/resourcequotas", {"metadata": {"name": "gpuaas"}}, "ResourceQuota/gpuaas: "),
     "limits": ("v1/limitranges", {"metadata": {"name": "team"}, "spec": {"limits": []}}, "LimitRange/team: "),
     "open network": (
         "networking.k8s.io/v1/networkpolicies",
         {"metadata": {"name": "open"}, "spec": {"podSelector": {}, "ingress": [{}]}},
-        "NetworkPolicy/open: opens",
+        "NetworkPolicy/open: allows traffic from",
     ),
     "network to another namespace": (
         "networking.k8s.io/v1/networkpolicies",
@@ -179,29 +179,29 @@ OBJECTS: dict[str, tuple[str, Object, str]] = {
                 "egress": [{"to": [{"namespaceSelector": {}, "podSelector": {}}]}],
             },
         },
-        "NetworkPolicy/to: opens",
+        "NetworkPolicy/to: allows traffic from",
     ),
     "a person": (
         f"{RBAC}/rolebindings",
         binding("view", {"kind": "User", "name": "erin", "apiGroup": "rbac.authorization.k8s.io"}),
-        "RoleBinding/given: lets User erin in",
+        "RoleBinding/given: gives User erin access",
     ),
     "everybody": (
         f"{RBAC}/rolebindings",
         binding(
             "view", {"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}
         ),
-        "RoleBinding/given: lets Group system:authenticated in",
+        "RoleBinding/given: gives Group system:authenticated access",
     ),
     "an account of another namespace": (
         f"{RBAC}/rolebindings",
         binding("view", account("ci", "elsewhere")),
-        "RoleBinding/given: lets ServiceAccount ci in",
+        "RoleBinding/given: gives ServiceAccount ci access",
     ),
     "a load balancer": (
         "v1/services",
         {"metadata": {"name": "lb"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}},
-        "services.loadbalancers are in use",
+        "services.loadbalancers in use",
     ),
     "a volume too large": (
         "v1/persistentvolumeclaims",
@@ -209,7 +209,7 @@ OBJECTS: dict[str, tuple[str, Object, str]] = {
             "metadata": {"name": "disk"},
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "20Gi"}}},
         },
-        "20Gi of requests.storage are in use, 10Gi",
+        "20Gi of requests.storage in use, 10Gi",
     ),
 }
 
@@ -225,7 +225,7 @@ def test_an_object_that_is_in_the_way(old: Old, case: str) -> None:
 @pytest.mark.parametrize("role", ["admin", "edit", "cluster-admin"])
 def test_an_account_with_more_rights_than_members_have(old: Old, role: str) -> None:
     old.make(f"{RBAC}/rolebindings", binding(role, account("default", old.name)))
-    assert any("gives more than an admin of a workspace has" in line for line in old.in_the_way())
+    assert any("grants more than an admin of a workspace has" in line for line in old.in_the_way())
 
 
 def test_rights_beyond_the_namespace(old: Old, lab: LabSite) -> None:
@@ -278,9 +278,9 @@ def test_parts_of_the_site_are_never_offered(old: Old, lab: LabSite) -> None:
     connection = replace(driver.connection, options={"sites_namespaces": ["old-*"]})
     chosen = type(driver)(connection)
     assert old.name not in {one.external_name for one in chosen.adoptable()}
-    with pytest.raises(Permanent, match="part of the site"):
+    with pytest.raises(Permanent, match="belongs to the site itself"):
         chosen.adoption_plan(old.spec)
-    with pytest.raises(Permanent, match="part of the site"):
+    with pytest.raises(Permanent, match="belongs to the site itself"):
         driver.adoption_plan(replace(old.spec, external_name="default"))
 
 

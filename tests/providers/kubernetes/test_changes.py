@@ -11,7 +11,7 @@ import pytest
 
 from deploy.lab.kubernetes import Lab
 from gpuaas.providers.base import SiteChange
-from gpuaas.providers.kubernetes import guards, names
+from gpuaas.providers.kubeapi import guards, names
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from tests.contracts.rigs import pod
 from tests.lab.fixtures import LabSite, in_the_end, until

@@ -26,7 +26,7 @@ from gpuaas.core import clock
 from gpuaas.core.crypto import encrypt_json
 from gpuaas.core.errors import GpuaasError
 from gpuaas.metering.models import EndedBy, SiteMeter, UsageInterval
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
 from tenants.models import Project, User
 from tests.contracts.rigs import pod
@@ -168,7 +168,7 @@ def test_nothing_is_lost_doubled_or_negative(world: World) -> None:
         world.proven_since(began)
         world.under_load()
     world.meter.end(signal.SIGKILL)
-    SiteMeter.objects.update(lease_until=clock.now())  # instead of waiting until it lapses
+    SiteMeter.objects.update(claim_until=clock.now())  # instead of waiting until it lapses
     made = world.load.made
     until(lambda: world.load.made > made + 8, "pods start and finish while nobody counts")
     began = clock.now()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.lab.kubernetes import Lab
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.inventory import take
 from gpuaas.providers.kubernetes.inventory.selectors import Selector
 from tests.lab.fixtures import until

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuaas.providers.base import Inventory
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.client import Object
 from tests.providers.kubernetes.test_inventory import A100, H100, L40S, POOL, look, node
 
 NVIDIA = "gpu.nvidia.com"
@@ -90,7 +90,7 @@ def test_a_class_for_one_model_goes_before_one_for_all() -> None:
     assert dict(a100.selector) == {POOL: "pool-b"}, (
         "its class would give an H100 too, so its nodes tell them apart"
     )
-    assert set(seen.names) == set(names(seen).values())
+    assert set(seen.names) == {*names(seen).values(), "deviceclass.resource.kubernetes.io/h100"}
 
 
 def test_two_models_on_one_node_under_one_class_are_in_trouble() -> None:

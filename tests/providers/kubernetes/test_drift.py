@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gpuaas.providers.base import Difference
-from gpuaas.providers.kubernetes import kept, names
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.base import Change, Difference
+from gpuaas.providers.kubeapi import managed_objects, names
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from tests.contracts.rigs import ensure_step
 from tests.lab.fixtures import LabSite, until
@@ -22,7 +22,9 @@ OPEN = "networkpolicies/gpuaas-default-deny"
 
 
 def path_of(room: Room, which: str) -> str:
-    group = {"networkpolicies": kept.NETWORK, "rolebindings": kept.RBAC}.get(which.split("/")[0], "/api/v1")
+    group = {"networkpolicies": managed_objects.NETWORK, "rolebindings": managed_objects.RBAC}.get(
+        which.split("/")[0], "/api/v1"
+    )
     space = f"/namespaces/{room.spec.external_name}"
     return f"/api/v1{space}" if which == "namespace" else f"{group}{space}/{which}"
 
@@ -32,7 +34,7 @@ def edit(room: Room, which: str, change: Object) -> None:
 
 
 def repair(room: Room) -> None:
-    for step in room.driver.ensure_steps():
+    for step in room.driver.steps(Change.CREATE):
         ensure_step(room.driver, room.spec, step.key)
 
 

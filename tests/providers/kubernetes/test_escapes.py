@@ -11,7 +11,7 @@ import yaml
 
 from gpuaas.core.errors import GpuaasError, Permanent, Unauthorized, Unavailable
 from gpuaas.providers.base import GpuAmount, Member
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from tests.lab.fixtures import LabSite, until
 from tests.providers.kubernetes import escapes
 from tests.providers.kubernetes.conftest import (
@@ -30,7 +30,7 @@ from tests.providers.kubernetes.escapes.shapes import APPS, BATCH, Escape
 pytestmark = pytest.mark.lab
 
 BOB = Member(subject="u-bob", name="bob", role="edit")
-H200 = GpuAmount("gpuaas.io/h200", 1, {"gpuaas.io/pool": "h200-dra"})
+H200 = GpuAmount("gpuaas.io/h200", 1, {"gpuaas.io/pool": "h200-dra"}, device_class="h200")
 PORTS = [{"port": 80}]
 
 

@@ -1,6 +1,7 @@
 """The rules as objects of a site: installed once, healed, shared by portals, and held over namespaces of any name."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +10,11 @@ import yaml
 
 from deploy.lab.kubernetes import Lab
 from gpuaas.core.errors import GpuaasError, Permanent
-from gpuaas.providers.base import Difference, GpuAmount, Placement, Tuning
-from gpuaas.providers.kubernetes import guards, manifests, names
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.base import Change, Difference, GpuAmount, Placement, Tuning
+from gpuaas.providers.kubeapi import guards, manifests, names
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.guards import Site, kinds, writing
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
-from gpuaas.providers.kubernetes.guards import Site, kinds, writing
 from tests.contracts.rigs import pod
 from tests.lab.fixtures import LabSite, in_the_end, until
 from tests.providers.kubernetes.conftest import H100, Room, make_room, make_spec
@@ -105,13 +106,13 @@ def test_what_stands_is_read_and_not_written(api: Api, calls: list[str]) -> None
     assert calls == []
 
 
-def test_a_workspace_costs_one_call_where_they_stand(site: LabSite, api: Api, calls: list[str]) -> None:
+def test_a_holder_costs_one_call_where_they_stand(site: LabSite, api: Api, calls: list[str]) -> None:
     spec = make_spec(members=())
     api.apply("/api/v1/namespaces", manifests.namespace(spec))
     driver = site.driver()
-    until(lambda: driver.ensure(spec, "guards").done, "they act")
+    until(lambda: driver.perform(Change.CREATE, spec, "guards").done, "they act")
     calls.clear()
-    assert driver.ensure(spec, "guards").done
+    assert driver.perform(Change.CREATE, spec, "guards").done
     assert calls == ["POST pods"]
 
 
@@ -246,10 +247,20 @@ def test_processes_that_adopt_at_once_lose_nothing(api: Api) -> None:
     late = api.get(f"{guards.POLICIES}/{guards.SERVICES}")
     api.merge(f"{guards.POLICIES}/{guards.SERVICES}", {"metadata": {"annotations": {"example.com/a": "b"}}})
     body = dict(guards.site_objects(api))[guards.POLICIES]
-    with pytest.raises(GpuaasError, match="at the same time"):
+    with pytest.raises(GpuaasError, match="changed concurrently"):
         writing._write(
             api, guards.POLICIES, {**body, "metadata": {**body["metadata"], "name": guards.SERVICES}}, late
         )
+
+
+def test_processes_that_write_at_once_look_again(site: LabSite, api: Api) -> None:
+    """All of them read what was loosened, one writes first; none of the others is sent away for it."""
+    path = f"{guards.POLICIES}/{guards.SERVICES}"
+    api.merge(path, {"spec": {"failurePolicy": "Ignore"}}, fieldManager=EDITOR)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(guards.install, [Api(site.kubeconfig) for _ in range(8)]))
+    assert len({each.adopted for each in made}) == 1
+    assert api.get(path)["spec"]["failurePolicy"] == "Fail"
 
 
 def tuned_room(site: LabSite, **changes: Any) -> Room:

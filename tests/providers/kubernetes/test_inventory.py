@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpuaas.providers.base import Inventory, ObservedNode
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.base import Inventory, ObservedNode, SoldPool
+from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes.inventory import take
 from gpuaas.providers.kubernetes.inventory.found import Found
 from gpuaas.providers.kubernetes.inventory.plugin import GPU, PRODUCT, kind_on_node
@@ -64,9 +64,14 @@ class Site:
     items_if_known = items
 
 
-def look(*nodes: Object, gpu_resources: tuple[str, ...] = (), **collections: list[Object]) -> Inventory:
+def look(
+    *nodes: Object,
+    gpu_resources: tuple[str, ...] = (),
+    sold: tuple[SoldPool, ...] = (),
+    **collections: list[Object],
+) -> Inventory:
     api: Any = Site(*nodes, **collections)
-    return take(api, pool_label=POOL, gpu_resources=gpu_resources)
+    return take(api, pool_label=POOL, gpu_resources=gpu_resources, sold=sold)
 
 
 def node(

@@ -5,9 +5,9 @@ from fractions import Fraction
 import pytest
 
 from gpuaas.providers.kinds import kind
+from gpuaas.providers.kubeapi.names import is_workspace_namespace, quota_keys
+from gpuaas.providers.kubeapi.quantities import gib, quantity, whole
 from gpuaas.providers.kubernetes.inventory.plugin import kind_on_node
-from gpuaas.providers.kubernetes.names import is_workspace_namespace, quota_keys
-from gpuaas.providers.kubernetes.quantities import gib, quantity, whole
 
 WHOLE = {
     ("NVIDIA-H100-80GB-HBM3", 81559): ("h100-sxm-80gb", "H100 SXM 80 GB", 80),

@@ -1,6 +1,6 @@
 """What is put into a workspace's namespace, without a site."""
 
-from gpuaas.providers.kubernetes import manifests
+from gpuaas.providers.kubeapi import manifests
 from tests.providers.kubernetes.conftest import make_spec
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpuaas.providers.base import GpuAmount, Member
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from tests.contracts.rigs import pod
 from tests.lab.fixtures import LabSite, until
 from tests.providers.kubernetes.conftest import ALICE, UNSOLD, Room, forget, kubeconfig, make_room, make_spec
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.lab
 
 BOB = Member(subject="u-bob", name="bob", role="edit")
 H100 = GpuAmount("nvidia.com/gpu", 4, {"gpuaas.io/pool": "h100-sxm-80gb"})
-H200 = GpuAmount("gpuaas.io/h200", 3, {"gpuaas.io/pool": "h200-dra"})
+H200 = GpuAmount("gpuaas.io/h200", 3, {"gpuaas.io/pool": "h200-dra"}, device_class="h200")
 SLICES = GpuAmount("nvidia.com/mig-1g.5gb", 2, {"gpuaas.io/pool": "a100-40gb-mig"})
 SCALING, LEASES = "/apis/autoscaling/v2", "/apis/coordination.k8s.io/v1"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

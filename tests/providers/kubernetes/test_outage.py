@@ -7,7 +7,7 @@ import pytest
 from deploy.lab.kubernetes import Lab
 from gpuaas.core.errors import Unavailable
 from gpuaas.providers.base import SiteChange, UsageKind
-from gpuaas.providers.kubernetes import client
+from gpuaas.providers.kubeapi import client
 from tests.contracts.rigs import pod
 from tests.lab.fixtures import LabSite, in_the_end
 from tests.providers.kubernetes.conftest import make_room, make_spec, provision

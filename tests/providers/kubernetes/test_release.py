@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from gpuaas.providers.kubernetes import ending, release
+from gpuaas.providers.base import Change
+from gpuaas.providers.kubeapi import ending, release
 from tests.contracts.rigs import pod, release_step
 from tests.lab.fixtures import until
 from tests.providers.kubernetes.conftest import Room
@@ -22,8 +23,8 @@ def test_finalizers_of_the_tenant_do_not_hold_up_the_release(
     room.run_to("held", "Running")
     room.tenant.create(room.path("configmaps"), {"metadata": {"name": "held", **KEEP}})
     release_step(room.driver, room.spec, "access")
-    assert not room.driver.release(room.ref, "pods").done
-    assert room.driver.release(room.ref, "pods").detail.startswith("1 pod ")
+    assert not room.driver.perform(Change.DELETE, room.spec, "pods").done
+    assert room.driver.perform(Change.DELETE, room.spec, "pods").detail.startswith("1 pod ")
 
     monkeypatch.setattr(ending, "STUCK_AFTER", timedelta(hours=-1))
     for step in ("pods", "namespace", "gone"):
@@ -42,7 +43,7 @@ def test_a_pod_that_gave_itself_a_year_holds_nothing_up(room: Room) -> None:
     room.tenant.delete(f"{room.path('pods')}/slow")
     release_step(room.driver, room.spec, "access")
 
-    outcome = room.driver.release(room.ref, "pods")
+    outcome = room.driver.perform(Change.DELETE, room.spec, "pods")
 
     assert outcome.detail.startswith("1 pod with 1 GPU is ending, by ")
     assert room.pod("slow")["metadata"]["deletionGracePeriodSeconds"] == release.GRACE_SECONDS

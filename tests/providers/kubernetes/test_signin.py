@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from gpuaas.core.errors import NotFound, Permanent
-from gpuaas.providers.base import WorkspaceSpec
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.base import Change, WorkspaceSpec
+from gpuaas.providers.kubeapi.client import Api
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from tests.lab.fixtures import LabSite
 from tests.providers.kubernetes.conftest import ALICE, BOB, Room, forget, make_room, make_spec, provision
@@ -68,7 +68,7 @@ def test_who_leaves_is_out_by_this_door_too(room: Room) -> None:
 
 
 def test_with_the_workspace_every_door_closes(room: Room) -> None:
-    room.driver.release(room.ref, "access")
+    room.driver.perform(Change.DELETE, room.spec, "access")
     assert not may(room, "list", "pods", user=ALICE_THERE)
     assert not may(room, "list", "pods", user="dora", groups=("lab:climate/weather-lm/view",))
 
@@ -76,10 +76,10 @@ def test_with_the_workspace_every_door_closes(room: Room) -> None:
 def test_nobody_becomes_one_of_kubernetes_own(room: Room) -> None:
     masters = replace(room.spec, groups={"admin": "system:masters"})
     with pytest.raises(Permanent, match="system:masters"):
-        room.driver.ensure(masters, "access")
+        room.driver.perform(Change.CREATE, masters, "access")
     root: WorkspaceSpec = replace(room.spec, members=(replace(ALICE, identity="system:admin"),))
     with pytest.raises(Permanent, match="system:admin"):
-        room.driver.ensure(root, "access")
+        room.driver.perform(Change.CREATE, root, "access")
 
 
 def test_the_kubeconfig_to_sign_in_with_holds_no_credential(lab: LabSite, room: Room) -> None:

@@ -5,11 +5,12 @@ from datetime import timedelta
 import pytest
 
 from gpuaas.core.errors import Permanent
-from gpuaas.providers.base import WorkspaceSpec
-from gpuaas.providers.kubernetes import ending, suspend
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.base import Change, WorkspaceSpec
+from gpuaas.providers.kubeapi import ending
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubernetes import suspend
 from tests.contracts.rigs import pod, workload
-from tests.contracts.test_suspend import asleep, is_done
+from tests.contracts.test_suspend import asleep
 from tests.lab.fixtures import until
 from tests.providers.kubernetes.conftest import Room
 
@@ -18,17 +19,17 @@ APPS, BATCH = "/apis/apps/v1", "/apis/batch/v1"
 
 
 def sleep(room: Room) -> None:
-    for step in room.driver.suspend_steps():
-        _until_done(room, room.driver.suspend, asleep(room.spec), step.key)
+    for step in room.driver.steps(Change.SUSPEND):
+        _until_done(room, Change.SUSPEND, asleep(room.spec), step.key)
 
 
 def wake(room: Room) -> None:
-    for step in room.driver.resume_steps():
-        _until_done(room, room.driver.resume, room.spec, step.key)
+    for step in room.driver.steps(Change.RESUME):
+        _until_done(room, Change.RESUME, room.spec, step.key)
 
 
-def _until_done(room: Room, verb: object, spec: WorkspaceSpec, key: str) -> None:
-    until(lambda: is_done(verb, spec, key), key)  # type: ignore[arg-type]  # a bound method of the driver
+def _until_done(room: Room, change: Change, spec: WorkspaceSpec, key: str) -> None:
+    until(lambda: room.driver.perform(change, spec, key).done, key)
 
 
 def make(room: Room, kind: str, name: str, *, replicas: int = 1, **spec: object) -> str:
@@ -137,13 +138,15 @@ def test_no_pod_gives_itself_more_time_than_we_do(room: Room, monkeypatch: pytes
         room.tenant.create(room.path("pods"), body)
         room.run_to(name, "Running")
     room.tenant.delete(f"{room.path('pods')}/first")
-    for key in [step.key for step in room.driver.suspend_steps()][:-1]:
-        _until_done(room, room.driver.suspend, asleep(room.spec), key)
-    room.driver.suspend(asleep(room.spec), "pods")
+    for key in [step.key for step in room.driver.steps(Change.SUSPEND)][:-1]:
+        _until_done(room, Change.SUSPEND, asleep(room.spec), key)
+    room.driver.perform(Change.SUSPEND, asleep(room.spec), "pods")
     pods = room.admin.items(room.path("pods"))
-    assert [each["metadata"]["deletionGracePeriodSeconds"] for each in pods] == [suspend.GRACE_SECONDS] * 2
+    assert [each["metadata"]["deletionGracePeriodSeconds"] for each in pods] == [
+        ending.SUSPEND_GRACE_SECONDS
+    ] * 2
     monkeypatch.setattr(ending, "STUCK_AFTER", timedelta(hours=-1))
-    _until_done(room, room.driver.suspend, asleep(room.spec), "pods")
+    _until_done(room, Change.SUSPEND, asleep(room.spec), "pods")
 
 
 def test_what_has_finished_stays_to_be_read(room: Room) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.base import GpuAmount
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from tests.contracts.rigs import pod
 from tests.lab.fixtures import LabSite, until
 from tests.providers.kubernetes.conftest import (
@@ -186,7 +186,7 @@ def test_guards_hold_even_where_rbac_would_not(lab: LabSite, room: Room) -> None
 
 
 def test_dra_devices_are_held_by_the_same_quota(lab: LabSite) -> None:
-    h200 = GpuAmount("gpuaas.io/h200", 1, {"gpuaas.io/pool": "h200-dra"})
+    h200 = GpuAmount("gpuaas.io/h200", 1, {"gpuaas.io/pool": "h200-dra"}, device_class="h200")
     spec = make_spec(gpus=(h200,), closed=("nvidia.com/gpu",))
     room = make_room(lab, spec)
     try:

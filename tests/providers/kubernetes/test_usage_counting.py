@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from gpuaas.providers.base import GpuAmount, ObservedConsumer, UsageEvent, UsageKind
-from gpuaas.providers.kubernetes import names
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from gpuaas.providers.kubernetes.usage import UsageStream
 from tests.contracts.rigs import pod
@@ -18,7 +18,7 @@ from tests.providers.kubernetes.conftest import Room, forget, make_room, make_sp
 
 pytestmark = pytest.mark.lab
 
-H200 = GpuAmount("gpuaas.io/h200", 6, {"gpuaas.io/pool": "h200-dra"}, exclusive=True)
+H200 = GpuAmount("gpuaas.io/h200", 6, {"gpuaas.io/pool": "h200-dra"}, exclusive=True, device_class="h200")
 DRA = "/apis/resource.k8s.io/v1"
 IMPLICIT = "deviceclass.resource.kubernetes.io/h200"
 

@@ -18,9 +18,9 @@ from gpuaas.core.errors import GpuaasError
 from gpuaas.metering.meter import SiteMeterRunner
 from gpuaas.metering.models import SiteMeter, UsageInterval
 from gpuaas.providers.base import GpuAmount
-from gpuaas.providers.kubernetes import names
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.warden import REASON
+from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.warden import REASON
 from gpuaas.workspaces.models import Eviction, Workspace, WorkspaceFlavor
 from tenants.models import Project, User
 from tests.contracts.rigs import pod
@@ -32,7 +32,7 @@ from tests.providers.kubernetes.conftest import H100, Room, forget, make_room, m
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True)]
 
 GPU = {"nvidia.com/gpu": "1"}
-H200 = GpuAmount("gpuaas.io/h200", 2, {"gpuaas.io/pool": "h200-dra"}, exclusive=True)
+H200 = GpuAmount("gpuaas.io/h200", 2, {"gpuaas.io/pool": "h200-dra"}, exclusive=True, device_class="h200")
 HAMMERS, HAMMER_SECONDS, BACK_WITHIN = 8, 15, 3.0
 
 
@@ -207,7 +207,7 @@ def test_what_is_too_much_goes_within_three_seconds_and_says_why(metered: Metere
         "both are told",
     )
     assert told == {"Pod", "ReplicaSet"}
-    assert all("may hold 2" in event["message"] for event in events_of(room))
+    assert all("with a limit of 2" in event["message"] for event in events_of(room))
     assert set(Eviction.objects.values_list("limit", "quantity")) == {(2, 1)}
     marked = UsageInterval.objects.filter(surplus=True)
     until(lambda: marked.filter(ended_at__isnull=False).exists(), "surplus seconds are marked")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from deploy.lab.kubernetes import Lab, LabError
-from gpuaas.providers.base import WorkspaceSpec
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.base import Change, WorkspaceSpec
+from gpuaas.providers.kubeapi.client import Api
 from gpuaas.providers.kubernetes.openshift.driver import OpenShiftDriver
 from tests.contracts.rigs import ref, release_step
 from tests.lab.fixtures import LabSite
@@ -72,6 +72,6 @@ def make(driver: OpenShiftDriver) -> Iterator[Make]:
 
     yield one
     for spec in made:
-        for step in driver.release_steps():
+        for step in driver.steps(Change.DELETE):
             release_step(driver, spec, step.key)
         assert not driver.observe(ref(spec)).exists

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubeapi.client import Api
 from gpuaas.providers.kubernetes.openshift import projects, wall
 from gpuaas.providers.kubernetes.openshift.driver import OpenShiftDriver
 from tests.contracts.rigs import ref

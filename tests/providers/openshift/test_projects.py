@@ -3,10 +3,10 @@
 import pytest
 
 from gpuaas.core.errors import Permanent, Unavailable
-from gpuaas.providers.base import WorkspaceSpec
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.base import Change, WorkspaceSpec
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.openshift.driver import OpenShiftDriver
-from tests.contracts.rigs import ensure_step, ref, release_step
+from tests.contracts.rigs import ensure_step, release_step
 from tests.providers.kubernetes.conftest import make_spec, provision
 from tests.providers.openshift.conftest import Make
 from tests.providers.openshift.site import TEMPLATE, UID_RANGE, ProjectApi
@@ -66,7 +66,7 @@ def test_a_lost_answer_is_found_again(projects: ProjectApi, driver: OpenShiftDri
     projects.lost = True
     spec = make()
     with pytest.raises(Unavailable):
-        driver.ensure(spec, "namespace")
+        driver.perform(Change.CREATE, spec, "namespace")
     ensure_step(driver, spec, "namespace")
     assert projects.requests == [spec.external_name]
 
@@ -87,8 +87,8 @@ def test_a_project_that_somebody_else_asked_for_is_left_alone(
     metadata = {"name": spec.external_name, "annotations": {"openshift.io/requester": "mallory"}}
     api.create("/api/v1/namespaces", {"metadata": metadata})
     with pytest.raises(Permanent):
-        driver.ensure(spec, "namespace")
-    assert all(driver.release(ref(spec), step.key).done for step in driver.release_steps())
+        driver.perform(Change.CREATE, spec, "namespace")
+    assert all(driver.perform(Change.DELETE, spec, step.key).done for step in driver.steps(Change.DELETE))
     assert "gpuaas.io/workspace" not in namespace(api, spec)["labels"]
     api.delete(f"/api/v1/namespaces/{spec.external_name}")
 
@@ -96,7 +96,7 @@ def test_a_project_that_somebody_else_asked_for_is_left_alone(
 def test_it_is_deleted_as_a_project(projects: ProjectApi, driver: OpenShiftDriver, make: Make) -> None:
     spec = make()
     provision(driver, spec)
-    for step in driver.release_steps():
+    for step in driver.steps(Change.DELETE):
         release_step(driver, spec, step.key)
     assert projects.deleted == [spec.external_name]
 
@@ -107,7 +107,7 @@ def test_one_that_was_asked_for_and_never_marked_is_taken_away(
     projects.lost = True
     spec = make()
     with pytest.raises(Unavailable):
-        driver.ensure(spec, "namespace")
-    for step in driver.release_steps():
+        driver.perform(Change.CREATE, spec, "namespace")
+    for step in driver.steps(Change.DELETE):
         release_step(driver, spec, step.key)
     assert api.find(f"/api/v1/namespaces/{spec.external_name}") is None

@@ -9,11 +9,11 @@ from uuid import uuid4
 import pytest
 
 from gpuaas.core.errors import Unavailable
-from gpuaas.providers.base import WorkspaceSpec
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.base import Change, WorkspaceSpec
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.quantities import quantity
 from gpuaas.providers.kubernetes.openshift import wall
 from gpuaas.providers.kubernetes.openshift.driver import OpenShiftDriver
-from gpuaas.providers.kubernetes.quantities import quantity
 from tests.contracts.rigs import ensure_step, release_step
 from tests.lab.fixtures import LabSite, until
 from tests.providers.kubernetes.conftest import provision
@@ -42,13 +42,13 @@ def sized(spec: WorkspaceSpec, gpus: int) -> WorkspaceSpec:
 def patiently(driver: OpenShiftDriver, spec: WorkspaceSpec) -> bool:
     """As the reconciler: who was overtaken too often comes again."""
     try:
-        return driver.ensure(spec, "quota").done
+        return driver.perform(Change.CREATE, spec, "quota").done
     except Unavailable:
         return False
 
 
 def release(driver: OpenShiftDriver, spec: WorkspaceSpec) -> None:
-    for step in driver.release_steps():
+    for step in driver.steps(Change.DELETE):
         release_step(driver, spec, step.key)
 
 
@@ -76,11 +76,11 @@ def test_asleep_a_workspace_has_no_share(driver: OpenShiftDriver, api: Api, make
     spec = make(project_slug=project)
     provision(driver, spec)
     asleep = replace(sized(spec, 0), vcpus=0, memory_gib=0, suspended=True)
-    for step in driver.suspend_steps():
-        driver.suspend(asleep, step.key)
+    for step in driver.steps(Change.SUSPEND):
+        driver.perform(Change.SUSPEND, asleep, step.key)
     assert (hard(api, project)[GPU], hard(api, project)["requests.cpu"]) == ("0", "0")
-    for step in driver.resume_steps():
-        driver.resume(spec, step.key)
+    for step in driver.steps(Change.RESUME):
+        driver.perform(Change.RESUME, spec, step.key)
     assert hard(api, project)[GPU] == "2"
 
 
@@ -180,7 +180,7 @@ def test_the_last_one_out_and_the_first_one_in(
     """The wall of a project without namespaces is deleted; one that comes at this moment keeps its own."""
     last, first = make(project_slug=project), make(project_slug=project, gpus=3)
     provision(driver, last)
-    for step in driver.release_steps()[:-1]:
+    for step in driver.steps(Change.DELETE)[:-1]:
         release_step(driver, last, step.key)
     delete = Api.delete
     overtaken: list[str] = []
@@ -193,7 +193,7 @@ def test_the_last_one_out_and_the_first_one_in(
         return delete(self, path, body, **query)
 
     monkeypatch.setattr(Api, "delete", late)
-    release_step(driver, last, driver.release_steps()[-1].key)
+    release_step(driver, last, driver.steps(Change.DELETE)[-1].key)
     assert overtaken
     assert hard(api, project)[GPU] == "3"
 

@@ -8,7 +8,15 @@ import pytest
 
 from deploy.lab.openstack import Lab
 from gpuaas.core.ids import short
-from gpuaas.providers.base import Connection, FlavorAmount, GpuAmount, Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import (
+    Change,
+    Connection,
+    FlavorAmount,
+    GpuAmount,
+    Member,
+    WorkspaceRef,
+    WorkspaceSpec,
+)
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from tests.contracts.rigs import ensure_step, release_step
 
@@ -56,16 +64,16 @@ def resized(spec: WorkspaceSpec, gpus: int) -> WorkspaceSpec:
 
 
 def ref(spec: WorkspaceSpec) -> WorkspaceRef:
-    return WorkspaceRef(spec.id, spec.external_name)
+    return spec.ref
 
 
 def provision(driver: OpenStackDriver, spec: WorkspaceSpec) -> None:
-    for step in driver.ensure_steps():
+    for step in driver.steps(Change.CREATE):
         ensure_step(driver, spec, step.key)
 
 
 def take_away(driver: OpenStackDriver, spec: WorkspaceSpec) -> None:
-    for step in driver.release_steps():
+    for step in driver.steps(Change.DELETE):
         release_step(driver, spec, step.key)
 
 

@@ -14,7 +14,7 @@ from gpuaas.workspaces.models import Step, Workspace
 from gpuaas.workspaces.reconcile import run
 from quotas.models import SiteCapacity
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
-from tests.lab.fixtures import PATIENCE
+from tests.lab.fixtures import PATIENCE, pause
 
 A100 = "CUSTOM_PCI_10DE_20B0"
 H100 = "CUSTOM_PCI_10DE_2330"
@@ -75,13 +75,15 @@ def visit(workspace: Workspace) -> Workspace:
 
 def reach(workspace: Workspace, state: str, *, seconds: float = 60) -> Workspace:
     """Visits until it is in that state."""
-    deadline = time.monotonic() + PATIENCE * seconds
+    began = time.monotonic()
     while (row := visit(workspace)).state != state:
         steps = list(
             Step.objects.filter(operation__workspace=workspace).values_list("key", "state", "detail")
         )
-        assert time.monotonic() < deadline, f"{row.name} is still {row.state}: {row.conditions} {steps}"
-        time.sleep(0.05)
+        assert time.monotonic() < began + PATIENCE * seconds, (
+            f"{row.name} is still {row.state}: {row.conditions} {steps}"
+        )
+        pause(began)
     return row
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gpuaas.providers.base import WorkspaceSpec
-from gpuaas.providers.openstack import rehearsal
+from gpuaas.providers.openstack import dry_run
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from tests.lab.fixtures import until
 from tests.providers.openstack.calls import Calls, counted
@@ -50,8 +50,8 @@ def sweep(driver: OpenStackDriver, specs: Sequence[WorkspaceSpec]) -> Calls:
 @pytest.fixture
 def in_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is."""
-    monkeypatch.setattr(rehearsal, "COMMON_SECONDS", 300.0)
-    monkeypatch.setattr(rehearsal, "_common", {})
+    monkeypatch.setattr(dry_run, "COMMON_SECONDS", 300.0)
+    monkeypatch.setattr(dry_run, "_common", {})
 
 
 @pytest.mark.usefixtures("in_one_moment")

@@ -18,7 +18,7 @@ GOOD = "clouds:\n  lab:\n    auth: {auth_url: 'http://127.0.0.1:1/v3', username:
         ("clouds: {}", "", "names no cloud"),
         (GOOD + "  two:\n    auth: {}\n", "", "several clouds"),
         (GOOD, "other", "no cloud 'other'"),
-        ("clouds:\n  lab: {auth: {auth_url: /etc/passwd}}", "", "no address"),
+        ("clouds:\n  lab: {auth: {auth_url: /etc/passwd}}", "", "not a URL"),
         (GOOD + "    cacert: /etc/passwd\n", "", "cacert"),
     ],
 )

@@ -14,23 +14,24 @@ from django.utils.html import escape
 from deploy.lab.openstack import Lab
 from gpuaas.catalog.models import Site
 from gpuaas.workspaces.machines.models import Machine
-from gpuaas.workspaces.machines.services import Wish, machine_order
+from gpuaas.workspaces.machines.services import MachineOrder, machine_order
 from gpuaas.workspaces.machines.visit import visit
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_request
-from gpuaas.workspaces.spec import ref_of
+from gpuaas.workspaces.spec import spec_of
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.api.caller import Caller, token_for
 from tests.factories.quotas import limits_give
 from tests.lab.fixtures import until
 from tests.lab.openstack.fixtures import Cloud
+from tests.providers.openstack.conftest import take_away
 from tests.providers.openstack.portal import A16, driver_at, flavor_of, reach, site_make
 
 pytestmark = [pytest.mark.openstack, pytest.mark.django_db(transaction=True)]
-WHY = f"no host has 1 free {A16}, with the vCPUs and memory beside: delete it and try again later"
+WHY = f"no host has 1 free {A16}, along with the vCPUs and memory: delete it and try again later"
 WHY_ON_THE_HOST = (
-    "no host that had room could make it, as when somebody else was faster: delete it and try again later"
+    "no host with room could create it, for example because others were faster: delete it and try again later"
 )
 
 
@@ -69,8 +70,7 @@ def workspaces(site: Site, tenants: list[Tenant], openstack_lab: Lab) -> Iterato
         yield made
     finally:
         for row in made:
-            for step in driver.release_steps():
-                until(lambda row=row, key=step.key: driver.release(ref_of(row), key).done, "clean up")  # type: ignore[misc]
+            take_away(driver, spec_of(row))
 
 
 @pytest.fixture
@@ -116,8 +116,8 @@ def test_one_of_two_tenants_has_it_and_the_other_reads_why(
     workspaces: list[Workspace], tenants: list[Tenant], all_but_one_taken: None
 ) -> None:
     for row, each in zip(workspaces, tenants, strict=True):
-        wish = Wish(name="last", flavor=row.flavors.get().flavor.slug, image="tiny")
-        machine_order(actor=each.actor, workspace=row, wish=wish)
+        order = MachineOrder(name="last", flavor=row.flavors.get().flavor.slug, image="tiny")
+        machine_order(actor=each.actor, workspace=row, order=order)
     together(*(lambda row=row: visit(row.pk) for row in workspaces))
 
     def settled() -> bool:

@@ -23,14 +23,14 @@ from tests.providers.openstack.conftest import ALICE, H100, provision, spec_of, 
 from tests.providers.openstack.test_workspace import as_member, boot
 
 pytestmark = pytest.mark.openstack
-GUIDE = Path(__file__).parents[3] / "docs" / "operator-guide.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "operators" / "openstack.md"
 SERVICE = re.compile(r"^    # (\w+)/policy\.yaml:", re.MULTILINE)
 
 
 def recommended() -> dict[str, dict[str, str]]:
     """By service, from the guide's own text."""
     text = GUIDE.read_text(encoding="utf-8")
-    block = re.search(r"^Policies, where tenants.*?\n\n((?:    .*\n)+)", text, re.MULTILINE)
+    block = re.search(r"\n\n((?:    # \w+/policy\.yaml:.*\n)(?:    .*\n)+)", text)
     assert block is not None
     parts = SERVICE.split(block[1])[1:]
     # after each name comes the rest of its comment, then its rules
@@ -70,7 +70,7 @@ def test_what_they_claim_is_closed_and_machines_still_start(
     image = alice.post("image", "/images", {"disk_format": "raw", "container_format": "bare"})["id"]
     before = ports.direct(alice)
     assert (before.status, before.reason) == (Status.FALSE, "Allowed")
-    assert "make a direct port and turn a port into a direct one" in before.message
+    assert "create a direct port and turn a port into a direct one" in before.message
 
     for service, rules in recommended().items():
         own_openstack_lab.policies(service, rules)
@@ -96,11 +96,11 @@ def half_closed_is_told(lab: Lab, alice: Cloud) -> None:
     """Where one of the two policies was forgotten, and where direct ports alone were thought of."""
     rules = recommended()["neutron"]
     lab.policies("neutron", {"update_port:binding:vnic_type": rules["update_port:binding:vnic_type"]})
-    assert "A tenant may make a direct port: " in ports.direct(alice).message
+    assert "A tenant may create a direct port: " in ports.direct(alice).message
     lab.policies(
         "neutron", {**rules, "create_port:binding:vnic_type": "not field:port:binding:vnic_type=direct"}
     )
-    assert "A tenant may make a macvtap port: " in ports.direct(alice).message
+    assert "A tenant may create a macvtap port: " in ports.direct(alice).message
 
 
 def all_that_is_closed(

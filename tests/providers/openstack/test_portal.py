@@ -8,16 +8,17 @@ import pytest
 from deploy.lab.openstack import Lab
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.states import DriftPolicy
-from gpuaas.providers.openstack import flavors, limits, people, projects, rehearsal
+from gpuaas.providers.openstack import dry_run, flavors, limits, people, projects
 from gpuaas.providers.openstack.client import Cloud
 from gpuaas.workspaces.models import Drift, Step, Workspace
 from gpuaas.workspaces.services import credential_issue, workspace_delete, workspace_request
-from gpuaas.workspaces.spec import ref_of, spec_of
+from gpuaas.workspaces.spec import spec_of
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.factories.quotas import limits_give
 from tests.lab.fixtures import until
 from tests.lab.openstack.fixtures import Cloud as LabCloud
+from tests.providers.openstack.conftest import take_away
 from tests.providers.openstack.portal import H100, driver_at, flavor_of, reach, site_make, visit
 from tests.providers.openstack.test_drift import delete_network, grant_flavor, let_stranger_in, raise_limit
 from tests.providers.openstack.test_workspace import boot
@@ -33,7 +34,7 @@ def site(openstack_lab: Lab, db: None) -> Site:
 @pytest.fixture(autouse=True)
 def _all_is_in_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is the whole site's is read once for two seconds. However slow the machine is: all changes here fall within them."""
-    monkeypatch.setattr(rehearsal, "COMMON_SECONDS", 300.0)
+    monkeypatch.setattr(dry_run, "COMMON_SECONDS", 300.0)
 
 
 @pytest.fixture
@@ -46,9 +47,7 @@ def workspace(as_alice: Actor, project: Project, site: Site, openstack_lab: Lab)
     limits_give(project)
     made = workspace_request(actor=as_alice, project=project, name="train", items=[(flavor_of(site).slug, 2)])
     yield reach(made, "ready")
-    driver = driver_at(site, openstack_lab)
-    for step in driver.release_steps():
-        until(lambda key=step.key: driver.release(ref_of(made), key).done, f"{step.key} of clean up")  # type: ignore[misc]
+    take_away(driver_at(site, openstack_lab), spec_of(made))
 
 
 def repaired(workspace: Workspace) -> list[tuple[str, str, str]]:

@@ -14,7 +14,7 @@ from gpuaas.providers.base import Check, Connection, WorkspaceSpec
 from gpuaas.providers.openstack import inside, limits, people
 from gpuaas.providers.openstack.client import Cloud
 from gpuaas.providers.openstack.driver import OpenStackDriver
-from gpuaas.providers.openstack.preflight import devices, server
+from gpuaas.providers.openstack.preflight import devices, privacy, server
 from gpuaas.providers.openstack.preflight.canary import Canary
 from tests.providers.openstack.conftest import ALICE, H100, ref
 
@@ -78,6 +78,17 @@ def test_a_class_without_a_registered_limit_is_told(driver: OpenStackDriver, adm
     check = told(devices.registered(inventory, registered), "Missing", blocking=True)
     assert H100 in check.message
     assert f"registered limit create --service nova --default-limit 0 class:{H100}" in check.remedy
+
+
+def test_who_can_list_the_limits_of_others_is_told(admin: Cloud) -> None:
+    """A member's token lists its own; one with a role that Keystone lets list all is told, and all that was made goes."""
+    canary, registered = Canary(admin, uuid.uuid4(), "default"), limits.registered_limits(admin)
+    with canary.project(registered) as stage:
+        assert stage.private(registered).status == Status.TRUE
+        made = admin.items("identity", "/projects", "projects", tags=canary.name)
+        (neighbor,) = (row["id"] for row in made if row["id"] != stage.project["id"])
+        told(privacy.listed(admin, stage.project["id"], neighbor), "Listed", blocking=False)
+    assert admin.items("identity", "/projects", "projects", tags=canary.name) == []
 
 
 def test_what_a_killed_check_left_is_nobodys_to_take_over_and_goes_with_the_next(

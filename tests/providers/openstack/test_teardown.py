@@ -9,14 +9,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gpuaas.core.errors import QuotaRefused
-from gpuaas.providers.base import WorkspaceSpec
+from gpuaas.providers.base import Change, WorkspaceSpec
 from gpuaas.providers.openstack import limits, people, projects
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from gpuaas.providers.openstack.leftovers import inventory
 from tests.lab.fixtures import until
 from tests.lab.openstack.fixtures import Cloud as LabCloud
-from tests.providers.openstack.conftest import provision, ref, take_away
+from tests.providers.openstack.conftest import provision, take_away
 from tests.providers.openstack.test_workspace import as_member, boot
 
 pytestmark = pytest.mark.openstack
@@ -66,12 +66,12 @@ def test_all_that_a_tenant_can_make_is_told_and_goes(
     _made_before_the_portal(admin, project["id"], network)
 
     until(
-        lambda: "1 CUSTOM_PCI_10DE_2330 that Placement counts" in inventory(admin, project),
+        lambda: "1 CUSTOM_PCI_10DE_2330 still allocated in Placement" in inventory(admin, project),
         "it holds its GPU",
     )
     told = set(inventory(admin, project))
     kinds = ("network", "subnet", "router", "port", "security group", "subnet pool", "address scope")
-    assert any(words.startswith("share with others") for words in told), told
+    assert any(words.startswith("sharing policy") for words in told), told
     made = {"machine train", "server group apart", "image mine", f"floating IP {address['id']}"}
     assert told >= made | {f"{kind} own" for kind in kinds}, told
     take_away(driver, ready)
@@ -135,13 +135,13 @@ def test_the_project_waits_until_no_token_of_before_is_believed(
     patient = OpenStackDriver(replace(driver.connection, options=options))
     project = project_of(admin, ready)
     for step in ("access", "servers", "volumes", "network"):
-        until(lambda key=step: patient.release(ref(ready), key).done, f"{step} of release")  # type: ignore[misc]
-    told = patient.release(ref(ready), "project")
+        until(lambda key=step: patient.perform(Change.DELETE, ready, key).done, f"{step} of release")  # type: ignore[misc]
+    told = patient.perform(Change.DELETE, ready, "project")
     assert not told.done
     assert "until" in told.detail
     assert list(inventory(admin, project)) == []
     assert people.roles_held(admin, project["id"]) == {}
-    assert driver.release(ref(ready), "project").done, "an operator may decide not to wait"
+    assert driver.perform(Change.DELETE, ready, "project").done, "an operator may decide not to wait"
     assert admin.find("identity", f"/projects/{project['id']}") is None
 
 
@@ -153,7 +153,7 @@ def test_from_the_first_step_on_nothing_can_be_made(
     alice = as_member(driver, ready)
     (flavor,) = alice.items("compute", "/flavors/detail", "flavors")
     for _ in range(2):
-        assert driver.release(ref(ready), "access").done
+        assert driver.perform(Change.DELETE, ready, "access").done
         there = limits.project_limits(admin, project["id"])
         assert {name: row["resource_limit"] for name, row in there.items()} == dict.fromkeys(
             limits.registered_limits(admin), 0

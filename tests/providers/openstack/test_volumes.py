@@ -11,7 +11,7 @@ import pytest
 from deploy.lab.openstack import Lab
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
-from gpuaas.providers.base import MachineStatus, MachineVerb, WorkspaceSpec
+from gpuaas.providers.base import Change, MachineStatus, MachineVerb, WorkspaceSpec
 from gpuaas.providers.openstack import projects
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.driver import OpenStackDriver
@@ -126,9 +126,9 @@ def test_a_quota_that_somebody_changed_is_told_and_set_right(
     admin.put("volume", f"/os-quota-sets/{project}", {"quota_set": {"gigabytes": 999, "backups": 7}})
     told = {(one.path, one.wanted, one.found, one.step) for one in driver.drift(stored)}
     assert told == {("gigabytes", str(GIB), "999", "limits"), ("backups", "0", "7", "limits")}
-    assert not driver.ensure(stored, "confirm").done
-    assert driver.ensure(stored, "limits").done
-    assert driver.ensure(stored, "confirm").done
+    assert not driver.perform(Change.CREATE, stored, "confirm").done
+    assert driver.perform(Change.CREATE, stored, "limits").done
+    assert driver.perform(Change.CREATE, stored, "confirm").done
     assert driver.drift(stored) == ()
 
 
@@ -140,8 +140,8 @@ def test_less_than_there_is_takes_nothing_away_and_gives_nothing_more(
     less, project = replace(stored, storage_gib=1), project_of(admin, stored)["id"]
     try:
         for there in (3, 2, 1):
-            assert driver.ensure(less, "limits").done
-            assert driver.ensure(less, "confirm").done
+            assert driver.perform(Change.CREATE, less, "limits").done
+            assert driver.perform(Change.CREATE, less, "confirm").done
             assert quota_of(admin, project)["gigabytes"] == there
             assert driver.drift(less) == ()
             with pytest.raises(QuotaRefused):
@@ -150,7 +150,7 @@ def test_less_than_there_is_takes_nothing_away_and_gives_nothing_more(
             alice.delete("volume", f"/volumes/{last}")
             until(lambda last=last: not status(alice, last), "the volume is gone")  # type: ignore[misc]
     finally:
-        assert driver.ensure(stored, "limits").done
+        assert driver.perform(Change.CREATE, stored, "limits").done
 
 
 def test_a_machine_comes_with_its_volume_and_takes_it_away(

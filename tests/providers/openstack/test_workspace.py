@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 
 from gpuaas.core.errors import NotFound, Permanent, QuotaRefused, Unauthorized
-from gpuaas.providers.base import Member, WorkspaceSpec
+from gpuaas.providers.base import Change, Member, WorkspaceSpec
 from gpuaas.providers.openstack import flavors, people, projects
 from gpuaas.providers.openstack.client import Cloud
 from gpuaas.providers.openstack.driver import OpenStackDriver
+from gpuaas.providers.openstack.duplicates import MADE
 from gpuaas.providers.openstack.leftovers import inventory
-from gpuaas.providers.openstack.twins import MADE
 from tests.lab.openstack.fixtures import Cloud as LabCloud
 from tests.providers.openstack.conftest import ALICE, BOB, H100, provision, ref, resized, spec_of, take_away
 
@@ -183,23 +183,23 @@ def test_somebody_elses_project_is_left_alone(driver: OpenStackDriver, cloud: La
     body = {"name": spec.external_name, "domain_id": "default"}
     made = cloud.made("identity", "/projects", "project", body)
     with pytest.raises(Permanent, match="not this workspace's"):
-        driver.ensure(spec, "project")
+        driver.perform(Change.CREATE, spec, "project")
     take_away(driver, spec)
     assert cloud.call("GET", "identity", f"/projects/{made['id']}").ok
 
 
 def test_steps_wait_for_each_other_and_unknown_ones_are_refused(driver: OpenStackDriver) -> None:
     spec = spec_of()
-    with pytest.raises(NotFound, match="make it first"):
-        driver.ensure(spec, "access")
+    with pytest.raises(NotFound, match="must be created first"):
+        driver.perform(Change.CREATE, spec, "access")
     try:
-        driver.ensure(spec, "project")
+        driver.perform(Change.CREATE, spec, "project")
         for early in ("flavors", "access"):
-            assert not driver.ensure(spec, early).done
+            assert not driver.perform(Change.CREATE, spec, early).done
         with pytest.raises(Permanent, match="no step"):
-            driver.ensure(spec, "nonsense")
+            driver.perform(Change.CREATE, spec, "nonsense")
         with pytest.raises(Permanent, match="no step"):
-            driver.release(ref(spec), "nonsense")
+            driver.perform(Change.DELETE, spec, "nonsense")
     finally:
         take_away(driver, spec)
 
@@ -208,8 +208,8 @@ def test_gpus_that_the_site_has_no_limit_for_are_refused(driver: OpenStackDriver
     spec = spec_of()
     unknown = replace(spec, gpus=(replace(spec.gpus[0], resource_name="CUSTOM_PCI_10DE_FFFF"),))
     try:
-        driver.ensure(unknown, "project")
+        driver.perform(Change.CREATE, unknown, "project")
         with pytest.raises(Permanent, match="no registered limit"):
-            driver.ensure(unknown, "limits")
+            driver.perform(Change.CREATE, unknown, "limits")
     finally:
         take_away(driver, spec)

@@ -29,7 +29,7 @@ def test_every_script_is_one_that_bash_reads(kind: ClusterKind, of_pool: bool, t
     machine = guest(made, made.pools[0] if of_pool else None)
     etc = installed(machine, tmp_path)
     scripts = [etc / "stages.sh", *(tmp_path / "usr/local/sbin").iterdir()]
-    assert len(scripts) == 4
+    assert len(scripts) == (5 if kind is S and not of_pool else 4)
     for script in scripts:
         assert subprocess.run(["bash", "-n", script], check=False).returncode == 0, script
     stages = "declare -F stage_packages stage_gpu_driver stage_join stage_ready"
@@ -131,6 +131,13 @@ def test_slurms_files_say_what_the_flavors_have() -> None:
         ["PartitionName=small", "Nodes=small", "Default=YES"],
         ["PartitionName=big", "Nodes=big", "Default=NO"],
     ]
+    assert [line.split()[-2:] for line in partitions] == [
+        ["DefMemPerCPU=7372", "DefMemPerGPU=58982"],
+        ["DefMemPerCPU=7372", "DefMemPerGPU=58982"],
+    ], "a job that does not say takes its share, not all of a machine"
+    assert conf["AccountingStorageTRES"] == "gres/gpu,gres/gpu:a100,gres/gpu:h100"
+    assert conf["AccountingStorageType"] == "accounting_storage/slurmdbd"
+    assert conf["AccountingStorageHost"] == "10.0.0.11", "also of those who ask on a worker"
     assert head["/etc/gpuaas/gres.conf"].splitlines() == [
         "AutoDetect=off",
         f"NodeName={made.external_name}-small-[1-500] Name=gpu Type=a100 File=/dev/nvidia0",
@@ -139,6 +146,11 @@ def test_slurms_files_say_what_the_flavors_have() -> None:
     assert "Feature=big Gres=gpu:h100:8" in worker["/etc/gpuaas/slurmd.default"]
     assert worker["/etc/gpuaas/munge.key"] == head["/etc/gpuaas/munge.key"]
     assert "/etc/gpuaas/slurm.conf" not in worker, "it fetches them from the head"
+    unit = worker["/etc/systemd/system/slurmd.service.d/gpuaas.conf"]
+    assert "ConditionPathExists=\n" in unit, "Debian's unit asks for a slurm.conf"
+    assert "Restart=on-failure\n" in unit, "it may be up before the head"
+    assert "/etc/gpuaas/slurmdbd.conf" in head
+    assert "/etc/gpuaas/slurmdbd.conf" not in worker
 
 
 def test_the_options_of_slurmd_are_one_argument_each(tmp_path: Path) -> None:

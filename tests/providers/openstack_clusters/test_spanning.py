@@ -12,17 +12,18 @@ import pytest
 import yaml
 
 from gpuaas.core.errors import Invalid, Permanent
-from gpuaas.providers.base import ClusterChange, ClusterKind, ClusterSpec, Connection, Join, NodePool
+from gpuaas.providers.base import Change, ClusterKind, ClusterSpec, Connection, Join, NodePool
 from gpuaas.providers.openstack.clusters.driver import OpenStackClusterDriver
 from gpuaas.providers.openstack.clusters.guest import Guest
 from gpuaas.providers.openstack.clusters.keys import SERVER_CA, Keys
 from gpuaas.providers.openstack.clusters.place import CIDR, cidr_elsewhere
-from gpuaas.providers.openstack.clusters.plan import plan
 from tests.providers.openstack_clusters.stage import document, files, guest, installed, spec
 
-C = ClusterChange
+C = Change
 CONFIG, UNIT = "/etc/rancher/k3s/config.yaml", "/etc/systemd/system/k3s.service"
 HOME = replace(spec(), spans=True)
+NOWHERE = Connection(site_id=uuid.uuid4(), site_slug="ber-1", endpoint="", credentials={})
+DRIVER = OpenStackClusterDriver(NOWHERE)
 PODS_AND_SERVICES = ("10.42.0.0/16", "10.43.0.0/16")
 
 
@@ -137,10 +138,10 @@ def test_networks_of_sites_have_no_address_in_common() -> None:
 
 
 @pytest.mark.parametrize("change", [C.CREATE, C.SCALE, C.RESUME])
-def test_whatever_brings_workers_elsewhere_begins_with_what_they_stand_on(change: ClusterChange) -> None:
+def test_whatever_brings_workers_elsewhere_begins_with_what_they_stand_on(change: Change) -> None:
     made = elsewhere()
     none = replace(made, pools=(replace(made.pools[0], flavor=replace(made.pools[0].flavor, count=0)),))
-    found = plan(change, made, None if change is C.CREATE else none)
+    found = DRIVER.plan(change, made, None if change is C.CREATE else none)
     assert [step.key for step in found.steps] == ["project", "network", "pool:big", "checks"]
     name = made.external_name
     assert [(one.kind, one.name) for one in found.objects] == [
@@ -153,16 +154,16 @@ def test_whatever_brings_workers_elsewhere_begins_with_what_they_stand_on(change
         ("floating-ip", f"{name}-big-1"),
         ("server", f"{name}-big-1"),
     ]
-    assert "address of its own outside" in found.warnings[0]
+    assert "its own external address" in found.warnings[0]
 
 
 def test_at_home_every_machine_has_an_address_and_the_first_head_the_clusters_own() -> None:
     made = replace(HOME, control_plane=replace(HOME.control_plane, count=3))
     name = made.external_name
-    found = {one.name for one in plan(C.CREATE, made, None).objects if one.kind == "floating-ip"}
+    found = {one.name for one in DRIVER.plan(C.CREATE, made, None).objects if one.kind == "floating-ip"}
     workers = {f"{name}-small-1", f"{name}-small-2", f"{name}-big-1"}
     assert found == {name, f"{name}-control-2", f"{name}-control-3", *workers}
-    alone = plan(C.CREATE, spec(), None)
+    alone = DRIVER.plan(C.CREATE, spec(), None)
     assert [one.name for one in alone.objects if one.kind == "floating-ip"] == [name]
     assert not [words for words in alone.warnings if "address" in words]
 
@@ -172,6 +173,5 @@ def test_slurm_and_clusters_of_one_site_cannot() -> None:
     with pytest.raises(Invalid) as caught:
         OpenStackClusterDriver.burst_check(ClusterKind.SLURM, {})
     assert "Slurm" in caught.value.fields["burst"][0]
-    nowhere = Connection(site_id=uuid.uuid4(), site_slug="ber-1", endpoint="", credentials={})
-    with pytest.raises(Permanent, match="made for one site"):
-        OpenStackClusterDriver(nowhere).join(spec())
+    with pytest.raises(Permanent, match="set up for one site"):
+        DRIVER.join(spec())

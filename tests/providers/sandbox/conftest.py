@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuaas.providers.base import Connection, GpuAmount, Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import Change, Connection, GpuAmount, Member, WorkspaceRef, WorkspaceSpec
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.fleet import fleet_seed
@@ -44,14 +44,14 @@ def spec() -> WorkspaceSpec:
 
 @pytest.fixture
 def ref(spec: WorkspaceSpec) -> WorkspaceRef:
-    return WorkspaceRef(spec.id, spec.external_name)
+    return spec.ref
 
 
 @pytest.fixture
 def provision(driver: SandboxDriver) -> Provision:
     def run(spec: WorkspaceSpec) -> None:
-        for step in driver.ensure_steps():
-            assert driver.ensure(spec, step.key).done, step.key
+        for step in driver.steps(Change.CREATE):
+            assert driver.perform(Change.CREATE, spec, step.key).done, step.key
 
     return run
 

@@ -8,7 +8,7 @@ import time_machine
 import yaml
 
 from gpuaas.core.errors import Forbidden, NotFound, QuotaRefused, Unauthorized
-from gpuaas.providers.base import Member, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import Change, Member, WorkspaceRef, WorkspaceSpec
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.pods import pod_create, pod_delete, token_role
 from tests.providers.sandbox.conftest import ALICE, BOB, Provision
@@ -62,7 +62,7 @@ def test_viewer_looks_and_does_not_touch(
 
 def test_access_ends_first_on_release(driver: SandboxDriver, ready: WorkspaceSpec, ref: WorkspaceRef) -> None:
     token = token_for(driver, ref, ALICE)
-    driver.release(ref, "access")
+    driver.perform(Change.DELETE, ready, "access")
     with pytest.raises(Unauthorized):
         pod_create(driver.connection.site_id, ready.external_name, "one", 1, token=token)
 

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from gpuaas.core.errors import NotFound, Permanent, Unauthorized, Unavailable
-from gpuaas.providers.base import Connection, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import Change, Connection, WorkspaceRef, WorkspaceSpec
 from gpuaas.providers.registry import driver_for
 from gpuaas.providers.sandbox.dials import ALWAYS, dials_set, failure_plan
 from gpuaas.providers.sandbox.driver import SandboxDriver
@@ -25,7 +25,7 @@ def test_down_means_no_answer_to_anybody(
     with pytest.raises(Unavailable):
         driver.observe(ref)
     with pytest.raises(Unavailable):
-        driver.ensure(ready, "quota")
+        driver.perform(Change.CREATE, ready, "quota")
     with pytest.raises(Unavailable):
         pod_create(site, ready.external_name, "one", 1)
     with pytest.raises(Unavailable):
@@ -48,17 +48,17 @@ def test_planned_failures_are_counted_down(driver: SandboxDriver) -> None:
 
 
 def test_lost_answer_has_done_the_work(driver: SandboxDriver, spec: WorkspaceSpec, ref: WorkspaceRef) -> None:
-    failure_plan(driver.connection.site_id, verb="ensure:namespace", error="lost")
+    failure_plan(driver.connection.site_id, verb="create:namespace", error="lost")
     with pytest.raises(Unavailable):
-        driver.ensure(spec, "namespace")
+        driver.perform(Change.CREATE, spec, "namespace")
     assert driver.observe(ref).exists
-    assert driver.ensure(spec, "namespace").done
+    assert driver.perform(Change.CREATE, spec, "namespace").done
 
 
 def test_permanent_refusal(driver: SandboxDriver, spec: WorkspaceSpec) -> None:
-    failure_plan(driver.connection.site_id, verb="ensure:namespace", error="permanent")
+    failure_plan(driver.connection.site_id, verb="create:namespace", error="permanent")
     with pytest.raises(Permanent):
-        driver.ensure(spec, "namespace")
+        driver.perform(Change.CREATE, spec, "namespace")
     with pytest.raises(ValueError, match="error is one of"):
         failure_plan(driver.connection.site_id, verb="probe", error="odd")
 
@@ -77,10 +77,10 @@ def test_slow_site_takes_its_time(driver: SandboxDriver) -> None:
     assert driver.probe().server_version == "sandbox 1"
 
 
-def test_unknown_steps_are_refused(driver: SandboxDriver, spec: WorkspaceSpec, ref: WorkspaceRef) -> None:
+def test_unknown_steps_are_refused(driver: SandboxDriver, spec: WorkspaceSpec) -> None:
     with pytest.raises(Permanent):
-        driver.ensure(spec, "coffee")
+        driver.perform(Change.CREATE, spec, "coffee")
     with pytest.raises(Permanent):
-        driver.release(ref, "coffee")
+        driver.perform(Change.DELETE, spec, "coffee")
     with pytest.raises(NotFound):
-        driver.ensure(spec, "quota")
+        driver.perform(Change.CREATE, spec, "quota")

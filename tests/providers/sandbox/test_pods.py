@@ -10,7 +10,7 @@ from django.db import connection
 
 from gpuaas.core import clock as time
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, QuotaRefused
-from gpuaas.providers.base import WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import Change, WorkspaceRef, WorkspaceSpec
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.fleet import node_set
@@ -108,7 +108,7 @@ def test_too_large_and_unwell_nodes_are_explained(
     provision(with_gpus(spec, 64))
     site = driver.connection.site_id
     assert pod_create(site, spec.external_name, "huge", 9).waiting_for == (
-        "asks for 9 nvidia.com/gpu, but the largest node has 8"
+        "requests 9 nvidia.com/gpu, but the largest node has 8"
     )
     node_set(site, name="h100-01", cordoned=True)
     node_set(site, name="h100-02", ready=False, reason="Xid 79: the GPU has fallen off the bus")
@@ -132,7 +132,7 @@ def test_deleted_pod_holds_its_devices_through_the_grace(
         assert [consumer.name for consumer in driver.observe(ref).consumers] == ["two"]
 
 
-def test_bad_requests(driver: SandboxDriver, ready: WorkspaceSpec, ref: WorkspaceRef) -> None:
+def test_bad_requests(driver: SandboxDriver, ready: WorkspaceSpec) -> None:
     site = driver.connection.site_id
     with pytest.raises(Invalid):
         pod_create(site, ready.external_name, "Über", 1)
@@ -146,7 +146,7 @@ def test_bad_requests(driver: SandboxDriver, ready: WorkspaceSpec, ref: Workspac
     with pytest.raises(NotFound):
         pod_delete(site, ready.external_name, "nobody")
     dials_set(site, namespace_ms=60_000)
-    driver.release(ref, "namespace")
+    driver.perform(Change.DELETE, ready, "namespace")
     with pytest.raises(Forbidden, match="terminated"):
         pod_create(site, ready.external_name, "late", 1)
 

@@ -7,7 +7,7 @@ import pytest
 import time_machine
 
 from gpuaas.core.errors import NotFound, Permanent
-from gpuaas.providers.base import GpuAmount, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import Change, GpuAmount, WorkspaceRef, WorkspaceSpec
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.models import SandboxNamespace
@@ -40,24 +40,26 @@ def test_quota_is_confirmed_by_the_site_some_time_later(
 ) -> None:
     dials_set(site_of(driver), confirm_ms=150)
     with time_machine.travel("2026-11-21T10:00:00Z", tick=False) as clock:
-        driver.ensure(spec, "namespace")
-        driver.ensure(spec, "quota")
-        waiting = driver.ensure(spec, "confirmed")
+        driver.perform(Change.CREATE, spec, "namespace")
+        driver.perform(Change.CREATE, spec, "quota")
+        waiting = driver.perform(Change.CREATE, spec, "confirmed")
         assert not waiting.done
         assert "not confirmed" in waiting.detail
         assert driver.observe(ref).hard == {}
-        assert not driver.ensure(spec, "access").done, "nobody is let in before the quota is enforced"
+        assert not driver.perform(Change.CREATE, spec, "access").done, (
+            "nobody is let in before the quota is enforced"
+        )
         clock.shift(0.2)
-        assert driver.ensure(spec, "confirmed").done
-        assert driver.ensure(spec, "access").done
+        assert driver.perform(Change.CREATE, spec, "confirmed").done
+        assert driver.perform(Change.CREATE, spec, "access").done
 
 
 def test_unconfirmed_quota_stops_nobody_as_on_a_real_cluster(
     driver: SandboxDriver, spec: WorkspaceSpec, ref: WorkspaceRef
 ) -> None:
     dials_set(site_of(driver), confirm_ms=60_000)
-    driver.ensure(spec, "namespace")
-    driver.ensure(spec, "quota")
+    driver.perform(Change.CREATE, spec, "namespace")
+    driver.perform(Change.CREATE, spec, "quota")
     pod_create(site_of(driver), spec.external_name, "early", 4)
     assert driver.observe(ref).used["nvidia.com/gpu"] == 4
 
@@ -85,19 +87,19 @@ def test_a_key_listed_anew_counts_what_runs(
 
 def test_two_models_under_one_name_are_refused(driver: SandboxDriver, spec: WorkspaceSpec) -> None:
     l40s = GpuAmount("nvidia.com/gpu", 1, {"nvidia.com/gpu.product": "NVIDIA-L40S"})
-    driver.ensure(spec, "namespace")
+    driver.perform(Change.CREATE, spec, "namespace")
     with pytest.raises(Permanent, match="only one of them"):
-        driver.ensure(replace(spec, gpus=(*spec.gpus, l40s)), "quota")
+        driver.perform(Change.CREATE, replace(spec, gpus=(*spec.gpus, l40s)), "quota")
 
 
 def test_foreign_namespace_is_left_alone(
     driver: SandboxDriver, spec: WorkspaceSpec, ref: WorkspaceRef
 ) -> None:
     foreign_namespace(site_of(driver), spec.external_name)
-    with pytest.raises(Permanent, match="belongs to somebody else"):
-        driver.ensure(spec, "namespace")
-    for step in driver.release_steps():
-        assert driver.release(ref, step.key).done
+    with pytest.raises(Permanent, match="is not this workspace's"):
+        driver.perform(Change.CREATE, spec, "namespace")
+    for step in driver.steps(Change.DELETE):
+        assert driver.perform(Change.DELETE, spec, step.key).done
     assert not driver.observe(ref).exists
     assert SandboxNamespace.objects.get(name=spec.external_name).gone_at is None
 
@@ -106,7 +108,7 @@ def test_step_after_the_namespace_vanished_says_so(driver: SandboxDriver, ready:
     SandboxNamespace.objects.all().delete()
     for step in ("quota", "confirmed", "limits", "network", "access"):
         with pytest.raises(NotFound):
-            driver.ensure(ready, step)
+            driver.perform(Change.CREATE, ready, step)
 
 
 def test_release_goes_in_stages_and_ends_with_a_proof(
@@ -114,28 +116,26 @@ def test_release_goes_in_stages_and_ends_with_a_proof(
 ) -> None:
     with time_machine.travel("2027-11-21T10:00:00Z", tick=False) as clock:
         pod_create(site_of(driver), ready.external_name, "one", 2)
-        assert driver.release(ref, "access").done
-        waiting = driver.release(ref, "pods")
+        assert driver.perform(Change.DELETE, ready, "access").done
+        waiting = driver.perform(Change.DELETE, ready, "pods")
         assert (waiting.done, waiting.detail) == (False, "still ending: 1 with 2 GPUs")
         assert driver.observe(ref).used["nvidia.com/gpu"] == 2, "held until the grace is over"
         clock.shift(2)
-        assert driver.release(ref, "pods").done
-        assert driver.release(ref, "namespace").done
-        assert not driver.release(ref, "gone").done
-        again = driver.ensure(ready, "namespace")
+        assert driver.perform(Change.DELETE, ready, "pods").done
+        assert driver.perform(Change.DELETE, ready, "namespace").done
+        assert not driver.perform(Change.DELETE, ready, "gone").done
+        again = driver.perform(Change.CREATE, ready, "namespace")
         assert not again.done, "the name is free only when the old namespace is gone"
         clock.shift(5)
-        assert driver.release(ref, "gone").done
+        assert driver.perform(Change.DELETE, ready, "gone").done
         assert not driver.observe(ref).exists
-        for step in driver.release_steps():
-            assert driver.release(ref, step.key).done, "what is gone counts as done"
+        for step in driver.steps(Change.DELETE):
+            assert driver.perform(Change.DELETE, ready, step.key).done, "what is gone counts as done"
 
 
-def test_gone_before_deletion_was_asked_is_not_believed(
-    driver: SandboxDriver, ready: WorkspaceSpec, ref: WorkspaceRef
-) -> None:
+def test_gone_before_deletion_was_asked_is_not_believed(driver: SandboxDriver, ready: WorkspaceSpec) -> None:
     with pytest.raises(NotFound):
-        driver.release(ref, "gone")
+        driver.perform(Change.DELETE, ready, "gone")
 
 
 def test_probe_shows_the_fleet_and_what_is_held(driver: SandboxDriver, ready: WorkspaceSpec) -> None:

@@ -3,7 +3,7 @@
 import time_machine
 
 from gpuaas.core import clock as time
-from gpuaas.providers.base import UsageEvent, UsageKind, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.base import Change, UsageEvent, UsageKind, WorkspaceSpec
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxPod
@@ -45,14 +45,12 @@ def test_resumed_watch_misses_nothing(driver: SandboxDriver, ready: WorkspaceSpe
         assert kinds(watch(driver, events[-1].cursor)) == ["bookmark"]
 
 
-def test_pod_killed_while_running_carries_its_end(
-    driver: SandboxDriver, ready: WorkspaceSpec, ref: WorkspaceRef
-) -> None:
+def test_pod_killed_while_running_carries_its_end(driver: SandboxDriver, ready: WorkspaceSpec) -> None:
     with time_machine.travel("2027-11-21T10:00:00Z", tick=False) as clock:
         pod_create(driver.connection.site_id, ready.external_name, "one", 1)
         cursor = watch(driver)[-1].cursor
         ending = time.now()
-        driver.release(ref, "pods")
+        driver.perform(Change.DELETE, ready, "pods")
         clock.shift(60)
         (gone,) = [event for event in watch(driver, cursor) if event.kind is UsageKind.GONE]
         assert gone.consumer is not None

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import pytest
 
 from deploy.lab.kubernetes import Lab
-from gpuaas.providers.base import ClusterChange, ClusterSpec
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.base import Change, ClusterSpec
+from gpuaas.providers.kubeapi.client import Api
+from gpuaas.providers.kubeapi.names import NAMESPACES
 from gpuaas.providers.vcluster import names
 from tests.contracts.clusters.rigs import carry_out
 from tests.contracts.clusters.vcluster_rig import VirtualRig
@@ -28,7 +29,7 @@ class Virtual:
 
     @property
     def space(self) -> str:
-        return f"{names.NAMESPACES}/{names.space(self.spec.external_name)}"
+        return f"{NAMESPACES}/{names.space(self.spec.external_name)}"
 
 
 @pytest.fixture
@@ -45,5 +46,5 @@ def virtual(rig: VirtualRig) -> Virtual:
 
 def whole(rig: VirtualRig) -> Virtual:
     spec = rig.spec()
-    carry_out(rig.driver, ClusterChange.CREATE, spec)
+    carry_out(rig.driver, Change.CREATE, spec)
     return Virtual(rig, spec, rig.api)

@@ -16,7 +16,8 @@ import yaml
 
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent
 from gpuaas.providers.base import ClusterSpec
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.names import NAMESPACES
 from gpuaas.providers.vcluster import names
 
 VOLUMES = "/api/v1/persistentvolumes"
@@ -44,7 +45,7 @@ class PlayedSite:
         """What others have left inside would count for those who ask the API how much waits."""
         for pod in self.virtual.items("/api/v1/pods"):
             metadata = pod["metadata"]
-            path = f"{names.NAMESPACES}/{metadata['namespace']}/pods/{metadata['name']}"
+            path = f"{NAMESPACES}/{metadata['namespace']}/pods/{metadata['name']}"
             self.virtual.delete(path, gracePeriodSeconds="0")
         self._thread.start()
 
@@ -52,14 +53,14 @@ class PlayedSite:
         self._stop.set()
         self._thread.join(60)
         for name in self.clusters:
-            self.virtual.delete(f"{names.NAMESPACES}/{name}")
-            self.host.delete(f"{names.NAMESPACES}/{names.space(name)}")
+            self.virtual.delete(f"{NAMESPACES}/{name}")
+            self.host.delete(f"{NAMESPACES}/{names.space(name)}")
             self.host.delete(f"{VOLUMES}/{names.space(name)}")
 
     def pod(self, spec: ClusterSpec, name: str, resource: str, gpus: int) -> None:
         """Asked for inside of the virtual cluster."""
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": spec.external_name}}
-        self.virtual.apply(names.NAMESPACES, space)
+        self.virtual.apply(NAMESPACES, space)
         limits = {resource: str(gpus)} if gpus else {}
         asked = {"limits": limits, "requests": {"cpu": "1", "memory": "1Gi", **limits}}
         box = {"name": "main", "image": "registry.example/train", "resources": asked}
@@ -67,7 +68,7 @@ class PlayedSite:
             "metadata": {"name": name},
             "spec": {"containers": [box], "automountServiceAccountToken": False},
         }
-        path = f"{names.NAMESPACES}/{spec.external_name}"
+        path = f"{NAMESPACES}/{spec.external_name}"
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         self.virtual.apply(f"{path}/serviceaccounts", account)
         self.virtual.create(f"{path}/pods", body)
@@ -79,7 +80,7 @@ class PlayedSite:
         return self._syncers[name]
 
     def token(self, name: str) -> str:
-        accounts = f"{names.NAMESPACES}/{names.space(name)}/serviceaccounts/{names.account(name)}/token"
+        accounts = f"{NAMESPACES}/{names.space(name)}/serviceaccounts/{names.account(name)}/token"
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         return str(self.host.create(accounts, asked)["status"]["token"])
 
@@ -99,7 +100,7 @@ class PlayedSite:
 
     def _provision(self, name: str) -> None:
         space = names.space(name)
-        claim = self.host.find(f"{names.NAMESPACES}/{space}/persistentvolumeclaims/{names.volume(name)}")
+        claim = self.host.find(f"{NAMESPACES}/{space}/persistentvolumeclaims/{names.volume(name)}")
         if claim is None or claim["status"].get("phase") == "Bound":
             return
         volume = {
@@ -119,22 +120,22 @@ class PlayedSite:
         self.host.apply(VOLUMES, volume)
 
     def _sync(self, name: str) -> None:
-        control = self.host.find(f"{names.NAMESPACES}/{names.space(name)}/pods/{name}-0")
+        control = self.host.find(f"{NAMESPACES}/{names.space(name)}/pods/{name}-0")
         if control is None or not _is_ready(control):
             return
-        syncer, space = self.syncer(name), f"{names.NAMESPACES}/{names.space(name)}"
+        syncer, space = self.syncer(name), f"{NAMESPACES}/{names.space(name)}"
         if syncer.find(f"{space}/secrets/{names.kubeconfig_secret(name)}") is None:
             data = {"config": base64.b64encode(self.kubeconfig.encode()).decode()}
             labels = {"app": "vcluster", "vcluster-name": name}
             metadata = {"name": names.kubeconfig_secret(name), "labels": labels}
             syncer.create(f"{space}/secrets", {"metadata": metadata, "type": "Opaque", "data": data})
         copies = {one["metadata"]["name"]: one for one in syncer.items(f"{space}/pods")}
-        for pod in self.virtual.items(f"{names.NAMESPACES}/{name}/pods"):
+        for pod in self.virtual.items(f"{NAMESPACES}/{name}/pods"):
             self._sync_pod(name, syncer, pod, copies)
 
     def _sync_pod(self, name: str, syncer: Api, pod: Object, copies: dict[str, Object]) -> None:
         called = f"{pod['metadata']['name']}-x-{name}-x-{name}"[:63]
-        virtual = f"{names.NAMESPACES}/{name}/pods/{pod['metadata']['name']}"
+        virtual = f"{NAMESPACES}/{name}/pods/{pod['metadata']['name']}"
         copy, placed = copies.get(called), pod["spec"].get("nodeName")
         if copy is None and placed:  # it was ended at the site
             self.virtual.delete(virtual, gracePeriodSeconds="0")
@@ -145,7 +146,7 @@ class PlayedSite:
                 box.pop("volumeMounts", None)
             body = {"metadata": {"name": called, "labels": labels}, "spec": spec}
             try:
-                syncer.create(f"{names.NAMESPACES}/{names.space(name)}/pods", body)
+                syncer.create(f"{NAMESPACES}/{names.space(name)}/pods", body)
             except Permanent:
                 return  # over quota: it waits inside, and is tried again
         elif copy["spec"].get("nodeName") and not placed:

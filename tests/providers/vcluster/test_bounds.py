@@ -11,8 +11,9 @@ import yaml
 
 from deploy.lab.kubernetes import Lab
 from gpuaas.core.errors import Permanent, Unauthorized
-from gpuaas.providers.base import ClusterChange, Member
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.base import Change, Member
+from gpuaas.providers.kubeapi.client import Api
+from gpuaas.providers.kubeapi.names import NAMESPACES
 from gpuaas.providers.vcluster import names, site
 from gpuaas.providers.vcluster.tenancy import gpus_in
 from tests.contracts.clusters.rigs import ALICE, carry_out, counts
@@ -84,8 +85,8 @@ def test_the_syncer_has_no_rights_but_in_its_namespace_and_none_over_its_bounds(
         lambda: shared.syncer.merge(quota, {"spec": {"hard": {f"requests.{H100}": "16"}}}),
         lambda: shared.syncer.items("/api/v1/pods"),
         lambda: shared.syncer.items("/api/v1/nodes"),
-        lambda: shared.syncer.items(names.NAMESPACES),
-        lambda: shared.syncer.items(f"{names.NAMESPACES}/kube-system/secrets"),
+        lambda: shared.syncer.items(NAMESPACES),
+        lambda: shared.syncer.items(f"{NAMESPACES}/kube-system/secrets"),
         lambda: shared.syncer.items(f"{rbac}/rolebindings"),
         lambda: shared.syncer.create(f"{shared.space}/serviceaccounts/default/token", {}),
         lambda: shared.syncer.delete(shared.space),
@@ -97,9 +98,9 @@ def test_the_syncer_has_no_rights_but_in_its_namespace_and_none_over_its_bounds(
 def test_another_tenants_cluster_can_read_nothing_of_it(shared: Virtual) -> None:
     """charlie's syncer has the same role, bound in another namespace; his credentials are another cluster's."""
     theirs = shared.rig.spec(workers=1)
-    carry_out(shared.rig.driver, ClusterChange.CREATE, theirs)
+    carry_out(shared.rig.driver, Change.CREATE, theirs)
     charlie = shared.rig.played.syncer(theirs.external_name)
-    assert charlie.items(f"{names.NAMESPACES}/{names.space(theirs.external_name)}/pods")
+    assert charlie.items(f"{NAMESPACES}/{names.space(theirs.external_name)}/pods")
     for kind in ("pods", "secrets", "configmaps", "services"):
         with pytest.raises(Unauthorized):
             charlie.items(f"{shared.space}/{kind}")
@@ -110,10 +111,10 @@ def test_a_member_who_sees_may_not_change(shared: Virtual) -> None:
     bob = Api(driver.access(shared.spec, BOB, lifetime=hour).document)
     alice = Api(driver.access(shared.spec, ALICE, lifetime=hour).document)
     body = {"metadata": {"generateName": "mine-"}}
-    assert alice.create(f"{names.NAMESPACES}/default/configmaps", body)
-    bob.items(f"{names.NAMESPACES}/default/configmaps")
+    assert alice.create(f"{NAMESPACES}/default/configmaps", body)
+    bob.items(f"{NAMESPACES}/default/configmaps")
     with pytest.raises(Unauthorized):
-        bob.create(f"{names.NAMESPACES}/default/configmaps", body)
+        bob.create(f"{NAMESPACES}/default/configmaps", body)
 
 
 def test_the_administrators_credential_stays_with_the_portal(shared: Virtual) -> None:
@@ -130,7 +131,7 @@ def test_a_smaller_cluster_ends_the_newest_that_no_longer_fit(virtual: Virtual) 
         name = virtual.syncer.create(f"{virtual.space}/pods", pod(H100, 1))["metadata"]["name"]
         until(partial(has_node, virtual, name), f"{name} has a node")
     fewer = counts(virtual.spec, gpu=1)
-    carry_out(virtual.rig.driver, ClusterChange.SCALE, fewer, virtual.spec)
+    carry_out(virtual.rig.driver, Change.SCALE, fewer, virtual.spec)
     assert gpus_in(site.enforced(virtual.host, fewer.external_name), H100) == 2
     assert len(virtual.host.items(f"{virtual.space}/pods", labelSelector=f"!{names.CONTROL}")) == 2
 
@@ -138,7 +139,7 @@ def test_a_smaller_cluster_ends_the_newest_that_no_longer_fit(virtual: Virtual) 
 def test_growth_patches_the_one_quota_in_place(virtual: Virtual) -> None:
     before = virtual.host.items(f"{virtual.space}/resourcequotas")
     more = counts(virtual.spec, gpu=3)
-    carry_out(virtual.rig.driver, ClusterChange.SCALE, more, virtual.spec)
+    carry_out(virtual.rig.driver, Change.SCALE, more, virtual.spec)
     after = virtual.host.items(f"{virtual.space}/resourcequotas")
     assert [one["metadata"]["uid"] for one in after] == [one["metadata"]["uid"] for one in before]
     assert gpus_in(after[0]["status"]["hard"], H100) == 6
@@ -147,7 +148,7 @@ def test_growth_patches_the_one_quota_in_place(virtual: Virtual) -> None:
 def test_a_release_too_far_from_the_sites_is_refused_with_what_to_do(shared: Virtual) -> None:
     far = replace(shared.spec, release="1.20.0")
     with pytest.raises(Permanent) as caught:
-        shared.rig.driver.upgrade(far, "control-plane")
+        shared.rig.driver.perform(Change.UPGRADE, far, "control-plane")
     assert "minor versions away" in caught.value.message
     assert caught.value.detail["evidence"]
     assert caught.value.detail["next"]
@@ -163,8 +164,8 @@ def test_asleep_nothing_comes_back_until_it_wakes(virtual: Virtual) -> None:
 
     until(lambda: [one for one in copies() if one["spec"].get("nodeName")], "it runs at the site")
     asleep = counts(spec, gpu=0, other=0)
-    carry_out(virtual.rig.driver, ClusterChange.SUSPEND, asleep, spec)
+    carry_out(virtual.rig.driver, Change.SUSPEND, asleep, spec)
     assert copies() == []
     assert refusal(virtual, pod(H100, 1))
-    carry_out(virtual.rig.driver, ClusterChange.RESUME, spec, asleep)
+    carry_out(virtual.rig.driver, Change.RESUME, spec, asleep)
     assert virtual.syncer.create(f"{virtual.space}/pods", pod(H100, 1))

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from deploy.lab.kubernetes import Lab
-from gpuaas.providers.base import ClusterChange, ClusterSpec
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.base import Change, ClusterSpec
+from gpuaas.providers.kubeapi.client import Api
+from gpuaas.providers.kubeapi.names import NAMESPACES
 from gpuaas.providers.vcluster import names
 from tests.contracts.clusters.rigs import ALICE, carry_out, counts, step_do, step_finish
 from tests.contracts.clusters.vcluster_rig import H100, VirtualRig
@@ -24,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(not BINARY, reason="GPUAAS_VCLUSTER names no binary of the released syncer"),
     pytest.mark.timeout(900),
 ]
-C = ClusterChange
+C = Change
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def rig(lab: LabSite, virtual_lab: Lab) -> Iterator[VirtualRig]:
 def copies(rig: VirtualRig, spec: ClusterSpec) -> list[Any]:
     """Of people's pods at the site, by the syncer's own label; without the cluster's DNS."""
     found = rig.api.items(
-        f"{names.NAMESPACES}/{names.space(spec.external_name)}/pods",
+        f"{NAMESPACES}/{names.space(spec.external_name)}/pods",
         labelSelector=f"{names.SYNCED}={spec.external_name}",
     )
     return [one for one in found if H100 in str(one["spec"]["containers"])]  # all of them tolerate it
@@ -46,8 +47,8 @@ def copies(rig: VirtualRig, spec: ClusterSpec) -> list[Any]:
 
 def work(alice: Api, team: str) -> None:
     """A Job of eight pods of one GPU, asked for inside."""
-    alice.create(names.NAMESPACES, {"metadata": {"name": team}})
-    account = f"{names.NAMESPACES}/{team}/serviceaccounts/default"
+    alice.create(NAMESPACES, {"metadata": {"name": team}})
+    account = f"{NAMESPACES}/{team}/serviceaccounts/default"
     until(lambda: alice.find(account), "the cluster's own controllers have made its account")
     box: dict[str, Any] = {"name": "main", "image": "registry.example/train"}
     box["resources"] = {"limits": {H100: "1"}, "requests": {"cpu": "1", "memory": "1Gi"}}
@@ -91,4 +92,4 @@ def test_the_released_syncer_works_within_what_the_driver_gives_it(
         life(rig, spec)
     finally:
         syncer.stop()
-        rig.played.virtual.delete(f"{names.NAMESPACES}/{team}")
+        rig.played.virtual.delete(f"{NAMESPACES}/{team}")

@@ -9,7 +9,7 @@ import yaml
 
 from gpuaas.core.errors import Invalid, Permanent
 from gpuaas.providers.base import (
-    ClusterChange,
+    Change,
     ClusterKind,
     ClusterSpec,
     Connection,
@@ -17,7 +17,7 @@ from gpuaas.providers.base import (
     FlavorAmount,
     NodePool,
 )
-from gpuaas.providers.kubernetes.names import is_workspace_namespace
+from gpuaas.providers.kubeapi.names import is_workspace_namespace
 from gpuaas.providers.vcluster import manifests, names
 from gpuaas.providers.vcluster.driver import VirtualClusterDriver
 from gpuaas.providers.vcluster.settings import settings_read
@@ -83,14 +83,14 @@ def test_the_namespace_has_a_name_that_the_guards_cover() -> None:
 
 def test_more_than_one_control_plane_is_refused_when_it_is_planned() -> None:
     with pytest.raises(Permanent, match="one control plane"):
-        driver().plan(ClusterChange.CREATE, spec(control_plane=ControlPlane(3, 2, 4, 10)))
+        driver().plan(Change.CREATE, spec(control_plane=ControlPlane(3, 2, 4, 10)))
 
 
 def test_two_models_under_one_name_are_refused_when_it_is_planned() -> None:
     other = replace(H100, selector={"gpuaas.io/pool": "a100"})
     with pytest.raises(Permanent, match="node pools"):
         driver().plan(
-            ClusterChange.CREATE,
+            Change.CREATE,
             spec(pools=(NodePool("gpu", H100, "1.33.5"), NodePool("more", other, "1.33.5"))),
         )
 

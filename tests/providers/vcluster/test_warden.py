@@ -1,4 +1,6 @@
-"""A quota that is outrun in a virtual cluster, at the real API server: the meter's warden takes the newest pods within seconds, as in workspaces."""
+"""A quota that is outrun in a virtual cluster, at the real API server: the meter's warden takes the newest pods
+within seconds, as in workspaces.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from gpuaas.core.crypto import encrypt_json
 from gpuaas.metering.meter import SiteMeterRunner
 from gpuaas.metering.models import SiteMeter, UsageInterval
 from gpuaas.metering.warden import Warden
-from gpuaas.providers.kubernetes.warden import REASON
+from gpuaas.providers.kubeapi.warden import REASON
 from gpuaas.providers.vcluster import names, site
 from gpuaas.providers.vcluster.tenancy import gpus_in
 from tenants.models import AuditEntry, Project, User

@@ -7,19 +7,19 @@ import signal
 import pytest
 from django.db import connections
 
-from gpuaas.core import clock, leases
+from gpuaas.core import claims, clock
 from gpuaas.providers.base import MachineVerb
 from gpuaas.providers.sandbox.machines import SandboxCloudDriver
 from gpuaas.providers.sandbox.models import SandboxMachine
 from gpuaas.workspaces.machines.models import Machine, MachineLook
-from gpuaas.workspaces.machines.services import Wish, machine_act, machine_order
+from gpuaas.workspaces.machines.services import MachineOrder, machine_act, machine_order
 from gpuaas.workspaces.machines.visit import visit
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tests.workspaces.crashing_worker import Boundaries
 
 pytestmark = pytest.mark.django_db(transaction=True)
-WISH = Wish(name="train", flavor="h100.1", image="img-debian-12", cloud_init="#!/bin/sh\n")
+ORDER = MachineOrder(name="train", flavor="h100.1", image="img-debian-12", cloud_init="#!/bin/sh\n")
 CALLS = ("launch", "act", "machines", "images", "belongings")
 
 
@@ -42,7 +42,7 @@ def killed_at(workspace: Workspace, number: int) -> str:
 
 def _work(workspace: Workspace, number: int, told: int) -> None:
     boundaries = Boundaries(number, told)
-    for place, names in ((SandboxCloudDriver, CALLS), (leases, ("claim", "apply"))):
+    for place, names in ((SandboxCloudDriver, CALLS), (claims, ("claim", "apply"))):
         for name in names:
             setattr(place, name, boundaries.around(name, getattr(place, name)))
     visit(workspace.pk)
@@ -53,7 +53,7 @@ def _work(workspace: Workspace, number: int, told: int) -> None:
 def test_killed_anywhere_there_is_one_machine_and_one_stop(as_bob: Actor, workspace: Workspace) -> None:
     met = set()
     for number in range(1, 60):
-        machine = machine_order(actor=as_bob, workspace=workspace, wish=WISH)
+        machine = machine_order(actor=as_bob, workspace=workspace, order=ORDER)
         MachineLook.objects.filter(pk=workspace.pk).update(slow_at=None)
         met.add(killed_at(workspace, number))
         assert visit(workspace.pk)

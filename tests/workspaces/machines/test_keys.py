@@ -13,7 +13,7 @@ from gpuaas.workspaces.machines.keys import (
     keys_for,
 )
 from gpuaas.workspaces.machines.models import Machine
-from gpuaas.workspaces.machines.services import Wish, machine_order
+from gpuaas.workspaces.machines.services import MachineOrder, machine_order
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import ApiToken, AuditEntry, Project, User
@@ -32,8 +32,8 @@ def test_a_key_is_added_used_and_removed(as_bob: Actor, as_alice: Actor, workspa
     text = line()
     key = keypair_add(actor=as_bob, name="laptop", public_key=f"  {text}\n")
     assert (key.public_key, key.fingerprint) == (text, fingerprint_of(text))
-    wish = Wish(name="train", flavor="h100.1", image="Debian 12", key="laptop")
-    made = machine_order(actor=as_bob, workspace=workspace, wish=wish)
+    order = MachineOrder(name="train", flavor="h100.1", image="Debian 12", key="laptop")
+    made = machine_order(actor=as_bob, workspace=workspace, order=order)
     assert (made.key_name, made.public_key) == ("laptop", text)
     with pytest.raises(NotFound):
         keypair_remove(actor=as_alice, key=key)
@@ -82,7 +82,7 @@ def test_twice_is_refused(as_bob: Actor, as_alice: Actor) -> None:
     keypair_add(actor=as_bob, name="laptop", public_key=text)
     with pytest.raises(Conflict, match="called laptop"):
         keypair_add(actor=as_bob, name="laptop", public_key=line())
-    with pytest.raises(Conflict, match="it is laptop"):
+    with pytest.raises(Conflict, match="under the name laptop"):
         keypair_add(actor=as_bob, name="other", public_key=text)
     keypair_add(actor=as_alice, name="laptop", public_key=text)
 

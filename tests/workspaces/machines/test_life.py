@@ -15,7 +15,7 @@ from gpuaas.providers.sandbox.models import SandboxMachine, SandboxNode
 from gpuaas.workspaces.machines.models import Machine, MachineLook
 from gpuaas.workspaces.machines.selectors import flavors_left, machines_of
 from gpuaas.workspaces.machines.services import (
-    Wish,
+    MachineOrder,
     console_request,
     machine_act,
     machine_delete,
@@ -32,12 +32,12 @@ from tests.workspaces.stage import settle
 
 pytestmark = pytest.mark.django_db
 V = MachineVerb
-WISH = Wish(name="train", flavor="h100.1", image="img-debian-12")
+ORDER = MachineOrder(name="train", flavor="h100.1", image="img-debian-12")
 SECRET = "#cloud-config\npassword: hunter2\n"
 
 
-def order(actor: Actor, workspace: Workspace, **wish: object) -> Machine:
-    return machine_order(actor=actor, workspace=workspace, wish=replace(WISH, **wish))  # type: ignore[arg-type]
+def order(actor: Actor, workspace: Workspace, **changes: object) -> Machine:
+    return machine_order(actor=actor, workspace=workspace, order=replace(ORDER, **changes))  # type: ignore[arg-type]
 
 
 def visited(machine: Machine) -> Machine:
@@ -94,7 +94,7 @@ def test_cloud_init_is_encrypted_and_forgotten_once_the_site_has_it(
 
 
 @pytest.mark.parametrize(
-    ("field", "wish"),
+    ("field", "changes"),
     [
         ("name", {"name": "Not A Name"}),
         ("flavor", {"flavor": "l40s.1"}),
@@ -108,10 +108,10 @@ def test_cloud_init_is_encrypted_and_forgotten_once_the_site_has_it(
     ],
 )
 def test_what_can_never_be_is_refused_beside_its_field(
-    as_bob: Actor, workspace: Workspace, field: str, wish: dict[str, object]
+    as_bob: Actor, workspace: Workspace, field: str, changes: dict[str, object]
 ) -> None:
     with pytest.raises(Invalid) as refused:
-        order(as_bob, workspace, **wish)
+        order(as_bob, workspace, **changes)
     assert list(refused.value.fields) == [field]
     assert not machines_of(workspace=workspace).exists()
 
@@ -168,7 +168,7 @@ def test_no_host_with_room_is_told_in_words(as_bob: Actor, workspace: Workspace)
     SandboxNode.objects.update(cordoned=True)
     made = visited(order(as_bob, workspace))
     assert made.state == "failed"
-    assert "no host has that many free GPUs" in made.failure
+    assert "no host has enough free GPUs" in made.failure
     assert visited(machine_delete(actor=as_bob, machine=made)).state == "deleted"
 
 
@@ -249,7 +249,7 @@ def test_the_console_is_audited_and_not_kept(as_bob: Actor, workspace: Workspace
     assert token
     assert token not in str(rows)
     assert AuditEntry.objects.filter(action="machine.console", actor="bob").count() == 1
-    with pytest.raises(Conflict, match="only a machine that runs"):
+    with pytest.raises(Conflict, match="only a running machine"):
         console_request(actor=as_bob, machine=act(as_bob, made, V.STOP))
 
 
@@ -303,7 +303,7 @@ def test_nobody_is_told_where_nothing_is_new(as_bob: Actor, workspace: Workspace
 def test_a_site_without_machines_says_so(as_alice: Actor, workspace: Workspace) -> None:
     Site.objects.filter(pk=workspace.site_id).update(driver="sandbox")
     pods = Workspace.objects.select_related("project__organization", "site").get(pk=workspace.pk)
-    with pytest.raises(Conflict, match="has no machines"):
+    with pytest.raises(Conflict, match="does not provide machines"):
         order(as_alice, pods)
     assert visit(pods.pk)
 

@@ -1,4 +1,5 @@
-"""A Neutron mechanism driver that binds every port: with no agents, the others would fail every boot. And a floating IP of a port is ACTIVE,
+"""A Neutron mechanism driver that binds every port: with no agents, the others would fail every boot. And a
+floating IP of a port is ACTIVE,
 as the router's agent would report it: there are clients that wait for it."""
 
 from neutron_lib import constants

@@ -27,7 +27,7 @@ class LabProvider(provider_base.ProviderDriver):
     """Its verbs do nothing: they are called within the transaction whose rows the worker reads once it has ended."""
 
 
-def _taken(self, *told, **more):
+def _taken(self, *args, **more):
     pass
 
 

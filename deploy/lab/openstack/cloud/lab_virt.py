@@ -6,6 +6,8 @@ hypervisor's do; and a server's metadata makes things go wrong:
   gpuaas_lab_spawn = "fail"     the spawn fails: Nova tries another host, then ERROR
   gpuaas_lab_spawn = "abort"    ERROR at once
   gpuaas_lab_spawn = "slow:N"   the spawn takes N seconds longer
+
+Where GPUAAS_LAB_MACHINES names a folder, servers with user data are written there, and `deploy/lab/guest` boots them.
 """
 
 import json
@@ -53,10 +55,50 @@ def pci_devices(topology, host):
     return devices
 
 
+class Machines:
+    """Written as `deploy/lab/guest/wishes.py` reads it."""
+
+    def __init__(self, folder):
+        self._folder = Path(folder) / "wanted" if folder else None
+
+    def write(self, instance, network_info):
+        if self._folder is None or not instance.user_data or not network_info:
+            return
+        network = network_info[0]["network"]
+        description = {
+            "uuid": instance.uuid,
+            "name": instance.hostname,
+            "network": network["id"],
+            "address": network["subnets"][0]["ips"][0]["address"],
+            "user_data": instance.user_data,
+            "gpus": len(instance.get_pci_devices()),
+            "meta": dict(instance.metadata or {}),
+        }
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._replace(instance.uuid, description)
+
+    def remove(self, instance):
+        if self._folder is not None:
+            (self._folder / f"{instance.uuid}.json").unlink(missing_ok=True)
+
+    def metadata(self, instance):
+        path = self._folder and self._folder / f"{instance.uuid}.json"
+        if path and path.exists():
+            self._replace(
+                instance.uuid, {**json.loads(path.read_text()), "meta": dict(instance.metadata or {})}
+            )
+
+    def _replace(self, uuid, description):
+        half = self._folder / f"{uuid}.new"
+        half.write_text(json.dumps(description))
+        half.replace(self._folder / f"{uuid}.json")
+
+
 class LabDriver(fake.FakeDriver):
     def __init__(self, virtapi, read_only=False):
         super().__init__(virtapi, read_only=read_only)
         self._lock = threading.RLock()
+        self._machines = Machines(os.environ.get("GPUAAS_LAB_MACHINES"))
 
     def init_host(self, host):
         super().init_host(host)
@@ -91,23 +133,28 @@ class LabDriver(fake.FakeDriver):
     # -- guests -----------------------------------------------------------------------------------------------------
 
     def spawn(self, context, instance, *args, **kwargs):
-        wish = (instance.metadata or {}).get("gpuaas_lab_spawn", "")
-        if wish.startswith("slow:"):
-            time.sleep(min(float(wish.removeprefix("slow:")), 600))
-        if wish == "fail":
+        behavior = (instance.metadata or {}).get("gpuaas_lab_spawn", "")
+        if behavior.startswith("slow:"):
+            time.sleep(min(float(behavior.removeprefix("slow:")), 600))
+        if behavior == "fail":
             raise exception.NovaException("the spawn failed, as its metadata asks")
-        if wish == "abort":
+        if behavior == "abort":
             raise exception.BuildAbortException(instance_uuid=instance.uuid, reason="as its metadata asks")
         with self._lock:
             super().spawn(context, instance, *args, **kwargs)
             flavor = instance.flavor
             self.instances[instance.uuid].size = (flavor.vcpus, flavor.memory_mb, flavor.root_gb)
         self._save()
+        self._machines.write(instance, kwargs.get("network_info"))
 
     def destroy(self, context, instance, network_info, *args, **kwargs):
         with self._lock:
             super().destroy(context, instance, network_info, *args, **kwargs)
         self._save()
+        self._machines.remove(instance)
+
+    def change_instance_metadata(self, context, instance, diff):
+        self._machines.metadata(instance)
 
     def power_off(self, instance, timeout=0, retry_interval=0):
         super().power_off(instance, timeout, retry_interval)

@@ -1,4 +1,5 @@
-"""`manage.py credentials_rotate`: after a new key was put first in GPUAAS_ENCRYPTION_KEYS, before the old one goes."""
+"""`manage.py credentials_rotate`: run after a new key was put first in GPUAAS_ENCRYPTION_KEYS, before removing the
+old one."""
 
 from typing import Any
 
@@ -8,7 +9,7 @@ from gpuaas.catalog.services import credentials_rotate
 
 
 class Command(BaseCommand):
-    help = "Seal all stored site credentials with the newest encryption key."
+    help = "Encrypt all stored site credentials with the newest encryption key."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        self.stdout.write(f"{credentials_rotate()} sites sealed anew")
+        self.stdout.write(f"{credentials_rotate()} sites encrypted again")

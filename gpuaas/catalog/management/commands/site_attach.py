@@ -1,4 +1,4 @@
-"""`manage.py site_attach`: make a cluster a site of the portal, or give a site new credentials, and look at it at once."""
+"""`manage.py site_attach`: attach a site, or give it new credentials, and inspect it at once."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -10,23 +10,74 @@ from gpuaas.catalog.models import GpuPool, Site
 from gpuaas.catalog.selectors import site_checks
 from gpuaas.catalog.services import pool_publish, site_create, site_look, site_preflight_look, site_update
 from gpuaas.core.conditions import Status, conditions_read
+from gpuaas.core.declaration import NOTHING
 from gpuaas.core.errors import GpuaasError
-from gpuaas.providers.registry import driver_names
+from gpuaas.core.schema_form import FieldKind, FormField, document_of, fields_of
+from gpuaas.providers.registry import driver_names, site_kind, site_kinds
 from tenants.actors import SYSTEM
 
 
+def declared_credentials() -> dict[str, FormField]:
+    """Arguments of all drivers by name; if two declare the same name, the text of the first is used."""
+    fields: dict[str, FormField] = {}
+    for kind in site_kinds():
+        fields = {leaf.name: leaf for leaf in fields_of(kind.credentials)} | fields
+    return fields
+
+
+def is_from_file(leaf: FormField) -> bool:
+    """Values that are long, or should not be visible in the list of processes."""
+    return leaf.secret or leaf.kind is FieldKind.DOCUMENT
+
+
+def _value(leaf: FormField, text: str) -> str:
+    if not is_from_file(leaf):
+        return text
+    try:
+        read = Path(text).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{text} cannot be read") from error
+    return read if leaf.kind is FieldKind.DOCUMENT else read.strip()
+
+
+def _options(driver: str, given: list[str]) -> dict[str, Any]:
+    """`name=value` as a form would post it; for a list or a map, each repetition is one entry. Raises Invalid."""
+    posted: dict[str, str] = {}
+    schema = site_kind(driver).options or NOTHING
+    known = {leaf.name for leaf in fields_of(schema)}
+    for each in given:
+        name, _, value = each.partition("=")
+        if name not in known:
+            raise CommandError(f"the driver {driver} declares no option {name!r}")
+        posted[name] = f"{posted[name]}\n{value}" if name in posted else value
+    return {name: value for name, value in document_of(schema, posted).items() if value != {}}
+
+
 class Command(BaseCommand):
-    help = "Attach a site, or update one of the same slug; --publish sells one default flavor for each GPU type found."
+    help = (
+        "Attach a site, or update the site with the same slug; --publish sells one default flavor of "
+        "each GPU type found."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--slug", required=True)
         parser.add_argument("--name", default="")
-        parser.add_argument("--driver", default="kubernetes", choices=driver_names())
-        parser.add_argument("--kubeconfig", type=Path, help="a file whose credentials the portal shall use")
-        parser.add_argument("--clouds-yaml", type=Path, help="the same for an OpenStack cloud")
-        parser.add_argument("--cloud", default="", help="which of its clouds")
+        parser.add_argument("--driver", default=site_kinds()[0].name, choices=driver_names())
         parser.add_argument("--endpoint", default="")
         parser.add_argument("--publish", action="store_true")
+        parser.add_argument(
+            "--option", action="append", default=[], metavar="NAME=VALUE", help="a driver that is installed"
+        )
+        group = parser.add_argument_group("credentials, as the driver declares them")
+        for name, leaf in declared_credentials().items():
+            what = f"a file with the {leaf.label}" if is_from_file(leaf) else leaf.label
+            group.add_argument(
+                f"--{name.replace('_', '-')}",
+                dest=f"credential.{name}",
+                default="",
+                metavar="FILE" if is_from_file(leaf) else "TEXT",
+                help=f"{what}: {leaf.help}".removesuffix(": ").replace("%", "%%"),
+            )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         try:
@@ -41,13 +92,15 @@ class Command(BaseCommand):
         self.stdout.write(f"{site.slug}: {site.server_version}, answered in {site.answer_ms} ms")
         for pool in GpuPool.objects.filter(site=site, capacity__gt=0).select_related("gpu_type", "site"):
             sold = pool_publish(actor=SYSTEM, pool=pool).slug if options["publish"] else "not published"
-            self.stdout.write(f"  {pool.gpu_type.slug}: {pool.free} of {pool.capacity} free ({sold})")
+            self.stdout.write(
+                f"  {pool.gpu_type.slug}: {pool.unallocated} of {pool.capacity} not allocated ({sold})"
+            )
         self._checks(site)
 
     def _checks(self, site: Site) -> None:
-        """What is not as it should be, with what to do about it."""
+        """Checks that failed or are unknown, with their remedies."""
         if not site_preflight_look(site.pk):
-            self.stdout.write("The checks of the site could not be made now; a worker makes them.")
+            self.stdout.write("The checks of the site cannot run now; a worker will run them.")
             return
         site.refresh_from_db()
         rows = site_checks(site=site)
@@ -58,20 +111,15 @@ class Command(BaseCommand):
                 )
         well = sum(row.status == Status.TRUE for row in rows)
         self.stdout.write(
-            f"{well} of {len(rows)} checks are well; {'fit' if site.fit else 'not fit'} to be sold."
+            f"{well} of {len(rows)} checks passed; the site is {'fit' if site.fit else 'not fit'} to be sold."
         )
 
     def _attached(self, options: dict[str, Any]) -> Site:
-        credentials: dict[str, Any] = {}
-        for name in ("kubeconfig", "clouds_yaml"):
-            if options[name]:
-                try:
-                    credentials[name] = options[name].read_text(encoding="utf-8")
-                except (OSError, UnicodeDecodeError) as error:
-                    raise CommandError(f"{options[name]} cannot be read") from error
-        if options["cloud"]:
-            credentials["cloud"] = options["cloud"]
+        leaves = declared_credentials()
+        given = {name: options.get(f"credential.{name}") for name in leaves}
+        credentials = {name: _value(leaves[name], text) for name, text in given.items() if text}
         site = Site.objects.filter(slug=options["slug"]).first()
+        chosen = _options(site.driver if site else options["driver"], options["option"])
         if site is None:
             return site_create(
                 actor=SYSTEM,
@@ -80,6 +128,9 @@ class Command(BaseCommand):
                 driver=options["driver"],
                 endpoint=options["endpoint"],
                 credentials=credentials,
+                options=chosen,
             )
-        changes = {key: options[key] for key in ("name", "endpoint") if options[key]}
+        changes: dict[str, Any] = {key: options[key] for key in ("name", "endpoint") if options[key]}
+        if chosen:
+            changes["options"] = {**site.options, **chosen}
         return site_update(actor=SYSTEM, site=site, credentials=credentials or None, enabled=True, **changes)

@@ -1,4 +1,4 @@
-"""`manage.py site_role`: what an administrator of a Kubernetes cluster applies to it, so that the portal may work there."""
+"""`manage.py site_role`: what an administrator of a Kubernetes cluster applies so that the portal can work there."""
 
 from typing import Any
 
@@ -10,11 +10,14 @@ from gpuaas.providers.vcluster.rights import RIGHTS
 
 
 class Command(BaseCommand):
-    help = "Print the portal's own account for a Kubernetes site and exactly the rights that it needs, for kubectl apply."
+    help = (
+        "Print the portal's service account for a Kubernetes site with exactly the rights that it needs, "
+        "for kubectl apply."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--virtual-clusters", action="store_true", help="for a site of templates of the driver vcluster"
+            "--virtual-clusters", action="store_true", help="for a site with templates of the driver vcluster"
         )
 
     def handle(self, *_args: Any, virtual_clusters: bool = False, **_options: Any) -> None:

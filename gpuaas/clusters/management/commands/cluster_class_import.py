@@ -14,11 +14,16 @@ from tenants.actors import SYSTEM
 
 
 class Command(BaseCommand):
-    help = "Print a template's document with the parameters that its ClusterClass has. Format: docs/operator-guide.md."
+    help = (
+        "Print a template's document with the parameters of its ClusterClass. Format: "
+        "docs/operators/clusters-cluster-api.md."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("template", help="its slug")
-        parser.add_argument("document", type=Path, help="the document, whose settings name the class")
+        parser.add_argument("template", help="slug of the template")
+        parser.add_argument(
+            "document", type=Path, help="file with the document, whose settings name the class"
+        )
 
     def handle(self, **options: Any) -> None:
         template = ClusterTemplate.objects.select_related("site").filter(slug=options["template"]).first()
@@ -27,9 +32,9 @@ class Command(BaseCommand):
         try:
             document = json.loads(options["document"].read_text(encoding="utf-8"))
             settings = document.get("settings", {})
-            found = template_parameters_import(actor=SYSTEM, template=template, settings=settings)
+            parameters = template_parameters_import(actor=SYSTEM, template=template, settings=settings)
         except (OSError, ValueError, AttributeError) as error:
             raise CommandError(f"{options['document']}: {error}") from error
         except GpuaasError as error:
             raise CommandError(error.message) from error
-        self.stdout.write(json.dumps({**document, "parameters": found}, indent=1))
+        self.stdout.write(json.dumps({**document, "parameters": parameters}, indent=1))

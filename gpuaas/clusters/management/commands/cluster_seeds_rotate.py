@@ -8,7 +8,7 @@ from gpuaas.clusters.services import seeds_rotate
 
 
 class Command(BaseCommand):
-    help = "Seal the seeds of all clusters with the newest encryption key."
+    help = "Encrypt the seeds of all clusters with the newest encryption key."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        self.stdout.write(f"{seeds_rotate()} clusters sealed anew")
+        self.stdout.write(f"{seeds_rotate()} clusters encrypted again")

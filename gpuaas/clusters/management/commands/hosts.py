@@ -1,4 +1,4 @@
-"""`manage.py hosts SITE …`: the hosts of a site of bare metal."""
+"""`manage.py hosts SITE …`: the hosts of a bare-metal site."""
 
 import json
 from argparse import ArgumentParser
@@ -14,13 +14,15 @@ from tenants.actors import SYSTEM
 
 
 class Command(BaseCommand):
-    help = "Hosts of a site of bare metal: put FILE, list, take-out, put-back, cleaned, rebind, remove."
+    help = (
+        "Manage the hosts of a bare-metal site: put FILE, list, take-out, put-back, cleaned, rebind, remove."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("site", help="its short name")
+        parser.add_argument("site", help="slug of the site")
         parser.add_argument("verb", choices=["put", "list", "take-out", *VERBS])
-        parser.add_argument("what", nargs="?", default="", help="a file (put), or a host's name")
-        parser.add_argument("--reason", default="", help="of take-out")
+        parser.add_argument("what", nargs="?", default="", help="a file (for put), or the name of a host")
+        parser.add_argument("--reason", default="", help="reason for take-out")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         site = Site.objects.filter(slug=options["site"]).first()
@@ -29,8 +31,8 @@ class Command(BaseCommand):
         try:
             self.stdout.write(_done(site, options["verb"], options["what"], options["reason"]))
         except Invalid as error:
-            said = [f"{place}: {text}" for place, texts in error.fields.items() for text in texts]
-            raise CommandError("\n".join(said) or error.message) from error
+            messages = [f"{place}: {text}" for place, texts in error.fields.items() for text in texts]
+            raise CommandError("\n".join(messages) or error.message) from error
         except GpuaasError as error:
             raise CommandError(error.message) from error
 
@@ -41,19 +43,19 @@ def _done(site: Site, verb: str, what: str, reason: str) -> str:
     if not what:
         raise CommandError("name the file" if verb == "put" else "name the host")
     if verb == "put":
-        found = _read(what)
-        new = hosts_put(actor=SYSTEM, site=site, described=found)
-        return f"{len(found)} hosts, {new} of them new"
+        hosts = _read(what)
+        new = hosts_put(actor=SYSTEM, site=site, described=hosts)
+        return f"{len(hosts)} hosts, {new} of them new"
     host_do(actor=SYSTEM, site=site, name=what, verb=verb, reason=reason)
     return f"{what}: {verb}"
 
 
 def _read(path: str) -> list[dict[str, Any]]:
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CommandError(f"{path} cannot be read as JSON: {error}") from error
-    rows: list[dict[str, Any]] = found if isinstance(found, list) else [found]
+    rows: list[dict[str, Any]] = document if isinstance(document, list) else [document]
     return rows
 
 

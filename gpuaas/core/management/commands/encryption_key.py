@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand
 
 
 class Command(BaseCommand):
-    help = "Print a new key. To rotate: put it first in GPUAAS_ENCRYPTION_KEYS, then run credentials_rotate."
+    help = "Print a new key. To rotate: put it first in GPUAAS_ENCRYPTION_KEYS, then run encryption_rotate."
     requires_system_checks = []
 
     def handle(self, *_args: Any, **_options: Any) -> None:

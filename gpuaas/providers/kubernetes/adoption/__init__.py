@@ -1,4 +1,4 @@
-"""Taking over namespaces that were there before the portal: which, what it would mean, and the mark that does it."""
+"""Adopts namespaces that existed before the portal: candidates, plan, and the label that marks one as a workspace's."""
 
 from gpuaas.providers.kubernetes.adoption.find import adoptable
 from gpuaas.providers.kubernetes.adoption.plan import Plan, adopt

@@ -1,6 +1,6 @@
-"""Which namespaces of a site could become workspaces: not the site's own, not ours, not the one that we live in."""
+"""Finds namespaces that could become workspaces: not the site's own, not ours, not the one the portal runs in."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,12 +9,12 @@ from fractions import Fraction
 from math import ceil
 
 from gpuaas.providers.base import ForeignWorkspace
-from gpuaas.providers.kubernetes import names, namespaces, pods
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.guards import whoami
-from gpuaas.providers.kubernetes.quantities import GIB, quantity, whole
+from gpuaas.providers.kubeapi import names, namespaces, pods
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.guards import whoami
+from gpuaas.providers.kubeapi.quantities import GIB, quantity, whole
 
-# by name; what is not named here tells itself apart by the priority of its pods
+# by name; others are recognized by the priority of their pods
 SITES_OWN = (
     "default",
     "kube-*",
@@ -38,9 +38,10 @@ _ACCOUNT = "system:serviceaccount:"
 
 @dataclass
 class Held:
-    """What the consumers of a namespace ask for, live ones only."""
+    """What the live consumers of a namespace request."""
 
-    requests: Counter[str] = field(default_factory=Counter)  # exact, by resource name
+    # exact, by resource name
+    requests: dict[str, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
     placed: dict[str, Counter[str]] = field(default_factory=dict)
     consumers: int = 0
     sites_own: bool = False
@@ -49,7 +50,7 @@ class Held:
         self.consumers += 1
         self.sites_own = self.sites_own or is_sites_pod(pod)
         for name, amount in requests_of(pod).items():
-            self.requests[name] += amount  # type: ignore[assignment]  # a Counter of Fractions
+            self.requests[name] += amount
         node = pod["spec"].get("nodeName")
         for name, count in pods.devices(pod).items() if node else ():
             self.placed.setdefault(node, Counter())[name] += count
@@ -82,7 +83,7 @@ def is_live(pod: Object) -> bool:
 
 
 def requests_of(pod: Object) -> dict[str, Fraction]:
-    """As the scheduler and the quota count them: the sum of containers and sidecars, or the largest init container."""
+    """As the scheduler and the quota count: the sum of containers and sidecars, or the largest init container."""
     spec = pod["spec"]
     total = _sum(spec.get("containers") or [])
     inits = spec.get("initContainers") or []
@@ -122,7 +123,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _home(api: Api) -> list[str]:
-    """The namespace of our own service account, where we are one."""
+    """The namespace of the portal's service account, if it uses one."""
     user = whoami(api)
     return [user.removeprefix(_ACCOUNT).split(":")[0]] if user.startswith(_ACCOUNT) else []
 
@@ -148,7 +149,7 @@ def _foreign(space: Object, held: Held, quotas: list[Object], claims: list[Objec
         created_at=datetime.fromisoformat(space["metadata"]["creationTimestamp"]),
         gpus={name: ceil(count) for name, count in sorted(held.requests.items()) if pods.is_device(name)},
         vcpus=ceil(held.requests["cpu"]),
-        memory_gib=ceil(Fraction(held.requests["memory"]) / GIB),
+        memory_gib=ceil(held.requests["memory"] / GIB),
         storage_gib=ceil(sum(map(storage_of, claims)) / GIB),
         consumers=held.consumers,
         placed={node: dict(counts) for node, counts in held.placed.items()},
@@ -157,7 +158,7 @@ def _foreign(space: Object, held: Held, quotas: list[Object], claims: list[Objec
 
 
 def _allowed(quotas: Iterable[Object]) -> dict[str, int]:
-    """By GPU name; of several quotas the smallest counts."""
+    """By GPU name; with several quotas the smallest counts."""
     allowed: dict[str, int] = {}
     for quota in quotas:
         for key, text in (quota["spec"].get("hard") or {}).items():

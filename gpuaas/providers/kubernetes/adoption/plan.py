@@ -1,6 +1,6 @@
-"""What taking a namespace over would create, change and leave, and what stands in the way. Reads only, but for `adopt`.
+"""What adopting a namespace would create, change and keep, and what blocks it. Only `adopt` writes.
 
-What differs from plan to plan must be what matters: pods that come and go inside what is bought are steps of `keep`.
+Plans are compared, so they must differ only in what matters: pods that fit into what is bought are one step `keep`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,13 +9,14 @@ from functools import cached_property
 
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import AdoptionStep, StepOutcome, WorkspaceSpec
-from gpuaas.providers.kubernetes import kept, manifests, names, namespaces
-from gpuaas.providers.kubernetes.adoption.find import is_sites_own, is_sites_pod
+from gpuaas.providers.base.changes import blocking_check
+from gpuaas.providers.kubeapi import managed_objects, manifests, names, namespaces
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.guards import ceiling, device_classes
+from gpuaas.providers.kubernetes.adoption.find import is_live, is_sites_own, is_sites_pod
 from gpuaas.providers.kubernetes.adoption.rights import foreign_rights
 from gpuaas.providers.kubernetes.adoption.settings import forbidden, hidden_variables
-from gpuaas.providers.kubernetes.adoption.use import Use, live
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.guards import ceiling, device_classes
+from gpuaas.providers.kubernetes.adoption.use import Use
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
 WORKLOADS = (
@@ -49,16 +50,16 @@ class Plan:
         )
 
     def namespace(self) -> Object:
-        """Raises NotFound, or Permanent for one that may never be taken over."""
+        """Raises NotFound, or Permanent for one that can never be adopted."""
         name = self.spec.external_name
         found = self.api.find(namespaces.path(name))
         if found is None:
-            raise NotFound(f"there is no namespace {name} at the site")
+            raise NotFound(f"the site has no namespace {name}")
         owner = (found["metadata"].get("labels") or {}).get(names.WORKSPACE)
         if owner and owner != str(self.spec.id):
-            raise Permanent(f"the namespace {name} is another workspace's ({owner})")
+            raise Permanent(f"the namespace {name} belongs to another workspace ({owner})")
         if names.is_workspace_namespace(name) or is_sites_own(self.api, name, self.sites_own):
-            raise Permanent(f"the namespace {name} is a part of the site or of the portal")
+            raise Permanent(f"the namespace {name} belongs to the site itself or to the portal")
         if namespaces.is_terminating(found):
             raise Permanent(f"the namespace {name} is being deleted")
         return found
@@ -68,8 +69,8 @@ class Plan:
         return f"ResourceQuota/{names.QUOTA}"
 
     @cached_property
-    def _wanted(self) -> tuple[kept.Kept, ...]:
-        return kept.everything(self.spec, device_classes(self.api), self.openings)
+    def _wanted(self) -> tuple[managed_objects.ManagedObjects, ...]:
+        return managed_objects.everything(self.spec, device_classes(self.api), self.openings)
 
     @cached_property
     def _hard(self) -> dict[str, str]:
@@ -79,7 +80,7 @@ class Plan:
 
     @cached_property
     def _pods(self) -> tuple[Object, ...]:
-        return live(self._listed("/api/v1/{}/pods"))
+        return tuple(filter(is_live, self._listed("/api/v1/{}/pods")))
 
     def _listed(self, collection: str) -> list[Object]:
         return self.api.items_if_known(collection.format(f"namespaces/{self.spec.external_name}"))
@@ -99,19 +100,19 @@ class Plan:
         )
 
     def _ours(self) -> Iterator[AdoptionStep]:
-        """What `ensure` writes. A name of ours that is taken already is somebody else's until it is cleared away."""
+        """What `ensure` writes. An existing object with one of our names blocks until it is deleted."""
         for wanted in self._wanted:
             present = {item["metadata"]["name"] for item in self.api.items(wanted.collection)}
             for body in wanted.objects:
                 name = body["metadata"]["name"]
                 if name in present:
-                    detail = "has a name that the portal needs: delete it"
+                    detail = "uses a name that the portal needs: delete it"
                     yield AdoptionStep(f"{wanted.kind}/{name}", "remove", detail, blocking=True)
                 else:
                     yield AdoptionStep(f"{wanted.kind}/{name}", "create", _in_words(wanted.kind, body))
         if not self.spec.members:
             yield AdoptionStep(
-                "RoleBinding", "keep", "nobody may enter: the project has no admin and no member is named"
+                "RoleBinding", "keep", "nobody has access: the project has no admin and no member is named"
             )
 
     def _in_the_way(self, found: Object) -> Iterator[AdoptionStep]:
@@ -119,22 +120,24 @@ class Plan:
         finalizers = [*(found["metadata"].get("finalizers") or []), *(found["spec"].get("finalizers") or [])]
         for finalizer in finalizers:
             if finalizer != "kubernetes":
-                detail = f"the finalizer {finalizer} would hold up its deletion: take it off"
+                detail = f"the finalizer {finalizer} would block its deletion: remove it"
                 yield AdoptionStep(name, "change", detail, blocking=True)
         for quota in self._foreign("/api/v1/{}/resourcequotas"):
             hard = ", ".join(
                 f"{key}={value}" for key, value in sorted((quota["spec"].get("hard") or {}).items())
             )
-            detail = f"a second quota lets racing pods through; it says {hard or 'nothing'}: delete it"
+            detail = (
+                f"with a second quota concurrent pods can exceed both; it sets {hard or 'nothing'}: delete it"
+            )
             yield AdoptionStep(f"ResourceQuota/{quota['metadata']['name']}", "remove", detail, blocking=True)
         for limits in self._foreign("/api/v1/{}/limitranges"):
-            detail = "its defaults and ours would contradict each other: delete it"
+            detail = "its defaults would conflict with the portal's: delete it"
             yield AdoptionStep(f"LimitRange/{limits['metadata']['name']}", "remove", detail, blocking=True)
         for policy in self._foreign("/apis/networking.k8s.io/v1/{}/networkpolicies"):
             yield _network(policy)
 
     def _foreign(self, collection: str) -> list[Object]:
-        """Without those whose name the portal needs: they are told already."""
+        """Without those whose names the portal needs, which `_ours` reports."""
         ours = {(each.collection, name) for each in self._wanted for name in each.names}
         path = collection.format(f"namespaces/{self.spec.external_name}")
         return [each for each in self._listed(collection) if (path, each["metadata"]["name"]) not in ours]
@@ -146,23 +149,25 @@ class Plan:
             name = f"Pod/{pod['metadata']['name']}"
             if is_sites_pod(pod):
                 raise Permanent(
-                    f"the namespace {self.spec.external_name} has parts of the site in it ({name})"
+                    f"the namespace {self.spec.external_name} contains components of the site ({name})"
                 )
             for words in forbidden(pod, self.spec, nodes, ceiling=most):
-                yield AdoptionStep(name, "remove", f"{words}: stop it and start it without", blocking=True)
+                yield AdoptionStep(
+                    name, "remove", f"{words}: stop it and start it again without that", blocking=True
+                )
         for name, words in hidden_variables(self.api, self.spec.external_name):
             yield AdoptionStep(name, "change", words, blocking=True)
         level = {"metadata": {"labels": {ENFORCE: "baseline"}}}
         for warning in self.api.warnings(namespaces.path(self.spec.external_name), level):
             if "existing pods" not in warning:
                 name, _, words = warning.partition(": ")
-                detail = f"Pod Security baseline forbids it: {words}; stop it and start it without"
+                detail = f"Pod Security baseline forbids it: {words}; stop it and start it again without that"
                 yield AdoptionStep(f"Pod/{name}", "remove", detail, blocking=True)
 
     def _kept(self) -> Iterator[AdoptionStep]:
         if self._pods:
             yield AdoptionStep(
-                "Pods", "keep", f"{len(self._pods)} go on as they are, and are metered from then on"
+                "Pods", "keep", f"{len(self._pods)} keep running, and are metered from then on"
             )
         for kind, collection in WORKLOADS:
             for each in self._listed(collection):
@@ -170,12 +175,10 @@ class Plan:
 
 
 def adopt(plan: Plan) -> StepOutcome:
-    """Mark it, unless it has changed since this very look: a version that moved is looked at again."""
+    """Label the namespace, at the version that was checked: if it changed since, the next try checks again."""
     found = plan.namespace()
     if not namespaces.is_ours(found, plan.spec.id):
-        in_the_way = [step for step in plan.steps() if step.blocking]
-        if in_the_way:
-            raise Permanent(f"{in_the_way[0].object}: {in_the_way[0].detail}")
+        blocking_check(plan.steps())
         body = manifests.namespace(plan.spec)
         version = {"uid": found["metadata"]["uid"], "resourceVersion": found["metadata"]["resourceVersion"]}
         plan.api.apply(namespaces.COLLECTION, {**body, "metadata": {**body["metadata"], **version}})
@@ -186,7 +189,7 @@ def _in_words(kind: str, body: Object) -> str:
     if kind == "ResourceQuota":
         return ", ".join(f"{key}={value}" for key, value in sorted(body["spec"]["hard"].items()))
     if kind == "NetworkPolicy" and "ingress" not in body["spec"] and "egress" not in body["spec"]:
-        return "nothing in and nothing out but what the others allow: what it speaks with outside is cut off"
+        return "denies all traffic that the other policies do not allow: connections to the outside are cut"
     if kind == "RoleBinding":
         return f"{body['metadata']['labels'][names.ROLE]} for {body['subjects'][0]['name']}"
     return ""
@@ -198,6 +201,6 @@ def _network(policy: Object) -> AdoptionStep:
     peers = [peer for rule in rules for peer in rule.get("from") or rule.get("to") or [{}]]
     if any(peer.keys() != {"podSelector"} for peer in peers):
         return AdoptionStep(
-            name, "remove", "opens the namespace to others, or others to it: delete it", blocking=True
+            name, "remove", "allows traffic from or to other namespaces: delete it", blocking=True
         )
-    return AdoptionStep(name, "keep", "opens nothing beyond this namespace")
+    return AdoptionStep(name, "keep", "allows traffic within this namespace only")

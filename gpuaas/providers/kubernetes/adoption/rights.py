@@ -1,15 +1,15 @@
-"""Rights in and from a namespace that the portal did not give: they would stay when a member is removed."""
+"""Finds rights in and from a namespace that the portal did not grant: they would outlast a member's removal."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpuaas.providers.base import AdoptionStep
-from gpuaas.providers.kubernetes import names
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.guards.roles import cluster_roles
+from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.guards.roles import cluster_roles
+from gpuaas.providers.kubeapi.managed_objects import RBAC
 
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 TOKEN = "kubernetes.io/service-account-token"  # noqa: S105  a type of secrets, no secret
-# OpenShift makes these in every project, for accounts of the project that build and deploy
+# OpenShift creates these in every project, for the project's build and deploy accounts
 SITES_BINDINGS = ("system:deployers", "system:image-builders", "system:image-pullers")
 
 
@@ -26,12 +26,14 @@ def foreign_rights(api: Api, namespace: str) -> Iterator[AdoptionStep]:
         space = binding["metadata"]["namespace"]
         if space != namespace and not _is_ours(binding) and _reaches(binding, namespace):
             name = f"RoleBinding/{space}/{binding['metadata']['name']}"
-            yield _blocking(name, f"gives accounts of this namespace rights in {space}: remove them there")
+            yield _blocking(name, f"grants accounts of this namespace rights in {space}: remove them there")
     for binding in api.items(f"{RBAC}/clusterrolebindings"):
         if _reaches(binding, namespace):
             name = f"ClusterRoleBinding/{binding['metadata']['name']}"
             role = binding["roleRef"]["name"]
-            yield _blocking(name, f"gives accounts of this namespace {role} over the site: remove them there")
+            yield _blocking(
+                name, f"grants accounts of this namespace {role} for the whole site: remove them there"
+            )
     yield from _lasting_tokens(api, namespace, accounts)
 
 
@@ -41,21 +43,21 @@ def _judged(api: Api, binding: Object, namespace: str) -> AdoptionStep:
     others = [subject for subject in binding.get("subjects") or [] if not _is_account(subject, namespace)]
     if others:
         who = ", ".join(f"{subject['kind']} {subject['name']}" for subject in others)
-        detail = f"lets {who} in ({role}) past the portal: delete it and make them members"
+        detail = f"gives {who} access ({role}) past the portal: delete it and make them members"
         return _blocking(name, detail)
     beyond = _beyond(api, binding, namespace)
     if beyond:
-        return _blocking(name, f"{role} gives more than an admin of a workspace has: {beyond}; delete it")
-    return AdoptionStep(name, "keep", f"{role} for accounts of this namespace, no more than members have")
+        return _blocking(name, f"{role} grants more than an admin of a workspace has: {beyond}; delete it")
+    return AdoptionStep(
+        name, "keep", f"grants {role} to accounts of this namespace, no more than members have"
+    )
 
 
 def _beyond(api: Api, binding: Object, namespace: str) -> str:
-    """The first right that no role of ours has, "" where there is none."""
+    """The first right that our admin role lacks, "" if there is none."""
     given = _rules(api, binding["roleRef"], namespace)
     if given is None:
-        return (
-            ""  # a role that is not there gives nothing now, but could be made later by nobody but operators
-        )
+        return ""  # a missing role grants nothing, and only operators could create it later
     role = names.CLUSTER_ROLE.format(role="admin")
     ours = next(each["rules"] for each in cluster_roles() if each["metadata"]["name"] == role)
     for rule in given:
@@ -84,17 +86,17 @@ def _rules(api: Api, ref: Object, namespace: str) -> list[Object] | None:
 
 
 def _lasting_tokens(api: Api, namespace: str, accounts: set[str]) -> Iterator[AdoptionStep]:
-    """Of secrets only those are read that are tokens; of what account each is, is an annotation."""
+    """Reads only secrets that are tokens; an annotation names the account of each."""
     secrets = api.items(f"/api/v1/namespaces/{namespace}/secrets", fieldSelector=f"type={TOKEN}")
     for secret in secrets:
         account = (secret["metadata"].get("annotations") or {}).get("kubernetes.io/service-account.name", "")
         if account in accounts:
             name = f"Secret/{secret['metadata']['name']}"
-            yield _blocking(name, f"a token of {account} that never ends: delete it")
+            yield _blocking(name, f"a token of {account} that never expires: delete it")
 
 
 def _reaches(binding: Object, namespace: str) -> bool:
-    """Whether it names accounts of this namespace: groups of all accounts of the site are the site's own business."""
+    """Whether it names accounts of this namespace; groups of all accounts of the site do not count."""
     group = f"system:serviceaccounts:{namespace}"
     return bool(_accounts(binding, namespace)) or any(
         subject["kind"] == "Group" and subject["name"] == group for subject in binding.get("subjects") or []

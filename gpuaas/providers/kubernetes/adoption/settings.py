@@ -1,12 +1,12 @@
-"""What running pods have that the guards would refuse: they were made before, so nobody has asked."""
+"""Finds settings of running pods that the guards would refuse: the pods were created before the guards applied."""
 
 import re
 from collections.abc import Iterator, Mapping
 
 from gpuaas.providers.base import WorkspaceSpec
-from gpuaas.providers.kubernetes import names, pods
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.guards import devices, security
+from gpuaas.providers.kubeapi import names, pods
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.guards import devices, security
 
 HIDDEN_BY = ("none", devices.HIDE)
 HANDS_OUT = re.compile(devices.ANNOTATIONS)
@@ -19,14 +19,14 @@ SIMPLE_VOLUMES = frozenset({"name", *security.VOLUMES.split()})
 def forbidden(
     pod: Object, spec: WorkspaceSpec, nodes: Mapping[str, Object], *, ceiling: int
 ) -> Iterator[str]:
-    """In words, what a new pod like this one would be refused for. Pod Security's part is the site's to tell.
+    """Why a pod like this one would be refused, in words. Pod Security's part comes from the site itself.
 
     `ceiling`: the highest priority that a pod may have.
     """
     bought = {gpu.resource_name: gpu for gpu in spec.gpus}
     asked = pods.devices(pod)
     for name in sorted(asked.keys() - bought.keys()):
-        yield f"asks for {name}, which would not be bought"
+        yield f"requests {name}, which would not be bought"
     yield from _off_its_pool(pod, spec, nodes)
     body = pod["spec"]
     if body.get("schedulerName", "default-scheduler") != "default-scheduler":
@@ -34,9 +34,9 @@ def forbidden(
     if body.get("priority", 0) > ceiling:
         yield f"has the priority {body['priority']}, which evicts other tenants' pods"
     if str(body.get("serviceAccountName") or "").startswith(names.MEMBER_PREFIXES):
-        yield f"runs as {body['serviceAccountName']}, a name that members' accounts have"
+        yield f"runs as {body['serviceAccountName']}, a name that is reserved for members' accounts"
     if "nvidia" in str(body.get("runtimeClassName") or "") and not asked:
-        yield "has an NVIDIA runtime class and asks for no GPU"
+        yield "has an NVIDIA runtime class but requests no GPU"
     yield from _device_variables(body, has_gpu=bool(asked))
     for key in sorted((pod["metadata"].get("annotations") or {}).keys()):
         if HANDS_OUT.search(key):
@@ -47,15 +47,15 @@ def forbidden(
         yield "has affinity to pods of other namespaces"
     foreign = [name for name in pod["metadata"].get("finalizers") or [] if "kubernetes.io" not in name]
     if foreign:
-        yield f"has the finalizer {foreign[0]}, so that it may never end"
+        yield f"has the finalizer {foreign[0]}, so it may never end"
 
 
 def hidden_variables(api: Api, namespace: str) -> Iterator[tuple[str, str]]:
-    """ConfigMaps that pods may take as their environment. Secrets are not read."""
+    """ConfigMaps with device variables, which pods could use as their environment. Secrets are not read."""
     for each in api.items(f"/api/v1/namespaces/{namespace}/configmaps"):
         for key in sorted((each.get("data") or {}).keys()):
             if key in devices.DEVICE_VARIABLES:
-                yield f"ConfigMap/{each['metadata']['name']}", f"holds {key}: delete the key"
+                yield f"ConfigMap/{each['metadata']['name']}", f"contains {key}: delete the key"
 
 
 def _off_its_pool(pod: Object, spec: WorkspaceSpec, nodes: Mapping[str, Object]) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _tolerations(body: Object, spec: WorkspaceSpec) -> Iterator[str]:
         key = each.get("key", "")
         own = each.get("operator", "Equal") == "Equal" and (key, each.get("value", "")) in pools
         if key not in bought and not own and not NODES_OWN.fullmatch(key):
-            yield f"tolerates {key or 'every taint'}, which may lead it to other tenants' nodes"
+            yield f"tolerates {key or 'every taint'}, so it may run on other tenants' nodes"
 
 
 def _volumes(body: Object) -> Iterator[str]:

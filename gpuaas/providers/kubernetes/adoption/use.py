@@ -1,25 +1,25 @@
-"""Whether what is there fits into what would be bought: the site charges it all to the new quota, and refuses no one late."""
+"""Checks whether existing objects fit into what would be bought: the site counts them all, but evicts nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from gpuaas.providers.base import AdoptionStep
-from gpuaas.providers.kubernetes import names
+from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi.claims import DRA
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.quantities import GIB, quantity
 from gpuaas.providers.kubernetes.adoption.find import requests_of, storage_of
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.quantities import GIB, quantity
 
 PLAIN = {"services", "persistentvolumeclaims", "secrets", "configmaps", "replicationcontrollers"}
-CLAIMS = "/apis/resource.k8s.io/v1"
 _COUNT = "count/"
 _PER_CLASS = ".deviceclass.resource.k8s.io/devices"
 
 
 @dataclass(frozen=True)
 class Use:
-    """What the live pods of a namespace and its other objects take of each key of a quota."""
+    """The use of each key of a quota by a namespace's live pods and other objects."""
 
     api: Api
     namespace: str
@@ -29,11 +29,11 @@ class Use:
         for key, limit in sorted(hard.items()):
             used = self.of(key)
             if used is not None and used > quantity(limit):
-                detail = f"{_text(key, used)} of {key} are in use, {limit} would be allowed"
+                detail = f"{_text(key, used)} of {key} in use, {limit} would be allowed"
                 yield AdoptionStep(quota, "create", detail, blocking=True)
 
     def of(self, key: str) -> Fraction | None:
-        """None for a key that this does not count; the site will."""
+        """None for a key that only the site can count."""
         if key == "pods":
             return Fraction(len(self.pods))
         if key == "requests.storage":
@@ -59,9 +59,9 @@ class Use:
 
     @cached_property
     def _claimed(self) -> dict[str, Fraction]:
-        """By device class. A claim of all devices counts as the site counts it: 32."""
+        """By device class. A claim of all devices counts as 32, as at the site."""
         total: dict[str, Fraction] = {}
-        for claim in self.api.items_if_known(f"{CLAIMS}/namespaces/{self.namespace}/resourceclaims"):
+        for claim in self.api.items_if_known(f"{DRA}/namespaces/{self.namespace}/resourceclaims"):
             for request in (claim["spec"].get("devices") or {}).get("requests") or []:
                 for exact in (
                     [request["exactly"]] if "exactly" in request else request.get("firstAvailable") or []
@@ -90,12 +90,6 @@ class Use:
 
     def _listed(self, base: str, plural: str) -> list[Object]:
         return self.api.items_if_known(f"{base}/namespaces/{self.namespace}/{plural}")
-
-
-def live(items: Iterable[Object]) -> tuple[Object, ...]:
-    return tuple(
-        item for item in items if (item.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
-    )
 
 
 def _text(key: str, used: Fraction) -> str:

@@ -1,28 +1,30 @@
-"""What a site has: from the nodes' labels (NFD, GFD and their like), its ResourceSlices (DRA), and the pods on them."""
+"""Takes a site's inventory from its nodes' labels (NFD, GFD and others), its ResourceSlices (DRA), and its pods."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gpuaas.providers.base import Check, Inventory
+from gpuaas.providers.base import Check, Inventory, SoldPool
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import health
-from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.kubernetes.inventory import dra, nodes, plugin
 from gpuaas.providers.kubernetes.inventory.pools import pools_of
 
 __all__ = ["take"]
 
 
-def take(api: Api, *, pool_label: str, gpu_resources: Iterable[str] = ()) -> Inventory:
-    """`gpu_resources`: names that the site counts GPUs by and that do not say so themselves."""
+def take(
+    api: Api, *, pool_label: str, gpu_resources: Iterable[str] = (), sold: Sequence[SoldPool] = ()
+) -> Inventory:
+    """`gpu_resources`: further resource names that are GPUs, from the site's options. `sold`: as in Connection."""
     version = str(api.get("/version")["gitVersion"])
     rows = api.items("/api/v1/nodes")
     labels = {row["metadata"]["name"]: _labels(row) for row in rows}
     all_pods = api.items("/api/v1/pods")
     published = api.items_if_known(f"{dra.DRA}/resourceslices")
     counted = plugin.devices(rows, all_pods, also=frozenset(gpu_resources))
-    claimed = dra.devices(api, labels, published)
+    claimed = dra.devices(api, labels, published, sold)
     found = [*counted, *claimed.found]
-    pools = pools_of(found, pool_label)
+    pools = pools_of(found, pool_label, sold)
     selectors = {row.kind.slug: row.selector for row in pools.rows}
     checks = _checks(rows, all_pods, published)
     observed = nodes.observed(rows, pools.found, claimed.unnamed, selectors)
@@ -31,13 +33,14 @@ def take(api: Api, *, pool_label: str, gpu_resources: Iterable[str] = ()) -> Inv
         pools=tuple(pools.rows),
         nodes=tuple(replace(each, checks=checks.get(each.name, ())) for each in observed),
         names=tuple(sorted({*plugin.names(rows, frozenset(gpu_resources)), *claimed.names})),
+        seconds=(*claimed.seconds, *pools.seconds),
     )
 
 
 def _checks(
     rows: Sequence[Object], all_pods: Iterable[Object], published: Iterable[Object]
 ) -> dict[str, tuple[Check, ...]]:
-    """By node. Of its pods only those that the checks know are handed on: a large site has very many."""
+    """By node. Only exporter pods are passed on: a large site has very many pods."""
     exporters: dict[str, list[Object]] = {}
     for pod in filter(health.is_exporter, all_pods):
         exporters.setdefault(pod["spec"].get("nodeName", ""), []).append(pod)

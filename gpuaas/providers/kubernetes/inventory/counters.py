@@ -1,17 +1,17 @@
-"""Partitionable devices: a card and its slices are all listed, and taking one uses up what others need."""
+"""Shared counters of partitionable devices: a card and its slices are all listed, and allocating one consumes the others'."""
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.quantities import quantity
 from gpuaas.providers.kubernetes.inventory.slices import Device
-from gpuaas.providers.kubernetes.quantities import quantity
 
 Counter = tuple[str, str, str, str]  # driver, pool, set, counter
 
 
 class Budget:
-    """What is left of the counters that devices share; a device without any always fits."""
+    """The remaining amounts of counters that devices share; a device without counters always fits."""
 
     def __init__(self, slices: dict[tuple[str, str], list[Object]]) -> None:
         self._left: dict[Counter, Fraction] = {
@@ -28,12 +28,12 @@ class Budget:
         return other
 
     def use(self, device: Device) -> None:
-        """Also where it does not fit: somebody holds it already."""
+        """Deduct the device even if it does not fit: it is already allocated."""
         for counter, amount in _needs(device):
             self._left[counter] = self._left.get(counter, Fraction(0)) - amount
 
     def fit(self, devices: Iterable[Device]) -> int:
-        """How many of them can be given out, one after the other."""
+        """How many of them can be allocated, one after the other; deducts them."""
         count = 0
         for device in devices:
             if all(self._left.get(counter, Fraction(0)) >= amount for counter, amount in _needs(device)):
@@ -43,7 +43,7 @@ class Budget:
 
 
 def groups_of(device: Device) -> frozenset[tuple[str, str, str]]:
-    """(driver, pool, counter set): devices with one in common are cut from the same hardware."""
+    """(driver, pool, counter set): devices with one in common share hardware."""
     used = device.body.get("consumesCounters") or []
     return frozenset((*device.pool, each["counterSet"]) for each in used)
 

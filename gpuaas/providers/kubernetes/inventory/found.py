@@ -1,4 +1,4 @@
-"""The common coin of the inventory: devices of one kind at one place."""
+"""The common currency of the inventory: devices of one kind on one node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,8 +10,9 @@ from gpuaas.providers.base import DeviceKind
 class Found:
     """Devices of one kind on one node, by the name that the site counts them; capacity counts unhealthy ones too.
 
-    names: every name by which somebody could be given these devices. shares_with: names of kinds that are cut from
-    the same hardware, so that one taken is others gone.
+    names: every name by which these devices can be allocated. shares_with: slugs of kinds that share the same hardware, so
+    that allocating one removes others. closed: why they cannot be allocated, in words. trouble: with the name that they were
+    sold by, in words. device_class: of that name. also: further names to which the site charges them.
     """
 
     node: str
@@ -24,6 +25,10 @@ class Found:
     names: frozenset[str] = frozenset()
     shares_with: frozenset[str] = frozenset()
     dra: bool = False
+    device_class: str = ""
+    also: frozenset[str] = frozenset()
+    closed: str = ""
+    trouble: str = ""
 
     @property
     def reached_by(self) -> frozenset[str]:

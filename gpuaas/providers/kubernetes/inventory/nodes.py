@@ -1,21 +1,21 @@
-"""Nodes as the portal sees them: where they stand, how they are tuned, and whether they can take work."""
+"""Translates nodes: location, tuning, and whether they can take work."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from gpuaas.providers.base import NodeTraits, ObservedNode
-from gpuaas.providers.kubernetes import names
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.quantities import GIB, gib, quantity
 from gpuaas.providers.kubernetes.inventory.found import Found
-from gpuaas.providers.kubernetes.quantities import GIB, gib, quantity
 
 HUGEPAGES = "hugepages-"
-# keys that the guards let pods of workspaces tolerate, beside names of what was bought and the label of its pool; a
-# node with any other taint takes none of them
+# taint keys that the guards let pods of workspaces tolerate, besides names of what was bought and the label of its pool; a
+# node with any other taint takes no such pods
 TOLERATED = {names.GPU_TAINT, "node.kubernetes.io/memory-pressure"}
 BARRING = ("NoSchedule", "NoExecute")
-# what a node problem detector and its like write about GPUs: "GpuUnhealthy", "XidError", "NVLinkDegraded", "GPUHealthy"
+# types of conditions about GPUs from a node problem detector or similar: "GpuUnhealthy", "XidError", "NVLinkDegraded", "GPUHealthy"
 _ABOUT_GPUS = re.compile(r"gpu|xid|nvlink|nvidia|nvswitch|ecc|dcgm", re.IGNORECASE)
 _GOOD_WHEN_TRUE = re.compile(r"(?<!un)(?<!not)(healthy|ready|ok|available|present)$", re.IGNORECASE)
 
@@ -26,8 +26,8 @@ def observed(
     unnamed: Mapping[str, str],
     selectors: Mapping[str, Mapping[str, str]],
 ) -> Iterator[ObservedNode]:
-    """One row for each kind on a node, one for a node without; devices that no single node holds have a row by
-    the name of their DRA pool. `unnamed`: node → what is there and cannot be sold, in words. `selectors`: kind → its pool's."""
+    """One row for each kind on a node, one for a node without GPUs; devices of no single node have a row with the name of
+    their DRA pool. `unnamed`: node → why GPUs there cannot be sold, in words. `selectors`: kind → its pool's selector."""
     by_node: dict[str, list[Found]] = {}
     for each in found:
         by_node.setdefault(each.node, []).append(each)
@@ -39,7 +39,14 @@ def observed(
     for name, elsewhere in sorted(by_node.items()):
         for each in elsewhere:
             yield ObservedNode(
-                name, each.kind.slug, each.capacity, each.allocated, 0, 0, unhealthy=each.unhealthy
+                name,
+                each.kind.slug,
+                each.capacity,
+                each.allocated,
+                0,
+                0,
+                reason=each.closed,
+                unhealthy=each.capacity if each.closed else each.unhealthy,
             )
 
 
@@ -58,8 +65,8 @@ def _rows(node: Object, here: list[Found], barred: str, unnamed: str) -> Iterato
             memory_gib=gib(allocatable.get("memory", "0")),
             ready=ready,
             cordoned=bool(barred),
-            reason=why_not or sick or _unwell(each) or barred or unnamed,
-            unhealthy=(each.capacity if sick else each.unhealthy) if each else 0,
+            reason=why_not or sick or (each.closed if each else "") or _unwell(each) or barred or unnamed,
+            unhealthy=(each.capacity if sick or each.closed else each.unhealthy) if each else 0,
             traits=traits(node),
         )
 
@@ -69,11 +76,13 @@ def _ready(node: Object) -> tuple[bool, str]:
     ready = next((each for each in conditions if each["type"] == "Ready"), {"status": "Unknown"})
     if ready["status"] == "True":
         return True, ""
-    return False, f"{ready.get('reason', '')}: {ready.get('message', '')}".strip(": ") or "the node is silent"
+    return False, f"{ready.get('reason', '')}: {ready.get('message', '')}".strip(
+        ": "
+    ) or "the node does not report"
 
 
 def _barred(node: Object, here: Iterable[Found], own: set[tuple[str, str]]) -> str:
-    """Why nothing new is put there: cordoned by somebody, or a taint that no pod of a workspace tolerates."""
+    """Why no new work is placed there: cordoned, or a taint that no pod of a workspace tolerates."""
     spec = node.get("spec") or {}
     if spec.get("unschedulable"):
         return "cordoned"
@@ -88,7 +97,7 @@ def _barred(node: Object, here: Iterable[Found], own: set[tuple[str, str]]) -> s
 
 
 def _gpu_trouble(node: Object) -> str:
-    """A condition about GPUs that says there is something wrong with them."""
+    """A condition that reports a problem with GPUs."""
     for each in (node.get("status") or {}).get("conditions") or []:
         if not _ABOUT_GPUS.search(each["type"]):
             continue
@@ -127,5 +136,5 @@ def _label(labels: Mapping[str, str], keys: Iterable[str]) -> str:
 
 
 def _whole_gib(amount: str) -> int:
-    """Rounded down: a part of a GiB cannot be sold."""
+    """Rounded down: a fraction of a GiB cannot be sold."""
     return int(quantity(amount) / Fraction(GIB))

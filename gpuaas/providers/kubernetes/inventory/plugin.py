@@ -1,7 +1,7 @@
-"""GPUs that a device plugin counts: one extended resource for each kind, and the node's labels that say which.
+"""GPUs counted by a device plugin: one extended resource for each kind, with node labels that describe it.
 
-Whole cards, MIG slices (single strategy: under the card's name; mixed: under names of their own), shares (`.shared`, or
-not renamed and told by `replicas` and `sharing-strategy`), slices that are shared, and names of the operator's choice.
+Whole cards, MIG slices (single strategy: under the card's name; mixed: under their own names), shares (`.shared`, or
+not renamed and shown by `replicas` and `sharing-strategy`), shared slices, and names of the operator's choice.
 """
 
 from collections import Counter
@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gpuaas.providers import kinds
 from gpuaas.providers.base import DeviceKind
-from gpuaas.providers.kubernetes import pods
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi import pods
+from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.quantities import whole
 from gpuaas.providers.kubernetes.inventory.found import Found
 from gpuaas.providers.kubernetes.inventory.vendors import NVIDIA, VENDORS, first, memory_mib, vendor_of
-from gpuaas.providers.kubernetes.quantities import whole
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
@@ -28,7 +28,7 @@ def devices(nodes: Iterable[Object], all_pods: Iterable[Object], *, also: frozen
 
 
 def names(nodes: Iterable[Object], also: frozenset[str]) -> set[str]:
-    """Every GPU name on any node, whether or not it says what it is: what is not bought is closed by it."""
+    """Every GPU name on any node, even of unknown products: names that are not bought are closed."""
     return {
         resource
         for node in nodes
@@ -52,7 +52,7 @@ def _held(all_pods: Iterable[Object]) -> Counter[tuple[str, str]]:
 
 
 def _on_node(node: Object, held: Counter[tuple[str, str]], also: frozenset[str]) -> Iterator[Found]:
-    """Built in is what the kubelet counts as capacity; what of it is not allocatable is unwell."""
+    """The kubelet's capacity counts installed devices; those that are not allocatable are unhealthy."""
     name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
     capacity, allocatable = _amounts(node, "capacity"), _amounts(node, "allocatable")
     for resource in sorted(capacity | allocatable):
@@ -73,7 +73,7 @@ def _amounts(node: Object, which: str) -> dict[str, int]:
 def kind_on_node(
     resource: str, labels: Mapping[str, str], also: frozenset[str] = frozenset()
 ) -> DeviceKind | None:
-    """None for what is no GPU, and for a GPU of which nothing says the product."""
+    """None for anything but a GPU, and for a GPU of unknown product."""
     if not is_gpu(resource, also):
         return None
     vendor = vendor_of(resource)[0] or NVIDIA
@@ -92,18 +92,18 @@ def kind_on_node(
         mig_profile=profile,
         share=_share(resource, product, labels),
         compute=kinds.compute_capability(labels),
-        ecc=_said(labels, ECC_LABEL),
-        mig_capable=_said(labels, "nvidia.com/mig.capable"),
+        ecc=_boolean(labels, ECC_LABEL),
+        mig_capable=_boolean(labels, "nvidia.com/mig.capable"),
         nvlink=_has_nvlink(labels),
     )
 
 
 def _share(resource: str, product: str, labels: Mapping[str, str]) -> kinds.Share | None:
-    """The labels of the name itself go before those of the card; the sharing of cards says nothing about slices."""
+    """Labels of the resource's own name take precedence over those of the card; sharing of cards does not apply to slices."""
     own = resource.removesuffix(SHARED)
     keys = (own,) if own.startswith(MIG_PREFIX) else (own, GPU)
-    said = next((labels[f"{key}.replicas"] for key in keys if f"{key}.replicas" in labels), "")
-    replicas = int(said) if said.isdigit() else 1
+    text = next((labels[f"{key}.replicas"] for key in keys if f"{key}.replicas" in labels), "")
+    replicas = int(text) if text.isdigit() else 1
     strategy = next(
         (labels[f"{key}.sharing-strategy"] for key in keys if f"{key}.sharing-strategy" in labels), ""
     )
@@ -114,10 +114,10 @@ def _share(resource: str, product: str, labels: Mapping[str, str]) -> kinds.Shar
 
 
 def _has_nvlink(labels: Mapping[str, str]) -> bool:
-    """Of an NVLink fabric between nodes, or a machine whose GPUs are always on NVLink."""
+    """Whether the node is part of an NVLink fabric, or of a machine type whose GPUs always have NVLink."""
     machine = labels.get("nvidia.com/gpu.machine", "").upper()
     return bool(labels.get("nvidia.com/gpu.clique")) or machine.startswith(("DGX", "NVIDIA-DGX", "HGX"))
 
 
-def _said(labels: Mapping[str, str], key: str) -> bool | None:
+def _boolean(labels: Mapping[str, str], key: str) -> bool | None:
     return {"true": True, "false": False}.get(labels.get(key, "").lower())

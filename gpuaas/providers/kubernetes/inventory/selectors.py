@@ -1,7 +1,7 @@
-"""Which devices a DRA device class selects: its CEL expressions, evaluated as the scheduler does.
+"""Evaluates the CEL expressions of DRA device classes as the scheduler does.
 
-The language is a library's; what Kubernetes adds for devices (quantities, versions, some words on strings and lists) is
-here. An expression that uses more than that selects nothing: better a pool too few than one sold as another.
+CEL itself comes from a library; Kubernetes' extensions for devices (quantities, versions, some functions on strings and
+lists) are here. An expression that uses more selects nothing: better no pool than one sold as another.
 """
 
 import re
@@ -13,22 +13,22 @@ from typing import Any
 import cel
 import structlog
 
-from gpuaas.providers.kubernetes.client import Object
-from gpuaas.providers.kubernetes.quantities import quantity
+from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.quantities import quantity
 
 log = structlog.get_logger(__name__)
 
-Value = Any  # what an expression may hold: text, numbers, switches, lists, and the two kinds of record below
+Value = Any  # types of expressions: text, numbers, booleans, lists, and the two kinds of record below
 QUANTITY, SEMVER = "quantity", "semver"
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
-# what the library and our own words raise on a fact that is not there, or of another type
+# errors of the library and our functions for a missing attribute, or one of another type
 NOT_EVALUATED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 _WALKS = re.compile(r"\b(all|exists|exists_one|filter|map|size)\s*\(")
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 
 
 class Selector:
-    """All expressions of one class; a device is selected where every one is true."""
+    """All expressions of one class; a device is selected if every one is true."""
 
     def __init__(self, device_class: Object) -> None:
         self.name = str(device_class["metadata"]["name"])
@@ -38,12 +38,12 @@ class Selector:
         self._answers: dict[str, bool] = {}
 
     def selects(self, driver: str, device: Object) -> bool:
-        """False where an expression cannot be evaluated: the scheduler gives no such device either.
+        """False if an expression cannot be evaluated: the scheduler allocates no such device either.
 
-        A site has thousands of devices that differ in nothing that is asked for: each such sort is evaluated once.
+        Devices that are equal in all attributes that the expressions name are evaluated once: a site has thousands of them.
         """
         if not self._expressions:
-            return False  # a class for everything is no GPU type
+            return False  # a class that selects everything is not a GPU type
         key = self._asked_of(driver, device)
         if key not in self._answers:
             variables = {"device": self._variables(driver, device)}
@@ -51,7 +51,7 @@ class Selector:
         return self._answers[key]
 
     def _asked_of(self, driver: str, device: Object) -> str:
-        """The device without the facts that no expression names; whole where an expression walks over the facts."""
+        """The attributes that the expressions name; all of them if an expression iterates over attributes."""
         if any(_WALKS.search(text) for text in self._expressions):
             return repr((driver, device))
         named = [
@@ -71,7 +71,7 @@ class Selector:
             return False
 
     def _variables(self, driver: str, device: Object) -> dict[str, Value]:
-        """A domain that a device does not have is an empty map there, not an error."""
+        """A domain that the device lacks is an empty map, as at the scheduler, not an error."""
         attributes = _by_domain(
             driver, {key: _plain(each) for key, each in (device.get("attributes") or {}).items()}
         )
@@ -93,7 +93,7 @@ def _compiled(text: str) -> Any:
 
 
 def _by_domain(driver: str, values: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
-    """Names without a domain are of the driver's own."""
+    """Names without a domain belong to the driver's domain."""
     found: dict[str, dict[str, Value]] = {}
     for key, value in values.items():
         domain, _, name = key.rpartition("/")
@@ -114,7 +114,7 @@ def _quantity(text: str) -> Value:
 
 
 def _semver(text: str, *normalize: bool) -> Value:
-    """`semver("v1.2", true)`: a short or prefixed one is completed."""
+    """`semver("v1.2", true)` completes a short or prefixed version."""
     if any(normalize):
         core, dash, rest = text.removeprefix("v").partition("-")
         parts = [str(int(part)) for part in core.split(".")]

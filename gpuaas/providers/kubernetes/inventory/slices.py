@@ -1,22 +1,23 @@
-"""Devices as DRA drivers publish them: which ResourceSlices count, where each device is, and what it is."""
+"""Reads devices from ResourceSlices: which slices are current, where each device is, and its kind."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuaas.providers import kinds
 from gpuaas.providers.base import DeviceKind
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.claims import attribute
+from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.quantities import quantity
+from gpuaas.providers.kubernetes.inventory.nodes import BARRING
 from gpuaas.providers.kubernetes.inventory.pools import agreed_labels
-from gpuaas.providers.kubernetes.quantities import quantity
 
-BARRING = ("NoSchedule", "NoExecute")
 Key = tuple[str, str, str]  # driver, pool, device
 Labels = Mapping[str, Mapping[str, str]]  # by node
 
 
 @dataclass(frozen=True)
 class Device:
-    """`place`: its node, or its DRA pool's name where several nodes reach it. `sick`: nobody can be given it."""
+    """`place`: its node, or its DRA pool's name if several nodes reach it. `sick`: it cannot be allocated."""
 
     key: Key
     place: str
@@ -31,7 +32,7 @@ class Device:
 
 
 def current(slices: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
-    """(driver, pool) → its slices of the newest generation: older ones are about to be taken away."""
+    """(driver, pool) → its slices of the newest generation: older ones are about to be deleted."""
     found: dict[tuple[str, str], list[Object]] = {}
     for each in slices:
         found.setdefault((each["spec"]["driver"], each["spec"]["pool"]["name"]), []).append(each)
@@ -44,7 +45,7 @@ def current(slices: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
 def devices_of(
     pool: tuple[str, str], rows: list[Object], labels: Labels, rules: Iterable[Object]
 ) -> Iterator[Device]:
-    """The GPUs among its devices. While slices of it are missing the scheduler gives out none of them."""
+    """The GPUs of a pool. While some of its slices are missing the scheduler allocates none of them."""
     incomplete = len(rows) < int(rows[0]["spec"]["pool"].get("resourceSliceCount", 1))
     barring = list(rules)
     for row in rows:
@@ -65,7 +66,7 @@ def devices_of(
 
 
 def kind_of(device: Object) -> DeviceKind | None:
-    """None for what is no GPU: network cards, channels, and a card once more as a passthrough device."""
+    """None for anything but a GPU: network cards, channels, and the passthrough duplicate of a card."""
     sort = attribute(device, "type").lower()
     product = next(
         filter(None, (attribute(device, name) for name in ("productName", "product", "model"))), ""
@@ -85,21 +86,13 @@ def kind_of(device: Object) -> DeviceKind | None:
     )
 
 
-def attribute(device: Object, name: str) -> str:
-    """Attributes may carry their driver's domain in front."""
-    for key, value in (device.get("attributes") or {}).items():
-        if key.rpartition("/")[2] == name:
-            return str(next(iter(value.values()), ""))
-    return ""
-
-
 def _undomained(device: Object) -> dict[str, Object]:
     return {key.rpartition("/")[2]: value for key, value in (device.get("capacity") or {}).items()}
 
 
 def _switch(device: Object, *names: str) -> bool | None:
-    said = next(filter(None, (attribute(device, name) for name in names)), "")
-    return {"true": True, "false": False}.get(said.lower())
+    text = next(filter(None, (attribute(device, name) for name in names)), "")
+    return {"true": True, "false": False}.get(text.lower())
 
 
 def _generation(row: Object) -> int:
@@ -111,12 +104,12 @@ def _tainted(device: Object) -> bool:
 
 
 def _barred(key: Key, rule: Object) -> bool:
-    """By a DeviceTaintRule: what its selector does not say is true of every device."""
+    """By a DeviceTaintRule: keys that its selector omits match every device."""
     spec = rule.get("spec") or {}
     wanted = spec.get("deviceSelector") or {}
-    said = zip(("driver", "pool", "device"), key, strict=True)
+    facts = zip(("driver", "pool", "device"), key, strict=True)
     return (spec.get("taint") or {}).get("effect") in BARRING and all(
-        wanted.get(name) in (None, "", value) for name, value in said
+        wanted.get(name) in (None, "", value) for name, value in facts
     )
 
 

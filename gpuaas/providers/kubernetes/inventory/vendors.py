@@ -1,27 +1,27 @@
-"""How each vendor's device plugin names its GPUs, and in which labels it says what they are."""
+"""How each vendor's device plugin names its GPUs, and the labels that describe them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from gpuaas.providers.kubernetes.quantities import quantity
+from gpuaas.providers.kubeapi.quantities import quantity
 
 MIB = Fraction(1024**2)
 
 
 @dataclass(frozen=True)
 class Vendor:
-    """`gpu`: names (behind the domain) that are GPUs; `other`: parts of names that are none of them."""
+    """`gpu`: names (after the domain) that are GPUs; `other`: parts of names that are not GPUs."""
 
     domain: str
     gpu: tuple[str, ...]
     product_labels: tuple[str, ...]
     memory_labels: tuple[str, ...] = ()
     other: tuple[str, ...] = ()
-    renames: bool = False  # its plugin may give GPUs names of the operator's choice
+    renames: bool = False  # its plugin supports resource names of the operator's choice
 
     def is_gpu(self, name: str) -> bool:
-        """`name` behind the domain."""
+        """`name`: after the domain."""
         if any(part in name.lower() for part in self.other):
             return False
         return self.renames or name in self.gpu
@@ -56,7 +56,7 @@ VENDORS = {vendor.domain: vendor for vendor in (NVIDIA, AMD, INTEL, HABANA)}
 
 
 def vendor_of(resource: str) -> tuple[Vendor | None, str]:
-    """The vendor of a resource and its name behind the domain."""
+    """The vendor of a resource and its name after the domain."""
     domain, _, name = resource.partition("/")
     return VENDORS.get(domain), name
 
@@ -66,7 +66,7 @@ def first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
 
 
 def memory_mib(text: str) -> int:
-    """NVIDIA says a number of MiB, others `192G` or bytes; 0 for what is no amount."""
+    """NVIDIA writes a number of MiB, others `192G` or bytes; 0 if it cannot be parsed."""
     if not text:
         return 0
     try:

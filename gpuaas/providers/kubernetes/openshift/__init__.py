@@ -1,1 +1,1 @@
-"""OpenShift: Kubernetes with projects, a quota over several of them, and routes; each used where it is served."""
+"""OpenShift: Kubernetes with projects, a quota across projects, and routes; each is used if the site serves it."""

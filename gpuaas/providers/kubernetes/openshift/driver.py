@@ -1,37 +1,37 @@
-"""The Kubernetes driver with what OpenShift has besides; where it is not served, as on plain Kubernetes."""
+"""The Kubernetes driver with OpenShift's additions; without them it behaves as on plain Kubernetes."""
 
 from dataclasses import dataclass, replace
 
-from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef, WorkspaceSpec
-from gpuaas.providers.kubernetes import ensure, manifests, namespaces, release
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.base import Change, StepOutcome, WorkspaceRef, WorkspaceSpec
+from gpuaas.providers.kubeapi import ensure, manifests, namespaces, release
+from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.objects import put
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
-from gpuaas.providers.kubernetes.objects import put
 from gpuaas.providers.kubernetes.openshift import projects, wall
 
-# both ways in which OpenShift's versions mark where their routers run
+# the two labels by which OpenShift's versions mark the namespaces of their routers
 ROUTERS = (
     ("network.openshift.io/policy-group", "ingress"),
     ("policy-group.network.openshift.io/ingress", ""),
 )
 LABELS = {"namespace": "Request the project on its node pool", "quota": "Write the quotas"}
+STEPS = tuple(replace(step, label=LABELS.get(step.key, step.label)) for step in ensure.STEPS)
 
 
 class OpenShiftDriver(KubernetesDriver):
-    """As the Kubernetes driver. Options besides: `routes` (true: the site's routers reach into workspaces)."""
+    """Like the Kubernetes driver, with the additional option `routes` (true: the site's routers can reach workspaces)."""
 
     name = "openshift"
 
-    def ensure_steps(self) -> tuple[StepSpec, ...]:
-        return tuple(replace(step, label=LABELS.get(step.key, step.label)) for step in super().ensure_steps())
-
-    def release(self, ref: WorkspaceRef, step: str) -> StepOutcome:
-        return Release(self._api, ref).run(step)
+    changes = {**KubernetesDriver.changes, Change.CREATE: STEPS, Change.RESIZE: STEPS}
 
     @property
     def _openings(self) -> manifests.Openings:
         routers = ROUTERS if self.connection.options.get("routes") is True else ()
         return replace(super()._openings, routers=routers)
+
+    def _release(self, ref: WorkspaceRef) -> release.Release:
+        return Release(self._api, ref)
 
     def _ensure(self, spec: WorkspaceSpec) -> ensure.Ensure:
         return Ensure(self._api, spec, self._openings, self._recent)
@@ -39,7 +39,7 @@ class OpenShiftDriver(KubernetesDriver):
 
 @dataclass(frozen=True)
 class Ensure(ensure.Ensure):
-    """Asks for a project, and settles the wall with each quota that is written, asleep ones too."""
+    """Requests a project, and updates the project-wide quota with each quota that is written, also for suspended workspaces."""
 
     def _found(self) -> Object | None:
         name = self.spec.external_name
@@ -48,11 +48,11 @@ class Ensure(ensure.Ensure):
         return asked or super()._found()
 
     def _namespace(self) -> StepOutcome:
-        """What a template has put into it is looked through like what anybody else has."""
+        """The project may be created from the site's template; the other steps check its content like any other."""
         name = self.spec.external_name
         if self._found() is None and projects.request(self.api, self.spec):
             if self.api.find(namespaces.path(name)) is None:
-                return StepOutcome(done=False, detail="the site makes the project from its template")
+                return StepOutcome(done=False, detail="the site is creating the project from its template")
         elif self._found() is None:
             return super()._namespace()
         made = put(self.api, namespaces.COLLECTION, manifests.namespace(self.spec))

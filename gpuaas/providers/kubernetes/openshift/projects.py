@@ -1,4 +1,4 @@
-"""Projects are namespaces with another face: asked for, so that the site's template makes them, and deleted as such."""
+"""Projects are namespaces with another API: requested, so that the site's template applies, and deleted as projects."""
 
 import uuid
 from collections.abc import Mapping
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from gpuaas.core.errors import NotFound, Permanent, Unauthorized, Unavailable
 from gpuaas.core.ids import short
 from gpuaas.providers.base import WorkspaceSpec
-from gpuaas.providers.kubernetes import names, namespaces
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.kubernetes.guards import whoami
+from gpuaas.providers.kubeapi import names, namespaces
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.guards import whoami
 
 API = "/apis/project.openshift.io/v1"
 REQUESTS = f"{API}/projectrequests"
@@ -17,15 +17,15 @@ REQUESTER = "openshift.io/requester"
 
 
 def served(api: Api, group_version: str) -> frozenset[str]:
-    """The plurals that the site serves of it; none where it does not know the group."""
+    """The plurals that the site serves of a group version; none if it does not know the group."""
     found = api.find(group_version)
     return frozenset(each["name"] for each in (found or {}).get("resources") or [])
 
 
 def request(api: Api, spec: WorkspaceSpec) -> bool:
-    """Ask for the project; False where namespaces have to do: none are served, or we may not ask.
+    """Request the project; False if plain namespaces must do: projects are not served, or we may not request them.
 
-    One that is there already is not asked for twice: whose it is, is seen from the namespace.
+    An existing one is not an error: the namespace shows whose it is.
     """
     if "projectrequests" not in served(api, API):
         return False
@@ -41,7 +41,7 @@ def request(api: Api, spec: WorkspaceSpec) -> bool:
     except Unauthorized:
         return False
     except Permanent as error:
-        # a site that lets nobody ask says so in words of its own
+        # a site that disables self-provisioning answers with a custom message
         if error.detail.get("status") == 403:
             return False
         raise
@@ -49,7 +49,7 @@ def request(api: Api, spec: WorkspaceSpec) -> bool:
 
 
 def asked_for(api: Api, name: str, workspace: uuid.UUID) -> Object | None:
-    """One that we asked for and could not mark yet: of a name that has our id in it, nobody's label, and asked by us."""
+    """A project that we requested but have not labeled yet: its name has our id, and we are its requester."""
     found = api.find(namespaces.path(name))
     if found is None or not name.startswith(f"gpu-{short(workspace)}-"):
         return None
@@ -61,7 +61,7 @@ def asked_for(api: Api, name: str, workspace: uuid.UUID) -> Object | None:
 
 
 def delete(api: Api, found: Object) -> None:
-    """As the project that it is; where there is none of the same uid, as a namespace. Never one that was made anew."""
+    """Delete it as a project; if there is none of the same uid, as a namespace. Never a new one of the same name."""
     metadata = found["metadata"]
     precondition = {"preconditions": {"uid": metadata["uid"]}}
     project = f"{PROJECTS}/{metadata['name']}"

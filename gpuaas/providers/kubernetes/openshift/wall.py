@@ -1,10 +1,9 @@
-"""The second wall: one ClusterResourceQuota over all namespaces that a project of the portal has at a site.
+"""A second limit: one ClusterResourceQuota across all namespaces of a project of the portal at a site.
 
-Its limits are the sums of what the namespaces' own quotas say, read from the site each time: it needs no state of ours,
-and whoever comes last is right. A namespace's quota is always written before the wall is settled, and the wall is
-written only over the version that was read before the quotas were: so no settling that began earlier can take away what
-a later one has added, and once a workspace's step is done, the wall holds its share. It is never lowered while a
-namespace lacks its quota, which may be one that is only missing.
+Its limits are the sums of the namespaces' own quotas, read from the site each time: it needs no state of ours, and the
+last update is right. A namespace's quota is always written before this one, and this one is written only over the
+version that was read before the quotas were: so an earlier update cannot undo a later one, and once a workspace's step
+is done, the sum contains its share. It is never lowered while a namespace lacks its quota, which may only be missing.
 """
 
 import random
@@ -14,17 +13,17 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from gpuaas.core.errors import Unavailable
-from gpuaas.providers.kubernetes import names, namespaces, pods
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi import names, namespaces, pods
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.quantities import quantity
 from gpuaas.providers.kubernetes.openshift.projects import served
-from gpuaas.providers.kubernetes.quantities import quantity
 
 API = "/apis/quota.openshift.io/v1"
 WALLS = f"{API}/clusterresourcequotas"
-# of writing over the version that was read; who was slower waits at random, longer each time
+# attempts to write over the version that was read; after a conflict a random wait, longer each time
 TRIES = 8
 PLAIN = ("requests.cpu", "requests.memory", "requests.storage")
-# a label for each workspace that the wall was settled for: a namespace that is gone no longer says whose it was
+# a label for each workspace in the sum: a namespace that is gone no longer says whose it was
 _OF = f"{names.DOMAIN}/of-"
 _MIB = 1024**2
 
@@ -34,7 +33,7 @@ def is_served(api: Api) -> bool:
 
 
 def settle(api: Api, *, project: str, organization: str) -> bool:
-    """Make the wall what the namespaces' quotas come to; False where the site has no such thing."""
+    """Set the limits to the sums of the namespaces' quotas; False if the site does not serve ClusterResourceQuotas."""
     if not is_served(api):
         return False
     for tried in range(1, TRIES + 1):
@@ -50,7 +49,7 @@ def settle(api: Api, *, project: str, organization: str) -> bool:
 
 
 def settle_without(api: Api, workspace: uuid.UUID) -> None:
-    """The namespace of this workspace is gone: its share is given back."""
+    """Remove the share of a workspace whose namespace is gone."""
     if not is_served(api):
         return
     for wall in api.items(WALLS, labelSelector=f"{_OF}{workspace}"):
@@ -64,7 +63,7 @@ def name_of(project: str) -> str:
 
 def _settle_once(api: Api, project: str, organization: str) -> None:
     path = f"{WALLS}/{name_of(project)}"
-    present = api.find(path)  # before everything else: what is written later is written over this version
+    present = api.find(path)  # read first: the write below is made over this version
     chosen = {names.PROJECT: project, names.ORGANIZATION: organization}
     spaces = api.items(
         namespaces.COLLECTION, labelSelector=f"{names.selector_text(chosen)},{names.WORKSPACE}"
@@ -125,7 +124,7 @@ def _manifest(
 
 
 def _text(key: str, amount: Fraction) -> str:
-    """Whole, rounded up; memory and storage in Mi, as Kubernetes writes what is no whole number of Gi."""
+    """Whole numbers, rounded up; memory and storage in Gi, or in Mi if it is not a whole number of Gi."""
     if key in ("requests.memory", "requests.storage"):
         mib = -(-amount // _MIB)
         return f"{mib // 1024}Gi" if mib % 1024 == 0 else f"{mib}Mi"

@@ -1,20 +1,21 @@
-"""Is the site fit to be sold? Each check with its reason, and a remedy where it is not as it should be."""
+"""Checks whether a site is ready to be sold; each check has a reason, and a remedy if it fails."""
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
 from gpuaas.core.errors import NotFound, Permanent, Unauthorized
+from gpuaas.providers import verdicts
 from gpuaas.providers.base import Check
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubeapi.client import Api
 from gpuaas.providers.kubernetes.preflight import canary, platform, rights, server
 from gpuaas.providers.verdicts import Kind
 
 KINDS: tuple[Kind, ...] = (
     server.VERSION,
     server.FEATURES,
-    server.CREDENTIALS,
-    server.CLOCK,
-    rights.PERMISSIONS,
+    verdicts.CREDENTIALS,
+    verdicts.CLOCK,
+    verdicts.PERMISSIONS,
     canary.QUOTA,
     canary.GUARDS,
     canary.PINNING,
@@ -24,11 +25,11 @@ KINDS: tuple[Kind, ...] = (
     platform.METRICS,
     server.HEARTBEATS,
 )
-_RIGHTS_FIRST = "Give our credentials the rights that Permissions names, then run the checks again."
+_RIGHTS_FIRST = "Give the portal's credentials the rights that Permissions lists, then run the checks again."
 
 
 def run(api: Api, kubeconfig: str) -> tuple[Check, ...]:
-    """In the order of KINDS. Raises Unavailable, and Unauthorized where we are not let in at all."""
+    """In the order of KINDS. Raises Unavailable, and Unauthorized if the site accepts no call at all."""
     found = {
         check.type: check for check in (*_of_server(api, kubeconfig), *_tried_out(api), *_of_platform(api))
     }
@@ -54,7 +55,7 @@ def _tried_out(api: Api) -> Iterator[Check]:
         (canary.PINNING, canary.pinning_acts),
     ):
         if in_the_way:
-            yield kind.unknown("NotTried", f"This could not be tried: {in_the_way}.", _RIGHTS_FIRST)
+            yield kind.unknown("NotTried", f"This could not be tested: {in_the_way}.", _RIGHTS_FIRST)
         else:
             yield _looked(kind, partial(check, api))
 
@@ -71,12 +72,12 @@ def _of_platform(api: Api) -> Iterator[Check]:
 
 
 def _looked(kind: Kind, check: Callable[[], Check]) -> Check:
-    """What we may not look at is not known; a site that does not answer is no answer at all, and is raised."""
+    """A check that lacks rights is unknown; if the site does not answer, Unavailable is raised."""
     try:
         return check()
     except Unauthorized as error:
         return kind.unknown("NotAllowed", error.message, _RIGHTS_FIRST)
     except (Permanent, NotFound) as error:
         return kind.unknown(
-            "Refused", error.message, "Look at what the site says, then run the checks again."
+            "Refused", error.message, "Look at the site's message, then run the checks again."
         )

@@ -1,7 +1,7 @@
-"""What must act, tried out: a namespace of our own that no workspace has, named so that the guards hold there too.
+"""Tests the controllers that limits rely on, in a namespace of our own whose name the guards cover.
 
-It stays between checks, since a namespace takes seconds to go; each check changes its quota, so that an answer of
-yesterday proves nothing. Pods are only dry runs.
+It stays between checks, since deleting a namespace takes seconds; each check changes its quota, so that an old status
+proves nothing. Pods are only dry runs.
 """
 
 import time
@@ -9,8 +9,8 @@ import uuid
 
 from gpuaas.core.errors import Permanent, Unauthorized
 from gpuaas.providers.base import Check, GpuAmount, WorkspaceSpec
-from gpuaas.providers.kubernetes import guards, manifests, names, namespaces
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi import guards, manifests, names, namespaces
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.verdicts import Kind
 
 QUOTA = Kind("QuotaController", blocking=True)
@@ -35,18 +35,18 @@ SPEC = WorkspaceSpec(
 
 
 def prepare(api: Api) -> str:
-    """The namespace and the guards, as for a workspace; what stands in the way, in words."""
+    """Create the namespace and the guards, as for a workspace; returns what prevents it, in words."""
     space = manifests.namespace(SPEC)
-    # no workspace's: whoever looks for those by label does not meet it
+    # without the label, so that it does not count as a workspace
     del space["metadata"]["labels"][names.WORKSPACE]
     if namespaces.is_terminating(api.apply(namespaces.COLLECTION, space)):
-        return f"the namespace {NAMESPACE}, in which this is tried, is being taken away"
+        return f"the namespace {NAMESPACE}, in which this is tested, is being deleted"
     guards.install(api)
     return ""
 
 
 def quota_acts(api: Api) -> Check:
-    """Until the controller has filled status.hard a quota admits everything; one that is dead never does."""
+    """Until the controller fills status.hard a quota admits everything, so it must be running."""
     quotas = f"{namespaces.path(NAMESPACE)}/resourcequotas"
     before = (api.find(f"{quotas}/{names.QUOTA}") or {}).get("spec") or {}
     count = int((before.get("hard") or {}).get(COUNTED, "0")) % 1000 + 1
@@ -56,36 +56,36 @@ def quota_acts(api: Api) -> Check:
     for event in watched:
         if event["type"] != "BOOKMARK" and _is_taken_up(event["object"]):
             seconds = time.monotonic() - started
-            return QUOTA.good("Acts", f"The quota controller took up a change in {seconds:.2f} s.")
+            return QUOTA.good("Acts", f"The quota controller processed a change in {seconds:.2f} s.")
     if _is_taken_up(api.find(f"{quotas}/{names.QUOTA}") or {}):
-        return QUOTA.good("Acts", "The quota controller takes up changes.")
+        return QUOTA.good("Acts", "The quota controller processes changes.")
     return QUOTA.bad(
         "Silent",
-        f"The quota controller did not take up a change within {QUOTA_SECONDS} s: a quota that is not taken up "
+        f"The quota controller did not process a change within {QUOTA_SECONDS} s: until then a quota "
         "admits everything.",
-        "Check kube-controller-manager: that it runs, holds its lease, and has resourcequota among its "
+        "Check that kube-controller-manager runs, holds its lease, and has resourcequota among its "
         "controllers; its log says what it waits for.",
     )
 
 
 def guards_act(api: Api) -> Check:
-    """Policies act up to a second after they are made, so what was just installed gets some time."""
+    """Policies take up to a second to act, so the check waits for those just installed."""
     deadline = time.monotonic() + GUARDS_SECONDS
-    while (said := _acting(api)) and time.monotonic() < deadline:
+    while (problem := _acting(api)) and time.monotonic() < deadline:
         time.sleep(0.2)
-    if not said:
+    if not problem:
         return GUARDS.good("Act", "The site refuses what the guards forbid.")
     guards.forget(api)
     return GUARDS.bad(
         "DoNotAct",
-        f"A pod that the guards forbid was tried: {said}.",
+        f"A pod that the guards forbid was not refused as expected: {problem}.",
         "Check that the policies and bindings named gpuaas-… are at the site (kubectl get "
-        "validatingadmissionpolicies,validatingadmissionpolicybindings) and that no webhook takes them away.",
+        "validatingadmissionpolicies,validatingadmissionpolicybindings) and that no webhook removes them.",
     )
 
 
 def _acting(api: Api) -> str:
-    """ "" where all of them act; else what was seen."""
+    """ "" if all policies act; else what happened."""
     try:
         acting = guards.probe(api, NAMESPACE)
     except (Permanent, Unauthorized) as refused:
@@ -96,24 +96,24 @@ def _acting(api: Api) -> str:
 
 
 def pinning_acts(api: Api) -> Check:
-    """What a pod looks like that asks for a GPU and says nothing else: does the site send it to its pool?"""
+    """Whether the site sends a pod that only requests a GPU to its pool."""
     try:
         made = api.create(_pods(), _plain_pod(), dryRun="All")["spec"]
     except (Permanent, Unauthorized) as refused:
-        return PINNING.unknown("NotTried", f"A pod could not be tried: {refused.message}")
+        return PINNING.unknown("NotTried", f"No pod could be tested: {refused.message}")
     selects = (made.get("nodeSelector") or {}).get(DEVICE) == "true"
     tolerates = any(_tolerates_gpus(each) for each in made.get("tolerations") or [])
     if selects and tolerates:
         return PINNING.good(
-            "ByItself", "Pods get the node selector and toleration of their pool by themselves."
+            "ByItself", "Pods get the node selector and toleration of their pool automatically."
         )
     lacks = " and ".join(
         word for word, is_there in (("node selector", selects), ("toleration", tolerates)) if not is_there
     )
     return PINNING.bad(
         "ByHand",
-        f"Pods do not get the {lacks} of their pool by themselves: tenants have to write it, or their pods wait. "
-        "The guards still refuse the pods of other pools.",
+        f"Pods do not get the {lacks} of their pool automatically: tenants must set it, or their pods wait. "
+        "The guards still refuse pods that would run in other pools.",
         "Run the API server with the admission plugins PodNodeSelector and PodTolerationRestriction, or upgrade "
         "to a version that serves MutatingAdmissionPolicy v1 (Kubernetes 1.36).",
     )

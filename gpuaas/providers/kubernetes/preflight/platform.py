@@ -1,10 +1,10 @@
-"""What runs at the site beside the API server, as its objects show it: network, storage, container toolkit, metrics."""
+"""Checks of what runs besides the API server: network, storage, container toolkit, metrics."""
 
 import re
 from collections.abc import Iterable, Iterator
 
 from gpuaas.providers.base import Check
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.verdicts import Kind, some
 
 NETWORK = Kind("NetworkPolicy")
@@ -12,7 +12,7 @@ DEVICES = Kind("VisibleDevices")
 STORAGE = Kind("DefaultStorageClass")
 METRICS = Kind("Metrics")
 
-# by a word of a DaemonSet's name or of its images
+# patterns for the names of DaemonSets and of their images
 ENFORCERS = {
     "Calico": r"calico-node|calico/node|canal",
     "Cilium": r"(^|/)cilium(-ci|-enterprise)?$|anetd",
@@ -28,19 +28,19 @@ ENFORCERS = {
 }
 FLANNEL = re.compile(r"flannel")
 _HOW_TO_FIND_OUT = (
-    "Find out what the site's network is: put a default-deny NetworkPolicy into a namespace and see whether a pod of "
-    "another one still reaches it. If it does, install one that enforces policies (Calico, Cilium and others)."
+    "Find out whether the site's network enforces policies: create a default-deny NetworkPolicy in a namespace and see whether a "
+    "pod of another one still reaches it. If it does, install a network that enforces them (Calico, Cilium and others)."
 )
 ACCEPTS = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
 _CLOSE = (
     f"Set {ACCEPTS}=false in the GPU operator's toolkit.env (accept-nvidia-visible-devices-envvar-when-unprivileged "
-    "in the toolkit's config.toml) and let the device plugin hand out devices by CDI or volume mounts."
+    "in the toolkit's config.toml) and let the device plugin pass devices by CDI or volume mounts."
 )
-_SECOND_WALL = "Our guards refuse NVIDIA_VISIBLE_DEVICES in pods of workspaces meanwhile."
+_SECOND_WALL = "Meanwhile the portal's guards refuse NVIDIA_VISIBLE_DEVICES in pods of workspaces."
 
 
 def network(daemon_sets: Iterable[Object]) -> Check:
-    """Without one that enforces them, NetworkPolicies are paper: the API server takes them all the same."""
+    """The API server accepts NetworkPolicies even if nothing enforces them."""
     found = {name: each for each in daemon_sets for name in _enforcers(each)}
     for name, each in found.items():
         status = each.get("status") or {}
@@ -48,7 +48,7 @@ def network(daemon_sets: Iterable[Object]) -> Check:
         if ready < wanted or not wanted:
             return NETWORK.bad(
                 "NotOnEveryNode",
-                f"{name} would enforce NetworkPolicies, but runs on {ready} of {wanted} nodes.",
+                f"{name} enforces NetworkPolicies, but runs on only {ready} of {wanted} nodes.",
                 f"Look at the pods of the DaemonSet {each['metadata']['namespace']}/{each['metadata']['name']}.",
             )
     if found:
@@ -56,12 +56,12 @@ def network(daemon_sets: Iterable[Object]) -> Check:
     if any(FLANNEL.search(text) for each in daemon_sets for text in _texts(each)):
         return NETWORK.bad(
             "FlannelAlone",
-            "The site's network is flannel, which ignores NetworkPolicies: tenants reach each other's pods.",
-            "Install a policy engine beside it (Calico's canal, kube-router), or another network.",
+            "The site's network is flannel, which ignores NetworkPolicies: tenants can reach each other's pods.",
+            "Add a policy engine (Calico's canal, kube-router), or install another network.",
         )
     return NETWORK.unknown(
         "NotRecognized",
-        "Nothing at the site is known to the portal as enforcing NetworkPolicies.",
+        "The portal recognizes nothing at the site that enforces NetworkPolicies.",
         _HOW_TO_FIND_OUT,
     )
 
@@ -74,43 +74,41 @@ def storage(classes: Iterable[Object]) -> Check:
         == "true"
     )
     if default:
-        return STORAGE.good("Found", f"Claims that name no class get {some(default)}.")
+        return STORAGE.good("Found", f"The default StorageClass is {some(default)}.")
     return STORAGE.bad(
         "None",
-        "The site has no default StorageClass: claims of tenants that name none wait for ever.",
-        "Annotate one with storageclass.kubernetes.io/is-default-class=true.",
+        "The site has no default StorageClass: claims of tenants that name none wait forever.",
+        "Annotate a StorageClass with storageclass.kubernetes.io/is-default-class=true.",
     )
 
 
 def visible_devices(api: Api, daemon_sets: Iterable[Object]) -> Check:
-    """Where the toolkit believes an unprivileged container's NVIDIA_VISIBLE_DEVICES, it hands out GPUs nobody asked for."""
+    """Whether the toolkit honors NVIDIA_VISIBLE_DEVICES of unprivileged containers, which gives them GPUs without a request."""
     policies = api.items_if_known("/apis/nvidia.com/v1/clusterpolicies")
-    said = [
+    values = [
         value for policy in policies for value in _accepts((policy.get("spec") or {}).get("toolkit") or {})
     ]
-    said += [
+    values += [
         value
         for each in daemon_sets
         if "container-toolkit" in each["metadata"]["name"]
         for container in _containers(each)
         for value in _accepts(container)
     ]
-    if "true" in said or (policies and not said):
+    if "true" in values or (policies and not values):
         return DEVICES.bad(
             "Open",
             "The container toolkit gives GPUs to any container that sets NVIDIA_VISIBLE_DEVICES. "
             + _SECOND_WALL,
             _CLOSE,
         )
-    if said:
-        return DEVICES.good(
-            "Closed", "The container toolkit does not believe NVIDIA_VISIBLE_DEVICES of tenants."
-        )
+    if values:
+        return DEVICES.good("Closed", "The container toolkit ignores NVIDIA_VISIBLE_DEVICES of tenants.")
     return DEVICES.unknown(
         "NotShown",
-        "The site does not show how its container toolkit is set up (no ClusterPolicy of the GPU operator). "
+        "The site does not show its container toolkit's configuration (no ClusterPolicy of the GPU operator). "
         + _SECOND_WALL,
-        "Look into /etc/nvidia-container-runtime/config.toml of a GPU node. " + _CLOSE,
+        "Check /etc/nvidia-container-runtime/config.toml on a GPU node. " + _CLOSE,
     )
 
 
@@ -119,15 +117,15 @@ def metrics(daemon_sets: Iterable[Object]) -> Check:
     if not exporters:
         return METRICS.unknown(
             "NoExporter",
-            "The site has no DCGM exporter: errors of GPUs are seen only when a node's device plugin reports them.",
-            "Install NVIDIA's dcgm-exporter (the GPU operator brings it).",
+            "The site has no DCGM exporter: errors of GPUs are noticed only when a node's device plugin reports them.",
+            "Install NVIDIA's dcgm-exporter (the GPU operator includes it).",
         )
     ready = sum(int((each.get("status") or {}).get("numberReady", 0)) for each in exporters)
     wanted = sum(int((each.get("status") or {}).get("desiredNumberScheduled", 0)) for each in exporters)
     if ready < wanted or not wanted:
         return METRICS.bad(
             "NotOnEveryNode",
-            f"The DCGM exporter runs on {ready} of {wanted} nodes.",
+            f"The DCGM exporter runs on only {ready} of {wanted} nodes.",
             "Look at the pods of its DaemonSet, and at the checks of the nodes.",
         )
     return METRICS.good("Found", f"The DCGM exporter runs on {ready} nodes.")

@@ -1,59 +1,30 @@
-"""What our credentials must be allowed to do at a site: one table, from which come the check and the ClusterRole.
+"""The rights that the portal's credentials need at a site: one table for both the check and the ClusterRole.
 
 `tests/providers/kubernetes/rights` runs the contract with an account that has these rights and no others, and compares
 the table with what the driver sends.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from gpuaas.providers.base import Check
-from gpuaas.providers.kubernetes import names
-from gpuaas.providers.kubernetes.client import Api, Object
-from gpuaas.providers.verdicts import Kind, some
+from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.manifests import RBAC
+from gpuaas.providers.kubeapi.rights import Right
+from gpuaas.providers.verdicts import PERMISSIONS, some
 
-PERMISSIONS = Kind("Permissions", blocking=True)
 ROLE = "gpuaas-portal"
 NAMESPACE = "gpuaas-portal"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-RBAC = "rbac.authorization.k8s.io"
 DRA = "resource.k8s.io"
 PROJECTS, WALLS = "project.openshift.io/v1", "quota.openshift.io/v1"
 ADMISSION = "admissionregistration.k8s.io"
 
 
-@dataclass(frozen=True)
-class Right:
-    """`resources` and `verbs` as words; names: only objects of these names. served: asked only where this is there."""
-
-    group: str
-    resources: str
-    verbs: str
-    names: tuple[str, ...] = ()
-    served: str = ""
-
-    def rule(self) -> Object:
-        rule: Object = {
-            "apiGroups": [self.group],
-            "resources": self.resources.split(),
-            "verbs": self.verbs.split(),
-        }
-        return {**rule, "resourceNames": list(self.names)} if self.names else rule
-
-    def attributes(self) -> Iterator[Object]:
-        """As the access review wants them, one for each verb on each resource."""
-        for resource in self.resources.split():
-            main, _, sub = resource.partition("/")
-            for verb in self.verbs.split():
-                for name in self.names or ("",):
-                    asked = {"group": self.group, "resource": main, "subresource": sub, "verb": verb}
-                    yield {**asked, "name": name}
-
-
 _OUR_ROLES = tuple(names.CLUSTER_ROLE.format(role=role) for role in names.ROLES)
 _TAKEN_AWAY = "list patch deletecollection"
 RIGHTS = (
-    # what is there
+    # inventory
     Right("", "nodes", "get list watch"),
     Right("coordination.k8s.io", "leases", "list"),
     Right("storage.k8s.io", "storageclasses", "list"),
@@ -71,7 +42,7 @@ RIGHTS = (
     Right("", "serviceaccounts", "get list watch create patch delete deletecollection"),
     Right("", "serviceaccounts/token", "create"),
     Right(RBAC, "rolebindings", "get list watch create patch delete deletecollection"),
-    # the guards; escalate and bind let it grant what it does not own, by these three roles alone
+    # the guards; escalate and bind allow granting rights that it lacks itself, by these three roles only
     Right(RBAC, "clusterroles", "get list watch create patch"),
     Right(RBAC, "clusterroles", "bind escalate", names=_OUR_ROLES),
     Right(
@@ -91,7 +62,7 @@ RIGHTS = (
     Right("", "pods/log pods/proxy", "get"),
     Right("", "events", "list create"),
     Right("scheduling.k8s.io", "priorityclasses", "list create patch"),
-    # taking a workspace away or to sleep: owners of pods first, then what a finalizer holds up
+    # deleting or suspending a workspace: owners of pods first, then objects blocked by a finalizer
     Right("apps", "deployments statefulsets replicasets", _TAKEN_AWAY),
     Right("apps", "daemonsets", "patch deletecollection"),
     Right("batch", "jobs cronjobs", _TAKEN_AWAY),
@@ -99,13 +70,13 @@ RIGHTS = (
     Right("", "configmaps secrets services persistentvolumeclaims", "list patch"),
     Right("autoscaling", "horizontalpodautoscalers", "list patch"),
     Right("policy", "poddisruptionbudgets", "list patch"),
-    # which API of the site does not answer, and so holds up every namespace that goes
+    # an API service that does not answer blocks the deletion of every namespace
     Right("apiregistration.k8s.io", "apiservices", "list"),
-    # taking over what was there: who has rights in it
+    # adoption: who has rights in a namespace
     Right(RBAC, "roles", "get"),
     Right(RBAC, "clusterrolebindings", "list"),
     Right("resource.k8s.io", "resourceclaimtemplates", "list", served="resource.k8s.io/v1"),
-    # OpenShift: projects, and the second wall over those of one project of ours
+    # OpenShift: projects, and the quota across those of one project of the portal
     Right("project.openshift.io", "projectrequests", "create", served=f"{PROJECTS}/projectrequests"),
     Right("project.openshift.io", "projects", "get delete", served=f"{PROJECTS}/projects"),
     Right("quota.openshift.io", "clusterresourcequotas", "get list create update delete", served=WALLS),
@@ -113,7 +84,7 @@ RIGHTS = (
 
 
 def site_role(beside: Iterable[Right] = ()) -> list[Object]:
-    """For operators: an account of the portal's own and exactly the rights that it needs; `beside`: for what the site is to do more."""
+    """Manifests for operators: an account for the portal with exactly the rights that it needs; `beside`: further rights."""
     labels = {names.MANAGED_BY: names.MANAGER}
     rules = [right.rule() for right in (*RIGHTS, *beside)]
     subject = {"kind": "ServiceAccount", "name": ROLE, "namespace": NAMESPACE}
@@ -144,7 +115,7 @@ def permissions(api: Api) -> Check:
     if _allowed(api, {"group": "*", "resource": "*", "verb": "*"}):
         return PERMISSIONS.good(
             "All",
-            "Our credentials may do everything at the site; an account of the portal's own would do with less.",
+            "The portal's credentials have full rights at the site; an account with fewer rights is enough.",
         )
     missing = [
         f"{asked['verb']} {asked['resource']}{'/' if asked['subresource'] else ''}{asked['subresource']}"
@@ -157,11 +128,11 @@ def permissions(api: Api) -> Check:
     if missing:
         return PERMISSIONS.bad(
             "Missing",
-            f"Our credentials lack {len(missing)} of the rights that the driver uses: {some(missing, 8)}.",
-            "Apply what `manage.py site_role` prints to the site with an administrator's credentials; it names "
-            "every right. If another account is used, bind it to that ClusterRole.",
+            f"The portal's credentials lack {len(missing)} of the rights that the driver uses: {some(missing, 8)}.",
+            "Apply the output of `manage.py site_role` at the site with an administrator's credentials; it contains "
+            "every right. If the portal uses another account, bind it to that ClusterRole.",
         )
-    return PERMISSIONS.good("Enough", "Our credentials have every right that the driver uses.")
+    return PERMISSIONS.good("Enough", "The portal's credentials have every right that the driver uses.")
 
 
 def _allowed(api: Api, attributes: Object) -> bool:

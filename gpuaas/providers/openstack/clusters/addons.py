@@ -1,4 +1,4 @@
-"""Add-ons of a Kubernetes cluster: manifests that the first head finds in its directory and keeps applied."""
+"""Add-ons of a Kubernetes cluster: manifests that k3s on the first head applies from its directory."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ KNOWN: Mapping[str, str] = {"gpu-operator": GPU_OPERATOR}
 
 
 def manifests(spec: ClusterSpec) -> dict[str, str]:
-    """By add-on; the template's own go before ours."""
+    """By add-on; the template's manifests take precedence over ours."""
     if spec.kind is not ClusterKind.KUBERNETES:
         return {}
     given: Mapping[str, str] = {**KNOWN, **(spec.settings.get("manifests") or {})}

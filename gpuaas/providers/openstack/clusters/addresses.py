@@ -1,7 +1,7 @@
-"""Floating IPs of a cluster: its own, by which people come in, and, where its pools may be at other sites, one for every machine.
+"""Floating IPs of a cluster: its own, for people's access, and, if its pools may be at other sites, one for every machine.
 
-A machine's address is reserved under the machine's name before the machine is made, for the machine has to know it; it stays while the
-machine is made anew, and goes with it for good (docs/decisions/0047).
+A machine's address is reserved under the machine's name before the machine is created, which needs to know it; it is kept while the
+machine is recreated, and released with it (docs/decisions/0047).
 """
 
 from collections.abc import Collection, Iterable
@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpuaas.core.errors import NoCapacity, NotFound, QuotaRefused, Unavailable
-from gpuaas.providers.openstack import networks, twins
+from gpuaas.providers.openstack import duplicates, networks
 from gpuaas.providers.openstack.client import Cloud, Object
 
-OF_MACHINE = f"{twins.MADE} for "
+OF_MACHINE = f"{duplicates.MADE} for "
 NONE_LEFT = "no more ip addresses"
 
 
 def machine_of(row: Object) -> str:
-    """Whose it is; "" for the cluster's own."""
+    """The name of the machine it belongs to; "" for the cluster's own."""
     words = str(row.get("description") or "")
     return words.removeprefix(OF_MACHINE) if words.startswith(OF_MACHINE) else ""
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Of one project. external: the name of the network that leads out; tags: what everything of the cluster carries."""
+    """The floating IPs of one project. external: the name of the external network; tags: set on every object of the cluster."""
 
     cloud: Cloud
     project_id: str
@@ -35,14 +35,14 @@ class Addresses:
         return self.cloud.items("network", "/floatingips", "floatingips", project_id=self.project_id)
 
     def by_machine(self) -> dict[str, Object]:
-        """The one that counts of several: the one in use, then the oldest."""
+        """One per machine: of several the one in use, then the oldest."""
         return {machine_of(row): row for row in sorted(self.all(), key=_rank, reverse=True)}
 
     def found(self, machine: str = "") -> Object | None:
         return self.by_machine().get(machine)
 
     def ensure(self, machine: str = "") -> Object:
-        """The others of its name were made by calls whose answers were lost."""
+        """Reserve it, and release duplicates, which come from calls whose answers were lost."""
         rows = [row for row in self.all() if machine_of(row) == machine]
         ours, *others = sorted(rows or [self._reserve(machine)], key=_rank)
         networks.tagged(self.cloud, "floatingips", ours, self.tags)
@@ -50,7 +50,7 @@ class Addresses:
         return ours
 
     def lead(self, servers: Iterable[Object], *, own: str) -> None:
-        """Every machine's address leads to it, as soon as Nova has it; repeatable. own: the machine that has the cluster's own."""
+        """Point every machine's address to it as soon as it is ACTIVE; repeatable. own: the machine with the cluster's address."""
         found = self.by_machine()
         for server in servers:
             row = found.get("" if server["name"] == own else server["name"])
@@ -60,14 +60,14 @@ class Addresses:
     def lead_to(self, address: Object, server: Object) -> None:
         port = self._ports.get(server["id"])
         if port is None:
-            raise NotFound(f"{server['name']} has no port at the site yet")
+            raise NotFound(f"{server['name']} has no network port yet")
         if address["port_id"] != port:
             body = {"floatingip": {"port_id": port}}
             self.cloud.put("network", f"/floatingips/{address['id']}", body)
 
-    def release(self, kept: Collection[str]) -> None:
-        """Those of machines that are neither wanted nor there. `kept`: the names of all that are."""
-        self._give_back(row for row in self.all() if machine_of(row) and machine_of(row) not in kept)
+    def release(self, machines: Collection[str]) -> None:
+        """Release the addresses of machines other than these."""
+        self._give_back(row for row in self.all() if machine_of(row) and machine_of(row) not in machines)
 
     def give_all_back(self) -> None:
         self._give_back(self.all())
@@ -85,7 +85,7 @@ class Addresses:
         body = {
             "floating_network_id": networks.outside(self.cloud, self.external),
             "project_id": self.project_id,
-            "description": f"{OF_MACHINE}{machine}" if machine else twins.MADE,
+            "description": f"{OF_MACHINE}{machine}" if machine else duplicates.MADE,
         }
         try:
             made: Object = self.cloud.post("network", "/floatingips", {"floatingip": body})["floatingip"]
@@ -96,12 +96,12 @@ class Addresses:
         return made
 
 
-def _none_left(external: str, machine: str, said: str) -> NoCapacity:
+def _none_left(external: str, machine: str, message: str) -> NoCapacity:
     return NoCapacity(
         f"the network {external} has no address left for {machine or 'the cluster'}",
         detail={
-            "evidence": [said],
-            "next": "Retry when others have given addresses back, scale to fewer workers, or let an operator give the network more.",
+            "evidence": [message],
+            "next": "Retry when others have released addresses, scale to fewer workers, or ask an operator to extend the network.",
         },
     )
 

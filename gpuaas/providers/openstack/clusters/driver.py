@@ -1,55 +1,59 @@
 """Clusters on demand at an OpenStack site: the contract's verbs, each handed to the module that does it."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import Any
 
 from gpuaas.core import clock
-from gpuaas.core.errors import GpuaasError, Invalid, NotFound, Permanent
+from gpuaas.core.errors import Invalid, NotFound, Permanent
 from gpuaas.providers.base import (
     Access,
     AccessKind,
+    Change,
     ClusterAccessCapability,
     ClusterBurstCapability,
-    ClusterChange,
     ClusterDriver,
     ClusterKind,
-    ClusterPlan,
     ClusterRef,
+    ClusterSignalsCapability,
     ClusterSpec,
-    ClusterSuspendCapability,
     Join,
     Member,
     ObservedCluster,
+    PoolSignals,
     SiteObject,
     StepOutcome,
     WorkspaceRef,
+    step_require,
 )
 from gpuaas.providers.base.difference import POOL_STEP
+from gpuaas.providers.base.evidence import evident
 from gpuaas.providers.openstack import names, projects, release, servers
 from gpuaas.providers.openstack.client import Cloud, shared
-from gpuaas.providers.openstack.clusters import settings, sweep
+from gpuaas.providers.openstack.clusters import plan, settings, sweep
 from gpuaas.providers.openstack.clusters.health import KIND, astray, node_of, pool_of
 from gpuaas.providers.openstack.clusters.keys import AGENTS, SERVER_CA, Keys
 from gpuaas.providers.openstack.clusters.nodes import Nodes, wanted_heads, wanted_workers
 from gpuaas.providers.openstack.clusters.place import Place
-from gpuaas.providers.openstack.clusters.plan import plan
 
-DONE = StepOutcome(done=True)
+QUEUE_LIVES = timedelta(minutes=3)
 
 
 class OpenStackClusterDriver(
-    ClusterDriver, ClusterAccessCapability, ClusterSuspendCapability, ClusterBurstCapability
+    ClusterDriver,
+    ClusterAccessCapability,
+    ClusterBurstCapability,
+    ClusterSignalsCapability,
 ):
     """At a site of the driver openstack, with its credentials and options. A template's settings: `image` (name of the image that all
-    machines boot from), `boot_minutes` (after which a machine that is not ready has failed; 30), `packages` (more of the image's
-    distribution), and for Kubernetes `k3s_url` (where k3s' releases are found; GitHub) and `manifests` (add-on to YAML).
+    machines boot from), `boot_minutes` (after which a machine that is not ready has failed; 30), `packages` (additional ones of the
+    image's distribution), and for Kubernetes `k3s_url` (of k3s' releases; GitHub) and `manifests` (add-on to YAML).
     """
 
     name = "openstack"
     kinds = frozenset(ClusterKind)
+    timeline = plan.OpenStackTimeline
 
     @classmethod
     def settings_check(cls, kind: ClusterKind, settings_given: Mapping[str, Any]) -> None:
@@ -77,29 +81,12 @@ class OpenStackClusterDriver(
         at = self.connection
         return Place(self._cloud, ref, self._domain, external, at.site_id, at.site_slug)
 
-    def plan(
-        self, change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None = None
-    ) -> ClusterPlan:
-        return plan(change, spec, before)
+    def perform(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
+        return self._delete(spec, step) if change is Change.DELETE else self._make(spec, step)
 
-    def ensure(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._make(spec, step)
-
-    def scale(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._make(spec, step)
-
-    def upgrade(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._make(spec, step)
-
-    def suspend(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._make(spec, step)
-
-    def resume(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._make(spec, step)
-
-    def delete(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        """The end of a project is the workspaces' own; its address goes first, and with it everybody's way in."""
-        with self._told(f"delete {step}"):
+    def _delete(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        """Deletes the project as for workspaces, after its addresses, which ends everybody's access."""
+        with evident(self.connection.site_slug, f"delete {step}"):
             if step == "access":
                 project = projects.marked_project(
                     self._cloud, spec.external_name, spec.id, domain=self._domain, tag=names.CLUSTER_TAG
@@ -112,7 +99,7 @@ class OpenStackClusterDriver(
             return way.run(step)
 
     def observe(self, ref: ClusterRef) -> ObservedCluster:
-        with self._told("observe"):
+        with evident(self.connection.site_slug, "observe"):
             project = projects.marked_project(
                 self._cloud, ref.external_name, ref.id, domain=self._domain, tag=names.CLUSTER_TAG
             )
@@ -132,7 +119,7 @@ class OpenStackClusterDriver(
             )
 
     def inventory(self, ref: ClusterRef | None = None) -> tuple[SiteObject, ...]:
-        with self._told("inventory"):
+        with evident(self.connection.site_slug, "inventory"):
             return (
                 sweep.of_cluster(self._cloud, ref, self._domain)
                 if ref
@@ -140,10 +127,10 @@ class OpenStackClusterDriver(
             )
 
     def access(self, spec: ClusterSpec, member: Member, *, lifetime: timedelta) -> Access:
-        with self._told("access"):
+        with evident(self.connection.site_slug, "access"):
             seen = self.observe(spec.ref)
         if not seen.endpoint:
-            raise NotFound("nothing answers at the cluster's address yet")
+            raise NotFound("the cluster's API does not answer yet")
         now, keys = clock.now().replace(microsecond=0), Keys(spec.boots)
         until = now + lifetime
         if spec.kind is ClusterKind.SLURM:
@@ -153,36 +140,39 @@ class OpenStackClusterDriver(
         return Access(document, until, AccessKind.KUBECONFIG)
 
     def join(self, spec: ClusterSpec) -> Join:
-        """The secret of agents, by which nobody becomes a server."""
+        """With the agents' token, which does not admit servers."""
         if not spec.spans:
             raise Permanent(
-                "the machines of this cluster are made for one site: order another, whose template names burst sites"
+                "this cluster's machines are set up for one site only: order a new cluster from a template with burst sites"
             )
-        with self._told("join"):
+        with evident(self.connection.site_slug, "join"):
             seen = self.observe(spec.ref)
         if not seen.endpoint:
-            raise NotFound("nothing answers at the cluster's address yet")
+            raise NotFound("the cluster's API does not answer yet")
         keys = Keys(spec.boots)
         return Join(seen.endpoint, keys.word(AGENTS), keys.authority(SERVER_CA)[0])
+
+    def has_signals(self, kind: ClusterKind) -> bool:
+        return kind is ClusterKind.SLURM
+
+    def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
+        """The head's last report, which it sends twice a minute: the portal needs no access to the cluster's network."""
+        queue = spec.queue
+        if queue is None or clock.now() - queue.at > QUEUE_LIVES:
+            since = "" if queue is None else f" since {queue.at:%H:%M} UTC"
+            raise NotFound(f"the head has not reported its job queue{since or ' yet'}")
+        reported = {one.pool: one for one in queue.pools}
+        return tuple(reported.get(pool.name) or PoolSignals(pool.name, 0, 0, 0) for pool in spec.pools)
 
     # -- within ------------------------------------------------------------------------------------------------------
 
     def _endpoint(self, place: Place, kind: str) -> str:
-        """Only where the address leads to a machine."""
+        """ "" unless the address leads to a machine."""
         found = place.addresses.found()
         if found is None or not found["port_id"]:
             return ""
         host = found["floating_ip_address"]
         return f"ssh://{host}" if kind == ClusterKind.SLURM else f"https://{host}:6443"
-
-    @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
-        """A refusal says what the site was asked."""
-        try:
-            yield
-        except GpuaasError as error:
-            error.detail.setdefault("evidence", [f"{self.connection.site_slug} {what}: {error.message}"])
-            raise
 
     def _make(self, spec: ClusterSpec, step: str) -> StepOutcome:
         place = self._place(spec.ref)
@@ -197,13 +187,12 @@ class OpenStackClusterDriver(
         }
         for pool in spec.pools:
             steps[f"{POOL_STEP}{pool.name}"] = partial(nodes.bring, pool.name, wanted_workers(spec, pool))
-        if step not in steps:
-            raise Permanent(f"the driver has no step {step!r}")
-        with self._told(step):
-            return steps[step]()
+        do = step_require(steps, step)
+        with evident(self.connection.site_slug, step):
+            return do()
 
     def _heads(self, place: Place, nodes: Nodes) -> StepOutcome:
-        """The address leads to the first as soon as Nova has it, for others join it there."""
+        """The address points to the first head as soon as it is ACTIVE, since others join it there."""
         outcome = nodes.bring("", wanted_heads(nodes.spec))
         head = nodes.head()
         if head is not None and head["status"] == "ACTIVE":
@@ -213,16 +202,16 @@ class OpenStackClusterDriver(
     def _api(self, nodes: Nodes) -> StepOutcome:
         nodes.place.require()
         if nodes.head() is None:
-            raise NotFound("the head is not at the site; it has to be made again")
+            raise NotFound("the head is not at the site; it must be created again")
         seen = self.observe(nodes.spec.ref)
         if not seen.endpoint:
-            return StepOutcome(done=False, detail="it does not answer yet")
+            return StepOutcome(done=False, detail="the API does not answer yet")
         return StepOutcome(done=True, detail=f"{seen.endpoint} answers")
 
     def _checks(self, nodes: Nodes) -> StepOutcome:
         waiting = list(nodes.waiting())
         if any(words.endswith("it is missing") for words in waiting):
-            raise NotFound(f"{waiting[0]}; it has to be made again")
+            raise NotFound(f"{waiting[0]}; it must be created again")
         if waiting:
             return StepOutcome(done=False, detail=waiting[0])
         return StepOutcome(done=True, detail="every machine is ready")

@@ -1,7 +1,7 @@
-"""What a machine finds as its user data: files, secrets of its own role only, and one script that reports every stage.
+"""The user data of a machine: files, secrets of its own role only, and one script that reports every stage.
 
-k3s for Kubernetes: one binary with containerd and etcd in it, so the head needs nothing but an address to fetch it from, and it takes
-CAs that are there before its first start (docs/decisions/0036).
+Kubernetes is k3s: one binary with containerd and etcd, so the head only needs an address to fetch it from, and it accepts
+existing CAs at its first start (docs/decisions/0036).
 """
 
 import base64
@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from gpuaas.core.errors import Permanent
-from gpuaas.providers.base import ClusterKind, ClusterSpec, NodePool
+from gpuaas.providers.base import ClusterKind, ClusterSpec, NodePool, queue_token
 from gpuaas.providers.openstack.clusters import addons, slurm
 from gpuaas.providers.openstack.clusters.keys import (
     ADMINS,
@@ -32,7 +32,7 @@ MOST = 65535  # Nova's, of what is encoded
 HERE = Path(__file__).parent / "guest"
 ETC, BIN = "/etc/gpuaas", "/usr/local/sbin"
 MANIFESTS, TLS = "/var/lib/rancher/k3s/server/manifests", "/var/lib/rancher/k3s/server/tls"
-UID = 2010  # of the account that every member enters, alike on all machines
+UID = 2010  # of the members' account, the same on all machines
 UNIT = """\
 [Unit]
 After=network-online.target
@@ -66,8 +66,8 @@ File = dict[str, str]
 
 @dataclass(frozen=True)
 class Guest:
-    """One machine. pool None = of the control plane; heads: the addresses of all of that, within its site; entrance: where people come
-    in; outside: the machine's own address for other sites ("" where the cluster has none), and site: where it is."""
+    """One machine. pool None = of the control plane; heads: the control plane's addresses within its site; entrance: the address for
+    people; outside: the machine's own address for other sites ("" if the cluster has none); site: where the machine is."""
 
     spec: ClusterSpec
     name: str
@@ -95,17 +95,21 @@ class Guest:
         return "agent" if self.pool else "server"
 
     @property
+    def queue_token(self) -> str:
+        return queue_token(self.spec.boots.seed, cluster=self.spec.id)
+
+    @property
     def secrets(self) -> dict[str, str]:
-        """Those that this machine has, and no report may repeat. With a worker's nobody becomes a server."""
+        """The machine's secrets, which no report may repeat. A worker's do not admit servers."""
         if self.is_slurm:
-            return {"munge": self.keys.munge_key}
+            return {"munge": self.keys.munge_key, **({} if self.pool else {"queue": self.queue_token})}
         join = self.spec.join
         agents = {"agents": join.token if join else self.keys.word(AGENTS)}
         return agents if self.pool else {**agents, "servers": self.keys.word(SERVERS)}
 
 
 def user_data(guest: Guest) -> str:
-    """As Nova takes it. Raises Permanent where it is longer than Nova's most."""
+    """Encoded for Nova. Raises Permanent if it exceeds Nova's limit."""
     encoded = base64.b64encode(cloud_config(guest).encode()).decode()
     if len(encoded) > MOST:
         raise Permanent("the manifests of the template are too long: a machine's user data holds 48 KiB")
@@ -162,7 +166,7 @@ def _common_files(guest: Guest) -> list[File]:
 
 
 def _environment(guest: Guest) -> str:
-    """Values are of our own making or were judged by their shape, so quotes are enough."""
+    """Values are our own or validated by pattern, so quoting is enough."""
     settings = guest.spec.settings
     values = {
         "REPORT_URL": guest.spec.boots.url,
@@ -175,6 +179,7 @@ def _environment(guest: Guest) -> str:
         "ADDRESS": guest.address,
         "NETWORK": guest.network,
         "PACKAGES": " ".join(settings.get("packages") or ()),
+        "QUEUE_URL": guest.spec.boots.queue_url,
         "K3S_URL": str(settings.get("k3s_url") or K3S_URL),
     }
     return "".join(
@@ -200,7 +205,8 @@ def _k3s_files(guest: Guest) -> list[File]:
 
 
 def _k3s_config(guest: Guest) -> dict[str, Any]:
-    """A head's flannel is the whole cluster's: over WireGuard between the machines' addresses outside, where pools may be at other sites."""
+    """A head configures flannel for the whole cluster: WireGuard between the machines' external addresses if pools may be at
+    other sites."""
     config: dict[str, Any] = {"node-name": guest.name}
     labels = [f"{REGION}={guest.site}"] if guest.outside else []
     mesh: dict[str, Any] = {"node-external-ip": guest.outside} if guest.outside else {}
@@ -223,7 +229,7 @@ def _k3s_config(guest: Guest) -> dict[str, Any]:
 
 
 def _way_in(guest: Guest) -> dict[str, str]:
-    """How a worker joins. Over the open net it has to know whom it speaks to: the digest of the authority is part of the token there."""
+    """How a worker joins. Over the internet it must authenticate the head: there the token contains the digest of the CA."""
     join = guest.spec.join
     if join is None:
         return {"server": f"https://{guest.heads[0]}:6443", "token": guest.secrets["agents"]}
@@ -232,19 +238,30 @@ def _way_in(guest: Guest) -> dict[str, str]:
 
 
 def _slurm_files(guest: Guest) -> list[File]:
-    """Members come in at the head alone; to the workers they get by their jobs."""
+    """Members have access to the head only; they reach the workers through their jobs."""
     files = [_file(f"{ETC}/munge.key", guest.keys.munge_key)]
     if guest.pool is not None:
         options = slurm.slurmd_default(guest.pool, guest.heads[0])
-        return [*files, _file(f"{ETC}/slurmd.default", options, "0644")]
+        return [
+            *files,
+            _file(f"{ETC}/slurmd.default", options, "0644"),
+            _file("/etc/systemd/system/slurmd.service.d/gpuaas.conf", slurm.SLURMD_UNIT, "0644"),
+        ]
     trust = (
         "TrustedUserCAKeys /etc/ssh/gpuaas_ca.pub\nAuthorizedPrincipalsFile /etc/ssh/gpuaas_principals/%u\n"
     )
+    timer = "[Timer]\nOnBootSec=30s\nOnUnitActiveSec=30s\nAccuracySec=1s\n[Install]\nWantedBy=timers.target\n"
+    service = f"[Service]\nType=oneshot\nExecStart={BIN}/gpuaas-queue\n"
     return [
         *files,
+        _file(f"{ETC}/queue.header", f"Authorization: Bearer {guest.queue_token}\n"),
+        _file(f"{BIN}/gpuaas-queue", _script("queue"), "0700"),
+        _file("/etc/systemd/system/gpuaas-queue.service", service, "0644"),
+        _file("/etc/systemd/system/gpuaas-queue.timer", timer, "0644"),
         _file(f"{ETC}/slurm.conf", slurm.slurm_conf(guest.spec, guest.name, guest.heads[0]), "0644"),
         _file(f"{ETC}/gres.conf", slurm.gres_conf(guest.spec), "0644"),
         _file(f"{ETC}/cgroup.conf", slurm.CGROUP_CONF, "0644"),
+        _file(f"{ETC}/slurmdbd.conf", slurm.SLURMDBD_CONF),
         _file("/etc/ssh/gpuaas_ca.pub", f"{guest.keys.ssh_authority}\n", "0644"),
         _file(f"/etc/ssh/gpuaas_principals/{LOGIN}", f"{principal(guest.spec.ref)}\n", "0644"),
         _file("/etc/ssh/sshd_config.d/50-gpuaas.conf", trust, "0644"),

@@ -1,14 +1,13 @@
-"""How a machine of a cluster is, by what Nova says of it and what it has reported; and what went wrong, in words.
+"""The health of a cluster's machines, from Nova's status and their own reports; and what went wrong, in words.
 
-A machine is ready when Nova has it ACTIVE, it has reported so itself, and its address outside, where it has one, leads to it.
+A machine is ready when Nova has it ACTIVE, it has reported so itself, and its external address, if any, leads to it.
 """
 
-import uuid
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from gpuaas.core.errors import NoCapacity, Permanent
-from gpuaas.core.ids import moment_of
+from gpuaas.core.ids import moment_of, uuid_read
 from gpuaas.providers.base import STAGE_WORDS, ClusterNode, NodeReport, Stage
 from gpuaas.providers.base.boots import Boots
 from gpuaas.providers.openstack import names, servers
@@ -17,8 +16,9 @@ from gpuaas.providers.openstack.clusters.place import Place
 
 CLUSTER, POOL, KIND = names.CLUSTERS, "gpuaas-pool", "gpuaas-kind"
 BOOT, RELEASE, TOKEN = "gpuaas-boot", "gpuaas-release", "gpuaas-token"
-TOLD, AGED = "gpuaas-told", "gpuaas-upgraded"
-OUTSIDE = "gpuaas-outside"  # its address outside, as it was told when it was made
+# the boot whose failure was raised; whether it was ever upgraded
+FAILED_BOOT, UPGRADED = "gpuaas-told", "gpuaas-upgraded"
+OUTSIDE = "gpuaas-outside"  # the external address that it was created with
 NO_HOST = ("No valid host", "NoValidHost", "Exceeded maximum number of retries")
 
 
@@ -27,7 +27,7 @@ def pool_of(server: Object) -> str:
 
 
 def report_of(server: Object, boots: Boots) -> NodeReport | None:
-    return boots.told.get(str(server["metadata"].get(BOOT)))
+    return boots.reports.get(str(server["metadata"].get(BOOT)))
 
 
 def is_going(server: Object) -> bool:
@@ -38,33 +38,35 @@ def is_going(server: Object) -> bool:
 
 
 def astray(servers_there: Iterable[Object], place: Place) -> set[str]:
-    """Ids of running machines that were told an address outside which does not lead to them. No call where none was."""
-    told = {
+    """Ids of running machines whose external address does not lead to them. Makes no call if none has one."""
+    expected = {
         row["id"]: row["metadata"][OUTSIDE]
         for row in servers_there
         if row["status"] == "ACTIVE" and row["metadata"].get(OUTSIDE)
     }
-    led = {row["floating_ip_address"] for row in place.addresses.all() if row["port_id"]} if told else set()
-    return {server for server, address in told.items() if address not in led}
+    led = (
+        {row["floating_ip_address"] for row in place.addresses.all() if row["port_id"]} if expected else set()
+    )
+    return {server for server, address in expected.items() if address not in led}
 
 
 def trouble(server: Object, boots: Boots, lost: Collection[str] = ()) -> str:
-    """Why it is not ready, in words; "" where it is. lost: those whose address leads elsewhere."""
+    """Why it is not ready, in words; "" if it is. lost: ids of machines whose address leads elsewhere."""
     if is_going(server):
         return "it is being deleted"
     if server["status"] == "ERROR":
-        return servers.reason_in_words(fault(server)) if fault(server) else "the site says ERROR"
+        return servers.reason_in_words(fault(server)) if fault(server) else "the site reports ERROR"
     if server["status"] == "BUILD":
-        return "Nova makes it"
+        return "Nova is creating it"
     if server["status"] != "ACTIVE":
-        return f"the site says {server['status']}"
+        return f"the site reports {server['status']}"
     if server["id"] in lost:
-        return "its address outside does not lead to it"
+        return "its external address does not lead to it"
     report = report_of(server, boots)
     if report is None:
-        return "it is there and has not reported yet"
+        return "it exists but has not reported yet"
     if report.stage is Stage.FAILED:
-        return f"it could not be set up: {report.message.splitlines()[0] if report.message else 'it did not say why'}"
+        return f"it could not be set up: {report.message.splitlines()[0] if report.message else 'it gave no reason'}"
     return "" if report.stage is Stage.READY else STAGE_WORDS[report.stage]
 
 
@@ -75,11 +77,9 @@ def node_of(server: Object, boots: Boots, lost: Collection[str] = ()) -> Cluster
 
 
 def begun_at(server: Object) -> datetime | None:
-    """None where somebody has taken our mark away."""
-    try:
-        return moment_of(uuid.UUID(str(server["metadata"].get(BOOT))))
-    except ValueError:
-        return None
+    """None if somebody removed our metadata."""
+    boot = uuid_read(server["metadata"].get(BOOT))
+    return moment_of(boot) if boot else None
 
 
 def fault(server: Object) -> str:
@@ -87,32 +87,32 @@ def fault(server: Object) -> str:
 
 
 def not_made(server: Object, pool: str) -> NoCapacity | Permanent:
-    """With Nova's own words. The machine goes, for one without a host keeps its claims; the next try asks Nova anew."""
-    said = fault(server)
+    """With Nova's own message."""
+    message = fault(server)
     detail = {
-        "evidence": [f"{server['name']}: {said or 'Nova does not say why'}"],
-        "next": "Retry when others have given GPUs back, or scale the pool to fewer workers.",
+        "evidence": [f"{server['name']}: {message or 'Nova gives no reason'}"],
+        "next": "Retry when others have released GPUs, or scale the pool to fewer workers.",
     }
-    if any(words in said for words in NO_HOST):
+    if any(words in message for words in NO_HOST):
         what = f"a worker of the pool {pool}" if pool else "the head"
         return NoCapacity(f"no host of the site has room for {what}", detail=detail)
     detail["next"] = (
-        "Retry; if it fails again, an operator has to see on the host why it cannot start machines."
+        "Retry; if it fails again, an operator must find out on the host why it cannot start machines."
     )
     return Permanent(
-        f"the site could not make {server['name']}: {servers.reason_in_words(said)}", detail=detail
+        f"the site could not create {server['name']}: {servers.reason_in_words(message)}", detail=detail
     )
 
 
 def boot_failed(server: Object, report: NodeReport) -> Permanent:
     lines = [line for line in report.message.splitlines() if line.strip()]
-    cause = lines[0] if lines else "it did not say why"
+    cause = lines[0] if lines else "it gave no reason"
     after = f" after the stage {report.passed}" if report.passed else ""
     return Permanent(
         f"{server['name']} could not be set up{after}: {cause}",
         detail={
             "evidence": lines[-20:] or [f"{server['name']}: {cause}"],
-            "next": "Retry: the machine is made anew. If it fails alike again, an operator has to look at the template's image, packages "
+            "next": "Retry: the machine is recreated. If it fails again, an operator must check the template's image, packages "
             "and addresses.",
         },
     )

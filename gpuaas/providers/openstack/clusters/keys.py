@@ -1,7 +1,7 @@
-"""The secrets of a cluster, each worked out of its seed for one purpose; and the short-lived credentials that people get by them.
+"""The secrets of a cluster, each derived from its seed for one purpose; and short-lived credentials for people.
 
-The portal itself is the authority that the head trusts (Kubernetes' client CA, the CA of ssh), so no credential of an administrator ever
-leaves the head, and none of a person's is stored anywhere.
+The portal itself is the CA that the head trusts (for Kubernetes clients and for ssh), so no administrator's credential ever
+leaves the head, and no personal one is stored.
 """
 
 import base64
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
-import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -18,10 +17,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gpuaas.core.ids import short
 from gpuaas.providers.base import Boots, ClusterRef, Member
+from gpuaas.providers.kubeconfig import kubeconfig_text
 
 ADMINS = "gpuaas:admins"  # the group in a client certificate, which the head binds to cluster-admin
-LOGIN = "tenant"  # the account of a Slurm cluster that every member enters
-AGENTS, SERVERS = "k3s-agent-token", "k3s-token"  # what workers, and what heads, join by
+LOGIN = "tenant"  # the members' account of a Slurm cluster
+AGENTS, SERVERS = "k3s-agent-token", "k3s-token"  # purposes of the join tokens of workers and of heads
 CLIENT_CA, SERVER_CA = "k3s-client-ca", "k3s-server-ca"
 BEGIN, END = datetime(2025, 1, 1, tzinfo=UTC), datetime(2055, 1, 1, tzinfo=UTC)
 SKEW = timedelta(minutes=5)
@@ -43,7 +43,7 @@ class Keys:
     # -- Kubernetes ------------------------------------------------------------------------------------------------------
 
     def authority(self, purpose: str) -> tuple[str, str]:
-        """(certificate, private key) of a CA: the same however often it is worked out."""
+        """(certificate, private key) of a CA; deterministic."""
         return _pem(self._certificate(purpose)), _key_pem(self._authority_key(purpose))
 
     def _authority_key(self, purpose: str) -> ec.EllipticCurvePrivateKey:
@@ -79,7 +79,7 @@ class Keys:
         return builder.sign(key, hashes.SHA256(), ecdsa_deterministic=True)
 
     def kubeconfig(self, ref: ClusterRef, server: str, member: Member, now: datetime, until: datetime) -> str:
-        """Of a key made for this one file. It ends by itself: a client certificate cannot be taken back."""
+        """With a key for this one file. It expires by itself: a client certificate cannot be revoked."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
             [
@@ -103,36 +103,29 @@ class Keys:
             "client-certificate-data": _data(_pem(made)),
             "client-key-data": _data(_key_pem(key)),
         }
-        authority = _data(_pem(self._certificate(SERVER_CA)))
-        name = ref.external_name
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {"name": name, "cluster": {"server": server, "certificate-authority-data": authority}}
-            ],
-            "users": [{"name": member.name, "user": user}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": member.name}}],
-            "current-context": name,
-        }
-        text: str = yaml.safe_dump(document, sort_keys=False)
-        return text
+        return kubeconfig_text(
+            server=server,
+            context=ref.external_name,
+            user_name=member.name,
+            user=user,
+            authority=_data(_pem(self._certificate(SERVER_CA))),
+        )
 
     # -- ssh -------------------------------------------------------------------------------------------------------------
 
     @property
     def ssh_authority(self) -> str:
-        """The public half, as sshd reads it."""
+        """The public key, in sshd's format."""
         return _ssh_public(self._ed25519("ssh-ca"))
 
     @property
     def host_key(self) -> tuple[str, str]:
-        """(private, public) of the head, so that whoever gets access knows whom they speak to."""
+        """(private, public) of the head, so that members can authenticate it."""
         key = self._ed25519("ssh-host")
         return _ssh_private(key), _ssh_public(key)
 
     def ssh_script(self, ref: ClusterRef, host: str, member: Member, now: datetime, until: datetime) -> str:
-        """`sh FILE [COMMAND]` opens a shell on the head, with a key made for this one file and certified until then."""
+        """`sh FILE [COMMAND]` opens a shell on the head, with a key for this one file and a certificate until `until`."""
         key = Ed25519PrivateKey.generate()
         certificate = (
             serialization.SSHCertificateBuilder()

@@ -1,12 +1,13 @@
-"""Machines of one pool, brought to what is wanted a few at a time: what is too much or broken goes, what is missing is made, what is
-behind is brought to its release one by one.
+"""Brings the machines of one pool to the spec, a few at a time: deletes surplus and broken ones, creates missing ones, and
+upgrades outdated ones one by one.
 
-What a boot that failed has told is raised once, and then it is made anew; a head that was ready before is never made anew by itself, for
-it holds what the cluster knows.
+The report of a failed boot is raised once, and then the machine is recreated; a head that was once ready is never recreated
+automatically, since it holds the cluster's state.
 """
 
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -28,15 +29,15 @@ from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.clusters import place as places
 from gpuaas.providers.openstack.clusters.guest import Guest, user_data
 from gpuaas.providers.openstack.clusters.health import (
-    AGED,
     BOOT,
     CLUSTER,
+    FAILED_BOOT,
     KIND,
     OUTSIDE,
     POOL,
     RELEASE,
     TOKEN,
-    TOLD,
+    UPGRADED,
     begun_at,
     boot_failed,
     fault,
@@ -50,12 +51,12 @@ from gpuaas.providers.openstack.clusters.place import Place
 from gpuaas.providers.openstack.clusters.plan import control_name, worker_name
 from gpuaas.providers.openstack.clusters.settings import BOOT_MINUTES
 
-AT_ONCE = 10  # made in one step's call, so that it returns at once
+AT_ONCE = 10  # machines created in one call of a step, so that it returns soon
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One that is wanted. pool None = of the control plane."""
+    """A desired machine. pool None = of the control plane."""
 
     name: str
     release: str
@@ -90,12 +91,12 @@ class Nodes:
         return sorted(found, key=lambda row: (row["created"], row["id"]))
 
     def bring(self, pool: str, wanted: Sequence[Machine]) -> StepOutcome:
-        """One look, and what follows from it."""
-        kept, going = self._sort_out(pool, {machine.name for machine in wanted})
-        for server in kept.values():
-            self._tell(server, pool)
-        broken = [server for server in kept.values() if self._is_lost(server)]
-        missing = [machine for machine in wanted if machine.name not in kept]
+        """One reconciliation of a pool."""
+        present, going = self._sort_out(pool, {machine.name for machine in wanted})
+        for server in present.values():
+            self._failure_raise(server, pool)
+        broken = [server for server in present.values() if self._is_lost(server)]
+        missing = [machine for machine in wanted if machine.name not in present]
         if going or missing:
             limited = self.place.limit(self.spec, self.place.require())
             if not limited.done:
@@ -103,28 +104,28 @@ class Nodes:
         for server in (*going, *broken):
             servers.remove(self.cloud, server)
         if self.spec.spans:
-            self._lead(row for row in kept.values() if row not in broken)
+            self._lead(row for row in present.values() if row not in broken)
         if going or broken:
-            return StepOutcome(done=False, detail=f"{len(going) + len(broken)} machines are going")
+            return StepOutcome(done=False, detail=f"{len(going) + len(broken)} machines are being deleted")
         if missing:
             return self._make(missing, len(wanted))
-        return self._settle(kept, wanted)
+        return self._settle(present, wanted)
 
     def _sort_out(self, pool: str, wanted: set[str]) -> tuple[dict[str, Object], list[Object]]:
-        """(one of each name that stays, what goes): too many, twins, and what is on its way already."""
-        kept: dict[str, Object] = {}
+        """(machines to keep by name, machines to delete): surplus ones, duplicates, and those already being deleted."""
+        present: dict[str, Object] = {}
         going = []
         for server in self._there:
             if pool_of(server) != pool:
                 continue
-            if is_going(server) or server["name"] not in wanted or server["name"] in kept:
+            if is_going(server) or server["name"] not in wanted or server["name"] in present:
                 going.append(server)
             else:
-                kept[server["name"]] = server
-        return kept, going
+                present[server["name"]] = server
+        return present, going
 
     def _lead(self, machines: Iterator[Object]) -> None:
-        """Each machine's address leads to it; those of machines that are neither wanted nor there are given back."""
+        """Point each machine's address to it; release addresses of machines that are neither desired nor present."""
         addresses = self.place.addresses
         addresses.lead(machines, own=control_name(self.spec, 1))
         addresses.release(
@@ -133,46 +134,51 @@ class Nodes:
 
     # -- what has gone wrong -------------------------------------------------------------------------------------------
 
-    def _tell(self, server: Object, pool: str) -> None:
-        """Raises what went wrong with it: of what Nova could not make now, once of a boot that failed."""
+    def _failure_raise(self, server: Object, pool: str) -> None:
+        """Raises why Nova could not create it, after deleting it, or once per boot why the boot failed."""
         if server["status"] == "ERROR" and not server.get("OS-SRV-USG:launched_at"):
             servers.remove(self.cloud, server)
             raise not_made(server, pool)
-        if server["status"] == "ERROR" and self._is_dear(server):
+        if server["status"] == "ERROR" and self._is_irreplaceable(server):
             raise self._head_broken(server)
         report, boot = report_of(server, self.spec.boots), str(server["metadata"].get(BOOT))
         failed = report is not None and report.stage is Stage.FAILED
-        if not (failed or self._is_overdue(server, report)) or server["metadata"].get(TOLD) == boot:
+        if not (failed or self._is_overdue(server, report)) or server["metadata"].get(FAILED_BOOT) == boot:
             return
-        self._note(server, {TOLD: boot})
+        self._note(server, {FAILED_BOOT: boot})
         raise boot_failed(server, report) if report and failed else self._silent(server, report)
 
     def _is_lost(self, server: Object) -> bool:
-        """To be made anew: the site has lost it, or its boot has failed and that was told, or its address is another by now."""
+        """Whether to recreate it: it is in ERROR, its boot failed and that was raised, or its address changed."""
         if self._has_moved(server):
             return True
-        told = server["metadata"].get(TOLD) == server["metadata"].get(BOOT) and TOLD in server["metadata"]
-        if told and self._is_dear(server):
+        failed = self._boot_failed(server)
+        if failed and self._is_irreplaceable(server):
             return False
-        return server["status"] == "ERROR" or bool(told and trouble(server, self.spec.boots))
+        return server["status"] == "ERROR" or bool(failed and trouble(server, self.spec.boots))
+
+    def _boot_failed(self, server: Object) -> bool:
+        """Whether the failure of its current boot was raised already."""
+        marks = server["metadata"]
+        return FAILED_BOOT in marks and marks[FAILED_BOOT] == marks.get(BOOT)
 
     def _has_moved(self, server: Object) -> bool:
-        """A worker whose address somebody has taken away: the others look for it there. A head is never made anew for that."""
-        told = server["metadata"].get(OUTSIDE)
-        if not told or not pool_of(server):
+        """Whether somebody removed a worker's address, at which others expect it. A head is never recreated for that."""
+        expected = server["metadata"].get(OUTSIDE)
+        if not expected or not pool_of(server):
             return False
         found = self._addresses.get(server["name"])
-        return found is None or found["floating_ip_address"] != told
+        return found is None or found["floating_ip_address"] != expected
 
     @cached_property
     def _addresses(self) -> dict[str, Object]:
         return self.place.addresses.by_machine()
 
-    def _is_dear(self, server: Object) -> bool:
-        """A head that was ready once: it holds what the cluster knows."""
+    def _is_irreplaceable(self, server: Object) -> bool:
+        """A head that was once ready: it holds the cluster's state."""
         report = report_of(server, self.spec.boots)
         ready = report is not None and report.stage is Stage.READY
-        return not pool_of(server) and (ready or AGED in server["metadata"])
+        return not pool_of(server) and (ready or UPGRADED in server["metadata"])
 
     def _is_overdue(self, server: Object, report: NodeReport | None) -> bool:
         if server["status"] not in {"ACTIVE", "BUILD"} or (report and report.stage.is_last):
@@ -187,9 +193,9 @@ class Nodes:
         return Permanent(
             f"{server['name']} is not ready after {minutes} minutes: {reached}",
             detail={
-                "evidence": [f"{server['name']}: Nova says {server['status']}; {reached}"],
-                "next": f"See on its console whether it reaches {self.spec.boots.url} and its packages, then retry: it is made "
-                "anew. Templates that need longer say so in boot_minutes.",
+                "evidence": [f"{server['name']}: Nova reports {server['status']}; {reached}"],
+                "next": f"Check on its console whether it can reach {self.spec.boots.url} and its packages, then retry: it is "
+                "recreated. Templates that need more time can set boot_minutes.",
             },
         )
 
@@ -198,7 +204,7 @@ class Nodes:
             f"{server['name']}, the head, is broken at the site",
             detail={
                 "evidence": [f"{server['name']}: {server['status']} {fault(server)}".strip()],
-                "next": f"It holds what the cluster knows, so it is not made anew. An operator can try to start it again (openstack "
+                "next": f"It holds the cluster's state, so it is not recreated. An operator can try to restart it (openstack "
                 f"server reboot --hard {server['id']}); then retry.",
             },
         )
@@ -207,41 +213,37 @@ class Nodes:
 
     def _make(self, missing: Sequence[Machine], wanted: int) -> StepOutcome:
         if self.spec.is_burst and self.spec.join is None:
-            raise Permanent(
-                "workers at a burst site are made with what the cluster's own site gives them to join by"
-            )
+            raise Permanent("workers at a burst site need the join token of the cluster's own site")
         project, network = self.place.require(), self.place.network()
         entrance = "" if self.spec.is_burst else str(self.place.address()["floating_ip_address"])
         groups = places.groups(self.spec, of_heads=missing[0].pool is None)
         groups = ["default", *(self.place.group(name) for name in groups)]
         image, flavor = self._image(), self._flavor(missing[0].flavor)
-        own = inside.enter(self.cloud, project)
         try:
-            for machine in missing[:AT_ONCE]:
-                boot = uuid7()
-                nets = {"uuid": network} | ({"fixed_ip": machine.address} if machine.address else {})
-                outside = self._outside(machine, entrance)
-                body: Object = {
-                    "name": machine.name,
-                    "flavorRef": flavor,
-                    "imageRef": image,
-                    "user_data": user_data(self._guest(machine, boot, entrance, outside)),
-                    "metadata": self._marks(machine, boot, outside),
-                    "tags": list(self.place.tags),
-                    "networks": [nets],
-                    "security_groups": [{"name": name} for name in groups],
-                }
-                own.post("compute", "/servers", {"server": body})
+            with closing(inside.enter(self.cloud, project)) as own:
+                for machine in missing[:AT_ONCE]:
+                    boot = uuid7()
+                    nets = {"uuid": network} | ({"fixed_ip": machine.address} if machine.address else {})
+                    outside = self._outside(machine, entrance)
+                    body: Object = {
+                        "name": machine.name,
+                        "flavorRef": flavor,
+                        "imageRef": image,
+                        "user_data": user_data(self._guest(machine, boot, entrance, outside)),
+                        "metadata": self._marks(machine, boot, outside),
+                        "tags": list(self.place.tags),
+                        "networks": [nets],
+                        "security_groups": [{"name": name} for name in groups],
+                    }
+                    own.post("compute", "/servers", {"server": body})
         except QuotaRefused as error:
             raise places.over_quota(error) from error
-        finally:
-            own.close()
         return StepOutcome(
-            done=False, detail=f"{wanted - len(missing)} of {wanted} machines are there; Nova makes more"
+            done=False, detail=f"{wanted - len(missing)} of {wanted} machines exist; Nova is creating more"
         )
 
     def _outside(self, machine: Machine, entrance: str) -> str:
-        """The machine's own address, where machines at other sites must reach it: of the first head it is the cluster's."""
+        """The machine's own address if machines at other sites must reach it; for the first head the cluster's address."""
         if not self.spec.spans:
             return ""
         if machine.name == control_name(self.spec, 1):
@@ -277,37 +279,36 @@ class Nodes:
             **({OUTSIDE: outside} if outside else {}),
         }
 
-    def _settle(self, kept: dict[str, Object], wanted: Sequence[Machine]) -> StepOutcome:
-        """Another release comes by the metadata, which the machine reads each minute: one at a time, while all others work."""
+    def _settle(self, present: dict[str, Object], wanted: Sequence[Machine]) -> StepOutcome:
+        """Upgrades through metadata, which machines read each minute: one at a time, while all others are ready."""
         for machine in wanted:
-            self._wake(kept[machine.name])
-        waiting = [row for row in kept.values() if trouble(row, self.spec.boots)]
+            self._start_if_stopped(present[machine.name])
+        waiting = [row for row in present.values() if trouble(row, self.spec.boots)]
         for row in waiting:
-            if row["metadata"].get(TOLD) == row["metadata"].get(BOOT) and TOLD in row["metadata"]:
-                self._begin_anew(row, str(row["metadata"][RELEASE]))
+            if self._boot_failed(row):
+                self._boot_again(row, str(row["metadata"][RELEASE]))
         if waiting:
             first = f"{waiting[0]['name']}: {trouble(waiting[0], self.spec.boots)}"
             detail = f"{len(wanted) - len(waiting)} of {len(wanted)} machines are ready; {first}"
             return StepOutcome(done=False, detail=detail)
-        behind = [one for one in wanted if kept[one.name]["metadata"].get(RELEASE) != one.release]
+        behind = [one for one in wanted if present[one.name]["metadata"].get(RELEASE) != one.release]
         if behind:
-            self._begin_anew(kept[behind[0].name], behind[0].release)
+            self._boot_again(present[behind[0].name], behind[0].release)
             left = len(behind) - 1
             return StepOutcome(
-                done=False, detail=f"{behind[0].name} is brought to {behind[0].release}; {left} are left"
+                done=False, detail=f"{behind[0].name} is being upgraded to {behind[0].release}; {left} left"
             )
         if not wanted:
             return StepOutcome(done=True, detail="no workers")
         return StepOutcome(done=True, detail=f"{len(wanted)} machines run {wanted[0].release}")
 
-    def _begin_anew(self, server: Object, release: str) -> None:
-        """Another boot of the same machine, with a token of its own, in one write."""
+    def _boot_again(self, server: Object, release: str) -> None:
+        """Another boot of the same machine, with a new token, in one write."""
         boot = uuid7()
         token = self._token(server["name"], boot)
-        self._note(server, {RELEASE: release, BOOT: boot.hex, TOKEN: token, AGED: "yes"})
+        self._note(server, {RELEASE: release, BOOT: boot.hex, TOKEN: token, UPGRADED: "yes"})
 
-    def _wake(self, server: Object) -> None:
-        """Somebody has stopped it at the site."""
+    def _start_if_stopped(self, server: Object) -> None:
         if server["status"] == "SHUTOFF" and not server.get("OS-EXT-STS:task_state"):
             self.cloud.post("compute", f"/servers/{server['id']}/action", {"os-start": None})
 
@@ -320,7 +321,7 @@ class Nodes:
         if not rows:
             raise Permanent(
                 f"the site has no image {name!r}, which the template's settings name",
-                detail={"next": "An operator has to upload it, or to give the template another image."},
+                detail={"next": "An operator must upload it, or set another image in the template."},
             )
         return str(max(rows, key=lambda row: (row.get("created_at") or "", row["id"]))["id"])
 
@@ -334,7 +335,7 @@ class Nodes:
     # -- looking -------------------------------------------------------------------------------------------------------
 
     def head(self) -> Object | None:
-        """The first one, to which the address leads."""
+        """The first head, to which the cluster's address leads."""
         name = control_name(self.spec, 1)
         return next((row for row in self._there if row["name"] == name and not is_going(row)), None)
 
@@ -344,7 +345,7 @@ class Nodes:
             yield from wanted_workers(self.spec, pool)
 
     def waiting(self) -> Iterator[str]:
-        """What is not as wanted, in words."""
+        """What does not match the spec, in words."""
         there = {row["name"]: row for row in self._there}
         for machine in self._wanted():
             reason = (

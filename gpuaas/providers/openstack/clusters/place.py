@@ -1,7 +1,7 @@
-"""Where a cluster's machines are: a project of its own with limits of exactly what was ordered, a network, and its addresses. At a burst
-site it is the same, without the address by which people come in.
+"""The place of a cluster's machines: its own project with limits of exactly what was ordered, a network, and addresses. At a burst
+site it is the same without the address for people.
 
-Nobody but the portal's own user is in the project, so what is made there is the portal's; what is there twice after a lost answer goes.
+Only the portal's user is in the project, so everything there is the portal's; duplicates from lost answers are deleted.
 """
 
 import ipaddress
@@ -24,13 +24,13 @@ from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.clusters.addresses import Addresses
 from gpuaas.providers.openstack.clusters.plan import mesh_name
 
-CIDR, GATEWAY = "10.0.0.0/16", "10.0.0.1"
-# below these the control plane has its addresses, which workers know before it is there
+CIDR = "10.0.0.0/16"
+# addresses below these are the control plane's, which workers know before it exists
 LENT = ("10.0.1.0", "10.0.255.254")
-# burst sites have networks of their own in here, so that no two machines of a cluster have the same address
+# burst sites have their own networks in here, so that no two machines of a cluster have the same address
 ELSEWHERE, PREFIX = ipaddress.ip_network("10.128.0.0/9"), 18
 PORTS = {ClusterKind.KUBERNETES: 6443, ClusterKind.SLURM: 22}
-MESH_PORT = 51820  # of k3s' WireGuard; it answers nobody without a key of the cluster
+MESH_PORT = 51820  # of k3s' WireGuard; it answers only to keys of the cluster
 SPARE_PORTS = 3  # of the router, of DHCP, and of the address
 
 
@@ -39,7 +39,7 @@ def control_address(number: int) -> str:
 
 
 def cidr_elsewhere(site: uuid.UUID) -> str:
-    """Of what a cluster has at a burst site: the same for all clusters there."""
+    """The network of a cluster's part at a burst site: the same for all clusters there."""
     width = 1 << (ELSEWHERE.max_prefixlen - PREFIX)
     number = site.int % (ELSEWHERE.num_addresses // width)
     return f"{ELSEWHERE.network_address + number * width}/{PREFIX}"
@@ -52,7 +52,7 @@ def control_flavor(spec: ClusterSpec) -> FlavorAmount:
 
 
 def as_workspace(spec: ClusterSpec) -> WorkspaceSpec:
-    """What it holds, in the words of a workspace: so limits and flavors are the same code."""
+    """Its resources as a WorkspaceSpec, so that limits and flavors use the same code."""
     heads = () if spec.is_burst else (control_flavor(spec),)
     sold = (*heads, *(pool.flavor for pool in spec.pools))
     workers = [pool.flavor for pool in spec.pools if pool.flavor.count and pool.flavor.gpus]
@@ -90,7 +90,7 @@ class Place:
     def require(self) -> Object:
         if self.project is None:
             raise NotFound(
-                f"the project {self.ref.external_name} is not at the site; it has to be made again"
+                f"the project {self.ref.external_name} is not at the site; it must be created again"
             )
         return self.project
 
@@ -109,14 +109,14 @@ class Place:
             found = {**made, "found_name": name}
         if not {*mark} <= {*found["tags"]}:
             raise Permanent(
-                f"the project {self.ref.external_name} at {self.site} is another site's part of the cluster: both sites are in one "
-                "domain of one Keystone; an operator has to give each a domain of its own (the site's option domain)"
+                f"the project {self.ref.external_name} at {self.site} belongs to another site's part of the cluster: both sites use "
+                "one domain of one Keystone; an operator must give each its own domain (the site's option domain)"
             )
         inside.enter(self.cloud, found).close()
         return self.limit(spec, found)
 
     def limit(self, spec: ClusterSpec, project: Object) -> StepOutcome:
-        """Exactly what is wanted now; whoever has more keeps it and gets no more. Flavors after the limits are in force."""
+        """Set exactly the desired limits; existing machines beyond them stay. Grants flavors once the limits are in force."""
         wanted, quota = as_workspace(spec), _quota(spec)
         if not limits.confirmed(self.cloud, wanted, project["id"]).done:
             limits.apply(self.cloud, wanted, project["id"], quota)
@@ -131,7 +131,10 @@ class Place:
         cidr, lent = (cidr_elsewhere(self.site_id), ("", "")) if spec.is_burst else (CIDR, LENT)
         shape = networks.Shape(self.ref.external_name, cidr, lent, _doors(spec), self.tags)
         twice = networks.apply(self.cloud, self.require()["id"], external=self._external_name(), shape=shape)
-        return StepOutcome(done=True, detail=f"there twice, so it stays: {', '.join(twice)}" if twice else "")
+        return StepOutcome(
+            done=True,
+            detail=f"duplicates that stay because they are in use: {', '.join(twice)}" if twice else "",
+        )
 
     def reserve(self) -> StepOutcome:
         self._external_name()
@@ -145,11 +148,11 @@ class Place:
         """The cluster's own."""
         found = self.addresses.found()
         if found is None:
-            raise NotFound("its address is not at the site; it has to be reserved again")
+            raise NotFound("its address is not at the site; it must be reserved again")
         return found
 
     def shut(self) -> None:
-        """Nobody gets in any more."""
+        """Release all addresses, so that nobody has access."""
         if self.project:
             self.addresses.give_all_back()
 
@@ -163,33 +166,33 @@ class Place:
         query = {"project_id": self.require()["id"], "name": name or self.ref.external_name}
         rows = self.cloud.items("network", f"/{collection}", collection.replace("-", "_"), **query)
         if not rows:
-            raise NotFound("its network is not at the site; it has to be made again")
+            raise NotFound("its network is not at the site; it must be created again")
         return str(rows[0]["id"])
 
     def _external_name(self) -> str:
         if not self.external:
             raise Permanent(
-                "nobody could reach a cluster here: an operator has to name the network that leads out in the site's option "
+                "nobody could reach a cluster here: an operator must name the external network in the site's option "
                 "external_network"
             )
         return self.external
 
 
 def over_quota(error: QuotaRefused) -> QuotaRefused:
-    """With what the site said, and what can be done about it."""
+    """With the site's message, and what can be done about it."""
     return QuotaRefused(
         "the site refuses another machine: a limit of the cluster's project is reached",
         detail={
             **error.detail,
             "evidence": [error.message],
-            "next": "Retry in a minute: machines that are being deleted count until they are gone. If it stays so, an operator "
-            "has to look at the limits of the project at the site.",
+            "next": "Retry in a minute: machines that are being deleted count until they are gone. If it persists, an operator "
+            "must check the limits of the project at the site.",
         },
     )
 
 
 def groups(spec: ClusterSpec, *, of_heads: bool) -> list[str]:
-    """By name, beside Neutron's default: the way in to the heads, and what other sites' machines need of every machine."""
+    """Names of security groups besides Neutron's default: for access to the heads, and for machines at other sites."""
     own = [spec.external_name] if of_heads else []
     return [*own, mesh_name(spec)] if spec.spans else own
 
@@ -201,7 +204,7 @@ def _doors(spec: ClusterSpec) -> tuple[networks.Door, ...]:
 
 
 def _quota(spec: ClusterSpec) -> dict[str, int]:
-    """Neutron's: one of everything, and for every machine a port, and where it needs one an address."""
+    """Neutron's quota: one of everything, a port for every machine, and an address where it needs one."""
     machines = spec.control_plane.count + sum(pool.flavor.count for pool in spec.pools)
     return {
         "network": 1,

@@ -1,4 +1,4 @@
-"""What a template says to this driver: judged before it is saved, without calling the site."""
+"""Validates a template's settings before they are saved, without calling the site."""
 
 import re
 from collections.abc import Mapping
@@ -21,30 +21,30 @@ KNOWN = {
 
 
 def settings_check(kind: ClusterKind, settings: Mapping[str, Any]) -> None:
-    """Raises Invalid beside `settings`."""
+    """Raises Invalid for the field `settings`."""
     if unknown := sorted(set(map(str, settings)) - KNOWN[kind]):
         known = ", ".join(sorted(KNOWN[kind]))
-        raise _wrong(f"the driver knows no setting {unknown[0][:40]!r}; known: {known}")
+        raise _wrong(f"the driver has no setting {unknown[0][:40]!r}; known: {known}")
     image = settings.get("image")
     if not isinstance(image, str) or not image:
-        raise _wrong("image is the name of the image that the machines boot from")
+        raise _wrong("image must be the name of the image that the machines boot from")
     minutes = settings.get("boot_minutes", BOOT_MINUTES)
     if type(minutes) is not int or not 1 <= minutes <= BOOT_MINUTES_MOST:
-        raise _wrong(f"boot_minutes is a whole number from 1 to {BOOT_MINUTES_MOST}")
+        raise _wrong(f"boot_minutes must be a whole number from 1 to {BOOT_MINUTES_MOST}")
     packages = settings.get("packages", [])
     if not isinstance(packages, list) or not all(
         isinstance(each, str) and PACKAGE.fullmatch(each) for each in packages
     ):
-        raise _wrong("packages is a list of names of packages of the image's distribution")
+        raise _wrong("packages must be a list of packages of the image's distribution")
     address = settings.get("k3s_url", K3S_URL)
     if not isinstance(address, str) or not ADDRESS.fullmatch(address):
-        raise _wrong("k3s_url is the address under which k3s' releases are found")
+        raise _wrong("k3s_url must be the URL of k3s' releases")
     _manifests_check(settings.get("manifests", {}))
 
 
 def _manifests_check(manifests: Any) -> None:
     if not isinstance(manifests, Mapping) or not all(isinstance(text, str) for text in manifests.values()):
-        raise _wrong("manifests is an object: add-on to the YAML of what it consists of")
+        raise _wrong("manifests must be an object that maps each add-on to its YAML")
     for name, text in manifests.items():
         try:
             list(yaml.safe_load_all(text))

@@ -1,5 +1,5 @@
-"""Slurm's own files, from the pools. Workers register by themselves (slurmd -Z) and fetch the rest from the controller, so pools grow
-and shrink without a change here."""
+"""Slurm's configuration files, from the pools. Workers register themselves (slurmd -Z) and fetch the rest from the controller, so
+pools grow and shrink without a change here. slurmdbd on the head stores the jobs' accounting."""
 
 import re
 
@@ -9,10 +9,25 @@ from gpuaas.providers.openstack.pci import product_of
 
 NODES_MOST = 500  # of one pool, as templates have it
 CGROUP_CONF = "ConstrainCores=yes\nConstrainRAMSpace=yes\nConstrainDevices=yes\n"
+# no password: the database authenticates slurmdbd by the user at its socket
+SLURMDBD_CONF = """\
+AuthType=auth/munge
+DbdHost=localhost
+SlurmUser=slurm
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageLoc=slurm_acct_db
+StorageUser=slurm
+"""
+# Debian's unit starts slurmd only if there is a slurm.conf, which a worker that fetches it from the head lacks; and it gives up for
+# good if it does not reach the head, as after an outage of both
+SLURMD_UNIT = (
+    "[Unit]\nConditionPathExists=\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=5\n"
+)
 
 
 def gpu_type(flavor: FlavorAmount) -> str:
-    """What jobs ask for, as in --gpus=h100:2: the alias of the cards, or else their product."""
+    """The type that jobs request, as in --gpus=h100:2: the alias of the cards, or else their product."""
     alias = str(flavor.selector.get(ALIAS) or "")
     name = alias or product_of(flavor.resource_name)[0].removeprefix("NVIDIA-")
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "gpu"
@@ -33,6 +48,10 @@ def slurm_conf(spec: ClusterSpec, head: str, address: str) -> str:
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_Core_Memory",
         "GresTypes=gpu",
+        "JobAcctGatherType=jobacct_gather/linux",
+        "AccountingStorageType=accounting_storage/slurmdbd",
+        f"AccountingStorageHost={address}",
+        f"AccountingStorageTRES={','.join(_counted(spec))}",
         "ReturnToService=2",
         "SlurmdTimeout=120",
         "TreeWidth=65533",
@@ -42,13 +61,30 @@ def slurm_conf(spec: ClusterSpec, head: str, address: str) -> str:
         default = "YES" if number == 0 else "NO"
         lines.append(f"NodeSet={pool.name} Feature={pool.name}")
         lines.append(
-            f"PartitionName={pool.name} Nodes={pool.name} Default={default} MaxTime=INFINITE State=UP"
+            f"PartitionName={pool.name} Nodes={pool.name} Default={default} MaxTime=INFINITE State=UP "
+            + _memory(pool.flavor)
         )
     return "\n".join(lines) + "\n"
 
 
+def _counted(spec: ClusterSpec) -> list[str]:
+    """All GPUs together, and those of each type."""
+    kinds = sorted({gpu_type(pool.flavor) for pool in spec.pools if pool.flavor.gpus})
+    return ["gres/gpu", *(f"gres/gpu:{kind}" for kind in kinds)]
+
+
+def _memory(flavor: FlavorAmount) -> str:
+    """Default memory of jobs: their GPUs' share, or their cores'; otherwise a job would take all of the machine's. In MiB, and of less
+    than the flavor has, since the machine's kernel and firmware use some."""
+    usable = flavor.memory_gib * 1024 * 9 // 10
+    shares = [f"DefMemPerCPU={max(1, usable // flavor.vcpus)}"]
+    if flavor.gpus:
+        shares.append(f"DefMemPerGPU={max(1, usable // flavor.gpus)}")
+    return " ".join(shares)
+
+
 def gres_conf(spec: ClusterSpec) -> str:
-    """Which devices are whose: the cards of a passthrough machine are /dev/nvidia0 and on."""
+    """The device files of each pool's GPUs: /dev/nvidia0 and following."""
     lines = ["AutoDetect=off"]
     for pool in spec.pools:
         if pool.flavor.gpus:
@@ -59,7 +95,7 @@ def gres_conf(spec: ClusterSpec) -> str:
 
 
 def slurmd_default(pool: NodePool, head: str) -> str:
-    """For /etc/default/slurmd: a dynamic node that says what it has."""
+    """For /etc/default/slurmd: a dynamic node that declares its own resources."""
     gres = f" Gres=gpu:{gpu_type(pool.flavor)}:{pool.flavor.gpus}" if pool.flavor.gpus else ""
     return f"SLURMD_OPTIONS='--conf-server {head} -Z --conf \"Feature={pool.name}{gres}\"'\n"
 

@@ -1,8 +1,9 @@
-"""Everything at the site that is a cluster's: what is in its project, and what carries its tag elsewhere. Asked of the site, not remembered."""
+"""Lists all objects of a cluster at the site: those in its project, and those with its tag elsewhere."""
 
 import uuid
 from collections.abc import Iterator
 
+from gpuaas.core.ids import uuid_read
 from gpuaas.providers.base import ClusterRef, SiteObject
 from gpuaas.providers.openstack import leftovers, names, people, projects
 from gpuaas.providers.openstack.client import Cloud, Object
@@ -29,7 +30,7 @@ NEUTRON = {
 
 
 def of_cluster(cloud: Cloud, ref: ClusterRef, domain: str) -> tuple[SiteObject, ...]:
-    """Without a project it is what carries the tag: nothing, unless somebody took the project away by hand."""
+    """Without a project the objects with the tag: none, unless somebody deleted the project manually."""
     project = projects.marked_project(cloud, ref.external_name, ref.id, domain=domain, tag=names.CLUSTER_TAG)
     if project is None:
         return tuple(one for one in of_all(cloud, domain) if one.cluster_id == ref.id)
@@ -37,8 +38,8 @@ def of_cluster(cloud: Cloud, ref: ClusterRef, domain: str) -> tuple[SiteObject, 
 
 
 def of_all(cloud: Cloud, domain: str) -> tuple[SiteObject, ...]:
-    """By tags, in calls that do not grow with the number of clusters. What is in a project of another domain is another site's: two
-    sites may be domains of one cloud."""
+    """By tags, in a constant number of calls. Projects of another domain belong to another site: two sites may be domains of
+    one cloud."""
     mark = {"tags": names.CLUSTERS}
     owners = cloud.items("identity", "/projects", "projects", **mark)
     others = {row["id"] for row in owners if row["domain_id"] != domain}
@@ -58,13 +59,8 @@ def of_all(cloud: Cloud, domain: str) -> tuple[SiteObject, ...]:
 
 def owner_of(row: Object) -> uuid.UUID | None:
     prefix = names.CLUSTER_TAG.format(id="")
-    for tag in row.get("tags") or ():
-        if tag.startswith(prefix):
-            try:
-                return uuid.UUID(tag.removeprefix(prefix))
-            except ValueError:
-                continue
-    return None
+    owners = (uuid_read(tag.removeprefix(prefix)) for tag in row.get("tags") or () if tag.startswith(prefix))
+    return next(filter(None, owners), None)
 
 
 def _of_project(cloud: Cloud, project: Object, owner: uuid.UUID) -> Iterator[SiteObject]:
@@ -84,7 +80,7 @@ def _of_project(cloud: Cloud, project: Object, owner: uuid.UUID) -> Iterator[Sit
 
 
 def _comes_along(path: str, row: Object) -> bool:
-    """It goes with something else: ports of machines and routers, and Neutron's default security group with the project."""
+    """Whether it is deleted with something else: ports of machines and routers, and the default security group of the project."""
     if path == "ports":
         return bool(row.get("device_owner"))
     return path == "security-groups" and row["name"] == "default"

@@ -1,4 +1,4 @@
-"""Is the cloud fit to be sold? Each check with its reason, and a remedy where it is not as it should be."""
+"""Checks whether a cloud is ready to be sold; each check has a reason, and a remedy if it fails."""
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -6,25 +6,29 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpuaas.core.errors import GpuaasError
+from gpuaas.providers import verdicts
 from gpuaas.providers.base import Check, Inventory
 from gpuaas.providers.openstack import limits
 from gpuaas.providers.openstack.client import Cloud, Object
-from gpuaas.providers.openstack.preflight import canary, devices, platform, ports, server
+from gpuaas.providers.openstack.preflight import canary, devices, platform, ports, privacy, server
 from gpuaas.providers.verdicts import Kind
 
-KINDS: tuple[Kind, ...] = (
-    server.SERVICES,
-    server.VERSIONS,
-    server.CREDENTIALS,
-    server.PERMISSIONS,
-    server.CLOCK,
+TRIED = (canary.LIMITS, ports.DIRECT, privacy.PRIVATE)
+OF_DEVICES = (
     devices.PLACEMENT,
     devices.REGISTERED,
     devices.DEFAULTS,
     devices.ALIASES,
     devices.MODELS,
-    canary.LIMITS,
-    ports.DIRECT,
+    *TRIED,
+)
+KINDS: tuple[Kind, ...] = (
+    server.SERVICES,
+    server.VERSIONS,
+    verdicts.CREDENTIALS,
+    verdicts.PERMISSIONS,
+    verdicts.CLOCK,
+    *OF_DEVICES,
     platform.IMAGES,
     platform.NETWORK,
     platform.VOLUMES,
@@ -33,7 +37,7 @@ KINDS: tuple[Kind, ...] = (
 
 @dataclass(frozen=True)
 class Site:
-    """What is known of it beside what it answers; `probe` takes its inventory."""
+    """The site and its options; `probe` takes its inventory."""
 
     id: uuid.UUID
     cloud: Cloud
@@ -43,7 +47,7 @@ class Site:
 
 
 def run(site: Site) -> tuple[Check, ...]:
-    """In the order of KINDS. Raises Unavailable where Keystone does not answer, Unauthorized where we are not let in."""
+    """In the order of KINDS. Raises Unavailable if Keystone does not answer, Unauthorized if it rejects our credentials."""
     found = {check.type: check for check in _checks(site)}
     return tuple(found[kind.type] for kind in KINDS)
 
@@ -52,9 +56,9 @@ def _checks(site: Site) -> Iterator[Check]:
     cloud = site.cloud
     yield server.services(cloud)
     yield _looked(server.VERSIONS, partial(server.versions, cloud))
-    yield _looked(server.CREDENTIALS, partial(server.credentials, cloud))
-    yield _looked(server.PERMISSIONS, partial(server.permissions, cloud))
-    yield _looked(server.CLOCK, partial(server.skew, cloud))
+    yield _looked(verdicts.CREDENTIALS, partial(server.credentials, cloud))
+    yield _looked(verdicts.PERMISSIONS, partial(server.permissions, cloud))
+    yield _looked(verdicts.CLOCK, partial(server.skew, cloud))
     yield _looked(platform.IMAGES, partial(platform.images, cloud))
     yield _looked(platform.NETWORK, partial(platform.network, cloud, site.external))
     yield _looked(platform.VOLUMES, partial(platform.volumes, cloud))
@@ -66,16 +70,7 @@ def _of_devices(site: Site) -> Iterator[Check]:
         inventory = site.probe()
         registered = limits.registered_limits(site.cloud)
     except GpuaasError as error:
-        for kind in (
-            devices.PLACEMENT,
-            devices.REGISTERED,
-            devices.DEFAULTS,
-            devices.ALIASES,
-            devices.MODELS,
-            canary.LIMITS,
-            ports.DIRECT,
-        ):
-            yield _untried(kind, error)
+        yield from (_untried(kind, error) for kind in OF_DEVICES)
         return
     yield devices.in_placement(inventory)
     yield devices.registered(inventory, registered)
@@ -86,14 +81,16 @@ def _of_devices(site: Site) -> Iterator[Check]:
 
 
 def _tried(site: Site, inventory: Inventory, registered: Mapping[str, Object]) -> Iterator[Check]:
+    found: tuple[Check, ...]
     try:
         with canary.Canary(site.cloud, site.id, site.domain).project(registered) as stage:
             found = (
                 _looked(canary.LIMITS, partial(stage.limits, inventory, registered)),
                 _looked(ports.DIRECT, partial(ports.direct, stage.own)),
+                _looked(privacy.PRIVATE, partial(stage.private, registered)),
             )
     except GpuaasError as error:
-        found = (_untried(canary.LIMITS, error), _untried(ports.DIRECT, error))
+        found = tuple(_untried(kind, error) for kind in TRIED)
     yield from found
 
 
@@ -107,6 +104,6 @@ def _looked(kind: Kind, check: Callable[[], Check]) -> Check:
 def _untried(kind: Kind, error: GpuaasError) -> Check:
     return kind.unknown(
         "NotTried",
-        f"This could not be looked at: {error.message.rstrip('.')}.",
-        "Set right what Services and Permissions name, then run the checks again.",
+        f"This could not be checked: {error.message.rstrip('.')}.",
+        "Fix what Services and Permissions report, then run the checks again.",
     )

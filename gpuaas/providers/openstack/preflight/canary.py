@@ -1,8 +1,8 @@
-"""What a tenant can do, tried out in a project of our own: with limits of 0 it asks for one machine of every GPU class, and for ports
-that bring a device.
+"""Tests in a project of our own, as a tenant, whether limits of 0 refuse one machine of every GPU class, and which ports with
+devices are allowed.
 
-It has the site's own mark and no workspace's, so that nobody takes it over, and goes when it was tried; what a killed check
-left is found by that mark the next time. A limit that acts refuses before Nova looks for a host, so nothing is ever started where all is well.
+The project has the site's tag and no workspace's, and is deleted afterwards; leftovers of a killed check are found by that
+tag. An effective limit refuses before Nova looks for a host, so at a correct site nothing is ever started.
 """
 
 import time
@@ -16,12 +16,12 @@ from gpuaas.core.ids import short
 from gpuaas.providers.base import Check, Inventory, ObservedPool
 from gpuaas.providers.openstack import flavors, inside, limits, names, people, servers
 from gpuaas.providers.openstack.client import Cloud, Object
-from gpuaas.providers.openstack.preflight import ports
+from gpuaas.providers.openstack.preflight import ports, privacy
 from gpuaas.providers.verdicts import Kind, some
 
 LIMITS = Kind("GpuLimits", blocking=True)
 NAME = "gpuaas-canary-{site}"
-NO_ALIAS = "PCI alias"
+NO_ALIAS, ACCEPTED = "PCI alias", "Nova accepted it"
 GONE_SECONDS = 30.0
 REMEDY = (
     "Run Nova 2026.2 or newer with [quota] driver = nova.quota.UnifiedLimitsDriver, [oslo_limit] for the service's own "
@@ -41,7 +41,7 @@ class Canary:
 
     @contextmanager
     def project(self, registered: Mapping[str, Object]) -> Iterator["Stage"]:
-        """What a killed check left goes first."""
+        """Deletes leftovers of a killed check first."""
         self._clean_up()
         try:
             project = self._project(registered)
@@ -50,15 +50,25 @@ class Canary:
         finally:
             self._clean_up()
 
-    def _project(self, registered: Mapping[str, Object]) -> Object:
-        """Room for a machine in all but devices, so that it is the devices which are refused."""
+    def neighbor(self, registered: Mapping[str, Object]) -> Object:
+        """Another project, with a limit and no members; deleted with the first."""
+        project = self._empty(f"{self.name}-neighbor")
+        limits.limit_write(self.cloud, next(iter(registered.values())), project["id"], 0)
+        return project
+
+    def _empty(self, name: str) -> Object:
         body = {
-            "name": self.name,
+            "name": name,
             "domain_id": self.domain,
             "description": "made by gpuaas to try its limits",
             "tags": [self.name],
         }
         project: Object = self.cloud.post("identity", "/projects", {"project": body})["project"]
+        return project
+
+    def _project(self, registered: Mapping[str, Object]) -> Object:
+        """With room for a machine in everything but devices, so that only the devices are refused."""
+        project = self._empty(self.name)
         room = {"servers": 1, "class:VCPU": 1, "class:MEMORY_MB": 64, "class:DISK_GB": 1}
         for name, row in registered.items():
             is_gpu = names.is_gpu_class(name.removeprefix("class:"))
@@ -79,21 +89,21 @@ class Canary:
                 self.cloud.delete("compute", f"/flavors/{row['id']}")
 
     def _machines_delete(self, project_id: str) -> None:
-        """Only where the limits do not act. The project stays until they are gone: another check takes it away."""
+        """Needed only if limits have no effect. The project stays until they are gone: another check deletes it."""
         deadline = time.monotonic() + GONE_SECONDS
         while left := servers.of_project(self.cloud, project_id):
             for server in left:
                 self.cloud.delete("compute", f"/servers/{server['id']}")
             if time.monotonic() > deadline:
                 raise Unavailable(
-                    "machines of an earlier try of the limits are being deleted", retry_after=30
+                    "machines of an earlier test of the limits are being deleted", retry_after=30
                 )
             time.sleep(0.5)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The project while it is there. own: signed in to it, with a member's rights."""
+    """The project while it exists. own: signed in to it, with a member's rights."""
 
     canary: Canary
     project: Object
@@ -108,16 +118,19 @@ class Stage:
         query = {"visibility": "public", "status": "active", "limit": 1}
         images = self.canary.cloud.get("image", "/images", **query)["images"]
         if not pools or not images:
-            lacks = "a public image" if pools else "a GPU type that can be asked for and limited"
+            lacks = "a public image" if pools else "a GPU type that can be requested and limited"
             return LIMITS.unknown(
                 "NotTried",
-                f"This could not be tried without {lacks}.",
-                "Set right what the other checks name first.",
+                f"This cannot be tested without {lacks}.",
+                "Fix what the other checks report first.",
             )
         return _verdict({pool.resource_name: self._try(pool, images[0]["id"]) for pool in pools})
 
+    def private(self, registered: Mapping[str, Object]) -> Check:
+        return privacy.listed(self.own, self.project["id"], self.canary.neighbor(registered)["id"])
+
     def _try(self, pool: ObservedPool, image: str) -> str:
-        """ "" where it was refused for the limit; else what was seen."""
+        """ "" if it was refused by the limit; else what happened."""
         name = f"{self.canary.name}-{pool.resource_name}"
         body = {"name": name, "vcpus": 1, "ram": 64, "disk": 1, "os-flavor-access:is_public": False}
         flavor = self.canary.cloud.post("compute", "/flavors", {"flavor": body})["flavor"]["id"]
@@ -131,23 +144,27 @@ class Stage:
         except QuotaRefused as refused:
             if pool.resource_name in refused.message:
                 return ""
-            return f"it was refused for something else: {refused.message}"
+            return f"it was refused for another reason: {refused.message}"
         except GpuaasError as refused:
             return refused.message
-        return "Nova took it on"
+        return ACCEPTED
 
 
-def _verdict(said: Mapping[str, str]) -> Check:
-    given = [name for name, words in said.items() if words == "Nova took it on"]
+def _verdict(answers: Mapping[str, str]) -> Check:
+    given = [name for name, words in answers.items() if words == ACCEPTED]
     if given:
         return LIMITS.bad(
-            "DoNotAct", f"A project whose limit is 0 was given {some(given)}: GPUs have no end there.", REMEDY
+            "DoNotAct",
+            f"A project with a limit of 0 got {some(given)}: limits on GPUs have no effect.",
+            REMEDY,
         )
-    wrong = {name: words for name, words in said.items() if words}
+    wrong = {name: words for name, words in answers.items() if words}
     if wrong:
         name, words = next(iter(wrong.items()))
-        remedy = "Look at what Nova says, then run the checks again."
+        remedy = "Look at Nova's message, then run the checks again."
         if NO_ALIAS in words:
-            remedy = "Name the alias that [pci] alias of nova.conf has, on its API hosts too, in the site's option aliases."
-        return LIMITS.bad("NotRefused", f"A machine with {name} was tried: {words.rstrip('.')}.", remedy)
-    return LIMITS.good("Act", f"Nova refuses GPUs beyond a project's limit: tried with {some(list(said))}.")
+            remedy = "Set the alias from [pci] alias of nova.conf, which its API hosts need too, in the site's option aliases."
+        return LIMITS.bad("NotRefused", f"A machine with {name} was requested: {words.rstrip('.')}.", remedy)
+    return LIMITS.good(
+        "Act", f"Nova refuses GPUs beyond a project's limit: tested with {some(list(answers))}."
+    )

@@ -1,4 +1,4 @@
-"""What machines need beside GPUs: an image, a way outside, volumes."""
+"""Checks of what machines need besides GPUs: images, an external network, volumes."""
 
 from gpuaas.providers.base import Check
 from gpuaas.providers.openstack.client import Cloud
@@ -14,38 +14,39 @@ def images(cloud: Cloud) -> Check:
     if not found:
         return IMAGES.bad(
             "None",
-            "The cloud has no public image: tenants have to bring their own before they can start a machine.",
-            "Upload one (openstack image create --public …), with the GPU's driver in it.",
+            "The cloud has no public image: tenants must upload their own before they can start a machine.",
+            "Upload one (openstack image create --public …) that contains the GPU driver.",
         )
-    return IMAGES.good("Public", "There are public images to start machines from.")
+    return IMAGES.good("Public", "There are public images for machines.")
 
 
 def network(cloud: Cloud, external: str) -> Check:
     if not external:
         return NETWORK.good(
-            "NotWanted", "No outside network is named for this site: networks of workspaces have no way out."
+            "NotWanted",
+            "The site has no external network configured: workspaces have no access to the outside.",
         )
     rows = cloud.items("network", "/networks", "networks", name=external)
     if not rows:
         return NETWORK.bad(
             "Missing",
-            f"The cloud has no network {external}, to which routers of workspaces shall lead.",
-            "Name one that is there in the site's option external_network, or make it.",
+            f"The cloud has no network {external} for the routers of workspaces.",
+            "Set an existing network in the site's option external_network, or create this one.",
         )
     if not any(row.get("router:external") for row in rows):
         return NETWORK.bad(
             "NotExternal",
-            f"The network {external} is not an outside one: no router can lead to it.",
-            "Set it with openstack network set --external, or name another in the site's option external_network.",
+            f"The network {external} is not external: no router can connect to it.",
+            "Make it external with openstack network set --external, or set another in the site's option external_network.",
         )
-    return NETWORK.good("There", f"Routers of workspaces lead to {external}.")
+    return NETWORK.good("There", f"Routers of workspaces can connect to {external}.")
 
 
 def volumes(cloud: Cloud) -> Check:
     if not cloud.has_volumes:
         return VOLUMES.bad(
             "Missing",
-            "The cloud has no volume service: storage cannot be bought there, machines have their own disks alone.",
+            "The cloud has no volume service: storage cannot be bought, and machines have only their own disks.",
             "Deploy Cinder, or sell flavors with enough disk.",
         )
     cloud.get("volume", "/volumes", limit=1)

@@ -1,4 +1,4 @@
-"""Ports that ask Nova for a device, which no limit counts: whether tenants may make them, tried with a member's rights."""
+"""Checks whether tenants may create ports with devices, which no limit counts; tested with a member's rights."""
 
 from collections.abc import Callable
 
@@ -19,16 +19,16 @@ KINDS = (
     "accelerator-direct",
     "accelerator-direct-physical",
 )
-# what a project needs for the try, by the names of Neutron's quotas
+# quota of a project for this test, by Neutron's names
 ROOM = {"network": 1, "port": 2, "security_group": 1, "security_group_rule": 4}
 REMEDY = (
     'Set "create_port:binding:vnic_type" and "update_port:binding:vnic_type" to "role:admin or role:service" in Neutron\'s '
-    "policy.yaml; where tenants need such ports, give no virtual function of a GPU to [pci] device_spec without a physical_network."
+    "policy.yaml; if tenants need such ports, list no virtual function of a GPU in [pci] device_spec without a physical_network."
 )
 
 
 def direct(own: Cloud) -> Check:
-    """`own`: signed in as a member of a project. What is made goes again."""
+    """`own`: signed in as a member of a project. Everything created is deleted again."""
     network = own.post("network", "/networks", {"network": {"name": "gpuaas-canary"}})["network"]["id"]
     try:
         plain = _made(own, {"network_id": network})
@@ -37,22 +37,22 @@ def direct(own: Cloud) -> Check:
         _remove(own, plain)
     finally:
         own.delete("network", f"/networks/{network}")
-    may = [f"make a {made} port"] if made else []
+    may = [f"create a {made} port"] if made else []
     may += [f"turn a port into a {turned} one"] if turned else []
     if may:
         return DIRECT.bad(
             "Allowed",
-            f"A tenant may {' and '.join(may)}: a machine with it is given any virtual function without a physical_network, which no "
-            "limit counts. The warden takes it back.",
+            f"A tenant may {' and '.join(may)}: a machine with it gets any virtual function without a physical_network, which no "
+            "limit counts. The warden removes it.",
             REMEDY,
         )
     return DIRECT.good(
-        "Refused", f"Tenants may make no ports that bring a device: tried {some(list(KINDS), most=8)}."
+        "Refused", f"Tenants cannot create ports with devices: tested {some(list(KINDS), most=8)}."
     )
 
 
 def clean_up(cloud: Cloud, project_id: str) -> None:
-    """What a killed try left, and what Neutron itself keeps of a project."""
+    """Delete leftovers of a killed test, and Neutron's own objects of the project."""
     for path in ("ports", "networks", "security-groups"):
         for row in cloud.items("network", f"/{path}", path.replace("-", "_"), project_id=project_id):
             cloud.delete("network", f"/{path}/{row['id']}")
@@ -72,7 +72,7 @@ def _remove(own: Cloud, port: str) -> None:
 
 
 def _first(ask: Callable[[str], object]) -> str:
-    """The first kind that is not refused, "" = none. Neutron does not know every kind in every version: then nobody may."""
+    """The first kind that is not refused, "" = none. Versions of Neutron that do not know a kind refuse it."""
     for kind in KINDS:
         try:
             ask(kind)

@@ -1,4 +1,4 @@
-"""What there is to do in a simulated cluster: somebody dials how many GPUs are asked for, the machines that work give theirs."""
+"""The load of a simulated cluster: the number of requested GPUs is set as a dial, and ready machines provide theirs."""
 
 import uuid
 from typing import Any
@@ -15,18 +15,16 @@ AREA = "demand"
 
 
 def demand_set(site_id: uuid.UUID, cluster_id: uuid.UUID, pool: str, *, gpus: int, jobs: int = 0) -> None:
-    """From now on `gpus` are asked for in the pool, by `jobs` (0 = one for each GPU) as soon as some have to wait."""
+    """Set the demand: `gpus` requested in the pool, by `jobs` (0 = one for each GPU) where some have to wait."""
     found = {"gpus": gpus, "jobs": jobs} if gpus else None
     fault_set(site_id, area=AREA, name=f"{cluster_id}/{pool}", found=found)
 
 
 def signals(site: SandboxSite, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
-    machines = list(
-        Thing.objects.filter(tag=spec.id, kind=MACHINE, gone_at=None)
-    )  # wherever they have joined from
+    machines = list(Thing.objects.filter(tag=spec.id, kind=MACHINE, gone_at=None))  # from any site
     working = [row for row in machines if row.ready_at <= clock.now() and not row.facts.get("fault")]
     if all(row.facts["pool"] for row in working):
-        raise NotFound("nothing answers at the cluster's address")
+        raise NotFound("the cluster's API does not answer")
     found = []
     for pool in spec.pools:
         dialed: dict[str, Any] = site.faults.get(AREA, {}).get(f"{spec.id}/{pool.name}", {})

@@ -1,26 +1,24 @@
-"""Clusters on demand at a simulated site: machines take time to boot, workers take devices of the simulated fleet."""
+"""Clusters on demand at a simulated site: machines take time to boot, workers use devices of the simulated fleet."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
 from gpuaas.core import clock
-from gpuaas.core.errors import GpuaasError, NoCapacity, NotFound, Permanent
+from gpuaas.core.errors import NoCapacity, NotFound, Permanent
 from gpuaas.providers.base import (
     Access,
     AccessKind,
+    Change,
     ClusterAccessCapability,
     ClusterBurstCapability,
-    ClusterChange,
     ClusterDriver,
     ClusterKind,
     ClusterNode,
-    ClusterPlan,
     ClusterRef,
     ClusterRevocationCapability,
     ClusterSignalsCapability,
     ClusterSpec,
-    ClusterSuspendCapability,
     Join,
     Member,
     NodePool,
@@ -28,9 +26,12 @@ from gpuaas.providers.base import (
     PoolSignals,
     SiteObject,
     StepOutcome,
+    step_require,
 )
-from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP, all_ready
-from gpuaas.providers.sandbox.clusters import demand, objects
+from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP, all_ready, machines_run
+from gpuaas.providers.base.evidence import evident
+from gpuaas.providers.base.steps import DONE, objects_left, still_going
+from gpuaas.providers.sandbox.clusters import demand, objects, plan
 from gpuaas.providers.sandbox.clusters.entrance import (
     JOIN_LIVES,
     WORKERS,
@@ -48,16 +49,14 @@ from gpuaas.providers.sandbox.clusters.plan import (
     ROOM,
     SECURITY_GROUP,
     control_name,
-    plan,
     room_name,
     worker_name,
 )
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.models import SandboxClusterToken, SandboxPod, SandboxSite
 
-DONE = StepOutcome(done=True)
 Do = Callable[[SandboxSite, ClusterSpec], StepOutcome]
-# a refusal that comes after something was made: the site keeps what it has made
+# a refusal after some objects were created, which the site keeps
 Answer = StepOutcome | NoCapacity
 
 
@@ -65,35 +64,20 @@ class SandboxClusterDriver(
     ClusterDriver,
     ClusterAccessCapability,
     ClusterRevocationCapability,
-    ClusterSuspendCapability,
     ClusterSignalsCapability,
     ClusterBurstCapability,
 ):
     name = "sandbox"
     kinds = frozenset(ClusterKind)
+    timeline = plan.SandboxTimeline
 
-    def plan(
-        self, change: ClusterChange, spec: ClusterSpec, before: ClusterSpec | None = None
-    ) -> ClusterPlan:
-        return plan(change, spec, before)
+    def perform(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
+        if change is Change.DELETE:
+            return self._delete(spec, step)
+        return self._make(spec, step, f"cluster:{change}:{step}")
 
-    def ensure(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._make(spec, step, "ensure")
-
-    def scale(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._make(spec, step, "scale")
-
-    def upgrade(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._make(spec, step, "upgrade")
-
-    def suspend(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._make(spec, step, "suspend")
-
-    def resume(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._make(spec, step, "resume")
-
-    def delete(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        kinds = {
+    def _delete(self, spec: ClusterSpec, step: str) -> StepOutcome:
+        kinds: dict[str, tuple[str, ...]] = {
             "access": (),
             "addons": (ADDON,),
             "workers": (MACHINE,),
@@ -101,20 +85,19 @@ class SandboxClusterDriver(
             "network": (NETWORK, SECURITY_GROUP, ADDRESS, ROOM),
             "gone": (),
         }
-        if step not in kinds:
-            raise Permanent(f"the driver has no step {step!r}")
+        gone = step_require(kinds, step)
         with self._site(f"cluster:delete:{step}") as site:
             if step == "access":
                 SandboxClusterToken.objects.filter(endpoint__site=site, endpoint__tag=spec.id).delete()
                 return DONE
-            rows = things(site, spec.id, *kinds[step])
+            rows = things(site, spec.id, *gone)
             if step == "gone":
-                return _left(rows)
+                return objects_left(tuple(map(shown, rows)))
             if step == "workers":
                 rows = [row for row in rows if row.facts.get("pool")]
             objects.remove(site, rows)
             keys = [row.pk for row in rows]
-            return _left(list(Thing.objects.filter(pk__in=keys)))
+            return objects_left(tuple(map(shown, Thing.objects.filter(pk__in=keys))))
 
     def observe(self, ref: ClusterRef) -> ObservedCluster:
         with self._site("cluster:observe") as site:
@@ -147,7 +130,7 @@ class SandboxClusterDriver(
             rows.filter(subject=member.subject).delete()
 
     def join(self, spec: ClusterSpec) -> Join:
-        """The token is for workers alone, and for minutes."""
+        """The token is for workers only, and valid for minutes."""
         with self._site("cluster:join") as site:
             endpoint, now = self._entrance(site, spec), clock.now()
             SandboxClusterToken.objects.filter(
@@ -160,23 +143,20 @@ class SandboxClusterDriver(
             return demand.signals(site, spec)
 
     def _entrance(self, site: SandboxSite, spec: ClusterSpec) -> Thing:
-        """The address, where the control plane answers at it."""
+        """The address. Raises NotFound unless the control plane answers."""
         found = next(iter(things(site, spec.id, ADDRESS)), None)
         control = [row for row in things(site, spec.id, MACHINE) if not row.facts["pool"]]
         if found is None or not any(map(_is_ready, control)):
-            raise NotFound("nothing answers at the cluster's address yet")
+            raise NotFound("the cluster's API does not answer yet")
         return found
 
     @contextmanager
     def _site(self, verb: str) -> Iterator[SandboxSite]:
-        """What every call goes through; a refusal of the site says what it was asked."""
-        try:
-            with call(self.connection, verb), site_write(self.connection.site_id) as site:
-                move(site)
-                yield site
-        except GpuaasError as error:
-            error.detail.setdefault("evidence", [f"{self.connection.site_slug} {verb}: {error.message}"])
-            raise
+        """Every call goes through it; errors get evidence of the call."""
+        evidence = evident(self.connection.site_slug, verb)
+        with evidence, call(self.connection, verb), site_write(self.connection.site_id) as site:
+            move(site)
+            yield site
 
     def _make(self, spec: ClusterSpec, step: str, verb: str) -> StepOutcome:
         do: dict[str, Do] = {
@@ -188,15 +168,13 @@ class SandboxClusterDriver(
         }
         pools = {f"{POOL_STEP}{pool.name}": pool for pool in spec.pools}
         answer: Answer
-        with self._site(f"cluster:{verb}:{step}") as site:
+        with self._site(verb) as site:
             if step in pools:
                 answer = _pool(site, spec, pools[step])
             elif step.startswith(ADDON_STEP):
                 answer = _addon(site, spec, step.removeprefix(ADDON_STEP))
-            elif step in do:
-                answer = do[step](site, spec)
             else:
-                raise Permanent(f"the driver has no step {step!r}")
+                answer = step_require(do, step)(site, spec)
         if isinstance(answer, NoCapacity):
             raise answer
         return answer
@@ -204,17 +182,17 @@ class SandboxClusterDriver(
 
 def _network(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
     made = [objects.ensure(site, spec, kind, spec.external_name) for kind in (NETWORK, SECURITY_GROUP)]
-    return DONE if all(made) else _going("the network")
+    return DONE if all(made) else still_going("network")
 
 
 def _endpoint(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
-    _founded(site, spec, NETWORK, "the network")
+    _founded(site, spec, NETWORK, "network")
     made = objects.ensure(site, spec, ADDRESS, spec.external_name)
-    return StepOutcome(done=True, detail=address(spec.ref)) if made else _going("the address")
+    return StepOutcome(done=True, detail=address(spec.ref)) if made else still_going("address")
 
 
 def _control_plane(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
-    _founded(site, spec, ADDRESS, "the address of the API")
+    _founded(site, spec, ADDRESS, "address of the API")
     objects.remove(site, [row for row in things(site, spec.id, MACHINE) if _is_broken_control(row)])
     names = [control_name(spec, number) for number in range(1, spec.control_plane.count + 1)]
     found = [objects.ensure(site, spec, MACHINE, name, pool="", release=spec.release) for name in names]
@@ -225,31 +203,31 @@ def _control_plane(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
 def _api(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
     control = [row for row in things(site, spec.id, MACHINE) if not row.facts["pool"]]
     if not control:
-        raise NotFound("the control plane is not at the site; it has to be made again")
+        raise NotFound("the control plane is not at the site; it must be created again")
     if not any(map(_is_ready, control)):
         return StepOutcome(done=False, detail="the API does not answer yet")
     return StepOutcome(done=True, detail=f"{address(spec.ref)} answers")
 
 
 def _pool(site: SandboxSite, spec: ClusterSpec, pool: NodePool) -> Answer:
-    """Those that are too many, or broken, go first: their devices may be what a new one waits for."""
+    """Surplus and broken workers are deleted first: a new one may wait for their devices."""
     if spec.is_burst:
-        _founded(site, spec, NETWORK, "the network")
+        _founded(site, spec, NETWORK, "network")
     else:
-        _founded(site, spec, ADDRESS, "the address of the API")
+        _founded(site, spec, ADDRESS, "address of the API")
     names = {worker_name(spec, pool, number) for number in range(1, pool.flavor.count + 1)}
     mine = [row for row in things(site, spec.id, MACHINE) if row.facts["pool"] == pool.name]
     objects.remove(site, [row for row in mine if row.name not in names or row.facts.get("fault")])
     going = Thing.objects.filter(pk__in=[row.pk for row in mine], gone_at__isnull=False).count()
     if not names:
         if going:
-            return StepOutcome(done=False, detail=f"{going} workers are going")
+            return StepOutcome(done=False, detail=f"{going} workers are being deleted")
         objects.remove(
             site, [row for row in things(site, spec.id, ROOM) if row.name == room_name(spec, pool)]
         )
         return StepOutcome(done=True, detail="no workers")
     if not objects.room_ensure(site, spec, room_name(spec, pool), pool.flavor):
-        return _going("the placement group")
+        return still_going("placement group")
     if spec.is_burst:
         let_in(spec)
     machines = []
@@ -262,17 +240,17 @@ def _pool(site: SandboxSite, spec: ClusterSpec, pool: NodePool) -> Answer:
             machines.append(row)
     outcome = _machines(site, machines, len(names), pool.release)
     if outcome.done and going:
-        return StepOutcome(done=False, detail=f"{going} workers are drained and going")
+        return StepOutcome(done=False, detail=f"{going} workers are drained and being deleted")
     return outcome
 
 
 def _no_host(site: SandboxSite, pool: NodePool, pod: SandboxPod) -> NoCapacity:
-    """With what the site said: the machine stays there, without a host, until it finds one or is removed."""
+    """With the site's message; the machine stays, without a host, until it finds one or is removed."""
     return NoCapacity(
         f"no host of {site.slug or 'the site'} has {pool.flavor.gpus} free GPUs for a worker of the pool {pool.name}",
         detail={
             "evidence": [f"{pod.name}: {pod.waiting_for}"],
-            "next": "Retry when others have given GPUs back, or scale the pool to fewer workers.",
+            "next": "Retry when others have released GPUs, or scale the pool to fewer workers.",
         },
     )
 
@@ -282,57 +260,46 @@ def _addon(site: SandboxSite, spec: ClusterSpec, name: str) -> StepOutcome:
     if name not in spec.addons:
         raise Permanent(f"the cluster has no add-on {name!r}")
     made = objects.ensure(site, spec, ADDON, f"{spec.external_name}-{name}")
-    return StepOutcome(done=True, detail=f"{name} is installed") if made else _going(name)
+    return StepOutcome(done=True, detail=f"{name} is installed") if made else still_going(f"add-on {name}")
 
 
 def _checks(site: SandboxSite, spec: ClusterSpec) -> StepOutcome:
     nodes = [_node(row) for row in things(site, spec.id, MACHINE) if row.gone_at is None]
     wanted = spec.control_plane.count + sum(pool.flavor.count for pool in spec.pools)
     if len(nodes) < wanted:
-        raise NotFound(f"{wanted - len(nodes)} machines are missing; they have to be made again")
+        raise NotFound(f"{wanted - len(nodes)} machines are missing; they must be created again")
     bad = [node for node in nodes if not node.ready]
     if bad:
         return StepOutcome(done=False, detail=f"{bad[0].name}: {bad[0].reason}")
     return StepOutcome(done=True, detail=all_ready(len(nodes)))
 
 
-def _run(machines: int, release: str) -> str:
-    return f"1 machine runs {release}" if machines == 1 else f"{machines} machines run {release}"
-
-
 def _machines(site: SandboxSite, rows: list[Thing], wanted: int, release: str) -> StepOutcome:
-    """One at a time is brought to another release, and only while all others work."""
+    """Upgrades one machine at a time, and only while all others are ready."""
     if len(rows) < wanted:
-        return _going(f"{wanted - len(rows)} machines")
+        return StepOutcome(
+            done=False, detail=f"{wanted - len(rows)} previous machines are still being deleted"
+        )
     waiting = [row for row in rows if not _is_ready(row)]
     if waiting:
         return StepOutcome(done=False, detail=f"{wanted - len(waiting)} of {wanted} machines answer")
     behind = [row for row in rows if row.facts["release"] != release]
     if not behind:
-        return StepOutcome(done=True, detail=_run(wanted, release))
+        return StepOutcome(done=True, detail=machines_run(wanted, release))
     row = behind[0]
     row.facts = {**row.facts, "release": release}
     row.ready_at = clock.now() + timedelta(milliseconds=site.machine_ms)
     row.save(update_fields=["facts", "ready_at"])
     if len(behind) == 1 and _is_ready(row):
-        return StepOutcome(done=True, detail=_run(wanted, release))
-    return StepOutcome(done=False, detail=f"{row.name} is brought to {release}; {len(behind) - 1} are left")
+        return StepOutcome(done=True, detail=machines_run(wanted, release))
+    return StepOutcome(
+        done=False, detail=f"{row.name} is being upgraded to {release}; {len(behind) - 1} left"
+    )
 
 
 def _founded(site: SandboxSite, spec: ClusterSpec, kind: str, what: str) -> None:
     if not [row for row in things(site, spec.id, kind) if row.gone_at is None]:
-        raise NotFound(f"{what} is not at the site; it has to be made again")
-
-
-def _going(what: str) -> StepOutcome:
-    return StepOutcome(done=False, detail=f"{what} of before is still going away")
-
-
-def _left(rows: list[Thing]) -> StepOutcome:
-    if not rows:
-        return DONE
-    some = ", ".join(f"{row.kind} {row.name}" for row in rows[:3])
-    return StepOutcome(done=False, detail=f"{len(rows)} objects are still there: {some}")
+        raise NotFound(f"the {what} is not at the site; it must be created again")
 
 
 def _is_broken_control(row: Thing) -> bool:

@@ -1,14 +1,13 @@
-"""How one gets into a simulated cluster: its address, and tokens of which the site keeps digests alone."""
+"""Access to a simulated cluster: its address, and tokens that the site stores as digests."""
 
 import hashlib
 import secrets
 from datetime import datetime, timedelta
 
-import yaml
-
 from gpuaas.core import clock
 from gpuaas.core.errors import Permanent, Unauthorized
 from gpuaas.providers.base import ClusterRef, ClusterSpec, Member
+from gpuaas.providers.kubeconfig import kubeconfig_text
 from gpuaas.providers.sandbox.models import SandboxClusterObject, SandboxClusterToken
 
 WORKERS, JOIN_LIVES = "system:bootstrap:workers", timedelta(minutes=10)
@@ -19,17 +18,8 @@ def address(ref: ClusterRef) -> str:
 
 
 def kubeconfig(ref: ClusterRef, member: Member, token: str) -> str:
-    name = ref.external_name
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": address(ref)}}],
-        "users": [{"name": member.name, "user": {"token": token}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": member.name}}],
-        "current-context": name,
-    }
-    text: str = yaml.safe_dump(document, sort_keys=False)
-    return text
+    user = {"token": token}
+    return kubeconfig_text(server=address(ref), context=ref.external_name, user_name=member.name, user=user)
 
 
 def _digest(token: str) -> str:
@@ -48,7 +38,7 @@ def token_make(endpoint: SandboxClusterObject, subject: str, until: datetime) ->
 
 
 def token_subject(ref: ClusterRef, token: str) -> str:
-    """Who a credential is at the cluster now; raises Unauthorized."""
+    """The subject of a valid token; raises Unauthorized for any other."""
     row = SandboxClusterToken.objects.filter(
         digest=_digest(token), endpoint__tag=ref.id, expires_at__gt=clock.now()
     )
@@ -59,10 +49,10 @@ def token_subject(ref: ClusterRef, token: str) -> str:
 
 
 def let_in(spec: ClusterSpec) -> None:
-    """As the control plane does with a machine that comes from elsewhere."""
+    """The control plane's check of a worker that joins from another site."""
     join = spec.join
     held = SandboxClusterToken.objects.filter(
         endpoint__tag=spec.id, subject=WORKERS, expires_at__gt=clock.now()
     )
     if join is None or join.endpoint != address(spec.ref) or not held.filter(digest=_digest(join.token)):
-        raise Permanent("the control plane lets no worker in with this token")
+        raise Permanent("the control plane does not accept this join token")

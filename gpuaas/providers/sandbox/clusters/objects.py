@@ -1,12 +1,12 @@
-"""The objects of simulated clusters: made, moved through time and removed by the site's single writer."""
+"""The objects of simulated clusters: created, advanced in time and removed by the site's single writer."""
 
 import uuid
 from collections.abc import Iterable
 from datetime import timedelta
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import ClusterSpec, FlavorAmount, SiteObject
+from gpuaas.providers.base.steps import object_not_ours
 from gpuaas.providers.sandbox.clusters.plan import MACHINE, ROOM
 from gpuaas.providers.sandbox.dials import site_write
 from gpuaas.providers.sandbox.models import (
@@ -22,7 +22,7 @@ Thing = SandboxClusterObject
 
 
 def move(site: SandboxSite) -> None:
-    """Time passes: what was to go by now is gone, once nothing holds devices for it."""
+    """Advance the time: objects whose deletion is due are gone, once no pod holds devices for them."""
     now = clock.now()
     advance(site, now=now)
     for row in Thing.objects.filter(site=site, gone_at__lte=now):
@@ -39,17 +39,11 @@ def things(site: SandboxSite, tag: uuid.UUID, *kinds: str) -> list[Thing]:
 
 
 def ensure(site: SandboxSite, spec: ClusterSpec, kind: str, name: str, **facts: object) -> Thing | None:
-    """The object, made where it is missing, with the names of whose it is; None while one of this name is still going away."""
+    """The object, created if missing, with its owner's names; None while one of this name is still being deleted."""
     owner = {"project": spec.project_slug, "organization": spec.organization_slug}
     found = Thing.objects.filter(site=site, kind=kind, name=name).first()
     if found is not None and found.tag != spec.id:
-        raise Permanent(
-            f"{kind} {name} at the site belongs to somebody else; it is left alone",
-            detail={
-                "evidence": [f"{kind}/{name} carries the tag {found.tag or 'of nobody'}"],
-                "next": "Delete this cluster and order it under another name.",
-            },
-        )
+        raise object_not_ours(kind, name, str(found.tag or ""))
     if found is not None:
         if not found.facts.items() >= owner.items():
             found.facts = {**found.facts, **owner}
@@ -63,7 +57,7 @@ def ensure(site: SandboxSite, spec: ClusterSpec, kind: str, name: str, **facts: 
 
 
 def room_ensure(site: SandboxSite, spec: ClusterSpec, name: str, flavor: FlavorAmount) -> bool:
-    """Where a pool's workers hold their devices; False while one of this name is still going away."""
+    """Ensure the room in which a pool's workers hold devices; False while one of this name is still being deleted."""
     row = ensure(site, spec, ROOM, name)
     if row is None:
         return False
@@ -99,7 +93,7 @@ def devices_hold(
 
 
 def remove(site: SandboxSite, rows: Iterable[Thing]) -> None:
-    """Ask for their end; a worker holds its devices until its grace is over."""
+    """Request their deletion; a worker holds its devices until its grace period is over."""
     now = clock.now()
     for row in rows:
         if row.room and row.kind == MACHINE:
@@ -117,11 +111,11 @@ def shown(row: Thing) -> SiteObject:
     return SiteObject(row.kind, row.name, str(row.uid), row.tag)
 
 
-# -- what happens at a site without the portal ------------------------------------------------------------------------
+# -- events at a site without the portal ------------------------------------------------------------------------
 
 
 def machine_break(site_id: uuid.UUID, name: str, reason: str) -> None:
-    """A machine of a cluster stops working; mending replaces it."""
+    """A machine of a cluster breaks; a repair replaces it."""
     with site_write(site_id) as site:
         row = Thing.objects.get(site=site, kind=MACHINE, name=name)
         row.facts = {**row.facts, "fault": reason}
@@ -129,6 +123,6 @@ def machine_break(site_id: uuid.UUID, name: str, reason: str) -> None:
 
 
 def foreign_object(site_id: uuid.UUID, kind: str, name: str, *, cluster_id: uuid.UUID | None = None) -> None:
-    """Something of somebody else, or (with a tag) what a lost answer or a vanished cluster has left behind."""
+    """An object of somebody else, or (with a tag) a leftover of a lost answer or a deleted cluster."""
     with site_write(site_id) as site:
         Thing.objects.create(site=site, tag=cluster_id, kind=kind, name=name, ready_at=clock.now())

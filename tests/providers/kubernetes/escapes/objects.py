@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.client import Object
 from tests.providers.kubernetes.escapes.shapes import (
     CORE,
     DRA,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuaas.providers.kubernetes.client import Object
+from gpuaas.providers.kubeapi.client import Object
 from tests.contracts.rigs import pod
 
 CORE, APPS, BATCH = "/api/v1", "/apis/apps/v1", "/apis/batch/v1"

@@ -11,7 +11,7 @@ import yaml
 
 from deploy.lab.kubernetes import Lab, LabError
 from gpuaas.providers.base import Connection
-from gpuaas.providers.kubernetes.client import Api, Object
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.preflight.rights import NAMESPACE, ROLE, site_role
 from tests.lab.fixtures import LabSite, until
 

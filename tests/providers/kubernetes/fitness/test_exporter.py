@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuaas.core.conditions import Status
-from gpuaas.providers.kubernetes.client import Api
+from gpuaas.providers.kubeapi.client import Api
 from tests.lab.fixtures import until
 from tests.providers.kubernetes.fitness.conftest import PortalSite
 from tests.providers.kubernetes.test_dcgm import page, sample

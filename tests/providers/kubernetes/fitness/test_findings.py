@@ -12,8 +12,8 @@ from deploy.lab.kubernetes import Lab
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import Check
+from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import preflight
-from gpuaas.providers.kubernetes.client import Api, Object
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from gpuaas.providers.kubernetes.preflight import canary, rights
 from tests.lab.fixtures import LabSite, until
@@ -148,8 +148,8 @@ def test_an_administrator_is_told_that_less_would_do(fit_lab: Lab) -> None:
         ("weave-net", "weaveworks/weave-kube:2.8", Status.TRUE, "Weave"),
         ("policy", "mirror.example:5000/calico/node@sha256:0", Status.TRUE, "Calico"),
         ("kube-flannel-ds", "flannel/flannel:v0.27", Status.FALSE, "flannel"),
-        ("cilium-envoy", "quay.io/cilium/cilium-envoy:v1", Status.UNKNOWN, "Nothing"),
-        ("kube-proxy", "kube-proxy:v1", Status.UNKNOWN, "Nothing"),
+        ("cilium-envoy", "quay.io/cilium/cilium-envoy:v1", Status.UNKNOWN, "recognizes nothing"),
+        ("kube-proxy", "kube-proxy:v1", Status.UNKNOWN, "recognizes nothing"),
     ],
 )
 def test_what_enforces_network_policies_is_recognized(

@@ -10,7 +10,9 @@ import pytest
 
 from deploy.lab.kubernetes import Lab
 from gpuaas.core.errors import Permanent, Unauthorized
-from gpuaas.providers.base import ClusterChange, ClusterSpec
+from gpuaas.providers.base import Change, ClusterSpec
+from gpuaas.providers.kubeapi.names import NAMESPACES
+from gpuaas.providers.kubeapi.rights import Right
 from gpuaas.providers.kubernetes.preflight import rights as workspaces
 from gpuaas.providers.vcluster import names, rights, site
 from tests.contracts.clusters.rigs import ALICE, carry_out, counts, released
@@ -27,10 +29,10 @@ from tests.providers.kubernetes.fitness.conftest import (
 from tests.providers.vcluster.test_bounds import pod
 
 pytestmark = pytest.mark.lab
-C = ClusterChange
+C = Change
 
 
-def granted(table: tuple[workspaces.Right, ...]) -> set[Asked]:
+def granted(table: tuple[Right, ...]) -> set[Asked]:
     """Without what the API server itself checks while a role is written or bound."""
     return {
         (right.group, resource, verb)
@@ -75,7 +77,7 @@ def wanted(rig: VirtualRig) -> ClusterSpec:
 
 def started(rig: VirtualRig, spec: ClusterSpec) -> None:
     """By its syncer, on a node."""
-    path = f"{names.NAMESPACES}/{names.space(spec.external_name)}/pods"
+    path = f"{NAMESPACES}/{names.space(spec.external_name)}/pods"
     made = rig.played.syncer(spec.external_name).create(path, pod(H100, 1))["metadata"]["name"]
     until(lambda: rig.api.get(f"{path}/{made}")["spec"].get("nodeName"), "it has a node")
 

@@ -1,12 +1,51 @@
 packages_install() {
-  export DEBIAN_FRONTEND=noninteractive
+  export DEBIAN_FRONTEND=noninteractive TERM=dumb
   [ "$#" -gt 0 ] || return 0
-  until_true 300 apt-get update --quiet
-  apt-get install --quiet --yes --no-install-recommends --option Dpkg::Options::=--force-confold "$@"
+  # without the mode a list that cannot be had is a warning only; some other list may be broken, so the packages decide
+  until_true 120 apt-get update --quiet=2 --option APT::Update::Error-Mode=any ||
+    echo 'not all lists of packages could be had: those that are there have to do'
+  why=''
+  apt-get install --quiet=2 --yes --no-install-recommends --option Dpkg::Options::=--force-confold --option Dpkg::Use-Pty=0 "$@"
 }
-gpus_by_driver() { nvidia-smi --list-gpus | grep --count '^GPU'; }
-gpus_on_bus() { cat /sys/bus/pci/devices/*/vendor | grep --count --ignore-case 0x10de; }
+fetch() { # URL FILE
+  local said
+  if ! said=$(curl --silent --show-error --fail --location --retry 5 --output "$2" "$1" 2>&1); then
+    why="could not download $1: ${said##*$'\n'}"
+    echo "$why"
+    return 1
+  fi
+}
+# restarts a unit and waits until what it is for is so: systemctl alone says yes to a unit that it skips, or that dies a moment later
+service_start() { # UNIT SECONDS CHECK...
+  local unit=$1 seconds=$2 waited=0
+  shift 2
+  systemctl enable --quiet "$unit"
+  timeout "$seconds" systemctl restart "$unit" || true
+  until_true "$seconds" service_does "$unit" "$@" || waited=$?
+  if [ "$waited" != 0 ]; then
+    journalctl --unit "$unit" --lines 10 --no-pager --output cat || true
+    return 1
+  fi
+}
+service_does() { # UNIT CHECK...
+  if ! systemctl is-active --quiet "$1"; then
+    echo "$1 is $(systemctl is-active "$1")"
+    return 1
+  fi
+  shift
+  "$@"
+}
+says() { # PATTERN COMMAND...: what it says is told, and has to be so
+  local pattern=$1 said
+  shift
+  said=$("$@" 2>&1) || { echo "${said:-$* fails}"; return 1; }
+  echo "${said:-$* says nothing}"
+  [[ $said =~ $pattern ]]
+}
+gpus_by_driver() { nvidia-smi --list-gpus | tee /dev/stderr | grep --count '^GPU' || true; }
+gpus_on_bus() { cat /sys/bus/pci/devices/*/vendor | grep --count --ignore-case 0x10de || true; }
 gpus_expect() { # NUMBER
-  echo "$1 of $GPUAAS_GPUS GPUs are seen"
+  why="$1 of $GPUAAS_GPUS GPUs are seen"
+  echo "$why"
   [ "$1" -ge "$GPUAAS_GPUS" ]
 }

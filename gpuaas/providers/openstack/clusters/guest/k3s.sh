@@ -3,10 +3,11 @@ stage_packages() {
   packages_install $GPUAAS_PACKAGES
   local base="$GPUAAS_K3S_URL/v$GPUAAS_RELEASE%2Bk3s1" suffix='' arch=amd64
   if [ "$(uname --machine)" = aarch64 ]; then suffix=-arm64 arch=arm64; fi
-  local new=/usr/local/bin/k3s.new
-  curl --silent --show-error --fail --location --retry 5 --output "$new" "$base/k3s$suffix"
-  curl --silent --show-error --fail --location --retry 5 "$base/sha256sum-$arch.txt" |
-    awk -v name="k3s$suffix" -v file="$new" '$2 == name { print $1 "  " file }' | sha256sum --check
+  local new=/usr/local/bin/k3s.new sums=/usr/local/bin/k3s.sums
+  fetch "$base/k3s$suffix" "$new"
+  fetch "$base/sha256sum-$arch.txt" "$sums"
+  why="$base/k3s$suffix is not what $base/sha256sum-$arch.txt says"
+  awk -v name="k3s$suffix" -v file="$new" '$2 == name { print $1 "  " file }' "$sums" | sha256sum --check
   chmod 0755 "$new"
   mv "$new" /usr/local/bin/k3s
 }
@@ -35,14 +36,13 @@ stage_join() {
     fi
   fi
   systemctl daemon-reload
-  systemctl enable k3s
-  systemctl restart k3s
+  service_start k3s 900 node_is_known
 }
-node_is_ready() {
-  local config=/var/lib/rancher/k3s/agent/kubelet.kubeconfig
-  k3s kubectl --kubeconfig "$config" get node "$GPUAAS_NODE" \
-    --output 'jsonpath={.status.conditions[?(@.type=="Ready")].status}' | grep --quiet True
+node_says() { # JSONPATH
+  k3s kubectl --kubeconfig /var/lib/rancher/k3s/agent/kubelet.kubeconfig get node "$GPUAAS_NODE" --output "jsonpath=$1"
 }
+node_is_known() { says "^v$GPUAAS_RELEASE" node_says '{.status.nodeInfo.kubeletVersion}'; }
+node_is_ready() { says '^True$' node_says '{.status.conditions[?(@.type=="Ready")].status}'; }
 stage_ready() {
   if [ "$GPUAAS_ROLE" = server ]; then until_true 600 k3s kubectl get --raw /readyz; fi
   until_true 600 node_is_ready

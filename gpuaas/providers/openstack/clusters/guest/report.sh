@@ -3,8 +3,10 @@
 set -u
 etc=${GPUAAS_ETC:-/etc/gpuaas}
 . "$etc/node.env"
-body=$(python3 -c 'import json, sys
-print(json.dumps({"stage": sys.argv[1], "message": sys.argv[2][-3000:]}))' "$1" "${2:-}") || exit 1
+body=$(python3 -c 'import json, os, sys
+told = os.fsencode(sys.argv[2]).decode(errors="replace")
+cause, line, rest = told.partition("\n")
+print(json.dumps({"stage": sys.argv[1], "message": cause[:1000] + line + rest[-2000:]}))' "$1" "${2:-}") || exit 1
 for pause in ${GPUAAS_PAUSES:-1 2 4 8 15 30 60 60 60}; do
   code=$(curl --silent --max-time 20 --output /dev/null --write-out '%{http_code}' \
     --header @"$etc/report.header" --header 'Content-Type: application/json' \

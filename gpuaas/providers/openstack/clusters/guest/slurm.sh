@@ -1,35 +1,62 @@
 stage_packages() {
   local ours
   if [ "$GPUAAS_ROLE" = server ]; then
-    ours="slurmctld=$GPUAAS_RELEASE* slurm-client=$GPUAAS_RELEASE* munge nfs-kernel-server"
+    ours="slurmctld=$GPUAAS_RELEASE* slurmdbd=$GPUAAS_RELEASE* slurm-client=$GPUAAS_RELEASE* munge mariadb-server nfs-kernel-server"
   else
     ours="slurmd=$GPUAAS_RELEASE* slurm-client=$GPUAAS_RELEASE* munge nfs-common"
   fi
   # shellcheck disable=SC2086
   packages_install $ours $GPUAAS_PACKAGES
   install --owner munge --group munge --mode 0400 /etc/gpuaas/munge.key /etc/munge/munge.key
-  systemctl restart munge
+  service_start munge 30 munge_works
 }
+munge_works() { munge --no-input | unmunge; }
 stage_gpu_driver() { gpus_expect "$(gpus_by_driver)"; }
 stage_join() {
   if [ "$GPUAAS_ROLE" = server ]; then
     install --directory --owner slurm --group slurm --mode 0700 /var/spool/slurmctld
     install --mode 0644 /etc/gpuaas/slurm.conf /etc/gpuaas/gres.conf /etc/gpuaas/cgroup.conf /etc/slurm/
+    install --owner slurm --group slurm --mode 0600 /etc/gpuaas/slurmdbd.conf /etc/slurm/
+    install --directory /etc/exports.d
     echo "/home $GPUAAS_NETWORK(rw,no_subtree_check)" > /etc/exports.d/gpuaas.exports
     exportfs -ra
-    systemctl enable slurmctld
-    systemctl restart slurmctld
+    service_start nfs-server 60 home_is_shared
+    accounting_start
+    service_start slurmctld 120 controller_is_up
   else
     local head=${GPUAAS_HEADS%% *}
     grep --quiet "^$head:/home " /etc/fstab || echo "$head:/home /home nfs defaults,_netdev 0 0" >> /etc/fstab
     mountpoint --quiet /home || until_true 900 mount /home
-    cp /etc/gpuaas/slurmd.default /etc/default/slurmd
-    systemctl enable slurmd
-    systemctl restart slurmd
+    install -D --mode 0644 /etc/gpuaas/slurmd.default /etc/default/slurmd
+    service_start slurmd 600 worker_is_registered
   fi
 }
-controller_is_up() { scontrol ping | grep --quiet 'is UP'; }
-worker_is_idle() { sinfo --noheader --Node --nodes "$GPUAAS_NODE" --format %T | grep --quiet --extended-regexp '^(idle|mixed|allocated)'; }
+home_is_shared() { says '/home ' exportfs; }
+# the account of jobs: slurmdbd comes in at the socket as the user that it is, so there is no password
+accounting_start() {
+  service_start mariadb 120 mariadb --execute 'SELECT 1'
+  mariadb --execute 'CREATE DATABASE IF NOT EXISTS slurm_acct_db; CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
+    GRANT ALL ON slurm_acct_db.* TO slurm@localhost'
+  service_start slurmdbd 300 clusters_known
+  local name
+  name=$(sed --quiet 's/^ClusterName=//p' /etc/slurm/slurm.conf)
+  clusters_known | grep "^$name|" || sacctmgr --immediate add cluster "$name"
+}
+clusters_known() { sacctmgr --noheader --parsable2 list cluster format=cluster,controlhost; }
+controller_is_up() { says 'is UP' scontrol ping; }
+accounting_is_up() { says '[|].' clusters_known; }
+worker_is_registered() { says "Version=$GPUAAS_RELEASE" scontrol --oneliner show node "$GPUAAS_NODE"; }
+worker_is_idle() {
+  says '^(idle|mixed|allocated|completing|planned|reserved)-?$' \
+    sinfo --noheader --Node --nodes "$GPUAAS_NODE" --format %T
+}
 stage_ready() {
-  if [ "$GPUAAS_ROLE" = server ]; then until_true 300 controller_is_up; else until_true 600 worker_is_idle; fi
+  if [ "$GPUAAS_ROLE" = server ]; then
+    until_true 120 service_does slurmctld controller_is_up
+    until_true 120 service_does slurmdbd accounting_is_up
+    until_true 60 service_does nfs-server home_is_shared
+    systemctl enable --quiet --now gpuaas-queue.timer
+  else
+    until_true 600 service_does slurmd worker_is_idle
+  fi
 }

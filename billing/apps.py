@@ -1,6 +1,0 @@
-from django.apps import AppConfig
-
-
-class BillingConfig(AppConfig):
-    name = "billing"
-    label = "billing"

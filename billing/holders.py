@@ -1,0 +1,70 @@
+"""The cost of workspaces and clusters, one row each; only the rows of a page are read."""
+
+import uuid
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+
+from django.db import connection
+
+from billing.money import amount_of
+from billing.rating import Slots, hashed, rated_sql, sql_text
+
+
+@dataclass(frozen=True)
+class HolderRow:
+    """The cost of one workspace or cluster over all its lines. holder_id None: what nobody held. quarantined: number of lines
+    without a price."""
+
+    project_id: uuid.UUID
+    project: str
+    holder_id: uuid.UUID | None
+    holder: str | None
+    is_cluster: bool
+    amount: Decimal
+    gpu_seconds: int
+    quarantined: int
+
+
+def rate_holders(
+    *,
+    slots: Slots,
+    now: datetime,
+    projects: Sequence[uuid.UUID] | None,
+    wanted: Sequence[uuid.UUID] | None = None,
+    dearest: int = 0,
+    most: int | None = None,
+    skipped: int = 0,
+) -> tuple[list[HolderRow], int]:
+    """The most expensive first, with their number: `most` of them after the first `skipped`; `wanted` = only these
+    and as many of the most expensive."""
+    sql, parameters = rated_sql(slots=slots, now=now, projects=projects, by_holder=True, stored=True)
+    parameters |= {
+        "wanted": None if wanted is None else list(wanted),
+        "dearest": dearest,
+        "most": most,
+        "skipped": skipped,
+    }
+    with hashed() if projects is None else nullcontext(), connection.cursor() as cursor:
+        cursor.execute(sql + sql_text("holders"), parameters)
+        rows = cursor.fetchall()
+    costs = [
+        HolderRow(project, slug, key, name, is_cluster, amount_of(minor, currency), gpu_seconds, quarantined)
+        for project, slug, key, name, is_cluster, currency, minor, gpu_seconds, quarantined, _ in rows
+    ]
+    return costs, rows[0][9] if rows else 0
+
+
+def rate_holder_days(
+    *, slots: Slots, now: datetime, project_id: uuid.UUID, holders: Sequence[uuid.UUID]
+) -> dict[tuple[uuid.UUID | None, date], Decimal]:
+    """By (workspace or cluster, first day of the slot), for these and what nobody held; each sum is rounded on its
+    own."""
+    sql, parameters = rated_sql(
+        slots=slots, now=now, projects=[project_id], by_holder=True, holders=holders, stored=True
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql + sql_text("holder_days"), parameters | {"wanted": list(holders)})
+        return {(key, day): amount_of(minor, currency) for key, day, currency, minor in cursor.fetchall()}

@@ -1,0 +1,468 @@
+import django.core.validators
+import django.db.models.deletion
+import django.db.models.expressions
+import gpuaas.core.ids
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+
+    replaces = [('billing', '0001_initial'), ('billing', '0003_versions_accounts_discounts'), ('billing', '0004_documents_and_ledger'), ('billing', '0006_budgets'), ('billing', '0007_reserved_pools'), ('billing', '0008_reservations_are_quotas'), ('billing', '0009_versions_are_withdrawn'), ('billing', '0010_how_far_a_close_has_come'), ('billing', '0011_clusters'), ('billing', '0012_usage_is_kept'), ('billing', '0014_prices_of_what_is_not_sold'), ('billing', '0015_payments_are_reversed')]
+
+    initial = True
+
+    dependencies = [
+        ('catalog', '0001_release_1'),
+        ('clusters', '0001_release_1'),
+        ('tenants', '0001_release_1'),
+        ('workspaces', '0001_release_1'),
+    ]
+
+    operations = [
+        migrations.CreateModel(
+            name='BillingAccount',
+            fields=[
+                ('organization', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, related_name='billing_account', serialize=False, to='tenants.organization')),
+                ('currency', models.CharField(max_length=3)),
+                ('currency_fixed_at', models.DateTimeField(blank=True, null=True)),
+                ('tax_rate_bp', models.PositiveIntegerField(default=0, validators=[django.core.validators.MaxValueValidator(10000)])),
+                ('tax_label', models.CharField(blank=True, max_length=60)),
+                ('address', models.TextField(blank=True, max_length=1000)),
+                ('invoice_reference', models.CharField(blank=True, max_length=100)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+            ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('tax_rate_bp__lte', 10000)), name='billing_account_tax_rate')],
+            },
+        ),
+        migrations.CreateModel(
+            name='ProjectCostCenter',
+            fields=[
+                ('project', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='cost_center', serialize=False, to='tenants.project')),
+                ('code', models.CharField(max_length=60)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Discount',
+            fields=[
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('organization', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='discounts', to='tenants.organization')),
+                ('flavor', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='catalog.flavor')),
+                ('basis_points', models.PositiveIntegerField()),
+                ('valid_from', models.DateTimeField()),
+                ('valid_to', models.DateTimeField(blank=True, null=True)),
+                ('note', models.CharField(blank=True, max_length=300)),
+                ('created_by', models.CharField(max_length=150)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+            ],
+            options={
+                'ordering': ['organization__slug', '-valid_from'],
+                'constraints': [models.CheckConstraint(condition=models.Q(('valid_to__isnull', True), ('valid_to__gt', models.F('valid_from')), _connector='OR'), name='discount_ends_after'), models.CheckConstraint(condition=models.Q(('basis_points__gte', 1), ('basis_points__lte', 10000)), name='discount_is_a_part')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Budget',
+            fields=[
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('organization', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='budgets', to='tenants.organization')),
+                ('project', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='budgets', to='tenants.project')),
+                ('workspace', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='budgets', to='workspaces.workspace')),
+                ('name', models.CharField(max_length=60)),
+                ('measure', models.CharField(choices=[('money', 'Money'), ('gpu_hours', 'GPU-hours')], max_length=16)),
+                ('amount', models.PositiveBigIntegerField()),
+                ('period', models.CharField(choices=[('month', 'Every month'), ('quarter', 'Every quarter'), ('fixed', 'Fixed period')], max_length=16)),
+                ('starts_on', models.DateField(blank=True, null=True)),
+                ('ends_on', models.DateField(blank=True, null=True)),
+                ('level', models.CharField(choices=[('project', 'Project'), ('organization', 'Organization'), ('platform', 'Platform')], max_length=16)),
+                ('version', models.PositiveBigIntegerField(default=1)),
+                ('checked_at', models.DateTimeField(blank=True, null=True)),
+                ('created_by', models.CharField(max_length=150)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('ended_at', models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                'ordering': ['name', 'pk'],
+                'indexes': [models.Index(condition=models.Q(('ended_at__isnull', True)), fields=['organization'], name='budget_in_force_idx')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('ended_at__isnull', True)), fields=('organization', 'name'), name='budget_name_once'), models.CheckConstraint(condition=models.Q(('amount__gt', 0)), name='budget_is_positive'), models.CheckConstraint(condition=models.Q(('workspace__isnull', True), ('project__isnull', False), _connector='OR'), name='budget_of_workspace_has_project'), models.CheckConstraint(condition=models.Q(models.Q(('ends_on__gte', models.F('starts_on')), ('period', 'fixed'), ('starts_on__isnull', False)), models.Q(models.Q(('period', 'fixed'), _negated=True), ('ends_on__isnull', True), ('starts_on__isnull', True)), _connector='OR'), name='budget_fixed_has_days')],
+            },
+        ),
+        migrations.CreateModel(
+            name='BudgetThreshold',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('budget', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='thresholds', to='billing.budget')),
+                ('percent', models.PositiveIntegerField()),
+                ('action', models.CharField(choices=[('notify', 'Notify'), ('block', 'Block new requests'), ('suspend', 'Suspend workspaces and clusters')], max_length=16)),
+            ],
+            options={
+                'ordering': ['percent'],
+                'constraints': [models.UniqueConstraint(fields=('budget', 'percent'), name='budget_threshold_once'), models.CheckConstraint(condition=models.Q(('percent__gte', 1), ('percent__lte', 1000)), name='budget_threshold_percent')],
+            },
+        ),
+        migrations.CreateModel(
+            name='BudgetAlert',
+            fields=[
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('budget', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='alerts', to='billing.budget')),
+                ('period_start', models.DateField()),
+                ('percent', models.PositiveIntegerField()),
+                ('action', models.CharField(choices=[('notify', 'Notify'), ('block', 'Block new requests'), ('suspend', 'Suspend workspaces and clusters')], max_length=16)),
+                ('message', models.CharField(max_length=500)),
+                ('spent', models.BigIntegerField()),
+                ('amount', models.BigIntegerField()),
+                ('created_at', models.DateTimeField()),
+                ('lifted_at', models.DateTimeField(blank=True, null=True)),
+                ('mailed_at', models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                'ordering': ['-pk'],
+                'indexes': [models.Index(condition=models.Q(('lifted_at__isnull', True)), fields=['budget'], name='budget_alert_open_idx')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('lifted_at__isnull', True)), fields=('budget', 'period_start', 'percent'), name='budget_alert_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='RateCard',
+            fields=[
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('organization', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='rate_cards', to='tenants.organization')),
+                ('slug', models.CharField(max_length=64, unique=True)),
+                ('name', models.CharField(max_length=150)),
+                ('currency', models.CharField(max_length=3)),
+                ('numbers_gone', models.PositiveIntegerField(default=0)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+            ],
+            options={
+                'ordering': ['slug'],
+                'constraints': [models.UniqueConstraint(fields=('organization', 'currency'), name='rate_card_one_per_currency', nulls_distinct=False)],
+            },
+        ),
+        migrations.CreateModel(
+            name='RateCardVersion',
+            fields=[
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('card', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='versions', to='billing.ratecard')),
+                ('number', models.PositiveIntegerField()),
+                ('valid_from', models.DateTimeField()),
+                ('note', models.CharField(blank=True, max_length=300)),
+                ('published_by', models.CharField(max_length=150)),
+                ('published_at', models.DateTimeField(auto_now_add=True)),
+            ],
+            options={
+                'ordering': ['-valid_from'],
+                'constraints': [models.UniqueConstraint(fields=('card', 'number'), name='rate_version_number_once'), models.UniqueConstraint(fields=('card', 'valid_from'), name='rate_version_begins_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Rate',
+            fields=[
+                ('price_class', models.CharField(choices=[('on_demand', 'On demand'), ('reserved', 'Reserved'), ('spot', 'Spot')], default='on_demand', max_length=16)),
+                ('meter', models.CharField(max_length=32)),
+                ('increment_seconds', models.PositiveIntegerField(default=1)),
+                ('minimum_seconds', models.PositiveIntegerField(default=0)),
+                ('tier_mode', models.CharField(blank=True, choices=[('', 'One price'), ('graduated', 'Graduated'), ('volume', 'Volume')], default='', max_length=16)),
+                ('surplus_percent', models.PositiveIntegerField(default=100)),
+                ('resource_name', models.CharField(blank=True, db_default='', default='', max_length=150)),
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('card', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='rates', to='billing.ratecard')),
+                ('version', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='rates', to='billing.ratecardversion')),
+                ('flavor', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='rates', to='catalog.flavor')),
+                ('price_micro', models.PositiveBigIntegerField()),
+                ('valid_from', models.DateTimeField()),
+                ('valid_to', models.DateTimeField(blank=True, null=True)),
+                ('created_by', models.CharField(max_length=150)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+            ],
+            options={
+                'ordering': ['flavor__slug', 'resource_name', 'meter', 'valid_from'],
+                'constraints': [models.CheckConstraint(condition=models.Q(('valid_to__isnull', True), ('valid_to__gt', models.F('valid_from')), _connector='OR'), name='rate_ends_after'), models.CheckConstraint(condition=models.Q(models.Q(('flavor__isnull', False), ('resource_name', ''), models.Q(('meter__in', ['vcpu_held', 'memory_held', 'storage_held']), _negated=True)), models.Q(('flavor__isnull', True), models.Q(('resource_name', ''), _negated=True), models.Q(('meter__in', ['vcpu_held', 'memory_held', 'storage_held']), _negated=True)), models.Q(('flavor__isnull', True), ('meter__in', ['vcpu_held', 'memory_held', 'storage_held']), ('resource_name', '')), _connector='OR'), name='rate_is_of_one_thing'), models.CheckConstraint(condition=models.Q(('increment_seconds__gte', 1)), name='rate_increment_is_positive')],
+            },
+        ),
+        migrations.CreateModel(
+            name='RateTier',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('rate', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='tiers', to='billing.rate')),
+                ('from_unit_hours', models.PositiveBigIntegerField()),
+                ('price_micro', models.PositiveBigIntegerField()),
+            ],
+            options={
+                'ordering': ['from_unit_hours'],
+                'constraints': [models.UniqueConstraint(fields=('rate', 'from_unit_hours'), name='rate_tier_once'), models.CheckConstraint(condition=models.Q(('from_unit_hours__gt', 0)), name='rate_tier_begins_above_zero')],
+            },
+        ),
+        migrations.CreateModel(
+            name='RateDraft',
+            fields=[
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('card', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='drafts', to='billing.ratecard')),
+                ('valid_from', models.DateTimeField(blank=True, null=True)),
+                ('note', models.CharField(blank=True, max_length=300)),
+                ('created_by', models.CharField(max_length=150)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('published', models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='draft', to='billing.ratecardversion')),
+            ],
+            options={
+                'ordering': ['-pk'],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('published__isnull', True)), fields=('card',), name='rate_draft_one_open')],
+            },
+        ),
+        migrations.CreateModel(
+            name='RateDraftLine',
+            fields=[
+                ('price_class', models.CharField(choices=[('on_demand', 'On demand'), ('reserved', 'Reserved'), ('spot', 'Spot')], default='on_demand', max_length=16)),
+                ('meter', models.CharField(max_length=32)),
+                ('increment_seconds', models.PositiveIntegerField(default=1)),
+                ('minimum_seconds', models.PositiveIntegerField(default=0)),
+                ('tier_mode', models.CharField(blank=True, choices=[('', 'One price'), ('graduated', 'Graduated'), ('volume', 'Volume')], default='', max_length=16)),
+                ('surplus_percent', models.PositiveIntegerField(default=100)),
+                ('resource_name', models.CharField(blank=True, db_default='', default='', max_length=150)),
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('draft', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='lines', to='billing.ratedraft')),
+                ('flavor', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='catalog.flavor')),
+                ('price_micro', models.PositiveBigIntegerField()),
+                ('tiers', models.JSONField(blank=True, default=list)),
+            ],
+            options={
+                'ordering': ['flavor__slug', 'resource_name', 'meter'],
+                'constraints': [models.UniqueConstraint(fields=('draft', 'flavor', 'resource_name', 'meter', 'price_class'), name='rate_draft_line_once', nulls_distinct=False), models.CheckConstraint(condition=models.Q(models.Q(('flavor__isnull', False), ('resource_name', ''), models.Q(('meter__in', ['vcpu_held', 'memory_held', 'storage_held']), _negated=True)), models.Q(('flavor__isnull', True), models.Q(('resource_name', ''), _negated=True), models.Q(('meter__in', ['vcpu_held', 'memory_held', 'storage_held']), _negated=True)), models.Q(('flavor__isnull', True), ('meter__in', ['vcpu_held', 'memory_held', 'storage_held']), ('resource_name', '')), _connector='OR'), name='rate_draft_line_is_of_one_thing')],
+            },
+        ),
+        migrations.CreateModel(
+            name='InvoiceSeries',
+            fields=[
+                ('name', models.CharField(max_length=16, primary_key=True, serialize=False)),
+                ('next_number', models.PositiveIntegerField(default=1)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Invoice',
+            fields=[
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('organization', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='invoices', to='tenants.organization')),
+                ('kind', models.CharField(choices=[('invoice', 'Invoice'), ('credit_note', 'Credit note'), ('debit_note', 'Debit note')], max_length=16)),
+                ('number', models.CharField(max_length=32, unique=True)),
+                ('month', models.DateField()),
+                ('currency', models.CharField(max_length=3)),
+                ('account_name', models.CharField(max_length=200)),
+                ('account_address', models.TextField(blank=True)),
+                ('account_reference', models.CharField(blank=True, max_length=100)),
+                ('tax_rate_bp', models.PositiveIntegerField()),
+                ('tax_label', models.CharField(max_length=100)),
+                ('subtotal_minor', models.BigIntegerField()),
+                ('tax_minor', models.BigIntegerField()),
+                ('total_minor', models.BigIntegerField()),
+                ('line_count', models.PositiveIntegerField()),
+                ('estimated', models.BooleanField(default=False)),
+                ('reason', models.CharField(blank=True, max_length=500)),
+                ('corrects', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='corrections', to='billing.invoice')),
+                ('due_on', models.DateField()),
+                ('closed_at', models.DateTimeField()),
+                ('closed_by', models.CharField(max_length=150)),
+                ('content_hash', models.CharField(blank=True, max_length=64)),
+            ],
+            options={
+                'ordering': ['-closed_at', '-number'],
+                'indexes': [models.Index(fields=['organization', '-month'], name='invoice_of_organization_idx')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('kind', 'invoice')), fields=('organization', 'month'), name='invoice_once_a_month'), models.CheckConstraint(condition=models.Q(('total_minor', django.db.models.expressions.CombinedExpression(models.F('subtotal_minor'), '+', models.F('tax_minor')))), name='invoice_adds_up'), models.CheckConstraint(condition=models.Q(models.Q(('corrects__isnull', True), ('kind', 'invoice')), models.Q(models.Q(('kind', 'invoice'), _negated=True), ('corrects__isnull', False)), _connector='OR'), name='invoice_note_corrects'), models.CheckConstraint(condition=models.Q(('kind__in', ['invoice', 'credit_note', 'debit_note'])), name='invoice_kind_known')],
+            },
+        ),
+        migrations.CreateModel(
+            name='InvoiceLine',
+            fields=[
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('invoice', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='lines', to='billing.invoice')),
+                ('position', models.PositiveIntegerField()),
+                ('charge_month', models.DateField()),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='tenants.project')),
+                ('project_slug', models.CharField(max_length=40)),
+                ('project_name', models.CharField(max_length=100)),
+                ('cost_center', models.CharField(blank=True, max_length=100)),
+                ('flavor', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='catalog.flavor')),
+                ('flavor_slug', models.CharField(blank=True, max_length=64)),
+                ('flavor_name', models.CharField(blank=True, max_length=100)),
+                ('gpu_type', models.CharField(blank=True, max_length=64)),
+                ('resource', models.CharField(blank=True, max_length=150)),
+                ('meter', models.CharField(max_length=32)),
+                ('price_class', models.CharField(choices=[('on_demand', 'On demand'), ('reserved', 'Reserved'), ('spot', 'Spot')], max_length=16)),
+                ('status', models.CharField(max_length=16)),
+                ('unit_price_micro', models.PositiveBigIntegerField(null=True)),
+                ('unit_seconds', models.BigIntegerField()),
+                ('amount_minor', models.BigIntegerField(null=True)),
+                ('estimated', models.BooleanField(default=False)),
+                ('surplus', models.BooleanField(default=False)),
+                ('text', models.CharField(blank=True, max_length=300)),
+                ('corrects', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='corrections', to='billing.invoiceline')),
+                ('share_count', models.PositiveIntegerField()),
+            ],
+            options={
+                'ordering': ['invoice', 'position'],
+                'indexes': [models.Index(fields=['charge_month', 'project'], name='invoice_line_charged_idx')],
+                'constraints': [models.UniqueConstraint(fields=('invoice', 'position'), name='invoice_line_position')],
+            },
+        ),
+        migrations.CreateModel(
+            name='InvoiceShare',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('line', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='shares', to='billing.invoiceline')),
+                ('workspace', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='workspaces.workspace')),
+                ('cluster', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='clusters.cluster')),
+                ('day', models.DateField()),
+                ('unit_seconds', models.BigIntegerField()),
+                ('amount_minor', models.BigIntegerField(null=True)),
+            ],
+            options={
+                'ordering': ['line', 'day', 'workspace', 'cluster'],
+                'constraints': [models.UniqueConstraint(fields=('line', 'workspace', 'day', 'cluster'), name='invoice_share_once', nulls_distinct=False), models.CheckConstraint(condition=models.Q(('workspace__isnull', True), ('cluster__isnull', True), _connector='OR'), name='invoice_share_has_one_holder')],
+            },
+        ),
+        migrations.CreateModel(
+            name='InvoiceDocument',
+            fields=[
+                ('invoice', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, related_name='document', serialize=False, to='billing.invoice')),
+                ('pdf', models.BinaryField()),
+                ('made_at', models.DateTimeField()),
+            ],
+        ),
+        migrations.CreateModel(
+            name='KeptMonth',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenants.project')),
+                ('month', models.DateField()),
+                ('zone', models.CharField(max_length=64)),
+                ('starts_at', models.DateTimeField()),
+                ('until', models.DateTimeField()),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('project', 'month'), name='kept_month_once'), models.CheckConstraint(condition=models.Q(('until__gte', models.F('starts_at'))), name='kept_month_is_past')],
+            },
+        ),
+        migrations.CreateModel(
+            name='KeptDay',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('flavor', models.ForeignKey(db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='catalog.flavor')),
+                ('meter', models.CharField(choices=[('gpu_held', 'GPU held'), ('gpu_allocated', 'GPU allocated'), ('gpu_stopped', 'GPU of a stopped machine'), ('gpu_shelved', 'GPU of a shelved machine'), ('gpu_idle', 'GPU idle in a reserved pool'), ('vcpu_held', 'vCPU held'), ('memory_held', 'Memory held'), ('storage_held', 'Storage held')], max_length=32)),
+                ('resource_name', models.CharField(blank=True, max_length=150)),
+                ('surplus', models.BooleanField()),
+                ('unit_seconds', models.BigIntegerField()),
+                ('kept', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='days', to='billing.keptmonth')),
+                ('starts_at', models.DateTimeField()),
+            ],
+            options={
+                'indexes': [models.Index(fields=['kept', 'starts_at'], name='kept_day_idx')],
+            },
+        ),
+        migrations.CreateModel(
+            name='KeptHolder',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('flavor', models.ForeignKey(db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='catalog.flavor')),
+                ('meter', models.CharField(choices=[('gpu_held', 'GPU held'), ('gpu_allocated', 'GPU allocated'), ('gpu_stopped', 'GPU of a stopped machine'), ('gpu_shelved', 'GPU of a shelved machine'), ('gpu_idle', 'GPU idle in a reserved pool'), ('vcpu_held', 'vCPU held'), ('memory_held', 'Memory held'), ('storage_held', 'Storage held')], max_length=32)),
+                ('resource_name', models.CharField(blank=True, max_length=150)),
+                ('surplus', models.BooleanField()),
+                ('unit_seconds', models.BigIntegerField()),
+                ('kept', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='holders', to='billing.keptmonth')),
+                ('holder', models.UUIDField()),
+            ],
+            options={
+                'abstract': False,
+            },
+        ),
+        migrations.CreateModel(
+            name='Grant',
+            fields=[
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('organization', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='grants', to='tenants.organization')),
+                ('currency', models.CharField(max_length=3)),
+                ('amount_minor', models.PositiveBigIntegerField()),
+                ('used_minor', models.PositiveBigIntegerField(default=0)),
+                ('expired_minor', models.PositiveBigIntegerField(default=0)),
+                ('note', models.CharField(blank=True, max_length=200)),
+                ('expires_at', models.DateTimeField()),
+                ('created_at', models.DateTimeField()),
+                ('created_by', models.CharField(max_length=150)),
+                ('gpu_types', models.ManyToManyField(blank=True, related_name='+', to='catalog.gputype')),
+            ],
+            options={
+                'ordering': ['expires_at', 'pk'],
+                'constraints': [models.CheckConstraint(condition=models.Q(('amount_minor__gt', 0)), name='grant_is_positive'), models.CheckConstraint(condition=models.Q(('amount_minor__gte', django.db.models.expressions.CombinedExpression(models.F('used_minor'), '+', models.F('expired_minor')))), name='grant_not_overdrawn')],
+            },
+        ),
+        migrations.CreateModel(
+            name='LedgerEntry',
+            fields=[
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('organization', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='ledger', to='tenants.organization')),
+                ('kind', models.CharField(choices=[('document', 'Document'), ('grant', 'Grant'), ('grant_use', 'Grant used'), ('grant_expiry', 'Grant expired'), ('prepaid', 'Payment received'), ('prepaid_use', 'Payment used'), ('reversal', 'Payment reversed'), ('write_off', 'Write-off')], max_length=16)),
+                ('currency', models.CharField(max_length=3)),
+                ('at', models.DateTimeField()),
+                ('by', models.CharField(max_length=150)),
+                ('text', models.CharField(max_length=300)),
+                ('invoice', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='entries', to='billing.invoice')),
+                ('grant', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='entries', to='billing.grant')),
+                ('reverses', models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='reversal', to='billing.ledgerentry')),
+                ('posting_count', models.PositiveSmallIntegerField()),
+            ],
+            options={
+                'ordering': ['-at', '-pk'],
+            },
+        ),
+        migrations.CreateModel(
+            name='LedgerPosting',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('entry', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='postings', to='billing.ledgerentry')),
+                ('account', models.CharField(choices=[('receivable', 'Receivable'), ('revenue', 'Revenue'), ('tax', 'Tax'), ('prepaid', 'Prepaid'), ('cash', 'Received'), ('grants', 'Grants'), ('grants_given', 'Grants given'), ('write_off', 'Written off')], max_length=16)),
+                ('amount_minor', models.BigIntegerField()),
+            ],
+            options={
+                'ordering': ['pk'],
+                'constraints': [models.UniqueConstraint(fields=('entry', 'account'), name='ledger_account_once_an_entry'), models.CheckConstraint(condition=models.Q(('amount_minor', 0), _negated=True), name='ledger_posting_is_not_zero'), models.CheckConstraint(condition=models.Q(('account__in', ['receivable', 'revenue', 'tax', 'prepaid', 'cash', 'grants', 'grants_given', 'write_off'])), name='ledger_account_known')],
+            },
+        ),
+        migrations.CreateModel(
+            name='MonthClose',
+            fields=[
+                ('id', models.UUIDField(default=gpuaas.core.ids.uuid7, editable=False, primary_key=True, serialize=False)),
+                ('month', models.DateField(unique=True)),
+                ('state', models.CharField(choices=[('requested', 'Closing'), ('refused', 'Refused'), ('closed', 'Closed')], max_length=16)),
+                ('requested_at', models.DateTimeField()),
+                ('requested_by', models.CharField(max_length=150)),
+                ('accepted', models.CharField(blank=True, max_length=500)),
+                ('refusal', models.CharField(blank=True, max_length=1000)),
+                ('closed_at', models.DateTimeField(blank=True, null=True)),
+                ('invoices', models.PositiveIntegerField(default=0)),
+                ('steps', models.JSONField(default=list)),
+            ],
+            options={
+                'ordering': ['-month'],
+                'constraints': [models.CheckConstraint(condition=models.Q(('state__in', ['requested', 'refused', 'closed'])), name='month_close_state_known'), models.CheckConstraint(condition=models.Q(('state', 'closed'), ('closed_at__isnull', True), _connector='XOR'), name='month_close_has_time')],
+            },
+        ),
+        migrations.CreateModel(
+            name='CloseProgress',
+            fields=[
+                ('close', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='progress', serialize=False, to='billing.monthclose')),
+                ('attempts', models.PositiveIntegerField(default=0)),
+                ('step', models.CharField(blank=True, max_length=60)),
+                ('done', models.PositiveIntegerField(default=0)),
+                ('organizations', models.PositiveIntegerField(default=0)),
+                ('began_at', models.DateTimeField(blank=True, null=True)),
+                ('seen_at', models.DateTimeField(blank=True, null=True)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='RatedUsage',
+            fields=[
+                ('id', models.BigAutoField(primary_key=True, serialize=False)),
+                ('month', models.DateField()),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='tenants.project')),
+                ('fingerprint', models.CharField(blank=True, max_length=100)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('month', 'project'), name='rated_usage_once')],
+            },
+        ),
+    ]

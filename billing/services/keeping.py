@@ -1,0 +1,116 @@
+"""Adds up past usage: unit-seconds of a project's month by day and by holder, once (billing/rating.md, section 16).
+
+Each month of a project is one transaction that reads only intervals, so a worker may die or run twice. It takes
+exclusively the lock that writers of the project's usage share until their commit (migration `usage_changes_void`): a
+change that it could not see yet voids its result.
+"""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F, Min
+
+from billing.models import KeptMonth
+from billing.months import billing_zone, day_span, month_days, month_span, months_between
+from billing.rating import sql_of, sql_text
+from gpuaas.metering.final import month_final
+from gpuaas.metering.models import UsageInterval
+
+LATE = timedelta(
+    hours=1
+)  # meters tell of the end of a day until then; what comes later is no fault, only work
+BATCH = 500
+LOCK = "SELECT pg_try_advisory_xact_lock(8190, billing_kept_share(%s))"
+
+
+@dataclass(frozen=True)
+class Due:
+    """A month of a project that is past until then, a midnight in the billing time zone."""
+
+    project_id: uuid.UUID
+    month: date
+    until: datetime
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        days = [span for span in month_days(self.month) if span.ends_at <= self.until]
+        return {
+            "project": self.project_id,
+            "month": self.month,
+            "zone": settings.BILLING_TIME_ZONE,
+            "starts_at": month_span(self.month).starts_at,
+            "until": self.until,
+            "day_starts": [span.starts_at for span in days],
+            "day_ends": [span.ends_at for span in days],
+        }
+
+
+def past_until(now: datetime) -> datetime:
+    """The midnight until which usage is complete."""
+    return day_span((now - LATE).astimezone(billing_zone()).date()).starts_at
+
+
+def usage_keep(*, now: datetime, most: int = BATCH) -> int:
+    """Returns how many months of projects were added up. Those that are being written are left for the next round."""
+    return sum(month_keep(due) for due in list(_due(now, most)))
+
+
+def _due(now: datetime, most: int) -> Iterator[Due]:
+    first = UsageInterval.objects.aggregate(first=Min("started_at"))["first"]
+    end = past_until(now)
+    if first is None or first >= end:
+        return
+    final = month_final()
+    spans = [month_span(month) for month in months_between(first, end) if final is None or month > final]
+    untils = {span.day: min(span.ends_at, end) for span in spans if span.starts_at < end}
+    asked: dict[str, Any] = {
+        "months": list(untils),
+        "starts": [span.starts_at for span in spans if span.day in untils],
+        "untils": list(untils.values()),
+        "zone": settings.BILLING_TIME_ZONE,
+        "most": most,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(sql_text("keep_due"), asked)
+        for project, month in cursor.fetchall():
+            yield Due(project, month, untils[month])
+
+
+def month_keep(due: Due) -> bool:
+    """False if usage of the project is being written now."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(LOCK, [due.project_id])
+        if not cursor.fetchall()[0][0]:
+            return False
+        parameters = due.parameters
+        cursor.execute(sql_text("keep_month"), parameters)
+        parameters["kept"] = cursor.fetchall()[0][0]
+        cursor.execute(sql_of("keep_sums", "keep_write"), parameters)
+    return True
+
+
+def kept_differs(row: KeptMonth) -> int:
+    """How many sums of a month differ from its intervals; read in one statement."""
+    parameters = Due(row.project_id, row.month, row.until).parameters | {"kept": row.pk}
+    with connection.cursor() as cursor:
+        cursor.execute(sql_of("keep_sums", "keep_differs"), parameters)
+        return int(cursor.fetchall()[0][0])
+
+
+def kept_check() -> list[KeptMonth]:
+    """Compares all sums but those of final months, which nobody reads, with their intervals. Those that differ are
+    voided, and added up again by the next round."""
+    wrong = []
+    rows = KeptMonth.objects.exclude(until=F("starts_at")).select_related("project").order_by("month", "pk")
+    if final := month_final():
+        rows = rows.filter(month__gt=final)
+    for row in rows.filter(zone=settings.BILLING_TIME_ZONE).iterator(chunk_size=500):
+        if kept_differs(row):
+            wrong.append(row)
+            KeptMonth.objects.filter(pk=row.pk).update(until=row.starts_at)
+    return wrong

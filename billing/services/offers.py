@@ -1,0 +1,34 @@
+"""Offering a flavor, with a check of its price: the catalog itself knows no money."""
+
+from django.db import transaction
+
+from billing.selectors import prices_at
+from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.services import flavor_publish
+from gpuaas.core.errors import Invalid
+from gpuaas.metering.models import Meter
+from tenants.actors import Actor
+
+# a price of either is what pays for its GPUs (rating.md, section 6)
+PAYING = (Meter.GPU_HELD, Meter.GPU_ALLOCATED)
+
+
+@transaction.atomic
+def flavor_offer(*, actor: Actor, flavor: Flavor, without_price: bool = False) -> Flavor:
+    """Sells it. Raises Invalid on `without_price` if it has no price on the standard card and this was not confirmed;
+    Conflict if the catalog refuses."""
+    before = flavor.state
+    flavor_publish(actor=actor, flavor=flavor)
+    if not without_price and not has_price(flavor):
+        flavor.state = before
+        raise Invalid.field(
+            "without_price",
+            f"{flavor.slug} has no price: what is held of it is not charged until it has one, and the "
+            "month cannot be closed. Set its price first, or accept that it has none",
+        )
+    return flavor
+
+
+def has_price(flavor: Flavor) -> bool:
+    prices = prices_at()
+    return any((flavor.pk, meter) in prices for meter in PAYING)

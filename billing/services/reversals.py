@@ -1,0 +1,121 @@
+"""Wrong payments and write-offs: reversed by entries of their own, never changed."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Sum
+
+from billing.booking import Booking, bookings_write
+from billing.models import Invoice, LedgerEntry, LedgerPosting
+from billing.money import amount_of
+from billing.selectors.balances import prepaid_left
+from billing.services.accounts import account_ensure
+from billing.services.settling import accounts_lock, prepaid_use
+from billing.states import Account, EntryKind
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.roles import Permission
+from tenants.selectors import platform_require
+
+WORDS = {EntryKind.PREPAID: "received payment", EntryKind.WRITE_OFF: "write-off"}
+
+
+@transaction.atomic
+def payment_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> LedgerEntry:
+    """Reverses a payment and returns the new entry. What the payment had paid is open again, the newest invoice
+    first.
+
+    Raises Invalid on `reason`, Conflict for an entry that is not a payment, or was already reversed.
+    """
+    explanation, now = _reversible(actor, entry, EntryKind.PREPAID, reason), clock.now()
+    minor = -entry.postings.get(account=Account.PREPAID).amount_minor
+    _give_back(entry, minor, now, actor.name)
+    amounts = {Account.PREPAID: minor, Account.CASH: -minor}
+    made = _booked(actor, entry, f"{entry.text} reversed: {explanation}", amounts, now)
+    audit_record(
+        actor=actor,
+        action="payment.reverse",
+        target=entry.organization,
+        organization=entry.organization,
+        before={"payment": str(entry.pk), "amount": str(amount_of(minor, entry.currency))},
+        after={"reason": explanation},
+    )
+    return made
+
+
+@transaction.atomic
+def write_off_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> LedgerEntry:
+    """Reverses a write-off and returns the new entry. The amount is owed again; prepaid money pays it at once.
+
+    Raises Invalid on `reason`, Conflict for an entry that is not a write-off, or was already reversed.
+    """
+    explanation, now = _reversible(actor, entry, EntryKind.WRITE_OFF, reason), clock.now()
+    invoice = Invoice.objects.get(entries=entry)
+    minor = entry.postings.get(account=Account.WRITE_OFF).amount_minor
+    amounts = {Account.RECEIVABLE: minor, Account.WRITE_OFF: -minor}
+    made = _booked(actor, entry, f"{invoice.number}: write-off reversed: {explanation}", amounts, now)
+    prepaid_use(invoices=[invoice], now=now, by=actor.name)
+    audit_record(
+        actor=actor,
+        action="invoice.write_off_reverse",
+        target=invoice,
+        organization=entry.organization,
+        before={"write_off": str(entry.pk), "amount": str(amount_of(minor, entry.currency))},
+        after={"reason": explanation},
+    )
+    return made
+
+
+def _reversible(actor: Actor, entry: LedgerEntry, kind: EntryKind, reason: str) -> str:
+    """Returns the reason as it is kept. From here on nobody else changes the organization's balances."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    explanation = reason.strip()
+    if not 0 < len(explanation) <= 200:
+        raise Invalid.field("reason", "give a reason of 1 to 200 characters")
+    account_ensure(organization=entry.organization)
+    accounts_lock([entry.organization_id])
+    if entry.kind != kind:
+        raise Conflict(f"only a {WORDS[kind]} can be reversed")
+    if LedgerEntry.objects.filter(reverses=entry).exists():
+        raise Conflict("this entry is already reversed")
+    return explanation
+
+
+def _booked(
+    actor: Actor, entry: LedgerEntry, text: str, amounts: Mapping[Account, int], now: datetime
+) -> LedgerEntry:
+    kind, of = EntryKind.REVERSAL, entry.invoice_id
+    booking = Booking(entry.organization_id, kind, entry.currency, text, amounts, of, reverses_id=entry.pk)
+    bookings_write([booking], now=now, by=actor.name)
+    return LedgerEntry.objects.get(reverses=entry)
+
+
+def _give_back(entry: LedgerEntry, minor: int, now: datetime, by: str) -> None:
+    """Takes back from invoices what the money has paid, so that the prepaid balance does not become negative."""
+    key = (entry.organization_id, entry.currency)
+    missing = minor - prepaid_left(organizations=[entry.organization_id]).get(key, 0)
+    paid = (
+        LedgerPosting.objects.filter(
+            account=Account.PREPAID,
+            entry__kind=EntryKind.PREPAID_USE,
+            entry__organization=entry.organization_id,
+            entry__currency=entry.currency,
+        )
+        .order_by("-entry__invoice__closed_at", "-entry__invoice")
+        .values_list("entry__invoice", "entry__invoice__number")
+        .annotate(sum=Sum("amount_minor"))
+    )
+    bookings = []
+    for invoice, number, amount in paid:
+        part = min(missing, amount)
+        if part <= 0:
+            continue
+        missing -= part
+        amounts = {Account.RECEIVABLE: part, Account.PREPAID: -part}
+        text = f"payment for {number} reversed"
+        kind = EntryKind.PREPAID_USE
+        bookings.append(Booking(entry.organization_id, kind, entry.currency, text, amounts, invoice))
+    bookings_write(bookings, now=now, by=by)

@@ -1,0 +1,3 @@
+-- Where no final month is asked for. cells.sql comes before it.
+, kind AS NOT MATERIALIZED (SELECT * FROM counted_kind),
+cell AS NOT MATERIALIZED (SELECT * FROM counted_cell)

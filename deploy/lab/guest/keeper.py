@@ -1,0 +1,102 @@
+"""Starts the machines that are wanted and ends those that are not, for as long as it runs."""
+
+import hashlib
+import shutil
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from deploy.lab.errors import LabError
+from deploy.lab.guest import gateway, network
+from deploy.lab.guest.machine import Machine
+from deploy.lab.guest.wishes import Wish, Wishes
+
+LOOK_S = 0.5
+METADATA_PORT = 80
+
+
+class Keeper:
+    """All it has is in the folder and in namespaces of the folder's own name, so that a later one finds what an earlier one left."""
+
+    def __init__(self, folder: Path, image: Path) -> None:
+        self._folder, self._image = folder, image
+        self._wishes = Wishes(folder)
+        self._lab = lab_name(folder)
+        self._machines: dict[str, Machine] = {}
+        self._hubs: dict[str, Callable[[], None]] = {}
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Until SIGTERM or SIGINT; nothing of it is left then."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._end)
+        self.sweep()
+        try:
+            while not self._over.is_set():
+                self.look()
+                self._over.wait(LOOK_S)
+        finally:
+            for uuid in list(self._machines):
+                self._stop(uuid)
+            for network_id in list(self._hubs):
+                self._close(network_id)
+            self.sweep()
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self._over.set()
+
+    def look(self) -> None:
+        wanted = self._wishes.all()
+        for uuid in self._machines.keys() - wanted.keys():
+            self._stop(uuid)
+        for uuid, wish in wanted.items():
+            if uuid not in self._machines:
+                self._start(wish)
+        for network_id in self._hubs.keys() - {wish.network for wish in wanted.values()}:
+            self._close(network_id)
+
+    def sweep(self) -> None:
+        """What one that was killed has left: its containers ended with it."""
+        for name in network.namespaces(self._lab):
+            network.namespace_remove(name)
+        for name in ("machines", "homes"):
+            shutil.rmtree(self._folder / name, ignore_errors=True)
+
+    def _start(self, wish: Wish) -> None:
+        hub = network.hub_name(wish.network, self._lab)
+        if wish.network not in self._hubs:
+            network.hub_make(hub, wish.address)
+            listening = network.listen_in(hub, network.METADATA, METADATA_PORT)
+            self._hubs[wish.network] = gateway.serve(listening, self._wishes, wish.network)
+        machine = machine_at(self._folder, wish, self._image)
+        self._machines[wish.uuid] = machine
+        try:
+            machine.start(hub)
+        except LabError as error:
+            print(f"{wish.name} does not start: {error}", flush=True)
+
+    def _stop(self, uuid: str) -> None:
+        self._machines.pop(uuid).stop()
+
+    def _close(self, network_id: str) -> None:
+        self._hubs.pop(network_id)()
+        network.namespace_remove(network.hub_name(network_id, self._lab))
+        shutil.rmtree(self._folder / "homes" / network_id, ignore_errors=True)
+
+
+def lab_name(folder: Path) -> str:
+    return hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:6]
+
+
+def machine_at(folder: Path, wish: Wish, image: Path) -> Machine:
+    """To look into one that another process keeps."""
+    return Machine(
+        folder / "machines" / wish.uuid,
+        wish,
+        lab=lab_name(folder),
+        image=image,
+        homes=folder / "homes" / wish.network,
+    )

@@ -1,0 +1,89 @@
+"""Networks that nothing of the host's own shows in: for each a namespace with a bridge, and for each machine one with a card on it."""
+
+import ctypes
+import ipaddress
+import os
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+from deploy.lab.errors import LabError
+
+TAG = "gpuaas-guest"
+METADATA = "169.254.169.254"
+NAMESPACES = Path("/run/netns")
+WIDTH = 16  # of a cluster's subnet
+CLONE_NEWNET = 0x40000000
+
+
+def hub_name(network: str, lab: str) -> str:
+    return f"{TAG}-{lab}-net-{network[:8]}"
+
+
+def machine_name(uuid: str, lab: str) -> str:
+    return f"{TAG}-{lab}-{uuid[:8]}"
+
+
+def hub_make(name: str, address: str) -> None:
+    """With the first address of the machines' subnet, as a router has it, and that of the metadata service."""
+    router = next(ipaddress.ip_network(f"{address}/{WIDTH}", strict=False).hosts())
+    _ip("netns", "add", name)
+    _ip("-n", name, "link", "set", "lo", "up")
+    _ip("-n", name, "link", "add", "br0", "up", "type", "bridge")
+    _ip("-n", name, "address", "add", f"{router}/{WIDTH}", "dev", "br0")
+    _ip("-n", name, "address", "add", f"{METADATA}/32", "dev", "br0")
+
+
+def card_plug(name: str, hub: str, address: str) -> None:
+    """A namespace for one machine; its card is set up as Neutron's DHCP would."""
+    router = next(ipaddress.ip_network(f"{address}/{WIDTH}", strict=False).hosts())
+    port = f"v{name[-8:]}"
+    _ip("netns", "add", name)
+    _ip("-n", hub, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
+    _ip("-n", hub, "link", "set", port, "master", "br0", "up")
+    _ip("-n", name, "link", "set", "lo", "up")
+    _ip("-n", name, "address", "add", f"{address}/{WIDTH}", "dev", "eth0")
+    _ip("-n", name, "link", "set", "eth0", "up")
+    _ip("-n", name, "route", "add", "default", "via", str(router))
+
+
+def namespaces(lab: str) -> list[str]:
+    """All of one lab, machines first."""
+    if not NAMESPACES.exists():
+        return []
+    found = [path.name for path in NAMESPACES.iterdir() if path.name.startswith(f"{TAG}-{lab}-")]
+    return sorted(found, key=lambda name: ("-net-" in name, name))
+
+
+def namespace_remove(name: str) -> None:
+    """Its cards go with it."""
+    if (NAMESPACES / name).exists():
+        _ip("netns", "delete", name)
+
+
+def listen_in(name: str, address: str, port: int) -> socket.socket:
+    """A socket that listens inside the namespace, for a process that stays outside of it."""
+    found: list[socket.socket] = []
+
+    def enter() -> None:
+        descriptor = os.open(NAMESPACES / name, os.O_RDONLY)
+        try:
+            if ctypes.CDLL(None, use_errno=True).setns(descriptor, CLONE_NEWNET):
+                return
+            found.append(socket.create_server((address, port), backlog=64))
+        finally:
+            os.close(descriptor)
+
+    thread = threading.Thread(target=enter)  # the namespace is the thread's, and ends with it
+    thread.start()
+    thread.join()
+    if not found:
+        raise LabError(f"nothing can listen at {address}:{port} in the namespace {name}")
+    return found[0]
+
+
+def _ip(*words: str) -> None:
+    done = subprocess.run(["ip", *words], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise LabError(f"ip {' '.join(words)}: {done.stderr.strip()}")

@@ -1,0 +1,61 @@
+"""Which machines there are to be: a folder with a file for each, which whoever plays the hypervisor writes and takes away."""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from deploy.lab.files import write_private
+
+
+@dataclass(frozen=True)
+class Wish:
+    """One machine. network: who has the same one reaches each other; address: its own there; user_data: as Nova takes it (base64);
+    meta: the server's metadata, which may change while it runs."""
+
+    uuid: str
+    name: str
+    network: str
+    address: str
+    user_data: str
+    gpus: int = 0
+    meta: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> bytes:
+        return base64.b64decode(self.user_data)
+
+
+class Wishes:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files = folder / "wanted"
+        self._portal = folder / "portal"
+
+    def add(self, wish: Wish) -> None:
+        write_private(self._files / f"{wish.uuid}.json", json.dumps(asdict(wish)))
+
+    def remove(self, uuid: str) -> None:
+        (self._files / f"{uuid}.json").unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        for uuid in self.all():
+            self.remove(uuid)
+
+    def all(self) -> dict[str, Wish]:
+        found = {}
+        for path in sorted(self._files.glob("*.json")):
+            try:
+                found[path.stem] = Wish(**json.loads(path.read_text()))
+            except FileNotFoundError:  # taken away this moment
+                continue
+        return found
+
+    @property
+    def portal(self) -> str:
+        """Where the portal is that machines find below /api/ of the metadata service's address; "" = nowhere."""
+        return self._portal.read_text() if self._portal.exists() else ""
+
+    def portal_set(self, url: str) -> None:
+        write_private(self._portal, url.rstrip("/"))

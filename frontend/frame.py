@@ -1,0 +1,109 @@
+"""What every page does around its own work: read what was sent, try a service, refuse beside the field, or say what was
+done and go on. A view reads from top to bottom:
+
+    form = KeyForm(posted(request))
+    if form.is_valid():
+        with refusals_on(form, Invalid, Conflict):
+            made = keypair_add(actor=here.actor, **form.cleaned_data)
+            return done(request, f"{made.name} is kept.", "frontend:keys")
+    return draw_page(request, "account/keys.html", {"form": form})
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Any, TypeVar
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+
+from frontend import toasts
+from frontend.doors import is_piece
+from frontend.forms import refuse, sentence_of
+from gpuaas.core.errors import Conflict, GpuaasError
+
+M = TypeVar("M", bound=Model)
+
+
+def posted(request: HttpRequest) -> QueryDict | None:
+    """What was sent; None where the page is only looked at, so that a form made of it is not bound."""
+    return request.POST if request.method == "POST" else None
+
+
+class Refusals:
+    """A block that ends where a service refuses with one of `errors`; `tell` gets the refusal and the view goes on."""
+
+    def __init__(self, tell: Callable[[Any], object], *errors: type[GpuaasError]) -> None:
+        self._tell, self._errors = tell, errors
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, self._errors):
+            return False
+        self._tell(error)
+        return True
+
+
+def refusals_on(
+    form: forms.Form,
+    *errors: type[GpuaasError],
+    fields: Mapping[str, str] | None = None,
+    default: str = "",
+) -> Refusals:
+    """Refusals land beside the field that they are about; `fields` and `default` as in `refuse`."""
+    return Refusals(partial(refuse, form, fields=fields, default=default), *errors)
+
+
+def refusals_shown(request: HttpRequest, *errors: type[GpuaasError]) -> Refusals:
+    """For what is asked by one click: a refusal becomes a message on the page that the view goes on to."""
+    return Refusals(lambda error: messages.error(request, sentence_of(error.message)), *errors)
+
+
+def name_require(request: HttpRequest, name: str, done: str = "deleted", do: str = "delete") -> None:
+    """Raises Conflict unless the name was typed to confirm."""
+    if request.POST.get("confirm_name") != name:
+        raise Conflict(f"Nothing was {done}: type {name} exactly to {do} it.")
+
+
+def done(request: HttpRequest, text: str, to: str, *args: object) -> HttpResponse:
+    """`to` is an address, or the name of one with its `args`."""
+    messages.success(request, text)
+    return redirect(to, *args)
+
+
+def done_here(request: HttpRequest, text: str, to: str, *, undo: str = "") -> HttpResponse:
+    """`done` for a page that fetches itself on the event: a script gets a toast alone, with its undo."""
+    if is_piece(request):
+        return toasts.answer(tone="ok", title=text, undo=undo)
+    return done(request, text, to)
+
+
+def draw_page(
+    request: HttpRequest, template: str, context: Mapping[str, Any], *, refused: bool = False
+) -> HttpResponse:
+    """With status 422 where it says what was `refused`, as every form with errors does."""
+    refused = refused or any(isinstance(each, forms.BaseForm) and each.errors for each in context.values())
+    return render(request, template, context, status=422 if refused else 200)
+
+
+def draw_piece(request: HttpRequest, template: str, context: Mapping[str, Any]) -> HttpResponse:
+    """`room/_part.html` where a script asks for the part, else the page `room/part.html` around it."""
+    room, _, name = template.rpartition("/")
+    return render(request, f"{room}/_{name}" if is_piece(request) else template, context)
+
+
+def number_of(text: str) -> int | None:
+    """A whole number of up to 9 digits, as typed or named in an address; None for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
+
+
+def version_read(request: HttpRequest) -> int | None:
+    """Of what was on the page whose button was pressed."""
+    return number_of(request.POST.get("version", ""))

@@ -1,0 +1,145 @@
+"""What pages show of a workspace and of a cluster alike: state, address, links, row of a list, buttons, conditions."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.urls import reverse
+
+from frontend import formats
+from frontend.place import ProjectPlace
+from gpuaas.clusters import states as cluster_states
+from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.services.rows import CLUSTER
+from gpuaas.core.conditions import Status, conditions_read
+from gpuaas.core.looks import Tone
+from gpuaas.lifecycle.allowed import Verb
+from gpuaas.lifecycle.kind import Kind
+from gpuaas.workspaces import states as workspace_states
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services.rows import WORKSPACE
+from tenants.roles import Permission
+
+Held = Workspace | Cluster
+SOON = timedelta(days=3)
+ENDED = "Deleting"  # the reason of what a deletion has ended, as it should
+CONDITION_TONES = {Status.TRUE: Tone.OK, Status.FALSE: Tone.BAD, Status.UNKNOWN: Tone.WAIT}
+LINKS = ("credential", "suspend", "resume", "extend", "extend_effect", "delete", "retry")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of a list."""
+
+    url: str
+    name: str
+    tone: Tone
+    word: str
+    holds: str
+    site: str
+    created_by: str
+    created_at: datetime
+    lease_ends_at: datetime
+    ends_soon: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rights:
+    """Which buttons this reader sees now; services decide for themselves. `change`: the reader's role may change what
+    the project holds. The others also need a state that allows the verb."""
+
+    change: bool
+    retry: bool
+    suspend: bool
+    resume: bool
+    extend: bool
+    delete: bool
+
+
+@dataclass(frozen=True)
+class ConditionRow:
+    name: str
+    tone: Tone
+    text: str
+    remedy: str
+    since: datetime
+
+
+def kind_of(row: Held) -> Kind[Any]:
+    return CLUSTER if isinstance(row, Cluster) else WORKSPACE
+
+
+def states_of(row: Held) -> Any:
+    """The module of its states."""
+    return cluster_states if isinstance(row, Cluster) else workspace_states
+
+
+def look_of(row: Held) -> tuple[Tone, str]:
+    look = states_of(row).MACHINE.looks[row.state]
+    return look.tone, look.label
+
+
+def is_moving(row: Held) -> bool:
+    return row.state in states_of(row).CHANGING
+
+
+def url_of(row: Held) -> str:
+    return reverse(f"frontend:{kind_of(row).noun}", args=[row.project.slug, row.pk])
+
+
+def urls_of(row: Held, *more: str) -> dict[str, str]:
+    """Where the buttons of its page lead; `more`: those that only its kind has."""
+    slug, noun = row.project.slug, kind_of(row).noun
+    urls = {name: reverse(f"frontend:{noun}_{name}", args=[slug, row.pk]) for name in (*LINKS, *more)}
+    urls["page"] = url_of(row)
+    urls["audit"] = f"{reverse('frontend:audit', args=[slug])}?q={row.name}"
+    return urls
+
+
+def row_facts(row: Held, *, now: datetime) -> dict[str, Any]:
+    """The fields of a `Row`, but what it holds."""
+    tone, word = look_of(row)
+    return {
+        "url": url_of(row),
+        "name": row.name,
+        "tone": tone,
+        "word": word,
+        "site": row.site.slug,
+        "created_by": row.created_by.username,
+        "created_at": row.created_at,
+        "lease_ends_at": row.lease_ends_at,
+        "ends_soon": row.state != "deleted" and row.lease_ends_at - now < SOON,
+    }
+
+
+def allowed_now(row: Held) -> frozenset[Verb]:
+    kind = kind_of(row)
+    return frozenset(verb for verb in states_of(row).ALLOWED if kind.may(row, verb))
+
+
+def rights_facts(allowed: frozenset[Verb], here: ProjectPlace) -> dict[str, bool]:
+    """The fields of `Rights`."""
+    change = here.can(Permission.WORKSPACE_CREATE)
+    verbs = (Verb.RETRY, Verb.SUSPEND, Verb.RESUME, Verb.EXTEND, Verb.DELETE)
+    return {"change": change} | {verb.value: change and verb in allowed for verb in verbs}
+
+
+def conditions_of(row: Held) -> tuple[ConditionRow, ...]:
+    return tuple(
+        ConditionRow(
+            name=words_of(item.type),
+            tone=Tone.OFF if item.reason == ENDED else CONDITION_TONES[item.status],
+            text=formats.local_times(item.message) or words_of(item.reason),
+            remedy=item.remedy,
+            since=item.since,
+        )
+        for item in conditions_read(row.conditions)
+    )
+
+
+def words_of(camel: str) -> str:
+    """`QuotaInSync` is `Quota in sync`, `GpuDriver` is `GPU driver`."""
+    text = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in camel).strip()
+    short = {"gpu": "GPU", "api": "API"}
+    words = " ".join(short.get(word, word) for word in text.split())
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,61 @@
+"""Usage without a price, each row with a link to where its price is set."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.urls import reverse
+
+from billing.rating import Cell
+from frontend.forms.rates import UNSOLD
+from frontend.presenters.money import hours_of
+from gpuaas.metering.models import Meter
+from gpuaas.metering.selectors import resources_unsold
+from tenants.actors import Actor
+
+
+@dataclass(frozen=True)
+class Unpriced:
+    """All projects' usage of one thing in one meter and currency."""
+
+    name: str
+    counted: str
+    currency: str
+    hours: Decimal
+    url: str
+
+
+def unpriced_of(cells: Iterable[Cell], *, month: date) -> list[Unpriced]:
+    """The linked price starts with the month; one that starts now would not cover the usage."""
+    found: dict[tuple[str, str, Meter, str], int] = {}
+    for cell in cells:
+        what = cell.flavor or (f"{UNSOLD}{cell.resource}" if cell.resource else cell.meter)
+        key = (what, cell.flavor or cell.resource, Meter(cell.meter), cell.currency)
+        found[key] = found.get(key, 0) + cell.unit_seconds
+    return [
+        Unpriced(
+            name=name,
+            counted=meter.label,
+            currency=currency,
+            hours=hours_of(seconds),
+            url=_url(what, meter, currency, month),
+        )
+        for (what, name, meter, currency), seconds in found.items()
+    ]
+
+
+def unsold_choices(actor: Actor) -> list[tuple[str, str]]:
+    """For the field `what` of forms of prices."""
+    names = dict.fromkeys(name for name, _ in resources_unsold(actor=actor))
+    return [(f"{UNSOLD}{name}", name) for name in names]
+
+
+def _url(what: str, meter: Meter, currency: str, month: date) -> str:
+    """Single prices are those of the portal's own currency; others are set on their card."""
+    if currency != settings.CURRENCY:
+        return reverse("frontend:operator_rate_cards")
+    asked = urlencode({"what": what, "meter": meter.value, "from": f"{month:%Y-%m}"})
+    return f"{reverse('frontend:operator_prices')}?{asked}"

@@ -1,0 +1,54 @@
+import { all, one } from "./dom";
+
+/**
+ * What the server says of a form while it is typed. `data-blocked` is a button that would be refused now: the markup leaves it
+ * enabled, so that without scripts the server says why beside the fields.
+ */
+function block(): void {
+  for (const button of all<HTMLButtonElement>("button[data-blocked]")) button.disabled = true;
+}
+
+/** A help text that came back as an error marks its field, and the other way round. */
+function mark(): void {
+  for (const help of all("p[id$='-help']")) {
+    const field = document.getElementById(help.id.slice(0, -"-help".length));
+    if (!field) continue;
+    if (!help.matches(".invalid-feedback")) {
+      field.removeAttribute("aria-invalid");
+      continue;
+    }
+    field.setAttribute("aria-invalid", "true");
+    field.setAttribute("aria-describedby", help.id);
+  }
+}
+
+const remembered = new WeakMap<Element, string>();
+
+/** `[data-lease]`: a day that is typed is the choice; another length puts it aside until "On a date" is chosen again. */
+function chooseLease(event: Event): void {
+  const input = event.target;
+  const lease = input instanceof HTMLInputElement ? input.closest("[data-lease]") : null;
+  const day = lease && one<HTMLInputElement>("input[type=datetime-local]", lease);
+  const onDate = lease && one<HTMLInputElement>("input[type=radio][value=date]", lease);
+  if (!(input instanceof HTMLInputElement) || !lease || !day || !onDate) return;
+  if (input === day) {
+    if (!day.value && !day.validity.badInput) return;
+    const half = !onDate.checked && !day.value;
+    onDate.checked = true;
+    if (half) day.dispatchEvent(new Event("input", { bubbles: true }));
+  } else if (input === onDate) {
+    if (!day.value) day.value = remembered.get(lease) ?? "";
+  } else if (day.value) {
+    remembered.set(lease, day.value);
+    day.value = "";
+  }
+}
+
+export function startAnswers(): void {
+  block();
+  document.addEventListener("htmx:afterSwap", block);
+  document.addEventListener("htmx:oobAfterSwap", block);
+  document.addEventListener("htmx:afterSettle", mark);
+  document.addEventListener("input", chooseLease);
+  document.addEventListener("keyup", chooseLease);
+}

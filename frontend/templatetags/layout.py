@@ -1,0 +1,148 @@
+"""`{% load layout %}`: frames that pages are made of: cards, tables, filter bars, facts, heads of dialogs, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django import forms, template
+from django.template.loader import render_to_string
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from frontend.templatetags.console import Data, attributes, one_line
+
+register = template.Library()
+
+
+@register.simple_block_tag
+def card(content: SafeString, title: str = "", id: str = "", text: str = "", **extra: object) -> SafeString:
+    """A section with a frame. A title makes its header, and with `id` its name; text stands beside the title.
+
+    Without a title the block writes its own header; `label` is then its name for who does not see it.
+    """
+    if "label" in extra:
+        extra["aria_label"] = extra.pop("label")
+    if id:
+        extra["aria_labelledby"] = f"{id}-title"
+    header = format_html("")
+    if title:
+        named = attributes({"id": f"{id}-title" if id else ""})
+        note = format_html("<p>{}</p>", text) if text else ""
+        header = format_html('<div class="card-header"><h2{}>{}</h2>{}</div>\n', named, title, note)
+    return format_html('<section class="card"{}>\n{}{}</section>', attributes(extra), header, content)
+
+
+@register.simple_block_tag
+def table(
+    content: SafeString, label: str = "", css: str = "g-stacked", hover: bool = False, **extra: object
+) -> SafeString:
+    """A table; with `label` in a region of that name, which scrolls and can be reached by keys."""
+    classes = f"table table-hover {css}" if hover else f"table {css}"
+    inner = format_html('<table class="{}"{}>{}</table>', classes.strip(), attributes(extra), content)
+    if not label:
+        return inner
+    return format_html(
+        '<div class="g-scroll" tabindex="0" role="region" aria-label="{}">\n{}\n</div>', label, inner
+    )
+
+
+def heading(column: object) -> SafeString:
+    kind, mark, text = str(column).partition(":")
+    if mark and kind == "num":
+        return format_html('<th scope="col" class="g-num">{}</th>', text)
+    if mark and kind == "hidden":
+        return format_html('<th scope="col"><span class="visually-hidden">{}</span></th>', text)
+    return format_html('<th scope="col">{}</th>', str(column))
+
+
+@register.simple_tag
+def columns(*names: object) -> SafeString:
+    """The head of a table: `"Name" "num:GPUs" "hidden:Actions"`. A column with an empty name is left out."""
+    cells = format_html_join("\n", "{}", ((heading(name),) for name in names if name))
+    return format_html("<thead><tr>{}</tr></thead>", cells)
+
+
+@register.simple_block_tag
+def filter_bar(
+    content: SafeString,
+    url: str,
+    target: str,
+    trigger: str = "input changed delay:250ms from:find input, change",
+) -> SafeString:
+    """A form above a list, which fetches the list again while it is typed. Without scripts it has a button."""
+    return format_html(
+        '<form class="g-toolbar" method="get" hx-get="{}" hx-trigger="{}" hx-target="{}" hx-select="{}"'
+        ' hx-swap="outerHTML" hx-push-url="true">{}</form>',
+        url,
+        trigger,
+        target,
+        target,
+        content,
+    )
+
+
+@register.simple_tag
+def find(text: str, value: str | None = None, label: str = "", **extra: object) -> SafeString:
+    """What is searched for in a filter bar. Without a value it has no name and is not sent: `data_filter="#rows"`."""
+    sent = format_html('name="q" value="{}" ', value) if value is not None else ""
+    return format_html(
+        '<input class="form-control form-control-sm" type="search" {}placeholder="{}" aria-label="{}"'
+        ' autocomplete="off"{}>',
+        sent,
+        text,
+        label or text,
+        attributes(extra),
+    )
+
+
+def option(value: object, word: object, chosen: object) -> SafeString:
+    return format_html(
+        '<option value="{}"{}>{}</option>', value, attributes({"selected": value == chosen}), word
+    )
+
+
+@register.simple_tag
+def pick(
+    name: str, label: str, every: str, choices: Iterable[object] | None, chosen: object, **extra: object
+) -> SafeString:
+    """One choice in a filter bar, or every. Choices are words, or pairs of a value and its word; without any the value
+    is typed."""
+    if choices is None:
+        return format_html(
+            '<input class="form-control form-control-sm g-auto" type="search" name="{}" value="{}" placeholder="{}"'
+            ' aria-label="{}, whole short name" autocomplete="off"{}>',
+            name,
+            chosen,
+            every,
+            label,
+            attributes(extra),
+        )
+    pairs = [item if isinstance(item, tuple | list) else (item, item) for item in choices]
+    return format_html(
+        '<select class="form-select form-select-sm g-auto" name="{}" aria-label="{}"{}>\n'
+        '<option value="">{}</option>\n{}</select>',
+        name,
+        label,
+        attributes(extra),
+        every,
+        format_html_join("\n", "{}", ((option(value, word, chosen),) for value, word in pairs)),
+    )
+
+
+@register.inclusion_tag("components/form_errors.html")
+def form_errors(form: forms.BaseForm | None, title: str = "") -> Data:
+    """Errors of the form as a whole; each error is the title if none is given."""
+    return {"errors": form.non_field_errors() if form else (), "title": title}
+
+
+@register.simple_block_tag
+def dialog_head(content: SafeString, id: str) -> SafeString:
+    """Title of the dialog of that id, with the button that closes it."""
+    data = {"id": id, "title": one_line(content)}
+    return render_to_string("components/dialog_head.html", data)
+
+
+@register.simple_block_tag
+def fact(content: SafeString, term: str) -> SafeString:
+    """A term and what it is, in a list of facts (`dl`)."""
+    return format_html("<div>\n<dt>{}</dt>\n<dd>{}</dd>\n</div>", term, content)

@@ -1,0 +1,1 @@
+"""Prices, costs, budgets and documents."""

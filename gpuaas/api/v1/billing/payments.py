@@ -1,0 +1,58 @@
+"""Payments and write-offs that operators have recorded, and their reversal."""
+
+import uuid
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from billing.selectors.balances import payments_for, write_offs_for
+from billing.services.payments import write_off
+from billing.services.reversals import payment_reverse, write_off_reverse
+from gpuaas.api.fields import Input, Text
+from gpuaas.api.idempotency import idempotent
+from gpuaas.api.schema import operation
+from gpuaas.api.v1.billing.invoice_shapes import PaymentOutput, WriteOffInput, WriteOffOutput
+from gpuaas.api.v1.billing.invoices import PartyView
+from gpuaas.core.rows import first_of
+
+
+class ReverseInput(Input):
+    reason = Text(max_length=200)
+
+
+class PaymentReverseView(PartyView):
+    @operation("platform_payment_reverse", "Reverse a payment", body=ReverseInput, created=PaymentOutput)
+    @idempotent
+    def post(self, request: Request, organization: str, payment: uuid.UUID) -> Response:
+        """Records a reversal, once. What the payment had paid is open again, the newest invoice first."""
+        rows = payments_for(actor=self.actor, organization=self.named())
+        found = first_of(rows.filter(pk=payment), "payment")
+        payment_reverse(actor=self.actor, entry=found, reason=self.input(ReverseInput)["reason"])
+        return Response(PaymentOutput(rows.get(pk=payment)).data, status=201)
+
+
+class InvoiceWriteOffView(PartyView):
+    @operation("platform_invoice_write_offs", "List write-offs of an invoice", rows=WriteOffOutput)
+    def get(self, request: Request, number: str) -> Response:
+        """Lists what of an invoice was written off, with reversals, newest first."""
+        rows = write_offs_for(actor=self.actor, invoice=self.document())
+        return self.page(rows, WriteOffOutput, key="-pk")
+
+    @operation("platform_invoice_write_off", "Write off an invoice", body=WriteOffInput)
+    @idempotent
+    def post(self, request: Request, number: str) -> Response:
+        """Writes off the open amount of an invoice, or a part of it."""
+        invoice, asked = self.document(), self.input(WriteOffInput)
+        write_off(actor=self.actor, invoice=invoice, reason=asked["reason"], amount=asked.get("amount", ""))
+        return Response(status=204)
+
+
+class WriteOffReverseView(PartyView):
+    @operation("platform_write_off_reverse", "Reverse a write-off", body=ReverseInput, created=WriteOffOutput)
+    @idempotent
+    def post(self, request: Request, number: str, written: uuid.UUID) -> Response:
+        """Records a reversal, once. The amount is owed again; money that was paid in advance pays it at once."""
+        rows = write_offs_for(actor=self.actor, invoice=self.document())
+        found = first_of(rows.filter(pk=written), "write-off")
+        write_off_reverse(actor=self.actor, entry=found, reason=self.input(ReverseInput)["reason"])
+        return Response(WriteOffOutput(rows.get(pk=written)).data, status=201)

@@ -1,0 +1,1 @@
+"""What is offered, and the sites that offer it."""

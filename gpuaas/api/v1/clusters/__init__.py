@@ -1,0 +1,1 @@
+"""Clusters on demand, their templates and hosts."""

@@ -1,0 +1,51 @@
+"""Queue reports from the heads of Slurm clusters. Nobody is signed in; the token of the cluster is the only
+credential."""
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from gpuaas.api.fields import Input, Output, Text, Whole
+from gpuaas.api.schema import operation
+from gpuaas.api.v1.clusters.node_reports import bearer, refusals_counted
+from gpuaas.api.views import ApiView
+from gpuaas.clusters import services
+from gpuaas.providers.base import PoolSignals
+
+POOLS_MOST, GPUS_MOST = 100, 1_000_000
+
+
+class QueuedPoolInput(Input):
+    pool = Text(max_length=20)
+    used_gpus = Whole(min_value=0, max_value=GPUS_MOST, help_text="GPUs that jobs use.")
+    pending_gpus = Whole(min_value=0, max_value=GPUS_MOST, help_text="GPUs that jobs wait for.")
+    queued = Whole(min_value=0, max_value=GPUS_MOST, help_text="Number of waiting jobs.")
+
+
+class QueueReportInput(Input):
+    pools = serializers.ListField(
+        child=QueuedPoolInput(), max_length=POOLS_MOST, help_text="Pools that have jobs."
+    )
+
+
+class QueueReportOutput(Output):
+    told_at = serializers.DateTimeField()
+
+
+class QueueReportsView(ApiView):
+    authentication_classes = []
+    permission_classes = []
+
+    @operation(
+        "queue_report", "Report the queue", body=QueueReportInput, created=QueueReportOutput, also=(429,)
+    )
+    def post(self, request: Request) -> Response:
+        """Sent twice a minute by the heads of Slurm clusters at OpenStack sites. `Authorization: Bearer` carries the
+        token that the portal put into the machine's user data, valid only for this operation and as long as the
+        cluster lives. Policies of its pools follow the latest report. A caller that is refused too often has to wait.
+        """
+        with refusals_counted(request):
+            given = self.input(QueueReportInput) if bearer(request) else {"pools": []}
+            pools = [PoolSignals(**one) for one in given["pools"]]
+            row = services.queue_report(token=bearer(request), pools=pools)
+        return Response(QueueReportOutput(row).data, status=201)

@@ -1,0 +1,56 @@
+"""One frame for what a project holds: a workspace and a cluster are found, changed and answered alike."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from django.db.models import QuerySet
+from django.urls import reverse
+from rest_framework.response import Response
+
+from gpuaas.api.etag import etag, wanted_version
+from gpuaas.api.fields import Input, Output
+from gpuaas.api.views import ProjectView
+from gpuaas.clusters.models import Cluster
+from gpuaas.core.errors import NotFound
+from gpuaas.workspaces.models import Workspace
+from tenants.roles import Permission
+
+Row = TypeVar("Row", Workspace, Cluster)
+Service = Callable[..., Row]  # takes `actor`, the row by its noun, `expected_version`, and what was asked
+
+
+class HeldView(ProjectView, Generic[Row]):
+    """Views of one row of a kind; under the address of another project it does not exist.
+
+    noun: the row in addresses, and where services take it. get_for: the selector of the row for an actor. loaded: the
+    rows with everything that `output` shows.
+    """
+
+    noun: str
+    output: type[Output]
+    get_for: Callable[..., Row]
+    loaded: Callable[[], QuerySet[Row]]
+
+    def held(self, permission: Permission = Permission.WORKSPACE_VIEW, *, own: bool = False) -> Row:
+        project = self.project(permission, own=own)
+        named = {f"{self.noun}_id": self.kwargs[self.noun]}
+        found = self.get_for(actor=self.actor, permission=permission, own=own, **named)
+        if found.project_id != project.pk:
+            raise NotFound(f"there is no such {self.noun}")
+        return found
+
+    def changed(self, service: Service[Row], body: type[Input] | None = None) -> Response:
+        """202 after the service was asked with the fields of `body`, for callers who may change the row."""
+        row = self.held(Permission.WORKSPACE_CREATE)
+        asked = self.input(body) if body else {}
+        return self.accepted(self.ask(service, row, wanted_version(self.request), **asked))
+
+    def ask(self, service: Service[Row], row: Row, version: int | None, **asked: Any) -> Row:
+        return service(actor=self.actor, **{self.noun: row}, expected_version=version, **asked)
+
+    def accepted(self, row: Row) -> Response:
+        """202 with the row as it is now, its address, and its version."""
+        fresh = self.loaded().get(pk=row.pk)
+        where = reverse(f"api:{self.noun}", kwargs={"project": fresh.project.slug, self.noun: str(fresh.pk)})
+        headers = {"Location": where, "ETag": etag(fresh.version)}
+        return Response(self.output(fresh).data, status=202, headers=headers)

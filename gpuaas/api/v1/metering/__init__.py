@@ -1,0 +1,1 @@
+"""Usage and the meters of sites."""

@@ -1,0 +1,1 @@
+"""Workspaces, their machines, and access to them."""

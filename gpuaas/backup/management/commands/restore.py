@@ -1,0 +1,50 @@
+"""`manage.py restore ARCHIVE`: the database of an archive, in place of an empty one."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from gpuaas.backup.services import restore
+from gpuaas.core.errors import GpuaasError
+
+
+class Command(BaseCommand):
+    help = "Restore an archive into the database of GPUAAS_DATABASE_URL, which must be empty. All or nothing is written."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("archive", type=Path)
+        parser.add_argument(
+            "--replace",
+            action="store_true",
+            help="delete everything that is in the database, in the same transaction",
+        )
+        parser.add_argument("--migrate", action="store_true", help="then run the migrations of this release")
+        parser.add_argument(
+            "--revoke-tokens",
+            action="store_true",
+            help="end all API tokens: one that was revoked after the backup would be valid again",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        try:
+            done = restore(
+                path=options["archive"],
+                replace=options["replace"],
+                migrate=options["migrate"],
+                revoke_tokens=options["revoke_tokens"],
+            )
+        except GpuaasError as error:
+            raise CommandError(error.message) from error
+        manifest = done.manifest
+        rows = sum(manifest.rows.values())
+        self.stdout.write(
+            f"Restored {rows:,} rows in {len(manifest.rows)} tables as of {manifest.moment:%Y-%m-%d %H:%M:%S} UTC; the "
+            "rows of each table are as many as were backed up."
+        )
+        if done.pending:
+            self.stdout.write(
+                f"{len(done.pending)} migrations are pending: run `manage.py migrate` before the start."
+            )
+        self.stdout.write("Before you start the processes: docs/operators/backup.md, After a restore.")

@@ -1,0 +1,31 @@
+"""`manage.py web`: pages, API and WebSocket until SIGTERM."""
+
+from typing import Any
+
+import uvicorn
+from django.core.management.base import BaseCommand, CommandParser
+
+
+class Command(BaseCommand):
+    help = "Serve pages, API and WebSocket until SIGTERM; several processes may run behind one load balancer."
+    requires_system_checks = []  # what must not be unsafe is refused by the settings; a start should be quick
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--host", default="0.0.0.0", help="the address to listen on")  # noqa: S104 (a container's)
+        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument(
+            "--grace",
+            type=int,
+            default=20,
+            metavar="SECONDS",
+            help="how long requests in flight may take after SIGTERM",
+        )
+
+    def handle(self, *_args: Any, host: str, port: int, grace: int, **_options: Any) -> None:
+        uvicorn.run(
+            "gpuaas.asgi:application",
+            host=host,
+            port=port,
+            log_level="warning",
+            timeout_graceful_shutdown=grace,
+        )

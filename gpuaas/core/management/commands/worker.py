@@ -1,0 +1,26 @@
+"""`manage.py worker`: run background tasks until SIGTERM."""
+
+import warnings
+from typing import Any
+
+from celery import current_app
+from django.core.management.base import BaseCommand, CommandParser
+
+
+class Command(BaseCommand):
+    help = "Run background tasks until SIGTERM, which lets those under way end; several processes may run."
+    requires_system_checks = []  # see web.py
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--queues", help="names separated by commas; all tasks by default")
+        parser.add_argument("--concurrency", type=int, default=2, metavar="N", help="tasks at once")
+
+    def handle(self, *_args: Any, queues: str | None, concurrency: int, **_options: Any) -> None:
+        warnings.simplefilter("ignore")  # Celery's, of a user that is root in the demo
+        chosen = ["--queues", queues] if queues else []
+        current_app.start(
+            [
+                *("--quiet", "worker", "--loglevel", "WARNING", "--concurrency", str(concurrency)),
+                *("--without-gossip", "--without-mingle", *chosen),
+            ]
+        )

@@ -1,0 +1,161 @@
+"""What the frame has to know about one kind, and what every service does with a row of it."""
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+from django.db import models
+
+from gpuaas.core import clock, events
+from gpuaas.core.conditions import condition_set
+from gpuaas.core.errors import Conflict
+from gpuaas.core.queue import poke
+from gpuaas.core.rows import first_of, version_require
+from gpuaas.core.statemachine import Machine, TransitionRow
+from gpuaas.lifecycle.allowed import Allowed, Verb
+from gpuaas.lifecycle.models import Provisioned
+from tenants.actors import Actor
+from tenants.audit import audit_record
+
+PORTAL = "portal"  # who acts, in histories
+# values of states that every kind has
+SUSPENDED, FAILED = "suspended", "failed"
+ASLEEP, AWAKE = frozenset({"suspending", "suspended"}), frozenset({"resuming", "ready"})
+GOING = frozenset({"deleting", "deleted"})
+# where a verb has led already, or leads just now: to ask for it again changes nothing
+ALREADY = {Verb.SUSPEND: ASLEEP, Verb.RESUME: AWAKE, Verb.DELETE: GOING}
+ConditionChange = Mapping[str, Any]  # of a condition: what `condition_set` takes
+RowT = TypeVar("RowT", bound=Provisioned)
+
+
+class Kind(Generic[RowT]):
+    """noun: for people, in events and in actions of the audit log; also the column of an operation that refers to it.
+    reads: related rows to load with a locked row. task: that of the reconciler. allowed: verbs by state. permit:
+    raises if an actor may not change a row at all."""
+
+    def __init__(
+        self,
+        noun: str,
+        rows: models.Manager[RowT],
+        *,
+        machine: Machine[Any],
+        history: type[TransitionRow],
+        operations: models.Manager[Any],
+        reads: tuple[str, ...],
+        task: str,
+        allowed: Mapping[Verb, Allowed],
+        permit: Callable[[Actor, RowT], None],
+    ) -> None:
+        self.noun, self.rows, self._operations = noun, rows, operations
+        self._allowed, self._permit = allowed, permit
+        self._machine, self._history = machine, history
+        self._state = type(next(iter(machine.looks)))
+        self._reads, self._task = reads, task
+
+    def lock(self, pk: Any, *, expected_version: int | None = None, unless: Container[str] = ()) -> RowT:
+        """The row as it is now, locked until the transaction ends. It is locked before anything else.
+
+        `unless`: states in which nothing will be changed, so that its version does not matter. Raises StaleVersion.
+        """
+        rows = self.rows.select_for_update(of=("self",), no_key=True).select_related(*self._reads)
+        row = first_of(rows.filter(pk=pk), self.noun)
+        if row.state not in unless:
+            version_require(row.version, expected_version, self.noun)
+        return row
+
+    def asked(self, actor: Actor, row: RowT, verb: Verb, expected_version: int | None = None) -> RowT:
+        """The row, locked, if the verb is allowed to the actor now or changes nothing (`is_already`).
+
+        Raises NotFound, Forbidden, StaleVersion, Conflict.
+        """
+        self._permit(actor, row)
+        found = self.lock(row.pk, expected_version=expected_version, unless=ALREADY.get(verb, ()))
+        if not self.is_already(found, verb):
+            self.require(found, verb)
+        return found
+
+    def is_already(self, row: RowT, verb: Verb) -> bool:
+        return row.state in ALREADY.get(verb, ())
+
+    def why_not(self, row: RowT, verb: Verb) -> str:
+        """Why the verb is not allowed now, in words; "" if it is allowed."""
+        rule = self._allowed[verb]
+        if row.state in rule.states:
+            return ""
+        return rule.failed(row) if row.state == FAILED and rule.failed else self._while(row)
+
+    def may(self, row: RowT, verb: Verb) -> bool:
+        return not self.why_not(row, verb)
+
+    def require(self, row: RowT, verb: Verb) -> None:
+        """Raises Conflict if the verb is not allowed now."""
+        if why := self.why_not(row, verb):
+            raise Conflict(why, detail={"state": row.state})
+
+    def state_require(self, row: RowT, *states: str) -> None:
+        if row.state not in states:
+            raise Conflict(self._while(row), detail={"state": row.state})
+
+    def _while(self, row: RowT) -> str:
+        label = self._machine.looks[row.state].label.lower()
+        then = "; resume it first" if row.state == SUSPENDED else ""
+        return f"this cannot be done while the {self.noun} is {label}{then}"
+
+    def move(self, row: RowT, to: str, *, actor: str = PORTAL, reason: str = "", **changes: Any) -> None:
+        """Writes the history row and increases the version. Raises Conflict as the kind's state machine does."""
+        state, history = self._state(to), self._history
+        self._machine.transition(row, to=state, history=history, actor=actor, reason=reason, **changes)
+
+    def operation_end(self, row: RowT, summary: str) -> None:
+        """Ends a running operation; the worker on it will find that it was overtaken."""
+        rows = self._operations.filter(**{self.noun: row}, finished_at__isnull=True)
+        rows.update(finished_at=clock.now(), succeeded=False, summary=summary)
+
+    def audit(
+        self,
+        row: RowT,
+        actor: Actor,
+        verb: str,
+        *,
+        before: dict[str, Any] | None = None,
+        after: dict[str, Any] | None = None,
+    ) -> None:
+        action = f"{self.noun}.{verb}"
+        audit_record(actor=actor, action=action, target=row, project=row.project, before=before, after=after)
+
+    @contextmanager
+    def changing(self, row: RowT, actor: Actor, verb: str, *, ended: str = "") -> Iterator[None]:
+        """The start of an operation: `ended` is the result of a running one; audit and waking the reconciler follow."""
+        before = {"state": row.state}
+        if ended:
+            self.operation_end(row, ended)
+        yield
+        self.audit(row, actor, verb, before=before)
+        self.wake(row)
+
+    def announce(self, row: RowT) -> None:
+        """Notifies the pages of the project and of operators, on commit."""
+        groups = (events.project_group(row.project_id), events.OPERATORS_GROUP)
+        events.publish(kind=self.noun, id=row.pk, groups=groups)
+
+    def tell(self, row: RowT, *changes: ConditionChange) -> None:
+        """Sets conditions on a locked row, and notifies pages if one of them changed."""
+        if conditions_write(row, *changes):
+            self.announce(row)
+
+    def wake(self, row: RowT) -> None:
+        """Notifies pages and starts the reconciler. The caller has set `due_at` in the same transaction."""
+        self.announce(row)
+        poke(self._task, str(row.pk))
+
+
+def conditions_write(row: Provisioned, *changes: ConditionChange, drop: tuple[str, ...] = ()) -> bool:
+    """Sets conditions on a locked row; True if one of them changed."""
+    stored = {kind: held for kind, held in row.conditions.items() if kind not in drop}
+    for change in changes:
+        stored = condition_set(stored, now=clock.now(), **change)
+    if stored == row.conditions:
+        return False
+    row.conditions = stored
+    row.save(update_fields=["conditions"])
+    return True

@@ -1,0 +1,33 @@
+"""The common columns of workspaces and clusters."""
+
+import uuid
+from typing import Any
+
+from django.db import models
+
+from gpuaas.core.claims import Claimable
+from gpuaas.core.rows import Identified
+
+
+class Provisioned(Identified, Claimable):
+    """What a reconciler maintains at a site for a tenant, as long as its lease runs; the concrete model adds `state`,
+    `project` and `site`.
+
+    observed: what the site last reported.
+    """
+
+    state: "models.CharField[Any, str]"
+    project: "models.ForeignKey[Any, Any]"
+    project_id: uuid.UUID
+    site: "models.ForeignKey[Any, Any]"
+    lease_ends_at = models.DateTimeField()
+    created_at = models.DateTimeField()
+    ready_at = models.DateTimeField(null=True, blank=True)
+    suspended_at = models.DateTimeField(null=True, blank=True)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    conditions = models.JSONField(default=dict, blank=True)
+    observed = models.JSONField(default=dict, blank=True)
+    version = models.PositiveBigIntegerField(default=1)
+
+    class Meta:
+        abstract = True

@@ -1,0 +1,261 @@
+"""A visit: the work of a reconciler on one row during one claim.
+
+The reconcilers of workspaces and clusters differ in their plans and calls. They share what is here: taking the row,
+writing under its claim, retrying when the site did not answer, and the messages for that.
+"""
+
+import random
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Generic, Protocol, TypeVar
+
+from django.db import transaction
+from django.db.models import F
+from prometheus_client import Counter
+
+from gpuaas.core import claims, clock, traces
+from gpuaas.core.claims import ClaimLost, in_words
+from gpuaas.core.conditions import Status
+from gpuaas.core.errors import Conflict, GpuaasError, Unauthorized, Unavailable
+from gpuaas.core.queue import poke
+from gpuaas.lifecycle.kind import FAILED, ConditionChange, Kind, conditions_write
+from gpuaas.lifecycle.models import Provisioned
+from gpuaas.lifecycle.operations import ADMISSION, OperationRow, StepRow, StepState
+from gpuaas.providers.base import Change, Provisioner, StepOutcome, change_unknown
+
+CLAIM_SECONDS = 30  # longer than any one call to a site may take; each write extends it
+POLL_SECONDS = (1.0, 2.0)
+POLL_SECONDS_MOST = 60.0
+REFUSALS_MAX = 3  # of one step; then it failed
+RESTARTS_MAX = 8  # of all steps of a change
+LEFTOVERS_AFTER = timedelta(minutes=5)  # then what stayed at the site is looked for again
+REACHABLE = "Reachable"
+PROGRESSING = "Progressing"  # the condition of a change that does not move
+VISITS = Counter(
+    "gpuaas_visits",
+    "Visits of reconcilers by the state in which they found the row, and by what came of them.",
+    ("holder", "site", "state", "outcome"),
+)
+
+
+class Overtaken(Conflict):
+    """Another request came during the work; the result is dropped and the plan is made again."""
+
+    code = "overtaken"
+
+
+Spec = TypeVar("Spec")
+RowT = TypeVar("RowT", bound=Provisioned)
+Row_co = TypeVar("Row_co", bound=Provisioned, covariant=True)
+
+
+class Job(Protocol[Row_co]):
+    """The row as it was read before the work."""
+
+    @property
+    def row(self) -> Row_co: ...
+
+    @property
+    def operation(self) -> OperationRow | None: ...
+
+    @property
+    def steps(self) -> Sequence[StepRow]: ...
+
+
+@dataclass
+class _Tally:
+    """What is counted of a visit. outcome: done, or what kept it from that: later, restart, failed, lost or error;
+    site: known from its first write on."""
+
+    outcome: str = "done"
+    site: str = ""
+
+
+_tally: ContextVar[_Tally | None] = ContextVar("tally", default=None)
+
+
+def visit(model: type[RowT], pk: uuid.UUID, *, work: Callable[[RowT], None], task: str) -> None:
+    """Runs `work` on the row if it is due and not claimed, and `task` once more if it is due again by then."""
+    claims.claimed(model, pk, lambda row: _counted(row, work), seconds=CLAIM_SECONDS, only_due=True)
+    if model._default_manager.filter(pk=pk, claim_until=None, due_at__lte=clock.now()).exists():
+        poke(task, str(pk))
+
+
+def _counted(row: RowT, work: Callable[[RowT], None]) -> None:
+    tally, state, holder = _Tally(), row.state, str(row._meta.model_name)
+    token = _tally.set(tally)
+    with traces.span(f"visit {holder}") as data:
+        try:
+            work(row)
+        except ClaimLost:
+            tally.outcome = "lost"
+            raise
+        except BaseException:
+            tally.outcome = "error"
+            raise
+        finally:
+            _tally.reset(token)
+            VISITS.labels(holder, tally.site, state, tally.outcome).inc()
+            data.about = {
+                "gpuaas.row": f"{holder}:{row.pk}",
+                "gpuaas.site": tally.site,
+                "gpuaas.state": state,
+                "gpuaas.outcome": tally.outcome,
+            }
+
+
+def _ends(outcome: str) -> None:
+    if (tally := _tally.get()) is not None:
+        tally.outcome = outcome
+
+
+def attempt(call: Callable[[], bool], refused: Callable[[GpuaasError], None], **about: str) -> bool:
+    """What `call` returned (True = continue); False if it failed, which was passed to `refused` as a message for
+    people."""
+    try:
+        return call()
+    except (ClaimLost, Overtaken):
+        raise
+    except Exception as error:  # noqa: BLE001  whatever it is, it is written where people look
+        refused(in_words(error, **about))
+    return False
+
+
+def step_perform(driver: Provisioner[Spec], change: Change, spec: Spec, key: str) -> StepOutcome:
+    """Raises Permanent if the site's driver no longer supports such a change."""
+    if change not in driver.changes:
+        raise change_unknown(change)
+    return driver.perform(change, spec, key)
+
+
+class Record(Generic[RowT]):
+    """Writes of a visit: each is one transaction, guarded by the claim and by what was acted on."""
+
+    def __init__(self, kind: Kind[RowT], *reads: str) -> None:
+        """reads: related rows that the writers need."""
+        self._kind, self._rows = kind, kind.rows.select_related(*reads)
+        self._announce = kind.announce
+
+    @contextmanager
+    def guarded(self, job: Job[RowT]) -> Iterator[RowT]:
+        """The row, locked, still claimed by us and in the state and operation we acted on. Extends the claim."""
+        if (tally := _tally.get()) is not None:
+            tally.site = job.row.site.slug
+        with transaction.atomic():
+            claims.extend(job.row, seconds=CLAIM_SECONDS)
+            row = self._rows.get(pk=job.row.pk)
+            if row.state != job.row.state or (job.operation is not None and not _is_open(job.operation)):
+                raise Overtaken(f"the {self._kind.noun} was changed at the same time")
+            row.due_at = job.row.due_at  # what `release` compares with: a request made since then stays
+            yield row
+
+    def later(
+        self,
+        job: Job[RowT],
+        condition: ConditionChange,
+        *,
+        due_at: datetime,
+        step: StepRow | None = None,
+        refused: bool = False,
+    ) -> None:
+        """Records a failure and when to retry."""
+        with self.guarded(job) as row:
+            _ends("later")
+            if step is not None:
+                step.detail = str(condition["message"])[:500]
+                step.refusals += refused
+                step.save(update_fields=["detail", "refusals"])
+            news = conditions_write(row, condition)
+            claims.release(row, due_at=due_at, attempts=F("attempts") + 1)
+            if news or step is not None:
+                self._announce(row)
+
+    def rest(self, job: Job[RowT], due_at: datetime | None) -> None:
+        """Nothing is left to do now."""
+        with self.guarded(job) as row:
+            if conditions_write(row, drop=(PROGRESSING,)):
+                self._announce(row)
+            claims.release(row, due_at=due_at, attempts=0)
+
+    def steps_restart(
+        self, job: Job[RowT], reason: str, *, due_at: datetime, refused: StepRow, **changes: Any
+    ) -> None:
+        """Starts all steps of the driver again: their results are gone or not visible. `changes`: of the operation."""
+        with self.guarded(job) as row:
+            _ends("restart")
+            operation = self.operation(job)
+            driver_steps = [step.pk for step in job.steps if step.key != ADMISSION]
+            again = type(refused)._default_manager.filter(pk__in=driver_steps)
+            again.update(state=StepState.WAITING, finished_at=None, detail=reason[:500])
+            again.filter(pk=refused.pk).update(refusals=F("refusals") + 1)
+            if changes:
+                type(operation)._default_manager.filter(pk=operation.pk).update(**changes)
+            claims.release(row, due_at=due_at, attempts=F("attempts") + 1)
+            self._announce(row)
+
+    def give_up(
+        self, job: Job[RowT], step: StepRow, message: str, *, due_at: datetime | None = None, **changes: Any
+    ) -> None:
+        """Failed, with a reason for people. What is reserved stays held for the retry."""
+        moment = clock.now()
+        with self.guarded(job) as row:
+            _ends("failed")
+            step.state, step.finished_at, step.detail = StepState.FAILED, moment, message[:500]
+            step.refusals += 1
+            step.save(update_fields=["state", "finished_at", "detail", "refusals"])
+            self.operation_end(job, moment, succeeded=False)
+            conditions_write(row, reachable(), drop=(PROGRESSING,))
+            self._kind.move(row, FAILED, reason=message, **changes)
+            claims.release(row, due_at=due_at, attempts=0)
+            self._announce(row)
+
+    def operation(self, job: Job[RowT]) -> OperationRow:
+        if job.operation is None:
+            raise Overtaken(f"the {self._kind.noun} has no open operation")
+        return job.operation
+
+    def operation_end(self, job: Job[RowT], moment: datetime, *, succeeded: bool) -> None:
+        operation = self.operation(job)
+        rows = type(operation)._default_manager.filter(pk=operation.pk)
+        rows.update(finished_at=moment, succeeded=succeeded)
+
+
+def soon(since: datetime | None = None) -> datetime:
+    """The longer it waits, the longer until the next look; a watch may call earlier."""
+    waited = (clock.now() - since).total_seconds() if since is not None else 0.0
+    seconds = min(max(random.uniform(*POLL_SECONDS), waited / 10), POLL_SECONDS_MOST)  # noqa: S311  spreads load, hides nothing
+    return clock.now() + timedelta(seconds=seconds)
+
+
+def reachable() -> dict[str, Any]:
+    return {"type": REACHABLE, "status": Status.TRUE, "reason": "Answers", "message": "the site answers"}
+
+
+def unreachable(error: Unavailable | Unauthorized) -> dict[str, Any]:
+    refused = isinstance(error, Unauthorized)
+    return {
+        "type": REACHABLE,
+        "status": Status.FALSE,
+        "reason": "CredentialsRefused" if refused else "NoAnswer",
+        "message": f"{error.message}; the portal keeps retrying",
+        "remedy": "An operator has to renew the credentials of the site." if refused else "",
+    }
+
+
+def refused_by_site(error: GpuaasError) -> dict[str, Any]:
+    """The remedy is the error's own, if its detail has one as `next`."""
+    return {
+        "type": PROGRESSING,
+        "status": Status.FALSE,
+        "reason": "SiteRefused",
+        "message": f"{error.message}; the portal will try again",
+        "remedy": str(error.detail.get("next", "If this lasts, an operator has to check the site.")),
+    }
+
+
+def _is_open(operation: OperationRow) -> bool:
+    return type(operation)._default_manager.filter(pk=operation.pk, finished_at__isnull=True).exists()

@@ -1,0 +1,58 @@
+"""The facts of a site that its rules depend on, and whom the rules apply to."""
+
+from dataclasses import dataclass
+
+from gpuaas.providers.kubeapi import names
+
+# Kubernetes' own components and cluster admins; OpenShift's controllers complete each new project
+_OWN_GROUPS = (
+    "system:masters",
+    "system:nodes",
+    "system:serviceaccounts:kube-system",
+    "system:serviceaccounts:openshift-apiserver",
+    "system:serviceaccounts:openshift-infra",
+    "system:serviceaccounts:openshift-kube-controller-manager",
+    "system:serviceaccounts:openshift-controller-manager",
+    "system:serviceaccounts:openshift-ovn-kubernetes",
+)
+_OWN_USERS = ("system:kube-controller-manager", "system:kube-scheduler", "system:apiserver")
+
+
+@dataclass(frozen=True)
+class Site:
+    """portals: the accounts of all portals that share the site, the only ones that may touch what the guards protect.
+
+    adopted: workspaces whose names are not of our pattern. ceiling: the highest priority that a pod may have.
+    """
+
+    portals: tuple[str, ...]
+    adopted: tuple[str, ...] = ()
+    ceiling: int = 0
+
+    @property
+    def in_workspace(self) -> str:
+        return self._ours("request.namespace")
+
+    @property
+    def named_as_workspace(self) -> str:
+        return self._ours("request.name")
+
+    @property
+    def outsiders(self) -> str:
+        """CEL: the request comes from somebody who must go through the portal."""
+        return (
+            f"!request.userInfo.groups.exists(g, g in {cel_list(_OWN_GROUPS)}) && "
+            f"!(request.userInfo.username in {cel_list((*_OWN_USERS, *self.portals))})"
+        )
+
+    def _ours(self, name: str) -> str:
+        listed = f" || {name} in {cel_list(self.adopted)}" if self.adopted else ""
+        return f"{name}.matches('{names.NAMESPACE_PATTERN}'){listed}"
+
+
+def cel_text(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def cel_list(texts: tuple[str, ...] | list[str]) -> str:
+    return "[" + ", ".join(map(cel_text, texts)) + "]"

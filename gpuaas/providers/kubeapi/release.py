@@ -1,0 +1,110 @@
+"""The steps that delete a namespace: access, then pods (when the meter stops), then the rest."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gpuaas.core.errors import NotFound
+from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef, step_require
+from gpuaas.providers.kubeapi import access, ending, namespaces, why_terminating
+from gpuaas.providers.kubeapi.client import Api, Object
+
+STEPS = (
+    StepSpec("access", "Revoke everybody's access"),
+    StepSpec("pods", "Stop all pods"),
+    StepSpec("namespace", "Delete the namespace"),
+    StepSpec("gone", "Verify that nothing is left"),
+)
+# owners first: they would replace the pods that we delete
+OWNERS = (
+    "/apis/batch/v1/{}/cronjobs",
+    "/apis/batch/v1/{}/jobs",
+    "/apis/apps/v1/{}/deployments",
+    "/apis/apps/v1/{}/statefulsets",
+    "/apis/apps/v1/{}/daemonsets",
+    "/apis/apps/v1/{}/replicasets",
+    "/api/v1/{}/replicationcontrollers",
+)
+GRACE_SECONDS = 30
+# other kinds that a tenant can write, and so block with a finalizer
+HELD_UP = (
+    "/api/v1/{}/configmaps",
+    "/api/v1/{}/secrets",
+    "/api/v1/{}/services",
+    "/api/v1/{}/persistentvolumeclaims",
+    "/apis/autoscaling/v2/{}/horizontalpodautoscalers",
+    "/apis/policy/v1/{}/poddisruptionbudgets",
+)
+
+
+@dataclass(frozen=True)
+class Release:
+    api: Api
+    ref: WorkspaceRef
+
+    def run(self, step: str) -> StepOutcome:
+        steps: Mapping[str, Callable[[Object], StepOutcome]] = {
+            "access": self._access,
+            "pods": self._pods,
+            "namespace": self._namespace,
+            "gone": self._gone,
+        }
+        do = step_require(steps, step)
+        found = self._found()
+        if found is None:
+            return StepOutcome(done=True, detail="nothing of it is left at the site")
+        return do(found)
+
+    def _found(self) -> Object | None:
+        return namespaces.only_ours(self.api, self.ref.external_name, self.ref.id)
+
+    def _access(self, _found: Object) -> StepOutcome:
+        access.remove_members(self.api, self.ref.external_name)
+        return StepOutcome(done=True)
+
+    def _pods(self, _found: Object) -> StepOutcome:
+        space = f"namespaces/{self.ref.external_name}"
+        for owner in OWNERS:
+            self.api.delete(owner.format(space), propagationPolicy="Background")
+        pods = f"/api/v1/{space}/pods"
+        if any("deletionTimestamp" not in pod["metadata"] for pod in self.api.items(pods)):
+            self.api.delete(pods, gracePeriodSeconds=str(GRACE_SECONDS))
+        left = self.api.items(pods)
+        for pod in left:
+            ending.end(self.api, pods, pod, seconds=GRACE_SECONDS)
+        if left:
+            return StepOutcome(done=False, detail=ending.in_words(left))
+        return StepOutcome(done=True, detail="no pod is left")
+
+    def _namespace(self, found: Object) -> StepOutcome:
+        """By its uid: never a new namespace of the same name."""
+        if not namespaces.is_terminating(found):
+            self._delete(found)
+        return StepOutcome(done=True)
+
+    def _delete(self, found: Object) -> None:
+        precondition = {"preconditions": {"uid": found["metadata"]["uid"]}}
+        self.api.delete(namespaces.path(self.ref.external_name), precondition)
+
+    def _gone(self, found: Object) -> StepOutcome:
+        if not namespaces.is_terminating(found):
+            raise NotFound("the namespace's deletion has not been requested: that step is repeated")
+        if not ending.is_overdue(found):
+            return StepOutcome(done=False, detail=why_terminating.GOING)
+        self._unhold()
+        return StepOutcome(done=False, detail=why_terminating.explain(self.api, found))
+
+    def _unhold(self) -> None:
+        """Remove the tenant's finalizers; those of Kubernetes are left to its controllers."""
+        space = f"namespaces/{self.ref.external_name}"
+        for collection in (*OWNERS, *HELD_UP):
+            for each in self.api.items(collection.format(space)):
+                held = each["metadata"].get("finalizers") or []
+                own = [name for name in held if _is_of_kubernetes(name)]
+                if own != held:
+                    change = {"metadata": {"uid": each["metadata"]["uid"], "finalizers": own}}
+                    self.api.merge(f"{collection.format(space)}/{each['metadata']['name']}", change)
+
+
+def _is_of_kubernetes(finalizer: str) -> bool:
+    domain = finalizer.split("/", 1)[0]
+    return f".{domain}".endswith(".kubernetes.io") or finalizer in ("foregroundDeletion", "orphan")

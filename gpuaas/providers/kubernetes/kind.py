@@ -1,0 +1,36 @@
+"""Declares the Kubernetes driver."""
+
+from gpuaas.providers.base import DriverKind
+from gpuaas.providers.fields import KUBECONFIG, OIDC, section, text, texts
+
+CREDENTIALS = section(kubeconfig=KUBECONFIG)
+OPTIONS = section(
+    pool_label=text(
+        "Label of pools", "the label that names a node's pool; gpuaas.io/pool if empty", maxLength=317
+    ),
+    egress_cidrs=texts(
+        "Networks that workspaces can reach",
+        "external networks, one per line, for example 10.0.0.0/8; none if empty",
+    ),
+    gpu_resources=texts(
+        "Additional GPU resources", "extended resources that are GPUs but have no GPU vendor's domain"
+    ),
+    check_image=text("Image of node checks", "the image in which nvidia-smi runs on a node"),
+    sites_namespaces=texts(
+        "The site's own namespaces", "names, one per line; * matches anything; never adopted"
+    ),
+    oidc=OIDC,
+)
+ENDPOINT = "only if it differs from the kubeconfig's"
+
+KINDS = (
+    DriverKind(
+        name="kubernetes",
+        label="Kubernetes",
+        summary="A Kubernetes cluster with GPUs; a workspace is a namespace in it.",
+        site="gpuaas.providers.kubernetes.driver:KubernetesDriver",
+        endpoint=ENDPOINT,
+        credentials=CREDENTIALS,
+        options=OPTIONS,
+    ),
+)

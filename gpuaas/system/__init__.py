@@ -1,0 +1,1 @@
+"""Whether the portal itself works: health addresses and metrics."""

@@ -1,6 +1,0 @@
-from django.apps import AppConfig
-
-
-class QuotasConfig(AppConfig):
-    name = "quotas"
-    label = "quotas"

@@ -1,0 +1,256 @@
+"""Every operation with every role and with a token of every scope: the answers are those of `gpuaas.api.permissions`.
+
+What is refused has written nothing; what is allowed is done in a savepoint, so that all meet the same world.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection, reset_queries, transaction
+from django.test.utils import CaptureQueriesContext
+
+from gpuaas.api.permissions import NEEDS, For, Need, need_of
+from gpuaas.api.schema import OPERATION
+from gpuaas.catalog.models import Site
+from gpuaas.clusters.models import ClusterGrant
+from gpuaas.core import clock
+from gpuaas.workspaces.models import AccessGrant, WorkspaceMember
+from tenants.actors import Actor
+from tenants.models import Project, User
+from tenants.roles import Permission
+from tests.apart import each_apart
+from tests.api.addresses import Address, addresses
+from tests.api.askers import EVERYTHING, NOTHING, Asker, Held, people, person, token, tokens
+from tests.api.caller import Answer
+from tests.api.furnished import NODE, furnish
+from tests.api.test_outsiders import BODIES, QUERIES
+from tests.factories.tenants import OrganizationMembershipFactory, UserFactory
+
+BODIES_HERE: dict[str, Any] = {
+    "workspace_grant_revoke": {},
+    "platform_node_check_create": {"node": NODE},
+}
+OTHERS = {"workspace_grant_revoke": {"username": "bob"}, "cluster_grant_revoke": {"username": "bob"}}
+EVERYBODY = frozenset({"everybody"})
+# Whose own it is what the stage holds; what is asked of oneself is everybody's.
+OWN = {
+    "key_list": EVERYBODY,
+    "key_get": frozenset({"alice"}),
+    "key_remove": frozenset({"alice"}),
+    "token_list": EVERYBODY,
+    "token_get": frozenset({"bob"}),
+    "token_revoke": frozenset({"bob"}),
+    "project_member_remove": frozenset({"bob"}),
+    "workspace_grant_revoke": EVERYBODY,
+    "cluster_grant_revoke": EVERYBODY,
+}
+ADMINS = frozenset({"alice"})  # of the workspace: she asked for it
+# Tenants see their limits: they are not told that there is nothing, but that operators set them.
+SEEN = {"platform_project_limit_set": "project", "platform_organization_limit_set": "organization"}
+MONEY = {
+    "quote",
+    "cost",
+    "unit_price",
+    "per_hour",
+    "per_month",
+    "to_lease_end",
+    "amount",
+    "spent",
+    "forecast",
+}
+TOUCHED = 'UPDATE "tenants_apitoken" SET "last_used_at"'
+
+
+@dataclass(frozen=True)
+class Case:
+    operation: str
+    address: Address
+    method: str
+    body: Any
+    own: frozenset[str] = frozenset()
+
+    @property
+    def need(self) -> Need:
+        need = need_of(self.operation, self.method)
+        assert need is not None, f"{self.operation} has no line in NEEDS"
+        return need
+
+    @property
+    def place(self) -> str:
+        if self.operation in SEEN:
+            return SEEN[self.operation]
+        if self.address.name.startswith("platform"):
+            return "platform"
+        return next((each for each in ("organization", "project") if each in self.address.parameters), "")
+
+    def is_own(self, asker: Asker) -> bool:
+        return self.own == EVERYBODY or asker.name in self.own
+
+    def ask(self, asker: Asker, stage: dict[str, Any]) -> Answer:
+        named = stage | stage["elsewhere"].get(self.operation, {})
+        path = self.address.path(**named) + QUERIES.get(self.address.name, "")
+        return asker.caller.ask(self.method, path, self.body)
+
+
+def cases() -> Iterator[Case]:
+    for address in addresses():
+        for method in address.methods:
+            name = getattr(address.handler(method), OPERATION)
+            body = BODIES_HERE.get(name, BODIES.get((address.name, method)))
+            yield Case(name, address, method, body, OWN.get(name, frozenset()))
+            if name in OTHERS:
+                yield Case(name, address, method, OTHERS[name], frozenset({"bob"}))
+
+
+ROOMS: dict[str, dict[str, list[Case]]] = defaultdict(lambda: defaultdict(list))  # folders, then modules
+for _case in cases():
+    _folder, _, _module = _case.address.view.__module__.removeprefix("gpuaas.api.v1.").partition(".")
+    ROOMS[_folder][_module].append(_case)
+
+
+def held_by(asker: Asker, case: Case) -> Held:
+    """Roles there, widened where it is their own, cut to the scopes."""
+    roles = {"platform": asker.platform, "organization": asker.platform | asker.above}
+    held = roles.get(case.place, asker.here)
+    if held and case.need.own:
+        held |= set(case.need.permissions)
+    return held if asker.scopes is None else held & asker.scopes
+
+
+def expected(case: Case, asker: Asker) -> int:
+    """401, 403, 404, or 200 for everything else."""
+    need, is_token = case.need, asker.scopes is not None
+    if need.who is For.MACHINES:
+        return 401
+    if need.who is For.ANYBODY or need.cut:
+        return 200
+    if not case.place and not is_token:
+        return 404 if case.own and not case.is_own(asker) else 200
+    wanted, held = set(need.permissions), held_by(asker, case)
+    exempt = case.is_own(asker) or ("workspace" in case.address.parameters and asker.name in ADMINS)
+    if need.more and not exempt:
+        wanted.add(need.more)
+    if need.own and not case.is_own(asker) and not need.more and not wanted <= asker.here:
+        unseen = not held or (case.operation in {"token_get", "token_revoke"} and wanted <= held)
+        return 404 if unseen else 403
+    if wanted <= held and not (is_token and need.who is For.PEOPLE):
+        return 200
+    if case.place == "platform":
+        return 403 if Permission.PLATFORM_VIEW in held else 404
+    return 403 if held or not case.place else 404
+
+
+@pytest.fixture
+def stage(
+    site: Site, project: Project, as_alice: Actor, as_olga: Actor, alice: User, bob: User
+) -> dict[str, Any]:
+    """alice's things; bob is a member of the project, may edit in her workspace, and holds a credential there.
+
+    `elsewhere`: path parameters of single operations.
+    """
+    made = furnish(alice=as_alice, olga=as_olga, bob=bob, project=project, site=site)
+    project.memberships.filter(user=bob).update(role="member")
+    WorkspaceMember.objects.create(workspace_id=made["workspace"], user=bob, role="edit")
+    now = clock.now()
+    lasts = {"issued_at": now, "expires_at": now + timedelta(hours=1)}
+    AccessGrant.objects.create(workspace_id=made["workspace"], user=bob, issued_by="bob", **lasts)
+    ClusterGrant.objects.create(cluster_id=made["cluster"], user=bob, **lasts)
+    grace = UserFactory.create(username="grace")
+    OrganizationMembershipFactory.create(organization=project.organization, user=grace, role="billing")
+    member = {"username": "grace"}
+    return {
+        **made,
+        "elsewhere": {"organization_member_get": member, "organization_member_remove": member},
+    }
+
+
+def found(case: Case, asker: Asker, stage: dict[str, Any]) -> str:
+    """What is wrong with the answer, "" for nothing."""
+    wanted, savepoint = expected(case, asker), transaction.savepoint()
+    reset_queries()  # of the cases before: the log has an end
+    with CaptureQueriesContext(connection) as asked:
+        answer = case.ask(asker, stage)
+    transaction.savepoint_rollback(savepoint)
+    status = answer.status if answer.status in {401, 403, 404} else 200
+    if answer.status == 429 and case.need.who is For.MACHINES:
+        return ""
+    if status != wanted or answer.status >= 500:
+        return f"{wanted} was expected, {answer.status} came: {answer.json if answer.status >= 400 else ''}"
+    if status == 200:
+        return too_much(case, asker, answer)
+    written = [row["sql"] for row in asked.captured_queries if row["sql"].startswith(("INS", "UPD", "DEL"))]
+    written = [sql for sql in written if not sql.startswith(TOUCHED)]
+    return f"it was refused and wrote {written}" if written else ""
+
+
+def too_much(case: Case, asker: Asker, answer: Answer) -> str:
+    """What a token's scopes do not show: lists that are cut to them, money beside other things."""
+    held = held_by(asker, case)
+    if asker.scopes is None or answer.status >= 400:
+        return ""
+    if case.need.cut and answer.json["results"] and not set(case.need.permissions) <= held:
+        return "it shows what the token may not see"
+    if case.place == "project" and Permission.BILLING_VIEW not in held and answer.json:
+        return f"it shows money: {', '.join(shown)}" if (shown := sorted(money_in(answer.json))) else ""
+    return ""
+
+
+def money_in(said: Any) -> set[str]:
+    if isinstance(said, list):
+        return {name for each in said for name in money_in(each)}
+    if not isinstance(said, dict):
+        return set()
+    own = {name for name in MONEY & said.keys() if said[name] is not None}
+    return own | {name for each in said.values() for name in money_in(each)}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_answers_are_the_table(
+    room: str,
+    subtests: pytest.Subtests,
+    stage: dict[str, Any],
+    project: Project,
+    alice: User,
+    bob: User,
+    charlie: User,
+    olga: User,
+) -> None:
+    """People of every role; tokens of the maker of the things, of a teammate, and of somebody who has no role any more; on
+    the platform an operator's."""
+
+    def check(module: str) -> None:
+        asked = ROOMS[room][module]
+        needs = [case.need for case in asked]
+        exact = {frozenset(need.permissions) for need in needs}
+        exact |= {frozenset((*need.permissions, need.more)) for need in needs if need.more}
+        cast = (alice, bob, charlie)
+        signed_in = [*people(project), *(person(user, project) for user in cast)]
+        askers = {"": [each for user in cast for each in tokens(user, project, exact)]}
+        askers["project"] = askers[""]
+        askers["organization"] = [token(alice, project, scopes) for scopes in (NOTHING, EVERYTHING)]
+        askers["platform"] = [token(olga, project, scopes) for scopes in (NOTHING, EVERYTHING)]
+        wrong = [
+            f"{asker}: {case.operation}: {text}"
+            for case in asked
+            for asker in (*signed_in, *askers[case.place])
+            if (text := found(case, asker, stage))
+        ]
+        assert not wrong, "\n".join(wrong)
+
+    each_apart(subtests, ((module, (module,)) for module in ROOMS[room]), check)
+
+
+def test_every_operation_has_its_line() -> None:
+    of_platform = {case.operation for case in cases() if case.address.name.startswith("platform")}
+    assert {name for name in of_platform if not name.startswith("platform_")} == set()
+    assert {case.operation for case in cases()} - of_platform == set(NEEDS)
+
+
+def test_the_document_is_current() -> None:
+    call_command("permissions_table", "--check")

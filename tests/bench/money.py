@@ -1,0 +1,175 @@
+"""Pages and fields that show money, in a project of 2,000 workspaces with a month of usage: how long, how many statements, how many bytes.
+
+The floor of each is the hand-written sum of all that runs: what no answer can do without.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from billing.models import Budget, RateCard
+from billing.months import month_of, month_span
+from billing.services.keeping import usage_keep
+from gpuaas.catalog.models import Flavor
+from gpuaas.core.clock import now
+from gpuaas.core.ids import uuid7
+from gpuaas.metering.models import Meter
+from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
+from tenants.models import Project, User
+from tests.bench.table import Measured
+from tests.billing.stage import rate_make
+from tests.factories.catalog import FlavorFactory
+from tests.factories.tenants import OrganizationMembershipFactory, ProjectFactory, UserFactory
+
+WORKSPACES, PODS, ROUNDS = 2_000, 60_000, 9
+HELD = """
+INSERT INTO metering_usageinterval (id, site_id, project_id, workspace_id, flavor_id, consumer_uid, consumer_name, node, meter,
+    resource_name, quantity, started_at, ended_at, last_seen_at, ended_by)
+SELECT gen_random_uuid(), w.site_id, w.project_id, w.id, CASE WHEN m.meter = 'gpu_held' THEN %(flavor)s::uuid END,
+       'money-' || w.id, w.name, '', m.meter, m.name, m.quantity, w.created_at, NULL, w.created_at, ''
+FROM workspaces_workspace w
+CROSS JOIN (VALUES ('gpu_held', 'nvidia.com/gpu', 2), ('vcpu_held', 'vcpu', 32), ('memory_held', 'memory', 360),
+                   ('storage_held', 'storage', 100)) AS m (meter, name, quantity)
+WHERE w.project_id = %(project)s
+"""
+PODS_RUN = """
+INSERT INTO metering_usageinterval (id, site_id, project_id, workspace_id, flavor_id, consumer_uid, consumer_name, node, meter,
+    resource_name, quantity, started_at, ended_at, last_seen_at, ended_by)
+SELECT gen_random_uuid(), w.site_id, w.project_id, w.id, %(flavor)s::uuid, 'pod-' || n, 'pod-' || n, '', 'gpu_allocated', 'nvidia.com/gpu',
+       1 + n %% 2, s.at, s.at + (n %% 7200 + 1) * interval '1 second', s.at, 'observed'
+FROM generate_series(1, %(count)s) n
+JOIN (SELECT *, row_number() OVER (ORDER BY id) - 1 AS number FROM workspaces_workspace WHERE project_id = %(project)s) w
+    ON w.number = n %% %(workspaces)s
+CROSS JOIN LATERAL (
+    SELECT w.created_at + (n::bigint * 7919 %% extract(EPOCH FROM %(now)s - w.created_at)::bigint) * interval '1 second' AS at
+) s
+"""
+FLOOR = """
+SELECT meter, flavor_id, sum(quantity * extract(EPOCH FROM %s - greatest(started_at, %s))::bigint)
+FROM metering_usageinterval WHERE project_id = %s AND ended_at IS NULL GROUP BY 1, 2
+"""
+# what home asks for by itself where there are more workspaces than it shows: what each of them costs
+SECOND = "home, its second answer"
+PAGES = {
+    "home": "/p/bench-money/",
+    SECOND: "/p/bench-money/",
+    "costs of the organization": "/o/{organization}/costs/",
+    "budgets of the organization": "/o/{organization}/budgets/",
+    "usage and cost of the project": "/p/bench-money/usage/",
+    "costs, API": "/api/v1/projects/bench-money/costs",
+    "breakdown by workspace, API": "/api/v1/projects/bench-money/costs/breakdown",
+    "budgets, API": "/api/v1/organizations/{organization}/budgets",
+}
+
+
+def measure() -> list[Measured]:
+    client, project = _stage()
+    while usage_keep(now=now()):
+        pass
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
+    floor = _median_ms(lambda: _floor(project))
+    urls = {what: url.format(organization=project.organization.slug) for what, url in PAGES.items()}
+    return [_measured(client, what, url, floor) for what, url in urls.items()]
+
+
+def _measured(client: Client, what: str, url: str, floor: float) -> Measured:
+    headers = {"HX-Request": "true"} if what == SECOND else {}
+    with CaptureQueriesContext(connection) as queries:
+        answer = client.get(url, headers=headers)
+    assert answer.status_code == 200, f"{url}: {answer.status_code}"
+    note = f"{len(queries)} statements, {len(answer.content) / 1000:,.0f} kB at {WORKSPACES:,} workspaces"
+    ours = _median_ms(lambda: client.get(url, headers=headers))
+    return Measured(what, "ms", ours, floor, "the sum of what runs, one SQL statement", False, note)
+
+
+def _floor(project: Project) -> object:
+    moment = now()
+    with connection.cursor() as cursor:
+        cursor.execute(FLOOR, [moment, month_span(month_of(moment)).starts_at, project.pk])
+        return cursor.fetchall()
+
+
+def _median_ms(call: Callable[[], object]) -> float:
+    call()
+    times = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - began) * 1000)
+    return statistics.median(times)
+
+
+def _stage() -> tuple[Client, Project]:
+    project = ProjectFactory.create(slug="bench-money")
+    user = UserFactory.create(username="bench-money")
+    OrganizationMembershipFactory.create(organization=project.organization, user=user, role="owner")
+    flavor: Flavor = FlavorFactory.create(slug="bench-money.1")
+    moment = now()
+    began = month_span(month_of(moment - timedelta(days=31))).starts_at
+    _workspaces(project, user, flavor, began, moment)
+    asked: dict[str, Any] = {
+        "flavor": flavor.pk,
+        "project": project.pk,
+        "count": PODS,
+        "workspaces": WORKSPACES,
+        "now": moment,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(HELD, asked)
+        cursor.execute(PODS_RUN, asked)
+    card = RateCard.objects.create(slug="bench-money", name="Bench", currency="EUR")
+    rate_make(card, flavor, 2_400_000, began)
+    for meter in (Meter.VCPU_HELD, Meter.MEMORY_HELD, Meter.STORAGE_HELD):
+        rate_make(card, None, 3_001, began, meter=meter)
+    _budgets(project)
+    client = Client()
+    client.force_login(user)
+    return client, project
+
+
+def _workspaces(project: Project, user: User, flavor: Flavor, began: datetime, moment: datetime) -> None:
+    seconds = int((moment - began).total_seconds()) - 3600
+    rows = [
+        Workspace(
+            id=uuid7(),
+            project=project,
+            site=flavor.pool.site,
+            name=f"ws-{number:04}",
+            state="ready",
+            lease_ends_at=moment + timedelta(days=28),
+            created_by=user,
+            created_at=began + timedelta(seconds=number * 7919 % seconds),
+            ready_at=moment,
+        )
+        for number in range(WORKSPACES)
+    ]
+    Workspace.objects.bulk_create(rows, batch_size=2000)
+    WorkspaceFlavor.objects.bulk_create(
+        [WorkspaceFlavor(workspace=row, flavor=flavor, count=2, confirmed=2) for row in rows]
+    )
+
+
+def _budgets(project: Project) -> None:
+    for level, of, period in (
+        ("organization", None, "month"),
+        ("project", project, "month"),
+        ("project", project, "quarter"),
+    ):
+        row = Budget.objects.create(
+            organization=project.organization,
+            project=of,
+            name=f"{level} by {period}",
+            measure="money",
+            amount=10**9,
+            period=period,
+            level=level,
+            created_by="bench",
+        )
+        row.thresholds.create(percent=100, action="block")

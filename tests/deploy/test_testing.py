@@ -1,0 +1,68 @@
+"""What fails beside others runs once more alone: one that fails then fails the tier, and so do more than a few."""
+
+from pathlib import Path
+
+import pytest
+
+from deploy import testing
+
+# each test fails until the file of its name is there
+CASES = """
+from pathlib import Path
+import pytest
+
+@pytest.mark.parametrize("name", {names})
+def test_it(name):
+    seen = Path(name)
+    first = not seen.exists()
+    seen.touch()
+    assert not first
+
+def test_another():
+    with open("ran", "a") as file:
+        file.write(".")
+    assert {sound}
+
+def test_in_parts(subtests):
+    with subtests.test("a part"):
+        seen = Path("part")
+        first = not seen.exists()
+        seen.touch()
+        assert not first
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pytest.ini").touch()
+    monkeypatch.chdir(tmp_path)
+    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
+    return tmp_path
+
+
+def tried(folder: Path, names: list[str], *, sound: bool = True) -> int:
+    (folder / "test_cases.py").write_text(CASES.format(names=names, sound=sound))
+    return testing.tried("-n", "0")
+
+
+def test_a_few_are_tried_again_and_named(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert tried(folder, ["a", "b"]) == 0
+    shown = capfd.readouterr().out
+    assert "Once more, alone: test_cases.py::test_in_parts, test_cases.py::test_it[a]" in shown
+    assert shown.rstrip().endswith("test_cases.py::test_it[b]")
+    assert (folder / "ran").read_text() == "."
+
+
+def test_what_fails_alone_fails(folder: Path) -> None:
+    assert tried(folder, ["a"], sound=False) == testing.TESTS_FAILED
+    assert (folder / "ran").read_text() == ".."
+
+
+def test_many_are_not_tried_again_nor_those_of_an_earlier_run(folder: Path) -> None:
+    assert tried(folder, ["a", "b", "c"]) == testing.TESTS_FAILED
+    assert (folder / "ran").read_text() == "."
+    assert tried(folder, []) == 0
+    assert testing.failed_last() == []

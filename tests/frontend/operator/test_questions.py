@@ -1,0 +1,134 @@
+"""What cannot be done by one click too many: the question that is asked before, and the way back."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from billing.models import Rate, RateDraft
+from billing.services import LineTerms, rate_draft_line_set, rate_draft_open, rate_set
+from gpuaas.catalog.models import Flavor, GpuType
+from gpuaas.core.errors import Conflict
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import SYSTEM, Actor
+from tenants.models import User
+from tenants.roles import PlatformRole
+from tenants.services import user_deactivate, user_platform_role_set
+from tests.frontend.markup import words
+from tests.frontend.operator.conftest import signed_in
+
+H100, TYPE = "h100.1", "h100-sxm-80gb"
+
+
+def state_of(slug: str = H100) -> str:
+    return str(Flavor.objects.values_list("state", flat=True).get(slug=slug))
+
+
+def test_a_flavor_without_a_price_is_offered_only_by_a_word(olga_at: Client, workspace: Workspace) -> None:
+    Rate.objects.all().delete()
+    Flavor.objects.update(state="draft")
+    publish = reverse("frontend:operator_flavor_state", args=[H100, "publish"])
+    page = words(olga_at.get(reverse("frontend:operator_flavors")))
+    assert "Offer h100.1 without a price?" in page
+    assert f"/operator/rates/prices/?what={H100}" in page
+    assert f'action="{publish}"' in page.split("Offer h100.1 without a price?")[0].rsplit("<dialog", 1)[1]
+    assert "has no price" in words(olga_at.post(publish, follow=True))
+    assert state_of() == "draft"
+    olga_at.post(publish, {"without_price": "1"})
+    assert state_of() == "active"
+    Flavor.objects.update(state="draft")
+    rate_set(actor=SYSTEM, flavor=Flavor.objects.get(slug=H100), meter="gpu_held", price="2")
+    assert "Offer h100.1 without a price?" not in words(olga_at.get(reverse("frontend:operator_flavors")))
+    olga_at.post(publish)
+    assert state_of() == "active"
+
+
+def test_what_is_retired_is_asked_for_and_put_back(olga_at: Client, workspace: Workspace) -> None:
+    rate_set(actor=SYSTEM, flavor=Flavor.objects.get(slug=H100), meter="gpu_held", price="2")
+    for name, slug, title in (
+        ("flavor", H100, "Retire h100.1?"),
+        ("gpu_type", TYPE, f"Retire {GpuType.objects.get(slug=TYPE).name}?"),
+    ):
+        page = reverse(f"frontend:operator_{name}s")
+        retire = reverse(f"frontend:operator_{name}_state", args=[slug, "retire"])
+        shown = words(olga_at.get(page))
+        assert title in shown
+        assert shown.count(f'action="{retire}"') == 1, "only the dialog does it"
+        olga_at.post(retire)
+        assert f"Put {slug} back on offer" in words(olga_at.get(page))
+        olga_at.post(reverse(f"frontend:operator_{name}_state", args=[slug, "publish"]))
+        assert title in words(olga_at.get(page))
+
+
+def test_roles_and_accounts_are_asked_for(olga_at: Client, alice: User) -> None:
+    page = words(olga_at.get(reverse("frontend:operator_people")))
+    assert "Platform role of alice" in page
+    assert "An operator sees and changes everything" in page
+    assert "Disable alice?" in page
+    role = reverse("frontend:operator_person_role", args=[alice.pk])
+    olga_at.post(role, {"platform_role": "operator"})
+    alice.refresh_from_db()
+    assert alice.platform_role == PlatformRole.OPERATOR
+    olga_at.post(role, {"platform_role": ""})
+    alice.refresh_from_db()
+    assert alice.platform_role == ""
+    switch = reverse("frontend:operator_person_switch", args=[alice.pk])
+    olga_at.post(switch, {"active": "0"})
+    assert "Enable alice" in words(olga_at.get(reverse("frontend:operator_people")))
+
+
+@pytest.mark.parametrize("way", ["role", "account"])
+def test_the_last_operator_stays(olga: User, alice: User, as_olga: Actor, way: str) -> None:
+    def take(user: User) -> None:
+        if way == "role":
+            user_platform_role_set(actor=SYSTEM, user=user, platform_role="")
+        else:
+            user_deactivate(actor=SYSTEM, user=user)
+
+    with pytest.raises(Conflict, match="olga is the last operator"):
+        take(olga)
+    user_platform_role_set(actor=as_olga, user=alice, platform_role="operator")
+    take(olga)
+    with pytest.raises(Conflict, match="alice is the last operator"):
+        take(alice)
+
+
+def test_a_draft_is_published_now(olga_at: Client, as_olga: Actor, workspace: Workspace) -> None:
+    draft = rate_draft_open(actor=as_olga)
+    flavor = Flavor.objects.get(slug=H100)
+    rate_draft_line_set(
+        actor=as_olga, draft=draft, flavor=flavor, meter="gpu_held", terms=LineTerms(price="2")
+    )
+    editor = reverse("frontend:operator_rate_draft", args=[draft.pk])
+    assert 'name="when" value="now"' in words(olga_at.get(editor))
+    publish = reverse("frontend:operator_rate_draft_publish", args=[draft.pk])
+    undated = olga_at.post(publish, {"when": "date"})
+    assert undated.status_code == 422
+    assert "or choose now" in words(undated)
+    assert olga_at.post(publish, {"when": "now", "valid_from": "2031-01-01T00:00"}).status_code == 302
+    made = RateDraft.objects.get().published
+    assert made is not None
+    assert made.valid_from.year < 2031
+
+
+def test_downloads_and_hints_lead_somewhere(olga_at: Client, alice: User, workspace: Workspace) -> None:
+    usage = reverse("frontend:operator_usage")
+    page = words(olga_at.get(f"{usage}?month=2026-10"))
+    for address in ("/operator/usage/2026-10.csv", "/api/v1/platform/focus/2026-10.csv"):
+        assert f'href="{address}"' in page
+        answer: Any = olga_at.get(address)
+        assert answer.status_code == 200
+        assert answer["Content-Type"].startswith("text/csv")
+        b"".join(answer.streaming_content)
+    assert 'href="/operator/organizations/"' in words(olga_at.get("/operator/budgets/")).split("<main", 1)[1]
+    slug = workspace.project.organization.slug
+    focus = f"/api/v1/organizations/{slug}/focus/"
+    at = signed_in(alice)
+    for name in ("organization_invoices", "organization_costs"):
+        assert focus in words(at.get(reverse(f"frontend:{name}", args=[slug])))
+    link = words(at.get(reverse("frontend:organization_invoices", args=[slug]))).split(focus)[1][:11]
+    assert at.get(focus + link).status_code == 200
+    budgets = reverse("frontend:organization_budgets", args=[slug])
+    assert budgets in words(olga_at.get(reverse("frontend:operator_organization", args=[slug])))
+    assert olga_at.get(budgets).status_code == 200

@@ -1,0 +1,148 @@
+"""Forms in a real browser: what is typed is answered beside its field, nothing is pressed in vain, and paper is A4."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from gpuaas.core import clock
+from gpuaas.workspaces.models import Workspace
+from tenants.models import Project, User
+from tests.frontend.pages.browsing import NEEDED, context_for, looked_at, opened
+from tests.frontend.pages.scene import busy
+from tests.frontend.pages.server import served
+
+pytestmark = NEEDED
+A4 = {"width": 673, "height": 1000}  # 210 mm less two margins of 16 mm, at 96 dots per inch
+
+
+@pytest.fixture
+def address(workspace: Workspace) -> Iterator[str]:
+    busy(workspace)
+    with served() as url:
+        yield url
+
+
+def new_request(page: Page, address: str) -> None:
+    page.goto(f"{address}/p/weather-lm/workspaces/new/?flavor=h100.1")
+
+
+def test_a_request_is_answered_field_by_field(chromium: Browser, address: str, alice: User) -> None:
+    page, complaints = opened(context_for(chromium, address, alice))
+    new_request(page, address)
+    create = page.get_by_role("button", name="Create workspace")
+    expect(page.locator("#answer")).to_contain_text("Available now")
+    expect(create).to_be_disabled()
+    page.locator("input[name=name]").fill("second")
+    expect(create).to_be_enabled()
+
+    day = page.locator("input[name=lease_ends_at]")
+    day.fill("2020-01-01T00:00")
+    expect(page.locator("input[name=lease][value=date]")).to_be_checked()
+    expect(page.locator("#id_lease_ends_at-help")).to_contain_text("A lease must end in the future")
+    expect(day).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#answer")).not_to_contain_text("Available now")
+    expect(create).to_be_disabled()
+    page.locator("input[name=lease][value='1']").check()
+    expect(day).to_have_value("")
+    expect(page.locator("#answer")).to_contain_text("Available now")
+    expect(day).not_to_have_attribute("aria-invalid", "true")
+    page.locator("input[name=lease][value=date]").check()
+    expect(day).to_have_value("2020-01-01T00:00")
+    day.fill(f"{clock.now() + timedelta(days=3):%Y-%m-%dT%H:%M}")
+    expect(create).to_be_enabled()
+
+    members = page.locator("input[name=members]")
+    members.fill("nobody-here")
+    expect(page.locator("#id_members-help")).to_contain_text("User nobody-here is not a member")
+    expect(members).to_have_attribute("aria-invalid", "true")
+    expect(create).to_be_disabled()
+    members.fill("")
+    expect(page.locator("#id_members-help")).to_contain_text("User names from this project")
+    expect(create).to_be_enabled()
+    looked_at(page, "desk", picture="request-typed")
+    create.click()
+    expect(page.locator("h1")).to_have_text("second")
+    assert complaints == []
+
+
+def test_without_scripts_the_form_is_sent_and_says_what_is_missing(
+    chromium: Browser, address: str, alice: User
+) -> None:
+    cookies = context_for(chromium, address, alice).cookies()
+    context = chromium.new_context(java_script_enabled=False)
+    context.add_cookies([{"name": one["name"], "value": one["value"], "url": address} for one in cookies])
+    page = context.new_page()
+    new_request(page, address)
+    page.locator("input[name=members]").fill("nobody-here")
+    page.get_by_role("button", name="Create workspace").click()
+    expect(page.locator("#id_name-help")).to_contain_text("Enter a name.")
+    page.locator("input[name=name]").fill("plain")
+    page.get_by_role("button", name="Create workspace").click()
+    expect(page.locator("#id_members-help")).to_contain_text("User nobody-here is not a member")
+    page.locator("input[name=members]").fill("")
+    page.get_by_role("button", name="Create workspace").click()
+    expect(page.locator("h1")).to_have_text("plain")
+
+
+def test_a_resize_is_pressed_only_when_it_can_be_had(
+    chromium: Browser, address: str, alice: User, workspace: Workspace
+) -> None:
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/workspaces/{workspace.pk}/resize/")
+    press = page.get_by_role("button", name="Resize")
+    count = page.locator('input[name="count-h100.1"]')
+    expect(press).to_be_disabled()
+    count.fill("9")
+    expect(page.locator("#effect")).to_contain_text("Exceeds the limit")
+    expect(press).to_be_disabled()
+    count.fill("8")
+    expect(page.locator("#effect")).to_contain_text("Difference")
+    expect(press).to_be_enabled()
+    looked_at(page, "desk", picture="resize-typed")
+    page.set_viewport_size({"width": 1190, "height": 900})
+    overflowing = page.evaluate(
+        "[...document.querySelectorAll('#effect .g-scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+    )
+    assert overflowing == 0
+    assert complaints == []
+
+
+def test_a_longer_lease_shows_its_price(
+    chromium: Browser, address: str, alice: User, workspace: Workspace
+) -> None:
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/workspaces/{workspace.pk}/")
+    page.get_by_role("button", name="Extend").first.click()
+    dialog = page.locator("#extend")
+    press = dialog.get_by_role("button", name="Extend")
+    expect(press).to_be_disabled()
+    dialog.locator("#id_until").fill(f"{workspace.lease_ends_at + timedelta(days=7):%Y-%m-%dT%H:%M}")
+    expect(dialog.locator("#extend-effect")).to_contain_text("Added cost")
+    expect(press).to_be_enabled()
+    looked_at(page, "desk", picture="extend-typed")
+    press.click()
+    expect(page.locator("#toasts")).to_contain_text("Lease extended")
+    assert complaints == []
+
+
+def test_a_statement_prints_as_a_table_on_a4(
+    chromium: Browser, address: str, alice: User, limited: Project
+) -> None:
+    page, _ = opened(context_for(chromium, address, alice))
+    page.set_viewport_size({"width": A4["width"], "height": A4["height"]})
+    page.goto(f"{address}/p/{limited.slug}/statements/{clock.now():%Y-%m}/")
+    page.emulate_media(media="print", color_scheme="light")
+    expect(page.locator(".g-sheet")).to_be_visible()
+    assert (
+        page.locator(".g-sheet__head").evaluate(
+            "e => getComputedStyle(e).gridTemplateColumns.split(' ').length"
+        )
+        == 2
+    )
+    table = page.locator(".g-sheet__lines")
+    if table.count():
+        assert table.evaluate("e => getComputedStyle(e).display") == "table"
+        assert table.locator("thead").evaluate("e => getComputedStyle(e).display") == "table-header-group"
+    assert page.evaluate("document.documentElement.scrollWidth") <= A4["width"]

@@ -1,0 +1,94 @@
+"""The frame in a real browser: where an operator stands at a tenant's, and the palette on the way to a person."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from frontend.views import home
+from gpuaas.catalog.models import Flavor
+from gpuaas.core import clock
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import workspace_request
+from tenants.models import User
+from tenants.selectors import actor_for
+from tests.billing.stage import interval_make
+from tests.frontend.pages.browsing import NEEDED, SIZES, context_for, looked_at, opened
+from tests.frontend.pages.server import served
+
+pytestmark = NEEDED
+
+
+@pytest.fixture
+def address(workspace: Workspace) -> Iterator[str]:
+    with served() as url:
+        yield url
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_operator_sees_where_they_stand(chromium: Browser, address: str, olga: User, theme: str) -> None:
+    for size in SIZES:
+        page, complaints = opened(context_for(chromium, address, olga, size=size, theme=theme))
+        page.goto(f"{address}/p/weather-lm/workspaces/")
+        expect(page.locator(".g-visit")).to_contain_text(
+            "You are viewing weather-lm of Climate Physics as an operator"
+        )
+        looked_at(page, size, picture=f"visit-{theme}")
+        assert complaints == []
+
+
+def test_the_palette_leads_to_a_person_and_the_menu_to_the_account(
+    chromium: Browser, address: str, alice: User, bob: User
+) -> None:
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("bob")
+    expect(page.locator("#palette-list")).to_contain_text("member of weather-lm")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Members")
+    page.get_by_role("button", name="alice, account menu").click()
+    page.get_by_role("link", name="Account and time zone").click()
+    expect(page.locator("h1")).to_have_text("Account")
+    assert complaints == []
+
+
+def test_a_chart_stands_when_its_part_was_fetched_again(
+    chromium: Browser, address: str, alice: User, workspace: Workspace, h100: Flavor
+) -> None:
+    now = clock.now()
+    interval_make(workspace, h100, now - timedelta(hours=2), now - timedelta(hours=1))
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/")
+    expect(page.locator("#cost-by-day [data-chart-canvas] svg")).to_be_visible()
+    with page.expect_response(lambda answer: answer.request.headers.get("hx-request") == "true"):
+        page.evaluate("document.querySelector('#cost-by-day').id = 'old'")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.locator("#old")).to_have_count(0)
+    expect(page.locator("#cost-by-day [data-chart-canvas] svg")).to_be_visible()
+    assert complaints == []
+
+
+def test_what_many_workspaces_cost_fills_in_by_itself(
+    chromium: Browser,
+    address: str,
+    alice: User,
+    workspace: Workspace,
+    h100: Flavor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(home, "SHOWN", 1)
+    now = clock.now()
+    interval_make(workspace, h100, now - timedelta(hours=2), now - timedelta(hours=1))
+    workspace_request(
+        actor=actor_for(user=alice), project=workspace.project, name="one-more", items=[("l40s.1", 1)]
+    )
+    for size in SIZES:
+        page, complaints = opened(context_for(chromium, address, alice, size=size))
+        page.goto(f"{address}/p/weather-lm/")
+        expect(page.locator("#cost-by-day [data-chart-canvas] svg")).to_be_visible()
+        expect(page.locator("#home .g-skeleton")).to_have_count(0)
+        expect(page.locator("#home tfoot")).not_to_contain_text("…")
+        looked_at(page, size, picture="home-filled-in")
+        assert complaints == []

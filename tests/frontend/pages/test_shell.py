@@ -1,0 +1,136 @@
+"""The frame around every page: the ways in, where one stands, and what the palette finds for whom."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from gpuaas.clusters.models import Cluster
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import workspace_role
+from gpuaas.workspaces.spec import members_of, subject_of
+from tenants.actors import SYSTEM, Actor
+from tenants.models import Project, User
+from tenants.selectors import actor_for, people_seen
+from tests.api.cluster_stage import cluster_stage
+from tests.factories.tenants import ProjectMembershipFactory, UserFactory
+from tests.frontend.markup import words
+from tests.frontend.pages.conftest import signed_in
+
+
+def text_of(client: Client, url: str) -> str:
+    return words(client.get(url))
+
+
+def found(client: Client, text: str) -> list[tuple[str, str, str]]:
+    rows: list[dict[str, Any]] = client.get("/search/", {"q": text}).json()
+    return [(row["group"], row["label"], row["url"]) for row in rows]
+
+
+@pytest.fixture
+def cluster(as_alice: Actor, workspace: Workspace) -> Cluster:
+    """`lab` of weather-lm."""
+    cluster_stage(olga=SYSTEM, alice=as_alice, project=workspace.project, site=workspace.site)
+    return Cluster.objects.get()
+
+
+def test_the_account_and_its_keys_are_in_the_menu_of_every_page(alice_at: Client, project: Project) -> None:
+    for url in (
+        reverse("frontend:home", args=[project.slug]),
+        reverse("frontend:account"),
+        reverse("frontend:keys"),
+    ):
+        text = text_of(alice_at, url)
+        menu = text.partition('id="account"')[2].partition("</form>")[0]
+        assert f'href="{reverse("frontend:account")}"' in menu
+        assert f'href="{reverse("frontend:keys")}"' in menu
+        assert 'class="g-side"' in text
+        assert "Notifications" not in text
+
+
+def test_the_palette_finds_what_the_reader_may_see(
+    alice_at: Client, bob: User, workspace: Workspace, cluster: Cluster
+) -> None:
+    slug = workspace.project.slug
+    assert found(alice_at, "era5") == [
+        ("Workspaces", "era5-finetune", reverse("frontend:workspace", args=[slug, workspace.pk]))
+    ]
+    assert ("Clusters", "lab", reverse("frontend:cluster", args=[slug, cluster.pk])) in found(alice_at, "lab")
+    assert found(alice_at, "bob") == [("People", "bob", reverse("frontend:members", args=[slug]))]
+    assert found(alice_at, "alice") == [("People", "alice", reverse("frontend:members", args=[slug]))]
+    assert found(alice_at, "weather")[0][:2] == ("Projects", slug)
+    for nonsense in ("", "a", "\x00\x00", "%", "nobody-here", "x" * 500):
+        assert found(alice_at, nonsense) == []
+
+
+def test_the_palette_finds_an_outsider_nothing(
+    charlie_at: Client, bob: User, workspace: Workspace, cluster: Cluster
+) -> None:
+    for text in ("era5", "lab", "bob", "alice", "weather"):
+        assert found(charlie_at, text) == []
+    assert found(charlie_at, "charlie")[0][:2] == ("People", "charlie")
+
+
+def test_who_belongs_nowhere_finds_nothing(workspace: Workspace, cluster: Cluster) -> None:
+    outsider: User = UserFactory.create(username="nina")
+    client = signed_in(outsider)
+    assert found(client, "era5") == found(client, "alice") == []
+
+
+def test_an_operator_finds_everybody_where_accounts_are_kept(
+    olga: User, bob: User, charlie: User, workspace: Workspace, cluster: Cluster
+) -> None:
+    client = signed_in(olga)
+    page = reverse("frontend:operator_people")
+    assert found(client, "charlie") == [("People", "charlie", f"{page}?q=charlie")]
+    assert found(client, "lab")[0][:2] == ("Clusters", "lab")
+
+
+def test_people_are_found_in_one_query_and_without_a_word_on_others(
+    alice: User, bob: User, charlie: User, django_assert_num_queries: Any
+) -> None:
+    actor = actor_for(user=alice)
+    with django_assert_num_queries(1):
+        assert [(user.username, slug) for user, slug in people_seen(actor=actor, search="b", most=8)] == [
+            ("bob", "weather-lm")
+        ]
+    User.objects.filter(pk=bob.pk).update(is_active=False)
+    assert people_seen(actor=actor, search="bob", most=8) == []
+    assert people_seen(actor=actor, search="charlie", most=8) == []
+
+
+@pytest.mark.parametrize("name", ["home", "workspaces", "members", "projects", "invoices"])
+def test_who_is_here_by_a_role_of_the_platform_is_told_so(
+    name: str, alice_at: Client, olga: User, workspace: Workspace
+) -> None:
+    organization = workspace.project.organization
+    slug = organization.slug if name in {"projects", "invoices"} else workspace.project.slug
+    url = reverse(f"frontend:{name}", args=[slug])
+    ada: User = UserFactory.create(username="ada", platform_role="auditor")
+    page = signed_in(olga).get(url, follow=True).content.decode()
+    assert "as an operator. Your actions are recorded in its audit log" in page
+    assert reverse("frontend:operator_organization", args=[organization.slug]) in page
+    assert "as an auditor. You can see everything" in signed_in(ada).get(url, follow=True).content.decode()
+    assert "g-visit" not in alice_at.get(url, follow=True).content.decode()
+    ProjectMembershipFactory.create(project=workspace.project, user=olga, role="member")
+    if name in {"home", "workspaces", "members"}:
+        assert "g-visit" not in text_of(signed_in(olga), url)
+    assert "g-visit" not in text_of(signed_in(olga), reverse("frontend:operator"))
+
+
+def test_the_page_and_the_service_agree_on_who_enters_as_what(
+    workspace: Workspace, alice: User, bob: User, dora: User, olga: User, charlie: User
+) -> None:
+    def shown(user: User) -> str | None:
+        return workspace_role(actor=actor_for(user=user), workspace=Workspace.objects.get(pk=workspace.pk))
+
+    def entered(user: User) -> str | None:
+        return next((one.role for one in members_of(workspace) if one.subject == subject_of(user.pk)), None)
+
+    workspace.members.create(user=dora, role="edit")
+    people = (alice, bob, dora, olga, charlie)
+    assert [shown(user) for user in people] == [entered(user) for user in people] == ["admin", *[None] * 4]
+    for user in (olga, bob):
+        workspace.members.create(user=user, role="view")
+        assert shown(user) == entered(user) == "view"

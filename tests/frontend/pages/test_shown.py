@@ -1,0 +1,199 @@
+"""What a page shows can be done: every link is followed and every form sent, as each kind of reader; none is refused.
+
+A service may still say that it cannot be done now (409, 422); that somebody may not (403), or that there is no such thing
+(404), is a fault of the page.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from html.parser import HTMLParser
+from urllib.parse import urlsplit
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import reverse
+
+from gpuaas.clusters.models import Cluster
+from gpuaas.core import clock
+from gpuaas.workspaces.models import Workspace, WorkspaceMember
+from tenants.actors import SYSTEM
+from tenants.models import User
+from tenants.selectors import actor_for
+from tenants.services import token_create
+from tests.api.cluster_stage import cluster_stage
+from tests.billing.stage import budget_stage
+from tests.factories.billing import invoice_make
+from tests.factories.tenants import OrganizationMembershipFactory, ProjectMembershipFactory, UserFactory
+from tests.frontend.pages.conftest import signed_in
+from tests.frontend.pages.scene import busy, grant_of_cluster, grant_to, robot_of
+from tests.frontend.pages.test_outsiders import POSTED, SCOPED, SHAPES
+
+READERS = ("alice", "bob", "dora", "pia", "bill", "olga", "ada")
+REFUSED = {403, 404}
+# the way out of the portal, and pages of another room
+ELSEWHERE = ("/accounts/", "/api/", "/static/")
+
+
+class Shown(HTMLParser):
+    """Links and forms of a page: (method, address, what a form posts)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.forms: list[tuple[str, str, dict[str, str]]] = []
+        self._open: tuple[str, str, dict[str, str]] | None = None
+        self._select = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        at = {name: value or "" for name, value in attrs}
+        if tag == "a" and at.get("href", "").startswith(("/", "?")):
+            self.links.add(at["href"])
+        if "hx-get" in at:
+            self.links.add(at["hx-get"])
+        if tag == "form":
+            self._open = (at.get("method", "get").lower(), at.get("action", ""), {})
+            self.forms.append(self._open)
+        if "hx-post" in at:
+            self.forms.append(("post", at["hx-post"], self._open[2] if self._open else {}))
+        if self._open:
+            self._fill(tag, at)
+
+    def _fill(self, tag: str, at: dict[str, str]) -> None:
+        values = self._open[2] if self._open else {}
+        if tag == "select":
+            self._select = at.get("name", "")
+        elif tag == "option" and self._select and ("selected" in at or self._select not in values):
+            values[self._select] = at.get("value", "")
+        elif tag in {"input", "button"} and at.get("name") and _is_sent(at):
+            values.setdefault(at["name"], at.get("value", ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._open = None
+        elif tag == "select":
+            self._select = ""
+
+
+def _is_sent(at: dict[str, str]) -> bool:
+    return at.get("type") not in {"checkbox", "radio"} or "checked" in at
+
+
+@pytest.fixture
+def people(alice: User, bob: User, dora: User, olga: User, workspace: Workspace) -> dict[str, User]:
+    """An owner, a member, a viewer, an admin of the project, the billing role, an operator, an auditor."""
+    pia: User = UserFactory.create(username="pia")
+    ProjectMembershipFactory.create(project=workspace.project, user=pia, role="admin")
+    bill: User = UserFactory.create(username="bill")
+    OrganizationMembershipFactory.create(
+        organization=workspace.project.organization, user=bill, role="billing"
+    )
+    ada: User = UserFactory.create(username="ada", platform_role="auditor")
+    return {row.username: row for row in (alice, bob, dora, pia, bill, olga, ada)}
+
+
+@pytest.fixture
+def known(people: dict[str, User], workspace: Workspace) -> dict[str, object]:
+    """A project in use: what its addresses name, each with credentials, accounts and tokens of several people."""
+    alice, bob = people["alice"], people["bob"]
+    busy(workspace)
+    WorkspaceMember.objects.create(workspace=workspace, user=bob, role="edit")
+    for user in (alice, bob):
+        grant_to(workspace, user)
+        token_create(
+            actor=actor_for(user=alice),
+            project=workspace.project,
+            name=f"ci-{user.username}",
+            scopes=["workspace:view"],
+            expires_at=clock.now() + timedelta(days=3),
+        )
+    found: dict[str, object] = {
+        "project": workspace.project.slug,
+        "organization": workspace.project.organization.slug,
+        "workspace": workspace.pk,
+        "robot": robot_of(workspace).pk,
+        "user": bob.pk,
+        "month": f"{clock.now():%Y-%m}",
+        "number": invoice_make(workspace.project).number,
+        "budget": budget_stage(workspace.project).pk,
+    }
+    found |= cluster_stage(
+        olga=SYSTEM, alice=actor_for(user=alice), project=workspace.project, site=workspace.site
+    )
+    cluster = Cluster.objects.get()
+    Cluster.objects.filter(pk=cluster.pk).update(state="ready", ready_at=clock.now())
+    for user in (alice, bob):
+        grant_of_cluster(cluster, user)
+    return found
+
+
+def addresses(known: dict[str, object]) -> Iterator[str]:
+    """Every page of the project and its organization that is looked at."""
+    yield reverse("frontend:account")
+    yield reverse("frontend:keys")
+    for name in SCOPED:
+        if name in POSTED or name.endswith(("_csv", "_pdf")):
+            continue
+        for wanted in SHAPES:
+            if set(wanted) <= set(known):
+                try:
+                    yield reverse(f"frontend:{name}", kwargs={key: known[key] for key in wanted})
+                except Exception:  # noqa: BLE001  not of this shape
+                    continue
+
+
+def is_ours(url: str) -> bool:
+    return not url.startswith(ELSEWHERE)
+
+
+def swept(client: Client, pages: list[str]) -> list[str]:
+    """What of all that the pages show is refused, as `reader's page: METHOD address`. Nothing that is sent stays."""
+    refused: list[str] = []
+    done: set[tuple[str, str]] = set()
+    for page in pages:
+        response = client.get(page)
+        if response.status_code != 200:
+            continue
+        shown = Shown()
+        shown.feed(response.content.decode())
+        path = urlsplit(page).path
+        for link in sorted(shown.links):
+            url = f"{path}{link}" if link.startswith("?") else link
+            if ("get", url) not in done and is_ours(url):
+                done.add(("get", url))
+                if client.get(url).status_code in REFUSED:
+                    refused.append(f"{path}: GET {url}")
+        for method, action, values in shown.forms:
+            url = action or path
+            if ("post", url) in done or method != "post" or not is_ours(url):
+                continue
+            done.add(("post", url))
+            with transaction.atomic():
+                if client.post(url, values).status_code in REFUSED:
+                    refused.append(f"{path}: POST {url}")
+                transaction.set_rollback(True)
+    return refused
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_nothing_is_shown_that_is_then_refused(
+    reader: str, people: dict[str, User], known: dict[str, object]
+) -> None:
+    client = signed_in(people[reader])
+    client.raise_request_exception = False
+    pages = list(addresses(known))
+    assert sum(client.get(page).status_code == 200 for page in pages) > 5
+    assert swept(client, pages) == []
+
+
+@pytest.mark.parametrize("state", ["requested", "suspended", "failed", "deleting"])
+@pytest.mark.parametrize("reader", ["bob", "olga", "ada"])
+def test_nor_in_another_state(
+    state: str, reader: str, people: dict[str, User], known: dict[str, object]
+) -> None:
+    Workspace.objects.update(state=state)
+    Cluster.objects.update(state=state)
+    client = signed_in(people[reader])
+    client.raise_request_exception = False
+    inside = [page for page in addresses(known) if "/workspaces/" in page or "/clusters/" in page]
+    assert swept(client, inside) == []

@@ -1,0 +1,100 @@
+"""A session that ends and addresses that only buttons ask for: nobody is left before an empty page."""
+
+import re
+import uuid
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.test import Client
+from django.urls import get_resolver, resolve, reverse
+from django.urls.exceptions import Resolver404
+
+from gpuaas.workspaces.models import Workspace
+from tenants.models import User
+from tests.frontend.pages.conftest import signed_in
+
+pytestmark = pytest.mark.django_db
+
+
+def console_paths() -> Iterator[str]:
+    """Every address of the console, with parameters of the right form that name nothing."""
+    for name, found in get_resolver().namespace_dict["frontend"][1].reverse_dict.lists():
+        if not isinstance(name, str):
+            continue
+        for possibilities, _, _, converters in found:
+            template, parameters = possibilities[0]
+            for value in ("x", "1", str(uuid.UUID(int=7)), "2026-11", "retire", "h100.1"):
+                given = {key: fitting(converters[key], value) for key in parameters}
+                path = f"/{template % given}"
+                try:
+                    resolve(path)
+                except Resolver404:
+                    continue
+                yield path
+                break
+
+
+def fitting(converter: object, value: str) -> str:
+    """`value` where the converter takes it, else what a UUID, a number or a word of its choice looks like."""
+    pattern = re.compile(getattr(converter, "regex", ".*"))
+    for sample in (value, str(uuid.UUID(int=7)), "1", "2026-11", "x"):
+        if pattern.fullmatch(sample):
+            return sample
+    return value
+
+
+def test_no_address_of_a_button_is_a_dead_end(alice: User, olga: User, workspace: Workspace) -> None:
+    paths = sorted(set(console_paths()))
+    led = 0
+    for user in (alice, olga):
+        browser = signed_in(user)
+        browser.raise_request_exception = False
+        for path in paths:
+            said = browser.get(path)
+            assert said.status_code != 405, path
+            while said.status_code == 302 and path.startswith(above := urlsplit(said["Location"]).path):
+                led += 1
+                said = browser.get(above)
+            assert said.status_code in {200, 302, 400, 403, 404, 409}, path
+    assert led > 80
+
+
+def test_a_button_of_a_workspace_leads_to_its_page(alice_at: Client, workspace: Workspace) -> None:
+    page = reverse("frontend:workspace", args=["weather-lm", workspace.pk])
+    for name in ("extend", "delete", "retry", "suspend", "members"):
+        said = alice_at.get(reverse(f"frontend:workspace_{name}", args=["weather-lm", workspace.pk]))
+        assert (said.status_code, said["Location"]) == (302, page)
+    person = reverse("frontend:workspace_member_remove", args=["weather-lm", workspace.pk, uuid.uuid4()])
+    said = alice_at.get(person, follow=True)
+    assert said.redirect_chain[-1][0] == page
+    assert b"<html" in said.content
+
+
+def next_of(address: str) -> str:
+    assert urlsplit(address).path == "/accounts/login/"
+    return parse_qs(urlsplit(address).query)["next"][0]
+
+
+def test_a_piece_sends_the_whole_page_to_the_sign_in(client: Client, workspace: Workspace) -> None:
+    page = reverse("frontend:workspace", args=["weather-lm", workspace.pk])
+    effect = reverse("frontend:workspace_effect", args=["weather-lm", workspace.pk])
+    by_htmx = {"HX-Request": "true", "HX-Current-URL": f"http://testserver{page}?tab=1"}
+    for method, path in (("get", page), ("get", effect), ("post", f"{page}retry/")):
+        said = getattr(client, method)(path, headers=by_htmx)
+        assert (said.status_code, said.content) == (401, b"")
+        assert next_of(said["HX-Redirect"]) == f"{page}?tab=1"
+    by_fetch = {"Sec-Fetch-Mode": "cors", "Referer": f"http://testserver{page}"}
+    assert next_of(client.get(effect, headers=by_fetch)["HX-Redirect"]) == page
+    elsewhere = {"HX-Request": "true", "HX-Current-URL": "https://evil.example.org/p/weather-lm/"}
+    assert next_of(client.get(page, headers=elsewhere)["HX-Redirect"]) == "/"
+
+
+def test_a_window_comes_back_to_the_page_of_the_button(client: Client, workspace: Workspace) -> None:
+    page = reverse("frontend:workspace", args=["weather-lm", workspace.pk])
+    said = client.post(f"{page}resize/", headers={"Referer": f"http://testserver{page}"})
+    assert (said.status_code, next_of(said["Location"])) == (302, page)
+    assert next_of(client.get(f"{page}resize/")["Location"]) == f"{page}resize/"
+    strict = Client(enforce_csrf_checks=True)
+    said = strict.post(f"{page}extend/", headers={"Referer": f"http://testserver{page}"})
+    assert (said.status_code, next_of(said["Location"])) == (302, page)

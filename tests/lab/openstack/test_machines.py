@@ -1,0 +1,238 @@
+"""Slurm as people have it: ordered at the portal, made by Nova, booted from its own user data, told to a portal that runs, and grown by
+what its queue says. Root, for machines are containers."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+
+from billing.policies import policy_allowance
+from deploy.lab.errors import LabError
+from deploy.lab.guest import network
+from deploy.lab.guest.keeper import lab_name
+from deploy.lab.openstack import Lab
+from gpuaas.catalog.models import Flavor, GpuPool, Site
+from gpuaas.catalog.services import pool_publish, site_create, site_probe
+from gpuaas.catalog.services.flavors import flavor_create, flavor_publish
+from gpuaas.clusters.models import Cluster, ClusterQueue, NodeBoot
+from gpuaas.clusters.reconcile.policies import policy_run
+from gpuaas.clusters.services import (
+    cluster_delete,
+    cluster_order,
+    cluster_scale,
+    template_create,
+    template_update,
+    template_version_add,
+)
+from gpuaas.clusters.services.policies import PolicyTerms, policy_create
+from quotas.tasks import capacity_sync
+from tenants.actors import Actor
+from tenants.models import Project
+from tests.clusters.stage import RESTING, run_now
+from tests.factories.quotas import limits_give
+from tests.lab.fixtures import until
+
+pytestmark = [
+    pytest.mark.openstack,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(os.geteuid() != 0, reason="machines that boot are containers, which need root"),
+]
+H100, NAME, RELEASE = "h100-sxm-80gb", "CUSTOM_PCI_10DE_2330", "22.05.8"
+PORTAL = f"http://{network.METADATA}"  # which leads on to the portal that runs
+BOOTS = 300  # seconds for machines to come up, where others use this one too
+
+
+@pytest.fixture(scope="module")
+def machine_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    lab = Lab(state_dir=tmp_path_factory.mktemp("machines"))
+    try:
+        lab.up(machines=True)
+        yield lab
+    except LabError as error:
+        pytest.fail(str(error), pytrace=False)
+    finally:
+        lab.down(purge=True)
+    assert left_behind(lab) == []
+
+
+def left_behind(lab: Lab) -> list[str]:
+    """Namespaces, mounts, groups and processes of the lab's machines."""
+    folder = str(lab.state_dir)
+    tag = f"{network.TAG}-{lab_name(lab.state_dir / 'data/machines')}"
+    mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if folder in line or tag in line]
+    groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{tag}*")]
+    running = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_text()
+        except OSError:
+            continue
+        if folder in words or tag in words:
+            running.append(words)
+    return [*network.namespaces(tag.removeprefix(f"{network.TAG}-")), *mounts, *groups, *running]
+
+
+@pytest.fixture
+def sold(machine_lab: Lab, as_olga: Actor) -> Flavor:
+    """Two GPUs for each worker."""
+    site = site_create(
+        actor=as_olga,
+        slug="cloud-1",
+        name="Cloud",
+        driver="openstack",
+        credentials={"clouds_yaml": machine_lab.clouds.read_text(), "cloud": "lab"},
+        options={"external_network": "public", "aliases": {NAME: "h100"}},
+    )
+    until(lambda: site_probe(site.pk), "the site answers")
+    pool = GpuPool.objects.get(site=site, gpu_type__slug=H100)
+    pool_publish(actor=as_olga, pool=pool)
+    flavor = flavor_create(
+        actor=as_olga, pool=pool, slug="h100.two", name="2 × H100", vcpus=2, memory_gib=4, disk_gib=8, gpus=2
+    )
+    flavor_publish(actor=as_olga, flavor=flavor)
+    capacity_sync(str(site.pk))
+    return flavor
+
+
+@pytest.fixture
+def cluster(
+    machine_lab: Lab,
+    as_olga: Actor,
+    as_alice: Actor,
+    project: Project,
+    sold: Flavor,
+    live_server: Any,
+    settings: Any,
+) -> Iterator[Cluster]:
+    """Ordered, of a head and two workers."""
+    cache.clear()
+    settings.PUBLIC_URL = PORTAL
+    machine_lab.wishes.portal_set(live_server.url)
+    limits_give(project, {f"gpu:{H100}": None})
+    site = Site.objects.get(pk=sold.pool.site_id)
+    template = template_create(
+        actor=as_olga, slug="slurm", name="Slurm", kind="slurm", site=site, driver="openstack"
+    )
+    words = {
+        "releases": [RELEASE],
+        "control_plane": {"vcpus": 2, "memory_gib": 2, "disk_gib": 8},
+        "pools": [{"name": "gpu", "flavors": [sold.slug], "min": 1, "max": 4, "default": 2}],
+        "settings": {"image": "tiny"},
+    }
+    template_version_add(actor=as_olga, template=template, document=words)
+    template_update(actor=as_olga, template=template, state="active", public=True)
+    made = cluster_order(
+        actor=as_alice, project=project, template="slurm", name="train", document={"release": RELEASE}
+    )
+    yield made
+    machine_lab.wishes.clear()
+
+
+def rested(cluster: Cluster) -> Cluster:
+    """After as many looks as it takes. Whatever fails is told by the machine itself."""
+    until(lambda: run_now(cluster).state in RESTING, f"{cluster.external_name} rests", seconds=BOOTS)
+    row = Cluster.objects.get(pk=cluster.pk)
+    told = list(NodeBoot.objects.filter(cluster=cluster).values_list("node", "stage", "message"))
+    assert row.state in {"ready", "deleted"}, (row.trouble, told)
+    return row
+
+
+class Slurm:
+    """Spoken to on its head, as root."""
+
+    def __init__(self, lab: Lab, cluster: Cluster) -> None:
+        self._head = lab.machine(f"{cluster.external_name}-control-1")
+
+    def says(self, *command: str) -> str:
+        done = self._head.run(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def lines(self, *command: str) -> list[str]:
+        return self.says(*command).split()
+
+    def submit(self, gpus: int) -> str:
+        """As the account that members come in as; it sleeps until it is canceled."""
+        job = f"sbatch --parsable --chdir=/tmp --gpus={gpus} --wrap='sleep infinity'"
+        return self.says("runuser", "--user", "tenant", "--", "sh", "-c", job).strip()
+
+    def states(self) -> list[str]:
+        return sorted(self.lines("squeue", "--noheader", "--format=%t"))
+
+    def idle(self) -> list[str]:
+        found = self.lines("sinfo", "--noheader", "--Node", "--format=%N|%T")
+        return sorted(one.partition("|")[0] for one in found if one.endswith("|idle"))
+
+
+def names(cluster: Cluster, workers: int) -> list[str]:
+    return [f"{cluster.external_name}-gpu-{number}" for number in range(1, workers + 1)]
+
+
+def test_a_cluster_boots_works_grows_by_its_queue_and_leaves_nothing(
+    machine_lab: Lab, cluster: Cluster, as_alice: Actor
+) -> None:
+    row = rested(cluster)
+    slurm = Slurm(machine_lab, row)
+    assert slurm.idle() == names(row, 2), "ready is what Slurm itself says"
+    works(slurm)
+    keeps_accounts(slurm)
+    row = grows_by_its_queue(row, slurm, as_alice)
+
+    row = rested(cluster_scale(actor=as_alice, cluster=row, counts={"gpu": 1}))
+    assert {wish.name for wish in machine_lab.wishes.all().values()} == {
+        f"{row.external_name}-control-1",
+        *names(row, 1),
+    }
+    assert names(row, 1)[0] in slurm.idle()
+
+    row = rested(cluster_delete(actor=as_alice, cluster=row))
+    assert machine_lab.wishes.all() == {}
+    tag = lab_name(machine_lab.state_dir / "data/machines")
+    until(lambda: not network.namespaces(tag), "its machines are gone with it")
+
+
+def works(slurm: Slurm) -> None:
+    """Three jobs of one GPU run together: none takes the memory of a whole machine."""
+    who = ["runuser", "--user", "tenant", "--"]
+    seen = slurm.lines(*who, "srun", "--chdir=/tmp", "--gpus=h100:2", "sh", "-c", "echo $SLURM_GPUS_ON_NODE")
+    assert seen == ["2"]
+    jobs = [slurm.submit(1) for _ in range(3)]
+    until(lambda: slurm.states() == ["R", "R", "R"], "three jobs run on two machines of two GPUs")
+    slurm.says("scancel", *jobs)
+    until(lambda: slurm.states() == [], "they end")
+
+
+def keeps_accounts(slurm: Slurm) -> None:
+    """Of the one job of two GPUs and the three of one. The controller hands them to the account a while later."""
+    account = ["sacct", "--allusers", "--allocations", "--noheader", "--parsable2", "--format=alloctres"]
+
+    def gpus() -> list[str]:
+        told = [dict(part.partition("=")[::2] for part in line.split(",")) for line in slurm.lines(*account)]
+        return sorted(f"{one.get('gres/gpu')} {one.get('gres/gpu:h100')}" for one in told)
+
+    until(lambda: gpus() == ["1 1", "1 1", "1 1", "2 2"], "sacct knows what each job had")
+
+
+def grows_by_its_queue(row: Cluster, slurm: Slurm, alice: Actor) -> Cluster:
+    """Four GPUs are used and two more waited for, so a third worker comes."""
+    terms = PolicyTerms(kind="pending", minimum=1, maximum=4, up_delay=0, cool_down=0, enabled=True)
+    policy = policy_create(actor=alice, cluster=row, pool="gpu", terms=terms)
+    jobs = [slurm.submit(1) for _ in range(6)]
+    waits = {"pool": "gpu", "used_gpus": 4, "pending_gpus": 2, "queued": 2}
+    until(lambda: told(row) == [waits], "the head has told its queue")
+    policy_run(policy.pk, purse=policy_allowance)
+    row = rested(row)
+    assert row.pools.get().count == 3
+    assert row.scaling_decisions.get().signals == {"used_gpus": 4, "pending_gpus": 2, "queued": 2}
+    until(lambda: slurm.states() == ["R"] * 6, "all six run")
+    slurm.says("scancel", *jobs)
+    return row
+
+
+def told(cluster: Cluster) -> list[dict[str, Any]]:
+    found = ClusterQueue.objects.filter(cluster=cluster).first()
+    return found.pools if found else []

@@ -1,0 +1,146 @@
+"""The gauges say what the rows say, for whoever has the token, with as many statements for many rows as for one."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.core import clock
+from gpuaas.core.models import Process
+from gpuaas.metering.models import SiteMeter
+from gpuaas.workspaces.models import Drift, Operation, Workspace
+from quotas.models import SiteCapacity
+from tenants.models import Project, User
+from tests.factories.catalog import SiteFactory
+from tests.metering.stage import workspace_make
+
+pytestmark = pytest.mark.django_db
+TOKEN = "a token for Prometheus alone"
+Ask = Callable[..., float | None]
+
+
+@pytest.fixture
+def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
+    return workspace_make(project, h100, alice)
+
+
+@pytest.fixture
+def value(client: Client, settings: Any) -> Ask:
+    """The sample of this name and these labels; None where there is none."""
+    settings.METRICS_TOKEN = TOKEN
+
+    def ask(name: str, **labels: str) -> float | None:
+        answer = client.get("/metrics/portal", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert answer.status_code == 200
+        for family in text_string_to_metric_families(answer.content.decode()):
+            for sample in family.samples:
+                if sample.name == name and sample.labels == labels:
+                    return sample.value
+        return None
+
+    return ask
+
+
+def test_they_are_for_the_token(client: Client, olga: User, settings: Any) -> None:
+    settings.METRICS_TOKEN = ""
+    client.force_login(olga)
+    assert client.get("/metrics/portal").status_code == 404
+    settings.METRICS_TOKEN = TOKEN
+    assert client.get("/metrics/portal").status_code == 401
+    assert client.post("/metrics/portal").status_code == 405
+
+
+def test_processes_that_are_alive(value: Ask) -> None:
+    now = clock.now()
+    for pid, ago, skew in ((1, 0, -0.5), (2, 10, 0.2), (3, 16, 9.0)):
+        seen = now - timedelta(seconds=ago)
+        Process.objects.create(
+            kind="worker", host="a", pid=pid, version="1", started_at=seen, seen_at=seen, skew_seconds=skew
+        )
+    assert value("gpuaas_clock_skew_seconds", kind="worker") == 0.5
+    assert value("gpuaas_clock_skew_seconds", kind="meter") is None
+    assert value("gpuaas_processes", kind="worker") in (1, 2)
+    assert value("gpuaas_processes", kind="meter") == 0
+
+
+def test_work_that_waits_and_work_that_is_claimed(value: Ask) -> None:
+    now = clock.now()
+    SiteFactory.create(due_at=now - timedelta(seconds=100))
+    SiteFactory.create(due_at=now - timedelta(seconds=50))
+    SiteFactory.create(due_at=now - timedelta(seconds=500), claim_until=now + timedelta(seconds=60))
+    SiteFactory.create(due_at=None)
+    assert value("gpuaas_work_due", kind="site") == 2
+    assert value("gpuaas_work_claimed", kind="site") == 1
+    oldest = value("gpuaas_work_oldest_due_seconds", kind="site")
+    assert oldest is not None
+    assert 100 <= oldest < 160
+    assert value("gpuaas_work_oldest_due_seconds", kind="cluster") == 0
+
+
+def test_workspaces_and_their_operations(value: Ask, workspace: Workspace) -> None:
+    site, now = workspace.site.slug, clock.now()
+    assert value("gpuaas_holders", holder="workspace", site=site, state=workspace.state) == 1
+    Operation.objects.filter(workspace=workspace).update(finished_at=now, succeeded=True)
+    row = Operation.objects.create(
+        workspace=workspace, kind="resize", requested_by="alice", requested_at=now - timedelta(seconds=90)
+    )
+    labels = {"holder": "workspace", "site": site, "operation": "resize"}
+    assert value("gpuaas_operations_open", **labels) == 1
+    oldest = value("gpuaas_operations_oldest_open_seconds", **labels)
+    assert oldest is not None
+    assert 90 <= oldest < 150
+    Operation.objects.filter(pk=row.pk).update(finished_at=now, succeeded=False)
+    assert value("gpuaas_operations_open", **labels) is None
+    assert value("gpuaas_operations_last_hour", **labels, outcome="failed") == 1
+    Operation.objects.filter(pk=row.pk).update(finished_at=now - timedelta(hours=2))
+    assert value("gpuaas_operations_last_hour", **labels, outcome="failed") is None
+    Workspace.objects.filter(pk=workspace.pk).update(state="deleted")
+    assert value("gpuaas_holders", holder="workspace", site=site, state="deleted") is None
+
+
+def test_sites_and_their_meters(value: Ask) -> None:
+    now = clock.now()
+    site = SiteFactory.create(
+        slug="s1", conditions={"Reachable": {"status": "True"}}, answer_ms=250, fit=False, reached_at=now
+    )
+    SiteFactory.create(slug="s2", conditions={"Reachable": {"status": "False"}})
+    SiteFactory.create(slug="s3", enabled=False)
+    assert value("gpuaas_site_reachable", site="s1") == 1
+    assert value("gpuaas_site_reachable", site="s2") == 0
+    assert value("gpuaas_site_reachable", site="s3") is None
+    assert value("gpuaas_site_answer_seconds", site="s1") == 0.25
+    assert value("gpuaas_site_fit", site="s1") == 0
+    SiteMeter.objects.create(site=site, last_proof_at=now - timedelta(seconds=200))
+    lag = value("gpuaas_meter_lag_seconds", site="s1")
+    assert lag is not None
+    assert 200 <= lag < 260
+    assert value("gpuaas_meter_lag_seconds", site="s2") is None, "nothing has ever run there"
+
+
+def test_drift_and_capacity(value: Ask, workspace: Workspace) -> None:
+    site = workspace.site
+    Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="x")
+    assert value("gpuaas_drift_open", site=site.slug) == 1
+    SiteCapacity.objects.filter(site=site).delete()
+    SiteCapacity.objects.create(site=site, resource="gpu:x", healthy=8, hard=6, used=5)
+    SiteCapacity.objects.create(site=site, resource="vcpus", healthy=64, hard=None, used=9)
+    labels = {"site": site.slug, "resource": "gpu:x"}
+    figures = [value(f"gpuaas_capacity_{name}", **labels) for name in ("healthy", "sellable", "reserved")]
+    assert figures == [8, 6, 5]
+    assert value("gpuaas_capacity_sellable", site=site.slug, resource="vcpus") is None
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_many_sites_cost_as_many_statements_as_one(
+    client: Client, settings: Any, django_assert_num_queries: Any, count: int
+) -> None:
+    settings.METRICS_TOKEN = TOKEN
+    sites = SiteFactory.create_batch(count, reached_at=clock.now())
+    SiteCapacity.objects.bulk_create([SiteCapacity(site=site, resource="gpu:x", hard=8) for site in sites])
+    assert Site.objects.count() >= count
+    with django_assert_num_queries(14):
+        client.get("/metrics/portal", headers={"Authorization": f"Bearer {TOKEN}"})
