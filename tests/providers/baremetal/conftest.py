@@ -35,7 +35,7 @@ def bound(db: None, cluster_id: uuid.UUID) -> BoundHost:
 
 
 @pytest.fixture(scope="package")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
+def bare_metal_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
     """A control plane of its own: an approver looks at every request of its cluster."""
     lab = Lab(state_dir=tmp_path_factory.mktemp("bare-metal"))
     try:
@@ -48,17 +48,17 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
 
 
 @pytest.fixture(scope="package")
-def admin(plane: LabSite) -> Api:
-    return plane.api()
+def admin(bare_metal_lab: LabSite) -> Api:
+    return bare_metal_lab.api()
 
 
 @pytest.fixture(scope="package")
-def bootstrapper(plane: LabSite, admin: Api) -> Asker:
+def bootstrapper(bare_metal_lab: LabSite, admin: Api) -> Asker:
     """Whose credential OpenShift gives to machines that boot for the first time."""
-    return account(admin, plane.kubeconfig, MACHINE_CONFIG, "node-bootstrapper")
+    return account(admin, bare_metal_lab.kubeconfig, MACHINE_CONFIG, "node-bootstrapper")
 
 
 @pytest.fixture(scope="package")
-def tenant(plane: LabSite, admin: Api) -> Asker:
+def tenant(bare_metal_lab: LabSite, admin: Api) -> Asker:
     """Somebody who may create requests all the same."""
-    return account(admin, plane.kubeconfig, "somebody-else", "node-bootstrapper")
+    return account(admin, bare_metal_lab.kubeconfig, "somebody-else", "node-bootstrapper")

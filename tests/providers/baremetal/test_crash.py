@@ -47,9 +47,9 @@ DELETE = ("definition", "workers", "control-plane", "artifacts", "gone")
 
 
 @pytest.fixture
-def hub(plane: LabSite) -> Iterator[PlayedHub]:
+def hub(bare_metal_lab: LabSite) -> Iterator[PlayedHub]:
     """Its controllers take a turn when they are asked to: a process that is forked has no threads to inherit."""
-    api = plane.api()
+    api = bare_metal_lab.api()
     crds_load(api)
     made = PlayedHub(api, namespace_make(api))
     yield made
@@ -61,10 +61,10 @@ def hub(plane: LabSite) -> Iterator[PlayedHub]:
 
 
 @pytest.fixture
-def rack(site: Site, plane: LabSite, hub: PlayedHub, as_olga: Actor, project: Project) -> Site:
+def rack(site: Site, bare_metal_lab: LabSite, hub: PlayedHub, as_olga: Actor, project: Project) -> Site:
     """Three hosts of two GPUs and one for control planes, and a template for them."""
     Site.objects.filter(pk=site.pk).update(
-        driver="bare-metal", credentials=encrypt_json({"kubeconfig": plane.kubeconfig})
+        driver="bare-metal", credentials=encrypt_json({"kubeconfig": bare_metal_lab.kubeconfig})
     )
     pool = GpuPool.objects.get(site=site, gpu_type__slug="h100-sxm-80gb")
     size = {"gpus": 2, "vcpus": 32, "memory_gib": 360, "state": "active"}

@@ -42,21 +42,21 @@ def approver(admin: Api, cluster_id: uuid.UUID) -> Approver:
 
 
 def joined(
-    plane: LabSite, admin: Api, approver: Approver, bootstrapper: Asker, host: Host
+    bare_metal_lab: LabSite, admin: Api, approver: Approver, bootstrapper: Asker, host: Host
 ) -> tuple[Asker, bytes]:
     """The host's own credential, by the first round."""
     key = key_new()
     name = bootstrapper.ask_client(host.name, key=key)
     assert approver.run(name) == [("Approved", "GpuaasExpectedHostClient")]
     certificate = issued(admin, name)
-    return node(plane.kubeconfig, certificate, key), certificate
+    return node(bare_metal_lab.kubeconfig, certificate, key), certificate
 
 
 def test_a_host_joins_in_two_rounds(
-    plane: LabSite, admin: Api, approver: Approver, bootstrapper: Asker, bound: BoundHost
+    bare_metal_lab: LabSite, admin: Api, approver: Approver, bootstrapper: Asker, bound: BoundHost
 ) -> None:
     host = bound()
-    kubelet, certificate = joined(plane, admin, approver, bootstrapper, host)
+    kubelet, certificate = joined(bare_metal_lab, admin, approver, bootstrapper, host)
     subject = x509.load_pem_x509_certificate(certificate).subject.rfc4514_string()
     assert subject == f"CN=system:node:{host.name},O=system:nodes"
     name = kubelet.ask_serving(host.name, host.name, *host.addresses)
@@ -83,11 +83,11 @@ def test_nobody_but_the_host_gets_its_serving_certificate(
 
 
 def test_a_host_asks_for_no_other_host(
-    plane: LabSite, admin: Api, approver: Approver, bootstrapper: Asker, bound: BoundHost
+    bare_metal_lab: LabSite, admin: Api, approver: Approver, bootstrapper: Asker, bound: BoundHost
 ) -> None:
     """NodeRestriction refuses it before we see it; where that is off, names do not fit."""
     one, other = bound(), bound()
-    kubelet, _ = joined(plane, admin, approver, bootstrapper, one)
+    kubelet, _ = joined(bare_metal_lab, admin, approver, bootstrapper, one)
     with pytest.raises(Permanent):
         kubelet.ask_serving(other.name, other.name)
     name = kubelet.ask_serving(one.name, other.name)
@@ -100,7 +100,7 @@ def test_a_host_asks_for_no_other_host(
     ids=" ".join,
 )
 def test_names_and_addresses_of_others_are_denied(
-    plane: LabSite,
+    bare_metal_lab: LabSite,
     admin: Api,
     approver: Approver,
     bootstrapper: Asker,
@@ -108,7 +108,7 @@ def test_names_and_addresses_of_others_are_denied(
     sans: tuple[str, ...],
 ) -> None:
     host = bound()
-    kubelet, _ = joined(plane, admin, approver, bootstrapper, host)
+    kubelet, _ = joined(bare_metal_lab, admin, approver, bootstrapper, host)
     name = kubelet.ask_serving(host.name, host.name, *host.addresses, *sans)
     assert approver.run(name) == [("Denied", "GpuaasWrongNames")]
     assert not CertificateApproval.objects.filter(host=host, round="serving").exists()
@@ -178,10 +178,10 @@ def test_what_others_have_approved_uses_up_the_round(
 
 
 def test_no_serving_certificate_for_an_identity_that_was_not_approved(
-    plane: LabSite, admin: Api, approver: Approver, bootstrapper: Asker, bound: BoundHost
+    bare_metal_lab: LabSite, admin: Api, approver: Approver, bootstrapper: Asker, bound: BoundHost
 ) -> None:
     host = bound()
-    kubelet, _ = joined(plane, admin, approver, bootstrapper, host)
+    kubelet, _ = joined(bare_metal_lab, admin, approver, bootstrapper, host)
     CertificateApproval.objects.filter(host=host).delete()
     for request in admin.items(REQUESTS):
         admin.delete(f"{REQUESTS}/{request['metadata']['name']}")

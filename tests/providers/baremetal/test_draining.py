@@ -31,13 +31,13 @@ STEP = "pool:gpu"
 class Yard:
     """A cluster of two workers, of which the second is to go. The API server is the hub, and the cluster's own."""
 
-    def __init__(self, rig: BareMetalRig, plane: LabSite) -> None:
+    def __init__(self, rig: BareMetalRig, bare_metal_lab: LabSite) -> None:
         self.rig, self.api, self.space = rig, rig.api, rig.namespace
         self.spec = rig.spec(workers=2)
         carry_out(rig.driver, C.CREATE, self.spec)
         self.fewer = counts(self.spec, gpu=1)
         self.stays, self.goes = hosts_of(self.spec.id).filter(pool="gpu").order_by("slot")
-        self.answers_at(plane.kubeconfig)
+        self.answers_at(bare_metal_lab.kubeconfig)
         path = f"{KINDS[INSTALL].within(self.space)}/{self.spec.external_name}"
         reference = {"clusterMetadata": {"adminKubeconfigSecretRef": {"name": "admin-kubeconfig"}}}
         self.api.merge(path, {"spec": reference})
@@ -110,9 +110,9 @@ class Yard:
 
 
 @pytest.fixture
-def yard(plane: LabSite, db: None) -> Iterator[Yard]:
-    rig = BareMetalRig(plane)
-    made = Yard(rig, plane)
+def yard(bare_metal_lab: LabSite, db: None) -> Iterator[Yard]:
+    rig = BareMetalRig(bare_metal_lab)
+    made = Yard(rig, bare_metal_lab)
     yield made
     made.close()
     rig.close()
@@ -176,9 +176,9 @@ def test_what_is_wanted_again_takes_work_again(yard: Yard) -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_waited_for_within_the_same_time(
-    yard: Yard, plane: LabSite
+    yard: Yard, bare_metal_lab: LabSite
 ) -> None:
-    yard.answers_at(re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:9", plane.kubeconfig))
+    yard.answers_at(re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:9", bare_metal_lab.kubeconfig))
     outcome = yard.shrink()
     assert not outcome.done
     assert "its cluster does not answer" in outcome.detail

@@ -25,8 +25,8 @@ C = Change
 
 
 @pytest.fixture
-def yard(plane: LabSite, db: None) -> Iterator[BareMetalRig]:
-    rig = BareMetalRig(plane)
+def yard(bare_metal_lab: LabSite, db: None) -> Iterator[BareMetalRig]:
+    rig = BareMetalRig(bare_metal_lab)
     yield rig
     rig.close()
 
@@ -125,12 +125,12 @@ def test_a_machine_that_went_quiet_is_not_ready_and_keeps_its_host(
 
 
 def test_a_host_that_joins_later_gets_its_certificate(
-    yard: BareMetalRig, ready: ClusterSpec, plane: LabSite, admin: Api, bootstrapper: Asker
+    yard: BareMetalRig, ready: ClusterSpec, bare_metal_lab: LabSite, admin: Api, bootstrapper: Asker
 ) -> None:
     """While a pool grows, the driver looks at who asks for certificates at the cluster's own API; here the hub plays that too."""
     secret = {
         "metadata": {"name": "admin-kubeconfig"},
-        "data": {"kubeconfig": base64.b64encode(plane.kubeconfig.encode()).decode()},
+        "data": {"kubeconfig": base64.b64encode(bare_metal_lab.kubeconfig.encode()).decode()},
     }
     yard.api.create(f"/api/v1/namespaces/{yard.namespace}/secrets", secret)
     path = f"{KINDS[INSTALL].within(yard.namespace)}/{ready.external_name}"

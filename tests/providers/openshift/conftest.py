@@ -19,7 +19,7 @@ Make = Callable[..., WorkspaceSpec]
 
 
 @pytest.fixture(scope="package")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
+def openshift_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
     """Plain Kubernetes still."""
     lab = Lab(state_dir=tmp_path_factory.mktemp("openshift"))
     try:
@@ -32,9 +32,9 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
 
 
 @pytest.fixture(scope="package")
-def openshift(plane: LabSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectApi]:
-    crds_load(plane.api())
-    site = ProjectApi(plane.api(), tmp_path_factory.mktemp("project-api"))
+def openshift(openshift_lab: LabSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectApi]:
+    crds_load(openshift_lab.api())
+    site = ProjectApi(openshift_lab.api(), tmp_path_factory.mktemp("project-api"))
     site.register()
     yield site
     site.close()
@@ -50,13 +50,13 @@ def projects(openshift: ProjectApi) -> ProjectApi:
 
 
 @pytest.fixture
-def api(plane: LabSite) -> Api:
-    return plane.api()
+def api(openshift_lab: LabSite) -> Api:
+    return openshift_lab.api()
 
 
 @pytest.fixture
-def driver(plane: LabSite) -> OpenShiftDriver:
-    return OpenShiftDriver(plane.connection())
+def driver(openshift_lab: LabSite) -> OpenShiftDriver:
+    return OpenShiftDriver(openshift_lab.connection())
 
 
 @pytest.fixture

@@ -149,13 +149,13 @@ def test_of_two_that_settle_at_once_the_later_is_never_undone(
     assert hard(api, project)[GPU] == "7"
 
 
-def test_many_at_once_come_to_the_right_sum(plane: LabSite, api: Api, make: Make, project: str) -> None:
+def test_many_at_once_come_to_the_right_sum(openshift_lab: LabSite, api: Api, make: Make, project: str) -> None:
     """Each thread makes one, resizes it up and down, and looks after each step whether its own share is in."""
     specs = [make(project_slug=project, gpus=1) for _ in range(6)]
     failures: list[Any] = []
 
     def work(spec: WorkspaceSpec) -> None:
-        driver, own = OpenShiftDriver(plane.connection()), plane.api()
+        driver, own = OpenShiftDriver(openshift_lab.connection()), openshift_lab.api()
         try:
             ensure_step(driver, spec, "namespace")
             for gpus in (1, 5, 2, 4, 1):
