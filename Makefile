@@ -72,18 +72,12 @@ image: $(STAMPS)/demo frontend/static/frontend/.stamp ## the container image and
 release: package image ## both, with their sums signed: make release KEY=~/.ssh/id_ed25519
 	@$(BIN)/python -m deploy.image sign --key $(KEY)
 
-.PHONY: test test-deep test-night check lint audit bench bench-compare bench-keep openapi lock
-test: $(STAMPS)/test frontend/static/frontend/.stamp ## the first tier of the suite: each room, walks on real back ends, the browser's jobs
-	@$(BIN)/python -m deploy.testing prepare
-	@$(BIN)/python -m deploy.testing run -n $(PYTEST_WORKERS) --tier first
+.PHONY: test test-deep check lint audit bench bench-compare bench-keep openapi lock
+test: $(STAMPS)/test frontend/static/frontend/.stamp ## the fast tier of the suite: PostgreSQL, one real Kubernetes API server, a browser
+	@$(BIN)/python -m deploy.testing fast -n $(PYTEST_WORKERS)
 
-test-deep: $(STAMPS)/test frontend/static/frontend/.stamp ## the second tier: kills, outages, load, every page, every back end
-	@$(BIN)/python -m deploy.testing prepare
-	@$(BIN)/python -m deploy.testing run -n $(PYTEST_WORKERS) --tier deep
-
-test-night: $(STAMPS)/test frontend/static/frontend/.stamp ## the third tier, about 90 minutes: kills, outages and details at the real sites
-	@$(BIN)/python -m deploy.testing prepare
-	@$(BIN)/python -m deploy.testing run -n $(PYTEST_WORKERS) --tier night
+test-deep: $(STAMPS)/test frontend/static/frontend/.stamp ## all the rest, room by room; ROOM=openstack, ROOM="billing api" chooses
+	@$(BIN)/python -m deploy.testing deep -n $(PYTEST_WORKERS) --room "$(ROOM)"
 
 check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, templates, migrations, front end
 	@$(BIN)/ruff format --check --quiet .

@@ -1,6 +1,7 @@
-"""`make test`, `make test-deep` and `make test-night`: see that everything the suite needs is here, and run a tier of it.
+"""`make test` and `make test-deep`: see that what a tier or a room needs is here, run it, and stop what it started.
 
-Python packages and the front end are installed by make; here come the browser, the FOCUS validator and the lab's programs.
+Python packages and the front end are installed by make. Browsers, libraries and the programs of the labs come here, each only
+for whoever needs it.
 """
 
 import argparse
@@ -9,45 +10,142 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploy import focus_validator
 
 ROOT = Path(__file__).resolve().parents[1]
 LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")  # below the folder where pytest runs
-TESTS_FAILED = 1  # pytest's exit code; any other is no matter of single tests
+RESULTS = Path("test-results")
+TESTS_FAILED, NOTHING_COLLECTED = 1, 5  # exit codes of pytest
 MOST_AGAIN = 3
 PANGO = ("libpango-1.0-0", "libpangoft2-1.0-0", "libharfbuzz-subset0", "fonts-dejavu-core")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+LABS = ("kubernetes", "cluster_api", "openstack", "helm", "guest", "node", "prometheus")
+OF_ROOT = {"guest", "node", "prometheus"}  # where we are not root their tests are skipped and say so
+# What a deep room needs beside a browser and Pango; a lab's programs are built once and cached.
+NEEDS = {
+    "bare-metal": ("kubernetes",),
+    "billing": ("focus",),
+    "cluster-api": ("kubernetes", "cluster_api", "openstack"),
+    "clusters": ("kubernetes",),
+    "deploy": ("kubernetes", "helm"),
+    "e2e": ("kubernetes",),
+    "guest": ("openstack", "guest"),
+    "kubernetes": ("kubernetes", "helm"),
+    "node": ("kubernetes", "helm", "node"),
+    "openshift": ("kubernetes",),
+    "openstack": ("openstack",),
+    "system": ("prometheus",),
+    "vcluster": ("kubernetes",),
+}
+# Rooms whose back end is one for the whole machine, or is started by a package: one process has all of their tests.
+ALONE = {"bare-metal", "cluster-api", "e2e", "guest", "node", "openshift", "reliability", "vcluster"}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m deploy.testing")
-    parser.add_argument("command", choices=["prepare", "run"])
+    parser.add_argument("tier", choices=["fast", "deep"])
     parser.add_argument("-n", "--workers", default="2")
-    parser.add_argument("--tier", choices=["first", "deep", "night", "all"], default="all")
+    parser.add_argument(
+        "--room", default="", help="of the deep tier; several with spaces between; none is all"
+    )
     options, rest = parser.parse_known_args()
     os.chdir(ROOT)
-    return prepare() if options.command == "prepare" else run(options.workers, options.tier, rest)
+    if options.tier == "fast":
+        return fast(options.workers, rest)
+    return deep(options.room.split(), options.workers, rest)
 
 
-def prepare() -> int:
-    found = (
-        browser_missing(),
-        pango_missing(),
-        focus_validator.missing(),
-        lab_missing("kubernetes"),
-        lab_missing("cluster_api"),
-        lab_missing("openstack"),
-        lab_missing("helm"),
-        of_root_missing("guest"),
-        of_root_missing("node"),
-        of_root_missing("prometheus"),
-    )
-    missing = [sentence for sentence in found if sentence]
+def fast(workers: str, rest: Sequence[str]) -> int:
+    """The labs' programs are built and started beside the tests that need none of them."""
+    if not prepared("browser", "pango"):
+        return 1
+    labs = subprocess.Popen([sys.executable, "-m", "tests.lab.start"])
+    try:
+        code = tried("-n", workers, "--dist", "load", "--tier", "fast", *rest)
+        labs.wait()
+    finally:
+        labs.terminate()
+        stop_labs()
+    return code
+
+
+@dataclass(frozen=True)
+class Row:
+    """One room's part of the table. code: of pytest, or 1 where it could not be made ready."""
+
+    room: str
+    passed: int
+    failed: int
+    skipped: int
+    seconds: float
+    code: int
+
+
+def deep(chosen: Sequence[str], workers: str, rest: Sequence[str]) -> int:
+    known = rooms()
+    if unknown := sorted(set(chosen) - set(known)):
+        print(f"make test-deep: there is no room {', '.join(unknown)}; there are {', '.join(known)}")
+        return 2
+    rows = [in_room(room, workers, rest) for room in chosen or known]
+    print(*table(rows), sep="\n", flush=True)
+    return max(row.code for row in rows)
+
+
+def rooms() -> list[str]:
+    """Those that have tests, as the tests themselves tell it (tests/tiers.py)."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "--tier", "deep", "--rooms"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
+    return [line.split()[1] for line in done.stdout.splitlines() if line.startswith("ROOM ")]
+
+
+def in_room(room: str, workers: str, rest: Sequence[str]) -> Row:
+    print(f"\nROOM={room}", flush=True)
+    began = time.monotonic()
+    if not prepared("browser", "pango", *NEEDS.get(room, ())):
+        return Row(room, 0, 0, 0, time.monotonic() - began, 1)
+    RESULTS.mkdir(exist_ok=True)
+    report = RESULTS / f"{room}.xml"
+    report.unlink(missing_ok=True)
+    spread = ("-n", "1") if room in ALONE else ("-n", workers, "--dist", "loadfile")
+    try:
+        code = tried(*spread, "--tier", "deep", "--room", room, f"--junitxml={report}", *rest)
+    finally:
+        stop_labs()
+    return Row(room, *counted(report), time.monotonic() - began, code)
+
+
+def counted(report: Path) -> tuple[int, int, int]:
+    """Passed, failed and skipped of a JUnit file; nothing where pytest did not come to write it."""
+    if not report.exists():
+        return 0, 0, 0
+    cases = list(ET.parse(report).iter("testcase"))
+    failed = sum(case.find("failure") is not None or case.find("error") is not None for case in cases)
+    skipped = sum(case.find("skipped") is not None for case in cases)
+    return len(cases) - failed - skipped, failed, skipped
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    lines = [f"\n{'room':<14}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}"]
+    for row in rows:
+        mark = "" if row.code == 0 else f"  exit {row.code}"
+        lines.append(f"{row.room:<14}{row.passed:>8}{row.failed:>8}{row.skipped:>9}{row.seconds:>9.0f}{mark}")
+    return lines
+
+
+def prepared(*names: str) -> bool:
+    """Whether all of them are here now; what is missing is said on stderr."""
+    missing = [sentence for name in dict.fromkeys(names) if (sentence := READY[name]())]
     for sentence in missing:
         print(f"make test: {sentence}", file=sys.stderr)
-    return 1 if missing else 0
+    return not missing
 
 
 def browser() -> str | None:
@@ -88,6 +186,8 @@ def browser_missing() -> str | None:
 
 def lab_missing(name: str) -> str | None:
     """Build or install what the lab runs, once; it is cached."""
+    if name in OF_ROOT and os.geteuid() != 0:
+        return None
     if name == "kubernetes" and os.environ.get("GPUAAS_LAB_KUBECONFIG"):
         return None
     done = subprocess.run([sys.executable, "-m", f"deploy.lab.{name}", "build"], check=False)
@@ -96,18 +196,20 @@ def lab_missing(name: str) -> str | None:
     return None
 
 
-def of_root_missing(name: str) -> str | None:
-    """Machines that boot and pods that run need root; where we are not, their tests are skipped and say so."""
-    return lab_missing(name) if os.geteuid() == 0 else None
+def _lab(name: str) -> Callable[[], str | None]:
+    return lambda: lab_missing(name)
 
 
-def run(workers: str, tier: str, rest: list[str]) -> int:
-    labs = subprocess.Popen([sys.executable, "-m", "tests.lab.start"]) if tier == "first" else None
-    code = tried("-n", workers, "--dist", "loadgroup", "--tier", tier, *rest)
-    if labs is not None:
-        labs.wait()
+READY: dict[str, Callable[[], str | None]] = {
+    "browser": browser_missing,
+    "pango": pango_missing,
+    "focus": focus_validator.missing,
+    **{name: _lab(name) for name in LABS},
+}
+
+
+def stop_labs() -> None:
     subprocess.run([sys.executable, "-m", "tests.lab.stop"], check=False)
-    return code
 
 
 def tried(*words: str) -> int:

@@ -24,7 +24,6 @@ settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("busy")
 
 pytest_plugins = [
-    "tests.groups",
     "tests.tiers",
     "tests.live",
     "tests.lab.fixtures",

@@ -33,13 +33,18 @@ BACK_ENDS = {
     "openshift_lab": "openshift",
     "own_lab": "kubernetes",
     "fit_lab": "kubernetes",
+    "unguarded": "kubernetes",
     "every_way": "kubernetes",
     "openstack": "openstack",  # the mark
 }
 # The rigs of the contracts, by the parameter that chooses them. A rig that is not here is a room of its own name.
 RIGS = ("rig", "yard", "counted")
 SHARED_RIGS = {"sandbox": "", "kubernetes": "kubernetes"}
-RIG_ROOMS = {"real-pods": "node", "cluster-api-openstack": "cluster-api", "openshift-bare-metal": "bare-metal"}
+RIG_ROOMS = {
+    "real-pods": "node",
+    "cluster-api-openstack": "cluster-api",
+    "openshift-bare-metal": "bare-metal",
+}
 # What the tests of the fast tier share, by fixture or mark.
 SHARED = {"lab": "kubernetes", "chromium": "browser", "browser": "browser"}
 
@@ -173,7 +178,9 @@ def _longest(nodeid: str) -> str:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=[FAST, DEEP, "all"], default="all", help=str(COMMANDS))
     parser.addoption("--room", default="", help="of the deep tier alone: the tests of one room")
-    parser.addoption("--rooms", action="store_true", help="collect, and print how many tests each deep room has")
+    parser.addoption(
+        "--rooms", action="store_true", help="collect, and print how many tests each deep room has"
+    )
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,30 +1,16 @@
 """What the suite itself promises to who works on it."""
 
+import ast
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.tiers import (
-    CONTRACT,
-    DEEP,
-    EACH_KILL,
-    EACH_OUTAGE,
-    FIRST,
-    KILLS,
-    MANY,
-    MINUTES,
-    NIGHT,
-    NIGHT_CONTRACT,
-    ON_CLOUD,
-    ON_SITE,
-    OUTAGES,
-    REAL_PODS,
-    WALK,
-    tier_of,
-)
+from tests.tiers import BACK_ENDS, LONG, WALKS, placed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,59 +53,87 @@ def test_labs_can_be_left_out() -> None:
     assert "::test_dropped" not in done.stdout
 
 
-def test_places_of_the_other_tiers_exist() -> None:
-    """A file that moved would be run by the first tier again, and nobody would know why it is slow."""
-    for place in (*DEEP, *NIGHT):
+# In one process, as the second and the third time most of it is there already.
+COLLECT_THRICE = """
+import contextlib, io, json, pytest
+lists = {}
+for tier in ("fast", "deep", "all"):
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        code = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", "--tier", tier])
+    assert code == 0, output.getvalue()
+    lists[tier] = [line for line in output.getvalue().splitlines() if line.startswith("tests/")]
+print(json.dumps(lists))
+"""
+
+
+def test_the_two_tiers_together_are_the_suite() -> None:
+    """Every node id is in one of them, and none in both."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    command = [sys.executable, "-c", COLLECT_THRICE]
+    done = subprocess.run(command, cwd=ROOT, env=ours, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lists = json.loads(done.stdout.splitlines()[-1])
+    assert len(set(lists["all"])) == len(lists["all"]) > 1_000
+    assert sorted(lists["fast"] + lists["deep"]) == sorted(lists["all"])
+
+
+def test_places_that_the_tiers_name_exist() -> None:
+    """A file that moved would change its tier, and nobody would know why."""
+    for place in (*LONG, *(start for start, _ in WALKS)):
         path, _, function = place.partition("[")[0].partition("::")
         assert (ROOT / path).exists(), place
         assert not function or f"def {function}" in (ROOT / path).read_text("utf-8"), place
 
 
-def test_walks_of_the_contract_exist() -> None:
-    text = "".join(path.read_text("utf-8") for path in (ROOT / "tests/contracts/clusters").glob("test_*.py"))
-    names = {*WALK, *(name for names in NIGHT_CONTRACT.values() for name in names)}
-    assert [name for name in names if f"def {name}(" not in text] == []
+def test_a_fixture_that_starts_a_lab_is_known_to_the_tiers() -> None:
+    """Else its tests would be of the fast tier."""
+    unknown = [
+        f"{place}: {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name in lab_fixtures(path.read_text("utf-8"))
+        if name not in {*BACK_ENDS, "lab"}
+        and not (place := str(path.relative_to(ROOT))).startswith(
+            tuple(where for where in LONG if LONG[where])
+        )
+    ]
+    assert unknown == []
 
 
-LIFE = "tests/contracts/clusters/test_life.py"
-BURST = "tests/clusters/test_burst_crash.py::test_scaling_out_and_back_survives_a_kill_anywhere"
-SERVICES = "tests/providers/openstack/test_chaos.py::test_services_go_and_come_back_under_load"
+def lab_fixtures(text: str) -> list[str]:
+    """Names of the fixtures of a module that make a lab of their own."""
+    return [
+        function.name
+        for function in ast.walk(ast.parse(text))
+        if isinstance(function, ast.FunctionDef)
+        and any("fixture" in ast.unparse(each) for each in function.decorator_list)
+        and re.search(r"\bLab\(|control_plane\(tmp", ast.get_source_segment(text, function) or "")
+    ]
+
+
+QUOTA = "tests/contracts/test_quota.py::test_one_more"
 
 
 @pytest.mark.parametrize(
-    ("nodeid", "tier", "reason"),
+    ("nodeid", "asked", "rigs", "room"),
     [
-        ("tests/billing/test_money.py::test_a_price", "first", ""),
-        ("tests/clusters/test_crash.py::test_creation", "deep", KILLS),
-        ("tests/providers/openstack/test_drift.py::test_repair", "deep", ON_SITE),
-        ("tests/providers/openstack/test_workspace.py::test_made", "first", ""),
-        (f"{SERVICES}[two]", "deep", OUTAGES),
-        (f"{SERVICES}[all]", "night", EACH_OUTAGE),
-        (f"{BURST}[3]", "deep", KILLS),
-        (f"{BURST}[1]", "night", EACH_KILL),
-        ("tests/contracts/test_quota.py::test_one_more[openstack]", "deep", CONTRACT),
-        ("tests/contracts/test_quota.py::test_one_more[kubernetes]", "first", ""),
-        ("tests/contracts/test_quota.py::test_one_more[real-pods]", "night", REAL_PODS),
-        (
-            "tests/contracts/test_steps.py::test_an_unknown_step_is_refused_for_good[openstack]",
-            "deep",
-            CONTRACT,
-        ),
-        ("tests/contracts/test_usage.py::test_a_run[openstack]", "night", MINUTES),
-        ("tests/contracts/test_usage.py::test_a_run[kubernetes]", "first", ""),
-        (f"{LIFE}::test_an_unknown_step_is_refused_for_good[openstack]", "night", MINUTES),
-        ("tests/contracts/test_quota.py::test_without_a_site", "first", ""),
-        (f"{LIFE}::{WALK[0]}[cluster-api]", "first", ""),
-        (f"{LIFE}::{WALK[0]}[cluster-api-openstack]", "night", ON_CLOUD),
-        (f"{LIFE}::{MANY[0]}[cluster-api]", "night", EACH_KILL),
-        (f"{LIFE}::{MANY[0]}[sandbox]", "first", ""),
-        (f"{LIFE}::test_another[cluster-api]", "deep", CONTRACT),
+        ("tests/billing/test_money.py::test_a_price", ["db"], [], ""),
+        ("tests/clusters/test_crash.py::test_creation", ["db"], [], "clusters"),
+        ("tests/billing/test_any.py::test_new", ["db", "openstack_lab"], [], "openstack"),
+        ("tests/billing/test_any.py::test_new", ["lab", "own_lab"], [], "kubernetes"),
+        ("tests/billing/test_any.py::test_new", ["lab"], [], "kubernetes"),
+        ("tests/billing/test_any.py::test_new", ["chromium"], [], "browser"),
+        ("tests/billing/test_any.py::test_new", ["lab", "virtual_lab"], [], "vcluster"),
+        (f"{QUOTA}[sandbox]", ["rig"], ["sandbox"], ""),
+        (f"{QUOTA}[kubernetes]", ["rig", "lab"], ["kubernetes"], ""),
+        (f"{QUOTA}[openstack]", ["rig", "openstack"], ["openstack"], "openstack"),
+        (f"{QUOTA}[real-pods]", ["rig", "lab"], ["real-pods"], "node"),
+        (f"{QUOTA}[a-new-one]", ["rig"], ["a-new-one"], "a-new-one"),
+        ("tests/contracts/test_health.py::test_sick[kubernetes]", ["rig"], ["kubernetes"], "kubernetes"),
+        ("tests/providers/baremetal/test_csr_api.py::test_it", ["bare_metal_lab"], [], "bare-metal"),
+        ("tests/lab/node/test_life.py::test_it", ["lab"], [], "node"),
     ],
 )
-def test_the_longest_place_decides(nodeid: str, tier: str, reason: str) -> None:
-    assert tier_of(nodeid) == (tier, reason)
-
-
-def test_the_contract_asks_the_rigs_that_the_first_tier_names() -> None:
-    rigs = (ROOT / "tests/contracts/conftest.py").read_text("utf-8")
-    assert [rig for rig in FIRST if f'"{rig.removeprefix("[")}"' not in rigs] == []
+def test_the_tier_follows_from_what_a_test_asks_for(
+    nodeid: str, asked: list[str], rigs: list[str], room: str
+) -> None:
+    assert placed(nodeid, asked, rigs).room == room

@@ -1,5 +1,5 @@
 """One management cluster with Cluster API's real controllers for all tests of this machine, whatever GPUAAS_LAB_SUFFIX says: a second
-beside it does not work, since the development provider's ports are fixed. Tests of it are one group (tests/groups.py)."""
+beside it does not work, since the development provider's ports are fixed. Its room has one process (deploy/testing.py)."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""One node whose pods really run, for all tests of it: they are one group (tests/groups.py). GPUAAS_LAB_SUFFIX keeps two runs apart.
+"""One node whose pods really run, for all tests of it: their room has one process (deploy/testing.py). GPUAAS_LAB_SUFFIX keeps
+two runs apart.
 
 Each test makes namespaces of its own, and gives its GPUs back.
 """

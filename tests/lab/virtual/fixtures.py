@@ -1,6 +1,6 @@
 """A second real control plane, with data of its own and no nodes: what answers inside of the virtual clusters of the tests.
 
-All of them share it, so tests of it are one group (tests/groups.py). GPUAAS_LAB_SUFFIX keeps two runs apart.
+All of them share it, so its room has one process (deploy/testing.py). GPUAAS_LAB_SUFFIX keeps two runs apart.
 """
 
 import os

@@ -149,7 +149,9 @@ def test_of_two_that_settle_at_once_the_later_is_never_undone(
     assert hard(api, project)[GPU] == "7"
 
 
-def test_many_at_once_come_to_the_right_sum(openshift_lab: LabSite, api: Api, make: Make, project: str) -> None:
+def test_many_at_once_come_to_the_right_sum(
+    openshift_lab: LabSite, api: Api, make: Make, project: str
+) -> None:
     """Each thread makes one, resizes it up and down, and looks after each step whether its own share is in."""
     specs = [make(project_slug=project, gpus=1) for _ in range(6)]
     failures: list[Any] = []
