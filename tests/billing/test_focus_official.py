@@ -51,7 +51,7 @@ def validator() -> Path:
         pytest.skip("FOCUS validator: it needs Python 3.12, and there is none here")
     found = focus_validator.program()
     if found is None:
-        pytest.skip("FOCUS validator: python -m deploy.testing prepare installs it")
+        pytest.skip("FOCUS validator: make test-deep ROOM=billing installs it")
     return found
 
 

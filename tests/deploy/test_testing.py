@@ -1,4 +1,4 @@
-"""What fails beside others runs once more alone: one that fails then fails the tier, and so do more than a few."""
+"""What `make test` and `make test-deep` do around pytest: few failures are tried once more alone, rooms are counted."""
 
 from pathlib import Path
 
@@ -66,3 +66,35 @@ def test_many_are_not_tried_again_nor_those_of_an_earlier_run(folder: Path) -> N
     assert (folder / "ran").read_text() == "."
     assert tried(folder, []) == 0
     assert testing.failed_last() == []
+
+
+JUNIT = """<testsuites><testsuite>
+<testcase name="a"/><testcase name="b"><failure/></testcase><testcase name="c"><error/></testcase>
+<testcase name="d"><skipped/></testcase><testcase name="e"/>
+</testsuite></testsuites>"""
+
+
+def test_a_room_is_a_line_of_the_table(tmp_path: Path) -> None:
+    report = tmp_path / "room.xml"
+    report.write_text(JUNIT)
+    assert testing.counted(report) == (2, 2, 1)
+    assert testing.counted(tmp_path / "none.xml") == (0, 0, 0)
+    rows = [testing.Row("billing", 2, 2, 1, 61.4, 1), testing.Row("vcluster", 7, 0, 0, 5.0, 0)]
+    head, *lines = testing.table(rows)
+    assert head.split() == ["room", "passed", "failed", "skipped", "seconds"]
+    assert [line.split() for line in lines] == [
+        ["billing", "2", "2", "1", "61", "exit", "1"],
+        ["vcluster", "7", "0", "0", "5"],
+    ]
+
+
+def test_a_room_that_is_not_there_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(testing, "rooms", lambda: ["billing", "node"])
+    assert testing.deep(["cloud"], "2", []) == 2
+    assert "there is no room cloud; there are billing, node" in capfd.readouterr().out
+
+
+def test_each_need_can_be_made_ready() -> None:
+    assert {name for needs in testing.NEEDS.values() for name in needs} <= testing.READY.keys()
