@@ -67,12 +67,11 @@ def fast(workers: str, rest: Sequence[str]) -> int:
         return 1
     labs = subprocess.Popen([sys.executable, "-m", "tests.lab.start"])
     try:
-        code = tried("-n", workers, "--dist", "load", "--tier", "fast", *rest)
-        labs.wait()
+        return tried("-n", workers, "--dist", "load", "--tier", "fast", *rest)
     finally:
         labs.terminate()
+        labs.wait()
         stop_labs()
-    return code
 
 
 @dataclass(frozen=True)
@@ -237,4 +236,7 @@ def _pytest(*words: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
