@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deploy.lab import holds
-from deploy.lab.holds import HOME, OWNER, hold, is_over, owner_of
+from deploy.lab.holds import HOME, OWNER, disowned, hold, is_over, owner_of
 from deploy.lab.identity import identity
 from deploy.lab.leftovers import leftovers, of_lab
 from deploy.lab.owners import KEEP, orphans_end
@@ -149,6 +149,16 @@ def test_what_a_person_started_is_left(home: Path, folder: Path) -> None:
     assert process.pid()
     assert not folder.exists()
     process.stop()
+
+
+def test_what_other_runs_use_too_is_not_the_run_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PostgreSQL: nothing in its environment says whose it is."""
+    monkeypatch.setenv(OWNER, NOBODY)
+    with disowned(), subprocess.Popen(SLEEP) as shared:
+        orphans_end()
+        assert shared.poll() is None
+        shared.kill()
+    assert os.environ[OWNER] == NOBODY
 
 
 def test_whoever_has_the_number_of_a_process_by_now_is_left(
