@@ -10,6 +10,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet
 
 from deploy.embedded import postgres, redis
+from deploy.lab.holds import disowned
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO_FOLDER = Path(os.environ.get("GPUAAS_DEMO_FOLDER") or ROOT / ".demo")
@@ -48,7 +49,8 @@ def demo_stop(folder: Path = DEMO_FOLDER) -> None:
 def test_database_url() -> str:
     """Nothing is started where GPUAAS_TEST_DATABASE_URL names a server."""
     given = os.environ.get("GPUAAS_TEST_DATABASE_URL")
-    return given or postgres.start(CACHE / "postgres", postgres.TEST_OPTIONS)
+    with disowned():  # other runs use it too
+        return given or postgres.start(CACHE / "postgres", postgres.TEST_OPTIONS)
 
 
 def test_redis_url() -> str:
@@ -56,7 +58,7 @@ def test_redis_url() -> str:
     if given:
         return given
     CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
+    with (CACHE / "lock").open("w") as lock, disowned():
         fcntl.flock(lock, fcntl.LOCK_EX)
         return redis.start(CACHE / "redis")
 

@@ -6,11 +6,14 @@ import json
 import shutil
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from deploy.lab.files import wait_limit, write_private
 from deploy.lab.gobuild import Report
+from deploy.lab.holds import forget, hold
+from deploy.lab.leftovers import leftovers_end, of_lab
 from deploy.lab.locks import locked
 
 
@@ -27,21 +30,32 @@ class BaseLab(ABC):
         self.state_dir = Path(state_dir).absolute()
         self._report = report
 
-    def down(self, *, purge: bool = False) -> None:
-        """Stops what this lab started and nothing else; what it stored stays unless it is purged."""
+    def down(self, *, purge: bool = False, unless: Callable[[], bool] = lambda: False) -> None:
+        """Stops what this lab started and nothing else; what it stored stays unless it is purged. `unless` is asked when no other
+        process can change the lab any more."""
         if not self.state_dir.exists():
             return
         with self._locked():
-            self._stop_all()
+            if unless():
+                return
+            try:
+                self._stop_all()
+            finally:
+                leftovers_end(of_lab(self.state_dir))
+            forget(self.state_dir)
             if purge:
                 shutil.rmtree(self.state_dir, ignore_errors=True)
 
     @abstractmethod
     def _stop_all(self) -> None: ...
 
-    def _locked(self) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """A run of the tests that changes the lab uses it from then on."""
         self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return locked(self.state_dir / ".lock", limit=self.lock_waits * wait_limit())
+        with locked(self.state_dir / ".lock", limit=self.lock_waits * wait_limit()):
+            hold(self.state_dir, f"{type(self).__module__}:{type(self).__qualname__}")
+            yield
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,8 @@ from typing import Any
 
 from deploy.lab.errors import LabError
 from deploy.lab.files import write_private
+from deploy.lab.holds import HOME, hold
+from deploy.lab.identity import identity, is_of_this_boot
 
 STOP_LIMIT_S = 3.0  # an API server would wait a minute for its watchers to leave
 
@@ -31,13 +33,13 @@ class Process:
         self._stop_limit = stop_limit
         self.log = state_dir / "log" / f"{name}.log"
         self._record = state_dir / "run" / f"{name}.json"
-        self._home = state_dir
+        self._home = state_dir.absolute()
 
     def pid(self) -> int | None:
         """None where it does not run."""
         saved = self._saved()
         # without an identity it had ended before it was written down
-        if not saved or not saved["identity"] or _identity(saved["pid"]) != saved["identity"]:
+        if not saved or not saved["identity"] or identity(saved["pid"]) != saved["identity"]:
             return None
         return int(saved["pid"])
 
@@ -46,15 +48,16 @@ class Process:
         return self.pid() is not None and self._saved()["command"] == list(command)
 
     def start(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """In a session of its own; with no environment but what is given and PATH: programs read settings there."""
+        """In a session of its own; with no environment but what is given, PATH and whose it is: programs read settings there."""
         for path in (self.log, self._record):
             path.parent.mkdir(parents=True, exist_ok=True)
+        hold(self._home)
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.before"))
         pid = os.posix_spawn(
             command[0],
             list(command),
-            {"PATH": os.defpath, "HOME": str(self._home), **(environment or {})},
+            {"PATH": os.defpath, "HOME": str(self._home), HOME: str(self._home), **(environment or {})},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, str(self.log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
@@ -64,7 +67,7 @@ class Process:
             setsigmask=[],
             setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM],
         )
-        record = {"pid": pid, "identity": _identity(pid), "command": list(command)}
+        record = {"pid": pid, "identity": identity(pid), "command": list(command)}
         write_private(self._record, json.dumps(record))
 
     def stop(self, *, kill: bool = False) -> None:
@@ -129,32 +132,9 @@ def resident_mib(pid: int | None) -> int:
     return 0
 
 
-def _end_workers(leader: int, identity: str | None) -> None:
+def _end_workers(leader: int, known: str | None) -> None:
     """What a leader that is gone has left in its group. The number means nobody else while the group has members."""
-    if _identity(leader) not in (None, identity) or not identity or not _is_this_boot(identity):
+    if identity(leader) not in (None, known) or not known or not is_of_this_boot(known):
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
-
-
-def _is_this_boot(identity: str) -> bool:
-    return identity.startswith(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-
-
-def _identity(pid: int) -> str | None:
-    """The boot and the tick at which the process was started; None for one that ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    if fields[0] in "ZX" and _ended(pid, threads=int(fields[17])):
-        return None
-    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}:{fields[19]}"
-
-
-def _ended(pid: int, *, threads: int) -> bool:
-    """Of a zombie. While other threads of it are ending, it still holds its ports."""
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid  # our own child leaves no zombie
-    except ChildProcessError:
-        return threads <= 1

@@ -1,8 +1,8 @@
 """One real control plane for all test processes of this machine; each test makes namespaces of its own in it.
 
-The first process that needs it starts it, and it stays for the next run: `python -m tests.lab.stop` stops it
-(`make test` does). With GPUAAS_LAB_KUBECONFIG set, that cluster is used and nothing is started; GPUAAS_LAB_SUFFIX keeps
-two runs on one machine apart.
+The first process that needs it starts it, and it ends with the run, as every lab does (`deploy/lab/owners.py`); with
+GPUAAS_LAB_KEEP set it stays for the next run, until `python -m tests.lab.stop`. With GPUAAS_LAB_KUBECONFIG set, that
+cluster is used and nothing is started; GPUAAS_LAB_SUFFIX keeps two runs on one machine apart.
 """
 
 import os
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from deploy.lab import owners
 from deploy.lab.files import CACHE
 from deploy.lab.kubernetes import Lab, LabError, existing_kubeconfig
 from gpuaas.core.errors import Unavailable
@@ -34,6 +35,11 @@ STARTS = {
     "lab": {"lab", "own_lab", "cluster_api_lab", "cluster_api_openstack_lab", "virtual_lab"},
     "openstack": {"openstack_lab", "own_openstack_lab"},
 }
+
+
+def pytest_configure() -> None:
+    """The process that hands out the tests owns what all of them start."""
+    owners.own()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -18,6 +18,7 @@ from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE, wait_limit, write_private
 from deploy.lab.gobuild import Report
 from deploy.lab.guest import Image, Machine, Wishes, machine_at
+from deploy.lab.holds import HOME
 from deploy.lab.locks import locked
 from deploy.lab.openstack import schemas
 from deploy.lab.openstack.config import Config
@@ -275,7 +276,11 @@ class Lab(BaseLab):
         """Run something to its end."""
         done = subprocess.run(
             command,
-            env={**self._services().environment(), "HOME": str(self.state_dir), **(environment or {})},
+            env={
+                **self._services().environment(),
+                **{name: str(self.state_dir) for name in ("HOME", HOME)},
+                **(environment or {}),
+            },
             cwd=self.state_dir,
             stdin=subprocess.DEVNULL,
             capture_output=True,
