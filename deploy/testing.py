@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy import focus_validator
+from deploy.lab import owners
 
 ROOT = Path(__file__).resolve().parents[1]
 LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")  # below the folder where pytest runs
 RESULTS = Path("test-results")
 TESTS_FAILED, NOTHING_COLLECTED = 1, 5  # exit codes of pytest
 MOST_AGAIN = 3
+INTERRUPTED_S = 60
 PANGO = ("libpango-1.0-0", "libpangoft2-1.0-0", "libharfbuzz-subset0", "fonts-dejavu-core")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LABS = ("kubernetes", "cluster_api", "openstack", "helm", "guest", "node", "prometheus")
@@ -56,6 +58,7 @@ def main() -> int:
     )
     options, rest = parser.parse_known_args()
     os.chdir(ROOT)
+    owners.own()
     if options.tier == "fast":
         return fast(options.workers, rest)
     return deep(options.room.split(), options.workers, rest)
@@ -232,7 +235,13 @@ def failed_last() -> list[str]:
 
 
 def _pytest(*words: str) -> int:
-    return subprocess.run([sys.executable, "-m", "pytest", "-q", *words], check=False).returncode
+    """Ctrl-C reaches it too: it is given the time to say what it had done."""
+    process = subprocess.Popen([sys.executable, "-m", "pytest", "-q", *words])
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.wait(INTERRUPTED_S)
+        raise
 
 
 if __name__ == "__main__":
