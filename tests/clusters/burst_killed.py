@@ -10,7 +10,7 @@ from tenants.actors import Actor
 from tenants.models import Project
 from tests.clusters.burst_stage import GPUS, by_site, in_ledger_at, order_both, ready_both, used_at
 from tests.clusters.killed import LOOKS, change_of
-from tests.clusters.stage import at_site, workers
+from tests.clusters.stage import at_site, settle, workers
 from tests.factories.quotas import limits_give
 from tests.kills import Kill
 
@@ -55,7 +55,8 @@ def creation_and_deletion(kill: Kill, *, actor: Actor, project: Project, site: S
     living = iter(list(Cluster.objects.order_by("pk")))
 
     def given_back(number: int) -> Cluster:
-        return cluster_delete(actor=actor, cluster=next(living))
+        """Those that were made above, then further ones: a deletion has more boundaries than a creation."""
+        return cluster_delete(actor=actor, cluster=next(living, None) or settle(ordered(number)))
 
     def gone(cluster: Cluster) -> None:
         assert cluster.state == "deleted"
