@@ -4,6 +4,7 @@ GPUAAS_PICTURES names a folder for pictures of the pages.
 """
 
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.db import connection
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize, expect
 
 from frontend import vite
 from tenants.models import User
@@ -24,6 +25,7 @@ SIZES: dict[str, ViewportSize] = {
     "desk": {"width": 1440, "height": 900},
     "phone": {"width": 390, "height": 844},
 }
+PASSWORD = "correct horse battery"  # everybody's
 PICTURES = os.environ.get("GPUAAS_PICTURES", "")
 # what a test module that uses a browser has as its `pytestmark`
 NEEDED = [
@@ -64,6 +66,15 @@ def context_for(
     cookie = client.cookies["sessionid"].value
     context.add_cookies([{"name": "sessionid", "value": cookie, "url": address}])
     return context
+
+
+def sign_in(page: Page, name: str) -> None:
+    """By the form that the page shows to whoever is not signed in."""
+    expect(page).to_have_url(re.compile("/accounts/login/"))
+    expect(page.locator(".g-side")).to_have_count(0)
+    page.get_by_label("Name or e-mail").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
 
 
 def opened(context: BrowserContext) -> tuple[Page, list[str]]:
