@@ -61,7 +61,7 @@ WALKS = (
     ("tests/contracts/test_suspend.py", "[kubernetes]"),
     ("tests/contracts/test_usage.py", "[kubernetes]"),
     ("tests/e2e/test_main_job.py", ""),
-    ("tests/frontend/pages/test_browser.py::test_from_request_to", ""),
+    ("tests/frontend/pages/test_browser.py::test_from_request_to_the_invoice", ""),
     ("tests/providers/kubernetes/test_escapes.py::test_refused[", "-edit]"),
     ("tests/providers/kubernetes/test_escapes.py::test_the_table_is_long_enough", ""),
     ("tests/providers/kubernetes/test_escapes.py::test_words_are_never_those_of_a_crash", ""),
