@@ -72,12 +72,15 @@ image: $(STAMPS)/demo frontend/static/frontend/.stamp ## the container image and
 release: package image ## both, with their sums signed: make release KEY=~/.ssh/id_ed25519
 	@$(BIN)/python -m deploy.image sign --key $(KEY)
 
-.PHONY: test test-deep check lint audit bench bench-compare bench-keep openapi lock
+.PHONY: test test-deep durations check lint audit bench bench-compare bench-keep openapi lock
 test: $(STAMPS)/test frontend/static/frontend/.stamp ## the fast tier of the suite: PostgreSQL, one real Kubernetes API server, a browser
 	@$(BIN)/python -m deploy.testing fast -n $(PYTEST_WORKERS)
 
 test-deep: $(STAMPS)/test frontend/static/frontend/.stamp ## all the rest, room by room; ROOM=openstack, ROOM="billing api" chooses
 	@$(BIN)/python -m deploy.testing deep -n $(PYTEST_WORKERS) --room "$(ROOM)"
+
+durations: $(STAMPS)/test frontend/static/frontend/.stamp ## the fast tier on a quiet machine; writes tests/durations.json
+	@$(BIN)/python -m deploy.testing fast -n $(PYTEST_WORKERS) --durations-keep
 
 check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, templates, migrations, front end
 	@$(BIN)/ruff format --check --quiet .

@@ -24,7 +24,9 @@ settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("busy")
 
 pytest_plugins = [
+    "tests.examples",
     "tests.tiers",
+    "tests.durations",
     "tests.live",
     "tests.lab.fixtures",
     "tests.lab.openstack.fixtures",

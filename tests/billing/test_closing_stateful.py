@@ -284,7 +284,13 @@ def _invoiced(project: Project, month: date) -> dict[int | None, tuple[int, int]
 
 
 def test_whatever_happens_the_invoices_are_the_usage(
-    project: Project, other_project: Project, h100: Flavor, alice: User, as_olga: Actor, monkeypatch: Any
+    examples: int,
+    project: Project,
+    other_project: Project,
+    h100: Flavor,
+    alice: User,
+    as_olga: Actor,
+    monkeypatch: Any,
 ) -> None:
     monkeypatch.setattr(issuing, "ORGANIZATIONS", 1)
     Closing.flavor, Closing.operator = h100, as_olga
@@ -296,7 +302,7 @@ def test_whatever_happens_the_invoices_are_the_usage(
         Closing,
         settings=settings(
             phases=[Phase.generate],
-            max_examples=7,
+            max_examples=examples // 4,
             stateful_step_count=10,
             deadline=None,
             derandomize=True,

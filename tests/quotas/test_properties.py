@@ -129,10 +129,13 @@ class Books(RuleBasedStateMachine):
 
 
 @pytest.mark.django_db
-def test_books_agree_after_anything() -> None:
+def test_books_agree_after_anything(examples: int) -> None:
     run_state_machine_as_test(
         Books,
         settings=settings(
-            max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples,
+            stateful_step_count=20,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
         ),
     )

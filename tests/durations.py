@@ -1,0 +1,149 @@
+"""How long the tests of the fast tier take, and that none gets slow unnoticed.
+
+Seconds are those of the machine of the budget: they are divided by how much slower a fixed loop of Python is here and now, so
+that a slow machine or a busy one changes little. `make durations` writes them to tests/durations.json, by test, file and
+fixture; tests/architecture/test_budget.py holds that file to the budget. `make test` itself fails only where something is
+several times over it, as no figure of a busy machine is exact.
+"""
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILE = Path(__file__).with_name("durations.json")
+TEST_S, SUM_S = 5.0, 1_200.0  # one test; all of them, on two cores ten minutes
+SLACK = 3  # times the budget, before a run of `make test` fails
+LOOP_S = 0.0043  # what the loop takes on the machine of the budget
+LOOPS = 8
+EVERY = 100  # tests between two looks at the machine, and after each slow one
+# Longer than one test may be, and why it is in the fast tier all the same.
+EXEMPT = {
+    "tests/e2e/test_main_job.py::test_from_request_to_bill": "the main job by the whole portal on the real API server",
+    "tests/architecture/test_suite.py::test_the_two_tiers_together_are_the_suite": "collects the suite three times",
+}
+SLOWNESS, FIXTURES = "slowness", "fixtures"
+
+
+def slowness() -> float:
+    """How much slower than the machine of the budget this one is at the moment."""
+    began = time.perf_counter()
+    for _ in range(LOOPS):
+        sum(number * number for number in range(150_000))
+    return (time.perf_counter() - began) / LOOPS / LOOP_S
+
+
+class InProcess:
+    """In each process that runs tests: tells with each test how slow the machine is, and what its fixtures took."""
+
+    def __init__(self) -> None:
+        self.slowness = slowness()
+        self.tests = 0
+        self.fixtures: dict[str, float] = defaultdict(float)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            return (yield)
+        finally:
+            if (took := time.perf_counter() - began) > 0.01:
+                self.fixtures[fixturedef.argname] += took
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
+        try:
+            return (yield)
+        finally:
+            self.tests += 1
+            if self.tests % EVERY == 0:
+                self.slowness = slowness()
+            item.user_properties.append((SLOWNESS, self.slowness))
+            item.user_properties.append((FIXTURES, dict(self.fixtures)))
+            self.fixtures.clear()
+
+
+class Gathered:
+    """Of all processes, in the one that hands out the tests."""
+
+    def __init__(self) -> None:
+        self.raw: dict[str, float] = defaultdict(float)
+        self.tests: dict[str, float] = {}
+        self.fixtures: dict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if getattr(report, "context", None) is not None:
+            return  # of a subtest, whose time is in that of the test
+        self.raw[report.nodeid] += report.duration
+        told: dict[str, Any] = dict(report.user_properties)
+        if report.when == "teardown" and SLOWNESS in told:
+            by: float = told[SLOWNESS]
+            self.tests[report.nodeid] = self.raw[report.nodeid] / by
+            for name, took in told[FIXTURES].items():
+                self.fixtures[name] += took / by
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if exitstatus != pytest.ExitCode.OK or session.config.getoption("tier") != "fast":
+            return
+        if session.config.getoption("durations_keep"):
+            FILE.write_text(json.dumps(self.summary(), indent=1) + "\n", encoding="utf-8")
+        elif over(self.tests, slack=SLACK):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if found := over(self.tests, slack=SLACK):
+            terminalreporter.section("too slow for the fast tier (tests/durations.py)")
+            terminalreporter.write_line("\n".join(found))
+
+    def summary(self) -> dict[str, Any]:
+        """What takes a second and more by name, the rest in the sums."""
+        files: dict[str, float] = defaultdict(float)
+        for nodeid, took in self.tests.items():
+            files[nodeid.partition("::")[0]] += took
+        return {
+            "sum": round(sum(self.tests.values())),
+            "tests": len(self.tests),
+            "slow": longest(self.tests, at_least=1),
+            "files": longest(files, at_least=5),
+            "fixtures": longest(self.fixtures, at_least=5),
+        }
+
+
+def kept() -> dict[str, Any]:
+    """What `make durations` wrote last."""
+    found: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
+    return found
+
+
+def longest(took: dict[str, float], *, at_least: float) -> dict[str, float]:
+    found = sorted(took.items(), key=lambda pair: -pair[1])
+    return {name: round(seconds, 1) for name, seconds in found if seconds >= at_least}
+
+
+def over(took: dict[str, float], *, slack: float = 1) -> list[str]:
+    """Sentences about what takes more than `slack` times its budget."""
+    slow = [
+        f"{name} took {seconds:.1f} s of the {TEST_S:.0f} s that a test may take"
+        for name, seconds in took.items()
+        if seconds > slack * TEST_S and name not in EXEMPT
+    ]
+    total = sum(took.values())
+    if total > slack * SUM_S:
+        slow.append(f"all together took {total:,.0f} s of {SUM_S:,.0f}")
+    return slow
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--durations-keep", action="store_true", help=f"write {FILE.name} anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    is_worker = hasattr(config, "workerinput")
+    if not is_worker:
+        config.pluginmanager.register(Gathered(), "durations-gathered")
+    if is_worker or not config.getoption("numprocesses", None):
+        config.pluginmanager.register(InProcess(), "durations-in-process")
