@@ -161,9 +161,9 @@ def play(
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_connection")
 @pytest.mark.parametrize("room", ROOMS)
-@pytest.mark.parametrize("examples", SIZES)
+@pytest.mark.parametrize("size", SIZES)
 def test_operations(
-    examples: int,
+    size: int,
     room: str,
     subtests: pytest.Subtests,
     place: dict[str, Any],
@@ -172,7 +172,7 @@ def test_operations(
     project: Project,
 ) -> None:
     def check(label: str) -> None:
-        answers_as_documented(label, SIZES[examples], place, alice, olga, project)
+        answers_as_documented(label, SIZES[size], place, alice, olga, project)
 
     each_apart(subtests, ((label, (label,)) for label in ROOMS[room]), check)
 
