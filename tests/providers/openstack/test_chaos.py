@@ -1,7 +1,7 @@
 """Services of a cloud are killed and come back while workspaces are made, resized and deleted: the conditions tell, everything
 converges, and nothing is there twice.
 
-The second tier takes two: one that the portal speaks to, and the one behind all others that loses answers.
+`two` are one that the portal speaks to, and the one behind all others that loses answers.
 """
 
 import time
