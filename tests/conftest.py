@@ -27,6 +27,7 @@ pytest_plugins = [
     "tests.examples",
     "tests.tiers",
     "tests.durations",
+    "tests.browser",
     "tests.live",
     "tests.lab.fixtures",
     "tests.lab.openstack.fixtures",

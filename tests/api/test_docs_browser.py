@@ -4,7 +4,7 @@ import shutil
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from tests.api.addresses import addresses
 from tests.lab.fixtures import until
@@ -28,29 +28,26 @@ def scroll(page: Page, pixels: int) -> list[str]:
     return found
 
 
-def test_the_page_draws_every_operation(live_server: Any) -> None:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        complaints: list[str] = []
-        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(f"{live_server.url}/api/docs/")
-        expect(page.locator(".opblock").first).to_be_visible()
-        page.mouse.move(300, 300)
-        operations = sum(len(address.methods) for address in addresses())
-        seen: set[str] = set()
+def test_the_page_draws_every_operation(chromium: Browser, live_server: Any) -> None:
+    page = chromium.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    complaints: list[str] = []
+    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(f"{live_server.url}/api/docs/")
+    expect(page.locator(".opblock").first).to_be_visible()
+    page.mouse.move(300, 300)
+    operations = sum(len(address.methods) for address in addresses())
+    seen: set[str] = set()
 
-        def all_seen() -> bool:
-            seen.update(scroll(page, 300))
-            return len(seen) >= operations
+    def all_seen() -> bool:
+        seen.update(scroll(page, 300))
+        return len(seen) >= operations
 
-        until(all_seen, "every operation is drawn")
-        assert len(seen) == operations
-        asked = "operations-workspaces-workspace_request"
-        until(lambda: asked in scroll(page, -300), "back at the request")
-        page.locator(f"#{asked} .opblock-summary-control").click()
-        expect(page.locator(f"#{asked}")).to_contain_text("train-7b")
-        assert complaints == []
-        browser.close()
+    until(all_seen, "every operation is drawn")
+    assert len(seen) == operations
+    asked = "operations-workspaces-workspace_request"
+    until(lambda: asked in scroll(page, -300), "back at the request")
+    page.locator(f"#{asked} .opblock-summary-control").click()
+    expect(page.locator(f"#{asked}")).to_contain_text("train-7b")
+    assert complaints == []

@@ -1,13 +1,11 @@
-"""One portal for the tests that leave it running, and a browser."""
+"""One portal for the tests that leave it running."""
 
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
 
-from deploy.testing import browser as chromium_path
 from tests.e2e.pieces import Pieces
 
 
@@ -29,13 +27,3 @@ def portal(demo_folder: Path) -> Iterator[Pieces]:
     finally:
         pieces.stop()
     assert Pieces.left_of(pieces.folder) == []
-
-
-@pytest.fixture
-def chromium() -> Iterator[Browser]:
-    path = chromium_path()
-    assert path, "Chromium is missing; `make test` says how to get it"
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield found
-        found.close()

@@ -10,11 +10,9 @@ from django.core.management import call_command
 from playwright.sync_api import Page, Response
 
 from deploy import embedded
-from tests.e2e.conftest import chromium
 from tests.metering.meters import database_here
 from tests.web.process import Web, web_process
 
-__all__ = ["chromium"]
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
 
 FIRST_LOAD = 130_000  # bytes; uncompressed it is 220,000

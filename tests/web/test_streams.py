@@ -23,11 +23,9 @@ from gpuaas.core.streams import ROWS as PART
 from tenants.models import Project, User
 from tests.api.caller import V1
 from tests.billing.stage import workspace_make
-from tests.e2e.conftest import chromium
 from tests.e2e.portal import wait_until
 from tests.web.process import Web, web_process
 
-__all__ = ["chromium"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(1200)]
 
 ROWS = 1_000_000

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.test import Client
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from billing.models import Rate, RateCardVersion
 from billing.months import month_of, month_previous, month_span
@@ -76,34 +76,24 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    """Playwright keeps a loop in this thread; the ORM may be used beside it, also when tables are emptied."""
-    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
 @pytest.fixture
-def portal(chrome: Browser, live_server: Any, settings: Any, olga: User) -> Iterator[tuple[str, str]]:
+def portal(chromium: Browser, live_server: Any, settings: Any, olga: User) -> Iterator[tuple[str, str]]:
     """The address and olga's session; at the end no page of it is open any more."""
     settings.WHITENOISE_AUTOREFRESH = True
     stage(olga)
     client = Client()
     client.force_login(olga)
     yield f"{live_server.url}/operator/", client.cookies["sessionid"].value
-    for context in chrome.contexts:
+    for context in chromium.contexts:
         context.close()
 
 
 def opened(
-    chrome: Browser, portal: tuple[str, str], size: str = "desk", theme: str = "light"
+    chromium: Browser, portal: tuple[str, str], size: str = "desk", theme: str = "light"
 ) -> tuple[Page, list[str]]:
     """A page and what it complained about. Nobody answers the socket here; that it is asked is not tested here."""
     scheme: Any = theme
-    page = chrome.new_page(viewport=SIZES[size], color_scheme=scheme, is_mobile=size == "phone")
+    page = chromium.new_page(viewport=SIZES[size], color_scheme=scheme, is_mobile=size == "phone")
     page.context.add_cookies([{"name": "sessionid", "value": portal[1], "url": portal[0]}])
     page.route_web_socket("**/ws/live/**", lambda socket: None)
     complaints: list[str] = []
@@ -119,8 +109,8 @@ def picture(page: Page, name: str) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", list(SIZES))
-def test_every_page_is_sound(chrome: Browser, portal: tuple[str, str], size: str, theme: str) -> None:
-    page, complaints = opened(chrome, portal, size, theme)
+def test_every_page_is_sound(chromium: Browser, portal: tuple[str, str], size: str, theme: str) -> None:
+    page, complaints = opened(chromium, portal, size, theme)
     found: list[str] = []
     pool = GpuPool.objects.get(site__slug="ber-1").pk
     plan = Adoption.objects.get().pk
@@ -143,8 +133,8 @@ def test_every_page_is_sound(chrome: Browser, portal: tuple[str, str], size: str
     assert found + complaints == []
 
 
-def test_a_limit_is_changed_by_keys_alone(chrome: Browser, portal: tuple[str, str]) -> None:
-    page, complaints = opened(chrome, portal)
+def test_a_limit_is_changed_by_keys_alone(chromium: Browser, portal: tuple[str, str]) -> None:
+    page, complaints = opened(chromium, portal)
     page.goto(f"{portal[0]}limits/", wait_until="load")
     row = page.locator("#limit-project-weather-lm")
     row.locator("[data-cell]").nth(2).focus()
@@ -169,12 +159,12 @@ def test_a_limit_is_changed_by_keys_alone(chrome: Browser, portal: tuple[str, st
 
 
 def test_what_is_typed_into_a_cell_takes_the_place_of_the_old_limit(
-    chrome: Browser, portal: tuple[str, str]
+    chromium: Browser, portal: tuple[str, str]
 ) -> None:
     """Opened by a click: 4 typed over 0 is 4, and a pause between two digits loses neither."""
     limit = Limit.objects.filter(project__slug="weather-lm", resource="gpu:h100-sxm-80gb")
     limit.update(hard=0, used=0)
-    page, complaints = opened(chrome, portal)
+    page, complaints = opened(chromium, portal)
     page.goto(f"{portal[0]}limits/", wait_until="load")
     row = page.locator("#limit-project-weather-lm")
     row.locator("[data-cell]").nth(1).click()
@@ -193,11 +183,11 @@ def test_what_is_typed_into_a_cell_takes_the_place_of_the_old_limit(
 
 
 def test_a_price_in_a_draft_is_typed_over_and_taken_back_by_escape(
-    chrome: Browser, portal: tuple[str, str]
+    chromium: Browser, portal: tuple[str, str]
 ) -> None:
     draft = rate_draft_open(actor=SYSTEM)
     line = draft.lines.get(flavor__slug="h100.ber-1.1")
-    page, complaints = opened(chrome, portal)
+    page, complaints = opened(chromium, portal)
     with page.expect_response(PREVIEW):  # a later one would cut it off
         page.goto(f"{portal[0]}rates/drafts/{draft.pk}/", wait_until="load")
     field = page.locator(f"#price-{line.pk}")
@@ -217,9 +207,9 @@ def test_a_price_in_a_draft_is_typed_over_and_taken_back_by_escape(
 
 
 def test_escape_changes_nothing_and_nonsense_is_refused_beside_the_cell(
-    chrome: Browser, portal: tuple[str, str]
+    chromium: Browser, portal: tuple[str, str]
 ) -> None:
-    page, complaints = opened(chrome, portal)
+    page, complaints = opened(chromium, portal)
     page.goto(f"{portal[0]}limits/", wait_until="load")
     row = page.locator("#limit-project-weather-lm")
     row.locator("[data-cell]").nth(1).click()
@@ -235,8 +225,8 @@ def test_escape_changes_nothing_and_nonsense_is_refused_beside_the_cell(
     assert [text for text in complaints if "422" not in text] == []
 
 
-def test_somebody_else_was_faster(chrome: Browser, portal: tuple[str, str]) -> None:
-    page, _ = opened(chrome, portal)
+def test_somebody_else_was_faster(chromium: Browser, portal: tuple[str, str]) -> None:
+    page, _ = opened(chromium, portal)
     page.goto(f"{portal[0]}limits/", wait_until="load")
     row = page.locator("#limit-project-weather-lm")
     row.locator("[data-cell]").nth(1).click()
@@ -262,11 +252,11 @@ def used_last_month(user: User) -> Flavor:
 
 
 def test_a_draft_is_made_looked_at_and_published(
-    chrome: Browser, portal: tuple[str, str], olga: User
+    chromium: Browser, portal: tuple[str, str], olga: User
 ) -> None:
     """10 h of last month at 2.40 would have been 6.00 more at 3.00; backdated it is refused, next month it begins."""
     flavor = used_last_month(olga)
-    page, complaints = opened(chrome, portal)
+    page, complaints = opened(chromium, portal)
     page.goto(f"{portal[0]}rates/", wait_until="load")
     page.get_by_role("link", name="Standard").first.click()
     with page.expect_response(PREVIEW):

@@ -16,10 +16,10 @@ from tenants.actors import SYSTEM
 from tenants.models import Project, User
 from tests.clusters.class_stage import BOOT, ZONE, Classes
 from tests.frontend.operator import test_browser as browser
-from tests.frontend.operator.test_browser import chrome, opened, picture, portal
+from tests.frontend.operator.test_browser import opened, picture, portal
 from tests.lab.fixtures import LabSite
 
-__all__ = ["chrome", "portal"]
+__all__ = ["portal"]
 
 pytestmark = browser.pytestmark
 
@@ -48,9 +48,9 @@ def template(portal: tuple[str, str], lab: LabSite) -> ClusterTemplate:
 
 
 def test_the_answer_appears_by_itself(
-    chrome: Browser, portal: tuple[str, str], template: ClusterTemplate
+    chromium: Browser, portal: tuple[str, str], template: ClusterTemplate
 ) -> None:
-    page, complaints = opened(chrome, portal)
+    page, complaints = opened(chromium, portal)
     sockets: list[WebSocketRoute] = []
 
     def heard(socket: WebSocketRoute) -> None:
@@ -74,7 +74,7 @@ def test_the_answer_appears_by_itself(
     assert page.evaluate("document.body.dataset.same") == "page", "it was not loaded anew"
     page.close()
     for size, theme in (("desk", "light"), ("phone", "dark")):
-        page, more = opened(chrome, portal, size, theme)
+        page, more = opened(chromium, portal, size, theme)
         page.goto(f"{portal[0]}cluster-templates/of/k8s/import/", wait_until="load")
         bad = {"serious", "critical"}
         found = [v["id"] for v in Axe().run(page).response["violations"] if v["impact"] in bad]

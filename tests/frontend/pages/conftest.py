@@ -5,9 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import time_machine
-from django.db import connections
 from django.test import Client
-from playwright.sync_api import Browser, sync_playwright
 
 from billing.services import rate_set
 from gpuaas.catalog.models import Flavor, Site
@@ -22,7 +20,6 @@ from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
 from tests.factories.quotas import limits_give
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
-from tests.frontend.pages.browsing import CHROMIUM
 from tests.workspaces.stage import ready
 
 
@@ -90,19 +87,6 @@ def workspace(as_alice: Actor, limited: Project) -> Workspace:
     return workspace_request(
         actor=as_alice, project=limited, name="era5-finetune", items=[("h100.1", 2)], storage_gib=500
     )
-
-
-@pytest.fixture
-def chromium() -> Iterator[Browser]:
-    """Playwright keeps an event loop in its thread, beside which Django's ORM refuses to work unless told."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-        with sync_playwright() as playwright:
-            found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            yield found
-            # the ORM keeps a connection of its own for code that runs beside Playwright's loop
-            connections.close_all()
-            found.close()
 
 
 @pytest.fixture

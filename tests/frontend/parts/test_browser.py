@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from django.contrib.staticfiles.handlers import StaticFilesHandler
 from django.test import override_settings
 from django.test.testcases import LiveServerThread
-from playwright.sync_api import Browser, Page, Route, ViewportSize, WebSocketRoute, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, ViewportSize, WebSocketRoute, expect
 
 from frontend import vite
 
@@ -28,14 +28,6 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-@pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A server of our own without a database: the style page reads nothing."""
     with override_settings(WHITENOISE_AUTOREFRESH=True, ROOT_URLCONF="tests.frontend.parts.urls"):
@@ -49,10 +41,10 @@ def address() -> Iterator[str]:
 
 
 def opened(
-    browser: Browser, address: str, size: str = "desk", theme: str = "light"
+    chromium: Browser, address: str, size: str = "desk", theme: str = "light"
 ) -> tuple[Page, list[str]]:
     """A page with what it complained about; a refusal of the content security policy is such a complaint."""
-    page = browser.new_page(
+    page = chromium.new_page(
         viewport=SIZES[size], color_scheme="dark" if theme == "dark" else "light", is_mobile=size == "phone"
     )
     complaints: list[str] = []
@@ -65,8 +57,8 @@ def opened(
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", list(SIZES))
-def test_nothing_serious_and_nothing_refused(browser: Browser, address: str, size: str, theme: str) -> None:
-    page, complaints = opened(browser, address, size, theme)
+def test_nothing_serious_and_nothing_refused(chromium: Browser, address: str, size: str, theme: str) -> None:
+    page, complaints = opened(chromium, address, size, theme)
     expect(page.locator(".g-chart__canvas svg")).to_be_visible()
     found = Axe().run(page).response["violations"]
     serious = [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in {"serious", "critical"}]
@@ -75,8 +67,8 @@ def test_nothing_serious_and_nothing_refused(browser: Browser, address: str, siz
     assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"]
 
 
-def test_nothing_is_styled_or_scripted_inline(browser: Browser, address: str) -> None:
-    page, _ = opened(browser, address)
+def test_nothing_is_styled_or_scripted_inline(chromium: Browser, address: str) -> None:
+    page, _ = opened(chromium, address)
     source = page.request.get(address).text()
     assert "style=" not in source
     assert "<style" not in source
@@ -84,16 +76,16 @@ def test_nothing_is_styled_or_scripted_inline(browser: Browser, address: str) ->
     assert " onclick" not in source
 
 
-def test_theme_key_switches_and_stays(browser: Browser, address: str) -> None:
-    page, _ = opened(browser, address)
+def test_theme_key_switches_and_stays(chromium: Browser, address: str) -> None:
+    page, _ = opened(chromium, address)
     page.keyboard.press("t")
     expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
     page.reload()
     expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
 
 
-def test_palette_finds_a_place_and_an_action(browser: Browser, address: str) -> None:
-    page, _ = opened(browser, address)
+def test_palette_finds_a_place_and_an_action(chromium: Browser, address: str) -> None:
+    page, _ = opened(chromium, address)
     page.keyboard.press("Control+k")
     page.keyboard.type("short")
     expect(page.locator("#palette-list [role=option]")).to_have_count(1)
@@ -101,8 +93,8 @@ def test_palette_finds_a_place_and_an_action(browser: Browser, address: str) -> 
     expect(page.locator("#shortcuts")).to_be_visible()
 
 
-def test_single_keys_walk_and_select_rows_and_can_be_turned_off(browser: Browser, address: str) -> None:
-    page, _ = opened(browser, address)
+def test_single_keys_walk_and_select_rows_and_can_be_turned_off(chromium: Browser, address: str) -> None:
+    page, _ = opened(chromium, address)
     for here in (1, 2):
         page.keyboard.press("j")
         expect(page.locator("[data-rows] tbody tr").nth(here - 1)).to_have_class(re.compile("g-cursor"))
@@ -116,8 +108,8 @@ def test_single_keys_walk_and_select_rows_and_can_be_turned_off(browser: Browser
     assert page.locator("html").get_attribute("data-bs-theme") is None
 
 
-def test_confirm_wants_the_whole_name_and_answers_with_a_toast(browser: Browser, address: str) -> None:
-    page, complaints = opened(browser, address)
+def test_confirm_wants_the_whole_name_and_answers_with_a_toast(chromium: Browser, address: str) -> None:
+    page, complaints = opened(chromium, address)
     page.get_by_role("button", name="Delete", exact=True).first.click()
     dialog = page.locator("#delete")
     submit = dialog.get_by_role("button", name="Delete workspace")
@@ -130,8 +122,8 @@ def test_confirm_wants_the_whole_name_and_answers_with_a_toast(browser: Browser,
     assert complaints == []
 
 
-def test_map_is_walked_with_arrows(browser: Browser, address: str) -> None:
-    page, _ = opened(browser, address)
+def test_map_is_walked_with_arrows(chromium: Browser, address: str) -> None:
+    page, _ = opened(chromium, address)
     page.locator(".g-node").first.click()
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "Enter"):
         page.keyboard.press(key)
@@ -139,14 +131,14 @@ def test_map_is_walked_with_arrows(browser: Browser, address: str) -> None:
     expect(page.locator("[data-map-readout]")).to_contain_text("6 allocated, 1 unhealthy, 1 free")
 
 
-def test_chart_is_a_table_too(browser: Browser, address: str) -> None:
-    page, _ = opened(browser, address)
+def test_chart_is_a_table_too(chromium: Browser, address: str) -> None:
+    page, _ = opened(chromium, address)
     page.locator("#cost").get_by_role("button", name="Table").click()
     expect(page.locator("#cost").get_by_role("cell", name="€770")).to_be_visible()
 
 
-def test_what_the_socket_names_fetches_itself_once_for_each_change(browser: Browser, address: str) -> None:
-    page = browser.new_page()
+def test_what_the_socket_names_fetches_itself_once_for_each_change(chromium: Browser, address: str) -> None:
+    page = chromium.new_page()
     sockets: list[WebSocketRoute] = []
 
     def keep(socket: WebSocketRoute) -> None:
@@ -173,9 +165,9 @@ def test_what_the_socket_names_fetches_itself_once_for_each_change(browser: Brow
     assert len(fetched) == 2
 
 
-def test_what_changes_during_a_fetch_is_fetched_too(browser: Browser, address: str) -> None:
+def test_what_changes_during_a_fetch_is_fetched_too(chromium: Browser, address: str) -> None:
     """The answer under way may be older than the change, and there may be no other one: the last state."""
-    page = browser.new_page()
+    page = chromium.new_page()
     sockets: list[WebSocketRoute] = []
     held: list[Route] = []
 
@@ -209,8 +201,8 @@ def until_held(page: Page, held: list[Route], count: int) -> None:
     raise AssertionError(f"{len(held)} fetches where {count} were to come")
 
 
-def test_phone_menu_is_a_drawer(browser: Browser, address: str) -> None:
-    page, _ = opened(browser, address, "phone")
+def test_phone_menu_is_a_drawer(chromium: Browser, address: str) -> None:
+    page, _ = opened(chromium, address, "phone")
     expect(page.locator("#side")).not_to_be_visible()
     page.get_by_role("button", name="Menu", exact=True).click()
     expect(page.get_by_role("link", name="Home", exact=True)).to_be_visible()
