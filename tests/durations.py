@@ -26,6 +26,7 @@ EXEMPT = {
     "tests/e2e/test_main_job.py::test_from_request_to_bill": "the main job by the whole portal on the real API server",
     "tests/architecture/test_suite.py::test_the_two_tiers_together_are_the_suite": "collects the suite three times",
 }
+WHOLE = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}  # a run that came to its end
 SLOWNESS, FIXTURES = "slowness", "fixtures"
 
 
@@ -87,7 +88,7 @@ class Gathered:
                 self.fixtures[name] += took / by
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if exitstatus != pytest.ExitCode.OK or session.config.getoption("tier") != "fast":
+        if exitstatus not in WHOLE or session.config.getoption("tier") != "fast":
             return
         if session.config.getoption("durations_keep"):
             FILE.write_text(json.dumps(self.summary(), indent=1) + "\n", encoding="utf-8")
