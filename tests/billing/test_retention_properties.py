@@ -48,7 +48,7 @@ DAYS = Slots(
     usage=[(169, 385, 16, 0)], late=[(169, 385, 16, 1)], opening=FREE, terms=[], lowered=[], final=1
 )
 @bounds(
-    max_examples=12,
+    max_examples=5,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
