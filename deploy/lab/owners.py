@@ -17,7 +17,7 @@ from deploy.lab.holds import FOLDER, OWNER, Hold, forget, holds, is_over, owner_
 from deploy.lab.leftovers import leftovers, leftovers_end, of_lab
 from deploy.lab.processes import Process
 
-ROOT = Path(__file__).resolve().parents[2]
+CHECKOUT = str(Path(__file__).resolve().parents[2])
 KEEP = "GPUAAS_LAB_KEEP"
 
 
@@ -33,7 +33,7 @@ def own() -> None:
     os.posix_spawn(
         sys.executable,
         [sys.executable, "-m", "deploy.lab.keeper", owner],
-        {**os.environ, "PYTHONPATH": str(ROOT)},
+        {**os.environ, "PYTHONPATH": CHECKOUT},
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o600),
