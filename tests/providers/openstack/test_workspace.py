@@ -13,6 +13,7 @@ from gpuaas.providers.openstack.client import Cloud
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from gpuaas.providers.openstack.duplicates import MADE
 from gpuaas.providers.openstack.leftovers import inventory
+from tests.lab.fixtures import until
 from tests.lab.openstack.fixtures import Cloud as LabCloud
 from tests.providers.openstack.conftest import ALICE, BOB, H100, provision, ref, resized, spec_of, take_away
 
@@ -51,6 +52,8 @@ def test_what_was_bought_boots_and_one_more_is_refused_by_nova(
 ) -> None:
     alice = as_member(driver, ready)
     machines = [boot(alice, f"train-{number}") for number in range(2)]
+    # Nova counts a machine at once, its GPU when a host was found
+    until(lambda: driver.observe(ref(ready)).used.get(H100) == 2, "both have their GPU")
     with pytest.raises(QuotaRefused, match=f"{H100} is over limit of 2"):
         boot(alice, "one-more")
     seen = driver.observe(ref(ready))
