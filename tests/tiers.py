@@ -5,7 +5,7 @@ being parametrized with a driver, is deep, and the back end is its room. The fas
 browser; both are deep too, but for the walks that WALKS names, so that a new test of them cannot slow everybody down by being
 forgotten. What takes long for another reason stands in LONG with that reason, and its room is its folder.
 
-`pytest path` runs whatever it names, of both tiers. The closing lines of each tier count what it left to the other.
+`pytest path` runs whatever it names, of both tiers. The closing lines of `make test` count what it left to which room, and why.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from tests.examples import MANY
 
 FAST, DEEP = "fast", "deep"
 # Fixtures that start something for the tests that ask for them, and the room that this is; the first one asked for decides.
-# tests/architecture/test_tiers.py finds a fixture that starts a lab and is not here.
+# tests/architecture/test_suite.py finds a fixture that starts a lab and is not here.
 BACK_ENDS = {
     "capi_tenancy": "cluster-api",
     "cluster_api_openstack_lab": "cluster-api",
@@ -40,7 +40,7 @@ BACK_ENDS = {
     "openstack": "openstack",  # the mark
 }
 # The rigs of the contracts, by the parameter that chooses them. A rig that is not here is a room of its own name.
-RIGS = ("rig", "yard", "counted")
+RIGS = ("rig", "yard")
 SHARED_RIGS = {"sandbox": "", "kubernetes": "kubernetes"}
 RIG_ROOMS = {
     "real-pods": "node",
@@ -125,9 +125,8 @@ FOLDERS = {
     "tests/providers/openshift/": "openshift",
     "tests/providers/vcluster/": "vcluster",
 }
-COMMANDS = {FAST: "make test", DEEP: "make test-deep"}
 LEFT = pytest.StashKey[Counter[tuple[str, str]]]()
-SENT = "left_to_the_other_tier"
+SENT = "left_to_the_deep_tier"
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ def _longest(nodeid: str) -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--tier", choices=[FAST, DEEP, "all"], default="all", help=str(COMMANDS))
+    parser.addoption("--tier", choices=[FAST, DEEP, "all"], default="all", help="default: both")
     parser.addoption("--room", default="", help="of the deep tier alone: the tests of one room")
     parser.addoption(
         "--rooms", action="store_true", help="collect, and print how many tests each deep room has"
