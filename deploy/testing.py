@@ -70,7 +70,7 @@ def fast(workers: str, rest: Sequence[str]) -> int:
         return 1
     labs = subprocess.Popen([sys.executable, "-m", "tests.lab.start"])
     try:
-        return tried("-n", workers, "--dist", "load", "--tier", "fast", *rest)
+        return tried("-n", workers, "--dist", "load", "--tier=fast", *rest)
     finally:
         labs.terminate()
         labs.wait()
@@ -101,7 +101,7 @@ def deep(chosen: Sequence[str], workers: str, rest: Sequence[str]) -> int:
 
 def rooms() -> list[str]:
     """Those that have tests, as the tests themselves tell it (tests/tiers.py)."""
-    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "--tier", "deep", "--rooms"]
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "--tier=deep", "--rooms"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stdout + done.stderr)
@@ -116,12 +116,17 @@ def in_room(room: str, workers: str, rest: Sequence[str]) -> Row:
     RESULTS.mkdir(exist_ok=True)
     report = RESULTS / f"{room}.xml"
     report.unlink(missing_ok=True)
-    spread = ("-n", "1") if room in ALONE else ("-n", workers, "--dist", "loadfile")
     try:
-        code = tried(*spread, "--tier", "deep", "--room", room, f"--junitxml={report}", *rest)
+        code = tried(*of_room(room, workers), f"--junitxml={report}", *rest)
     finally:
         stop_labs()
     return Row(room, *counted(report), time.monotonic() - began, code)
+
+
+def of_room(room: str, workers: str) -> list[str]:
+    """For pytest, which takes a word that is the name of a folder for the tests that it is to run: so no room stands alone."""
+    spread = ["-n1"] if room in ALONE else [f"-n{workers}", "--dist=loadfile"]
+    return [*spread, "--tier=deep", f"--room={room}"]
 
 
 def counted(report: Path) -> tuple[int, int, int]:

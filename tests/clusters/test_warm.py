@@ -1,5 +1,6 @@
 """Clusters that wait in a warm pool: kept at their number, claimed whole, and nobody's in between."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -123,23 +124,39 @@ def test_a_version_that_takes_no_such_order_leaves_what_waits(
     assert kept(pool) == []
 
 
-def test_what_failed_sleeps_or_is_not_mended_is_replaced(
-    as_olga: Actor, template: ClusterTemplate, other_project: Project
-) -> None:
-    pool = pool_of(as_olga, template, other_project, wanted=3)
-    failed, asleep, ill = kept(pool)
-    trouble = {"cause": "no host has room"}
-    Cluster.objects.filter(pk=failed.pk).update(state="failed", trouble=trouble)
-    Cluster.objects.filter(pk=asleep.pk).update(state="suspended")
+def ill() -> dict[str, Any]:
     since = (now() - BROKEN_AFTER - timedelta(seconds=1)).isoformat()
     condition = {"status": "False", "reason": "Differs", "message": "one is missing", "since": since}
-    Cluster.objects.filter(pk=ill.pk).update(conditions={**ill.conditions, "Healthy": condition})
+    return {"conditions": {"Healthy": condition}}
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"state": "failed", "trouble": {"cause": "no host has room"}}, "no host has room"),
+        ({"state": "suspended"}, ""),
+        (ill, ""),
+    ],
+    ids=["failed", "asleep", "ill"],
+)
+def test_what_failed_sleeps_or_is_not_mended_is_replaced(
+    as_olga: Actor,
+    template: ClusterTemplate,
+    other_project: Project,
+    found: dict[str, Any] | Callable[[], dict[str, Any]],
+    said: str,
+) -> None:
+    pool = pool_of(as_olga, template, other_project, wanted=2)
+    broken, well = kept(pool)
+    changed = found() if callable(found) else found
+    conditions = {**broken.conditions, **changed.get("conditions", {})}
+    Cluster.objects.filter(pk=broken.pk).update(**{**changed, "conditions": conditions})
     warm_keep(pool.pk)
     pool.refresh_from_db()
-    assert "no host has room" in pool.trouble
-    found = kept(pool)
-    assert len(found) == 3
-    assert not {row.pk for row in found} & {failed.pk, asleep.pk, ill.pk}
+    assert (said in pool.trouble) if said else (pool.trouble == "")
+    left = {row.pk for row in kept(pool)}
+    assert len(left) == 2
+    assert left & {broken.pk, well.pk} == {well.pk}
 
 
 def test_leases_pass_what_waits(as_olga: Actor, template: ClusterTemplate, other_project: Project) -> None:

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -55,20 +56,27 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
+def kind(request: pytest.FixtureRequest, rig: Rig) -> str:
+    """Of the rig: its parameter."""
+    found: str = request.node.callspec.params["rig"]
+    return found
+
+
+@pytest.fixture
 def rig(request: pytest.FixtureRequest, db: None) -> Iterator[Rig]:
     """openshift: on the same control plane, with its kinds of quota and route loaded and without its projects."""
-    made = _sandbox() if request.param == "sandbox" else _on_lab(request)
+    made = _sandbox() if request.param == "sandbox" else _on_lab(request, request.param)
     yield made
     made.clean_up()
 
 
-def _on_lab(request: pytest.FixtureRequest) -> Rig:
-    if request.param == "openstack":
+def _on_lab(request: pytest.FixtureRequest, kind: str) -> Rig:
+    if kind == "openstack":
         return OpenStackRig(request.getfixturevalue("openstack_lab"))
-    if request.param == REAL_PODS:
+    if kind == REAL_PODS:
         return RealPodsRig(LabSite(request.getfixturevalue("node_lab").kubeconfig))
     lab: LabSite = request.getfixturevalue("lab")
-    if request.param == "kubernetes":
+    if kind == "kubernetes":
         return KubernetesRig(lab)
     crds_load(lab.api())
     return KubernetesRig(OpenShiftLab(lab.kubeconfig_path))
@@ -88,11 +96,12 @@ def _sandbox() -> SandboxRig:
 
 @pytest.fixture
 def provision(rig: Rig) -> Drive:
-    def run(spec: WorkspaceSpec) -> None:
-        for step in rig.driver.steps(Change.CREATE):
-            ensure_step(rig.driver, spec, step.key)
+    return partial(_provision, rig)
 
-    return run
+
+def _provision(rig: Rig, spec: WorkspaceSpec) -> None:
+    for step in rig.driver.steps(Change.CREATE):
+        ensure_step(rig.driver, spec, step.key)
 
 
 @pytest.fixture
@@ -110,3 +119,45 @@ def ready(rig: Rig, provision: Drive) -> WorkspaceSpec:
     spec = rig.spec()
     provision(spec)
     return spec
+
+
+class Standing:
+    """One ready workspace of each kind of rig, for the tests of one file that leave it as it was."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[Rig, WorkspaceSpec]] = {}
+
+    def find(self, kind: str, make: Callable[[], Rig]) -> WorkspaceSpec:
+        if kind not in self._made:
+            rig = make()
+            spec = rig.spec()
+            self._made[kind] = (
+                rig,
+                spec,
+            )  # before anything is there: it is taken away even if half of it was made
+            _provision(rig, spec)
+        return self._made[kind][1]
+
+    def clean_up(self) -> None:
+        for rig, _ in self._made.values():
+            rig.clean_up()
+
+
+@pytest.fixture(scope="module")
+def standing() -> Iterator[Standing]:
+    made = Standing()
+    yield made
+    made.clean_up()
+
+
+@pytest.fixture
+def shared(
+    rig: Rig, kind: str, standing: Standing, provision: Drive, request: pytest.FixtureRequest
+) -> Iterator[WorkspaceSpec]:
+    """As `ready`, for tests that look, and start and stop: on a control plane all of a file share it, each leaving it empty."""
+    if kind == "sandbox":  # whose rows go with the test's transaction
+        provision(spec := rig.spec())
+    else:
+        spec = standing.find(kind, partial(_on_lab, request, kind))
+    yield spec
+    rig.empty(spec)

@@ -19,8 +19,8 @@ NEEDS = AccessCapability
 CI = Member(subject="ci-0a1b2c3d", name="ci", role="edit", robot=True)
 
 
-def test_what_is_issued_lives_no_longer_than_asked(rig: Rig, ready: WorkspaceSpec) -> None:
-    access = rig.driver.issue_access(ref(ready), BOB, lifetime=timedelta(minutes=10))
+def test_what_is_issued_lives_no_longer_than_asked(rig: Rig, shared: WorkspaceSpec) -> None:
+    access = rig.driver.issue_access(ref(shared), BOB, lifetime=timedelta(minutes=10))
     left = access.expires_at - now()
     assert timedelta(minutes=9) < left <= timedelta(minutes=10, seconds=5)
 
@@ -62,8 +62,8 @@ def test_a_robot_is_a_member_like_any_other(rig: Rig, ready: WorkspaceSpec, prov
     dies(lambda: start_and_stop(rig, ready, CI))
 
 
-def test_revoking_what_is_not_there_is_nothing(rig: Rig, ready: WorkspaceSpec) -> None:
-    in_the_end(lambda: rig.driver.revoke_access(ref(ready), CI))
+def test_revoking_what_is_not_there_is_nothing(rig: Rig, shared: WorkspaceSpec) -> None:
+    in_the_end(lambda: rig.driver.revoke_access(ref(shared), CI))
     in_the_end(lambda: rig.driver.revoke_access(ref(rig.spec()), BOB))
 
 

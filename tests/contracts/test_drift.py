@@ -34,8 +34,8 @@ def test_a_limit_that_somebody_raised_is_told_and_set_right(
     assert rig.driver.drift(ready) == ()
 
 
-def test_another_wish_differs_where_it_is_another(rig: Rig, ready: WorkspaceSpec) -> None:
-    told = rig.driver.drift(replace(rig.resized(ready, 1), members=(ALICE,)))
+def test_another_wish_differs_where_it_is_another(rig: Rig, shared: WorkspaceSpec) -> None:
+    told = rig.driver.drift(replace(rig.resized(shared, 1), members=(ALICE,)))
     assert {one.step for one in told} >= {rig.limits_step, "access"}
 
 

@@ -20,37 +20,37 @@ def running(rig: Rig, spec: WorkspaceSpec, count: int) -> list[ObservedConsumer]
     return until(look, f"{count} running")
 
 
-def test_what_was_bought_runs_and_one_more_is_refused(rig: Rig, ready: WorkspaceSpec) -> None:
-    rig.start(ready, "one")
-    rig.start(ready, "two")
-    found = running(rig, ready, 2)
+def test_what_was_bought_runs_and_one_more_is_refused(rig: Rig, shared: WorkspaceSpec) -> None:
+    rig.start(shared, "one")
+    rig.start(shared, "two")
+    found = running(rig, shared, 2)
     with pytest.raises(Refused, match=rig.over):
-        rig.start(ready, "three")
+        rig.start(shared, "three")
     assert all(each.node and each.started_at and each.gpus == {rig.gpu.resource_name: 1} for each in found)
 
 
-def test_all_at_once_is_refused_too(rig: Rig, ready: WorkspaceSpec) -> None:
+def test_all_at_once_is_refused_too(rig: Rig, shared: WorkspaceSpec) -> None:
     with pytest.raises(Refused, match=rig.over):
-        rig.start(ready, "greedy", gpus=3)
+        rig.start(shared, "greedy", gpus=3)
 
 
-def test_what_was_not_bought_is_refused(rig: Rig, ready: WorkspaceSpec) -> None:
+def test_what_was_not_bought_is_refused(rig: Rig, shared: WorkspaceSpec) -> None:
     with pytest.raises(Refused):
-        rig.start(ready, "slice", resource=rig.unsold)
+        rig.start(shared, "slice", resource=rig.unsold)
 
 
-def test_a_finished_or_stopped_one_gives_its_gpu_back(rig: Rig, ready: WorkspaceSpec) -> None:
-    rig.start(ready, "long", gpus=2)
-    rig.stop(ready, "long")
-    until(lambda: rig.driver.observe(ref(ready)).used[rig.gpu.resource_name] == 0, "given back")
-    rig.start(ready, "next", gpus=2)
+def test_a_finished_or_stopped_one_gives_its_gpu_back(rig: Rig, shared: WorkspaceSpec) -> None:
+    rig.start(shared, "long", gpus=2)
+    rig.stop(shared, "long")
+    until(lambda: rig.driver.observe(ref(shared)).used[rig.gpu.resource_name] == 0, "given back")
+    rig.start(shared, "next", gpus=2)
 
 
-def test_observe_says_what_the_site_enforces_and_counts(rig: Rig, ready: WorkspaceSpec) -> None:
-    rig.start(ready, "one")
+def test_observe_says_what_the_site_enforces_and_counts(rig: Rig, shared: WorkspaceSpec) -> None:
+    rig.start(shared, "one")
     name = rig.gpu.resource_name
-    until(lambda: rig.driver.observe(ref(ready)).used[name] == 1, "counted")
-    seen = rig.driver.observe(ref(ready))
+    until(lambda: rig.driver.observe(ref(shared)).used[name] == 1, "counted")
+    seen = rig.driver.observe(ref(shared))
     assert seen.exists
     assert (seen.hard[name], seen.hard[rig.unsold]) == (2, 0)
     assert (seen.hard["cpu"], seen.hard["memory"]) == (32, 128)

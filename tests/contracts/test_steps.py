@@ -59,9 +59,9 @@ def test_who_leaves_is_out_and_who_comes_is_in(rig: Rig, ready: WorkspaceSpec, p
         rig.start(without_bob, "charlies", member=CHARLIE)
 
 
-def test_nobody_gets_access_who_is_no_member(rig: Rig, ready: WorkspaceSpec) -> None:
+def test_nobody_gets_access_who_is_no_member(rig: Rig, shared: WorkspaceSpec) -> None:
     with pytest.raises(NotFound):
-        rig.credential(ready, CHARLIE)
+        rig.credential(shared, CHARLIE)
 
 
 def test_release_takes_everything_and_may_be_repeated(rig: Rig, ready: WorkspaceSpec, release: Drive) -> None:
@@ -96,9 +96,9 @@ def test_somebody_elses_namespace_is_left_alone_and_holds_up_no_release(rig: Rig
     assert rig.namespaces(spec.external_name) == 1
 
 
-def test_an_unknown_step_is_refused_for_good(rig: Rig, ready: WorkspaceSpec) -> None:
+def test_an_unknown_step_is_refused_for_good(rig: Rig, shared: WorkspaceSpec) -> None:
     with pytest.raises(Permanent):
-        rig.driver.perform(Change.CREATE, ready, "no-such-step")
+        rig.driver.perform(Change.CREATE, shared, "no-such-step")
 
 
 def test_a_site_that_does_not_answer_is_unavailable(rig: Rig) -> None:

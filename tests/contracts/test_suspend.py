@@ -130,8 +130,8 @@ def test_deleted_while_it_falls_asleep(rig: Rig, ready: WorkspaceSpec, release: 
     assert rig.namespaces(ready.external_name) == 0
 
 
-def test_an_unknown_step_of_sleep_is_refused_for_good(rig: Rig, ready: WorkspaceSpec) -> None:
+def test_an_unknown_step_of_sleep_is_refused_for_good(rig: Rig, shared: WorkspaceSpec) -> None:
     with pytest.raises(Permanent):
-        rig.driver.perform(Change.SUSPEND, asleep(ready), "no-such-step")
+        rig.driver.perform(Change.SUSPEND, asleep(shared), "no-such-step")
     with pytest.raises(Permanent):
-        rig.driver.perform(Change.RESUME, ready, "no-such-step")
+        rig.driver.perform(Change.RESUME, shared, "no-such-step")

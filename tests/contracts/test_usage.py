@@ -45,23 +45,23 @@ def started(rig: Rig, spec: WorkspaceSpec, name: str) -> str:
     return cursor
 
 
-def test_without_a_cursor_comes_a_full_list(rig: Rig, ready: WorkspaceSpec) -> None:
-    rig.start(ready, "one")
+def test_without_a_cursor_comes_a_full_list(rig: Rig, shared: WorkspaceSpec) -> None:
+    rig.start(shared, "one")
     events = collect(rig, "", lambda event: event.kind is UsageKind.RELISTED)
     kinds = [event.kind for event in events]
     assert kinds[0] is UsageKind.RELIST
     assert set(kinds[1:-1]) == {UsageKind.SEEN}
-    assert any(map(of(ready, "one"), events))
+    assert any(map(of(shared, "one"), events))
     assert [event.cursor != "" for event in events] == [False] * (len(events) - 1) + [True]
 
 
-def test_a_run_is_told_with_its_seconds(rig: Rig, ready: WorkspaceSpec) -> None:
+def test_a_run_is_told_with_its_seconds(rig: Rig, shared: WorkspaceSpec) -> None:
     cursor = listed(rig)
-    rig.start(ready, "short", run_seconds=2)
+    rig.start(shared, "short", run_seconds=2)
 
     def ended(event: UsageEvent) -> bool:
         return (
-            of(ready, "short")(event) and event.consumer is not None and event.consumer.ended_at is not None
+            of(shared, "short")(event) and event.consumer is not None and event.consumer.ended_at is not None
         )
 
     last = collect(rig, cursor, ended)[-1].consumer
@@ -73,42 +73,44 @@ def test_a_run_is_told_with_its_seconds(rig: Rig, ready: WorkspaceSpec) -> None:
     assert last.gpus == {rig.gpu.resource_name: 1}
 
 
-def test_an_older_cursor_tells_all_since_again(rig: Rig, ready: WorkspaceSpec) -> None:
-    cursor = started(rig, ready, "one")
-    rig.stop(ready, "one")
+def test_an_older_cursor_tells_all_since_again(rig: Rig, shared: WorkspaceSpec) -> None:
+    cursor = started(rig, shared, "older")
+    rig.stop(shared, "older")
     for _ in range(2):
-        last = collect(rig, cursor, lambda e: e.kind is UsageKind.GONE and of(ready, "one")(e))[-1].consumer
+        last = collect(rig, cursor, lambda e: e.kind is UsageKind.GONE and of(shared, "older")(e))[
+            -1
+        ].consumer
         assert last is not None
         assert last.started_at is not None
         assert last.ended_at is not None
         assert last.started_at <= last.ended_at
 
 
-def test_one_that_is_deleted_is_told_as_gone(rig: Rig, ready: WorkspaceSpec) -> None:
-    started(rig, ready, "one")
+def test_one_that_is_deleted_is_told_as_gone(rig: Rig, shared: WorkspaceSpec) -> None:
+    started(rig, shared, "deleted")
     cursor = listed(rig)
-    rig.stop(ready, "one")
-    event = collect(rig, cursor, lambda e: e.kind is UsageKind.GONE and of(ready, "one")(e))[-1]
+    rig.stop(shared, "deleted")
+    event = collect(rig, cursor, lambda e: e.kind is UsageKind.GONE and of(shared, "deleted")(e))[-1]
     assert event.consumer is not None
     assert event.consumer.ended_at is not None
     assert event.cursor == ""
 
 
-def test_a_quiet_stream_ends_with_a_proof_of_life(rig: Rig, ready: WorkspaceSpec) -> None:
+def test_a_quiet_stream_ends_with_a_proof_of_life(rig: Rig, shared: WorkspaceSpec) -> None:
     cursor = listed(rig)
     bookmark = collect(rig, cursor, lambda event: event.kind is UsageKind.BOOKMARK, seconds=1)[-1]
     assert bookmark.cursor
     assert bookmark.consumer is None
 
 
-def test_nothing_is_told_of_other_namespaces(rig: Rig, ready: WorkspaceSpec) -> None:
-    other = f"old-{ready.external_name.removeprefix('gpu-')}"
+def test_nothing_is_told_of_other_namespaces(rig: Rig, shared: WorkspaceSpec) -> None:
+    other = f"old-{shared.external_name.removeprefix('gpu-')}"
     rig.foreign(other)
     rig.foreign_start(other, "theirs", gpus=1)
-    rig.start(ready, "ours")
+    rig.start(shared, "ours")
     events = collect(rig, "", lambda event: event.kind is UsageKind.RELISTED)
     (theirs,) = rig.uids(other)
-    assert any(map(of(ready, "ours"), events))
+    assert any(map(of(shared, "ours"), events))
     assert not any(event.consumer.uid.startswith(theirs) for event in events if event.consumer)
     assert other not in {event.workspace_name for event in events}
 

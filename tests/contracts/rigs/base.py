@@ -153,6 +153,10 @@ class Rig(ABC):
     def stop(self, spec: WorkspaceSpec, name: str) -> None: ...
 
     @abstractmethod
+    def empty(self, spec: WorkspaceSpec) -> None:
+        """Ends all that runs in it; returns when nothing is counted any more, so that the next test has it as it was made."""
+
+    @abstractmethod
     def loosen(self, spec: WorkspaceSpec, gpus: int) -> None:
         """The site's own administrator allows another number of GPUs, behind the portal's back."""
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 from deploy.lab.node import images
 from gpuaas.providers.base import Driver, GpuAmount, Member, WorkspaceSpec
@@ -16,6 +17,9 @@ TOOLS = images.reference("busybox")  # which only a kubelet that is real looks f
 
 class KubernetesRig(Rig):
     pool = "h100-sxm-80gb"
+    at_once: ClassVar[dict[str, str]] = {
+        "gracePeriodSeconds": "0"
+    }  # there is no container that would have to end
 
     def __init__(self, lab: LabSite) -> None:
         gpu = GpuAmount("nvidia.com/gpu", 2, {"gpuaas.io/pool": self.pool})
@@ -65,6 +69,21 @@ class KubernetesRig(Rig):
     def stop(self, spec: WorkspaceSpec, name: str) -> None:
         self._api.delete(f"/api/v1/namespaces/{spec.external_name}/pods/{name}")
 
+    def empty(self, spec: WorkspaceSpec) -> None:
+        space = f"/api/v1/namespaces/{spec.external_name}"
+        self._api.delete(f"{space}/pods", **self.at_once)
+        until(lambda: not self._api.items(f"{space}/pods"), "its pods are gone")
+        until(lambda: not any(self._counted(space)), "its quota counts nothing")
+
+    def _counted(self, space: str) -> list[int]:
+        """GPUs that a quota of the workspace counts as used."""
+        return [
+            int(amount)
+            for quota in self._api.items(f"{space}/resourcequotas")
+            for name, amount in quota.get("status", {}).get("used", {}).items()
+            if name == f"requests.{self.gpu.resource_name}"
+        ]
+
     def loosen(self, spec: WorkspaceSpec, gpus: int) -> None:
         change = {"spec": {"hard": {f"requests.{self.gpu.resource_name}": str(gpus)}}}
         path = f"/api/v1/namespaces/{spec.external_name}/resourcequotas/gpuaas"
@@ -110,7 +129,7 @@ class KubernetesRig(Rig):
 
     def clean_up(self) -> None:
         for name in self._made:
-            self._api.delete(f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds="0")
+            self._api.delete(f"/api/v1/namespaces/{name}/pods", **self.at_once)
             self._api.delete(f"/api/v1/namespaces/{name}")
 
 
@@ -119,6 +138,7 @@ class RealPodsRig(KubernetesRig):
 
     pool = "l4-24gb"
     build_seconds = 10
+    at_once: ClassVar[dict[str, str]] = {}
 
     def clean_up(self) -> None:
         for name in self._made:

@@ -114,6 +114,13 @@ class OpenStackRig(Rig):
             self.admin.delete("compute", f"/servers/{server['id']}")
         until(lambda: not self._machines(spec, name), f"{name} is gone")
 
+    def empty(self, spec: WorkspaceSpec) -> None:
+        project_id = self._project(spec.external_name)["id"]
+        for server in self._servers(project_id):
+            self.admin.delete("compute", f"/servers/{server['id']}")
+        until(lambda: not self._servers(project_id), "its machines are gone")
+        until(lambda: not self._held(project_id), "nothing is claimed for it")
+
     def loosen(self, spec: WorkspaceSpec, gpus: int) -> None:
         self._limit(self._project(spec.external_name)["id"], gpus)
 

@@ -51,6 +51,12 @@ class SandboxRig(Rig):
     def stop(self, spec: WorkspaceSpec, name: str) -> None:
         pod_delete(self.site_id, spec.external_name, name)
 
+    def empty(self, spec: WorkspaceSpec) -> None:
+        for pod in SandboxPod.objects.filter(
+            namespace__site=self.site_id, namespace__name=spec.external_name
+        ):
+            pod_delete(self.site_id, spec.external_name, pod.name)
+
     def loosen(self, spec: WorkspaceSpec, gpus: int) -> None:
         resource = self.gpu.resource_name
         tamper(self.site_id, spec.external_name, "quota", resource=resource, hard=gpus)

@@ -130,6 +130,48 @@ class Cloud:
         found = self.call("GET", "compute", "/servers?all_tenants=1").json()["servers"]
         return [row["id"] for row in found if row["id"] in {each["id"] for each in servers}]
 
+    def standing(self) -> set[str]:
+        """`kind name id` of all that tests, and the portal for them, make in a cloud, whosever it is."""
+        lists = (
+            ("identity", "/projects", "projects"),
+            ("identity", "/users", "users"),
+            ("identity", "/limits", "limits"),
+            ("compute", "/servers?all_tenants=1", "servers"),
+            ("compute", "/flavors?is_public=None&limit=1000", "flavors"),
+            ("image", "/v2/images?limit=1000", "images"),
+            ("network", "/v2.0/networks", "networks"),
+            ("network", "/v2.0/ports", "ports"),
+            ("network", "/v2.0/routers", "routers"),
+            ("network", "/v2.0/floatingips", "floatingips"),
+            ("block-storage", "/volumes/detail?all_tenants=1", "volumes"),
+        )
+        return {
+            f"{key} {row.get('name') or row.get('resource_name') or ''} {row['id']}"
+            for kind, path, key in lists
+            for row in self._all(kind, path, key)
+        }
+
+    def _all(self, kind: str, path: str, key: str) -> list[dict[str, Any]]:
+        token = self.system_token if path == "/limits" else ""
+        answer = self.call("GET", kind, path, token=token)
+        answer.raise_for_status()
+        rows: list[dict[str, Any]] = answer.json()[key]
+        return rows
+
+    def swept(self, before: set[str]) -> list[str]:
+        """What the tests of a session have left. Flavors stay for the next workspace that buys them, but nobody may have them still."""
+        for row in self._all("compute", "/flavors?is_public=None&limit=1000", "flavors"):
+            access = self.call("GET", "compute", f"/flavors/{row['id']}/os-flavor-access")
+            if access.ok and not access.json()["flavor_access"]:
+                self.call("DELETE", "compute", f"/flavors/{row['id']}")
+        until(lambda: not self._of_machines(before), "the machines that tests deleted last are gone")
+        return sorted(self.standing() - before)
+
+    def _of_machines(self, before: set[str]) -> set[str]:
+        """They go by themselves, and their ports and volumes with them."""
+        going = ("servers", "ports", "volumes")
+        return {each for each in self.standing() - before if each.startswith(going)}
+
     def grant(self, flavor: str, project: Project) -> None:
         body = {"addTenantAccess": {"tenant": project.id}}
         self.call("POST", "compute", f"/flavors/{flavor}/action", json=body).raise_for_status()
@@ -217,8 +259,11 @@ def openstack_lab() -> Iterator[Lab]:
             lab.up()  # one that runs already is taken as it is
         except LabError as error:
             pytest.fail(str(error), pytrace=False)
-        Cloud(lab).clear()
+        cloud = Cloud(lab)
+        cloud.clear()
+        before = cloud.standing()
         yield lab
+        assert Cloud(lab).swept(before) == [], "each test takes away what it made, and a release everything"
 
 
 @pytest.fixture(scope="session")
