@@ -71,7 +71,7 @@ class KubernetesRig(Rig):
 
     def empty(self, spec: WorkspaceSpec) -> None:
         space = f"/api/v1/namespaces/{spec.external_name}"
-        self._api.delete(f"{space}/pods", **self.at_once)
+        self._api.delete(f"{space}/pods", body=None, **self.at_once)
         until(lambda: not self._api.items(f"{space}/pods"), "its pods are gone")
         until(lambda: not any(self._counted(space)), "its quota counts nothing")
 
@@ -129,7 +129,7 @@ class KubernetesRig(Rig):
 
     def clean_up(self) -> None:
         for name in self._made:
-            self._api.delete(f"/api/v1/namespaces/{name}/pods", **self.at_once)
+            self._api.delete(f"/api/v1/namespaces/{name}/pods", body=None, **self.at_once)
             self._api.delete(f"/api/v1/namespaces/{name}")
 
 
