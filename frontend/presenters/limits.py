@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 from django.db.models import Sum
 
@@ -31,12 +32,17 @@ class LimitRow:
     left: str
 
 
-def gpus_allocated(*, actor: Actor, project: Project) -> dict[str, int]:
-    """GPUs that pods and machines use at this moment, by resource key; 1 query."""
+def gpus_allocated(*, actor: Actor, project: Project) -> tuple[dict[str, int], Decimal]:
+    """What pods and machines use at this moment: devices by resource key, and all of them as GPUs; 1 query."""
     filters = UsageFilters(project=project, meter=Metered.GPU_ALLOCATED, open_only=True)
     rows = intervals_for(actor=actor, filters=filters).filter(flavor__isnull=False).order_by()
-    sums = rows.values_list("flavor__pool__gpu_type__slug").annotate(total=Sum("quantity"))
-    return {gpu_resource(slug): int(total) for slug, total in sums}
+    sums = rows.values_list("flavor__pool__gpu_type__slug", "flavor__pool__card_share")
+    devices: dict[str, int] = {}
+    cards = Decimal(0)
+    for slug, share, total in sums.annotate(total=Sum("quantity")):
+        devices[gpu_resource(slug)] = devices.get(gpu_resource(slug), 0) + int(total)
+        cards += total * share
+    return devices, round(cards, 4)
 
 
 def shared_allocated(*, project: Project) -> dict[str, int]:
