@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.db.models import Sum
+from django.db.models import Aggregate, FloatField, Sum
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast
 
 from frontend.components import Meter
 from gpuaas.catalog.models import GpuType
@@ -45,14 +47,18 @@ def gpus_allocated(*, actor: Actor, project: Project) -> tuple[dict[str, int], D
     return devices, round(cards, 4)
 
 
+def shared_sums() -> dict[str, Aggregate]:
+    """Of workspaces: vCPU, memory and storage that their pods use at this moment, as the sites last counted them."""
+    return {
+        resource: Sum(Cast(KeyTextTransform(key, KeyTransform("used", "observed")), FloatField()), default=0)
+        for key, resource in SHARED.items()
+    }
+
+
 def shared_allocated(*, project: Project) -> dict[str, int]:
-    """vCPU, memory and storage that pods use at this moment, as the sites last counted them; 1 query."""
-    rows = Workspace.objects.filter(project=project, state__in=LIVE).values_list("observed__used", flat=True)
-    found: dict[str, int] = {}
-    for used in rows:
-        for key, resource in SHARED.items():
-            found[resource] = found.get(resource, 0) + int((used or {}).get(key, 0))
-    return found
+    """Of a project; 1 query."""
+    sums = Workspace.objects.filter(project=project, state__in=LIVE).aggregate(**shared_sums())
+    return {resource: int(used) for resource, used in sums.items()}
 
 
 def limit_rows(*, project: Project, allocated: Mapping[str, int]) -> tuple[LimitRow, ...]:

@@ -1,7 +1,5 @@
 """Cards of pools: a card that is sold in slices is one, and so is one that a site offers by two names."""
 
-from decimal import Decimal
-
 import pytest
 from django.test import Client
 
@@ -34,9 +32,14 @@ def node(name: str, given: DeviceKind, devices: int, *, shares: int = 1, unhealt
     return ObservedNode(name, given.slug, devices, 0, 64, 512, shares=shares, unhealthy=unhealthy)
 
 
-def found(site: Site) -> dict[str, tuple[Decimal | None, Decimal]]:
+def cards_in(pool: GpuPool, devices: int) -> tuple[float, float]:
+    """Of the pool, and of so many of its devices."""
+    return float(pool.counted_cards), float(pool.in_cards(devices))
+
+
+def found(site: Site) -> dict[str, tuple[float, float]]:
     rows = GpuPool.objects.filter(site=site).select_related("gpu_type")
-    return {pool.gpu_type.slug: (pool.cards, pool.in_cards(pool.capacity)) for pool in rows}
+    return {pool.gpu_type.slug: cards_in(pool, pool.capacity) for pool in rows}
 
 
 def test_a_simulated_fleet_has_42_gpus_though_it_counts_54_devices(attached: Site, olga: User) -> None:
@@ -75,7 +78,7 @@ def test_a_pool_that_is_gone_has_no_cards_and_keeps_what_a_slice_was(attached: S
     apply(attached, [pool_of(SLICE)], [node("a", SLICE, 14)])
     apply(attached, [], [])
     pool = GpuPool.objects.get()
-    assert (pool.cards, pool.in_cards(7)) == (0, 1)
+    assert cards_in(pool, 7) == (0, 1)
 
 
 @pytest.mark.parametrize("capacity", [14, 21])
@@ -83,4 +86,4 @@ def test_cards_follow_when_a_node_is_cut_anew(attached: Site, capacity: int) -> 
     SandboxNode.objects.filter(resource_name="nvidia.com/mig-1g.5gb").update(capacity=capacity)
     assert site_probe(attached.pk)
     pool = GpuPool.objects.get(resource_name="nvidia.com/mig-1g.5gb")
-    assert (pool.cards, pool.in_cards(7)) == (capacity / 7, 1)
+    assert cards_in(pool, 7) == (capacity / 7, 1)

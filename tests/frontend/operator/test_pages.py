@@ -41,7 +41,7 @@ BASELINES = {
     "sites/at/ber-1/adoption/": 17,
     "flavors/": 13,
     "gpu-types/": 7,
-    "limits/": 17,
+    "limits/": 18,
     "limits.csv": 13,
     "workspaces/": 15,
     "organizations/": 10,
