@@ -48,7 +48,7 @@ def rate_holders(
         "skipped": skipped,
     }
     with hashed() if projects is None else nullcontext(), connection.cursor() as cursor:
-        cursor.execute(sql + sql_text("holders"), parameters)
+        cursor.execute(sql + sql_text("cards") + sql_text("holders"), parameters)
         rows = cursor.fetchall()
     costs = [
         HolderRow(project, slug, key, name, is_cluster, amount_of(minor, currency), gpu_seconds, quarantined)

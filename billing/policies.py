@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
+from math import ceil
 
 from django.db.models import Q
 
@@ -17,7 +18,7 @@ from billing.rating import Stretch, price_stretches
 from billing.readings import Reading, budgets_read
 from billing.selectors.budgets import amount_shown, units_of
 from billing.selectors.costs import currency_of
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Flavor, GpuPool
 from gpuaas.clusters.models import Cluster, ClusterHolding, ClusterPool, PoolSample, ScalingPolicy
 from gpuaas.clusters.policies.facts import Cap, Rules, Signals
 from gpuaas.clusters.policies.registry import policy_make
@@ -107,14 +108,14 @@ def boot_seconds(cluster: Cluster) -> int:
 def policy_allowance(policy: ScalingPolicy, now: datetime) -> Allowance:
     """What the policy's own caps and the budgets above it still pay for."""
     pool = ClusterPool.objects.select_related(
-        "flavor", "cluster__project__organization", "cluster__template_version"
+        "flavor__pool", "cluster__project__organization", "cluster__template_version"
     ).get(pk=policy.pool_id)
     organization = pool.cluster.project.organization
     month = month_span(month_of(now))
     prices = WorkerPrices(organization.pk, pool.flavor, month.starts_at, now + timedelta(seconds=1))
     each = prices.at(now)
     boot = boot_seconds(pool.cluster)
-    purses = purses_of(policy.gpu_hours_month, policy.money_month, prices)
+    purses = purses_of(policy.gpu_hours_month, policy.money_month, prices, pool.flavor)
     caps = []
     if purses:
         works = _worked(pool, month.starts_at, now)
@@ -126,14 +127,17 @@ def policy_allowance(policy: ScalingPolicy, now: datetime) -> Allowance:
     return Allowance(tuple(caps), priced, prices.currency)
 
 
-def purses_of(gpu_hours: int | None, money: Decimal | None, prices: WorkerPrices) -> tuple[Purse, ...]:
+def purses_of(
+    gpu_hours: int | None, money: Decimal | None, prices: WorkerPrices, flavor: Flavor
+) -> tuple[Purse, ...]:
+    """That of GPU-hours is kept in the flavor's devices, of which slices of a card are more."""
     found = []
     if gpu_hours is not None:
         words = (
             f"The policy may use {gpu_hours:,} GPU-hours a month; what is left is not enough for more "
             "workers."
         )
-        found.append(Purse(HOURS, gpu_hours * HOUR, words))
+        found.append(Purse(HOURS, round(gpu_hours * HOUR / flavor.pool.card_share), words))
     if money is not None:
         minor = int(money * 10 ** minor_places(prices.currency))
         words = (
@@ -175,7 +179,7 @@ def _budget_caps(pool: ClusterPool, prices: WorkerPrices, now: datetime, ahead: 
         each = (
             -(-prices.at(now) * ahead // prices.minor_unit)
             if budget.measure == Measure.MONEY
-            else pool.flavor.gpus * ahead
+            else ceil(pool.flavor.pool.in_cards(pool.flavor.gpus * ahead))
         )
         if reading is None or not each:
             continue
@@ -251,7 +255,7 @@ def policy_dry_run(
     """What the terms would have done with the recorded signals of the pool, by default in the last 7 days. Writes
     nothing."""
     cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_VIEW)
-    found = ClusterPool.objects.filter(cluster=cluster, name=pool).select_related("flavor").first()
+    found = ClusterPool.objects.filter(cluster=cluster, name=pool).select_related("flavor__pool").first()
     if found is None:
         raise Invalid.field("pool", f"the cluster has no pool {pool[:40]!r}")
     settings = terms_check(cluster=cluster, pool=pool, terms=terms)
@@ -269,7 +273,7 @@ def policy_dry_run(
         ),
         gpus=found.flavor.gpus,
         boot=boot_seconds(cluster),
-        purses=purses_of(terms.gpu_hours_month, terms.money_month, prices),
+        purses=purses_of(terms.gpu_hours_month, terms.money_month, prices, found.flavor),
     )
     samples = list(PoolSample.objects.filter(pool=found, at__gte=first, at__lt=last).order_by("at"))
     ticks = _ticks(samples, found.flavor.gpus, prices)
@@ -277,7 +281,7 @@ def policy_dry_run(
     _, points = replay(setup, ticks, State(max(terms.minimum, min(began, terms.maximum))))
     held = actor.on_project(cluster.project_id, cluster.project.organization_id)
     priced = prices if Permission.BILLING_VIEW in held and all(each for *_, each in prices.pieces) else None
-    return _answered(first, last, setup, points, samples, priced, prices.currency)
+    return _answered(first, last, setup, points, samples, priced, prices.currency, found.flavor.pool)
 
 
 def _ticks(samples: Sequence[PoolSample], gpus: int, prices: WorkerPrices) -> list[Tick]:
@@ -308,7 +312,9 @@ def _answered(
     samples: Sequence[PoolSample],
     prices: WorkerPrices | None,
     currency: str,
+    devices: GpuPool,
 ) -> DryRun:
+    gpus = devices.in_cards(setup.gpus)
     actual = [sample.count for sample in samples]
     waited = [sample.pending_gpus > 0 for sample in samples]
     decisions = [point.decision for point in points if point.decision is not None]
@@ -319,13 +325,13 @@ def _answered(
         boot=setup.boot,
         currency=currency,
         would=_total(
-            setup.gpus,
+            gpus,
             points,
             [one.count for one in points],
             [one.pending_gpus > 0 for one in points],
             prices,
         ),
-        was=_total(setup.gpus, points, actual, waited, prices),
+        was=_total(gpus, points, actual, waited, prices),
         refused=sum(bool(one.refused) for one in decisions),
         broken=next((one.reason for one in decisions if one.broken), ""),
         series=tuple(_series(points, actual)),
@@ -333,7 +339,7 @@ def _answered(
 
 
 def _total(
-    gpus: int,
+    gpus: Decimal,
     points: Sequence[Point],
     counts: Sequence[int],
     waited: Sequence[bool],
@@ -345,7 +351,7 @@ def _total(
     ]
     gpu_seconds = sum(point.seconds * count for point, count in zip(points, counts, strict=True)) * gpus
     return Total(
-        gpu_hours=Decimal(gpu_seconds * 100 // HOUR) / 100,
+        gpu_hours=round(gpu_seconds / HOUR, 2),
         cost=None if prices is None else prices.amount(prices.charge(works)),
         waited_seconds=sum(point.seconds for point, waits in zip(points, waited, strict=True) if waits),
         changes=sum(one != other for one, other in pairwise(counts)),

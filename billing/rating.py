@@ -42,7 +42,8 @@ class Cell:
     """Usage and charge of one line, or of one day or holder of it. amount is None in quarantine.
 
     holder: a workspace or (is_cluster) a cluster; None for a line of both, and for what nobody held. surplus: held
-    beyond the purchase. estimated: a part of the line touches a gap of the meter.
+    beyond the purchase. estimated: a part of the line touches a gap of the meter. card_share: the part of a card that a unit
+    is, where units are GPUs.
     """
 
     month: date
@@ -66,6 +67,7 @@ class Cell:
     unit_price: Decimal | None
     unit_seconds: int
     amount: Decimal | None
+    card_share: Decimal
 
 
 @dataclass(frozen=True)
@@ -256,7 +258,7 @@ def rate_usage(
     stored: bool = True,
     holders: Sequence[uuid.UUID] | None = None,
 ) -> list[Cell]:
-    """Every cell with usage, priced by its own time. `projects` None = the whole platform. Does not use stored sums."""
+    """Every cell with usage, priced by its own time. `projects` None = the whole platform. stored: as in `rated_sql`."""
     sql, parameters = rated_sql(
         slots=slots,
         now=now,
@@ -267,7 +269,7 @@ def rate_usage(
         holders=holders,
     )
     with hashed() if projects is None else nullcontext(), connection.cursor() as cursor:
-        cursor.execute(sql + sql_text("portal_rated"), parameters)
+        cursor.execute(sql + sql_text("cards") + sql_text("portal_rated"), parameters)
         return [_cell(row) for row in cursor.fetchall()]
 
 
@@ -375,7 +377,7 @@ def _time(slots: Slots, now: datetime, around: Slots | None = None) -> dict[str,
 
 
 def _cell(row: tuple[Any, ...]) -> Cell:
-    meter, price_class, status, price_micro, unit_seconds, minor = row[15:]
+    meter, price_class, status, price_micro, unit_seconds, minor, card_share = row[15:]
     currency = row[12]
     amount = None if minor is None else amount_of(minor, currency)
     values: list[Any] = [
@@ -386,5 +388,6 @@ def _cell(row: tuple[Any, ...]) -> Cell:
         None if price_micro is None else price_of(int(price_micro)),
         unit_seconds,
         amount_of(0, currency) if status == LineStatus.INCLUDED else amount,
+        card_share,
     ]
     return Cell(*values)

@@ -141,7 +141,7 @@ def _rated(windows: Sequence[Window], *, now: datetime, by_holder: bool) -> list
         "lasts": [window.last for window in windows],
     }
     with connection.cursor() as cursor:
-        cursor.execute(sql + sql_text("budget_days"), parameters)
+        cursor.execute(sql + sql_text("cards") + sql_text("budget_days"), parameters)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     return rows
 

@@ -122,7 +122,7 @@ def coming(
         "most": most,
     }
     costs = []
-    names = ("worth", "dearest" if most else "no_dearest", "coming")
+    names = ("worth", "dearest" if most else "no_dearest", "cards", "coming")
     for row in _run(names, parameters):
         values: list[Any] = [*row[:6], int(row[6]), row[7]]
         costs.append(Coming(*values))

@@ -80,6 +80,12 @@ def number(value: Value, places: int = 0) -> str:
     return f"{MINUS if amount < 0 else ''}{abs(amount):,.{places}f}"
 
 
+def gpus(value: Value) -> str:
+    """A sum of GPUs, of which slices are parts: 42, 40.43."""
+    shown = number(value, 2)
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+
 def duration(value: timedelta | Value) -> str:
     """The two largest units: 0.3 s, 24 s, 1 h 8 min, 2 d 4 h."""
     if value is None:

@@ -1,34 +1,42 @@
 """GPUs of pools: how many exist, are held, are allocated, and can still be held. Every page and the API use this.
 
 `held`: reserved by workspaces and clusters of tenants, used or not. `allocated`: used by pods and machines, as last
-observed.
+observed. Of one pool they are devices; in sums over pools a device counts as the part of a card that it is.
 """
 
 import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from decimal import Decimal
+
+from django.db.models import DecimalField, Exists, F, OuterRef, Q, Subquery, Sum
+from django.db.models.functions import Coalesce, Substr
 
 from gpuaas.catalog.models import GpuPool
-from quotas.models import SiteCapacity
+from quotas.models import Reservation, ReservationState, SiteCapacity
 from quotas.pools import pools_owners
 from quotas.resources import GPU_PREFIX, gpu_type_slug
 from tenants.actors import Actor
+from tenants.models import Project
 from tenants.selectors import projects_for
 
 
 @dataclass(frozen=True)
 class PoolGpus:
     """One GPU type at one site. sellable None: not counted there. owner: the organization for which the pool is
-    reserved."""
+    reserved. selling: whether the site takes new work and can sell this type."""
 
     healthy: int
     sellable: int | None
     held: int
     owner: uuid.UUID | None
+    selling: bool = True
 
     @property
     def free(self) -> int:
         """What can still be held: what admission would grant to those who may use the pool."""
+        if not self.selling:
+            return 0
         return max((self.healthy if self.sellable is None else self.sellable) - self.held, 0)
 
     def free_for(self, organizations: Collection[uuid.UUID]) -> int:
@@ -36,6 +44,7 @@ class PoolGpus:
         return self.free if self.owner is None or self.owner in organizations else 0
 
 
+TYPE_OF_RESOURCE = Substr(OuterRef("resource"), len(GPU_PREFIX) + 1)
 Gpus = dict[uuid.UUID, PoolGpus]
 
 
@@ -44,7 +53,7 @@ def gpus_of_pools(pools: Iterable[GpuPool] | None = None, *, owners: bool = Fals
     rows = SiteCapacity.objects.filter(resource__startswith=GPU_PREFIX)
     counted = {(row.site_id, gpu_type_slug(row.resource)): row for row in rows}
     owned = pools_owners() if owners else {}
-    found = GpuPool.objects.select_related("gpu_type") if pools is None else pools
+    found = GpuPool.objects.select_related("gpu_type", "site") if pools is None else pools
     return {
         pool.pk: _of(pool, counted.get((pool.site_id, pool.gpu_type.slug)), owned.get(pool.pk))
         for pool in found
@@ -52,9 +61,10 @@ def gpus_of_pools(pools: Iterable[GpuPool] | None = None, *, owners: bool = Fals
 
 
 def _of(pool: GpuPool, row: SiteCapacity | None, owner: uuid.UUID | None) -> PoolGpus:
+    selling = pool.site.takes_new and not pool.trouble
     if row is None:
-        return PoolGpus(pool.healthy, 0, 0, owner)
-    return PoolGpus(pool.healthy, row.hard, row.used, owner)
+        return PoolGpus(pool.healthy, 0, 0, owner, selling)
+    return PoolGpus(pool.healthy, row.hard, row.used, owner, selling)
 
 
 def organizations_of(*, actor: Actor, gpus: Gpus) -> frozenset[uuid.UUID]:
@@ -69,17 +79,34 @@ def organizations_of(*, actor: Actor, gpus: Gpus) -> frozenset[uuid.UUID]:
 
 @dataclass(frozen=True)
 class Everywhere:
-    """Sum over all sites that count the resource."""
+    """Sum over all sites that count the resource, in its own units."""
 
     sellable: int
     free: int  # each site for itself: what one has too little of another does not make up
 
 
 def everywhere() -> dict[str, Everywhere]:
-    """By resource, without those that no site counts; 1 query."""
+    """By resource, without those that no site counts; nothing is free where nothing new is placed. 1 query."""
+    at_site = GpuPool.objects.filter(site=OuterRef("site"))
+    troubled = at_site.exclude(trouble="").filter(gpu_type__slug=TYPE_OF_RESOURCE)
+    takes_new = Q(site__enabled=True) & (Q(site__fit=True) | Q(site__sell_unfit=True))
+    rows = SiteCapacity.objects.annotate(selling=takes_new & ~Exists(troubled))
     totals: dict[str, Everywhere] = {}
-    for resource, hard, used in SiteCapacity.objects.values_list("resource", "hard", "used"):
-        if hard is not None:
-            before = totals.get(resource, Everywhere(0, 0))
-            totals[resource] = Everywhere(before.sellable + hard, before.free + max(hard - used, 0))
+    for resource, hard, used, selling in rows.values_list("resource", "hard", "used", "selling"):
+        if hard is None:
+            continue
+        before = totals.get(resource, Everywhere(0, 0))
+        free = max(hard - used, 0) if selling else 0
+        totals[resource] = Everywhere(before.sellable + hard, before.free + free)
     return totals
+
+
+def cards_held(*, project: Project) -> Decimal:
+    """GPUs that the project's workspaces and clusters hold, of all types at all sites; 1 query."""
+    pools = GpuPool.objects.filter(site=OuterRef("site"), gpu_type__slug=TYPE_OF_RESOURCE)
+    rows = Reservation.objects.filter(
+        project=project, state=ReservationState.HELD, resource__startswith=GPU_PREFIX
+    )
+    share = Coalesce(Subquery(pools.values("card_share")[:1]), Decimal(1))
+    found = rows.aggregate(cards=Sum(F("amount") * share, output_field=DecimalField()))["cards"]
+    return round(found or Decimal(0), 4)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from django.db.models import Prefetch, Q, QuerySet
 
 from billing.models import Budget, BudgetAction, BudgetAlert, Measure
-from billing.money import HOUR, amount_of
+from billing.money import HOUR, amount_of, round_half_up
 from billing.readings import Reading, budgets_read
 from billing.selectors.accounts import currencies_of
 from gpuaas.core import clock
@@ -120,10 +120,10 @@ def units_of(budgets: Sequence[Budget]) -> dict[uuid.UUID, str]:
 
 
 def amount_shown(budget: Budget, value: int, unit: str) -> Decimal:
-    """Minor units as money, exact; GPU-seconds as hours, truncated to two places."""
+    """Minor units as money, exact; GPU-seconds as hours to two places, half up as everywhere."""
     if budget.measure == Measure.MONEY:
         return amount_of(value, unit)
-    return Decimal(value * 100 // HOUR) * CENT
+    return round_half_up(value * 100, HOUR) * CENT
 
 
 def scope_words(budget: Budget) -> str:

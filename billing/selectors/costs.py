@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 from django.conf import settings
 
@@ -68,8 +68,8 @@ class Statement:
 
     @property
     def gpu_seconds(self) -> int:
-        """GPU-seconds held."""
-        return sum(line.unit_seconds for line in self.lines if line.meter is Meter.GPU_HELD)
+        """GPU-seconds held; a slice counts as its part of a card."""
+        return gpu_seconds_of(self.lines)
 
 
 @dataclass(frozen=True)
@@ -373,4 +373,6 @@ def total_of(cells: Iterable[Cell], currency: str) -> Decimal:
 
 
 def gpu_seconds_of(cells: Iterable[Cell]) -> int:
-    return sum(cell.unit_seconds for cell in cells if cell.meter is Meter.GPU_HELD)
+    """Of cards: a slice or a share counts as the part of a card that it is now. Rounded half up to the second."""
+    held = (cell.unit_seconds * cell.card_share for cell in cells if cell.meter is Meter.GPU_HELD)
+    return int(sum(held, Decimal(0)).quantize(Decimal(1), ROUND_HALF_UP))

@@ -1,5 +1,5 @@
 -- What each budget counts, by day: minor units and GPU-seconds held. What `rated_sql` makes comes before it, with days as
--- slots and by holder. One pass for all budgets.
+-- slots and by holder, and cards.sql. One pass for all budgets.
 -- Parameters: budgets, organizations, own_projects, workspaces, firsts, lasts.
 , budget AS (
     SELECT * FROM unnest(
@@ -11,9 +11,10 @@
 , spent AS MATERIALIZED (
     SELECT p.organization_id AS organization, d.project, d.slot,
            CASE WHEN d.holder = ANY (%(workspaces)s::uuid[]) THEN d.holder END AS holder,
-           sum(d.minor) AS minor, sum(d.unit_seconds) FILTER (WHERE d.meter = 'gpu_held') AS gpu_seconds
+           sum(d.minor) AS minor, sum(d.unit_seconds * coalesce(k.share, 1)) FILTER (WHERE d.meter = 'gpu_held') AS gpu_seconds
     FROM rated d
     JOIN tenants_project p ON p.id = d.project
+    LEFT JOIN card k ON k.ware = CASE WHEN d.resource <> '' THEN md5(d.resource)::uuid ELSE d.flavor END
     GROUP BY 1, 2, 3, 4
 )
 SELECT b.id, d.slot, coalesce(sum(d.minor), 0)::bigint, coalesce(sum(d.gpu_seconds), 0)::bigint

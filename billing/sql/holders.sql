@@ -1,11 +1,13 @@
 -- Workspaces and clusters of a question, the dearest first, a page of them; what nobody held has no id. What `rated_sql` makes by
--- holder comes before it. A cluster that waited in a warm pool has for its first owner the name that it had there.
+-- holder, and cards.sql come before it. A cluster that waited in a warm pool has for its first owner the name that it had there.
 -- Parameters: wanted (ids; null = all), and so many of the dearest beside them; most, skipped.
 , holder AS (
-    SELECT project, holder, sum(minor) AS minor, coalesce(sum(unit_seconds) FILTER (WHERE meter = 'gpu_held'), 0) AS gpu_seconds,
+    SELECT project, holder, sum(minor) AS minor,
+           coalesce(sum(unit_seconds * coalesce(share, 1)) FILTER (WHERE meter = 'gpu_held'), 0) AS gpu_seconds,
            count(*) FILTER (WHERE status = 'quarantined') AS quarantined,
            row_number() OVER (ORDER BY coalesce(sum(minor), 0) DESC, holder) AS place
     FROM rated
+    LEFT JOIN card ON ware = CASE WHEN resource <> '' THEN md5(resource)::uuid ELSE flavor END
     GROUP BY 1, 2
 )
 SELECT h.project, p.slug, h.holder,

@@ -143,7 +143,7 @@ def _notice(preview: Preview, flavor: Flavor, count: int, most: int, take_url: s
 def _granted(flavor: Flavor, count: int) -> Notice:
     block = flavor.pool.largest_block
     if count * flavor.gpus > block:
-        text = f"The largest free block on one node is {block}, so a job of {count * flavor.gpus} GPUs spans nodes."
+        text = f"No node has more than {block} that are not in use, so a job of {count * flavor.gpus} GPUs spans nodes."
         return Notice(Tone.WARN, "Available on more than one node", text)
     return Notice(Tone.OK, "Available now", "The request fits within limits and capacity.")
 

@@ -114,8 +114,8 @@ def _facts(plan: Plan) -> tuple[Fact, ...]:
         facts.append(Fact("9 out of 10 within", formats.duration(round(usual.p90) or 1)))
     facts.append(Fact("Workers", f"{sum(count for _, count in plan.draft.items):,}"))
     facts += [Fact(f"Of these at {slug}", f"{count:,}") for slug, count in _elsewhere(plan).items()]
-    gpus = sum(flavor.gpus * count for flavor, count in plan.draft.items)
-    facts.append(Fact("GPUs", f"{gpus:,}"))
+    gpus = sum(flavor.pool.in_cards(flavor.gpus * count) for flavor, count in plan.draft.items)
+    facts.append(Fact("GPUs", formats.gpus(gpus)))
     return tuple(facts)
 
 

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
-from django.db.models import Sum
+from django.db.models import Aggregate, FloatField, Sum
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast
 
 from frontend.components import Meter
 from gpuaas.catalog.models import GpuType
@@ -31,22 +34,31 @@ class LimitRow:
     left: str
 
 
-def gpus_allocated(*, actor: Actor, project: Project) -> dict[str, int]:
-    """GPUs that pods and machines use at this moment, by resource key; 1 query."""
+def gpus_allocated(*, actor: Actor, project: Project) -> tuple[dict[str, int], Decimal]:
+    """What pods and machines use at this moment: devices by resource key, and all of them as GPUs; 1 query."""
     filters = UsageFilters(project=project, meter=Metered.GPU_ALLOCATED, open_only=True)
     rows = intervals_for(actor=actor, filters=filters).filter(flavor__isnull=False).order_by()
-    sums = rows.values_list("flavor__pool__gpu_type__slug").annotate(total=Sum("quantity"))
-    return {gpu_resource(slug): int(total) for slug, total in sums}
+    sums = rows.values_list("flavor__pool__gpu_type__slug", "flavor__pool__card_share")
+    devices: dict[str, int] = {}
+    cards = Decimal(0)
+    for slug, share, total in sums.annotate(total=Sum("quantity")):
+        devices[gpu_resource(slug)] = devices.get(gpu_resource(slug), 0) + int(total)
+        cards += total * share
+    return devices, round(cards, 4)
+
+
+def shared_sums() -> dict[str, Aggregate]:
+    """Of workspaces: vCPU, memory and storage that their pods use at this moment, as the sites last counted them."""
+    return {
+        resource: Sum(Cast(KeyTextTransform(key, KeyTransform("used", "observed")), FloatField()), default=0)
+        for key, resource in SHARED.items()
+    }
 
 
 def shared_allocated(*, project: Project) -> dict[str, int]:
-    """vCPU, memory and storage that pods use at this moment, as the sites last counted them; 1 query."""
-    rows = Workspace.objects.filter(project=project, state__in=LIVE).values_list("observed__used", flat=True)
-    found: dict[str, int] = {}
-    for used in rows:
-        for key, resource in SHARED.items():
-            found[resource] = found.get(resource, 0) + int((used or {}).get(key, 0))
-    return found
+    """Of a project; 1 query."""
+    sums = Workspace.objects.filter(project=project, state__in=LIVE).aggregate(**shared_sums())
+    return {resource: int(used) for resource, used in sums.items()}
 
 
 def limit_rows(*, project: Project, allocated: Mapping[str, int]) -> tuple[LimitRow, ...]:

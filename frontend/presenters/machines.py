@@ -79,7 +79,7 @@ class RoomRow:
     bought: int
     held: int
     fits: int
-    free: int
+    unallocated: int
     block: int
     full: str
 
@@ -261,7 +261,7 @@ def _room(room: FlavorRoom) -> RoomRow:
         bought=room.bought,
         held=room.held,
         fits=room.fits,
-        free=pool.unallocated,
+        unallocated=pool.unallocated,
         block=pool.largest_block,
         full=room.full,
     )

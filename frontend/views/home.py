@@ -1,6 +1,7 @@
 """Where people land, and the home of a project."""
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -28,6 +29,7 @@ from gpuaas.core.looks import Tone
 from gpuaas.workspaces.models import Workspace, WorkspaceTransition
 from gpuaas.workspaces.selectors import workspaces_for
 from gpuaas.workspaces.states import LIVE, WorkspaceState
+from quotas.gpus import cards_held
 from tenants.roles import Permission
 
 SHOWN = 12
@@ -65,7 +67,7 @@ def project_home(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     live = workspaces_for(**here.given, states=LIVE)
     found = list(live[: SHOWN + 1]) if may_look else []
     needy = needing(live, here.now) if may_look else []
-    allocated = limits.gpus_allocated(**here.given)
+    allocated, in_use = limits.gpus_allocated(**here.given)
     everything = {**allocated, **limits.shared_allocated(project=here.project)}
     rows = limits.limit_rows(project=here.project, allocated=everything)
     more = len(found) > SHOWN
@@ -83,7 +85,7 @@ def project_home(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
         **shown,
         **money_of(here, here.now, shown["spent"]),
     }
-    context["stats"] = stats_of(here, rows, allocated, context)
+    context["stats"] = stats_of(here, in_use, context)
     return render(request, "home/project.html", context)
 
 
@@ -111,12 +113,9 @@ def money_of(here: ProjectPlace, now: datetime, spent: list[HolderCost] | None) 
     return {}
 
 
-def stats_of(
-    here: ProjectPlace, rows: Any, allocated: dict[str, int], context: dict[str, Any]
-) -> tuple[Stat, ...]:
-    held = sum(row.line.used for row in rows if row.line.resource.startswith("gpu:"))
-    used = sum(allocated.values())
-    stats = [Stat("GPUs held", f"{held:,}", note=f"{used:,} allocated now")]
+def stats_of(here: ProjectPlace, in_use: Decimal, context: dict[str, Any]) -> tuple[Stat, ...]:
+    held = formats.gpus(cards_held(project=here.project))
+    stats = [Stat("GPUs held", held, note=f"{formats.gpus(in_use)} allocated now")]
     if "statement" not in context:
         return (*stats, Stat("Cost", formats.NONE, note="no prices yet"))
     sheet, month = context["statement"], context["month"]

@@ -25,7 +25,7 @@ from tenants.services import project_member_remove, project_member_set
 
 @project_page(Permission.PROJECT_VIEW)
 def limits(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    gpus = limits_shown.gpus_allocated(**here.given)
+    gpus, _ = limits_shown.gpus_allocated(**here.given)
     allocated = {**gpus, **limits_shown.shared_allocated(project=here.project)}
     context = {
         "rows": limits_shown.limit_rows(project=here.project, allocated=allocated),

@@ -187,7 +187,7 @@ def answer_for(here: ProjectPlace, source: Mapping[str, Any], form: RequestForm)
         lease_ends_at=None if form.lease_errors else form.lease_end(now=here.now),
         name=name[:40],
         people=people_of(here, form.member_names()),
-        allocated=gpus_allocated(**here.given),
+        allocated=gpus_allocated(**here.given)[0],
         problem=problem_of(count, storage),
         count_problem=count_problem(count),
         amiss=request_check.amiss(form),

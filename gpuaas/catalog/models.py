@@ -1,5 +1,7 @@
 """Sites with what was observed there, GPU types, and flavors."""
 
+from decimal import Decimal
+
 from django.db import models
 from django.db.models import Q
 
@@ -112,6 +114,9 @@ class GpuPool(Identified):
     site that does not answer keeps its last values. trouble: why it cannot be sold at present. shares_with: slugs of
     GPU types that the site cuts from the same hardware; only one of them may be sold.
 
+    cards = GPUs that the devices are cut from, without those that a pool of the same hardware counts; null = not observed
+    yet. card_share = the part of a GPU that one device is, kept when the pool is empty.
+
     Once sold (a flavor of it was published), its name, class and selector are a contract: discoveries at the site do
     not overwrite them, and differences are reported as trouble. device_class: the DRA class of that name; also:
     further names to which the site charges these devices.
@@ -129,6 +134,10 @@ class GpuPool(Identified):
     healthy = models.PositiveIntegerField(default=0)
     allocated = models.PositiveIntegerField(default=0)
     largest_block = models.PositiveIntegerField(default=0)
+    cards = models.DecimalField(max_digits=14, decimal_places=4, null=True, blank=True)
+    card_share = models.DecimalField(
+        max_digits=13, decimal_places=12, default=Decimal(1), db_default=Decimal(1)
+    )
     observed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -137,6 +146,14 @@ class GpuPool(Identified):
 
     def __str__(self) -> str:
         return f"{self.gpu_type} at {self.site}"
+
+    def in_cards(self, devices: int) -> Decimal:
+        """So many of its devices as GPUs: a card that is sold in slices is one card in every sum."""
+        return round(devices * self.card_share, 4)
+
+    @property
+    def counted_cards(self) -> Decimal:
+        return self.in_cards(self.capacity) if self.cards is None else self.cards
 
     @property
     def unallocated(self) -> int:

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Unpack
 
 from django.db.models import (
@@ -20,7 +21,7 @@ from django.db.models import (
     Sum,
     When,
 )
-from django.db.models.functions import Least
+from django.db.models.functions import Coalesce, Least
 
 from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Node, NodeCheck, Site
 from gpuaas.catalog.offers import Attributes, Wanted, matching, with_traits
@@ -138,6 +139,12 @@ def pools_for(*, actor: Actor, site: Site | None = None) -> QuerySet[GpuPool]:
     pools = GpuPool.objects.filter(site__removed_at=None).select_related("site", "gpu_type")
     pools = pools.order_by("site__slug", "gpu_type__slug")
     return pools if site is None else pools.filter(site=site)
+
+
+def cards_by_site() -> dict[uuid.UUID, Decimal]:
+    """GPUs at each site, of which a card that is sold in slices is one; 1 query."""
+    rows = GpuPool.objects.order_by().values_list("site")
+    return dict(rows.annotate(sum=Sum(Coalesce("cards", F("capacity") * F("card_share")))))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ statement."""
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -60,13 +61,22 @@ class Used:
 
 @dataclass(frozen=True)
 class PoolUsed:
-    """For one GPU type at one site, in one slot."""
+    """For one GPU type at one site, in one slot. card_share: the part of a card that one of its devices is now."""
 
     site: str
     gpu_type: str
     gpu_type_name: str
     day: date
     used: Used
+    card_share: Decimal
+
+    @property
+    def cards(self) -> Used:
+        """In card-seconds, rounded so that capacity is still the sum of its parts."""
+        parts = {
+            each.name: round(getattr(self.used, each.name) * self.card_share) for each in fields(self.used)
+        }
+        return Used(**parts | {"capacity": parts["in_use"] + parts["unused"] + parts["idle"]})
 
 
 def capacity_used(*, actor: Actor, slots: Sequence[Slot], now: datetime | None = None) -> list[PoolUsed]:
@@ -89,7 +99,10 @@ def capacity_used(*, actor: Actor, slots: Sequence[Slot], now: datetime | None =
     with connection.cursor() as cursor:
         cursor.execute(f"WITH {ASKED}{levels_sql()}{sql_read(SQL, 'capacity_use')}", parameters)
         rows = cursor.fetchall()
-    return [PoolUsed(site, slug, name, day, Used(*counted)) for site, slug, name, day, *counted in rows]
+    return [
+        PoolUsed(site, slug, name, day, Used(*counted), share)
+        for site, slug, name, day, share, *counted in rows
+    ]
 
 
 def levels_sql() -> str:

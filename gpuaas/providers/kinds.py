@@ -1,8 +1,9 @@
 """Derives from labels of NFD, GFD and DRA drivers a GPU type with the same name at every site."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from gpuaas.providers.base import DeviceKind
 
@@ -18,6 +19,9 @@ _MEMORY_KIND = re.compile(r"(HBM|GDDR)\d*[EX]?", re.IGNORECASE)
 _SXM = re.compile(r"SXM\d*", re.IGNORECASE)
 _MIG = re.compile(r"[- ]MIG[- ](\d+[gc][\w.+]*)$", re.IGNORECASE)
 _MIG_MEMORY = re.compile(r"\.(\d+)gb", re.IGNORECASE)
+_PROFILE = re.compile(r"(?:(\d+)c\.)?(\d+)g(?:\.(\d+)gb)?", re.IGNORECASE)
+_COMPUTE = 7  # slices that the hardware cuts a card into at most
+_UNNAMED_GB = {"A30": 24, "H20": 96, "H200": 141, "B200": 180}  # cards whose names do not say their memory
 _FORMS = ("nvl", "pcie", "oam")
 INTERCONNECTS = {"sxm": "NVLink", "nvl": "NVLink bridge", "pcie": "PCIe", "oam": "Infinity Fabric"}
 
@@ -129,3 +133,59 @@ def _sold_size(mib: int) -> int:
 def _profile_memory(profile: str) -> int:
     found = _MIG_MEMORY.search(profile)
     return int(found[1]) if found else 0
+
+
+# -- how many cards devices are cut from ----------------------------------------------------------------------------
+
+
+def cards_of(devices: Sequence[tuple[DeviceKind, int, int]]) -> list[Fraction]:
+    """The cards of one node that its devices are cut from, in their order. A device: its kind, how many there are, and how many
+    of them share one card or slice.
+
+    Slices of one product lie on whole cards, as few as can hold them, and each is its part of these: seven of 1g are one
+    card, two of 3g too, and so are a 4g and a 3g.
+    """
+    slices = [Fraction(count, max(shares, 1)) for _, count, shares in devices]
+    cuts = [_cut_of(kind) for kind, *_ in devices]
+    cards = []
+    for (kind, *_), own, cut in zip(devices, slices, cuts, strict=True):
+        if cut is None:
+            cards.append(own)
+            continue
+        beside = [
+            (count, each)
+            for (other, *_), count, each in zip(devices, slices, cuts, strict=True)
+            if each is not None and other.product == kind.product
+        ]
+        parts = [count / each.of_card for count, each in beside]
+        least = max(sum(count * each.compute for count, each in beside), *parts)
+        whole = -(-least.numerator // least.denominator)
+        cards.append(whole * own / cut.of_card / sum(parts) if own else Fraction())
+    return cards
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A slice's part of its card's compute, and how many such slices a card has."""
+
+    compute: Fraction
+    of_card: int
+
+
+def _cut_of(kind: DeviceKind) -> Cut | None:
+    """None for what is not cut from a card, or in a way that nobody knows."""
+    found = _PROFILE.match(kind.mig_profile)
+    if found is None:
+        return None
+    size = min(max(int(found[2]), 1), _COMPUTE)
+    within = min(max(int(found[1] or size), 1), size)
+    most = _COMPUTE // size
+    if found[3] and (memory := _card_memory(kind.product)):
+        most = max(min(most, round(memory / max(int(found[3]), 1))), 1)
+    return Cut(Fraction(within, _COMPUTE), most * (size // within))
+
+
+def _card_memory(product: str) -> int:
+    named = _MEMORY.search(product)
+    words = product.upper().replace("_", "-").split("-")
+    return int(named[1]) if named else next((_UNNAMED_GB[word] for word in words if word in _UNNAMED_GB), 0)

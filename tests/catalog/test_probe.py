@@ -53,7 +53,7 @@ def test_credentials_with_which_nobody_can_be_asked_say_nothing_of_the_site(db: 
         assert "Not checked" in reachable.message
         assert authorized.remedy == "Give the site new credentials."
         assert site.reached_at is None
-        assert site_shown(site).word == "Never reached"
+        assert site_shown(site, nodes=0, gpus=0).word == "Never reached"
 
 
 def test_a_site_begins_when_it_answers_for_the_first_time(attached: Site) -> None:

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import groupby
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from django.urls import reverse
 
@@ -16,23 +17,26 @@ from gpuaas.core.conditions import Status, conditions_read
 from quotas.gpus import PoolGpus, gpus_of_pools
 from tenants.actors import Actor
 
-MIG_SLICES = {"1g": 7, "2g": 3, "3g": 2, "4g": 1, "7g": 1}
-SHARES = 4
+NONE = Decimal(0)
 DRAWN = 300  # nodes of one map
 
 
+N = TypeVar("N", int, Decimal)
+
+
 @dataclass(frozen=True)
-class Sums:
-    """Devices of pools. held, free: as quotas/gpus.py; allocated: as last reported by the sites. `out` can be neither used nor sold."""
+class Sums(Generic[N]):
+    """Devices of one GPU type, or (`sums_of`) GPUs. held, free: as quotas/gpus.py; allocated: as last reported by the sites.
+    `out` can be neither used nor sold."""
 
-    capacity: int = 0
-    healthy: int = 0
-    allocated: int = 0
-    held: int = 0
-    free: int = 0
-    out: int = 0
+    capacity: N
+    healthy: N
+    allocated: N
+    held: N
+    free: N
+    out: N
 
-    def __add__(self, other: "Sums") -> "Sums":
+    def __add__(self, other: "Sums[N]") -> "Sums[N]":
         return Sums(
             self.capacity + other.capacity,
             self.healthy + other.healthy,
@@ -48,7 +52,7 @@ class PoolShown:
     """`drawn`: what is held and not allocated, which has no node yet."""
 
     pool: GpuPool
-    sums: Sums
+    sums: Sums[int]
     sellable: int | None
     nodes: NodeSums
     drawn: int
@@ -65,6 +69,17 @@ class PoolShown:
             (Amount.FREE, max(left - held, 0)),
         )
 
+    @property
+    def cards(self) -> Sums[Decimal]:
+        """As GPUs. Of pools that are cut from the same hardware one has the cards; of the others only what is taken of them
+        counts."""
+        pool, sums = self.pool, self.sums
+        cards, taken = pool.counted_cards, (pool.in_cards(sums.allocated), pool.in_cards(sums.held))
+        if not cards:
+            return Sums(NONE, NONE, *taken, NONE, NONE)
+        out = max(cards - pool.in_cards(sums.capacity - sums.out), NONE)
+        return Sums(cards, pool.in_cards(sums.healthy), *taken, pool.in_cards(sums.free), out)
+
 
 def pools_shown(*, actor: Actor, site: Site | None = None) -> list[PoolShown]:
     """Three queries at any size: pools, the sums of their nodes, what is sellable and held."""
@@ -76,8 +91,9 @@ def pools_shown(*, actor: Actor, site: Site | None = None) -> list[PoolShown]:
     )
 
 
-def sums_of(pools: Iterable[PoolShown]) -> Sums:
-    return sum((pool.sums for pool in pools), Sums())
+def sums_of(pools: Iterable[PoolShown]) -> Sums[Decimal]:
+    """In GPUs: a card that is sold in slices is one."""
+    return sum((pool.cards for pool in pools), Sums(*(NONE,) * 6))
 
 
 def _pool(pool: GpuPool, gpus: PoolGpus, found: NodeSums | None) -> PoolShown:
@@ -125,7 +141,7 @@ def _row(
     nodes: tuple[CapacityNode, ...] = (),
     url: str = "",
 ) -> CapacityRow:
-    sums, bar = sums_of(pools), Counter[Amount]()
+    sums, bar = sum((pool.sums for pool in pools), Sums(*(0,) * 6)), Counter[Amount]()
     for pool in pools:
         bar.update(dict(pool.bar))
     return CapacityRow(
@@ -172,17 +188,15 @@ def _nodes(shown: PoolShown, nodes: Sequence[Node]) -> tuple[CapacityNode, ...]:
             held -= here
             kinds += [Amount.HELD] * here + [Amount.FREE] * (rest - here)
         url = reverse("frontend:operator_node", args=[pool.site.slug, node.name])
-        made.append(CapacityNode(node.name, _cells(kinds, pool.gpu_type), detail=_detail(node), url=url))
+        made.append(CapacityNode(node.name, _cells(kinds, pool), detail=_detail(node), url=url))
     return tuple(made)
 
 
-def _cells(kinds: Sequence[Amount], gpu_type: GpuType) -> tuple[GpuCell, ...]:
-    if gpu_type.sharing == Sharing.MIG:
-        size = MIG_SLICES.get(gpu_type.mig_profile.partition(".")[0], SHARES)
-    elif gpu_type.sharing == Sharing.SHARED:
-        size = SHARES
-    else:
+def _cells(kinds: Sequence[Amount], pool: GpuPool) -> tuple[GpuCell, ...]:
+    """A cell for each card, in parts where it is sold in slices."""
+    if pool.gpu_type.sharing in (Sharing.WHOLE, Sharing.DRA) and pool.card_share == 1:
         return tuple(GpuCell(kind) for kind in kinds)
+    size = max(round(1 / pool.card_share), 1)
     parts = [tuple(kinds[start : start + size]) for start in range(0, len(kinds), size)]
     return tuple(GpuCell(part[0], part) for part in parts)
 

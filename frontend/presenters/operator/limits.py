@@ -11,11 +11,13 @@ from django.db.models import Sum
 from billing.selectors import prices_at
 from billing.selectors.costs import currency_of
 from frontend.components import Meter
-from frontend.presenters.limits import NAMES, UNITS
+from frontend.presenters.limits import NAMES, UNITS, shared_sums
 from gpuaas.catalog.models import Flavor, GpuType
 from gpuaas.catalog.states import OfferState
 from gpuaas.metering.models import Meter as Metered
 from gpuaas.metering.selectors import UsageFilters, intervals_for
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.states import LIVE
 from quotas.gpus import everywhere
 from quotas.matrix import (
     Cell,
@@ -123,7 +125,7 @@ class Effect:
 
 
 def matrix_shown(*, actor: Actor, owners: Iterable[tuple[str, str, UUID]]) -> MatrixShown:
-    """Eight queries for any number of owners, whose rows alone are read."""
+    """Nine queries for any number of owners, whose rows alone are read."""
     totals = limits_totals()
     columns = _columns(totals)
     rows = limits_rows(owners=owners, resources=totals)
@@ -149,37 +151,40 @@ def _column(resource: str, names: Mapping[str, str]) -> Column:
 
 
 def _uses(actor: Actor, organizations: Collection[Any] | None = None) -> Uses:
-    """GPUs that pods and machines use at this moment, by project and by organization; of some or of all."""
+    """What pods and machines use at this moment, by project and by organization; of some or of all. As the project's own
+    page shows it."""
     filters = UsageFilters(meter=Metered.GPU_ALLOCATED, open_only=True)
-    rows = intervals_for(actor=actor, filters=filters).filter(flavor__isnull=False).order_by()
+    gpus = intervals_for(actor=actor, filters=filters).filter(flavor__isnull=False).order_by()
+    shared = Workspace.objects.filter(state__in=LIVE).order_by()
     if organizations is not None:
-        rows = rows.filter(project__organization__in=organizations)
+        gpus = gpus.filter(project__organization__in=organizations)
+        shared = shared.filter(project__organization__in=organizations)
+    owners = ("project_id", "project__organization_id")
+    rows = [
+        (project, organization, gpu_resource(slug), total)
+        for project, organization, slug, total in gpus.values_list(
+            *owners, "flavor__pool__gpu_type__slug"
+        ).annotate(total=Sum("quantity"))
+    ]
+    sums = shared_sums()
+    for project, organization, *used in shared.values_list(*owners).annotate(**sums):
+        rows += [(project, organization, *each) for each in zip(sums, used, strict=True)]
     found: dict[tuple[Any, str], int] = {}
-    for project, organization, slug, total in rows.values_list(
-        "project_id", "project__organization_id", "flavor__pool__gpu_type__slug"
-    ).annotate(total=Sum("quantity")):
+    for project, organization, resource, used_now in rows:
         for owner in (project, organization):
-            key = (owner, gpu_resource(slug))
-            found[key] = found.get(key, 0) + int(total)
+            found[owner, resource] = found.get((owner, resource), 0) + int(used_now)
     return found
 
 
 def _row(row: MatrixRow, columns: Sequence[Column], uses: Uses) -> RowShown:
     owner = row.project or row.organization
     cells = tuple(
-        CellShown(column, row.cells[column.resource], _allocated(row, column, owner.pk, uses))
+        CellShown(column, row.cells[column.resource], uses.get((owner.pk, column.resource), 0))
         for column in columns
     )
     kind = "project" if row.project else "organization"
     name = row.project.slug if row.project else row.organization.name
     return RowShown(kind, owner.slug, name, row.organization, row.project, cells)
-
-
-def _allocated(row: MatrixRow, column: Column, owner: Any, uses: Uses) -> int:
-    """Only GPUs are counted as they are used; of the rest, held is all that is known."""
-    if not gpu_type_slug(column.resource):
-        return row.cells[column.resource].used
-    return uses.get((owner, column.resource), 0)
 
 
 def _sums(totals: Mapping[str, Total]) -> tuple[ColumnSum, ...]:

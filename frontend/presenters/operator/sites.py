@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
-from django.db.models import Count, Sum
+from django.db.models import Count
 
 from frontend import formats
 from frontend.presenters.held import words_of
-from gpuaas.catalog.models import GpuPool, Node, Site
-from gpuaas.catalog.selectors import site_checks
+from gpuaas.catalog.models import Node, Site
+from gpuaas.catalog.selectors import cards_by_site, site_checks
 from gpuaas.core.conditions import Condition, Status, conditions_read
 from gpuaas.core.looks import Tone
 from gpuaas.providers.registry import kind_or_missing
@@ -36,7 +37,7 @@ class SiteShown:
     text: str
     remedy: str
     nodes: int
-    gpus: int
+    gpus: int | Decimal
 
     @property
     def what(self) -> str:
@@ -100,13 +101,14 @@ def sites_shown(sites: Iterable[Site]) -> list[SiteShown]:
     """Those in trouble first; two queries: for the nodes, also those without GPUs, and for the GPUs."""
     counted = Node.objects.values("site").order_by().annotate(nodes=Count("name", distinct=True))
     nodes = dict(counted.values_list("site", "nodes"))
-    devices = GpuPool.objects.order_by().values_list("site").annotate(devices=Sum("capacity"))
-    gpus = dict(devices)
-    shown = [site_shown(site, nodes=nodes.get(site.pk, 0), gpus=gpus.get(site.pk, 0)) for site in sites]
+    gpus = cards_by_site()
+    shown = [
+        site_shown(site, nodes=nodes.get(site.pk, 0), gpus=gpus.get(site.pk, Decimal(0))) for site in sites
+    ]
     return sorted(shown, key=lambda row: (WORST_FIRST.index(row.tone), row.site.slug))
 
 
-def site_shown(site: Site, *, nodes: int = 0, gpus: int = 0) -> SiteShown:
+def site_shown(site: Site, *, nodes: int, gpus: int | Decimal) -> SiteShown:
     tone, word, text, remedy = _verdict(site)
     driver = kind_or_missing(site.driver).label
     return SiteShown(site, tone, word, driver, text, remedy, nodes, gpus)

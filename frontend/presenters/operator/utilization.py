@@ -47,7 +47,7 @@ def types_used(rows: Iterable[PoolUsed], *, by_site: bool = False) -> list[TypeU
     sums: dict[tuple[str, str], Used] = {}
     for row in rows:
         key = (row.gpu_type_name, row.site if by_site else "")
-        sums[key] = sums.get(key, Used()) + row.used
+        sums[key] = sums.get(key, Used()) + row.cards
     return [_shown(name, site, used) for (name, site), used in sorted(sums.items())]
 
 
@@ -65,7 +65,7 @@ def use_chart(rows: Sequence[PoolUsed], *, now: datetime) -> Chart:
     days = [span.day for span in days_back(now)]
     sums: dict[date, Used] = {day: Used() for day in days}
     for row in rows:
-        sums[row.day] += row.used
+        sums[row.day] += row.cards
     cent = Decimal("0.01")
     series = [
         Series(name, tuple(hours_of(getattr(sums[day], part)).quantize(cent) for day in days))

@@ -74,20 +74,20 @@ def overview(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     return render(request, "operator/overview.html", context)
 
 
-def _held(sums: Sums) -> Stat:
-    out = f", {sums.out} out" if sums.out else ""
+def _held(sums: Sums[Decimal]) -> Stat:
+    out = f", {formats.gpus(sums.out)} out" if sums.out else ""
     return Stat(
         label="GPUs held",
-        value=f"{sums.held:,}",
-        unit=f"of {sums.healthy:,} healthy",
-        note=f"{sums.allocated:,} allocated, {sums.free:,} free{out}",
+        value=formats.gpus(sums.held),
+        unit=f"of {formats.gpus(sums.healthy)} healthy",
+        note=f"{formats.gpus(sums.allocated)} allocated, {formats.gpus(sums.free)} free{out}",
         url=reverse("frontend:operator_capacity"),
     )
 
 
 def _utilization(used: Sequence[PoolUsed]) -> Stat:
     """Of the capacity of the last days, what ran; idle is what nobody had."""
-    total = sum((row.used for row in used), Used())
+    total = sum((row.cards for row in used), Used())
     percent = percent_of(total)
     url = reverse("frontend:operator_utilization")
     if percent is None:

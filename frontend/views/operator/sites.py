@@ -101,7 +101,7 @@ def factor_effect(pools: list[PoolShown], percent: int) -> list[dict[str, Any]]:
     rows = []
     for pool in pools:
         sellable = pool.sums.healthy * percent // 100
-        held = pool.sums.allocated + pool.sums.held
+        held = pool.sums.held
         rows.append({"pool": pool, "sellable": sellable, "held": held, "short": max(held - sellable, 0)})
     return rows
 

@@ -5,10 +5,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
 
 from gpuaas.catalog.models import GpuPool, GpuType, Node, Site
 from gpuaas.catalog.services.checks import conditions_of
 from gpuaas.providers.base import DeviceKind, Inventory, ObservedNode
+from gpuaas.providers.kinds import cards_of
 
 POOL_COLUMNS = [
     "resource_name",
@@ -21,6 +24,8 @@ POOL_COLUMNS = [
     "healthy",
     "allocated",
     "largest_block",
+    "cards",
+    "card_share",
     "observed_at",
 ]
 NODE_COLUMNS = [
@@ -65,6 +70,7 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
     """
     before = _ways(site)
     types = _gpu_types([pool.kind for pool in inventory.pools])
+    cards, parts = _cards(inventory)
     by_kind: dict[str, list[ObservedNode]] = {pool.kind.slug: [] for pool in inventory.pools}
     for node in inventory.nodes:
         if node.kind_slug in by_kind:
@@ -81,6 +87,8 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
                 trouble=pool.trouble[:500],
                 shares_with=list(pool.shares_with),
                 observed_at=at,
+                cards=_decimal(cards[pool.kind.slug], 4),
+                card_share=_decimal(parts[pool.kind.slug], 12),
                 **_sums(by_kind[pool.kind.slug]),
             )
             for pool in inventory.pools
@@ -90,7 +98,7 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
         update_fields=POOL_COLUMNS,
     )
     gone = GpuPool.objects.filter(site=site).exclude(gpu_type__slug__in=by_kind)
-    gone.update(capacity=0, healthy=0, allocated=0, largest_block=0, observed_at=at)
+    gone.update(capacity=0, cards=0, healthy=0, allocated=0, largest_block=0, observed_at=at)
     for slug in breaches.keys() - by_kind.keys():
         gone.filter(gpu_type__slug=slug).update(trouble=breaches[slug][:500])
     _nodes_write(site, inventory.nodes, at)
@@ -142,6 +150,47 @@ def _sums(nodes: Sequence[ObservedNode]) -> dict[str, int]:
         "allocated": sum(min(node.allocated, node.healthy) for node in nodes),
         "largest_block": max((node.free for node in nodes), default=0),
     }
+
+
+def _cards(inventory: Inventory) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
+    """By kind: the cards that its devices are cut from, and the part of one that a device is. Where a node offers the same
+    hardware by several names, the card is counted with the one that can be used, or else the whole one; and no name's devices
+    are packed beside those of another."""
+    pools = {pool.kind.slug: pool for pool in inventory.pools}
+    apart = {slug: frozenset(pool.shares_with) for slug, pool in pools.items()}
+    by_node: dict[str, list[ObservedNode]] = {}
+    for node in inventory.nodes:
+        if node.kind_slug in pools and node.capacity:
+            by_node.setdefault(node.name, []).append(node)
+    cards = dict.fromkeys(pools, Fraction())
+    found: dict[str, list[tuple[Fraction, int]]] = {slug: [] for slug in pools}
+    for rows in by_node.values():
+        cut = {}
+        for row in rows:
+            beside = [
+                row,
+                *(each for each in rows if each is not row and each.kind_slug not in apart[row.kind_slug]),
+            ]
+            devices = [(pools[each.kind_slug].kind, each.capacity, each.shares) for each in beside]
+            cut[row.kind_slug] = cards_of(devices)[0]
+            found[row.kind_slug].append((cut[row.kind_slug], row.capacity))
+        counted: set[str] = set()
+        for row in sorted(
+            rows, key=lambda one: (one.unhealthy >= one.capacity, -cut[one.kind_slug], one.capacity)
+        ):
+            if not counted & apart[row.kind_slug]:
+                counted.add(row.kind_slug)
+                cards[row.kind_slug] += cut[row.kind_slug]
+    parts = {}
+    for slug, rows_found in found.items():
+        count = sum(capacity for _, capacity in rows_found)
+        whole = sum((each for each, _ in rows_found), Fraction())
+        parts[slug] = whole / count if count else Fraction(1)
+    return cards, parts
+
+
+def _decimal(value: Fraction, places: int) -> Decimal:
+    return round(Decimal(value.numerator) / value.denominator, places)
 
 
 def _nodes_write(site: Site, nodes: Sequence[ObservedNode], at: datetime) -> None:

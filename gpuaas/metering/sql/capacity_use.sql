@@ -16,8 +16,9 @@ summed AS (
     GROUP BY 1, 2, 3
     HAVING sum(l.capacity + l.unknown + l.taken) > 0
 )
-SELECT t.slug, g.slug, g.name, s.day, s.capacity, s.in_use, s.unused, s.idle, s.over, s.unknown, s.unlooked, s.held, s.running
+SELECT t.slug, g.slug, g.name, s.day, p.card_share, s.capacity, s.in_use, s.unused, s.idle, s.over, s.unknown, s.unlooked, s.held, s.running
 FROM summed s
 JOIN catalog_site t ON t.id = s.site
 JOIN catalog_gputype g ON g.id = s.gpu_type
+JOIN catalog_gpupool p ON p.site_id = s.site AND p.gpu_type_id = s.gpu_type
 ORDER BY 1, 2, 4

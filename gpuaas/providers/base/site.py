@@ -99,7 +99,8 @@ class NodeTraits:
 class ObservedNode:
     """Devices of one kind on one node. `allocated` counts what pods or machines hold; `reason`: why it is not ready.
 
-    capacity counts all installed devices, `unhealthy` those of them that cannot take work.
+    capacity counts all installed devices, `unhealthy` those of them that cannot take work. shares: how many of them are one
+    card, or one slice of it, that is shared in time or by MPS; how many slices a card has follows from its kind.
     """
 
     name: str
@@ -112,6 +113,7 @@ class ObservedNode:
     cordoned: bool = False
     reason: str = ""
     unhealthy: int = 0
+    shares: int = 1
     traits: NodeTraits = field(default_factory=NodeTraits)
     checks: tuple[Check, ...] = ()
 

@@ -166,6 +166,7 @@ def _nodes(
             kind_slug=kinds[cell].slug if cell in kinds else "",
             capacity=capacity[cell],
             allocated=used[cell],
+            shares=cell.shares,
             vcpus=plain["VCPU"],
             memory_gib=plain["MEMORY_MB"] // 1024,
             ready=state == "up",

@@ -1,18 +1,27 @@
 """What is held of GPUs, and free to be held."""
 
+from decimal import Decimal
+
 from django.test import Client
 
-from quotas.gpus import everywhere, gpus_of_pools
-from quotas.models import Limit, SiteCapacity
+from billing.selectors.idle import idle_now
+from frontend.formats import gpus
+from frontend.presenters.limits import shared_allocated
+from frontend.presenters.operator.capacity import pools_shown, sums_of
+from gpuaas.catalog.selectors import cards_by_site
+from quotas.gpus import cards_held, everywhere, gpus_of_pools
+from quotas.selectors import limits_for_project
 from tests.frontend.figures import reading
 from tests.frontend.figures.places import (
     Figure,
     Place,
     Readers,
+    eur_price,
     limits_csv,
     page,
+    rows_of,
 )
-from tests.frontend.figures.scene import H100, Scene
+from tests.frontend.figures.scene import H100, STORAGE, Scene
 
 
 def _free(r: Readers, s: Scene) -> int:
@@ -27,6 +36,67 @@ def _api_flavor(client: Client, s: Scene) -> str:
 def _api_pool(client: Client, s: Scene, key: str) -> str:
     rows = client.get("/api/v1/platform/capacity").json()["results"]
     return str(next(row[key] for row in rows if row["site"] == "ber-1" and row["gpu_type"] == H100[4:]))
+
+
+def _api_sum(r: Readers, key: str, site: str = "") -> Decimal:
+    """Of all pools, devices as the cards that they are cut from."""
+    total = Decimal(0)
+    for row in r.olga.get("/api/v1/platform/capacity").json()["results"]:
+        if site not in ("", row["site"]):
+            continue
+        share = Decimal(str(row["cards"])) / row["capacity"]
+        total += Decimal(str(row["cards"])) if key == "cards" else row[key] * share
+    return total
+
+
+def _effect(r: Readers) -> str:
+    return r.olga.get("/operator/sites/at/ber-1/effect/?oversubscription_percent=100").content.decode()
+
+
+def _before(html: str, word: str) -> str:
+    """The number before the first such word of the head."""
+    return reading.text(html.partition("<h1")[2]).partition(word)[0].split()[-1]
+
+
+def _between(html: str, before: str, after: str) -> str:
+    return reading.text(html).partition(before)[2].partition(after)[0]
+
+
+def _limits(r: Readers, s: Scene) -> dict[str, int]:
+    rows = rows_of(r.alice, f"projects/{s.project.slug}/limits")
+    return {row["resource"]: row["used"] for row in rows}
+
+
+def _limits_in_cards(r: Readers, s: Scene) -> Decimal:
+    pools = r.olga.get("/api/v1/platform/capacity").json()["results"]
+    shares = {f"gpu:{row['gpu_type']}": Decimal(str(row["cards"])) / row["capacity"] for row in pools}
+    return sum((used * shares[name] for name, used in _limits(r, s).items() if name in shares), Decimal(0))
+
+
+def _of_platform(name: str, column: str, key: str) -> Figure:
+    def held(r: Readers, s: Scene) -> str:
+        return reading.value(page(r.olga, "operator"), "GPUs held")
+
+    def noted(r: Readers, s: Scene) -> str:
+        return _between(page(r.olga, "operator"), " healthy ", f" {name}").rpartition(", ")[2]
+
+    def counted(r: Readers, s: Scene) -> str:
+        return _before(page(r.olga, "operator"), " GPUs")
+
+    read = {"held": held, "capacity": counted}.get(name, noted)
+    return Figure(
+        f"GPUs of the platform, {name}",
+        lambda r, s: getattr(sums_of(pools_shown(actor=r.as_olga)), name),
+        (
+            Place("operator's overview", read, gpus),
+            Place(
+                "operator's capacity",
+                lambda r, s: reading.cell(page(r.olga, "operator_capacity"), "Total", column),
+                gpus,
+            ),
+            Place("API, capacity", lambda r, s: gpus(_api_sum(r, key)), gpus),
+        ),
+    )
 
 
 GPUS = (
@@ -78,7 +148,7 @@ GPUS = (
             ),
             Place(
                 "operator's limits",
-                lambda r, s: reading.nth(page(r.olga, "operator_limits"), "Free now", 0),
+                lambda r, s: reading.nth(page(r.olga, "operator_limits"), "Free now", 1),
                 str,
             ),
         ),
@@ -98,35 +168,111 @@ GPUS = (
         ),
     ),
     Figure(
-        "GPUs held of the platform",
-        lambda r, s: sum(row.used for row in SiteCapacity.objects.filter(resource__startswith="gpu:")),
+        "H100 at ber-1, sellable",
+        lambda r, s: gpus_of_pools([s.h100.pool])[s.h100.pool_id].sellable,
         (
-            Place(
-                "operator's overview", lambda r, s: reading.value(page(r.olga, "operator"), "GPUs held"), str
-            ),
+            Place("API, capacity", lambda r, s: _api_pool(r.olga, s, "sellable"), str),
             Place(
                 "operator's capacity",
-                lambda r, s: reading.cell(page(r.olga, "operator_capacity"), "Total", "Held"),
+                lambda r, s: reading.cell(
+                    page(r.olga, "operator_capacity", site="ber-1"), "H100 SXM 80 GB", "Sellable"
+                ),
+                str,
+            ),
+            Place(
+                "effect of oversubscription",
+                lambda r, s: reading.nth(_effect(r), "H100 SXM 80 GB", 1),
                 str,
             ),
         ),
     ),
     Figure(
-        "H100 held by the project",
-        lambda r, s: Limit.objects.get(project=s.project, resource=H100).used,
+        "H100 at ber-1, held, where its effect is told",
+        lambda r, s: gpus_of_pools([s.h100.pool])[s.h100.pool_id].held,
         (
             Place(
-                "API, limits",
-                lambda r, s: str(
-                    next(
-                        row["used"]
-                        for row in r.alice.get(f"/api/v1/projects/{s.project.slug}/limits").json()["results"]
-                        if row["resource"] == H100
-                    )
-                ),
+                "effect of oversubscription", lambda r, s: reading.nth(_effect(r), "H100 SXM 80 GB", 2), str
+            ),
+            Place("API, capacity", lambda r, s: _api_pool(r.olga, s, "held"), str),
+        ),
+    ),
+    _of_platform("capacity", "GPUs", "cards"),
+    _of_platform("held", "Held", "held"),
+    _of_platform("allocated", "Allocated", "allocated"),
+    _of_platform("free", "Free", "free"),
+    Figure(
+        "GPUs at ber-1",
+        lambda r, s: cards_by_site()[s.h100.pool.site_id],
+        (
+            Place("sites", lambda r, s: reading.cell(page(r.olga, "operator_sites"), "ber-1", "GPUs"), gpus),
+            Place(
+                "its page",
+                lambda r, s: _before(page(r.olga, "operator_site", "ber-1"), " GPUs"),
+                gpus,
+            ),
+            Place(
+                "operator's capacity",
+                lambda r, s: _before(page(r.olga, "operator_capacity", site="ber-1"), " GPUs shown"),
+                gpus,
+            ),
+            Place("API, capacity", lambda r, s: gpus(_api_sum(r, "cards", site="ber-1")), gpus),
+        ),
+    ),
+    Figure(
+        "GPUs held by the project",
+        lambda r, s: cards_held(project=s.project),
+        (
+            Place(
+                "home", lambda r, s: reading.value(page(r.alice, "home", s.project.slug), "GPUs held"), gpus
+            ),
+            Place("API, limits", lambda r, s: gpus(_limits_in_cards(r, s)), gpus),
+        ),
+    ),
+    Figure(
+        "H100 held by the project",
+        lambda r, s: next(
+            line.used for line in limits_for_project(project=s.project) if line.resource == H100
+        ),
+        (
+            Place("API, limits", lambda r, s: str(_limits(r, s)[H100]), str),
+            Place("operator's limits.csv", lambda r, s: limits_csv(r.olga, "held"), str),
+            Place(
+                "its limits",
+                lambda r, s: reading.cell(
+                    page(r.alice, "limits", s.project.slug), "H100 SXM 80 GB", "Project"
+                ).split()[0],
                 str,
             ),
-            Place("operator's limits.csv", lambda r, s: limits_csv(r.olga, "held"), str),
+        ),
+    ),
+    Figure(
+        "storage that pods of the project use",
+        lambda r, s: shared_allocated(project=s.project)["storage"],
+        (
+            Place("operator's limits.csv", lambda r, s: limits_csv(r.olga, "allocated", "storage"), str),
+            Place(
+                "its limits",
+                lambda r, s: reading.bar(page(r.alice, "limits", s.project.slug), "Storage"),
+                lambda found: f"{found * 100 / STORAGE:.2f}",
+            ),
+        ),
+    ),
+    Figure(
+        "idle GPUs of the reserved pool, per hour",
+        lambda r, s: sum(row.per_hour or 0 for row in idle_now(actor=r.as_alice, project=s.project)),
+        (
+            Place(
+                "reservations",
+                lambda r, s: _between(page(r.olga, "operator_reservations"), " idle, ", " per hour"),
+                eur_price,
+            ),
+            Place(
+                "home",
+                lambda r, s: reading.term(page(r.alice, "home", s.project.slug), "Running now").rpartition(
+                    " "
+                )[2],
+                eur_price,
+            ),
         ),
     ),
 )

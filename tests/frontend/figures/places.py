@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from django.core import mail
 from django.test import Client
 from django.urls import reverse
 
-from frontend.formats import money, price
+from frontend.formats import money, number, price
+from frontend.presenters.money import hours_of
 from tenants.actors import Actor
 from tests.frontend.figures import reading
 from tests.frontend.figures.scene import H100, Scene
@@ -74,17 +76,39 @@ def csv_sum(client: Client, name: str, column: str, *args: object, **query: str)
     return str(sum(Decimal(row[at]) for row in rows[1:]))
 
 
-def limits_csv(client: Client, column: str) -> str:
-    rows = list(
-        csv.DictReader(io.StringIO(client.get(reverse("frontend:operator_limits_csv")).getvalue().decode()))
-    )
-    return next(row[column] for row in rows if row["project"] == "weather-lm" and row["resource"] == H100)
+def csv_rows(client: Client, path: str, **query: str) -> list[dict[str, str]]:
+    answer = client.get(path, query)
+    assert answer.status_code == 200, (path, answer.status_code)
+    return list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
+
+
+def limits_csv(client: Client, column: str, resource: str = H100) -> str:
+    rows = csv_rows(client, reverse("frontend:operator_limits_csv"))
+    return next(row[column] for row in rows if row["project"] == "weather-lm" and row["resource"] == resource)
+
+
+def rows_of(client: Client, path: str, **query: str) -> list[dict[str, Any]]:
+    answer = client.get(f"/api/v1/{path}", query)
+    assert answer.status_code == 200, (path, answer.content)
+    found: list[dict[str, Any]] = answer.json()["results"]
+    return found
 
 
 def expected(html: str, budget: str) -> str:
     """`… spent, … expected` of a budget's row."""
     said = reading.cell(html, budget, "Spent and expected")
     return said.partition(" spent, ")[2].partition(" expected")[0]
+
+
+def mail_said(budget: str) -> str:
+    """`60.03 of 1.00 EUR are spent`: of a budget's mail, its first figure."""
+    body = next(one.body for one in mail.outbox if f"The budget {budget} " in str(one.body))
+    return str(body).partition("reached 100 %: ")[2].partition(" of ")[0]
+
+
+def hours(seconds: Any) -> str:
+    """GPU-seconds in hours, as pages show them."""
+    return number(hours_of(seconds), 2)
 
 
 def eur_price(value: Any) -> str:

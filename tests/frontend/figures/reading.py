@@ -48,3 +48,13 @@ def nth(html: str, row: str, number: int) -> str:
         if head and re.match(rf"{re.escape(row)}( |$)", text(head[0])):
             return text(DATA.findall(found)[number])
     raise AssertionError((row, number))
+
+
+def bar(html: str, row: str) -> str:
+    """The percent of its row's first bar that is used."""
+    for found in ROW.findall(html):
+        head = HEAD.search(found)
+        if head and text(head[0]) == row:
+            used = re.search(r'data-kind="used"[^>]*?width="([\d.]+)%"', found, re.DOTALL)
+            return f"{float(used[1]):.2f}" if used else "none"
+    raise AssertionError(row)

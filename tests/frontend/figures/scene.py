@@ -1,10 +1,12 @@
-"""One moment at which every careless figure is another one: asleep, pending and leaving workspaces, one that uses
-less than it holds, one that
-is charged by use, discounts, a change of prices to come, clusters, one that waits in a warm pool, a reserved pool, two organizations in
-two currencies."""
+"""One moment at which every careless figure is another one: asleep, pending and leaving workspaces, one that uses less than it
+holds, one that is charged by use, slices and time-shares of cards, one that is gone, discounts, a change of prices to come,
+clusters, one with workers at another site, one that waits in a warm pool, a reserved pool, two organizations in two
+currencies, an invoice of last month, a budget that sent a mail.
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from billing.models import BillingAccount, Discount, RateCard
@@ -20,7 +22,7 @@ from tenants.models import Project, User
 from tenants.selectors import actor_for
 from tests.billing.stage import cluster_make, interval_make, rate_make, utc, workspace_make
 from tests.clusters.stage import DOCUMENT
-from tests.factories.catalog import FlavorFactory, GpuPoolFactory, SiteFactory
+from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
 from tests.factories.quotas import limits_give
 from tests.factories.tenants import ProjectFactory
 
@@ -30,6 +32,8 @@ LEASE = utc("2026-11-24 17:00:00")
 CHANGE = utc("2026-11-20 23:00:00")
 JANUARY = utc("2026-01-01")
 H100 = "gpu:h100-sxm-80gb"
+STORAGE = 1000  # GiB that the project may hold
+SEVENTH = round(Decimal(1) / 7, 12)
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,12 @@ class Scene:
     rooms: dict[str, Workspace]
     cluster: Cluster
     pool: WarmPool
+    gone: Workspace
+    slice: Flavor
     budget: Any
     organization_budget: Any
+    hours_budget: Any
+    mailed_budget: Any
 
 
 def scene_make(project: Project, other: Project, h100: Flavor, l40s: Flavor, alice: User) -> Scene:
@@ -61,21 +69,107 @@ def scene_make(project: Project, other: Project, h100: Flavor, l40s: Flavor, ali
     interval_make(rooms["train"], h100, BEGAN, None, meter=Meter.GPU_ALLOCATED)
     rooms["infer"] = _room(project, l40s, alice, "infer", "ready", held=2, wanted=2)
     interval_make(rooms["infer"], l40s, BEGAN, None, meter=Meter.GPU_ALLOCATED)
+    cuts = _slices(h100), _shares(h100)
+    for each in (project, second, other):
+        limits_give(each, {f"gpu:{flavor.pool.gpu_type.slug}": 16 for flavor in cuts})
+    rooms["tiny"] = _room(project, cuts[0], alice, "tiny", "ready", held=3, wanted=3)
+    rooms["share"] = _room(project, cuts[1], alice, "share", "ready", held=2, wanted=2)
+    limits_give(project, {"storage": STORAGE})
+    seen = {"used": {"cpu": 7, "memory": 40, "storage": 250}}
+    Workspace.objects.filter(pk=rooms["train"].pk).update(observed=seen)
+    gone = _gone(project, h100, alice)
     _room(second, h100, alice, "small", "ready", held=1, wanted=1)
     _room(other, h100, alice, "fold", "ready", held=1, wanted=1)
     template = _template(h100)
     cluster = _cluster(project, h100, alice, "sim", workers=2)
+    _burst(cluster, h100)
     pool = _warm(project, h100, alice, template)
     _reserve_pool(project, h100)
     GpuPool.objects.filter(pk=h100.pool_id).update(allocated=2)
+    of_project: dict[str, Any] = {"project": project}
     budgets = [
-        budget_create(actor=actor_for(user=alice), terms=_terms(name), **scope)
-        for name, scope in (
-            ("autumn", {"project": project}),
-            ("whole", {"organization": project.organization}),
+        budget_create(actor=actor_for(user=alice), terms=terms, **scope)
+        for terms, scope in (
+            (_terms("autumn"), of_project),
+            (_terms("whole"), {"organization": project.organization}),
+            (_terms("cards", measure="gpu_hours"), of_project),
+            (_terms("spent", amount="1"), of_project),
         )
     ]
-    return Scene(project, other, h100, rooms, cluster, pool, *budgets)
+    return Scene(project, other, h100, rooms, cluster, pool, gone, cuts[0], *budgets)
+
+
+def _slices(h100: Flavor) -> Flavor:
+    """Seven slices each of two cards, at ber-1."""
+    gpu_type = GpuTypeFactory.create(
+        slug="a100-40gb-mig-1g.5gb", name="A100 MIG 1g.5gb", memory_gib=5, sharing="mig", mig_profile="1g.5gb"
+    )
+    pool = GpuPoolFactory.create(
+        site=h100.pool.site,
+        gpu_type=gpu_type,
+        resource_name="nvidia.com/mig-1g.5gb",
+        capacity=14,
+        healthy=14,
+        largest_block=14,
+        cards=2,
+        card_share=SEVENTH,
+    )
+    return _sold(pool, "slice.1", 350_000)
+
+
+def _shares(h100: Flavor) -> Flavor:
+    """Four shares each of four cards, at ber-1."""
+    gpu_type = GpuTypeFactory.create(
+        slug="l40s-48gb-shared", name="L40S 48 GB shared", memory_gib=48, sharing="shared"
+    )
+    pool = GpuPoolFactory.create(
+        site=h100.pool.site,
+        gpu_type=gpu_type,
+        resource_name="nvidia.com/gpu.shared",
+        capacity=16,
+        healthy=16,
+        largest_block=16,
+        cards=4,
+        card_share="0.25",
+    )
+    return _sold(pool, "share.1", 250_000)
+
+
+def _sold(pool: GpuPool, slug: str, price_micro: int) -> Flavor:
+    flavor: Flavor = FlavorFactory.create(pool=pool, slug=slug, name=pool.gpu_type.name)
+    SiteCapacity.objects.create(
+        site=pool.site, resource=f"gpu:{pool.gpu_type.slug}", healthy=pool.healthy, hard=pool.healthy
+    )
+    rate_make(rate_card_ensure(), flavor, price_micro, JANUARY)
+    return flavor
+
+
+def _burst(cluster: Cluster, h100: Flavor) -> None:
+    """One more worker of the cluster, at another site."""
+    site = SiteFactory.create(slug="osl-1")
+    pool = GpuPoolFactory.create(
+        site=site, gpu_type=h100.pool.gpu_type, capacity=4, healthy=4, largest_block=4, allocated=1
+    )
+    flavor = _sold(pool, "h100.osl", 2_000_000)
+    cluster.pools.create(name="small", flavor=flavor, count=1, confirmed=1, release=cluster.release)
+    reservation_reserve(
+        holder_kind="cluster", holder_id=cluster.pk, project=cluster.project, site=site, amounts={H100: 1}
+    )
+    there = Cluster(pk=cluster.pk, site=site, project=cluster.project)
+    interval_make(there, flavor, BEGAN, None)
+
+
+def _gone(project: Project, h100: Flavor, alice: User) -> Workspace:
+    """Deleted two hours ago; it was there in October too."""
+    row = workspace_make(project, h100, alice, name="gone")
+    ended = NOW - timedelta(hours=2)
+    Workspace.objects.filter(pk=row.pk).update(
+        state="deleted", deleted_at=ended, lease_ends_at=LEASE, ready_at=BEGAN
+    )
+    row.refresh_from_db()
+    interval_make(row, h100, BEGAN, ended, quantity=2)
+    interval_make(row, h100, utc("2026-10-02 08:00:00"), utc("2026-10-02 09:30:07"))
+    return row
 
 
 def _template(h100: Flavor) -> ClusterTemplate:
@@ -103,9 +197,9 @@ def _warm(project: Project, h100: Flavor, alice: User, template: ClusterTemplate
     return pool
 
 
-def _terms(name: str) -> BudgetTerms:
+def _terms(name: str, *, measure: str = "money", amount: str = "100000") -> BudgetTerms:
     return BudgetTerms(
-        name=name, measure="money", amount="100000", period="month", thresholds=[(100, "notify")]
+        name=name, measure=measure, amount=amount, period="month", thresholds=[(100, "notify")]
     )
 
 

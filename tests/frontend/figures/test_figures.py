@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,13 +11,18 @@ import pytest
 import time_machine
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
+from billing.mails import alert_mails_send
+from billing.models import BillingAccount
 from billing.selectors import statement
 from billing.selectors.running import rates_of, rest_of_month, running_now
+from billing.services.budget_alerts import budgets_evaluate
 from frontend import formats
 from gpuaas.catalog.models import Flavor
 from tenants.actors import Actor
 from tenants.models import Organization, Project, User
+from tests.billing.closed import month_close
 from tests.billing.stage import utc
 from tests.frontend.figures import reading
 from tests.frontend.figures.places import Readers, page
@@ -27,16 +32,32 @@ from tests.frontend.figures.table import FIGURES
 
 pytestmark = pytest.mark.django_db
 UNIT = Decimal("2.148125")  # 2.455 less 12.5 %
+SLICE, SHARE, BURST = Decimal("0.30625"), Decimal("0.21875"), Decimal("1.75")
 CPU = Decimal("0.00875")
 STORAGE = 100 * Decimal("0.00012")
 
 
 @pytest.fixture
 def scene(
-    project: Project, other_project: Project, h100: Flavor, l40s: Flavor, alice: User
+    project: Project,
+    other_project: Project,
+    h100: Flavor,
+    l40s: Flavor,
+    alice: User,
+    as_olga: Actor,
+    settings: Settings,
 ) -> Iterator[Scene]:
     with time_machine.travel(NOW, tick=False):
-        yield scene_make(project, other_project, h100, l40s, alice)
+        scene = scene_make(project, other_project, h100, l40s, alice)
+        BillingAccount.objects.create(
+            organization=project.organization, currency="EUR", tax_rate_bp=1900, tax_label="VAT"
+        )
+        month_close(as_olga, date(2026, 10, 1))
+        User.objects.filter(pk=alice.pk).update(email="alice@example.org")
+        settings.MAILS_ENABLED = True
+        budgets_evaluate(now=NOW)
+        alert_mails_send()
+        yield scene
 
 
 @pytest.fixture
@@ -76,10 +97,12 @@ def test_what_runs_is_what_is_metered(scene: Scene, as_alice: Actor) -> None:
         "pending": 0,
         "leaving": UNIT + 16 * CPU + STORAGE,
         "infer": Decimal("0.748125") + 32 * CPU + STORAGE,
+        "tiny": 3 * SLICE + 48 * CPU + STORAGE,
+        "share": 2 * SHARE + 32 * CPU + STORAGE,
     }
     whole = running_now(actor=as_alice, project=scene.project)
     assert whole.workspaces == sum(rates.values())
-    assert whole.clusters == 3 * UNIT + 8 * CPU
+    assert whole.clusters == 3 * UNIT + BURST + 8 * CPU
     assert whole.idle == 4 * Decimal("0.972213")
 
 
@@ -99,10 +122,11 @@ def test_the_rest_of_the_month_follows_leases_and_prices(scene: Scene, as_alice:
     train = 2 * each + 198 * (32 * CPU + STORAGE)
     asleep = 198 * STORAGE
     infer = 198 * (Decimal("0.748125") + 32 * CPU + STORAGE)
-    cluster = 2 * each + 198 * 4 * CPU
+    cut = 198 * (3 * SLICE + 48 * CPU + STORAGE + 2 * SHARE + 32 * CPU + STORAGE)
+    cluster = 2 * each + 198 * (BURST + 4 * CPU)
     warm = before * UNIT + (whole - before) * new + whole * 4 * CPU
     idle = 144 * 4 * Decimal("0.972213")
-    meant = train + asleep + infer + cluster + warm + idle
+    meant = train + asleep + infer + cut + cluster + warm + idle
     assert rest_of_month(actor=as_alice, project=scene.project) == meant.quantize(Decimal("0.01"))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from billing.services import rate_set
 from gpuaas.catalog.models import Flavor, GpuPool, Node, Site
@@ -115,7 +116,13 @@ def _pool(site: Site, kind: str, count: int, size: int, used: int, out: str, res
     total = count * size
     healthy = total - (size if out else 0)
     pool = GpuPoolFactory.create(
-        site=site, gpu_type=gpu_type, capacity=total, healthy=healthy, allocated=used, largest_block=size
+        site=site,
+        gpu_type=gpu_type,
+        capacity=total,
+        healthy=healthy,
+        allocated=used,
+        largest_block=size,
+        card_share=round(Decimal(1) / 7, 12) if profile else 1,
     )
     for number, taken in enumerate(_spread(used, count, size), start=1):
         last = bool(out) and number == count

@@ -13,7 +13,7 @@ from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Site
 from gpuaas.core import clock
 from gpuaas.core.crypto import decrypt_json
 from gpuaas.workspaces.models import Workspace
-from quotas.models import Limit
+from quotas.models import Limit, SiteCapacity
 from tenants.models import AuditEntry, Organization, Project, User
 from tests.factories.credentials import kubeconfig_made
 from tests.frontend.markup import words
@@ -84,6 +84,16 @@ def test_factor_shows_its_effect_and_changes_it(olga_at: Client, workspace: Work
         == 302
     )
     assert Site.objects.get().oversubscription_percent == 150
+
+
+def test_what_is_in_use_is_held_once(olga_at: Client, h100: Flavor) -> None:
+    """8 of 16 are held and 6 of these are in use: at 50 % nothing is short, at 49 % one is."""
+    GpuPool.objects.filter(pk=h100.pool_id).update(allocated=6)
+    SiteCapacity.objects.filter(resource="gpu:h100-sxm-80gb").update(used=8)
+    for percent, short in (("50", 0), ("49", 1)):
+        page = olga_at.get("/operator/sites/at/ber-1/effect/", {"oversubscription_percent": percent})
+        (row,) = (row for row in page.context["effect"] if row["pool"].pool.pk == h100.pool_id)
+        assert (row["held"], row["short"]) == (8, short)
 
 
 def test_site_is_switched_and_gets_new_credentials(olga_at: Client, site: Site) -> None:

@@ -161,7 +161,7 @@ def test_nothing_fits_and_the_form_says_why(alice_at: Client, room: Workspace) -
     assert form.count(why) == 2  # beside the flavor, and beside the button that cannot be pressed
     assert why in text_of(alice_at, url("machines", room))
     shown: Any = alice_at.get(api(room, "/flavors")).json()["results"][0]
-    assert (shown["left"], shown["fits"], shown["free_gpus"], shown["largest_block"]) == (2, 0, 5, 3)
+    assert (shown["left"], shown["fits"], shown["unallocated_gpus"], shown["largest_block"]) == (2, 0, 5, 3)
     assert shown["reason"].startswith(why)
 
 

@@ -222,7 +222,7 @@ def test_more_than_one_node_is_said_before(alice_at: Client, limited: Project) -
     Limit.objects.filter(resource="gpu:h100-sxm-80gb").update(hard=None)
     text = answer(alice_at, limited, count="9")
     assert "on more than one node" in text
-    assert "largest free block on one node is 8" in text
+    assert "No node has more than 8 that are not in use" in text
 
 
 def test_what_the_site_lacks_is_not_called_a_limit(alice_at: Client, limited: Project) -> None:

@@ -41,7 +41,9 @@ class CostRowOutput(Output):
         allow_blank=True, help_text="Only of a workspace or cluster; otherwise blank."
     )
     amount = Money()
-    gpu_seconds = serializers.IntegerField(help_text="GPU-seconds held.")
+    gpu_seconds = serializers.IntegerField(
+        help_text="GPU-seconds held; a slice of a card counts as its part of one."
+    )
     quarantined = serializers.IntegerField(
         help_text="Number of quantities without a price; `amount` does not contain them."
     )

@@ -91,12 +91,16 @@ class PoolOutput(Output):
     site = serializers.CharField(source="site.slug")
     gpu_type = serializers.CharField(source="gpu_type.slug")
     resource_name = serializers.CharField(source="pool.resource_name")
-    capacity = serializers.IntegerField()
+    capacity = serializers.IntegerField(help_text="Devices: whole GPUs, or slices or shares of them.")
+    cards = serializers.FloatField(
+        source="pool.counted_cards",
+        help_text="GPUs that these devices are cut from; of pools that share hardware, one counts them.",
+    )
     healthy = serializers.IntegerField(source="pool.healthy")
     sellable = serializers.SerializerMethodField(help_text="null: this site does not count it.")
     held = serializers.SerializerMethodField(help_text="Reserved for workspaces and clusters, used or not.")
     allocated = serializers.IntegerField(help_text="Used by pods and machines, as last observed.")
-    free = serializers.SerializerMethodField(help_text="Sellable minus held.")
+    free = serializers.SerializerMethodField(help_text="Sellable minus held; 0 where nothing new is sold.")
     unhealthy = serializers.IntegerField()
     cordoned = serializers.IntegerField()
     largest_block = serializers.IntegerField()

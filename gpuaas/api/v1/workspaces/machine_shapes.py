@@ -126,13 +126,13 @@ class MachineFlavorOutput(Output):
             "was last checked."
         )
     )
-    free_gpus = serializers.IntegerField(
+    unallocated_gpus = serializers.IntegerField(
         source="flavor.pool.unallocated",
-        help_text="Unallocated GPUs on all hosts of the site, held or not.",
+        help_text="GPUs on all hosts of the site that no machine uses now, held or not.",
     )
     largest_block = serializers.IntegerField(
         source="flavor.pool.largest_block",
-        help_text="Most free GPUs on one host; all GPUs of a machine are on one host.",
+        help_text="Most unallocated GPUs on one host; all GPUs of a machine are on one host.",
     )
     reason = serializers.CharField(
         source="full", allow_blank=True, help_text="Why none fits now, and what to do; otherwise empty."

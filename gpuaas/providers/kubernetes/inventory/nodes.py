@@ -47,6 +47,7 @@ def observed(
                 0,
                 reason=each.closed,
                 unhealthy=each.capacity if each.closed else each.unhealthy,
+                shares=each.shares,
             )
 
 
@@ -67,6 +68,7 @@ def _rows(node: Object, here: list[Found], barred: str, unnamed: str) -> Iterato
             cordoned=bool(barred),
             reason=why_not or sick or (each.closed if each else "") or _unwell(each) or barred or unnamed,
             unhealthy=(each.capacity if sick or each.closed else each.unhealthy) if each else 0,
+            shares=each.shares if each else 1,
             traits=traits(node),
         )
 

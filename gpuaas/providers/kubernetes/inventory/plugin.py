@@ -60,9 +60,9 @@ def _on_node(node: Object, held: Counter[tuple[str, str]], also: frozenset[str])
         built_in = max(capacity.get(resource, 0), fit)
         kind = kind_on_node(resource, labels, also) if built_in else None
         if kind is not None:
-            yield Found(
-                name, kind, resource, built_in, held[name, resource], labels, unhealthy=built_in - fit
-            )
+            shares = _replicas(resource, labels) if kind.sharing == "shared" else 1
+            took = held[name, resource]
+            yield Found(name, kind, resource, built_in, took, labels, unhealthy=built_in - fit, shares=shares)
 
 
 def _amounts(node: Object, which: str) -> dict[str, int]:
@@ -99,18 +99,23 @@ def kind_on_node(
 
 
 def _share(resource: str, product: str, labels: Mapping[str, str]) -> kinds.Share | None:
-    """Labels of the resource's own name take precedence over those of the card; sharing of cards does not apply to slices."""
-    own = resource.removesuffix(SHARED)
-    keys = (own,) if own.startswith(MIG_PREFIX) else (own, GPU)
-    text = next((labels[f"{key}.replicas"] for key in keys if f"{key}.replicas" in labels), "")
-    replicas = int(text) if text.isdigit() else 1
-    strategy = next(
-        (labels[f"{key}.sharing-strategy"] for key in keys if f"{key}.sharing-strategy" in labels), ""
-    )
+    replicas, strategy = _replicas(resource, labels), _label(resource, labels, "sharing-strategy")
     renamed = resource.endswith(SHARED) or product.endswith("-SHARED")
     if not renamed and (replicas <= 1 or strategy == "none"):
         return None
-    return kinds.Share(of=max(replicas, 1), limited=strategy == "mps" and replicas > 1)
+    return kinds.Share(of=replicas, limited=strategy == "mps" and replicas > 1)
+
+
+def _replicas(resource: str, labels: Mapping[str, str]) -> int:
+    text = _label(resource, labels, "replicas")
+    return max(int(text), 1) if text.isdigit() else 1
+
+
+def _label(resource: str, labels: Mapping[str, str], what: str) -> str:
+    """Those of the resource's own name take precedence over those of the card; sharing of cards does not apply to slices."""
+    own = resource.removesuffix(SHARED)
+    keys = (own,) if own.startswith(MIG_PREFIX) else (own, GPU)
+    return next((labels[f"{key}.{what}"] for key in keys if f"{key}.{what}" in labels), "")
 
 
 def _has_nvlink(labels: Mapping[str, str]) -> bool:
