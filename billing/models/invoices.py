@@ -60,8 +60,8 @@ class Invoice(Identified):
         constraints = [
             models.UniqueConstraint(
                 fields=["organization", "month"],
-                condition=Q(corrects__isnull=True),
-                name="document_once_a_month",
+                condition=Q(kind=InvoiceKind.INVOICE),
+                name="invoice_once_a_month",
             ),
             models.CheckConstraint(
                 condition=Q(total_minor=F("subtotal_minor") + F("tax_minor")), name="invoice_adds_up"

@@ -100,7 +100,11 @@ def entries_for(*, actor: Actor, organization: Organization) -> QuerySet[LedgerE
     """The organization's ledger, newest first."""
     billing_require(actor=actor, organization=organization)
     rows = LedgerEntry.objects.filter(organization=organization)
-    return rows.select_related("invoice", "reversal", "reverses").prefetch_related("postings").order_by("-at", "-pk")
+    return (
+        rows.select_related("invoice", "reversal", "reverses")
+        .prefetch_related("postings")
+        .order_by("-at", "-pk")
+    )
 
 
 def payments_for(*, actor: Actor, organization: Organization) -> QuerySet[LedgerEntry]:

@@ -99,7 +99,9 @@ def _rate(work: Close, batch: issuing.Batch) -> None:
 
 def _issue(work: Close) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT organization, coalesce(sum(minor), 0) < 0 FROM close_line GROUP BY 1 ORDER BY 1")
+        cursor.execute(
+            "SELECT organization, coalesce(sum(minor), 0) < 0 FROM close_line GROUP BY 1 ORDER BY 1"
+        )
         found = cursor.fetchall()
     if not found:
         return

@@ -155,15 +155,15 @@ def payout_record(
         account = account_ensure(organization=organization)
         accounts_lock([organization.pk])
         open_pay(organizations=[organization.pk], now=now, by=actor.name)
-        currency, left = account.currency, amount_parse(amount, account.currency)
+        currency, minor = account.currency, amount_parse(amount, account.currency)
         payable = payable_left(organization=organization, currency=currency)
-        if left > payable:
+        if minor > payable:
             raise Invalid.field(
                 "amount",
                 f"{amount_of(payable, currency)} {currency} can be paid out: what of credits and payments is not used, "
                 "and never more than was received",
             )
-        bookings = []
+        left, bookings = minor, []
         for credit in credits_left(organizations=[organization.pk]):
             part = min(left, credit.left if credit.currency == currency else 0)
             left -= part
@@ -179,7 +179,7 @@ def payout_record(
             action="payout.record",
             target=organization,
             organization=organization,
-            after={"amount": str(amount_of(amount_parse(amount, currency), currency)), "note": said},
+            after={"amount": str(amount_of(minor, currency)), "note": said},
         )
 
 

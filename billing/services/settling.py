@@ -50,7 +50,8 @@ def open_pay(*, organizations: Sequence[uuid.UUID], now: datetime, by: str) -> N
         source = _Source(credit.left, credit.document, f"credit of {credit.number}")
         sources[credit.organization, credit.currency].append(source)
     for key, left in prepaid_left(organizations=organizations).items():
-        sources[key].append(_Source(left, None, "payment"))
+        if left > 0:
+            sources[key].append(_Source(left, None, "payment"))
     bookings = []
     for row, still_open in documents_due(organizations=list({pk for pk, _ in sources})):
         due = still_open

@@ -329,8 +329,12 @@ class Closing(RuleBasedStateMachine):
             own = LedgerPosting.objects.filter(entry__organization=row)
             for posting in own.values("account").annotate(sum=Sum("amount_minor")):
                 found[posting["account"]] = posting["sum"]
-            totals = Invoice.objects.filter(organization=row).aggregate(sum=Sum("total_minor", default=0))["sum"]
-            granted = Grant.objects.filter(organization=row).aggregate(sum=Sum("used_minor", default=0))["sum"]
+            totals = Invoice.objects.filter(organization=row).aggregate(sum=Sum("total_minor", default=0))[
+                "sum"
+            ]
+            granted = Grant.objects.filter(organization=row).aggregate(sum=Sum("used_minor", default=0))[
+                "sum"
+            ]
             owed = found[Account.RECEIVABLE] + found[Account.PREPAID] + found[Account.CREDIT]
             assert found[Account.CASH] == self.received[row.pk]
             assert owed == totals - granted - self.received[row.pk]

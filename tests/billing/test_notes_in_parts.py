@@ -49,7 +49,9 @@ def test_four_lines_at_20_percent_credited_in_parts_are_334_99(
     for part in parts:
         amounts = {position: euros(minor) for position, minor in part.items()}
         note_issue(actor=as_olga, invoice=invoice, kind=CREDIT, amounts=amounts, reason="down")
-    sums = Invoice.objects.filter(corrects=invoice).aggregate(net=Sum("subtotal_minor"), all=Sum("total_minor"))
+    sums = Invoice.objects.filter(corrects=invoice).aggregate(
+        net=Sum("subtotal_minor"), all=Sum("total_minor")
+    )
     assert sums == {"net": -27_916, "all": -33_499}
     assert set(lines_left(invoice=invoice).values()) == {0}
     assert invoices_open(invoices=[invoice.pk])[invoice.pk] == 0

@@ -70,9 +70,7 @@ def invoice_of(project: Project, amounts: Sequence[int], *, tax_rate_bp: int, ta
         InvoiceLine.objects.bulk_create(rows)
         Invoice.objects.filter(pk=invoice.pk).update(content_hash="a1" * 32)
         owed = {Account.RECEIVABLE: total, Account.REVENUE: -sum(amounts), Account.TAX: -tax}
-        entry = Booking(
-            invoice.organization_id, EntryKind.DOCUMENT, "EUR", invoice.number, owed, invoice.pk
-        )
+        entry = Booking(invoice.organization_id, EntryKind.DOCUMENT, "EUR", invoice.number, owed, invoice.pk)
         bookings_write([entry], now=clock.now(), by="olga")
     return Invoice.objects.get(pk=invoice.pk)
 

@@ -55,7 +55,7 @@ def october_closed(olga_at: Client) -> None:
         assert "Closing" in words(olga_at.get(closes))
         month_close_run(month=MONTH)
         assert MonthClose.objects.get().state == "closed"
-        assert "1 invoice" in words(olga_at.get(closes))
+        assert "1 document" in words(olga_at.get(closes))
 
 
 def test_from_the_checklist_to_a_paid_invoice(
