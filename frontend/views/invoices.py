@@ -29,7 +29,7 @@ from tenants.roles import Permission
 KINDS = (("", "All"), *((kind.value, f"{kind.label}s") for kind in InvoiceKind))
 
 
-REVERSED = {EntryKind.WRITE_OFF: "Write-off reversed", EntryKind.PAYOUT: "Payout reversed"}
+REVERSED: dict[str, str] = {EntryKind.WRITE_OFF: "Write-off reversed", EntryKind.PAYOUT: "Payout reversed"}
 
 
 def kind_asked(request: HttpRequest) -> InvoiceKind | None:

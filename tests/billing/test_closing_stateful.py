@@ -154,7 +154,7 @@ class Closing(RuleBasedStateMachine):
     def money_is_paid_out(self, part: int, who: int) -> None:
         """Some of what can be paid out; one cent more is refused."""
         organization = self.workspaces[who].project.organization
-        given = {"actor": self.operator, "organization": organization}
+        given: dict[str, Any] = {"actor": self.operator, "organization": organization}
         with time_machine.travel(self.now, tick=False):
             payable = payable_left(organization=organization, currency="EUR")
             try:

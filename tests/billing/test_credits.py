@@ -5,40 +5,44 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
+from django.db import IntegrityError, transaction
 from django.db.models import Sum
 
-from billing.models import Invoice, LedgerEntry, LedgerPosting, RateCard
-from billing.models.rates import TierMode
+from billing.focus.charges import charges_of
+from billing.focus.records import facts_of
+from billing.models import Invoice, LedgerEntry, LedgerPosting
+from billing.months import month_span
+from billing.pdf import invoice_html
 from billing.selectors.balances import balance_of, invoices_open, payouts_for
-from billing.selectors.documents import invoice_verify
+from billing.selectors.documents import invoice_rows, invoice_verify, settlement_of
 from billing.services.notes import lines_left, note_issue
 from billing.services.payments import grant_give, payment_record, payout_record, write_off
 from billing.services.reversals import payment_reverse, payout_reverse
 from billing.states import InvoiceKind
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.core.ids import uuid7
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Organization, Project, User
 from tests.billing.closed import month_close
-from tests.billing.stage import interval_make, rate_make, utc, workspace_make
-
-OCTOBER, NOVEMBER, DECEMBER, JANUARY = (
-    date(2026, 10, 1),
-    date(2026, 11, 1),
-    date(2026, 12, 1),
-    date(2027, 1, 1),
+from tests.billing.credited import (
+    DECEMBER,
+    JANUARY,
+    NOVEMBER,
+    OCTOBER,
+    december_used,
+    november_credited,
+    tiered_make,
 )
+from tests.billing.stage import interval_make, utc
+
 Use = Callable[[str, str], object]
 
 
 @pytest.fixture
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
-    """2.00 an hour, from 100 h on 1.50 for all of the month."""
-    card = RateCard.objects.create(currency="EUR", slug="standard", name="Standard")
-    tiers = [(100, 1_500_000)]
-    rate_make(card, h100, 2_000_000, utc("2026-01-01"), tiers=tiers, tier_mode=TierMode.VOLUME)
-    return workspace_make(project, h100, alice)
+    return tiered_make(project, h100, alice)
 
 
 @pytest.fixture
@@ -65,14 +69,8 @@ def left(account: str) -> int:
 
 
 @pytest.fixture
-def credited(use: Use, organization: Organization, as_olga: Actor) -> Invoice:
-    """99 h in October, closed and paid; 2 h more come late, and November is closed at -46.50."""
-    use("2026-10-01 00:00:00", "2026-10-05 03:00:00")
-    month_close(as_olga, OCTOBER)
-    payment_record(actor=as_olga, organization=organization, amount="198.00")
-    use("2026-10-10 00:00:00", "2026-10-10 02:00:00")
-    month_close(as_olga, NOVEMBER)
-    return document(NOVEMBER)
+def credited(workspace: Workspace, h100: Flavor, as_olga: Actor) -> Invoice:
+    return november_credited(as_olga, workspace, h100)
 
 
 def test_a_month_below_zero_is_a_credit_note_and_pays_the_next(
@@ -257,3 +255,57 @@ def test_money_that_a_credit_note_gives_back_pays_what_is_open(
     )
     assert (open_of(document(OCTOBER)), open_of(document(NOVEMBER)), left("prepaid")) == (0, 1500, 0)
     balanced()
+
+
+def test_what_a_credit_pays_is_said_where_the_documents_are(
+    credited: Invoice, workspace: Workspace, h100: Flavor, organization: Organization, as_olga: Actor
+) -> None:
+    payout_record(actor=as_olga, organization=organization, amount="6.50")
+    december = december_used(as_olga, workspace, h100)
+    settled = settlement_of(actor=as_olga, invoice=credited)
+    (credit,) = settled.credits
+    assert (credit.number, credit.given, credit.paid_out) == (
+        "CN-2026-0001",
+        Decimal("46.50"),
+        Decimal("6.50"),
+    )
+    assert (credit.pays, credit.left) == ({december.number: Decimal("40.00")}, Decimal("0.00"))
+    assert (settled.open, settled.paid_by) == (Decimal("0.00"), {})
+    settled = settlement_of(actor=as_olga, invoice=december)
+    assert (settled.open, settled.credits, settled.paid_by) == (
+        Decimal("10.00"),
+        (),
+        {"CN-2026-0001": Decimal("40.00")},
+    )
+
+
+def test_files_of_a_month_below_zero_say_the_same(
+    credited: Invoice, organization: Organization, as_olga: Actor
+) -> None:
+    """CSV, PDF and FOCUS: its lines are usage of its month, under its number as a credit note."""
+    header, *rows = invoice_rows(invoice=credited)
+    cells = [dict(zip(header, row, strict=True)) for row in rows]
+    assert {(row["invoice"], row["kind"]) for row in cells} == {("CN-2026-0001", "credit_note")}
+    assert sum(Decimal(str(row["amount"])) for row in cells) == Decimal("-46.50")
+    page = invoice_html(invoice=credited)
+    assert all(words in page for words in ("Credit note CN-2026-0001", "The total is a credit", "−46.50 EUR"))
+    assert "<dt>Due</dt>" not in page
+    facts = [facts_of(row) for row in charges_of(actor=as_olga, month=NOVEMBER, organization=organization)]
+    assert {(row.charge.number, row.category, row.correction) for row in facts} == {
+        ("CN-2026-0001", "Usage", True)
+    }
+    assert {row.billing for row in facts} == {(month_span(NOVEMBER).starts_at, month_span(NOVEMBER).ends_at)}
+    assert sum(row.billed for row in facts) == Decimal("-46.50")
+
+
+def test_a_credit_note_of_a_month_is_as_one_of_the_database(credited: Invoice) -> None:
+    """Only what is below zero is a credit note without a document that it corrects."""
+    for kind, subtotal in (("credit_note", 1), ("debit_note", 1)):
+        row = Invoice(
+            pk=uuid7(), kind=kind, number="CN-2026-0009", subtotal_minor=subtotal, total_minor=subtotal
+        )
+        row.tax_minor = row.tax_rate_bp = row.line_count = 0
+        row.organization_id, row.month, row.currency = credited.organization_id, JANUARY, "EUR"
+        row.due_on, row.closed_at, row.closed_by = JANUARY, credited.closed_at, "olga"
+        with pytest.raises(IntegrityError, match="invoice_note_corrects"), transaction.atomic():
+            row.save(force_insert=True)

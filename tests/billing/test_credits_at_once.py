@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from django.db.models import Sum
 
-from billing.models import BillingAccount, Invoice, LedgerEntry, LedgerPosting, MonthClose, RateCard
-from billing.models.rates import TierMode
+from billing.models import BillingAccount, Invoice, LedgerEntry, LedgerPosting, MonthClose
 from billing.months import month_span
 from billing.selectors.balances import invoices_open
 from billing.services.closing import month_close_request, month_close_run
@@ -23,20 +22,16 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Organization, Project, User
 from tests.billing.closed import meters_prove, month_close
-from tests.billing.stage import interval_make, rate_make, utc, workspace_make
+from tests.billing.credited import DECEMBER, NOVEMBER, OCTOBER, tiered_make
+from tests.billing.stage import interval_make, utc
 from tests.billing.test_closing_at_once import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
-OCTOBER, NOVEMBER, DECEMBER = date(2026, 10, 1), date(2026, 11, 1), date(2026, 12, 1)
 
 
 @pytest.fixture
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
-    """2.00 an hour, from 100 h on 1.50 for all of the month."""
-    card = RateCard.objects.create(currency="EUR", slug="standard", name="Standard")
-    tiers = [(100, 1_500_000)]
-    rate_make(card, h100, 2_000_000, utc("2026-01-01"), tiers=tiers, tier_mode=TierMode.VOLUME)
-    return workspace_make(project, h100, alice)
+    return tiered_make(project, h100, alice)
 
 
 @pytest.fixture
