@@ -186,6 +186,8 @@ def test_a_credit_is_shown_used_and_paid_out(
     slug = credited.project.organization.slug
     home = reverse("frontend:operator_credits", args=[slug])
     assert "At most €46.50" in words(olga_at.get(home))
+    listed = words(olga_at.get(reverse("frontend:operator_invoices")))
+    assert "Credit note, €46.50 of its credit left" in listed
     record = reverse("frontend:operator_payout_record", args=[slug])
     refused = olga_at.post(record, {"amount": "46.51"})
     assert (refused.status_code, list(refused.context["payout_form"].errors)) == (422, ["amount"])
@@ -199,7 +201,7 @@ def test_a_credit_is_shown_used_and_paid_out(
         (signed_in(alice), reverse("frontend:organization_invoices", args=[slug]), "invoice"),
     ):
         owner = [slug] if one == "invoice" else []
-        assert "Credit note, pays INV-2027-0001, €0.00 left" in words(at.get(listed))
+        assert "Credit note, pays INV-2027-0001, €0.00 of its credit left" in words(at.get(listed))
         page = words(at.get(reverse(f"frontend:{one}", args=[*owner, "CN-2026-0001"])))
         for said in ("credit given", "€46.50", "pays", "INV-2027-0001", "€40.00", "paid out", "€6.50"):
             assert said in page, said
