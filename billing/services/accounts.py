@@ -46,9 +46,11 @@ def account_ensure(*, organization: Organization) -> BillingAccount:
 
 def accounts_make(organizations: Sequence[uuid.UUID], *, now: datetime) -> None:
     """Accounts of those that have none, in the portal's currency, which their first invoice fixes."""
+    known = BillingAccount.objects.in_bulk(list(organizations))
     rows = [
         BillingAccount(organization_id=pk, currency=settings.CURRENCY, currency_fixed_at=now)
         for pk in organizations
+        if pk not in known
     ]
     BillingAccount.objects.bulk_create(rows, ignore_conflicts=True)
 

@@ -36,6 +36,7 @@ from tests.billing.credited import (
     tiered_make,
 )
 from tests.billing.stage import interval_make, utc
+from tests.factories.billing import invoice_of
 
 Use = Callable[[str, str], object]
 
@@ -153,6 +154,17 @@ def test_the_month_of_a_credit_note_is_rated_on_as_any_other(
     assert (open_of(credited), left("credit")) == (0, 4300), "the debit is paid from the credit"
     with pytest.raises(Conflict):
         note_issue(actor=as_olga, kind=InvoiceKind.CREDIT_NOTE, **{**given, "invoice": note})  # type: ignore[arg-type]
+    balanced()
+
+
+def test_what_an_earlier_release_left_below_zero_is_used(
+    project: Project, organization: Organization, as_olga: Actor
+) -> None:
+    """An invoice of -55.80, open since."""
+    row = invoice_of(project, [-4650], tax_rate_bp=2000, tax=-930)
+    payment_record(actor=as_olga, organization=organization, amount="1")
+    assert (open_of(row), left("credit"), left("prepaid")) == (0, 5580, 100)
+    assert LedgerEntry.objects.get(kind="credit").text == "credit of INV-2026-0001"
     balanced()
 
 
