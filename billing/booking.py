@@ -22,6 +22,7 @@ class Booking:
     invoice_id: uuid.UUID | None = None
     grant_id: uuid.UUID | None = None
     reverses_id: uuid.UUID | None = None
+    credit_id: uuid.UUID | None = None
 
 
 def bookings_write(bookings: Sequence[Booking], *, now: datetime, by: str) -> None:
@@ -45,6 +46,7 @@ def bookings_write(bookings: Sequence[Booking], *, now: datetime, by: str) -> No
             invoice_id=booking.invoice_id,
             grant_id=booking.grant_id,
             reverses_id=booking.reverses_id,
+            credit_id=booking.credit_id,
             posting_count=len(amounts),
         )
         entries.append(entry)

@@ -12,6 +12,7 @@ class InvoiceKind(models.TextChoices):
     DEBIT_NOTE = "debit_note", "Debit note"
 
 
+# Of corrections. A month whose total is below zero is a credit note too, one that corrects no single document.
 NOTE_KINDS = [(kind.value, kind.label) for kind in InvoiceKind if kind != InvoiceKind.INVOICE]
 
 
@@ -42,7 +43,8 @@ class Account(models.TextChoices):
     REVENUE = "revenue", "Revenue"
     TAX = "tax", "Tax"
     PREPAID = "prepaid", "Prepaid"  # money received that no document has used yet
-    CASH = "cash", "Received"
+    CREDIT = "credit", "Credit"  # what credit notes are below zero, not used yet
+    CASH = "cash", "Received"  # less what was paid out
     GRANTS = "grants", "Grants"  # promised and not yet used
     GRANTS_GIVEN = "grants_given", "Grants given"  # what promises cost the provider
     WRITE_OFF = "write_off", "Written off"
@@ -55,5 +57,8 @@ class EntryKind(models.TextChoices):
     GRANT_EXPIRY = "grant_expiry", "Grant expired"
     PREPAID = "prepaid", "Payment received"
     PREPAID_USE = "prepaid_use", "Payment used"
+    CREDIT = "credit", "Credit given"
+    CREDIT_USE = "credit_use", "Credit used"
+    PAYOUT = "payout", "Payout"
     REVERSAL = "reversal", "Payment reversed"
     WRITE_OFF = "write_off", "Write-off"

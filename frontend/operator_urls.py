@@ -149,6 +149,8 @@ urlpatterns: list[URLPattern] = [
         ("credits/grant/", invoices.grant, "operator_grant_give"),
         ("credits/payment/<uuid:entry>/reverse/", invoices.payment_reversed, "operator_payment_reverse"),
         ("credits/payment/", invoices.payment, "operator_payment_record"),
+        ("credits/payout/<uuid:entry>/reverse/", invoices.payout_reversed, "operator_payout_reverse"),
+        ("credits/payout/", invoices.payout, "operator_payout_record"),
     ),
     path("people/", tenants.people, name="operator_people"),
     path("people/<uuid:user>/role/", tenants.person_role, name="operator_person_role"),

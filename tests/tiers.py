@@ -87,6 +87,7 @@ LONG = {
     "tests/backup/test_servers.py": OUTAGES,
     "tests/billing/test_archive_killed.py": KILLS,
     "tests/billing/test_closing_at_once.py": LOADS,
+    "tests/billing/test_credits_at_once.py": LOADS,
     "tests/billing/test_focus_official.py": LOADS,
     "tests/billing/test_focus.py::test_memory_does_not_grow_with_the_rows": LOADS,
     "tests/billing/test_keeping.py::test_kept_and_running_are_rated_from_nothing": LOADS,

@@ -24,8 +24,9 @@ class InvoiceSeries(models.Model):
 
 
 class Invoice(Identified):
-    """An invoice, or a credit or debit note that corrects one. Amounts are minor units, negative on credit notes.
+    """A month's document, or a credit or debit note that corrects one. Amounts are minor units, negative on credit notes.
 
+    A month's document is an invoice, or, below zero, a credit note: what corrects nothing is of a month.
     month: the month that was closed; for a note, that of the document it corrects. Account and tax are frozen.
     content_hash: SHA-256 over the text of header and lines (sql/invoice_hash.sql).
     """
@@ -67,7 +68,8 @@ class Invoice(Identified):
             ),
             models.CheckConstraint(
                 condition=Q(kind=InvoiceKind.INVOICE, corrects__isnull=True)
-                | (~Q(kind=InvoiceKind.INVOICE) & Q(corrects__isnull=False)),
+                | (~Q(kind=InvoiceKind.INVOICE) & Q(corrects__isnull=False))
+                | Q(kind=InvoiceKind.CREDIT_NOTE, total_minor__lt=0),
                 name="invoice_note_corrects",
             ),
             models.CheckConstraint(condition=Q(kind__in=InvoiceKind.values), name="invoice_kind_known"),

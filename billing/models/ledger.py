@@ -63,7 +63,16 @@ class LedgerEntry(Identified):
         Invoice, on_delete=models.PROTECT, null=True, blank=True, related_name="entries"
     )
     grant = models.ForeignKey(Grant, on_delete=models.PROTECT, null=True, blank=True, related_name="entries")
-    # of a reversal: the payment or write-off that it takes back, once
+    # whose credit is given, used or paid out
+    credit = models.ForeignKey(
+        Invoice,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="credit_entries",
+        db_index=False,
+    )
+    # of a reversal: the payment, payout or write-off that it takes back, once
     reverses = models.OneToOneField(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="reversal"
     )
@@ -71,6 +80,9 @@ class LedgerEntry(Identified):
 
     class Meta:
         ordering = ["-at", "-pk"]
+        indexes = [
+            models.Index(fields=["credit"], condition=Q(credit__isnull=False), name="ledger_credit_idx")
+        ]
 
     def __str__(self) -> str:
         return self.text
@@ -83,9 +95,8 @@ class LedgerEntry(Identified):
 
     @property
     def is_reversible(self) -> bool:
-        return (
-            self.kind in (EntryKind.PREPAID, EntryKind.WRITE_OFF) and getattr(self, "reversal", None) is None
-        )
+        kinds = (EntryKind.PREPAID, EntryKind.WRITE_OFF, EntryKind.PAYOUT)
+        return self.kind in kinds and getattr(self, "reversal", None) is None
 
 
 class LedgerPosting(models.Model):

@@ -1,12 +1,12 @@
-"""Amounts owed, paid in advance and granted: sums of the ledger's postings, in minor units and as amounts."""
+"""Amounts owed, paid in advance, credited and granted: sums of the ledger's postings, in minor units and as amounts."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from billing.models import Grant, Invoice, LedgerEntry, LedgerPosting
@@ -21,13 +21,26 @@ from tenants.roles import Permission
 
 @dataclass(frozen=True)
 class Balance:
-    """owed: all open documents (negative: in the organization's favor); prepaid: money not used yet; granted: what is
-    left of valid grants."""
+    """owed: all open documents (negative: in the organization's favor); prepaid: money not used yet; credit: what is
+    left of credit notes; granted: what is left of valid grants; payable: what of prepaid and credit can be paid out."""
 
     currency: str
     owed: Decimal
     prepaid: Decimal
+    credit: Decimal
     granted: Decimal
+    payable: Decimal
+
+
+@dataclass(frozen=True)
+class CreditLeft:
+    """What of a document's credit nothing has used yet."""
+
+    document: uuid.UUID
+    number: str
+    organization: uuid.UUID
+    currency: str
+    left: int
 
 
 def billing_require(*, actor: Actor, organization: Organization) -> None:
@@ -44,12 +57,7 @@ def balance_of(
 ) -> Balance:
     """Three queries at most."""
     billing_require(actor=actor, organization=organization)
-    sums = dict(
-        LedgerPosting.objects.filter(entry__organization=organization, entry__currency=currency)
-        .order_by()
-        .values_list("account")
-        .annotate(sum=Sum("amount_minor"))
-    )
+    sums = _sums(organization, currency)
     granted = (
         Grant.objects.filter(
             organization=organization, currency=currency, expires_at__gt=now or clock.now()
@@ -60,8 +68,26 @@ def balance_of(
         currency=currency,
         owed=amount_of(sums.get(Account.RECEIVABLE, 0), currency),
         prepaid=amount_of(-sums.get(Account.PREPAID, 0), currency),
+        credit=amount_of(-sums.get(Account.CREDIT, 0), currency),
         granted=amount_of(granted, currency),
+        payable=amount_of(_payable(sums), currency),
     )
+
+
+def payable_left(*, organization: Organization, currency: str) -> int:
+    """What can be paid out: credits and money in advance, and never more than was received, since neither a grant nor
+    a write-off may become money. One query."""
+    return _payable(_sums(organization, currency))
+
+
+def _payable(sums: Mapping[str, int]) -> int:
+    unused = -sums.get(Account.PREPAID, 0) - sums.get(Account.CREDIT, 0)
+    return max(min(unused, sums.get(Account.CASH, 0)), 0)
+
+
+def _sums(organization: Organization, currency: str) -> dict[str, int]:
+    rows = LedgerPosting.objects.filter(entry__organization=organization, entry__currency=currency)
+    return dict(rows.order_by().values_list("account").annotate(sum=Sum("amount_minor")))
 
 
 def grants_for(*, actor: Actor, organization: Organization) -> QuerySet[Grant]:
@@ -73,14 +99,27 @@ def grants_for(*, actor: Actor, organization: Organization) -> QuerySet[Grant]:
 def entries_for(*, actor: Actor, organization: Organization) -> QuerySet[LedgerEntry]:
     """The organization's ledger, newest first."""
     billing_require(actor=actor, organization=organization)
-    rows = LedgerEntry.objects.filter(organization=organization).select_related("invoice", "reversal")
-    return rows.prefetch_related("postings").order_by("-at", "-pk")
+    rows = LedgerEntry.objects.filter(organization=organization)
+    return (
+        rows.select_related("invoice", "reversal", "reverses")
+        .prefetch_related("postings")
+        .order_by("-at", "-pk")
+    )
 
 
 def payments_for(*, actor: Actor, organization: Organization) -> QuerySet[LedgerEntry]:
     """Recorded payments, newest first; `reversal` is the entry that reversed one."""
+    return _recorded(actor, organization, EntryKind.PREPAID)
+
+
+def payouts_for(*, actor: Actor, organization: Organization) -> QuerySet[LedgerEntry]:
+    """Recorded payouts, newest first; `credit` is the document whose credit was paid out, null for money in advance."""
+    return _recorded(actor, organization, EntryKind.PAYOUT).select_related("credit", "reversal")
+
+
+def _recorded(actor: Actor, organization: Organization, kind: EntryKind) -> QuerySet[LedgerEntry]:
     billing_require(actor=actor, organization=organization)
-    rows = LedgerEntry.objects.filter(organization=organization, kind=EntryKind.PREPAID)
+    rows = LedgerEntry.objects.filter(organization=organization, kind=kind)
     return rows.select_related("reversal").prefetch_related("postings").order_by("-pk")
 
 
@@ -95,6 +134,45 @@ def invoices_open(*, invoices: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
     rows = LedgerPosting.objects.filter(account=Account.RECEIVABLE).order_by()
     rows = rows.annotate(of=Coalesce("entry__invoice__corrects", "entry__invoice"))
     return dict(rows.filter(of__in=list(invoices)).values_list("of").annotate(sum=Sum("amount_minor")))
+
+
+def documents_due(*, organizations: Sequence[uuid.UUID]) -> list[tuple[Invoice, int]]:
+    """Months' documents with an open amount, with it, the oldest first. Two queries."""
+    due = {pk: left for pk, left in _of_documents(organizations, [Account.RECEIVABLE]) if left > 0}
+    rows = Invoice.objects.filter(pk__in=list(due)).order_by("month", "closed_at", "number")
+    return [(row, due[row.pk]) for row in rows]
+
+
+def documents_below_zero(*, organizations: Sequence[uuid.UUID]) -> list[tuple[Invoice, int]]:
+    """The newest negative document of each month's document that is below zero with its notes, and by how much. What
+    was written off is left out: nobody has paid it. Two queries."""
+    accounts = [Account.RECEIVABLE, Account.WRITE_OFF]
+    below = {pk: -left for pk, left in _of_documents(organizations, accounts) if left < 0}
+    rows = Invoice.objects.filter(Q(pk__in=list(below)) | Q(corrects__in=list(below)), total_minor__lt=0)
+    newest = {row.corrects_id or row.pk: row for row in rows.order_by("closed_at", "number")}
+    return [(row, below[pk]) for pk, row in newest.items()]
+
+
+def _of_documents(
+    organizations: Sequence[uuid.UUID], accounts: Sequence[Account]
+) -> Iterable[tuple[uuid.UUID, int]]:
+    rows = LedgerPosting.objects.filter(
+        account__in=accounts, entry__organization__in=list(organizations), entry__invoice__isnull=False
+    )
+    rows = rows.order_by().annotate(of=Coalesce("entry__invoice__corrects", "entry__invoice"))
+    return rows.values_list("of").annotate(sum=Sum("amount_minor")).exclude(sum=0)
+
+
+def credits_left(*, organizations: Sequence[uuid.UUID]) -> list[CreditLeft]:
+    """Credits that are not used up, the oldest first. One query."""
+    rows = LedgerPosting.objects.filter(account=Account.CREDIT, entry__organization__in=list(organizations))
+    found = (
+        rows.order_by("entry__credit__closed_at", "entry__credit__number")
+        .values_list("entry__credit", "entry__credit__number", "entry__organization", "entry__currency")
+        .annotate(left=-Sum("amount_minor"))
+        .filter(left__gt=0)
+    )
+    return [CreditLeft(*row) for row in found]
 
 
 def prepaid_left(*, organizations: Sequence[uuid.UUID]) -> dict[tuple[uuid.UUID, str], int]:

@@ -1,6 +1,6 @@
 """Reads of documents: access, open amounts, and verification of their fingerprints."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -12,6 +12,7 @@ from billing.models import Invoice, InvoiceDocument, InvoiceLine, MonthClose
 from billing.money import amount_of, price_of
 from billing.rating import sql_text
 from billing.selectors.balances import billing_require, invoices_open
+from billing.selectors.credits import Credit, credits_of, credits_that_pay
 from billing.states import InvoiceKind
 from gpuaas.core.rows import first_of
 from tenants.actors import Actor
@@ -30,12 +31,14 @@ class InvoiceFilters:
 
 @dataclass(frozen=True)
 class Settlement:
-    """An invoice with its notes: their sum, and the amount still open."""
+    """An invoice with its notes: their sum, the amount still open, the credits that they gave and those that pay them."""
 
     documents: tuple[Invoice, ...]
     total: Decimal
     paid: Decimal
     open: Decimal
+    credits: tuple[Credit, ...]
+    paid_by: Mapping[str, Decimal]
 
 
 def invoices_of(
@@ -68,7 +71,7 @@ def lines_of(*, actor: Actor, invoice: Invoice) -> QuerySet[InvoiceLine]:
 
 
 def settlement_of(*, actor: Actor, invoice: Invoice) -> Settlement:
-    """Of the invoice, or of the one that the note corrects. Two queries."""
+    """Of the invoice, or of the one that the note corrects. Four queries."""
     billing_require(actor=actor, organization=invoice.organization)
     base = invoice.corrects_id or invoice.pk
     rows = Invoice.objects.filter(pk=base) | Invoice.objects.filter(corrects=base)
@@ -81,6 +84,8 @@ def settlement_of(*, actor: Actor, invoice: Invoice) -> Settlement:
         total=amount_of(total, currency),
         paid=amount_of(total - still_open, currency),
         open=amount_of(still_open, currency),
+        credits=tuple(credits_of(invoices=[row.pk for row in documents]).values()),
+        paid_by=credits_that_pay(invoices=[row.pk for row in documents], currency=currency),
     )
 
 
@@ -134,6 +139,7 @@ def invoice_rows(*, invoice: Invoice) -> Iterator[Sequence[object]]:
             "estimated" if line.estimated else "",
             "surplus" if line.surplus else "",
             f"{corrects.invoice.number}#{corrects.position}" if corrects else "",
+            invoice.kind,
         )
 
 
@@ -149,7 +155,17 @@ LINE_COLUMNS = (
         "meter",
         "price_class",
     ),
-    *("status", "unit_price", "unit_seconds", "amount", "currency", "estimated", "surplus", "corrects"),
+    *(
+        "status",
+        "unit_price",
+        "unit_seconds",
+        "amount",
+        "currency",
+        "estimated",
+        "surplus",
+        "corrects",
+        "kind",
+    ),
 )
 
 

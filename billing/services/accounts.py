@@ -1,6 +1,9 @@
 """Payers: account and cost centers. The currency is chosen before the first invoice and then fixed."""
 
+import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 
 from django.conf import settings
@@ -39,6 +42,17 @@ def account_ensure(*, organization: Organization) -> BillingAccount:
         organization=organization, defaults={"currency": settings.CURRENCY}
     )
     return account
+
+
+def accounts_make(organizations: Sequence[uuid.UUID], *, now: datetime) -> None:
+    """Accounts of those that have none, in the portal's currency, which their first invoice fixes."""
+    known = BillingAccount.objects.in_bulk(list(organizations))
+    rows = [
+        BillingAccount(organization_id=pk, currency=settings.CURRENCY, currency_fixed_at=now)
+        for pk in organizations
+        if pk not in known
+    ]
+    BillingAccount.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 @transaction.atomic

@@ -13,6 +13,7 @@ from billing.months import month_next
 from billing.rating import OBSERVED
 from billing.selectors.checklist import checks_require, month_checks, quarantine_check, silent_sites
 from billing.selectors.parties import parties_of
+from billing.services.accounts import accounts_make
 from billing.services.settling import accounts_lock, documents_settle
 from billing.states import CloseState, InvoiceKind
 from gpuaas.metering.final import month_final
@@ -56,7 +57,7 @@ def close_work(*, row: MonthClose, now: datetime, tell: Tell) -> Close:
         _rate(work, batch)
         _issue(work)
         done += len(batch.organizations)
-    tell("paying from grants and prepayments", done, total)
+    tell("paying from grants, credits and prepayments", done, total)
     check = quarantine_check(lines=work.unpriced_lines, names=sorted(work.unpriced_projects))
     checks_require([check], accepted=row.accepted)
     issuing.sql_run("close_rated")
@@ -98,27 +99,42 @@ def _rate(work: Close, batch: issuing.Batch) -> None:
 
 def _issue(work: Close) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT DISTINCT organization FROM close_line ORDER BY 1")
-        organizations = [pk for (pk,) in cursor.fetchall()]
-    if not organizations:
+        cursor.execute(
+            "SELECT organization, coalesce(sum(minor), 0) < 0 FROM close_line GROUP BY 1 ORDER BY 1"
+        )
+        found = cursor.fetchall()
+    if not found:
         return
-    # first: whose currency is fixed cannot get another one while this is written
+    organizations = [pk for pk, _ in found]
+    numbers = _numbers(work, below_zero=sum(below for _, below in found), total=len(found))
+    # then: whose currency is fixed cannot get another one while this is written
     accounts = BillingAccount.objects.filter(organization__in=organizations, currency_fixed_at__isnull=True)
     accounts.update(currency_fixed_at=work.now)
     issuing.parties_write(parties_of(organizations=organizations))
-    series, number = issuing.numbers_take(kind=InvoiceKind.INVOICE, now=work.now, count=len(organizations))
-    issuing.sql_run("close_invoices", {"month": work.month, "series": series, "next_number": number})
+    issuing.sql_run("close_invoices", {"month": work.month, **numbers})
     work.documents += issuing.documents_write(now=work.now, by=work.row.requested_by, steps=work.steps)
     work.billed += organizations
 
 
+def _numbers(work: Close, *, below_zero: int, total: int) -> dict[str, object]:
+    """Locks series before accounts, and that of invoices first, whether it is needed or not: two closes and a note
+    never wait for each other."""
+    series, number = issuing.numbers_take(kind=InvoiceKind.INVOICE, now=work.now, count=total - below_zero)
+    numbers: dict[str, object] = {"invoice_series": series, "invoice_number": number}
+    if below_zero:
+        series, number = issuing.numbers_take(kind=InvoiceKind.CREDIT_NOTE, now=work.now, count=below_zero)
+    return numbers | {"credit_series": series, "credit_number": number}
+
+
 def _settle(work: Close) -> None:
     """Comes last, because balances are locked from here on: an incoming payment waits only for this part."""
+    # without its row there would be nothing to lock, and a payment of this moment could miss the document
+    accounts_make(work.billed, now=work.now)
     accounts_lock(work.billed)
     for first in range(0, len(work.documents), SETTLED_AT_ONCE):
         invoices = work.documents[first : first + SETTLED_AT_ONCE]
         documents_settle(invoices=invoices, now=work.now, by=work.row.requested_by)
-    work.steps.add("grants and prepaid", len(work.documents))
+    work.steps.add("grants, credits and prepaid", len(work.documents))
 
 
 def _estimate(month: date) -> None:

@@ -49,7 +49,7 @@ def note_issue(
     amounts: Mapping[int, Decimal | str | int],
     reason: str,
 ) -> Invoice:
-    """Creates a note on an invoice. `amounts`: by the position of the corrected line, always above 0.
+    """Creates a note on an invoice, or on a month's credit note. `amounts`: by the position of the corrected line, always above 0.
 
     Raises Invalid on `lines.<position>` (no such line, bad amount, a credit above what is left of the line), `lines`,
     `kind` or `reason`. The tax is the change of the tax on the whole invoice, so that a fully credited invoice is
@@ -60,12 +60,15 @@ def note_issue(
     _require(invoice, kind, amounts, text)
     now = clock.now()
     with transaction.atomic():
+        # the series before the account, as a close does: it may give credit notes of its own
+        series, number = issuing.numbers_take(kind=kind, now=now, count=1)
         account_ensure(organization=invoice.organization)
         accounts_lock([invoice.organization_id])
         minors = _amounts(invoice, kind, amounts)
-        made = _write(actor, invoice, kind, minors, text, now)
+        made = _write(actor, invoice, kind, f"{series}-{number:04d}", minors, text, now)
         if kind == InvoiceKind.CREDIT_NOTE:
             overpaid_return(invoice=invoice, now=now, by=actor.name)
+        documents_settle(invoices=[made.pk], now=now, by=actor.name)
         after = {
             "corrects": invoice.number,
             "total": str(amount_of(made.total_minor, made.currency)),
@@ -86,7 +89,7 @@ def _require(invoice: Invoice, kind: InvoiceKind, amounts: Mapping[int, Any], re
         raise Invalid.field("kind", "a correction must be a credit note or a debit note")
     if not 0 < len(reason) <= 500:
         raise Invalid.field("reason", "give a reason of 1 to 500 characters; it is printed on the note")
-    if invoice.kind != InvoiceKind.INVOICE:
+    if invoice.corrects is not None:
         raise Conflict(f"{invoice.number} is a note; correct the invoice {invoice.corrects}")
     if not amounts:
         raise Invalid.field("lines", "choose at least one line and enter its amount")
@@ -133,7 +136,13 @@ def _amounts(
 
 
 def _write(
-    actor: Actor, invoice: Invoice, kind: InvoiceKind, minors: Mapping[int, int], reason: str, now: Any
+    actor: Actor,
+    invoice: Invoice,
+    kind: InvoiceKind,
+    number: str,
+    minors: Mapping[int, int],
+    reason: str,
+    now: Any,
 ) -> Invoice:
     issuing.tables_make()
     party = Party(
@@ -147,13 +156,12 @@ def _write(
         reference=invoice.account_reference,
     )
     issuing.parties_write([party])
-    series, number = issuing.numbers_take(kind=kind, now=now, count=1)
     before = invoice.subtotal_minor + sum(invoice.corrections.values_list("subtotal_minor", flat=True))
     subtotal = sum(minors.values())
     tax = tax_of(before + subtotal, invoice.tax_rate_bp) - tax_of(before, invoice.tax_rate_bp)
     pk = uuid.uuid4()
     head = (
-        *(pk, invoice.organization_id, kind.value, f"{series}-{number:04d}", invoice.month, reason),
+        *(pk, invoice.organization_id, kind.value, number, invoice.month, reason),
         *(invoice.pk, subtotal, tax),
     )
     names, values = ", ".join(LINE_COLUMNS), ", ".join(["%s"] * len(LINE_COLUMNS))
@@ -164,7 +172,6 @@ def _write(
             _lines(invoice, minors),
         )
     issuing.documents_write(now=now, by=actor.name, steps=issuing.Steps())
-    documents_settle(invoices=[pk], now=now, by=actor.name)
     return Invoice.objects.get(pk=pk)
 
 

@@ -1,4 +1,4 @@
-"""Grants, payments and write-offs, recorded by operators, each as a ledger entry."""
+"""Grants, payments, payouts and write-offs, recorded by operators, each as a ledger entry."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,10 +11,10 @@ from billing.booking import Booking, bookings_write
 from billing.models import Grant, Invoice
 from billing.money import amount_of, minor_places
 from billing.months import LAST_YEAR
-from billing.selectors.balances import invoices_open
+from billing.selectors.balances import credits_left, invoices_open, payable_left
 from billing.services.accounts import account_ensure
-from billing.services.settling import accounts_lock, prepaid_use
-from billing.states import Account, EntryKind, InvoiceKind
+from billing.services.settling import accounts_lock, open_pay
+from billing.states import Account, EntryKind
 from gpuaas.catalog.models import GpuType
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
@@ -132,16 +132,54 @@ def payment_record(
         amounts = {Account.CASH: minor, Account.PREPAID: -minor}
         text = said or "payment received"
         _book(actor, Booking(organization.pk, EntryKind.PREPAID, account.currency, text, amounts), now)
-        rows = Invoice.objects.filter(
-            organization=organization, kind=InvoiceKind.INVOICE, currency=account.currency
-        )
-        prepaid_use(invoices=list(rows.order_by("month")), now=now, by=actor.name)
+        open_pay(organizations=[organization.pk], now=now, by=actor.name)
         audit_record(
             actor=actor,
             action="payment.record",
             target=organization,
             organization=organization,
             after={"amount": str(amount_of(minor, account.currency)), "note": said},
+        )
+
+
+def payout_record(
+    *, actor: Actor, organization: Organization, amount: Decimal | str | int, note: str = ""
+) -> None:
+    """Records money paid back: from credits, the oldest first, then from what was paid in advance; one entry for each.
+
+    Raises Invalid on `amount`, also above what can be paid out.
+    """
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    now, said = clock.now(), note.strip()[:200] or "paid out"
+    with transaction.atomic():
+        account = account_ensure(organization=organization)
+        accounts_lock([organization.pk])
+        open_pay(organizations=[organization.pk], now=now, by=actor.name)
+        currency, minor = account.currency, amount_parse(amount, account.currency)
+        payable = payable_left(organization=organization, currency=currency)
+        if minor > payable:
+            raise Invalid.field(
+                "amount",
+                f"{amount_of(payable, currency)} {currency} can be paid out: what of credits and payments is not used, "
+                "and never more than was received",
+            )
+        left, bookings = minor, []
+        for credit in credits_left(organizations=[organization.pk]):
+            part = min(left, credit.left if credit.currency == currency else 0)
+            left -= part
+            amounts, text = {Account.CREDIT: part, Account.CASH: -part}, f"{said}: credit of {credit.number}"
+            bookings.append(
+                Booking(organization.pk, EntryKind.PAYOUT, currency, text, amounts, credit_id=credit.document)
+            )
+        amounts = {Account.PREPAID: left, Account.CASH: -left}
+        bookings.append(Booking(organization.pk, EntryKind.PAYOUT, currency, said, amounts))
+        bookings_write(bookings, now=now, by=actor.name)
+        audit_record(
+            actor=actor,
+            action="payout.record",
+            target=organization,
+            organization=organization,
+            after={"amount": str(amount_of(minor, currency)), "note": said},
         )
 
 

@@ -1,4 +1,4 @@
-"""Wrong payments and write-offs: reversed by entries of their own, never changed."""
+"""Wrong payments, payouts and write-offs: reversed by entries of their own, never changed."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ from billing.models import Invoice, LedgerEntry, LedgerPosting
 from billing.money import amount_of
 from billing.selectors.balances import prepaid_left
 from billing.services.accounts import account_ensure
-from billing.services.settling import accounts_lock, prepaid_use
+from billing.services.settling import accounts_lock, open_pay
 from billing.states import Account, EntryKind
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
@@ -20,27 +20,54 @@ from tenants.audit import audit_record
 from tenants.roles import Permission
 from tenants.selectors import platform_require
 
-WORDS = {EntryKind.PREPAID: "received payment", EntryKind.WRITE_OFF: "write-off"}
+WORDS = {
+    EntryKind.PREPAID: "received payment",
+    EntryKind.PAYOUT: "payout",
+    EntryKind.WRITE_OFF: "write-off",
+}
 
 
 @transaction.atomic
 def payment_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> LedgerEntry:
     """Reverses a payment and returns the new entry. What the payment had paid is open again, the newest invoice
-    first.
+    first, unless a credit is left to pay it.
 
-    Raises Invalid on `reason`, Conflict for an entry that is not a payment, or was already reversed.
+    Raises Invalid on `reason`, Conflict for an entry that is not a payment, was already reversed, or was paid out.
     """
     explanation, now = _reversible(actor, entry, EntryKind.PREPAID, reason), clock.now()
     minor = -entry.postings.get(account=Account.PREPAID).amount_minor
     _give_back(entry, minor, now, actor.name)
     amounts = {Account.PREPAID: minor, Account.CASH: -minor}
     made = _booked(actor, entry, f"{entry.text} reversed: {explanation}", amounts, now)
+    open_pay(organizations=[entry.organization_id], now=now, by=actor.name)
     audit_record(
         actor=actor,
         action="payment.reverse",
         target=entry.organization,
         organization=entry.organization,
         before={"payment": str(entry.pk), "amount": str(amount_of(minor, entry.currency))},
+        after={"reason": explanation},
+    )
+    return made
+
+
+@transaction.atomic
+def payout_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> LedgerEntry:
+    """Reverses a payout and returns the new entry. The credit, or the money in advance, is there again, and pays what
+    is open.
+
+    Raises Invalid on `reason`, Conflict for an entry that is not a payout, or was already reversed.
+    """
+    explanation, now = _reversible(actor, entry, EntryKind.PAYOUT, reason), clock.now()
+    amounts = {Account(row.account): -row.amount_minor for row in entry.postings.all()}
+    made = _booked(actor, entry, f"{entry.text} reversed: {explanation}", amounts, now)
+    open_pay(organizations=[entry.organization_id], now=now, by=actor.name)
+    audit_record(
+        actor=actor,
+        action="payout.reverse",
+        target=entry.organization,
+        organization=entry.organization,
+        before={"payout": str(entry.pk), "amount": str(made.amount)},
         after={"reason": explanation},
     )
     return made
@@ -57,7 +84,7 @@ def write_off_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> Ledge
     minor = entry.postings.get(account=Account.WRITE_OFF).amount_minor
     amounts = {Account.RECEIVABLE: minor, Account.WRITE_OFF: -minor}
     made = _booked(actor, entry, f"{invoice.number}: write-off reversed: {explanation}", amounts, now)
-    prepaid_use(invoices=[invoice], now=now, by=actor.name)
+    open_pay(organizations=[entry.organization_id], now=now, by=actor.name)
     audit_record(
         actor=actor,
         action="invoice.write_off_reverse",
@@ -88,13 +115,23 @@ def _booked(
     actor: Actor, entry: LedgerEntry, text: str, amounts: Mapping[Account, int], now: datetime
 ) -> LedgerEntry:
     kind, of = EntryKind.REVERSAL, entry.invoice_id
-    booking = Booking(entry.organization_id, kind, entry.currency, text, amounts, of, reverses_id=entry.pk)
+    booking = Booking(
+        entry.organization_id,
+        kind,
+        entry.currency,
+        text,
+        amounts,
+        of,
+        reverses_id=entry.pk,
+        credit_id=entry.credit_id,
+    )
     bookings_write([booking], now=now, by=actor.name)
     return LedgerEntry.objects.get(reverses=entry)
 
 
 def _give_back(entry: LedgerEntry, minor: int, now: datetime, by: str) -> None:
-    """Takes back from invoices what the money has paid, so that the prepaid balance does not become negative."""
+    """Takes back from invoices what the money has paid, so that the prepaid balance does not become negative. Raises
+    Conflict if it was paid out."""
     key = (entry.organization_id, entry.currency)
     missing = minor - prepaid_left(organizations=[entry.organization_id]).get(key, 0)
     paid = (
@@ -118,4 +155,7 @@ def _give_back(entry: LedgerEntry, minor: int, now: datetime, by: str) -> None:
         text = f"payment for {number} reversed"
         kind = EntryKind.PREPAID_USE
         bookings.append(Booking(entry.organization_id, kind, entry.currency, text, amounts, invoice))
+    if missing > 0:
+        out = amount_of(missing, entry.currency)
+        raise Conflict(f"{out} {entry.currency} of this payment has been paid out; reverse that payout first")
     bookings_write(bookings, now=now, by=by)

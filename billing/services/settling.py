@@ -1,4 +1,4 @@
-"""Settles documents: with grants first, in the order of their expiry; then with prepaid money.
+"""Settles documents: with grants first, in the order of their expiry; then with credits, then with prepaid money.
 
 Accounts are locked in the order of their ids, and a grant is used by a conditional update: concurrent uses never
 exceed its amount.
@@ -7,6 +7,7 @@ exceed its amount.
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import F, Q, Sum
@@ -14,7 +15,13 @@ from django.db.models import F, Q, Sum
 from billing.booking import Booking, bookings_write
 from billing.grant_cover import Offer, cover, pools_of
 from billing.models import BillingAccount, Grant, Invoice, InvoiceLine, LedgerPosting
-from billing.selectors.balances import invoices_open, prepaid_left
+from billing.selectors.balances import (
+    credits_left,
+    documents_below_zero,
+    documents_due,
+    invoices_open,
+    prepaid_left,
+)
 from billing.states import Account, EntryKind
 from gpuaas.core.errors import Conflict
 
@@ -27,33 +34,67 @@ def accounts_lock(organizations: Sequence[uuid.UUID]) -> None:
 
 def documents_settle(*, invoices: Sequence[uuid.UUID], now: datetime, by: str) -> None:
     """Call it in the transaction that wrote the documents."""
-    rows = list(Invoice.objects.filter(pk__in=list(invoices), total_minor__gt=0).order_by("number"))
-    accounts_lock([row.organization_id for row in rows])
-    _grants_use(rows, now, by)
-    prepaid_use(invoices=rows, now=now, by=by)
+    rows = list(Invoice.objects.filter(pk__in=list(invoices)).order_by("number"))
+    organizations = [row.organization_id for row in rows]
+    accounts_lock(organizations)
+    _grants_use([row for row in rows if row.total_minor > 0], now, by)
+    open_pay(organizations=organizations, now=now, by=by)
 
 
-def prepaid_use(*, invoices: Sequence[Invoice], now: datetime, by: str) -> None:
-    """Pays open documents from prepaid money, in the given order. The accounts are locked."""
-    have = prepaid_left(organizations=[row.organization_id for row in invoices])
-    rows = [row for row in invoices if have.get((row.organization_id, row.currency), 0) > 0]
-    still_open = invoices_open(invoices=[row.corrects_id or row.pk for row in rows])
+def open_pay(*, organizations: Sequence[uuid.UUID], now: datetime, by: str) -> None:
+    """What is below zero becomes a credit; credits, the oldest first, then prepaid money pay what is open, the oldest
+    first. The accounts are locked."""
+    _credits_give(organizations, now, by)
+    sources: dict[tuple[uuid.UUID, str], list[_Source]] = defaultdict(list)
+    for credit in credits_left(organizations=organizations):
+        source = _Source(credit.left, credit.document, f"credit of {credit.number}")
+        sources[credit.organization, credit.currency].append(source)
+    for key, left in prepaid_left(organizations=organizations).items():
+        if left > 0:
+            sources[key].append(_Source(left, None, "payment"))
     bookings = []
-    for row in rows:
-        key = (row.organization_id, row.currency)
-        part = min(have[key], max(still_open.get(row.corrects_id or row.pk, 0), 0))
-        have[key] -= part
-        amounts = {Account.PREPAID: part, Account.RECEIVABLE: -part}
-        bookings.append(
-            Booking(
-                row.organization_id,
-                EntryKind.PREPAID_USE,
-                row.currency,
-                f"payment for {row.number}",
-                amounts,
-                row.pk,
+    for row, still_open in documents_due(organizations=list({pk for pk, _ in sources})):
+        due = still_open
+        for source in sources[row.organization_id, row.currency]:
+            part = min(source.left, due)
+            if part <= 0:
+                continue
+            source.left -= part
+            due -= part
+            kind, account = EntryKind.CREDIT_USE, Account.CREDIT
+            if source.credit_id is None:
+                kind, account = EntryKind.PREPAID_USE, Account.PREPAID
+            text, amounts = f"{source.text} for {row.number}", {account: part, Account.RECEIVABLE: -part}
+            bookings.append(
+                Booking(
+                    row.organization_id, kind, row.currency, text, amounts, row.pk, credit_id=source.credit_id
+                )
             )
+    bookings_write(bookings, now=now, by=by)
+
+
+@dataclass
+class _Source:
+    """A credit, or (credit_id None) prepaid money, as it is used up."""
+
+    left: int
+    credit_id: uuid.UUID | None
+    text: str
+
+
+def _credits_give(organizations: Sequence[uuid.UUID], now: datetime, by: str) -> None:
+    bookings = [
+        Booking(
+            row.organization_id,
+            EntryKind.CREDIT,
+            row.currency,
+            f"credit of {row.number}",
+            {Account.RECEIVABLE: minor, Account.CREDIT: -minor},
+            row.pk,
+            credit_id=row.pk,
         )
+        for row, minor in documents_below_zero(organizations=organizations)
+    ]
     bookings_write(bookings, now=now, by=by)
 
 
@@ -116,12 +157,12 @@ def _net_by_type(invoices: Sequence[uuid.UUID]) -> dict[uuid.UUID, dict[str, int
 def overpaid_return(*, invoice: Invoice, now: datetime, by: str) -> None:
     """After a credit note: what is no longer owed returns to what paid it, in the reverse order of paying.
 
-    Money becomes prepaid again; then grants, those that expire last first. What returns to an expired grant expires
-    with it.
+    Money becomes prepaid again; then credits, the newest first; then grants, those that expire last first. What
+    returns to an expired grant expires with it.
     """
     over = -invoices_open(invoices=[invoice.pk]).get(invoice.pk, 0)
     bookings = []
-    for account, grant_id, paid in _paid(invoice):
+    for account, grant_id, credit_id, paid in _paid(invoice):
         part = min(over, paid)
         if part <= 0:
             continue
@@ -130,23 +171,42 @@ def overpaid_return(*, invoice: Invoice, now: datetime, by: str) -> None:
         if grant_id is not None:
             Grant.objects.filter(pk=grant_id).update(used_minor=F("used_minor") - part)
             kind, text = EntryKind.GRANT_USE, f"grant returned for {invoice.number}"
+        if credit_id is not None:
+            kind, text = EntryKind.CREDIT_USE, f"credit returned for {invoice.number}"
         amounts = {Account.RECEIVABLE: part, account: -part}
         bookings.append(
-            Booking(invoice.organization_id, kind, invoice.currency, text, amounts, invoice.pk, grant_id)
+            Booking(
+                invoice.organization_id,
+                kind,
+                invoice.currency,
+                text,
+                amounts,
+                invoice.pk,
+                grant_id,
+                credit_id=credit_id,
+            )
         )
     bookings_write(bookings, now=now, by=by)
 
 
-def _paid(invoice: Invoice) -> list[tuple[Account, uuid.UUID | None, int]]:
-    """What paid for the invoice and its notes and was not returned: money, then grants, the last to expire first."""
+def _paid(invoice: Invoice) -> list[tuple[Account, uuid.UUID | None, uuid.UUID | None, int]]:
+    """What paid for the invoice and its notes and was not returned, with the grant or the credit: money, then credits,
+    the newest first, then grants, the last to expire first."""
     of_it = Q(entry__invoice=invoice) | Q(entry__invoice__corrects=invoice)
-    kinds = Q(entry__kind=EntryKind.PREPAID_USE, account=Account.PREPAID) | Q(
-        entry__kind=EntryKind.GRANT_USE, account=Account.GRANTS
+    kinds = (
+        Q(entry__kind=EntryKind.PREPAID_USE, account=Account.PREPAID)
+        | Q(entry__kind=EntryKind.CREDIT_USE, account=Account.CREDIT)
+        | Q(entry__kind=EntryKind.GRANT_USE, account=Account.GRANTS)
     )
     rows = (
         LedgerPosting.objects.filter(of_it, kinds)
-        .order_by(F("entry__grant__expires_at").desc(nulls_first=True), "-entry__grant")
-        .values_list("account", "entry__grant")
+        .order_by(
+            F("entry__grant__expires_at").desc(nulls_first=True),
+            "-entry__grant",
+            F("entry__credit__closed_at").desc(nulls_first=True),
+            "-entry__credit",
+        )
+        .values_list("account", "entry__grant", "entry__credit")
         .annotate(sum=Sum("amount_minor"))
     )
-    return [(Account(account), grant_id, paid) for account, grant_id, paid in rows]
+    return [(Account(account), grant_id, credit_id, paid) for account, grant_id, credit_id, paid in rows]

@@ -6,6 +6,6 @@ SELECT l.charge_month, s.day, l.project_id, coalesce(s.workspace_id, s.cluster_i
 FROM close_changed c
 JOIN tenants_project p ON p.id = c.project AND p.organization_id = ANY (%(organizations)s::uuid[])
 JOIN billing_invoiceline l ON l.charge_month = c.month AND l.project_id = c.project
-JOIN billing_invoice i ON i.id = l.invoice_id AND i.kind = 'invoice'
+JOIN billing_invoice i ON i.id = l.invoice_id AND i.corrects_id IS NULL
 JOIN billing_invoiceshare s ON s.line_id = l.id
 WHERE c.month < %(month)s

@@ -27,7 +27,7 @@ SELECT gen_random_uuid(), organization, position, charge_month, project, cost_ce
 FROM placed d
 LEFT JOIN LATERAL (
     SELECT l.id FROM billing_invoiceline l
-    JOIN billing_invoice i ON i.id = l.invoice_id AND i.kind = 'invoice' AND i.month = d.charge_month
+    JOIN billing_invoice i ON i.id = l.invoice_id AND i.corrects_id IS NULL AND i.month = d.charge_month
     WHERE d.charge_month < %(month)s AND l.charge_month = d.charge_month AND l.project_id = d.project
       AND l.flavor_id IS NOT DISTINCT FROM d.flavor AND l.resource = d.resource AND l.meter = d.meter
       AND l.price_class = d.price_class AND l.status = d.status AND l.surplus = d.surplus

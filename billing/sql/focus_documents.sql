@@ -1,13 +1,14 @@
 -- What closed documents charge, at their finest: line × workspace or cluster × day; a line without shares is one row of its whole
--- month, and the tax of a document is one row. An invoice belongs to its month, a note to the month it was written in.
+-- month, and the tax of a document is one row. A month's document belongs to its month, a note to the month it was written
+-- in. What a month charges is usage, also where it is below zero and so a credit note.
 -- Quarantined usage is not charged, so it is no row. Parameters: month, starts_at, ends_at, organization.
 WITH document AS (
-    SELECT i.* FROM billing_invoice i
-    WHERE (i.kind = 'invoice' AND i.month = %(month)s
-           OR i.kind <> 'invoice' AND i.closed_at >= %(starts_at)s AND i.closed_at < %(ends_at)s)
+    SELECT i.*, CASE WHEN i.corrects_id IS NULL THEN 'invoice' ELSE i.kind END AS charges FROM billing_invoice i
+    WHERE (i.corrects_id IS NULL AND i.month = %(month)s
+           OR i.corrects_id IS NOT NULL AND i.closed_at >= %(starts_at)s AND i.closed_at < %(ends_at)s)
       AND (%(organization)s::uuid IS NULL OR i.organization_id = %(organization)s::uuid)
 )
-SELECT i.kind, i.number, i.month, o.slug, i.account_name, i.currency, l.charge_month, s.day, l.project_slug, l.project_name,
+SELECT i.charges, i.number, i.month, o.slug, i.account_name, i.currency, l.charge_month, s.day, l.project_slug, l.project_name,
        l.cost_center, coalesce(w.id, v.id), coalesce(
            w.name,
            CASE WHEN v.project_id = l.project_id THEN v.name WHEN v.id IS NOT NULL THEN 'warm-' || right(v.id::text, 8) END

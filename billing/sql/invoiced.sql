@@ -7,7 +7,7 @@
            l.flavor_id AS flavor, l.resource::text AS resource, l.meter::text AS meter, l.price_class::text AS price_class, l.surplus,
            l.status::text AS status, l.unit_price_micro AS price_micro, l.estimated, s.unit_seconds
     FROM billing_invoiceline l
-    JOIN billing_invoice i ON i.id = l.invoice_id AND i.kind = 'invoice'
+    JOIN billing_invoice i ON i.id = l.invoice_id AND i.corrects_id IS NULL
     JOIN billing_invoiceshare s ON s.line_id = l.id
     WHERE l.charge_month = ANY (%(invoiced_months)s::date[])
       AND (%(projects_asked)s::uuid[] IS NULL OR l.project_id = ANY (%(projects_asked)s::uuid[]))

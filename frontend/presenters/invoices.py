@@ -1,12 +1,14 @@
 """A document as the page shows it: sections by cost center and project, each with its total."""
 
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 from billing.models import Invoice, InvoiceLine, MonthClose
 from billing.money import amount_of, price_of
 from billing.pdf import tax_name
+from billing.selectors.credits import Credit
 from billing.states import CLOSE_LOOKS, CloseState, InvoiceKind
 from frontend.presenters.money import SHARED, UNITS, hours_of
 from gpuaas.catalog.states import PriceClass
@@ -97,15 +99,19 @@ class InvoiceRow:
     kind: str
     subtotal: Decimal
     total: Decimal
+    credit: Credit | None
 
 
-def rows_of(invoices: Iterable[Invoice]) -> list[InvoiceRow]:
+def rows_of(
+    invoices: Iterable[Invoice], credits_given: Mapping[uuid.UUID, Credit] | None = None
+) -> list[InvoiceRow]:
     return [
         InvoiceRow(
             invoice=row,
             kind=InvoiceKind(row.kind).label,
             subtotal=amount_of(row.subtotal_minor, row.currency),
             total=amount_of(row.total_minor, row.currency),
+            credit=(credits_given or {}).get(row.pk),
         )
         for row in invoices
     ]

@@ -12,6 +12,7 @@ from billing.money import amount_of
 from billing.months import month_days, month_of, month_span
 from billing.pdf import pdf_trouble
 from billing.selectors import balances, documents
+from billing.selectors.credits import credits_of
 from billing.selectors.parties import parties_of
 from billing.services.pdfs import pdf_ready
 from billing.states import Account, EntryKind, InvoiceKind
@@ -26,6 +27,9 @@ from tenants.actors import Actor
 from tenants.roles import Permission
 
 KINDS = (("", "All"), *((kind.value, f"{kind.label}s") for kind in InvoiceKind))
+
+
+REVERSED: dict[str, str] = {EntryKind.WRITE_OFF: "Write-off reversed", EntryKind.PAYOUT: "Payout reversed"}
 
 
 def kind_asked(request: HttpRequest) -> InvoiceKind | None:
@@ -62,7 +66,7 @@ def index(request: HttpRequest, here: OrganizationPlace) -> HttpResponse:
     context = {
         "organization": here.organization,
         "page": page,
-        "rows": shown.rows_of(page),
+        "rows": shown.rows_of(page, credits_of(invoices=[row.pk for row in page])),
         "kinds": KINDS,
         "kind": kind.value if kind else "",
         "balance": balances.balance_of(currency=party.currency, **here.given),
@@ -159,8 +163,5 @@ def entry_shown(row: LedgerEntry) -> dict[str, Any]:
         }
         for posting in row.postings.all()
     ]
-    # a reversal with an invoice is that of a write-off: a payment is of no invoice
-    kind = (
-        "Write-off reversed" if row.kind == EntryKind.REVERSAL and row.invoice_id else row.get_kind_display()
-    )
-    return {"entry": row, "kind": kind, "postings": postings}
+    reversed_ = REVERSED.get(row.reverses.kind) if row.reverses else None
+    return {"entry": row, "kind": reversed_ or row.get_kind_display(), "postings": postings}

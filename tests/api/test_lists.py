@@ -45,7 +45,15 @@ from tenants.models import ApiToken, Organization, Project, User
 from tests.api.addresses import addresses
 from tests.api.caller import Caller, token_for
 from tests.api.cluster_stage import cluster_rows, policy_rows
-from tests.billing.stage import budget_stage, card_stage, pool_stage, rate_make, utc, write_off_stage
+from tests.billing.stage import (
+    budget_stage,
+    card_stage,
+    payout_stage,
+    pool_stage,
+    rate_make,
+    utc,
+    write_off_stage,
+)
 from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
@@ -91,6 +99,7 @@ class World:
         invoice = invoice_make(self.project, number=f"INV-2026-{n:04}", month=month, lines=n)
         for _ in range(n):
             write_off_stage(invoice)
+        payout_stage(self.project.organization)
         MonthClose.objects.create(month=month, state="refused", requested_at=clock.now(), requested_by="olga")
         Grant.objects.create(
             organization=self.project.organization,

@@ -7,7 +7,7 @@ from typing import Any
 
 from billing.booking import Booking, bookings_write
 from billing.models import Budget, Discount, Invoice, LedgerEntry, Rate, RateCard, RateCardVersion, RateDraft
-from billing.services.payments import payment_record
+from billing.services.payments import payment_record, payout_record
 from billing.states import Account, EntryKind
 from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.models import Cluster, ClusterTemplate, TemplateVersion
@@ -180,6 +180,13 @@ def pool_stage(project: Project, flavor: Flavor, *, days: int = 0) -> PoolReserv
 def payment_stage(organization: Organization) -> uuid.UUID:
     payment_record(actor=SYSTEM, organization=organization, amount="5")
     found: uuid.UUID = LedgerEntry.objects.filter(kind="prepaid").latest("pk").pk
+    return found
+
+
+def payout_stage(organization: Organization) -> uuid.UUID:
+    payment_record(actor=SYSTEM, organization=organization, amount="5")
+    payout_record(actor=SYSTEM, organization=organization, amount="5")
+    found: uuid.UUID = LedgerEntry.objects.filter(kind="payout").latest("pk").pk
     return found
 
 

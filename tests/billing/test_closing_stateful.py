@@ -36,14 +36,17 @@ from billing.models import (
     Rate,
 )
 from billing.months import month_span
+from billing.selectors.balances import credits_left, documents_due, payable_left, payouts_for, prepaid_left
 from billing.selectors.checklist import month_due
 from billing.selectors.documents import invoice_verify
 from billing.services import rate_set
 from billing.services.closing import month_close_request, month_close_run
-from billing.services.payments import grant_give, payment_record
-from billing.states import Account, CloseState
+from billing.services.notes import lines_left, note_issue
+from billing.services.payments import grant_give, payment_record, payout_record
+from billing.services.reversals import payment_reverse, payout_reverse
+from billing.states import Account, CloseState, EntryKind, InvoiceKind
 from gpuaas.catalog.models import Flavor
-from gpuaas.core.errors import Invalid
+from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
@@ -74,6 +77,7 @@ class Closing(RuleBasedStateMachine):
         self.all.__enter__()
         self.now = ENDS[0] + timedelta(days=1)
         self.hashes: dict[str, str] = {}
+        self.received: Counter[Any] = Counter()
         self.closes = 0
 
     def teardown(self) -> None:
@@ -144,6 +148,60 @@ class Closing(RuleBasedStateMachine):
         with time_machine.travel(self.now, tick=False):
             organization = self.workspaces[who].project.organization
             payment_record(actor=self.operator, organization=organization, amount=f"{cents / 100:.2f}")
+        self.received[organization.pk] += cents
+
+    @rule(part=st.integers(1, 1000), who=st.integers(0, 2))
+    def money_is_paid_out(self, part: int, who: int) -> None:
+        """Some of what can be paid out; one cent more is refused."""
+        organization = self.workspaces[who].project.organization
+        given: dict[str, Any] = {"actor": self.operator, "organization": organization}
+        with time_machine.travel(self.now, tick=False):
+            payable = payable_left(organization=organization, currency="EUR")
+            try:
+                payout_record(**given, amount=f"{(payable + 1) / 100:.2f}")
+            except Invalid as error:
+                assert set(error.fields) == {"amount"}  # noqa: PT017  it must be raised: see else
+            else:
+                raise AssertionError("more was paid out than there is")
+            cents = payable * part // 1000
+            if cents:
+                payout_record(**given, amount=f"{cents / 100:.2f}")
+        self.received[organization.pk] -= cents
+
+    @rule(which=st.integers(0, 20), who=st.integers(0, 2), out=st.booleans())
+    def a_payment_or_payout_is_reversed(self, which: int, who: int, out: bool) -> None:
+        organization = self.workspaces[who].project.organization
+        kind = EntryKind.PAYOUT if out else EntryKind.PREPAID
+        rows = LedgerEntry.objects.filter(organization=organization, kind=kind, reversal=None).order_by("pk")
+        if not (number := rows.count()):
+            return
+        entry = rows[which % number]
+        reverse = payout_reverse if out else payment_reverse
+        with time_machine.travel(self.now, tick=False):
+            try:
+                reverse(actor=self.operator, entry=entry, reason="wrong")
+            except Conflict as error:
+                assert "has been paid out" in error.message  # noqa: PT017  both ways are right
+                assert not out
+                assert payouts_for(actor=self.operator, organization=organization).exists()
+                return
+        cents = int(entry.amount * 100)
+        self.received[organization.pk] += cents if out else -cents
+
+    @precondition(lambda self: Invoice.objects.exists())
+    @rule(which=st.integers(0, 20), line=st.integers(0, 20), part=st.integers(1, 1000), credit=st.booleans())
+    def a_month_is_corrected(self, which: int, line: int, part: int, credit: bool) -> None:
+        """By a credit or a debit note over a part of what is left of a line."""
+        rows = Invoice.objects.filter(corrects=None).order_by("number")
+        invoice = rows[which % rows.count()]
+        left = {at: cents for at, cents in lines_left(invoice=invoice).items() if cents > 0}
+        if not left:
+            return
+        at = sorted(left)[line % len(left)]
+        amount = f"{-(-left[at] * part // 1000) / 100:.2f}"
+        kind = InvoiceKind.CREDIT_NOTE if credit else InvoiceKind.DEBIT_NOTE
+        with time_machine.travel(self.now, tick=False):
+            note_issue(actor=self.operator, invoice=invoice, kind=kind, amounts={at: amount}, reason="agreed")
 
     @rule(days=st.integers(1, 30))
     def time_passes(self, days: int) -> None:
@@ -197,7 +255,7 @@ class Closing(RuleBasedStateMachine):
             assert not row.accepted
             return
         assert row.state == CloseState.CLOSED
-        assert row.invoices == Invoice.objects.filter(month=row.month).count()
+        assert row.invoices == Invoice.objects.filter(month=row.month, corrects=None).count()
         self.closes += 1
         # a month that was closed before an older one turned up waits for the close after it
         closed = MonthClose.objects.filter(state=CloseState.CLOSED, month__lte=row.month)
@@ -233,7 +291,9 @@ class Closing(RuleBasedStateMachine):
             assert invoice_verify(invoice=row)
         assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in by_series.values())
         assert len(rows) == len(self.hashes)
-        twice = Counter((row.organization_id, row.month) for row in rows)
+        months = [row for row in rows if row.corrects_id is None]
+        assert all((row.kind == InvoiceKind.CREDIT_NOTE) == (row.total_minor < 0) for row in months)
+        twice = Counter((row.organization_id, row.month) for row in months)
         assert max(twice.values(), default=1) == 1
 
     @invariant()
@@ -241,7 +301,9 @@ class Closing(RuleBasedStateMachine):
         sums = InvoiceLine.objects.values("invoice").annotate(sum=Sum("amount_minor", default=0))
         documents = {row.pk: row.subtotal_minor for row in Invoice.objects.all()}
         assert {row["invoice"]: row["sum"] for row in sums} == documents
-        lines_in_all = InvoiceLine.objects.aggregate(units=Sum("unit_seconds"), amount=Sum("amount_minor"))
+        # a note corrects money alone: its lines have no shares
+        usage = InvoiceLine.objects.filter(invoice__corrects=None)
+        lines_in_all = usage.aggregate(units=Sum("unit_seconds"), amount=Sum("amount_minor"))
         shares = InvoiceShare.objects.aggregate(units=Sum("unit_seconds"), amount=Sum("amount_minor"))
         assert shares == lines_in_all
 
@@ -260,6 +322,32 @@ class Closing(RuleBasedStateMachine):
         assert not Grant.objects.filter(used_minor__gt=F("amount_minor") - F("expired_minor")).exists()
         assert booked[Account.PREPAID] <= 0
 
+    @invariant()
+    def no_credit_is_lost_or_used_twice(self) -> None:
+        """What an organization owes is what its documents say less what it paid, and nothing waits beside what is due."""
+        organizations = {workspace.project.organization for workspace in self.workspaces}
+        for row in organizations:
+            found: Counter[str] = Counter()
+            own = LedgerPosting.objects.filter(entry__organization=row)
+            for posting in own.values("account").annotate(sum=Sum("amount_minor")):
+                found[posting["account"]] = posting["sum"]
+            totals = Invoice.objects.filter(organization=row).aggregate(sum=Sum("total_minor", default=0))[
+                "sum"
+            ]
+            granted = Grant.objects.filter(organization=row).aggregate(sum=Sum("used_minor", default=0))[
+                "sum"
+            ]
+            owed = found[Account.RECEIVABLE] + found[Account.PREPAID] + found[Account.CREDIT]
+            assert found[Account.CASH] == self.received[row.pk]
+            assert owed == totals - granted - self.received[row.pk]
+            due = sum(cents for _, cents in documents_due(organizations=[row.pk]))
+            assert due == found[Account.RECEIVABLE], "no document stays below zero"
+            left = sum(credit.left for credit in credits_left(organizations=[row.pk]))
+            assert left == -found[Account.CREDIT], "no credit is overdrawn"
+            money = prepaid_left(organizations=[row.pk]).get((row.pk, "EUR"), 0)
+            assert money == -found[Account.PREPAID] >= 0
+            assert not (due and left + money)
+
 
 def _deadly(statement: int) -> Callable[..., Any]:
     left = statement
@@ -277,7 +365,8 @@ def _deadly(statement: int) -> Callable[..., Any]:
 def _invoiced(project: Project, month: date) -> dict[int | None, tuple[int, int]]:
     units: Counter[int | None] = Counter()
     cents: Counter[int | None] = Counter()
-    for line in InvoiceLine.objects.filter(project=project, charge_month=month):
+    usage = InvoiceLine.objects.filter(project=project, charge_month=month, invoice__corrects=None)
+    for line in usage:
         units[line.unit_price_micro] += line.unit_seconds
         cents[line.unit_price_micro] += line.amount_minor or 0
     return {price: (units[price], cents[price]) for price in units if units[price] or cents[price]}

@@ -119,16 +119,6 @@ def test_notes_are_for_invoices_and_have_a_reason(invoice: Invoice, as_olga: Act
         note_issue(actor=as_alice, invoice=invoice, kind=CREDIT, amounts={1: "1"}, reason="x")
 
 
-@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=6), st.integers(0, 10_000))
-def test_the_tax_of_notes_that_credit_all_is_the_tax_of_the_invoice(parts: list[int], rate: int) -> None:
-    before = sum(parts)
-    taken = 0
-    for part in parts:
-        taken += tax_of(before - part, rate) - tax_of(before, rate)
-        before -= part
-    assert (before, taken) == (0, -tax_of(sum(parts), rate))
-
-
 def test_grants_pay_at_the_close_those_that_expire_first_and_only_what_they_may(
     used: None, organization: Organization, as_olga: Actor, as_alice: Actor
 ) -> None:

@@ -17,6 +17,7 @@ from gpuaas.core import clock
 from gpuaas.metering.models import UsageInterval
 from tenants.actors import Actor
 from tenants.models import Project, User
+from tests.billing.credited import november_credited, tiered_make
 from tests.billing.focus import NOVEMBER, OCTOBER, close, months_stage
 from tests.billing.stage import interval_make, rate_make, utc, workspace_make
 
@@ -135,6 +136,15 @@ def test_late_usage_waits_for_the_next_close(staged: Project, l40s: Flavor, as_o
     assert (found[0], found[2] - found[3]) == ("intervals, lines: unit-seconds", 21)  # type: ignore[operator]
     close(as_olga, date(2026, 12, 1))
     assert reconciled(as_olga) == reconciled(as_olga, date(2026, 12, 1)) == []
+
+
+def test_a_month_below_zero_is_in_it(
+    monkeypatch: pytest.MonkeyPatch, project: Project, h100: Flavor, alice: User, as_olga: Actor
+) -> None:
+    """Its document is a credit note, and charges usage as an invoice does."""
+    monkeypatch.setattr(clock, "now", lambda: utc("2026-12-20 12:00:00"))
+    november_credited(as_olga, tiered_make(project, h100, alice), h100)
+    assert reconciled(as_olga) == reconciled(as_olga, NOVEMBER) == []
 
 
 @pytest.mark.parametrize("currency", ["JPY", "KWD", "CLF"])

@@ -11,10 +11,11 @@ from django.shortcuts import redirect, render
 from billing.models import Invoice
 from billing.money import amount_of
 from billing.selectors import balances, documents
+from billing.selectors.credits import credits_of
 from billing.selectors.parties import parties_of
 from billing.services.notes import lines_left, note_issue
-from billing.services.payments import grant_give, payment_record, write_off
-from billing.services.reversals import payment_reverse, write_off_reverse
+from billing.services.payments import grant_give, payment_record, payout_record, write_off
+from billing.services.reversals import payment_reverse, payout_reverse, write_off_reverse
 from billing.states import InvoiceKind
 from frontend.forms.invoices import LINE, GrantForm, NoteForm, PaymentForm, WriteOffForm
 from frontend.frame import done, draw_page, refusals_on, refusals_shown
@@ -35,6 +36,7 @@ from frontend.views.operator.sure import (
     is_sure,
     note_asked,
     payment_asked,
+    payout_asked,
     trial,
     write_off_asked,
 )
@@ -52,7 +54,7 @@ def index(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     page = paged(request, found)
     context = {
         "page": page,
-        "rows": shown.rows_of(page),
+        "rows": shown.rows_of(page, credits_of(invoices=[row.pk for row in page])),
         "kinds": KINDS,
         "kind": kind.value if kind else "",
         "crumbs": crumbs("Money", ("Invoices", "")),
@@ -76,7 +78,7 @@ def _document(
     give_up: WriteOffForm | None = None,
     sure: Sure | None = None,
 ) -> HttpResponse:
-    base = invoice.kind == InvoiceKind.INVOICE
+    base = invoice.corrects is None
     left = lines_left(invoice=invoice) if base else {}
     shown = invoice_context(invoice, here.actor)
     note = note or NoteForm(lines=_words(shown) if base else {})
@@ -169,6 +171,7 @@ def _credits(request: HttpRequest, here: OperatorPlace, row: Organization, **for
         "rows": [entry_shown(entry) for entry in entries],
         "grant_form": GrantForm(auto_id="grant_%s"),
         "payment_form": PaymentForm(auto_id="payment_%s"),
+        "payout_form": PaymentForm(auto_id="payout_%s"),
         "crumbs": crumbs(
             "Tenants", ("Organizations", "operator_organizations"), (f"{row.name}: credits", "")
         ),
@@ -230,3 +233,32 @@ def payment(request: HttpRequest, here: OperatorPlace, row: Organization) -> Htt
             text = f"Payment of {row.name} recorded."
             return done(request, text, "frontend:operator_credits", row.slug)
     return _credits(request, here, row, payment_form=form)
+
+
+@organization_action
+def payout(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
+    form = PaymentForm(request.POST, auto_id="payout_%s")
+    if form.is_valid():
+        asked = form.cleaned_data
+        with refusals_on(form, Invalid):
+            with trial(commit=(sure := is_sure(request))):
+                payout_record(
+                    actor=here.actor, organization=row, amount=asked["amount"].strip(), note=asked["note"]
+                )
+            if not sure:
+                return _credits(request, here, row, payout_form=form, sure=payout_asked(request, row))
+            text = f"Payout to {row.name} recorded."
+            return done(request, text, "frontend:operator_credits", row.slug)
+    return _credits(request, here, row, payout_form=form)
+
+
+@organization_action
+def payout_reversed(
+    request: HttpRequest, here: OperatorPlace, row: Organization, entry: uuid.UUID
+) -> HttpResponse:
+    payouts = balances.payouts_for(actor=here.actor, organization=row)
+    found = first_of(payouts.filter(pk=entry), "payout")
+    with refusals_shown(request, Conflict, Invalid):
+        payout_reverse(actor=here.actor, entry=found, reason=request.POST.get("reason", ""))
+        messages.success(request, "Payout reversed. The ledger keeps both entries.")
+    return redirect("frontend:operator_credits", row.slug)

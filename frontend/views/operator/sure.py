@@ -91,6 +91,16 @@ def payment_asked(request: HttpRequest, organization: Organization) -> Sure:
     )
 
 
+def payout_asked(request: HttpRequest, organization: Organization) -> Sure:
+    return _asked(
+        request,
+        "Record this payout?",
+        f"{request.POST.get('amount', '').strip()} is recorded as paid back to {organization.name}: from its credits, the "
+        "oldest first, then from what it paid in advance. A wrong payout can be reversed; the ledger keeps both entries.",
+        "Record payout",
+    )
+
+
 def _asked(request: HttpRequest, title: str, text: str, label: str) -> Sure:
     left_out = {"csrfmiddlewaretoken", WORD}
     values = tuple((name, str(value)) for name, value in request.POST.items() if name not in left_out)

@@ -63,6 +63,8 @@ ACTIONS = frozenset(
         "operator_grant_give",
         "operator_payment_record",
         "operator_payment_reverse",
+        "operator_payout_record",
+        "operator_payout_reverse",
         "operator_write_off_reverse",
         "operator_rate_version_withdraw",
         "operator_reservation_end",

@@ -17,8 +17,9 @@ from gpuaas.catalog.models import Flavor
 from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
-from tenants.models import User
+from tenants.models import Project, User
 from tests.billing.closed import meters_prove
+from tests.billing.credited import december_used, november_credited, tiered_make
 from tests.billing.stage import interval_make, utc
 from tests.factories.billing import MONTH
 from tests.frontend.markup import words
@@ -55,7 +56,7 @@ def october_closed(olga_at: Client) -> None:
         assert "Closing" in words(olga_at.get(closes))
         month_close_run(month=MONTH)
         assert MonthClose.objects.get().state == "closed"
-        assert "1 invoice" in words(olga_at.get(closes))
+        assert "1 document" in words(olga_at.get(closes))
 
 
 def test_from_the_checklist_to_a_paid_invoice(
@@ -170,3 +171,49 @@ def test_grants_are_given_and_refused_beside_the_field(olga_at: Client, workspac
     assert not Grant.objects.exists(), "it was only tried"
     assert olga_at.post(give, {**wish, "sure": "1"}).status_code == 302
     assert "pilot" in words(olga_at.get(reverse("frontend:operator_credits", args=[slug])))
+
+
+@pytest.fixture
+def credited(project: Project, h100: Flavor, alice: User, as_olga: Actor) -> Workspace:
+    workspace = tiered_make(project, h100, alice)
+    november_credited(as_olga, workspace, h100)
+    return workspace
+
+
+def test_a_credit_is_shown_used_and_paid_out(
+    credited: Workspace, h100: Flavor, alice: User, olga_at: Client, as_olga: Actor
+) -> None:
+    slug = credited.project.organization.slug
+    home = reverse("frontend:operator_credits", args=[slug])
+    assert "At most €46.50" in words(olga_at.get(home))
+    listed = words(olga_at.get(reverse("frontend:operator_invoices")))
+    assert "Credit note, €46.50 of its credit left" in listed
+    record = reverse("frontend:operator_payout_record", args=[slug])
+    refused = olga_at.post(record, {"amount": "46.51"})
+    assert (refused.status_code, list(refused.context["payout_form"].errors)) == (422, ["amount"])
+    asked = words(olga_at.post(record, {"amount": "6.50", "note": "bank, 5 Dec"}))
+    assert "Record this payout?" in asked
+    assert not LedgerEntry.objects.filter(kind="payout").exists(), "it was only tried"
+    assert olga_at.post(record, {"amount": "6.50", "note": "bank, 5 Dec", "sure": "1"}).status_code == 302
+    december_used(as_olga, credited, h100)
+    for at, listed, one in (
+        (olga_at, reverse("frontend:operator_invoices"), "operator_invoice"),
+        (signed_in(alice), reverse("frontend:organization_invoices", args=[slug]), "invoice"),
+    ):
+        owner = [slug] if one == "invoice" else []
+        assert "Credit note, pays INV-2027-0001, €0.00 of its credit left" in words(at.get(listed))
+        page = words(at.get(reverse(f"frontend:{one}", args=[*owner, "CN-2026-0001"])))
+        for said in ("credit given", "€46.50", "pays", "INV-2027-0001", "€40.00", "paid out", "€6.50"):
+            assert said in page, said
+        page = words(at.get(reverse(f"frontend:{one}", args=[*owner, "INV-2027-0001"])))
+        assert all(said in page for said in ("€10.00", "CN-2026-0001", "pays this", "€40.00"))
+    entry = LedgerEntry.objects.get(kind="payout")
+    back = reverse("frontend:operator_payout_reverse", args=[slug, entry.pk])
+    assert "Reverse this payout?" in words(olga_at.get(home))
+    assert "Give a reason" in words(olga_at.post(back, {"reason": " "}, follow=True))
+    said = words(olga_at.post(back, {"reason": "it came back"}, follow=True))
+    assert "Payout reversed. The ledger keeps both entries." in said
+    assert "Payout reversed by olga" in said
+    assert "Reverse this payout?" not in said
+    assert "already reversed" in words(olga_at.post(back, {"reason": "again"}, follow=True))
+    assert "€3.50" in words(olga_at.get(reverse("frontend:operator_invoice", args=["INV-2027-0001"])))

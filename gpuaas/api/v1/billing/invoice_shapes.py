@@ -1,5 +1,6 @@
 """The shapes of documents, balances and closes."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +10,7 @@ from rest_framework import serializers
 
 from billing.models import Grant, Invoice, InvoiceLine
 from billing.money import amount_of, price_of
+from billing.selectors.credits import Credit
 from billing.states import NOTE_KINDS, InvoiceKind
 from gpuaas.api.fields import Input, Instant, Money, Month, Output, PageQuery, Pick, Text, TextOrEmpty, Whole
 
@@ -57,7 +59,7 @@ class InvoiceOutput(Output):
         source="corrects.number",
         default=None,
         allow_null=True,
-        help_text="The invoice that this note corrects.",
+        help_text="The invoice that this note corrects; null for an invoice, and for a month whose total is below zero.",
     )
     reason = serializers.CharField()
     closed_at = serializers.DateTimeField()
@@ -65,15 +67,51 @@ class InvoiceOutput(Output):
     content_hash = serializers.CharField(help_text="SHA-256 of the content, fixed at the close.")
 
 
+class CreditUseOutput(Output):
+    number = serializers.CharField()
+    amount = Money()
+
+
+class CreditOutput(Output):
+    number = serializers.CharField(help_text="The document whose total below zero gave it.")
+    given = Money()
+    pays = serializers.SerializerMethodField(help_text="What it has paid, by the number of the invoice.")
+    paid_out = Money()
+    left = Money()
+
+    @extend_schema_field(CreditUseOutput(many=True))
+    def get_pays(self, row: Credit) -> list[Any]:
+        return _by_number(row.pays)
+
+
+def _by_number(amounts: Mapping[str, Decimal]) -> list[Any]:
+    rows = [{"number": number, "amount": amount} for number, amount in amounts.items()]
+    return list(CreditUseOutput(rows, many=True).data)
+
+
 class InvoiceDetailOutput(InvoiceOutput):
     open = serializers.SerializerMethodField(help_text="Open amount of the invoice after all its notes.")
     documents = serializers.SerializerMethodField(help_text="Numbers of the invoice and its notes.")
+    credits = serializers.SerializerMethodField(
+        help_text="Credits that these documents gave, and what they pay."
+    )
+    paid_by = serializers.SerializerMethodField(
+        help_text="What credits have paid of these documents, by the number of the document that gave them."
+    )
 
     def get_open(self, row: Invoice) -> str:
         return f"{self.context['settled'].open:f}"
 
     def get_documents(self, row: Invoice) -> list[str]:
         return [each.number for each in self.context["settled"].documents]
+
+    @extend_schema_field(CreditOutput(many=True))
+    def get_credits(self, row: Invoice) -> list[Any]:
+        return list(CreditOutput(self.context["settled"].credits, many=True).data)
+
+    @extend_schema_field(CreditUseOutput(many=True))
+    def get_paid_by(self, row: Invoice) -> list[Any]:
+        return _by_number(self.context["settled"].paid_by)
 
 
 class InvoiceLineOutput(Output):
@@ -104,7 +142,9 @@ class BalanceOutput(Output):
     currency = serializers.CharField()
     owed = Money(help_text="Sum of all open documents; negative: in the organization's favor.")
     prepaid = Money()
+    credit = Money(help_text="What is left of credit notes; it pays the next invoices.")
     granted = Money(help_text="What is left of valid grants.")
+    payable = Money(help_text="How much of `prepaid` and `credit` can be paid out.")
 
 
 class CreditGrantOutput(Output):
@@ -144,6 +184,15 @@ class PaymentOutput(Output):
     by = serializers.CharField()
     reversed_at = serializers.DateTimeField(
         source="reversal.at", default=None, allow_null=True, help_text="null: not reversed."
+    )
+
+
+class PayoutOutput(PaymentOutput):
+    credit_note = serializers.CharField(
+        source="credit.number",
+        default=None,
+        allow_null=True,
+        help_text="The document whose credit was paid out; null: money that was paid in advance.",
     )
 
 

@@ -134,7 +134,7 @@ class OrganizationInvoicePdfView(OrganizationView):
 class OrganizationBalanceView(OrganizationView):
     @operation("organization_balance", "Get the balance of an organization", answer=BalanceOutput)
     def get(self, request: Request, organization: str) -> Response:
-        """Returns from the ledger what is owed, what was paid in advance, and what is left of grants."""
+        """Returns from the ledger what is owed, what was paid in advance, and what is left of credits and grants."""
         row = self.organization()
         (party,) = parties_of(organizations=[row.pk])
         found = balances.balance_of(actor=self.actor, organization=row, currency=party.currency)

@@ -1,17 +1,25 @@
-"""Payments and write-offs that operators have recorded, and their reversal."""
+"""Payments, payouts and write-offs that operators have recorded, and their reversal."""
 
 import uuid
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from billing.selectors.balances import payments_for, write_offs_for
-from billing.services.payments import write_off
-from billing.services.reversals import payment_reverse, write_off_reverse
+from billing.selectors.balances import balance_of, payments_for, payouts_for, write_offs_for
+from billing.selectors.parties import parties_of
+from billing.services.payments import payout_record, write_off
+from billing.services.reversals import payment_reverse, payout_reverse, write_off_reverse
 from gpuaas.api.fields import Input, Text
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
-from gpuaas.api.v1.billing.invoice_shapes import PaymentOutput, WriteOffInput, WriteOffOutput
+from gpuaas.api.v1.billing.invoice_shapes import (
+    BalanceOutput,
+    PaymentInput,
+    PaymentOutput,
+    PayoutOutput,
+    WriteOffInput,
+    WriteOffOutput,
+)
 from gpuaas.api.v1.billing.invoices import PartyView
 from gpuaas.core.rows import first_of
 
@@ -29,6 +37,36 @@ class PaymentReverseView(PartyView):
         found = first_of(rows.filter(pk=payment), "payment")
         payment_reverse(actor=self.actor, entry=found, reason=self.input(ReverseInput)["reason"])
         return Response(PaymentOutput(rows.get(pk=payment)).data, status=201)
+
+
+class OrganizationPayoutsView(PartyView):
+    @operation("platform_payout_list", "List payouts to an organization", rows=PayoutOutput)
+    def get(self, request: Request, organization: str) -> Response:
+        """Lists recorded payouts with their reversals, newest first."""
+        rows = payouts_for(actor=self.actor, organization=self.named())
+        return self.page(rows, PayoutOutput, key="-pk")
+
+    @operation("platform_payout_record", "Record a payout", body=PaymentInput, created=BalanceOutput)
+    @idempotent
+    def post(self, request: Request, organization: str) -> Response:
+        """Records money paid back, at most `payable` of the balance: from credits, the oldest first, then from what was
+        paid in advance. Each is a payout of its own in the list."""
+        row, asked = self.named(), self.input(PaymentInput)
+        payout_record(actor=self.actor, organization=row, amount=asked["amount"], note=asked["note"])
+        (party,) = parties_of(organizations=[row.pk])
+        found = balance_of(actor=self.actor, organization=row, currency=party.currency)
+        return Response(BalanceOutput(found).data, status=201)
+
+
+class PayoutReverseView(PartyView):
+    @operation("platform_payout_reverse", "Reverse a payout", body=ReverseInput, created=PayoutOutput)
+    @idempotent
+    def post(self, request: Request, organization: str, payout: uuid.UUID) -> Response:
+        """Records a reversal, once. The amount pays open invoices, the oldest first, and then later ones."""
+        rows = payouts_for(actor=self.actor, organization=self.named())
+        found = first_of(rows.filter(pk=payout), "payout")
+        payout_reverse(actor=self.actor, entry=found, reason=self.input(ReverseInput)["reason"])
+        return Response(PayoutOutput(rows.get(pk=payout)).data, status=201)
 
 
 class InvoiceWriteOffView(PartyView):

@@ -91,6 +91,8 @@ invoice_urls = [
         (f"{PARTY}/grants", invoices.OrganizationGrantsGiveView, "platform-organization-grants"),
         (f"{PARTY}/payments", invoices.OrganizationPaymentsView, "platform-organization-payments"),
         (f"{PARTY}/payments/<uuid:payment>/reverse", payments.PaymentReverseView, "platform-payment-reverse"),
+        (f"{PARTY}/payouts", payments.OrganizationPayoutsView, "platform-organization-payouts"),
+        (f"{PARTY}/payouts/<uuid:payout>/reverse", payments.PayoutReverseView, "platform-payout-reverse"),
         (f"{PARTY}/billing-account", accounts.PlatformAccountView, "platform-billing-account"),
         (f"platform/{PROJECT}/cost-center", accounts.PlatformCostCenterView, "platform-cost-center"),
         (f"{PARTY}/discounts", accounts.PlatformDiscountsView, "platform-discounts"),
