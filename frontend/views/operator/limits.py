@@ -76,12 +76,13 @@ def limits_csv(request: HttpRequest, here: OperatorPlace) -> StreamingHttpRespon
 
 
 def _cells(rows: Iterable[RowShown]) -> Iterator[Sequence[object]]:
+    """A limit without a number has none: the column has numbers only."""
     yield "organization", "project", "resource", "limit", "held", "allocated"
     for row in rows:
         project = row.project.slug if row.project else ""
         for cell in row.cells:
-            top = "unlimited" if cell.cell.limit is None else cell.cell.limit
-            yield row.organization.slug, project, cell.column.resource, top, cell.cell.used, cell.allocated
+            limit, held = cell.cell.limit, cell.cell.used
+            yield row.organization.slug, project, cell.column.resource, limit, held, cell.allocated
 
 
 @operator_page
