@@ -81,6 +81,7 @@ def grant_shown(row: Grant) -> dict[str, Any]:
         "used": amount_of(row.used_minor, row.currency),
         "left": amount_of(row.left_minor, row.currency),
         "types": sorted(kind.name for kind in row.gpu_types.all()),
+        "reversed_at": row.reversed_at,  # type: ignore[attr-defined]  # of `grants_for`
         "expired": row.expires_at <= clock.now(),
     }
 
@@ -159,8 +160,7 @@ def entry_shown(row: LedgerEntry) -> dict[str, Any]:
         }
         for posting in row.postings.all()
     ]
-    # a reversal with an invoice is that of a write-off: a payment is of no invoice
-    kind = (
-        "Write-off reversed" if row.kind == EntryKind.REVERSAL and row.invoice_id else row.get_kind_display()
-    )
+    kind = row.get_kind_display()
+    if row.kind == EntryKind.REVERSAL and (row.invoice_id or row.grant_id):
+        kind = "Write-off reversed" if row.invoice_id else "Grant reversed"  # a payment has neither
     return {"entry": row, "kind": kind, "postings": postings}

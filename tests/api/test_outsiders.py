@@ -28,7 +28,14 @@ from tests.apart import each_apart
 from tests.api.addresses import Address, addresses
 from tests.api.caller import Caller, token_for
 from tests.api.cluster_stage import DOCUMENT, cluster_stage
-from tests.billing.stage import budget_stage, card_stage, payment_stage, pool_stage, write_off_stage
+from tests.billing.stage import (
+    budget_stage,
+    card_stage,
+    grant_stage,
+    payment_stage,
+    pool_stage,
+    write_off_stage,
+)
 from tests.clusters.host_stage import described, host_at
 from tests.factories.billing import invoice_make
 
@@ -126,6 +133,7 @@ BODIES: dict[tuple[str, str], Any] = {
         "lines": [{"line": 1, "amount": "1"}],
     },
     ("platform-payment-reverse", "POST"): {"reason": "mine"},
+    ("platform-grant-reverse", "POST"): {"reason": "mine"},
     ("platform-write-off-reverse", "POST"): {"reason": "mine"},
     ("platform-invoice-write-off", "POST"): {"reason": "mine"},
     ("platform-organization-grants", "POST"): {"amount": "500", "expires_at": "2030-01-01T00:00:00Z"},
@@ -228,6 +236,7 @@ def stage(
         "number": invoice.number,
         "written": write_off_stage(invoice),
         "payment": payment_stage(organization),
+        "grant": grant_stage(organization),
         "adoption": adoption_make(site, project, alice).pk,
         "check": check_make(site),
         "drift": Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="one").pk,
@@ -354,6 +363,7 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "line": uuid7(),
         "discount": uuid7(),
         "payment": uuid7(),
+        "grant": uuid7(),
         "written": uuid7(),
         "reservation": uuid7(),
         "cluster": uuid7(),

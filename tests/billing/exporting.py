@@ -1,6 +1,7 @@
 """A month with hostile names in a currency, and every CSV that the portal writes of it."""
 
 import csv
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -112,7 +113,7 @@ def files(client: Client, slug: str) -> dict[str, bytes]:
 
 def rated(folder: Path, name: str, currency: str) -> bytes:
     """What `manage.py rate` writes."""
-    rows = {
+    rows: dict[str, list[Sequence[str]]] = {
         "usage": [
             USAGE,
             (
