@@ -1,19 +1,16 @@
 """Statements, intervals and other tables as CSV, row by row: amounts as exact decimals, quarantined lines with an empty amount."""
 
-import csv
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 
 from django.db.models import Case, F, Q, QuerySet, When
 from django.db.models.functions import Coalesce
 
 from billing.selectors import Statement
+from gpuaas.core.csv_cells import csv_cell
 from gpuaas.metering.models import UsageInterval
 
 CHUNK = 2000  # rows
 
-NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 COLUMNS = (
     "month",
     "project",
@@ -51,13 +48,6 @@ HOLDER = Case(
 )
 
 
-class _Echo:
-    """A file that returns what is written to it, so that csv can stream."""
-
-    def write(self, text: str) -> str:
-        return text
-
-
 def statement_csv(*, statement: Statement) -> Iterator[str]:
     """RFC 4180 rows with a header; the amounts add up to the statement's total."""
     return rows_csv(_statement_rows(statement))
@@ -72,17 +62,15 @@ def interval_rows(*, intervals: QuerySet[UsageInterval]) -> Iterator[Sequence[ob
         holder, consumer, site, flavor, meter, quantity, ended_by, owner, node = words
         yield (
             *(str(key), project, "cluster" if cluster else "workspace", holder, consumer, site, flavor or ""),
-            *(meter, quantity, _utc(started_at), _utc(ended_at), ended_by, owner, node),
+            *(meter, quantity, started_at, ended_at, ended_by, owner, node),
             "surplus" if surplus else "",
         )
 
 
 def rows_csv(rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """Any table as CSV, row by row. Cells are escaped, because a spreadsheet must not run a formula in a project's
-    name."""
-    writer = csv.writer(_Echo())
+    """Any table as CSV, row by row."""
     for row in rows:
-        yield writer.writerow([_harmless(cell) for cell in row])
+        yield ",".join(map(csv_cell, row)) + "\r\n"
 
 
 def _statement_rows(statement: Statement) -> Iterator[Sequence[object]]:
@@ -91,18 +79,8 @@ def _statement_rows(statement: Statement) -> Iterator[Sequence[object]]:
         yield (
             *(f"{line.month:%Y-%m}", line.project, line.flavor or line.resource, line.gpu_type or ""),
             *(line.meter.value, line.price_class, line.status.value),
-            "" if line.unit_price is None else str(line.unit_price),
+            line.unit_price,
             line.unit_seconds,
-            "" if line.amount is None else str(line.amount),
+            line.amount,
             line.currency,
         )
-
-
-def _utc(moment: datetime | None) -> str:
-    return "" if moment is None else moment.astimezone(UTC).isoformat()
-
-
-def _harmless(cell: object) -> object:
-    if not isinstance(cell, str) or cell[:1] not in {"=", "+", "-", "@", "\t", "\r"}:
-        return cell
-    return cell if NUMBER.fullmatch(cell) else f"'{cell}"

@@ -79,6 +79,7 @@ def invoice_html(*, invoice: Invoice) -> str:
         "invoice": invoice,
         "kind": InvoiceKind(invoice.kind).label,
         "organization": invoice.organization,
+        "closed_on": invoice.closed_on,
         "provider": settings.PROVIDER_NAME,
         "provider_lines": settings.BILLING_PROVIDER_ADDRESS.splitlines(),
         "address_lines": invoice.account_address.splitlines(),

@@ -141,8 +141,8 @@ def purses_of(
     if money is not None:
         minor = int(money * 10 ** minor_places(prices.currency))
         words = (
-            f"The policy may spend {money:,.2f} {prices.currency} a month; what is left is not enough for "
-            "more workers."
+            f"The policy may spend {amount_of(minor, prices.currency):,f} {prices.currency} a month; what is left "
+            "is not enough for more workers."
         )
         found.append(Purse(MONEY, minor * prices.minor_unit, words))
     return tuple(found)

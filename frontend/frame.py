@@ -18,7 +18,8 @@ from django import forms
 from django.contrib import messages
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect, render, resolve_url
+from django.utils.http import urlencode
 
 from frontend import toasts
 from frontend.doors import is_piece
@@ -26,6 +27,19 @@ from frontend.forms import refuse, sentence_of
 from gpuaas.core.errors import Conflict, GpuaasError
 
 M = TypeVar("M", bound=Model)
+
+
+UNDONE = "undone"
+
+
+def undo_by(to: str, *args: object, **values: object) -> str:
+    """The address by which the Undo of a toast takes something back: a page's own action, with what it would be sent."""
+    return f"{resolve_url(to, *args)}?{urlencode({**values, UNDONE: 1})}"
+
+
+def sent(request: HttpRequest) -> QueryDict:
+    """What an action was sent: in the body by its form, in the address by an Undo."""
+    return request.GET if UNDONE in request.GET else request.POST
 
 
 def posted(request: HttpRequest) -> QueryDict | None:
@@ -72,9 +86,11 @@ def name_require(request: HttpRequest, name: str, done: str = "deleted", do: str
         raise Conflict(f"Nothing was {done}: type {name} exactly to {do} it.")
 
 
-def done(request: HttpRequest, text: str, to: str, *args: object) -> HttpResponse:
-    """`to` is an address, or the name of one with its `args`."""
-    messages.success(request, text)
+def done(request: HttpRequest, text: str, to: str, *args: object, undo: str = "") -> HttpResponse:
+    """`to` is an address, or the name of one with its `args`; `undo` one of `undo_by`."""
+    messages.success(request, text, extra_tags=undo)
+    if UNDONE in request.GET:  # a script asked, from whatever page the toast stood on
+        return HttpResponse(status=204, headers={"HX-Refresh": "true"})
     return redirect(to, *args)
 
 
@@ -82,7 +98,7 @@ def done_here(request: HttpRequest, text: str, to: str, *, undo: str = "") -> Ht
     """`done` for a page that fetches itself on the event: a script gets a toast alone, with its undo."""
     if is_piece(request):
         return toasts.answer(tone="ok", title=text, undo=undo)
-    return done(request, text, to)
+    return done(request, text, to, undo=undo)
 
 
 def draw_page(

@@ -147,6 +147,7 @@ urlpatterns: list[URLPattern] = [
         ("billing/discounts/<uuid:discount>/end/", billing_accounts.discount_stop, "operator_discount_end"),
         ("credits/", invoices.money_of, "operator_credits"),
         ("credits/grant/", invoices.grant, "operator_grant_give"),
+        ("credits/grant/<uuid:entry>/reverse/", invoices.grant_reversed, "operator_grant_reverse"),
         ("credits/payment/<uuid:entry>/reverse/", invoices.payment_reversed, "operator_payment_reverse"),
         ("credits/payment/", invoices.payment, "operator_payment_record"),
         ("credits/payout/<uuid:entry>/reverse/", invoices.payout_reversed, "operator_payout_reverse"),

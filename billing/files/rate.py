@@ -1,7 +1,6 @@
 """Rates two files with the SQL that rates the portal: they are copied into temporary tables, which end with the
 transaction."""
 
-import csv
 import secrets
 from collections.abc import Iterator, Sequence
 from datetime import date
@@ -15,6 +14,7 @@ from billing.files.rows import BadRow, Doubts, Row, rates_read, usage_read
 from billing.money import amount_of, charge_divisor, price_of
 from billing.months import Span, month_span
 from billing.rating import sql_of, sql_text
+from gpuaas.core.csv_cells import csv_cell
 
 LINES = ("project", "flavor", "meter", "price_class", "price", "unit_seconds", "amount")
 COPY = {
@@ -99,11 +99,7 @@ def _write(out: Path, lines: Sequence[tuple[Any, ...]]) -> None:
     half = out.parent / f".rate-{secrets.token_hex(8)}"
     try:
         with half.open("x", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(LINES)
-            writer.writerows(
-                (*names, price, seconds, f"{amount:f}") for *names, price, seconds, amount in lines
-            )
+            file.writelines(",".join(map(csv_cell, cells)) + "\n" for cells in (LINES, *lines))
         half.replace(out)
     except OSError as error:
         raise OSError(f"{out} cannot be written: {error.strerror}") from error

@@ -18,7 +18,7 @@ from billing.money import HOUR, amount_of, price_of
 from billing.months import day_span, month_of, month_span
 from gpuaas.metering.models import Meter
 
-Value = str | Decimal | datetime | None
+Value = str | bool | int | Decimal | datetime | None
 PLACES = Decimal(1).scaleb(-12)
 UNITS = {
     Meter.VCPU_HELD: "vCPU-Hours",
@@ -33,6 +33,7 @@ class Kind(Enum):
     TEXT = "text"
     NUMBER = "number"
     TIME = "time"
+    FLAG = "flag"
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ COLUMNS = (
     Column("x_CorrectsInvoiceId", T, lambda f: f.charge.corrects),
     Column("x_InvoiceLineId", T, lambda f: str(f.charge.line) if f.charge.line else None),
     Column("x_PriceClass", T, _usage(lambda f: f.charge.price_class)),
-    Column("x_Surplus", T, _usage(lambda f: "true" if f.charge.surplus else "false")),
-    Column("x_Estimated", T, _usage(lambda f: "true" if f.charge.estimated else "false")),
-    Column("x_UnitSeconds", N, _usage(lambda f: Decimal(f.charge.unit_seconds))),
+    Column("x_Surplus", Kind.FLAG, _usage(lambda f: f.charge.surplus)),
+    Column("x_Estimated", Kind.FLAG, _usage(lambda f: f.charge.estimated)),
+    Column("x_UnitSeconds", N, _usage(lambda f: f.charge.unit_seconds)),
 )

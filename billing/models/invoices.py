@@ -1,8 +1,11 @@
 """Closed documents: the database refuses to change them (migration `documents_are_closed`)."""
 
+from datetime import date
+
 from django.db import models
 from django.db.models import F, Q
 
+from billing.months import billing_zone
 from billing.states import InvoiceKind
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
@@ -75,6 +78,11 @@ class Invoice(Identified):
             models.CheckConstraint(condition=Q(kind__in=InvoiceKind.values), name="invoice_kind_known"),
         ]
         indexes = [models.Index(fields=["organization", "-month"], name="invoice_of_organization_idx")]
+
+    @property
+    def closed_on(self) -> date:
+        """Its date: the day of the close where the months begin."""
+        return self.closed_at.astimezone(billing_zone()).date()
 
     def __str__(self) -> str:
         return self.number

@@ -17,7 +17,7 @@ class Grant(Identified):
     """A credit that pays for documents until it expires, for chosen GPU types or (none chosen) for everything.
 
     used_minor and expired_minor together never exceed the amount (a check of the database). What a credit note
-    returns no longer counts as used.
+    returns no longer counts as used; what was taken back counts as expired.
     """
 
     organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="grants")
@@ -72,7 +72,7 @@ class LedgerEntry(Identified):
         related_name="credit_entries",
         db_index=False,
     )
-    # of a reversal: the payment, payout or write-off that it takes back, once
+    # of a reversal: the payment, payout, grant or write-off that it takes back, once
     reverses = models.OneToOneField(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="reversal"
     )
@@ -95,7 +95,7 @@ class LedgerEntry(Identified):
 
     @property
     def is_reversible(self) -> bool:
-        kinds = (EntryKind.PREPAID, EntryKind.WRITE_OFF, EntryKind.PAYOUT)
+        kinds = (EntryKind.PREPAID, EntryKind.GRANT, EntryKind.WRITE_OFF, EntryKind.PAYOUT)
         return self.kind in kinds and getattr(self, "reversal", None) is None
 
 

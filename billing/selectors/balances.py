@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from billing.models import Grant, Invoice, LedgerEntry, LedgerPosting
@@ -91,9 +91,11 @@ def _sums(organization: Organization, currency: str) -> dict[str, int]:
 
 
 def grants_for(*, actor: Actor, organization: Organization) -> QuerySet[Grant]:
-    """All of them, used up and expired ones included, newest first."""
+    """All of them, used up and expired ones included, newest first; `reversed_at`: when one was taken back."""
     billing_require(actor=actor, organization=organization)
-    return Grant.objects.filter(organization=organization).prefetch_related("gpu_types").order_by("-pk")
+    taken = LedgerEntry.objects.filter(grant=OuterRef("pk"), kind=EntryKind.REVERSAL).values("at")
+    rows = Grant.objects.filter(organization=organization).annotate(reversed_at=Subquery(taken[:1]))
+    return rows.prefetch_related("gpu_types").order_by("-pk")
 
 
 def entries_for(*, actor: Actor, organization: Organization) -> QuerySet[LedgerEntry]:

@@ -4,7 +4,7 @@ Requires `billing:view` on the project or organization; an outsider gets NotFoun
 """
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -165,6 +165,16 @@ def prices_at(
         for flavor_id, meter, micro, currency, price_class, sold_as in rows
         if price_class == (sold_as or "on_demand")
     }
+
+
+def gpu_price(
+    prices: Mapping[tuple[uuid.UUID | None, Meter], Price], flavor: uuid.UUID
+) -> tuple[Price | None, Meter]:
+    """Of `prices_at`: what pays for the GPUs of a flavor, and by which meter; the price of use where there is no
+    other."""
+    held = prices.get((flavor, Meter.GPU_HELD))
+    used = prices.get((flavor, Meter.GPU_ALLOCATED))
+    return (used, Meter.GPU_ALLOCATED) if held is None and used is not None else (held, Meter.GPU_HELD)
 
 
 def statement(

@@ -2,15 +2,11 @@
 
 from django.db import transaction
 
-from billing.selectors import prices_at
+from billing.selectors import gpu_price, prices_at
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.services import flavor_publish
 from gpuaas.core.errors import Invalid
-from gpuaas.metering.models import Meter
 from tenants.actors import Actor
-
-# a price of either is what pays for its GPUs (rating.md, section 6)
-PAYING = (Meter.GPU_HELD, Meter.GPU_ALLOCATED)
 
 
 @transaction.atomic
@@ -30,5 +26,5 @@ def flavor_offer(*, actor: Actor, flavor: Flavor, without_price: bool = False) -
 
 
 def has_price(flavor: Flavor) -> bool:
-    prices = prices_at()
-    return any((flavor.pk, meter) in prices for meter in PAYING)
+    """A price of either meter pays for its GPUs (rating.md, section 6)."""
+    return gpu_price(prices_at(), flavor.pk)[0] is not None

@@ -1,13 +1,14 @@
-"""Wrong payments, payouts and write-offs: reversed by entries of their own, never changed."""
+"""Wrong payments, payouts, grants and write-offs: reversed by entries of their own, never changed."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import F, Sum
+from django.db.models.functions import Coalesce
 
 from billing.booking import Booking, bookings_write
-from billing.models import Invoice, LedgerEntry, LedgerPosting
+from billing.models import Grant, Invoice, LedgerEntry, LedgerPosting
 from billing.money import amount_of
 from billing.selectors.balances import prepaid_left
 from billing.services.accounts import account_ensure
@@ -23,6 +24,7 @@ from tenants.selectors import platform_require
 WORDS = {
     EntryKind.PREPAID: "received payment",
     EntryKind.PAYOUT: "payout",
+    EntryKind.GRANT: "grant",
     EntryKind.WRITE_OFF: "write-off",
 }
 
@@ -96,6 +98,63 @@ def write_off_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> Ledge
     return made
 
 
+@transaction.atomic
+def grant_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> LedgerEntry:
+    """Takes a grant back and returns the new entry. What it had paid is open again, and credits and prepaid money pay it at once;
+    what was left is gone.
+
+    Raises Invalid on `reason`, Conflict for an entry that is not a grant, was already reversed, or has only expired.
+    """
+    explanation, now = _reversible(actor, entry, EntryKind.GRANT, reason), clock.now()
+    grant = Grant.objects.select_for_update().get(entries=entry)
+    minor = grant.amount_minor - grant.expired_minor
+    if minor == 0:
+        raise Conflict("this grant expired before it paid for anything; there is nothing to reverse")
+    reopened = _grant_uses(grant)
+    bookings_write(
+        [
+            Booking(
+                entry.organization_id,
+                EntryKind.GRANT_USE,
+                entry.currency,
+                f"{grant} for {invoice.number} reversed",
+                {Account.RECEIVABLE: part, Account.GRANTS: -part},
+                invoice.pk,
+                grant.pk,
+            )
+            for invoice, part in reopened
+        ],
+        now=now,
+        by=actor.name,
+    )
+    Grant.objects.filter(pk=grant.pk).update(used_minor=0, expired_minor=F("amount_minor"))
+    amounts = {Account.GRANTS: minor, Account.GRANTS_GIVEN: -minor}
+    made = _booked(actor, entry, f"{grant} reversed: {explanation}", amounts, now)
+    open_pay(organizations=[entry.organization_id], now=now, by=actor.name)
+    audit_record(
+        actor=actor,
+        action="grant.reverse",
+        target=grant,
+        organization=entry.organization,
+        before={
+            "amount": str(amount_of(grant.amount_minor, entry.currency)),
+            "used": str(amount_of(grant.used_minor, entry.currency)),
+        },
+        after={"reason": explanation},
+    )
+    return made
+
+
+def _grant_uses(grant: Grant) -> list[tuple[Invoice, int]]:
+    """What the grant still pays of each invoice and its notes, the oldest first."""
+    rows = LedgerPosting.objects.filter(
+        account=Account.GRANTS, entry__kind=EntryKind.GRANT_USE, entry__grant=grant
+    )
+    rows = rows.annotate(of=Coalesce("entry__invoice__corrects", "entry__invoice")).order_by()
+    paid = dict(rows.values_list("of").annotate(sum=Sum("amount_minor")).filter(sum__gt=0))
+    return [(row, paid[row.pk]) for row in Invoice.objects.filter(pk__in=paid).order_by("month", "number")]
+
+
 def _reversible(actor: Actor, entry: LedgerEntry, kind: EntryKind, reason: str) -> str:
     """Returns the reason as it is kept. From here on nobody else changes the organization's balances."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
@@ -122,6 +181,7 @@ def _booked(
         text,
         amounts,
         of,
+        entry.grant_id,
         reverses_id=entry.pk,
         credit_id=entry.credit_id,
     )

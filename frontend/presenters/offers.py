@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from billing.selectors import prices_at
+from billing.selectors import gpu_price, prices_at
 from billing.selectors.costs import currency_of
 from frontend.presenters.tuning import nodes_words, tuning_words
 from gpuaas.catalog.models import Flavor
@@ -56,6 +56,7 @@ class Offer:
     left: str
     none_left: bool
     per_hour: Decimal | None
+    by_use: bool
     gpus: int
     has: frozenset[str]
 
@@ -132,7 +133,7 @@ def _offer(
 ) -> Offer:
     kind, pool = flavor.pool.gpu_type, flavor.pool
     line = lines.get(gpu_resource(kind.slug))
-    price = prices.get((flavor.pk, Meter.GPU_HELD))
+    price, meter = gpu_price(prices, flavor.pk)
     size = f"with {flavor.vcpus} vCPU, {flavor.memory_gib} GiB"
     disk = f", {flavor.disk_gib} GB disk" if flavor.disk_gib else ""
     more = f", {flavor.gpus} GPUs" if flavor.gpus > 1 else ""
@@ -151,6 +152,7 @@ def _offer(
         left=left_words(line),
         none_left=line is None or line.left == 0,
         per_hour=price.per_hour * flavor.gpus if price else None,
+        by_use=meter == Meter.GPU_ALLOCATED,
         gpus=flavor.gpus,
         has=frozenset(name for name in SWITCHES if _has(flavor, name)),
     )

@@ -198,7 +198,8 @@ def _cells(found: Breakdown) -> Iterator[Sequence[object]]:
     yield found.by.value, "name", *of, "gpu_seconds", "amount", "currency", "unpriced_lines"
     for row in found.rows:
         within = [row.project for _ in of]
-        yield row.key, row.name, *within, row.gpu_seconds, row.amount, found.currency, row.quarantined
+        key = date.fromisoformat(row.key) if found.by is By.DAY else row.key
+        yield key, row.name, *within, row.gpu_seconds, row.amount, found.currency, row.quarantined
 
 
 def intervals(request: HttpRequest, scope: Scope) -> HttpResponse:

@@ -29,7 +29,11 @@ from tenants.roles import Permission
 KINDS = (("", "All"), *((kind.value, f"{kind.label}s") for kind in InvoiceKind))
 
 
-REVERSED: dict[str, str] = {EntryKind.WRITE_OFF: "Write-off reversed", EntryKind.PAYOUT: "Payout reversed"}
+REVERSED: dict[str, str] = {
+    EntryKind.WRITE_OFF: "Write-off reversed",
+    EntryKind.PAYOUT: "Payout reversed",
+    EntryKind.GRANT: "Grant reversed",
+}
 
 
 def kind_asked(request: HttpRequest) -> InvoiceKind | None:
@@ -85,6 +89,7 @@ def grant_shown(row: Grant) -> dict[str, Any]:
         "used": amount_of(row.used_minor, row.currency),
         "left": amount_of(row.left_minor, row.currency),
         "types": sorted(kind.name for kind in row.gpu_types.all()),
+        "reversed_at": row.reversed_at,  # type: ignore[attr-defined]  # of `grants_for`
         "expired": row.expires_at <= clock.now(),
     }
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from billing.months import month_of, month_parse
 from billing.selectors import statement
 from frontend.forms.projects import OrganizationMemberForm, ProjectForm
-from frontend.frame import done, draw_page, refusals_on
+from frontend.frame import done, draw_page, refusals_on, sent, undo_by
 from frontend.nav import Crumb
 from frontend.place import OrganizationPlace, organization_action, organization_page
 from frontend.presenters import money
@@ -66,7 +66,7 @@ def project_new(request: HttpRequest, here: OrganizationPlace) -> HttpResponse:
 
 @organization_action()
 def member_set(request: HttpRequest, here: OrganizationPlace) -> HttpResponse:
-    form = OrganizationMemberForm(request.POST, auto_id="member_%s")
+    form = OrganizationMemberForm(sent(request), auto_id="member_%s")
     if form.is_valid():
         with refusals_on(form, Invalid, NotFound, default="user"):
             user = user_find(actor=here.actor, text=form.cleaned_data["user"])
@@ -81,10 +81,12 @@ def member_set(request: HttpRequest, here: OrganizationPlace) -> HttpResponse:
 @organization_action()
 def member_remove(request: HttpRequest, here: OrganizationPlace, user: uuid.UUID) -> HttpResponse:
     rows = organization_members(**here.given)
-    person = first_of(rows.filter(user=user), "member").user
+    member, slug = first_of(rows.filter(user=user), "member"), here.organization.slug
+    person = member.user
     organization_member_remove(**here.given, user=person)
     text = f"{person.username} no longer has a role in {here.organization.name}."
-    return done(request, text, "frontend:projects", here.organization.slug)
+    back = undo_by("frontend:organization_member_set", slug, user=person.username, role=member.role)
+    return done(request, text, "frontend:projects", slug, undo="" if person.pk == here.user.pk else back)
 
 
 @organization_page(Permission.BILLING_VIEW)

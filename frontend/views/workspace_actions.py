@@ -5,7 +5,7 @@ import uuid
 from django.http import HttpRequest, HttpResponse
 
 from frontend.forms.workspaces import MemberForm
-from frontend.frame import done, done_here, refusals_on
+from frontend.frame import done, done_here, refusals_on, sent, undo_by
 from frontend.place import ProjectPlace
 from frontend.presenters.held import url_of
 from frontend.views.workspaces import draw, workspace_action
@@ -19,7 +19,7 @@ WORDS = {"admin": "manage", "edit": "run workloads in", "view": "view"}
 
 @workspace_action(Permission.WORKSPACE_CREATE)
 def member_add(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponse:
-    form = MemberForm(request.POST, auto_id="member_%s")
+    form = MemberForm(sent(request), auto_id="member_%s")
     if form.is_valid():
         name, role = form.cleaned_data["user"], form.cleaned_data["role"]
         with refusals_on(form, Invalid, fields={"members": "user"}):
@@ -34,8 +34,10 @@ def member_remove(request: HttpRequest, here: ProjectPlace, row: Workspace, user
     member = next((found for found in row.members.all() if found.user_id == user), None)
     if member is None:
         raise Conflict("This person no longer has access.")
-    services.member_remove(actor=here.actor, workspace=row, username=member.user.username)
-    return done_here(request, f"{member.user.username} no longer has access to {row.name}.", url_of(row))
+    name = member.user.username
+    services.member_remove(actor=here.actor, workspace=row, username=name)
+    back = undo_by("frontend:workspace_members", here.project.slug, row.pk, user=name, role=member.role)
+    return done_here(request, f"{name} no longer has access to {row.name}.", url_of(row), undo=back)
 
 
 @workspace_action(Permission.WORKSPACE_CREATE)

@@ -20,6 +20,7 @@ from tests.api.cluster_stage import cluster_stage
 from tests.billing.stage import (
     budget_stage,
     card_stage,
+    grant_stage,
     payment_stage,
     payout_stage,
     pool_stage,
@@ -61,6 +62,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "written": str(write_off_stage(invoice)),
         "payment": str(payment_stage(project.organization)),
         "payout": str(payout_stage(project.organization)),
+        "grant": str(grant_stage(project.organization)),
         "drift": drift,
         "budget": str(budget_stage(project).pk),
         "reservation": str(pool_stage(project, Flavor.objects.get(slug="h100.1")).pk),

@@ -217,3 +217,10 @@ def test_operators_see_everything(olgas: Caller, workspace: Workspace, other_pro
     assert made.status == 400
     assert "owner" in made.error["fields"]
     assert olgas.post("/platform/organizations", {"slug": "physics", "name": "Physics"}).status == 201
+
+
+def test_a_price_of_use_is_a_price(alices: Caller, olgas: Caller, site: Site) -> None:
+    price = {"flavor": "l40s.1", "meter": "gpu_allocated", "price": "0.90"}
+    assert olgas.post("/platform/rates", price).status == 201
+    flavors = {row["slug"]: row for row in alices.get("/flavors").json["results"]}
+    assert (flavors["l40s.1"]["price_per_hour"], flavors["l40s.1"]["currency"]) == ("0.90", "EUR")

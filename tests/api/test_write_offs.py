@@ -35,3 +35,19 @@ def test_a_write_off_is_listed_and_reversed_once(olgas: Caller, alices: Caller, 
     assert alices.post(back, {"reason": "mine"}).status == 404
     detail = f"/organizations/{invoice.organization.slug}/invoices/{invoice.number}"
     assert alices.get(detail).json["open"] == "886.55"
+
+
+def test_a_grant_is_reversed_once(olgas: Caller, alices: Caller, project: Project) -> None:
+    home = f"/platform/organizations/{project.organization.slug}/grants"
+    given = olgas.post(home, {"amount": "5", "expires_at": "2030-01-01T00:00:00Z", "note": "pilot"})
+    assert (given.status, given.json["reversed_at"]) == (201, None)
+    back = f"{home}/{given.json['id']}/reverse"
+    assert olgas.post(back, {"reason": ""}).status == 400
+    assert alices.post(back, {"reason": "mine"}).status == 404
+    reversed_ = olgas.post(back, {"reason": "not theirs"}, Idempotency_Key="once")
+    assert (reversed_.status, reversed_.json["left"], reversed_.json["expired"]) == (201, "0.00", "5.00")
+    assert reversed_.json["reversed_at"] is not None
+    assert olgas.post(back, {"reason": "not theirs"}, Idempotency_Key="once").json == reversed_.json
+    assert olgas.post(back, {"reason": "again"}).code == "conflict"
+    listed = alices.get(f"/organizations/{project.organization.slug}/grants").json["results"]
+    assert listed == [reversed_.json]

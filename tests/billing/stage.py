@@ -7,7 +7,7 @@ from typing import Any
 
 from billing.booking import Booking, bookings_write
 from billing.models import Budget, Discount, Invoice, LedgerEntry, Rate, RateCard, RateCardVersion, RateDraft
-from billing.services.payments import payment_record, payout_record
+from billing.services.payments import grant_give, payment_record, payout_record
 from billing.states import Account, EntryKind
 from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.models import Cluster, ClusterTemplate, TemplateVersion
@@ -188,6 +188,11 @@ def payout_stage(organization: Organization) -> uuid.UUID:
     payout_record(actor=SYSTEM, organization=organization, amount="5")
     found: uuid.UUID = LedgerEntry.objects.filter(kind="payout").latest("pk").pk
     return found
+
+
+def grant_stage(organization: Organization) -> uuid.UUID:
+    expires = utc("2030-01-01")
+    return grant_give(actor=SYSTEM, organization=organization, amount="5", expires_at=expires).pk
 
 
 def write_off_stage(invoice: Invoice) -> uuid.UUID:

@@ -6,6 +6,7 @@ closed before it, with their corrections, are what a biller that counts second b
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date, timedelta
 from typing import Any, ClassVar
 
@@ -43,7 +44,7 @@ from billing.services import rate_set
 from billing.services.closing import month_close_request, month_close_run
 from billing.services.notes import lines_left, note_issue
 from billing.services.payments import grant_give, payment_record, payout_record
-from billing.services.reversals import payment_reverse, payout_reverse
+from billing.services.reversals import grant_reverse, payment_reverse, payout_reverse
 from billing.states import Account, CloseState, EntryKind, InvoiceKind
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import Conflict, Invalid
@@ -142,6 +143,14 @@ class Closing(RuleBasedStateMachine):
                 amount=f"{cents / 100:.2f}",
                 expires_at=self.now + timedelta(days=days),
             )
+
+    @rule(which=st.integers(0, 20))
+    def a_grant_is_taken_back(self, which: int) -> None:
+        """Refused where nothing of it is left to take."""
+        given = list(LedgerEntry.objects.filter(kind="grant", reversal=None).order_by("pk"))
+        with time_machine.travel(self.now, tick=False), suppress(Conflict):
+            for entry in given[which : which + 1]:
+                grant_reverse(actor=self.operator, entry=entry, reason="wrong")
 
     @rule(cents=st.integers(1, 500), who=st.integers(0, 2))
     def money_comes_in(self, cents: int, who: int) -> None:

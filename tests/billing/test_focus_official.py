@@ -1,5 +1,6 @@
 """The official FOCUS validator reads months of usage, credits, corrections and taxes, in both formats, and has nothing to say."""
 
+import json
 import subprocess
 from collections.abc import Iterator
 from datetime import date
@@ -7,15 +8,19 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from django.test import Client
 
 from billing.focus import charges_of, focus_csv, focus_parquet, focus_rows
 from deploy import focus_validator
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
+from gpuaas.core.csv_cells import csv_cell
 from tenants.actors import Actor
 from tenants.models import Project, User
+from tests.billing.exporting import FLAGS, NUMBERS, files, hostile_month, rated
 from tests.billing.focus import DECEMBER, NOVEMBER, OCTOBER, months_stage
 from tests.billing.stage import utc
+from tests.hostile import NAMES, SLUGS
 
 pytestmark = pytest.mark.django_db
 KNOWN = {"InvoiceId-C-004-C"}  # an error of the rule: it wants InvoiceId null where it must not be
@@ -86,6 +91,75 @@ def test_it_sees_what_is_wrong(validator: Path, staged: Project, as_alice: Actor
     file = exported(staged, as_alice, tmp_path, OCTOBER, "csv")
     file.write_text(file.read_text().replace(",EUR,", ",Euros,"))
     assert "BillingCurrency" in {rule.split("-")[0] for rule in failures(verdicts(validator, file))}
+
+
+@pytest.mark.parametrize(
+    ("currency", "slug", "name"),
+    [
+        ("JPY", "4711", "4711"),
+        ("JPY", "null", "BAD_DATE"),
+        ("EUR", "2026-01-01", "2026-01-01"),
+        ("KWD", "1e5", "=cmd|' /C calc'!A0"),
+    ],
+)
+def test_hostile_names_in_every_currency(
+    validator: Path,
+    project: Project,
+    h100: Flavor,
+    alice: User,
+    olga: User,
+    as_olga: Actor,
+    tmp_path: Path,
+    currency: str,
+    slug: str,
+    name: str,
+) -> None:
+    """The validator and pandas read every file as they read one of letters in EUR."""
+    hostile_month(project, h100, alice, as_olga, currency=currency, slug=slug, name=name)
+    judged = verdicts(validator, exported(project, as_olga, tmp_path, OCTOBER, "csv"))
+    assert len(judged) > 250
+    assert failures(judged) <= KNOWN
+    client = Client()
+    client.force_login(olga)
+    texts = {file: content.decode() for file, content in files(client, slug).items()}
+    texts["lines"] = rated(tmp_path, name, currency).decode()
+    for file, kinds in kinds_in_pandas(validator, texts).items():
+        assert {column: kind for column, kind in kinds.items() if kind not in expected(column)} == {}, file
+
+
+def test_pandas_and_polars_read_every_name(validator: Path) -> None:
+    names = [*NAMES, *SLUGS]
+    texts = {name: f"project,other\n{csv_cell(name)},x\n" for name in names}
+    assert {
+        name for name, kinds in kinds_in_pandas(validator, texts).items() if kinds["project"] != "O"
+    } == set()
+
+
+PANDAS = """
+import io, json, sys, pandas, polars
+texts = json.load(sys.stdin)
+TEXTS = {"project", "cost_center", "flavor", "key", "name", "SubAccountId", "SubAccountName", "BillingAccountName"}
+made = {}
+for name, text in texts.items():
+    table = pandas.read_csv(io.StringIO(text, newline=""))
+    made[name] = {column: "" if table[column].isna().all() else table[column].dtype.kind for column in table}
+    other = polars.read_csv(io.BytesIO(text.encode()), try_parse_dates=True)
+    made[name] |= {column: str(other[column].dtype) for column in TEXTS & set(table) if other[column].dtype != polars.String}
+print(json.dumps(made))
+"""
+
+
+def kinds_in_pandas(validator: Path, texts: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Of every column, as pandas (and the reader of the validator) takes it; nothing where it is empty."""
+    asked = [str(validator.with_name("python")), "-c", PANDAS]
+    run = subprocess.run(asked, input=json.dumps(texts), capture_output=True, text=True, check=True)
+    found: dict[str, dict[str, str]] = json.loads(run.stdout)
+    return found
+
+
+def expected(column: str) -> str:
+    """pandas reads no times unless told which they are."""
+    return "if" if column in NUMBERS else "bO" if column in FLAGS else "O"
 
 
 def exported(project: Project, actor: Actor, folder: Path, month: date, suffix: str) -> Path:

@@ -18,7 +18,7 @@ from billing.selectors.balances import balance_of, entries_for, grants_for, invo
 from billing.services import rate_set
 from billing.services.notes import lines_left, note_issue
 from billing.services.payments import grant_give, grants_expire, payment_record, write_off
-from billing.services.reversals import payment_reverse, write_off_reverse
+from billing.services.reversals import grant_reverse, payment_reverse, write_off_reverse
 from billing.states import Account, EntryKind, InvoiceKind
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
@@ -201,6 +201,63 @@ def test_a_payment_is_taken_back_once_and_what_it_paid_is_open_again(
         payment_reverse(actor=as_alice, entry=entry, reason="mine")
     payment_record(actor=as_olga, organization=organization, amount="390.00")
     assert open_of(invoice) == 0
+    balanced()
+
+
+def test_a_grant_is_taken_back_once_and_what_it_paid_is_owed_again(
+    used: None, organization: Organization, as_olga: Actor, as_alice: Actor
+) -> None:
+    """500.00 paid 392.70 and got 11.90 of them back; 100.00 of money are there."""
+    given = grant_give(actor=as_olga, organization=organization, amount="500", expires_at=LATER, note="pilot")
+    month_close(as_olga, OCTOBER)
+    invoice = Invoice.objects.get()
+    note_issue(actor=as_olga, invoice=invoice, kind=CREDIT, amounts={1: "10"}, reason="agreed")
+    payment_record(actor=as_olga, organization=organization, amount="100")
+    entry = LedgerEntry.objects.get(kind="grant")
+    with pytest.raises(Invalid) as refused:
+        grant_reverse(actor=as_olga, entry=entry, reason=" ")
+    assert set(refused.value.fields) == {"reason"}
+    with pytest.raises((NotFound, Forbidden)):
+        grant_reverse(actor=as_alice, entry=entry, reason="mine")
+    made = grant_reverse(actor=as_olga, entry=entry, reason="another customer's")
+    assert (made.kind, made.reverses_id, made.amount) == ("reversal", entry.pk, Decimal("500.00"))
+    assert open_of(invoice) == 39_270 - 1190 - 10_000
+    balanced()
+    found = balance_of(actor=as_alice, organization=organization, currency="EUR")
+    assert (found.owed, found.prepaid, found.granted) == (Decimal("280.80"), 0, 0)
+    given.refresh_from_db()
+    assert (given.used_minor, given.left_minor) == (0, 0)
+    (listed,) = grants_for(actor=as_alice, organization=organization)
+    assert listed.reversed_at == made.at  # type: ignore[attr-defined]
+    kept = AuditEntry.objects.get(action="grant.reverse")
+    assert (kept.before, kept.after) == (
+        {"amount": "500.00", "used": "380.80"},
+        {"reason": "another customer's"},
+    )
+    for wrong, words in ((entry, "already"), (made, "only a grant")):
+        with pytest.raises(Conflict, match=words):
+            grant_reverse(actor=as_olga, entry=wrong, reason="again")
+    # nothing goes back to it, or expires of it, a second time
+    note_issue(actor=as_olga, invoice=invoice, kind=CREDIT, amounts={1: "200"}, reason="agreed")
+    assert grants_expire(now=utc("2031-01-01")) == 0
+    assert open_of(invoice) == 28_080 - 23_800
+    balanced()
+
+
+def test_of_an_expired_grant_only_what_it_paid_is_taken_back(
+    used: None, organization: Organization, as_olga: Actor
+) -> None:
+    for amount, note in (("500", "used"), ("7", "idle")):
+        grant_give(actor=as_olga, organization=organization, amount=amount, expires_at=LATER, note=note)
+    month_close(as_olga, OCTOBER)
+    assert grants_expire(now=utc("2031-01-01")) == 2
+    used_, idle = (LedgerEntry.objects.get(kind="grant", text=text) for text in ("used", "idle"))
+    before = LedgerEntry.objects.count()
+    with pytest.raises(Conflict, match="expired before it paid"):
+        grant_reverse(actor=as_olga, entry=idle, reason="wrong")
+    assert LedgerEntry.objects.count() == before
+    made = grant_reverse(actor=as_olga, entry=used_, reason="wrong")
+    assert (made.amount, open_of(Invoice.objects.get())) == (Decimal("392.70"), 39_270)
     balanced()
 
 

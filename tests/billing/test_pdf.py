@@ -73,6 +73,12 @@ def test_what_stands_on_it(invoice: Invoice, as_olga: Actor) -> None:
         assert said in page, said
 
 
+def test_its_date_is_that_of_the_billing_zone(invoice: Invoice) -> None:
+    """Half past midnight in Berlin is the day before in UTC."""
+    invoice.closed_at = utc("2026-11-30 23:30:00")
+    assert "<dd>1 Dec 2026</dd>" in pdf.invoice_html(invoice=invoice)
+
+
 def test_the_same_document_is_the_same_bytes(invoice: Invoice) -> None:
     assert not pdf.pdf_trouble(), pdf.pdf_trouble()
     once = pdf.invoice_pdf(invoice=invoice)

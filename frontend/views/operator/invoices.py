@@ -15,8 +15,8 @@ from billing.selectors.credits import credits_of
 from billing.selectors.parties import parties_of
 from billing.services.notes import lines_left, note_issue
 from billing.services.payments import grant_give, payment_record, payout_record, write_off
-from billing.services.reversals import payment_reverse, payout_reverse, write_off_reverse
-from billing.states import InvoiceKind
+from billing.services.reversals import grant_reverse, payment_reverse, payout_reverse, write_off_reverse
+from billing.states import EntryKind, InvoiceKind
 from frontend.forms.invoices import LINE, GrantForm, NoteForm, PaymentForm, WriteOffForm
 from frontend.frame import done, draw_page, refusals_on, refusals_shown
 from frontend.lists import paged
@@ -203,6 +203,18 @@ def grant(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpR
                 return _credits(request, here, row, grant_form=form, sure=asking)
             return done(request, f"Grant added for {row.name}.", "frontend:operator_credits", row.slug)
     return _credits(request, here, row, grant_form=form)
+
+
+@organization_action
+def grant_reversed(
+    request: HttpRequest, here: OperatorPlace, row: Organization, entry: uuid.UUID
+) -> HttpResponse:
+    rows = balances.entries_for(actor=here.actor, organization=row).filter(kind=EntryKind.GRANT)
+    found = first_of(rows.filter(pk=entry), "grant")
+    with refusals_shown(request, Conflict, Invalid):
+        grant_reverse(actor=here.actor, entry=found, reason=request.POST.get("reason", ""))
+        messages.success(request, "Grant reversed. The ledger keeps both entries.")
+    return redirect("frontend:operator_credits", row.slug)
 
 
 @organization_action

@@ -11,7 +11,7 @@ from billing.exports import rows_csv
 from frontend import toasts
 from frontend.forms import sentence_of
 from frontend.forms.operator_limits import LimitForm
-from frontend.frame import number_of
+from frontend.frame import UNDONE, done, number_of, sent, undo_by
 from frontend.lists import offered, paged, query_of
 from frontend.presenters.operator.limits import (
     CellShown,
@@ -76,12 +76,13 @@ def limits_csv(request: HttpRequest, here: OperatorPlace) -> StreamingHttpRespon
 
 
 def _cells(rows: Iterable[RowShown]) -> Iterator[Sequence[object]]:
+    """A limit without a number has none: the column has numbers only."""
     yield "organization", "project", "resource", "limit", "held", "allocated"
     for row in rows:
         project = row.project.slug if row.project else ""
         for cell in row.cells:
-            top = "unlimited" if cell.cell.limit is None else cell.cell.limit
-            yield row.organization.slug, project, cell.column.resource, top, cell.cell.used, cell.allocated
+            limit, held = cell.cell.limit, cell.cell.used
+            yield row.organization.slug, project, cell.column.resource, limit, held, cell.allocated
 
 
 @operator_page
@@ -116,26 +117,40 @@ def limit_effect(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
 @operator_action
 def limit_save(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """Saved under the version that the cell was opened with; refused beside the cell, whose numbers are then fresh."""
-    form = LimitForm(request.POST)
+    form = LimitForm(sent(request))
     valid = form.is_valid()
-    matrix, row = _matrix(here, request.POST)
+    matrix, row = _matrix(here, sent(request))
     if not valid:
         return _draw(request, here, matrix, row, editing=_typed(matrix, row, form), status=422)
     resource = form.cleaned_data["resource"]
+    before = _cell(row, resource).cell.limit
     try:
-        _save(here, row, form)
+        saved = _save(here, row, form)
     except StaleVersion:
+        if UNDONE in request.GET:
+            title = "Nothing was undone: this limit was changed by someone else."
+            return toasts.answer(tone="bad", title=title, status=412)
         matrix, row = _matrix(here, request.POST)
         message = f"This limit was changed to {_cell(row, resource).top} by someone else. Save again to overwrite it."
         return _draw(request, here, matrix, row, editing=_typed(matrix, row, form, error=message), status=412)
     except Invalid as error:
         editing = _typed(matrix, row, form, error=sentence_of(error.message))
         return _draw(request, here, matrix, row, editing=editing, status=422)
-    matrix, row = _matrix(here, request.POST)
+    matrix, row = _matrix(here, sent(request))
     cell = _cell(row, resource)
-    response = _draw(request, here, matrix, row, focus=resource, totals=True)
     title = f"{row.name} may hold {cell.top} {cell.column.name}"
-    response["HX-Trigger"] = toasts.header(tone="ok", title=title)
+    if UNDONE in request.GET:
+        return done(request, title, "frontend:operator_limits")
+    response = _draw(request, here, matrix, row, focus=resource, totals=True)
+    asked: dict[str, Any] = {
+        "kind": row.kind,
+        "owner": row.slug,
+        "resource": resource,
+        "version": saved.version,
+    }
+    asked["hard"] = "unlimited" if before is None else before
+    back = undo_by("frontend:operator_limit_save", **asked)
+    response["HX-Trigger"] = toasts.header(tone="ok", title=title, undo=back)
     return response
 
 

@@ -11,9 +11,9 @@ from django.db.models import Q, Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from billing.selectors import prices_at, rate_card_default
+from billing.selectors import gpu_price, prices_at, rate_card_default
 from billing.services import rate_set
-from billing.services.offers import PAYING, flavor_offer
+from billing.services.offers import flavor_offer
 from frontend.forms.operator import FlavorForm, SellForm
 from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown
 from frontend.lists import OFFERED, paged, query_of
@@ -47,6 +47,7 @@ class FlavorShown:
     tone: Tone
     free: int
     unit_price: Decimal | None
+    by_use: bool
     currency: str
     blocked: str
     tuned: str
@@ -93,7 +94,7 @@ def _shown(flavors: Sequence[Flavor]) -> list[FlavorShown]:
     prices, gpus = prices_at(), gpus_of_pools(flavor.pool for flavor in flavors)
     rows = []
     for flavor in flavors:
-        price = prices.get((flavor.pk, Meter.GPU_HELD))
+        price, meter = gpu_price(prices, flavor.pk)
         type_state = flavor.pool.gpu_type.state
         rows.append(
             FlavorShown(
@@ -101,10 +102,11 @@ def _shown(flavors: Sequence[Flavor]) -> list[FlavorShown]:
                 tone=TONES[OfferState(flavor.state)],
                 free=gpus[flavor.pool_id].free,
                 unit_price=price.per_hour if price else None,
+                by_use=meter == Meter.GPU_ALLOCATED,
                 currency=price.currency if price else "",
                 blocked="" if type_state == OfferState.ACTIVE else "its GPU type is not published",
                 tuned=" · ".join(tuning_words(flavor)),
-                priced=any((flavor.pk, meter) in prices for meter in PAYING),
+                priced=price is not None,
             )
         )
     return rows

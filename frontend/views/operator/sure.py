@@ -76,7 +76,7 @@ def grant_asked(request: HttpRequest, given: Grant) -> Sure:
         request,
         "Add this grant?",
         f"{given.organization.name} gets a credit of {amount}. It pays for {types} on invoices that are closed before "
-        f"{formats.when(given.expires_at)}; what is left then expires. A grant cannot be taken back.",
+        f"{formats.when(given.expires_at)}; what is left then expires. A wrong grant can be reversed; the ledger keeps both entries.",
         "Add grant",
     )
 

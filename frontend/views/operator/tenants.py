@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from frontend.forms.operator import OrganizationForm, OwnerForm, PersonForm, ProjectForm
-from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown
+from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import paged, query_of
 from frontend.views.operator.common import (
     OperatorPlace,
@@ -95,7 +95,7 @@ def project_new(request: HttpRequest, here: OperatorPlace, row: Organization) ->
 
 @organization_action
 def member_set(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
-    form = OwnerForm(request.POST, auto_id="member_%s")
+    form = OwnerForm(sent(request), auto_id="member_%s")
     if form.is_valid():
         with refusals_on(form, GpuaasError, default="user"):
             user = user_find(actor=here.actor, text=form.cleaned_data["user"])
@@ -110,9 +110,14 @@ def member_set(request: HttpRequest, here: OperatorPlace, row: Organization) -> 
 def member_remove(
     request: HttpRequest, here: OperatorPlace, row: Organization, user: uuid.UUID
 ) -> HttpResponse:
+    given: dict[str, Any] = {"actor": here.actor, "organization": row}
+    member = first_of(organization_members(**given).filter(user=user), "member")
+    name, role = member.user.username, member.role
     with refusals_shown(request, Conflict):
-        organization_member_remove(actor=here.actor, organization=row, user=_person(here, user))
-        messages.success(request, "Role removed.")
+        organization_member_remove(**given, user=member.user)
+        back = undo_by("frontend:operator_member_set", row.slug, user=name, role=role)
+        text = f"{name} no longer has a role in {row.name}."
+        return done(request, text, "frontend:operator_organization", row.slug, undo=back)
     return redirect("frontend:operator_organization", row.slug)
 
 

@@ -15,7 +15,7 @@ from tenants.actors import SYSTEM
 from tenants.models import AuditEntry, User
 from tests.apart import each_apart
 from tests.api.cluster_stage import template_stage, warm_stage
-from tests.billing.stage import card_stage, pool_stage, write_off_stage
+from tests.billing.stage import card_stage, grant_stage, pool_stage, write_off_stage
 from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
 from tests.frontend.operator.adopting import plan_at
@@ -65,6 +65,7 @@ ACTIONS = frozenset(
         "operator_payment_reverse",
         "operator_payout_record",
         "operator_payout_reverse",
+        "operator_grant_reverse",
         "operator_write_off_reverse",
         "operator_rate_version_withdraw",
         "operator_reservation_end",
@@ -120,6 +121,8 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     if "entry" in pattern.pattern.converters:
         payment_record(actor=SYSTEM, organization=workspace.project.organization, amount="5")
         known["entry"] = LedgerEntry.objects.latest("pk").pk
+    if name == "operator_grant_reverse":
+        known["entry"] = LedgerEntry.objects.get(grant=grant_stage(workspace.project.organization)).pk
     if "number" in pattern.pattern.converters:
         invoice = invoice_make(workspace.project)
         known |= {"number": invoice.number, "entry": write_off_stage(invoice)}

@@ -166,11 +166,22 @@ def test_grants_are_given_and_refused_beside_the_field(olga_at: Client, workspac
     asked = words(olga_at.post(give, wish))
     assert "Add this grant?" in asked
     assert "gets a credit of €500.00. It pays for L40S 48 GB on invoices" in asked
-    assert "A grant cannot be taken back." in asked
+    assert "A wrong grant can be reversed; the ledger keeps both entries." in asked
     assert '<input type="hidden" name="note" value="pilot">' in asked
     assert not Grant.objects.exists(), "it was only tried"
     assert olga_at.post(give, {**wish, "sure": "1"}).status_code == 302
-    assert "pilot" in words(olga_at.get(reverse("frontend:operator_credits", args=[slug])))
+    entry = LedgerEntry.objects.get(kind="grant")
+    back = reverse("frontend:operator_grant_reverse", args=[slug, entry.pk])
+    page = words(olga_at.get(reverse("frontend:operator_credits", args=[slug])))
+    assert "pilot" in page
+    assert f'action="{back}"' in page
+    assert "Reverse this grant?" in page
+    assert "ive a reason" in words(olga_at.post(back, {"reason": ""}, follow=True))
+    page = words(olga_at.post(back, {"reason": "not theirs"}, follow=True))
+    assert "Grant reversed. The ledger keeps both entries." in page
+    assert "pilot reversed: not theirs" in page
+    assert f'action="{back}"' not in page
+    assert "already reversed" in words(olga_at.post(back, {"reason": "again"}, follow=True))
 
 
 @pytest.fixture

@@ -1,5 +1,8 @@
 """What cannot be done by one click too many: the question that is asked before, and the way back."""
 
+import json
+import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -8,13 +11,14 @@ from django.urls import reverse
 
 from billing.models import Rate, RateDraft
 from billing.services import LineTerms, rate_draft_line_set, rate_draft_open, rate_set
-from gpuaas.catalog.models import Flavor, GpuType
+from gpuaas.catalog.models import Flavor, GpuType, Site
 from gpuaas.core.errors import Conflict
 from gpuaas.workspaces.models import Workspace
+from quotas.models import Limit
 from tenants.actors import SYSTEM, Actor
 from tenants.models import User
 from tenants.roles import PlatformRole
-from tenants.services import user_deactivate, user_platform_role_set
+from tenants.services import organization_member_set, user_deactivate, user_platform_role_set
 from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
 
@@ -132,3 +136,64 @@ def test_downloads_and_hints_lead_somewhere(olga_at: Client, alice: User, worksp
     budgets = reverse("frontend:organization_budgets", args=[slug])
     assert budgets in words(olga_at.get(reverse("frontend:operator_organization", args=[slug])))
     assert olga_at.get(budgets).status_code == 200
+
+
+def undone(client: Client, url: str) -> None:
+    """As the button of a toast asks: nothing is sent but the address."""
+    answer = client.post(url, headers={"HX-Request": "true"})
+    assert (answer.status_code, answer["HX-Refresh"]) == (204, "true")
+
+
+def undo_in(answer: Any) -> str:
+    """The address that the Undo of the toast posts to."""
+    if header := answer.headers.get("HX-Trigger"):
+        return str(json.loads(header)["toast"]["undo"])
+    (found,) = re.findall(r'hx-post="([^"]*undone=1)"', words(answer))
+    return unescape(found)
+
+
+def test_a_limit_is_put_back_unless_somebody_changed_it(olga_at: Client, workspace: Workspace) -> None:
+    project, resource = workspace.project, f"gpu:{TYPE}"
+    row = Limit.objects.get(project=project, resource=resource)
+    save = reverse("frontend:operator_limit_save")
+    asked = {"kind": "project", "owner": project.slug, "resource": resource}
+    undo = undo_in(olga_at.post(save, {**asked, "hard": "3", "version": row.version}))
+    assert Limit.objects.get(pk=row.pk).hard == 3
+    undone(olga_at, undo)
+    assert Limit.objects.get(pk=row.pk).hard == row.hard
+    again = olga_at.post(undo, headers={"HX-Request": "true"})
+    assert (again.status_code, "Nothing was undone" in again["HX-Trigger"]) == (412, True)
+    version = Limit.objects.get(pk=row.pk).version
+    undo = undo_in(olga_at.post(save, {**asked, "unlimited": "on", "version": version}))
+    version = Limit.objects.get(pk=row.pk).version
+    back = undo_in(olga_at.post(save, {**asked, "hard": "5", "version": version}))
+    undone(olga_at, back)
+    assert Limit.objects.get(pk=row.pk).hard is None
+    assert olga_at.post(undo, headers={"HX-Request": "true"}).status_code == 412
+
+
+def test_a_role_in_an_organization_is_put_back(olga_at: Client, workspace: Workspace, bob: User) -> None:
+    organization = workspace.project.organization
+    for door, client in (
+        ("operator_member", olga_at),
+        ("organization_member", signed_in(workspace.created_by)),
+    ):
+        organization_member_set(actor=SYSTEM, organization=organization, user=bob, role="billing")
+        remove = reverse(f"frontend:{door}_remove", args=[organization.slug, bob.pk])
+        undo = undo_in(client.post(remove, follow=True))
+        assert not organization.memberships.filter(user=bob).exists()
+        undone(client, undo)
+        assert organization.memberships.get(user=bob).role == "billing"
+
+
+def test_selling_despite_failed_checks_is_asked(olga_at: Client, site: Site) -> None:
+    Site.objects.update(fit=False)
+    sell, page = (
+        reverse(f"frontend:{name}", args=[site.slug]) for name in ("operator_site_sell", "operator_site")
+    )
+    shown = words(olga_at.get(page))
+    assert "Sell despite failed checks?" in shown
+    assert f'action="{sell}"' in shown.split("Sell despite failed checks?")[0].rsplit("<dialog", 1)[1]
+    assert shown.count(f'action="{sell}"') == 1, "only the dialog does it"
+    olga_at.post(sell, {"sell": "1"})
+    assert "Sell only when ready" in words(olga_at.get(page))

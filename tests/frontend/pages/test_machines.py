@@ -153,7 +153,11 @@ def test_keys_are_ones_own(alice_at: Client, charlie_at: Client, room: Workspace
     assert "never give it to anybody" in refused.content.decode()
     assert alice_at.post(page, {"name": "laptop", "public_key": KEY}).status_code == 302
     key = PublicKey.objects.get()
-    assert key.fingerprint in alice_at.get(page).content.decode()
+    shown = alice_at.get(page).content.decode()
+    assert key.fingerprint in shown
+    remove = f'action="{reverse("frontend:key_remove", args=[key.pk])}"'
+    assert shown.count(remove) == 1, "only the dialog does it"
+    assert remove in shown.split("Remove key laptop?")[0].rsplit("<dialog", 1)[1]
     assert "laptop" in alice_at.get(url("machine_new", room)).content.decode()
     assert key.fingerprint not in charlie_at.get(page).content.decode()
     assert charlie_at.post(reverse("frontend:key_remove", args=[key.pk])).status_code == 404

@@ -1,5 +1,6 @@
 """What the pages say, and what they cost: query counts do not grow with the rows."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -114,6 +115,19 @@ def test_a_removal_can_be_undone(alice_at: Client, project: Project, bob: User) 
     assert undo in answer["HX-Trigger"]
     alice_at.post(undo, headers={"HX-Request": "true"})
     assert project.memberships.get(user=bob).role == "member"
+
+
+def test_access_to_a_workspace_is_given_back(alice_at: Client, workspace: Workspace, bob: User) -> None:
+    here = [workspace.project.slug, workspace.pk]
+    alice_at.post(reverse("frontend:workspace_members", args=here), {"user": "bob", "role": "view"})
+    remove = reverse("frontend:workspace_member_remove", args=[*here, bob.pk])
+    answer = alice_at.post(remove, headers={"HX-Request": "true"})
+    assert not workspace.members.filter(user=bob).exists()
+    undo = json.loads(answer["HX-Trigger"])["toast"]["undo"]
+    assert alice_at.post(undo, headers={"HX-Request": "true"})["HX-Refresh"] == "true"
+    assert workspace.members.get(user=bob).role == "view"
+    shown = words(alice_at.post(remove, follow=True))
+    assert f'hx-post="{undo.replace("&", "&amp;")}"' in shown, "without a script asking, the next page has it"
 
 
 def test_the_kubeconfig_is_never_cached(alice_at: Client, workspace: Workspace) -> None:

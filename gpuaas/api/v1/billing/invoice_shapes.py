@@ -152,12 +152,13 @@ class CreditGrantOutput(Output):
     currency = serializers.CharField()
     amount = InMinor(source="amount_minor")
     used = InMinor(source="used_minor")
-    expired = InMinor(source="expired_minor")
+    expired = InMinor(source="expired_minor", help_text="What expired, or was left when it was reversed.")
     left = InMinor(source="left_minor")
     gpu_types = serializers.SerializerMethodField(help_text="GPU types that it pays for; empty: everything.")
     note = serializers.CharField()
     expires_at = serializers.DateTimeField()
     created_at = serializers.DateTimeField()
+    reversed_at = serializers.DateTimeField(default=None, allow_null=True, help_text="null: not reversed.")
 
     def get_gpu_types(self, row: Grant) -> list[str]:
         return sorted(kind.slug for kind in row.gpu_types.all())

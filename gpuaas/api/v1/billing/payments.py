@@ -1,19 +1,28 @@
-"""Payments, payouts and write-offs that operators have recorded, and their reversal."""
+"""Payments, payouts, grants and write-offs that operators have recorded, and their reversal."""
 
 import uuid
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from billing.selectors.balances import balance_of, payments_for, payouts_for, write_offs_for
+from billing.selectors.balances import (
+    balance_of,
+    entries_for,
+    grants_for,
+    payments_for,
+    payouts_for,
+    write_offs_for,
+)
 from billing.selectors.parties import parties_of
 from billing.services.payments import payout_record, write_off
-from billing.services.reversals import payment_reverse, payout_reverse, write_off_reverse
+from billing.services.reversals import grant_reverse, payment_reverse, payout_reverse, write_off_reverse
+from billing.states import EntryKind
 from gpuaas.api.fields import Input, Text
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.billing.invoice_shapes import (
     BalanceOutput,
+    CreditGrantOutput,
     PaymentInput,
     PaymentOutput,
     PayoutOutput,
@@ -67,6 +76,18 @@ class PayoutReverseView(PartyView):
         found = first_of(rows.filter(pk=payout), "payout")
         payout_reverse(actor=self.actor, entry=found, reason=self.input(ReverseInput)["reason"])
         return Response(PayoutOutput(rows.get(pk=payout)).data, status=201)
+
+
+class GrantReverseView(PartyView):
+    @operation("platform_grant_reverse", "Reverse a grant", body=ReverseInput, created=CreditGrantOutput)
+    @idempotent
+    def post(self, request: Request, organization: str, grant: uuid.UUID) -> Response:
+        """Records a reversal, once. What the grant had paid is owed again; money that was paid in advance pays it at
+        once. What was left is gone."""
+        given = {"actor": self.actor, "organization": self.named()}
+        found = first_of(entries_for(**given).filter(grant=grant, kind=EntryKind.GRANT), "grant")
+        grant_reverse(actor=self.actor, entry=found, reason=self.input(ReverseInput)["reason"])
+        return Response(CreditGrantOutput(grants_for(**given).get(pk=grant)).data, status=201)
 
 
 class InvoiceWriteOffView(PartyView):

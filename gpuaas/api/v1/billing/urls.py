@@ -89,6 +89,7 @@ invoice_urls = [
             "platform-write-off-reverse",
         ),
         (f"{PARTY}/grants", invoices.OrganizationGrantsGiveView, "platform-organization-grants"),
+        (f"{PARTY}/grants/<uuid:grant>/reverse", payments.GrantReverseView, "platform-grant-reverse"),
         (f"{PARTY}/payments", invoices.OrganizationPaymentsView, "platform-organization-payments"),
         (f"{PARTY}/payments/<uuid:payment>/reverse", payments.PaymentReverseView, "platform-payment-reverse"),
         (f"{PARTY}/payouts", payments.OrganizationPayoutsView, "platform-organization-payouts"),

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from billing.selectors import Price, prices_at
+from billing.selectors import Price, gpu_price, prices_at
 from gpuaas.api.fields import Money, Output, PageQuery, QuerySwitch, QueryWhole, Text
 from gpuaas.api.schema import operation
 from gpuaas.api.views import ApiView
@@ -90,8 +90,8 @@ class FlavorOutput(Output):
     )
     price_per_hour = serializers.SerializerMethodField(
         help_text=(
-            "Per flavor, by the standard rate card; null: no price is set. What an organization pays is "
-            "in its price list and in a preview."
+            "Per flavor, by the standard rate card, of hours held or, where only those have a price, of hours in "
+            "use; null: no price is set. What an organization pays is in its price list and in a preview."
         )
     )
     currency = serializers.SerializerMethodField()
@@ -113,7 +113,7 @@ class FlavorOutput(Output):
 
     def _price(self, flavor: Flavor) -> Price | None:
         prices: dict[tuple[uuid.UUID | None, Meter], Price] = self.context["prices"]
-        return prices.get((flavor.pk, Meter.GPU_HELD))
+        return gpu_price(prices, flavor.pk)[0]
 
 
 class SiteOutput(Output):
