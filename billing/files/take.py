@@ -1,9 +1,11 @@
 """Imports the usage of a file into the portal, all or nothing, as a batch; and takes a batch back."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -25,6 +27,16 @@ from tenants.roles import Permission
 from tenants.selectors import platform_require
 
 ONLINE = 100_000  # intervals that are taken back within a web request
+
+
+@contextmanager
+def usage_file(pieces: Iterable[bytes]) -> Iterator[Path]:
+    """What was sent, as a usage.csv that is gone afterwards."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "usage.csv"
+        with path.open("wb") as file:
+            file.writelines(pieces)
+        yield path
 
 
 @transaction.atomic
@@ -83,16 +95,14 @@ def _early(now: datetime) -> Iterator[tuple[int, str]]:
     floor = max(closed) if closed else running.replace(year=running.year - 1)
     found = imports.import_early(zone=settings.BILLING_TIME_ZONE, floor=month_span(floor).starts_at)
     for month, line, count in found:
-        rows = f"from here on, {count} row{'s' if count > 1 else ''} start in {month:%B %Y}, which"
+        rows = f"{count} rows from here on start" if count > 1 else "this row starts"
         if month in closed:
-            words = (
-                f"was closed long ago: the next invoice would correct it, though {floor:%B %Y} is closed, too"
-            )
+            words = f"was closed before {floor:%B %Y} and would be corrected on the next invoice"
         elif closed:
             words = f"is before the first closed month, {min(closed):%B %Y}, and would have to be closed next"
         else:
-            words = "is more than a year ago, and would be the first month to close"
-        yield line, f"{rows} {words}"
+            words = "is more than a year ago and would be the first month to close"
+        yield line, f"{rows} in {month:%B %Y}, which {words}"
 
 
 def _commit(batch: UsageImport) -> None:
