@@ -28,7 +28,14 @@ from tests.apart import each_apart
 from tests.api.addresses import Address, addresses
 from tests.api.caller import Caller, token_for
 from tests.api.cluster_stage import DOCUMENT, cluster_stage
-from tests.billing.stage import budget_stage, card_stage, payment_stage, pool_stage, write_off_stage
+from tests.billing.stage import (
+    budget_stage,
+    card_stage,
+    payment_stage,
+    pool_stage,
+    usage_import_stage,
+    write_off_stage,
+)
 from tests.clusters.host_stage import described, host_at
 from tests.factories.billing import invoice_make
 
@@ -128,6 +135,9 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-payment-reverse", "POST"): {"reason": "mine"},
     ("platform-write-off-reverse", "POST"): {"reason": "mine"},
     ("platform-invoice-write-off", "POST"): {"reason": "mine"},
+    ("platform-usage-imports", "POST"): {"usage": "mine"},
+    ("platform-usage-import-preview", "POST"): {"usage": "mine"},
+    ("platform-usage-import-take-back", "POST"): {},
     ("platform-organization-grants", "POST"): {"amount": "500", "expires_at": "2030-01-01T00:00:00Z"},
     ("platform-organization-payments", "POST"): {"amount": "500"},
     ("node-reports", "POST"): {"stage": "booted"},
@@ -228,6 +238,7 @@ def stage(
         "number": invoice.number,
         "written": write_off_stage(invoice),
         "payment": payment_stage(organization),
+        "usage_import": usage_import_stage(workspace, Flavor.objects.get(slug="h100.1")),
         "adoption": adoption_make(site, project, alice).pk,
         "check": check_make(site),
         "drift": Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="one").pk,
