@@ -88,9 +88,7 @@ def files_import(
 def _early(now: datetime) -> Iterator[tuple[int, str]]:
     """Months of new rows, by their first line, that nobody expects to change any more: those before the last closed
     one, or where none is closed, before the last twelve."""
-    closed = set(
-        MonthClose.objects.filter(state=CloseState.CLOSED).values_list("month", flat=True).order_by("month")
-    )
+    closed = _closed()
     running = month_of(now)
     floor = max(closed) if closed else running.replace(year=running.year - 1)
     found = imports.import_early(zone=settings.BILLING_TIME_ZONE, floor=month_span(floor).starts_at)
@@ -111,13 +109,12 @@ def _commit(batch: UsageImport) -> None:
     final = final_until()
     if final is not None and batch.starts_at < final:
         raise Conflict("a month of this usage became final meanwhile; import the file again to see which")
-    batch.closed_before = _month_closed()
-    batch.save(update_fields=["closed_before"])
+    batch.closed_months = sorted(map(str, _closed()))
+    batch.save(update_fields=["closed_months"])
 
 
-def _month_closed() -> date | None:
-    rows = MonthClose.objects.filter(state=CloseState.CLOSED).order_by("-month")
-    return rows.values_list("month", flat=True).first()
+def _closed() -> set[date]:
+    return set(MonthClose.objects.filter(state=CloseState.CLOSED).values_list("month", flat=True))
 
 
 @transaction.atomic
@@ -141,15 +138,22 @@ def import_take_back(
         )
     if not imports.closes_try():
         raise Conflict("a close is under way; wait until it is done")
-    found = invoices_of(batch=row)
-    if found:
-        raise Conflict(
-            f"{row.name} cannot be taken back: {', '.join(found)} rest{'s' if len(found) == 1 else ''} on it. "
-            "Correct what was invoiced by credit notes",
-            detail={"invoices": found},
-        )
+    obstacle = take_back_obstacle(batch=row)
+    if obstacle:
+        raise Conflict(f"{row.name} cannot be taken back: {obstacle}")
     imports.import_remove(actor=actor, batch=row, now=now or clock.now())
     return row
+
+
+def take_back_obstacle(*, batch: UsageImport) -> str:
+    """Why a batch has to stay, with the invoices that charge it; empty if nothing is in the way."""
+    final = final_until()
+    if final is not None and batch.starts_at < final:
+        return "it has usage of a month that is final"
+    found = invoices_of(batch=batch)
+    if not found:
+        return ""
+    return f"{', '.join(found)} rest{'s' if len(found) == 1 else ''} on it. Correct what was invoiced by credit notes"
 
 
 def invoices_of(*, batch: UsageImport, most: int = 5) -> list[str]:
@@ -157,7 +161,7 @@ def invoices_of(*, batch: UsageImport, most: int = 5) -> list[str]:
     with connection.cursor() as cursor:
         parameters = {
             "batch": batch.pk,
-            "closed_before": batch.closed_before,
+            "closed": batch.closed_months,
             "zone": settings.BILLING_TIME_ZONE,
             "most": most,
         }

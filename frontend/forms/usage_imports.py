@@ -36,7 +36,7 @@ class UsageImportForm(forms.Form):
                 found["data"] = b64decode(found.get("content", ""), validate=True)
             except (binascii.Error, ValueError):
                 found["data"] = b""
-        if not found.get("data"):
+        if not found.get("data") and "file" not in self.errors:
             self.add_error("file", "Choose a usage.csv.")
         return found
 

@@ -43,8 +43,8 @@ class EndedBy(models.TextChoices):
 class UsageImport(models.Model):
     """A batch of usage that was metered elsewhere: what one import wrote. Taken back, it stays without its intervals.
 
-    rows were read; intervals of them were new and not empty, from starts_at until ends_at. closed_before: the last
-    month that was closed when it came (null: none was): the close of a later month counted it.
+    rows were read; intervals of them were new and not empty, from starts_at until ends_at. closed_months: those
+    that were closed when it came; the close of any other month counted it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -56,7 +56,7 @@ class UsageImport(models.Model):
     intervals = models.PositiveBigIntegerField()
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()
-    closed_before = models.DateField(null=True, blank=True)
+    closed_months: Any = models.JSONField(default=list)
     taken_back_at = models.DateTimeField(null=True, blank=True)
     taken_back_by = models.CharField(max_length=150, blank=True)
 

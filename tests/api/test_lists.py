@@ -25,7 +25,7 @@ from billing.models import (
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
 from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
 from gpuaas.core import clock
-from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageImport, UsageImportSum, UsageInterval
+from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageImport, UsageInterval
 from gpuaas.providers.base import Belonging, ForeignWorkspace, MachineImage
 from gpuaas.workspaces.adoption_plan import found_stored
 from gpuaas.workspaces.machines.models import Machine, MachineLook, PublicKey
@@ -99,11 +99,7 @@ class World:
         invoice = invoice_make(self.project, number=f"INV-2026-{n:04}", month=month, lines=n)
         for _ in range(n):
             write_off_stage(invoice)
-        flavor = Flavor.objects.get(slug=f"flavor-{n:03}")
-        usage_import_stage(Workspace.objects.order_by("pk")[0], flavor)
-        row = UsageImportSum.objects.order_by("pk")[0]
-        row.pk, row.month = None, month
-        row.save()
+        usage_import_stage(Workspace.objects.order_by("pk")[0], Flavor.objects.get(slug=f"flavor-{n:03}"))
         MonthClose.objects.create(month=month, state="refused", requested_at=clock.now(), requested_by="olga")
         Grant.objects.create(
             organization=self.project.organization,
@@ -271,7 +267,7 @@ def path_of(name: str) -> str:
         "machine": Machine.objects.order_by("pk")[0].pk,
         "adoption": Adoption.objects.order_by("pk")[0].pk,
         "check": NodeCheck.objects.order_by("pk")[0].pk,
-        "usage_import": UsageImport.objects.order_by("pk")[0].pk,
+        "usage_import": UsageImport.objects.order_by("-pk")[0].pk,
         "number": Invoice.objects.order_by("-number")[0].number,
         "month": "2026-10",
         "card": "standard",

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from billing.booking import Booking, bookings_write
@@ -178,7 +178,7 @@ def pool_stage(project: Project, flavor: Flavor, *, days: int = 0) -> PoolReserv
 
 
 def usage_import_stage(workspace: Workspace, flavor: Flavor) -> uuid.UUID:
-    """A batch of one interval and one sum."""
+    """A batch of one interval, with a sum more than the batches before it have."""
     start, end, number = utc("2026-10-05 10:00:00"), utc("2026-10-05 12:00:00"), UsageImport.objects.count()
     batch = UsageImport.objects.create(
         name=f"old portal {number}",
@@ -192,8 +192,15 @@ def usage_import_stage(workspace: Workspace, flavor: Flavor) -> uuid.UUID:
     )
     row = interval_make(workspace, flavor, start, end)
     UsageInterval.objects.filter(pk=row.pk).update(batch=batch)
-    given: dict[str, Any] = {"month": start.date().replace(day=1), "project": workspace.project}
-    batch.sums.create(meter="gpu_held", intervals=1, unit_seconds=7200, besides_unit_seconds=3600, **given)
+    for n in range(number + 1):
+        batch.sums.create(
+            month=date(2026 + n // 12, n % 12 + 1, 1),
+            project=workspace.project,
+            meter="gpu_held",
+            intervals=1,
+            unit_seconds=7200,
+            besides_unit_seconds=3600,
+        )
     return batch.pk
 
 

@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from billing.files import files_import, import_take_back, invoices_of, usage_file
+from billing.files import files_import, import_take_back, take_back_obstacle, usage_file
 from frontend.forms.usage_imports import UsageImportForm
 from frontend.frame import done, draw_page, refusals_on, refusals_shown
 from frontend.lists import paged
@@ -78,7 +78,7 @@ def show(request: HttpRequest, here: OperatorPlace, row: UsageImport) -> HttpRes
     context = {
         "batch": row,
         "page": paged(request, import_sums_of(actor=here.actor, batch=row)),
-        "invoices": invoices_of(batch=row) if row.taken_back_at is None else [],
+        "obstacle": take_back_obstacle(batch=row) if row.taken_back_at is None else "",
         "crumbs": crumbs("Money", IMPORTS, (row.name, "")),
     }
     return draw_page(request, "operator/usage_import.html", context)

@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
                 ('intervals', models.PositiveBigIntegerField()),
                 ('starts_at', models.DateTimeField()),
                 ('ends_at', models.DateTimeField()),
-                ('closed_before', models.DateField(blank=True, null=True)),
+                ('closed_months', models.JSONField(default=list)),
                 ('taken_back_at', models.DateTimeField(blank=True, null=True)),
                 ('taken_back_by', models.CharField(blank=True, max_length=150)),
             ],
