@@ -73,15 +73,16 @@ def files_import(
     if twice or early:
         raise Refused(sorted([*twice, *early]), overlaps=len(twice), early=len(early))
     done = import_write(actor=actor, rows=count, source=usage.name, name=name, now=moment)
-    if done.batch is None:
+    batch = done.batch
+    if batch is None:
         return done
-    months = months_between(done.batch.starts_at, done.batch.ends_at)
+    months = months_between(batch.starts_at, batch.ends_at)
     spans = [(span.day, span.starts_at, span.ends_at) for span in map(month_span, months)]
-    done = replace(done, sums=imports.import_sums(batch=done.batch, spans=spans, now=moment))
+    done = replace(done, sums=imports.import_sums(batch=batch, spans=spans, now=moment))
     if check:
         transaction.set_rollback(True)
     else:
-        _commit(done.batch)
+        _commit(batch)
     return done
 
 

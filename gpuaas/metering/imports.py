@@ -113,7 +113,8 @@ def import_problems(*, now: datetime) -> list[Problem]:
         cursor.execute(sql_read(SQL, "import_checks"), parameters)
         problems: list[Problem] = cursor.fetchall()
         cursor.execute(sql_read(SQL, "import_known"))
-        return problems + cursor.fetchall()
+        problems += cursor.fetchall()
+    return problems
 
 
 def import_overlaps(*, now: datetime, allowed: Collection[Overlap]) -> list[tuple[int, Overlap, str]]:
@@ -127,7 +128,8 @@ def import_early(*, zone: str, floor: datetime) -> list[tuple[date, int, int]]:
     """Months before `floor` in which new staged rows start: month, first line, number of rows."""
     with connection.cursor() as cursor:
         cursor.execute(sql_read(SQL, "import_early"), {"zone": zone, "floor": floor})
-        return cursor.fetchall()
+        found: list[tuple[date, int, int]] = cursor.fetchall()
+    return found
 
 
 def import_write(*, actor: Actor, rows: int, source: str, name: str, now: datetime) -> Imported:
@@ -166,7 +168,13 @@ def import_write(*, actor: Actor, rows: int, source: str, name: str, now: dateti
 def import_sums(*, batch: UsageImport, spans: Spans, now: datetime) -> list[UsageImportSum]:
     """Writes down what a new batch brought, and what else is there."""
     months, starts, ends = (list(each) for each in zip(*spans, strict=True))
-    parameters = {"batch": batch.pk, "now": now, "months": months, "starts": starts, "ends": ends}
+    parameters: dict[str, Any] = {
+        "batch": batch.pk,
+        "now": now,
+        "months": months,
+        "starts": starts,
+        "ends": ends,
+    }
     with connection.cursor() as cursor:
         cursor.execute(sql_read(SQL, "import_sums"), parameters)
     return list(batch.sums.select_related("project"))

@@ -26,7 +26,10 @@ def text(*rows: str) -> str:
 
 
 def test_an_import_from_the_preview_to_its_end(olgas: Caller, alices: Caller, workspace: Workspace) -> None:
-    asked = {"usage": text(row("a", **of_2025("01")), row("b", **of_2025("01"))), "name": "old portal"}
+    asked: dict[str, object] = {
+        "usage": text(row("a", **of_2025("01")), row("b", **of_2025("01"))),
+        "name": "old portal",
+    }
     refused = olgas.post(HOME, asked)
     assert (refused.status, refused.error["code"]) == (400, "invalid")
     assert refused.error["fields"]["usage"] == [

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -116,7 +117,7 @@ def summed() -> dict[str, int]:
 @given(history=steps, metered=st.lists(used, max_size=3))
 @BOUNDED
 def test_the_batches_that_stand_are_what_is_there(
-    project: Project, h100: Flavor, alice: User, tmp_path: Path, history: list[object], metered: list[Used]
+    project: Project, h100: Flavor, alice: User, tmp_path: Path, history: list[Any], metered: list[Used]
 ) -> None:
     UsageImportSum.objects.all().delete()
     UsageInterval.objects.all().delete()
@@ -134,7 +135,7 @@ def test_the_batches_that_stand_are_what_is_there(
                 import_take_back(actor=SYSTEM, batch=made[step])
                 world.standing.pop(step, None)
         else:
-            rows, allowed, check = step  # type: ignore[misc]
+            rows, allowed, check = step
             _import(world, made, tmp_path, rows, allowed, check)
         wanted = {f"r{name}": each.unit_seconds for name, each in world.known.items()}
         assert summed() == {"there": sum(each.unit_seconds for each in metered), **wanted}
@@ -149,15 +150,15 @@ def _import(
     wrong, twice, fresh = world.wanted(rows)
     told = {(name, kind) for name, kind in twice if kind not in allowed}
     file = file_of(folder, *(each.told for each in rows))
-    asked = {"actor": SYSTEM, "usage": file, "overlaps": allowed, "now": NOW, "check": check}
+    asked: dict[str, Any] = {"actor": SYSTEM, "usage": file, "overlaps": allowed, "now": NOW, "check": check}
     if wrong or told:
         with pytest.raises(Refused) as found:
-            files_import(**asked)  # type: ignore[arg-type]
+            files_import(**asked)
         lines = sorted({rows[each.line - 2].name for each in found.value.rows})
         assert lines == sorted(wrong or {name for name, _ in told})
         assert found.value.overlaps == (0 if wrong else len(told))
         return
-    done = files_import(**asked)  # type: ignore[arg-type]
+    done = files_import(**asked)
     assert (done.written, sum(each.unit_seconds for each in done.sums)) == (
         len(fresh),
         sum(each.unit_seconds for each in fresh),
