@@ -106,6 +106,7 @@ OPERATOR_MENU: Mapping[str, Sequence[Place]] = {
     ],
     "Money": [
         Place("Usage", "frontend:operator_usage", "chart-bar", "u"),
+        Place("Usage imports", "frontend:operator_usage_imports", "upload"),
         Place("Rate cards", "frontend:operator_rate_cards", "tags", "y"),
         Place("Invoices", "frontend:operator_invoices", "file-invoice", "i"),
         Place("Budgets", "frontend:operator_budgets", "credit-card", "b"),

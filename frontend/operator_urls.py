@@ -26,6 +26,7 @@ from frontend.views.operator import (
     sites,
     system,
     tenants,
+    usage_imports,
     warm_pools,
     workspaces,
 )
@@ -157,6 +158,13 @@ urlpatterns: list[URLPattern] = [
     path("people/<uuid:user>/role/", tenants.person_role, name="operator_person_role"),
     path("people/<uuid:user>/switch/", tenants.person_switch, name="operator_person_switch"),
     path("usage/", money.usage, name="operator_usage"),
+    *below(
+        "usage-imports/",
+        ("", usage_imports.index, "operator_usage_imports"),
+        ("new/", usage_imports.new, "operator_usage_import_new"),
+        ("at/<uuid:batch>/", usage_imports.show, "operator_usage_import"),
+        ("at/<uuid:batch>/take-back/", usage_imports.take_back, "operator_usage_import_take_back"),
+    ),
     path("usage/<slug:month>.csv", money.usage_csv, name="operator_usage_csv"),
     path("rates/", rate_cards.index, name="operator_rate_cards"),
     path("rates/prices/", money.rates, name="operator_prices"),

@@ -3,6 +3,15 @@ portal."""
 
 from billing.files.rate import Refused, files_rate
 from billing.files.rows import BadRow
-from billing.files.take import files_import
+from billing.files.take import files_import, import_take_back, invoices_of, take_back_obstacle, usage_file
 
-__all__ = ["BadRow", "Refused", "files_import", "files_rate"]
+__all__ = [
+    "BadRow",
+    "Refused",
+    "files_import",
+    "files_rate",
+    "import_take_back",
+    "invoices_of",
+    "take_back_obstacle",
+    "usage_file",
+]

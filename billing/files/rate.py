@@ -15,7 +15,9 @@ from billing.money import amount_of, charge_divisor, price_of
 from billing.months import Span, month_span
 from billing.rating import sql_of, sql_text
 from gpuaas.core.csv_cells import csv_cell
+from gpuaas.core.errors import Invalid
 
+TOLD = 100  # rows that an answer names
 LINES = ("project", "flavor", "meter", "price_class", "price", "unit_seconds", "amount")
 COPY = {
     "file_usage": "COPY file_usage FROM STDIN",
@@ -23,12 +25,19 @@ COPY = {
 }
 
 
-class Refused(Exception):
-    """Nothing was written; `rows` contains the reasons, in the order of the files."""
+class Refused(Invalid):
+    """Nothing was written; `rows` contains the reasons, in the order of the files. overlaps, early: how many of them
+    are questions, which whoever imports may answer."""
 
-    def __init__(self, rows: Sequence[BadRow]) -> None:
-        super().__init__(f"{len(rows)} rows cannot be rated")
-        self.rows = rows
+    def __init__(self, rows: Sequence[BadRow], *, overlaps: int = 0, early: int = 0) -> None:
+        texts = [str(row) for row in rows[:TOLD]]
+        if len(rows) > TOLD:
+            texts.append(f"{len(rows) - TOLD} more rows are refused")
+        super().__init__(
+            f"{len(rows)} row{'s are' if len(rows) != 1 else ' is'} refused", fields={"usage": texts}
+        )
+        self.detail |= {"rows": len(rows), "overlaps": overlaps, "early_months": early}
+        self.rows, self.overlaps, self.early = rows, overlaps, early
 
 
 @transaction.atomic

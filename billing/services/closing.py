@@ -18,6 +18,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.events import OPERATORS_GROUP, publish
 from gpuaas.core.queue import poke
+from gpuaas.metering.imports import closes_share
 from gpuaas.metering.services import held_sync
 from tenants.actors import SYSTEM, Actor
 from tenants.audit import audit_record
@@ -79,6 +80,7 @@ def month_close_run(*, month: date, now: datetime | None = None) -> MonthClose:
         row = rows.filter(month=month.replace(day=1), state=CloseState.REQUESTED).first()
         if row is None:
             return MonthClose.objects.get(month=month.replace(day=1))
+        closes_share()
         moment = now or clock.now()
         try:
             with close_told(row.pk) as tell, transaction.atomic():

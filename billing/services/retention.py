@@ -20,6 +20,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Conflict
 from gpuaas.metering.archive import Tell, intervals_archive
 from gpuaas.metering.final import RETENTION_LEAST, final_until, month_final
+from gpuaas.metering.imports import closes_share
 from gpuaas.metering.models import FinalMonth
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -39,6 +40,7 @@ def month_finish(*, actor: Actor, month: date, now: datetime | None = None) -> F
     known = FinalMonth.objects.filter(month=first).first()
     if known is not None:
         return known
+    closes_share()
     obstacle = _obstacle(first, moment)
     if obstacle:
         raise Conflict(f"{first:%B %Y} cannot become final: {obstacle}")

@@ -40,6 +40,52 @@ class EndedBy(models.TextChoices):
     PROOF_OF_LIFE = "proof_of_life", "last proof of life"
 
 
+class UsageImport(models.Model):
+    """A batch of usage that was metered elsewhere: what one import wrote. Taken back, it stays without its intervals.
+
+    rows were read; intervals of them were new and not empty, from starts_at until ends_at. closed_months: those
+    that were closed when it came; the close of any other month counted it.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    name = models.CharField(max_length=100, unique=True)
+    file = models.CharField(max_length=255)
+    imported_at = models.DateTimeField()
+    imported_by = models.CharField(max_length=150)
+    rows = models.PositiveBigIntegerField()
+    intervals = models.PositiveBigIntegerField()
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    closed_months: Any = models.JSONField(default=list)
+    taken_back_at = models.DateTimeField(null=True, blank=True)
+    taken_back_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ["-pk"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class UsageImportSum(models.Model):
+    """What a batch brought of a month, project and meter, and what else was there then, in unit-seconds."""
+
+    id = models.BigAutoField(primary_key=True)
+    batch = models.ForeignKey(UsageImport, on_delete=models.CASCADE, related_name="sums")
+    month = models.DateField()
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+")
+    meter = models.CharField(max_length=32, choices=Meter)
+    intervals = models.PositiveBigIntegerField()
+    unit_seconds = models.PositiveBigIntegerField()
+    besides_unit_seconds = models.PositiveBigIntegerField()
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return f"{self.meter} of {self.month:%Y-%m}"
+
+
 class UsageInterval(models.Model):
     """One resource held by one consumer over [started_at, ended_at), whole seconds, UTC. Open while ended_at is null.
 
@@ -71,6 +117,10 @@ class UsageInterval(models.Model):
     owner = models.CharField(max_length=320, blank=True, db_default="")  # what made the consumer: "Job/train"
     # held beyond what was bought, until the warden removed it: counted, shown apart, priced by the rate card's word
     surplus = models.BooleanField(default=False, db_default=False)
+    # the import that it came by; null for what was metered here
+    batch = models.ForeignKey(
+        UsageImport, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False
+    )
 
     class Meta:
         ordering = ["-started_at", "-pk"]
@@ -100,6 +150,7 @@ class UsageInterval(models.Model):
                 name="interval_unsold_idx",
             ),
             models.Index(fields=["cluster"], condition=Q(cluster__isnull=False), name="interval_cluster_idx"),
+            models.Index(fields=["batch"], condition=Q(batch__isnull=False), name="interval_batch_idx"),
         ]
 
     def __str__(self) -> str:

@@ -23,6 +23,8 @@ from gpuaas.metering.models import (
     Meter,
     MeterGap,
     SiteMeter,
+    UsageImport,
+    UsageImportSum,
     UsageInterval,
 )
 from gpuaas.workspaces.models import Workspace
@@ -179,6 +181,18 @@ def gaps_of(*, actor: Actor, site: Site) -> QuerySet[MeterGap]:
     """Periods for which the site has no history, newest first; for operators and auditors."""
     platform_require(actor=actor)
     return MeterGap.objects.filter(site=site)
+
+
+def imports_for(*, actor: Actor) -> QuerySet[UsageImport]:
+    """Batches of imported usage, also those that were taken back, newest first; for operators and auditors."""
+    platform_require(actor=actor)
+    return UsageImport.objects.order_by("-pk")
+
+
+def import_sums_of(*, actor: Actor, batch: UsageImport) -> QuerySet[UsageImportSum]:
+    """What a batch brought, by month, project and meter; for operators and auditors."""
+    platform_require(actor=actor)
+    return batch.sums.select_related("project").order_by("pk")
 
 
 def gaps_between(

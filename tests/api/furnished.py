@@ -24,6 +24,7 @@ from tests.billing.stage import (
     payment_stage,
     payout_stage,
     pool_stage,
+    usage_import_stage,
     write_off_stage,
 )
 from tests.clusters.host_stage import host_at
@@ -60,6 +61,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "month": "2026-11",
         "number": invoice.number,
         "written": str(write_off_stage(invoice)),
+        "usage_import": str(usage_import_stage(workspace, Flavor.objects.get(slug="h100.1"))),
         "payment": str(payment_stage(project.organization)),
         "payout": str(payout_stage(project.organization)),
         "grant": str(grant_stage(project.organization)),

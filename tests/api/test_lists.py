@@ -25,7 +25,7 @@ from billing.models import (
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
 from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
 from gpuaas.core import clock
-from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageInterval
+from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageImport, UsageInterval
 from gpuaas.providers.base import Belonging, ForeignWorkspace, MachineImage
 from gpuaas.workspaces.adoption_plan import found_stored
 from gpuaas.workspaces.machines.models import Machine, MachineLook, PublicKey
@@ -51,6 +51,7 @@ from tests.billing.stage import (
     payout_stage,
     pool_stage,
     rate_make,
+    usage_import_stage,
     utc,
     write_off_stage,
 )
@@ -100,6 +101,7 @@ class World:
         for _ in range(n):
             write_off_stage(invoice)
         payout_stage(self.project.organization)
+        usage_import_stage(Workspace.objects.order_by("pk")[0], Flavor.objects.get(slug=f"flavor-{n:03}"))
         MonthClose.objects.create(month=month, state="refused", requested_at=clock.now(), requested_by="olga")
         Grant.objects.create(
             organization=self.project.organization,
@@ -267,6 +269,7 @@ def path_of(name: str) -> str:
         "machine": Machine.objects.order_by("pk")[0].pk,
         "adoption": Adoption.objects.order_by("pk")[0].pk,
         "check": NodeCheck.objects.order_by("pk")[0].pk,
+        "usage_import": UsageImport.objects.order_by("-pk")[0].pk,
         "number": Invoice.objects.order_by("-number")[0].number,
         "month": "2026-10",
         "card": "standard",
@@ -340,6 +343,7 @@ UNPAGED = {
     "platform-adoption-scan",
     "platform-node-check",
     "platform-pool-reservation",
+    "platform-usage-import",
     "platform-warm-pool",
     "platform-site-checks",
     "platform-site-meter",

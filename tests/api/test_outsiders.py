@@ -35,6 +35,7 @@ from tests.billing.stage import (
     payment_stage,
     payout_stage,
     pool_stage,
+    usage_import_stage,
     write_off_stage,
 )
 from tests.clusters.host_stage import described, host_at
@@ -138,6 +139,9 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-grant-reverse", "POST"): {"reason": "mine"},
     ("platform-write-off-reverse", "POST"): {"reason": "mine"},
     ("platform-invoice-write-off", "POST"): {"reason": "mine"},
+    ("platform-usage-imports", "POST"): {"usage": "mine"},
+    ("platform-usage-import-preview", "POST"): {"usage": "mine"},
+    ("platform-usage-import-take-back", "POST"): {},
     ("platform-organization-grants", "POST"): {"amount": "500", "expires_at": "2030-01-01T00:00:00Z"},
     ("platform-organization-payments", "POST"): {"amount": "500"},
     ("platform-organization-payouts", "POST"): {"amount": "5"},
@@ -241,6 +245,7 @@ def stage(
         "payment": payment_stage(organization),
         "payout": payout_stage(organization),
         "grant": grant_stage(organization),
+        "usage_import": usage_import_stage(workspace, Flavor.objects.get(slug="h100.1")),
         "adoption": adoption_make(site, project, alice).pk,
         "check": check_make(site),
         "drift": Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="one").pk,

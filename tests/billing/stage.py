@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from billing.booking import Booking, bookings_write
@@ -13,7 +13,7 @@ from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.models import Cluster, ClusterTemplate, TemplateVersion
 from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
-from gpuaas.metering.models import EndedBy, Meter, UsageInterval
+from gpuaas.metering.models import EndedBy, Meter, UsageImport, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from quotas.models import PoolReservation
 from tenants.actors import SYSTEM
@@ -175,6 +175,33 @@ def pool_stage(project: Project, flavor: Flavor, *, days: int = 0) -> PoolReserv
         valid_to=start + timedelta(days=1),
         created_by="olga",
     )
+
+
+def usage_import_stage(workspace: Workspace, flavor: Flavor) -> uuid.UUID:
+    """A batch of one interval, with a sum more than the batches before it have."""
+    start, end, number = utc("2026-10-05 10:00:00"), utc("2026-10-05 12:00:00"), UsageImport.objects.count()
+    batch = UsageImport.objects.create(
+        name=f"old portal {number}",
+        file="usage.csv",
+        imported_at=end,
+        imported_by="olga",
+        rows=1,
+        intervals=1,
+        starts_at=start,
+        ends_at=end,
+    )
+    row = interval_make(workspace, flavor, start, end)
+    UsageInterval.objects.filter(pk=row.pk).update(batch=batch)
+    for n in range(number + 1):
+        batch.sums.create(
+            month=date(2026 + n // 12, n % 12 + 1, 1),
+            project=workspace.project,
+            meter="gpu_held",
+            intervals=1,
+            unit_seconds=7200,
+            besides_unit_seconds=3600,
+        )
+    return batch.pk
 
 
 def payment_stage(organization: Organization) -> uuid.UUID:

@@ -29,6 +29,7 @@ from tests.billing.test_files import USAGE
 NOW = utc("2026-12-20 12:00:00")
 OCTOBER, NOVEMBER = date(2026, 10, 1), date(2026, 11, 1)
 START, END = "2026-10-05T10:00:00Z", "2026-10-05T12:00:00Z"
+NO_TIME = timedelta()
 
 
 @pytest.fixture
@@ -37,6 +38,12 @@ def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
 
 
 def row(number: int | str = 1, **more: str) -> str:
+    """Rows of other numbers are of other times."""
+    later = (
+        timedelta(hours=2 * (number - 1))
+        if isinstance(number, int) and not {"start", "end"} & set(more)
+        else NO_TIME
+    )
     cells = {
         "project": "weather-lm",
         "workspace": "train",
@@ -44,8 +51,8 @@ def row(number: int | str = 1, **more: str) -> str:
         "meter": "gpu_held",
         "price_class": "on_demand",
         "quantity": "2",
-        "start": START,
-        "end": END,
+        "start": f"{utc('2026-10-05 10:00:00') + later:%Y-%m-%dT%H:%M:%SZ}",
+        "end": f"{utc('2026-10-05 12:00:00') + later:%Y-%m-%dT%H:%M:%SZ}",
         **more,
     }
     return ",".join([str(number), *cells.values()])
@@ -107,7 +114,8 @@ def test_a_row_becomes_an_interval(workspace: Workspace, h100: Flavor, tmp_path:
 
 @pytest.mark.django_db
 def test_what_was_taken_in_is_taken_in_once(workspace: Workspace, tmp_path: Path) -> None:
-    rows = [row(1), row(2, end="2026-10-05T11:00:00Z"), row(1), row(3, quantity="0"), row(4, end=START)]
+    brief = row(2, start="2026-10-05T12:00:00Z", end="2026-10-05T13:00:00Z")
+    rows = [row(1), brief, row(1), row(3, quantity="0"), row(4, end=START)]
     first = files_import(actor=SYSTEM, usage=file_of(tmp_path, *rows), now=NOW)
     assert (first.rows, first.written) == (5, 2)
     known = list(UsageInterval.objects.order_by("pk").values())
@@ -184,11 +192,11 @@ def test_the_command_says_what_it_did_or_would_do(
 ) -> None:
     usage, out = file_of(tmp_path, row(1), row(2)), StringIO()
     call_command("usage_import", usage=usage, check=True, stdout=out)
-    assert "2 of 2 rows would be imported" in out.getvalue()
+    assert "2 of 2 rows would be imported as usage.csv" in out.getvalue()
     assert not UsageInterval.objects.exists()
     assert not AuditEntry.objects.filter(action="usage.import").exists()
     call_command("usage_import", usage=usage, stdout=out)
-    assert "2 of 2 rows were imported; 0 are already known" in out.getvalue()
+    assert "2 of 2 rows were imported as usage.csv; 0 are already known" in out.getvalue()
     with pytest.raises(CommandError, match="1 rows are refused; nothing was imported"):
         call_command("usage_import", usage=file_of(tmp_path, row(3), row(4, project="nobody")))
     assert "usage.csv:3: there is no project nobody" in capsys.readouterr().err
@@ -219,7 +227,12 @@ def test_usage_of_a_closed_month_is_a_correction(
 def test_it_costs_what_files_say(workspace: Workspace, h100: Flavor, as_olga: Actor, tmp_path: Path) -> None:
     """The same usage.csv by `manage.py rate` and by the portal."""
     rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_HELD, price="2.399999", valid_from=utc("2026-01-01"))
-    rows = [row(n, quantity=str(n), end=f"2026-10-{6 + n:02}T12:34:{n:02}Z") for n in range(1, 9)]
+    rows = [
+        row(
+            n, quantity=str(n), start=f"2026-10-{6 + n:02}T00:00:00Z", end=f"2026-10-{6 + n:02}T12:34:{n:02}Z"
+        )
+        for n in range(1, 9)
+    ]
     usage, out = file_of(tmp_path, *rows), tmp_path / "lines.csv"
     rates = tmp_path / "rates.csv"
     rates.write_text(

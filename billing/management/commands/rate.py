@@ -43,7 +43,7 @@ class Command(BaseCommand):
         except Refused as refused:
             for row in refused.rows:
                 self.stderr.write(str(row))
-            raise CommandError(f"{refused}; nothing was written") from refused
+            raise CommandError(f"{len(refused.rows)} rows cannot be rated; nothing was written") from refused
         except Invalid as error:
             raise CommandError(error.message) from error
         except OSError as error:

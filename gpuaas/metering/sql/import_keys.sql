@@ -3,7 +3,7 @@
 ANALYZE import_usage;
 CREATE TEMPORARY TABLE import_key ON COMMIT DROP AS
 SELECT n.*, w.site_id AS site, p.id AS project_id, w.id AS workspace_id, f.id AS flavor_id,
-       coalesce(o.resource_name, n.meter) AS resource,
+       coalesce(o.resource_name, n.meter) AS resource, coalesce(o.id::text, n.meter) AS gpus,
        CASE
            WHEN p.id IS NULL THEN 'there is no project ' || n.project
            WHEN n.workspace = '' THEN 'workspace is empty; the portal counts by workspace'

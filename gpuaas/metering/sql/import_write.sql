@@ -1,14 +1,14 @@
--- import_rows.sql comes before it. In the order of keys, so that two imports of the same rows wait for each other and never
--- in a circle. By project: how many were written, from when until when.
-, made AS (
+-- New rows, in the order of keys; the last release may import the same at the same time. By project: how many were written, from when until when. Parameters: batch.
+WITH made AS (
     INSERT INTO metering_usageinterval (
         id, site_id, project_id, workspace_id, flavor_id, consumer_uid, consumer_name, node, owner, meter, resource_name,
-        quantity, started_at, ended_at, last_seen_at, ended_by, surplus
+        quantity, started_at, ended_at, last_seen_at, ended_by, surplus, batch_id
     )
     SELECT key, site, project_id, workspace_id, flavor_id, 'import:' || key, name, '', '', meter, resource, quantity, started_at,
-           ended_at, ended_at, 'observed', false
-    FROM told
-    ORDER BY key, line
+           ended_at, ended_at, 'observed', false, %(batch)s
+    FROM import_told
+    WHERE NOT known
+    ORDER BY key
     ON CONFLICT DO NOTHING
     RETURNING project_id, started_at, ended_at
 )

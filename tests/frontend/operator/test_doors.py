@@ -15,7 +15,7 @@ from tenants.actors import SYSTEM
 from tenants.models import AuditEntry, User
 from tests.apart import each_apart
 from tests.api.cluster_stage import template_stage, warm_stage
-from tests.billing.stage import card_stage, grant_stage, pool_stage, write_off_stage
+from tests.billing.stage import card_stage, grant_stage, pool_stage, usage_import_stage, write_off_stage
 from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
 from tests.frontend.operator.adopting import plan_at
@@ -80,6 +80,8 @@ ACTIONS = frozenset(
         "operator_own_card",
         "operator_discount_give",
         "operator_discount_end",
+        "operator_usage_import_new",
+        "operator_usage_import_take_back",
     }
 )
 FORMS = frozenset(
@@ -118,6 +120,8 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         known |= {"slug": template.slug, "version": 1}
         if "warm" in pattern.pattern.converters:
             known["warm"] = warm_stage(template, workspace.project, user).pk
+    if "batch" in pattern.pattern.converters:
+        known["batch"] = usage_import_stage(workspace, workspace.flavors.get().flavor)
     if "entry" in pattern.pattern.converters:
         payment_record(actor=SYSTEM, organization=workspace.project.organization, amount="5")
         known["entry"] = LedgerEntry.objects.latest("pk").pk
@@ -208,6 +212,7 @@ def test_things_that_are_not_there_are_not_found(
         "discount": uuid.uuid4(),
         "reservation": uuid.uuid4(),
         "warm": uuid.uuid4(),
+        "batch": uuid.uuid4(),
     }
 
     def check(name: str) -> None:
@@ -215,4 +220,4 @@ def test_things_that_are_not_there_are_not_found(
         url = reverse(f"frontend:{name}", kwargs={key: nobody[key] for key in pattern.pattern.converters})
         assert olga_at.post(url).status_code == 404
 
-    each(subtests, sorted(ACTIONS - {"operator_limit_save"}), check)
+    each(subtests, sorted(ACTIONS - {"operator_limit_save", "operator_usage_import_new"}), check)

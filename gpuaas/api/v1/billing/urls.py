@@ -9,6 +9,7 @@ from gpuaas.api.v1.billing import (
     invoices,
     payments,
     rate_cards,
+    usage_imports,
     views,
 )
 from gpuaas.api.v1.metering import usage
@@ -22,6 +23,7 @@ PARTY = f"platform/{ORGANIZATION}"
 DOCUMENT = "platform/invoices/<name:number>"
 CARD = "platform/rate-cards/<name:card>"
 DRAFT = "platform/rate-drafts/<uuid:draft>"
+IMPORT = "platform/usage-imports/<uuid:usage_import>"
 POOL = "platform/pool-reservations/<uuid:reservation>"
 
 money_urls = [
@@ -100,6 +102,15 @@ invoice_urls = [
         (f"{PARTY}/discounts/<uuid:discount>", accounts.PlatformDiscountView, "platform-discount"),
         ("platform/closes", invoices.ClosesView, "platform-closes"),
         ("platform/closes/<month:month>", invoices.CloseView, "platform-close"),
+        ("platform/usage-imports", usage_imports.UsageImportsView, "platform-usage-imports"),
+        (
+            "platform/usage-imports/preview",
+            usage_imports.UsageImportPreviewView,
+            "platform-usage-import-preview",
+        ),
+        (IMPORT, usage_imports.UsageImportView, "platform-usage-import"),
+        (f"{IMPORT}/sums", usage_imports.UsageImportSumsView, "platform-usage-import-sums"),
+        (f"{IMPORT}/take-back", usage_imports.UsageImportTakeBackView, "platform-usage-import-take-back"),
     ),
 ]
 
