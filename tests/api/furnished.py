@@ -17,7 +17,14 @@ from tenants.actors import Actor
 from tenants.models import ApiToken, Project, User
 from tests.api.caller import token_for
 from tests.api.cluster_stage import cluster_stage
-from tests.billing.stage import budget_stage, card_stage, payment_stage, pool_stage, write_off_stage
+from tests.billing.stage import (
+    budget_stage,
+    card_stage,
+    payment_stage,
+    pool_stage,
+    usage_write_off_stage,
+    write_off_stage,
+)
 from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
 from tests.workspaces.stage import ready, run_now
@@ -52,6 +59,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "month": "2026-11",
         "number": invoice.number,
         "written": str(write_off_stage(invoice)),
+        "unpriced": str(usage_write_off_stage().pk),
         "payment": str(payment_stage(project.organization)),
         "drift": drift,
         "budget": str(budget_stage(project).pk),

@@ -320,6 +320,7 @@ UNPAGED = {
     "platform-billing-account",
     "platform-cost-center",
     "platform-discount",
+    "platform-usage-write-off",
     "platform-rate-draft-line",
     "platform-cluster-template-version",
     "machine",

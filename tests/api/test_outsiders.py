@@ -127,6 +127,12 @@ BODIES: dict[tuple[str, str], Any] = {
     },
     ("platform-payment-reverse", "POST"): {"reason": "mine"},
     ("platform-write-off-reverse", "POST"): {"reason": "mine"},
+    ("platform-usage-write-offs", "POST"): {
+        "month": "2026-10",
+        "resource": "CUSTOM_PCI_10DE_25B7",
+        "meter": "gpu_allocated",
+        "reason": "mine",
+    },
     ("platform-invoice-write-off", "POST"): {"reason": "mine"},
     ("platform-organization-grants", "POST"): {"amount": "500", "expires_at": "2030-01-01T00:00:00Z"},
     ("platform-organization-payments", "POST"): {"amount": "500"},
