@@ -116,17 +116,12 @@ def in_room(room: str, workers: str, rest: Sequence[str]) -> Row:
     RESULTS.mkdir(exist_ok=True)
     report = RESULTS / f"{room}.xml"
     report.unlink(missing_ok=True)
+    spread = ("-n", "1") if room in ALONE else ("-n", workers, "--dist", "loadfile")
     try:
-        code = tried(*of_room(room, workers), f"--junitxml={report}", *rest)
+        code = tried(*spread, "--tier=deep", f"--room={room}", f"--junitxml={report}", *rest)
     finally:
         stop_labs()
     return Row(room, *counted(report), time.monotonic() - began, code)
-
-
-def of_room(room: str, workers: str) -> list[str]:
-    """For pytest, which takes a word that is the name of a folder for the tests that it is to run: so no room stands alone."""
-    spread = ["-n1"] if room in ALONE else [f"-n{workers}", "--dist=loadfile"]
-    return [*spread, "--tier=deep", f"--room={room}"]
 
 
 def counted(report: Path) -> tuple[int, int, int]:

@@ -1,6 +1,5 @@
 """Clusters that wait in a warm pool: kept at their number, claimed whole, and nobody's in between."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +9,7 @@ import time_machine
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.lease import leases_enforce
 from gpuaas.clusters.models import Cluster, ClusterTemplate, WarmPool
-from gpuaas.clusters.reconcile.warm import BROKEN_AFTER, warm_keep
+from gpuaas.clusters.reconcile.warm import warm_keep
 from gpuaas.clusters.selectors import cluster_get_for, clusters_for
 from gpuaas.clusters.services import (
     cluster_credential,
@@ -122,41 +121,6 @@ def test_a_version_that_takes_no_such_order_leaves_what_waits(
     assert "1.36.3" in pool.trouble
     template_update(actor=as_olga, template=template, state="retired")
     assert kept(pool) == []
-
-
-def ill() -> dict[str, Any]:
-    since = (now() - BROKEN_AFTER - timedelta(seconds=1)).isoformat()
-    condition = {"status": "False", "reason": "Differs", "message": "one is missing", "since": since}
-    return {"conditions": {"Healthy": condition}}
-
-
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        ({"state": "failed", "trouble": {"cause": "no host has room"}}, "no host has room"),
-        ({"state": "suspended"}, ""),
-        (ill, ""),
-    ],
-    ids=["failed", "asleep", "ill"],
-)
-def test_what_failed_sleeps_or_is_not_mended_is_replaced(
-    as_olga: Actor,
-    template: ClusterTemplate,
-    other_project: Project,
-    found: dict[str, Any] | Callable[[], dict[str, Any]],
-    said: str,
-) -> None:
-    pool = pool_of(as_olga, template, other_project, wanted=2)
-    broken, well = kept(pool)
-    changed = found() if callable(found) else found
-    conditions = {**broken.conditions, **changed.get("conditions", {})}
-    Cluster.objects.filter(pk=broken.pk).update(**{**changed, "conditions": conditions})
-    warm_keep(pool.pk)
-    pool.refresh_from_db()
-    assert (said in pool.trouble) if said else (pool.trouble == "")
-    left = {row.pk for row in kept(pool)}
-    assert len(left) == 2
-    assert left & {broken.pk, well.pk} == {well.pk}
 
 
 def test_leases_pass_what_waits(as_olga: Actor, template: ClusterTemplate, other_project: Project) -> None:

@@ -96,11 +96,22 @@ def test_a_room_that_is_not_there_is_refused(
     assert "there is no room cloud; there are billing, node" in capfd.readouterr().out
 
 
-def test_a_room_that_is_called_like_a_folder_is_run_as_a_room() -> None:
-    """`billing` alone would be the product's folder, whose tests have none of our options."""
-    for room in ("billing", "quotas", "node"):
-        assert all(word.startswith("-") for word in testing.of_room(room, "2"))
-    assert "-n1" in testing.of_room("node", "2")
+def test_a_room_that_is_called_like_a_folder_is_run_as_a_room(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`billing` alone would be for pytest the product's folder, whose tests have none of our options."""
+    asked: list[str] = []
+    monkeypatch.setattr(testing, "prepared", lambda *names: True)
+    monkeypatch.setattr(testing, "stop_labs", lambda: None)
+
+    def tried(*words: str) -> int:
+        asked.extend(words)
+        return 0
+
+    monkeypatch.setattr(testing, "tried", tried)
+    assert testing.in_room("billing", "2", []).code == 0
+    assert "--room=billing" in asked
+    assert "billing" not in asked
 
 
 def test_each_need_can_be_made_ready() -> None:
