@@ -29,6 +29,7 @@ from frontend.views.operator import (
     usage_imports,
     warm_pools,
     workspaces,
+    write_offs,
 )
 
 
@@ -167,6 +168,8 @@ urlpatterns: list[URLPattern] = [
     ),
     path("usage/<slug:month>.csv", money.usage_csv, name="operator_usage_csv"),
     path("rates/", rate_cards.index, name="operator_rate_cards"),
+    path("usage/write-offs/", write_offs.write_off, name="operator_usage_write_off"),
+    path("usage/write-offs/<uuid:written>/back/", write_offs.take_back, name="operator_usage_write_off_back"),
     path("rates/prices/", money.rates, name="operator_prices"),
     *below(
         "rates/at/<offer:card>/",

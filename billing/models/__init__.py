@@ -16,7 +16,7 @@ from billing.models.invoices import Invoice, InvoiceDocument, InvoiceLine, Invoi
 from billing.models.kept import KeptDay, KeptHolder, KeptMonth
 from billing.models.ledger import Grant, LedgerEntry, LedgerPosting
 from billing.models.months import CloseProgress, MonthClose, MovedUsage, RatedUsage
-from billing.models.rates import Rate, RateCard, RateCardVersion, RateTier, TierMode
+from billing.models.rates import Rate, RateCard, RateCardVersion, RateTier, TierMode, UsageWriteOff
 
 __all__ = [
     "BLOCKING",
@@ -52,4 +52,5 @@ __all__ = [
     "RateTier",
     "RatedUsage",
     "TierMode",
+    "UsageWriteOff",
 ]

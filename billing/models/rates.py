@@ -95,6 +95,34 @@ class Terms(Identified):
         abstract = True
 
 
+class UsageWriteOff(Identified):
+    """An operator's decision that usage of one thing in one meter and month, which has no price, is never charged.
+
+    Its `rates` are prices of zero for the parts of the month that had none; they go with it.
+    """
+
+    card = models.ForeignKey(RateCard, on_delete=models.PROTECT, related_name="write_offs")
+    month = models.DateField()
+    flavor = models.ForeignKey(
+        Flavor, on_delete=models.PROTECT, null=True, blank=True, related_name="write_offs"
+    )
+    resource_name = models.CharField(max_length=150, blank=True)
+    meter = models.CharField(max_length=32)
+    reason = models.CharField(max_length=300)
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at", "pk"]
+
+    def __str__(self) -> str:
+        return f"{self.meter} of {self.what} in {self.month:%Y-%m}"
+
+    @property
+    def what(self) -> str:
+        return self.flavor.slug if self.flavor else self.resource_name
+
+
 class Rate(Terms):
     """The price of one unit-hour over [valid_from, valid_to), in millionths of the card's currency.
 
@@ -109,6 +137,9 @@ class Rate(Terms):
     price_micro = models.PositiveBigIntegerField()
     valid_from = models.DateTimeField()
     valid_to = models.DateTimeField(null=True, blank=True)
+    write_off = models.ForeignKey(
+        UsageWriteOff, on_delete=models.CASCADE, null=True, blank=True, related_name="rates"
+    )
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField(auto_now_add=True)
 

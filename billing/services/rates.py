@@ -129,7 +129,12 @@ def _past_require_unrated(
         return
     for rate in rows.filter(valid_from__lt=now).exclude(valid_to__lte=start):
         first, last = max(rate.valid_from, start), min(rate.valid_to or now, now)
-        if _used(flavor, resource, meter, first, last):
+        if is_used(flavor, resource, meter, first, last):
+            if rate.write_off_id:
+                raise Invalid.field(
+                    "valid_from",
+                    f"usage since {first:%Y-%m-%d %H:%M:%S} UTC was written off; take the write-off back first",
+                )
             raise Invalid.field(
                 "valid_from",
                 f"usage since {first:%Y-%m-%d %H:%M:%S} UTC is already rated at {rate.price}; choose "
@@ -137,7 +142,7 @@ def _past_require_unrated(
             )
 
 
-def _used(flavor: Flavor | None, resource: str, meter: Meter, first: datetime, last: datetime) -> bool:
+def is_used(flavor: Flavor | None, resource: str, meter: Meter, first: datetime, last: datetime) -> bool:
     """Whether usage in [first, last) needs the price."""
     if meter is Meter.GPU_IDLE:
         reserved = PoolReservation.objects.filter(flavor=flavor, valid_from__lt=last)

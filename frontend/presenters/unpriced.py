@@ -19,8 +19,10 @@ from tenants.actors import Actor
 
 @dataclass(frozen=True)
 class Unpriced:
-    """All projects' usage of one thing in one meter and currency."""
+    """All projects' usage of one thing in one meter and currency. `what`: as forms of prices name it."""
 
+    what: str
+    meter: Meter
     name: str
     counted: str
     currency: str
@@ -37,6 +39,8 @@ def unpriced_of(cells: Iterable[Cell], *, month: date) -> list[Unpriced]:
         found[key] = found.get(key, 0) + cell.unit_seconds
     return [
         Unpriced(
+            what=what,
+            meter=meter,
             name=name,
             counted=meter.label,
             currency=currency,

@@ -25,6 +25,7 @@ from tests.billing.stage import (
     payout_stage,
     pool_stage,
     usage_import_stage,
+    usage_write_off_stage,
     write_off_stage,
 )
 from tests.clusters.host_stage import host_at
@@ -62,6 +63,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "number": invoice.number,
         "written": str(write_off_stage(invoice)),
         "usage_import": str(usage_import_stage(workspace, Flavor.objects.get(slug="h100.1"))),
+        "unpriced": str(usage_write_off_stage().pk),
         "payment": str(payment_stage(project.organization)),
         "payout": str(payout_stage(project.organization)),
         "grant": str(grant_stage(project.organization)),

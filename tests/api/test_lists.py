@@ -21,6 +21,7 @@ from billing.models import (
     RateCardVersion,
     RateDraft,
     RateDraftLine,
+    UsageWriteOff,
 )
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
 from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
@@ -52,6 +53,7 @@ from tests.billing.stage import (
     pool_stage,
     rate_make,
     usage_import_stage,
+    usage_write_off_stage,
     utc,
     write_off_stage,
 )
@@ -101,6 +103,7 @@ class World:
         for _ in range(n):
             write_off_stage(invoice)
         payout_stage(self.project.organization)
+        usage_write_off_stage()
         usage_import_stage(Workspace.objects.order_by("pk")[0], Flavor.objects.get(slug=f"flavor-{n:03}"))
         MonthClose.objects.create(month=month, state="refused", requested_at=clock.now(), requested_by="olga")
         Grant.objects.create(
@@ -269,6 +272,7 @@ def path_of(name: str) -> str:
         "machine": Machine.objects.order_by("pk")[0].pk,
         "adoption": Adoption.objects.order_by("pk")[0].pk,
         "check": NodeCheck.objects.order_by("pk")[0].pk,
+        "unpriced": UsageWriteOff.objects.order_by("pk")[0].pk,
         "usage_import": UsageImport.objects.order_by("-pk")[0].pk,
         "number": Invoice.objects.order_by("-number")[0].number,
         "month": "2026-10",
@@ -332,6 +336,7 @@ UNPAGED = {
     "platform-billing-account",
     "platform-cost-center",
     "platform-discount",
+    "platform-usage-write-off",
     "platform-rate-draft-line",
     "platform-cluster-template-version",
     "machine",

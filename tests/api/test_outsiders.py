@@ -36,6 +36,7 @@ from tests.billing.stage import (
     payout_stage,
     pool_stage,
     usage_import_stage,
+    usage_write_off_stage,
     write_off_stage,
 )
 from tests.clusters.host_stage import described, host_at
@@ -138,6 +139,12 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-payout-reverse", "POST"): {"reason": "mine"},
     ("platform-grant-reverse", "POST"): {"reason": "mine"},
     ("platform-write-off-reverse", "POST"): {"reason": "mine"},
+    ("platform-usage-write-offs", "POST"): {
+        "month": "2026-10",
+        "resource": "CUSTOM_PCI_10DE_25B7",
+        "meter": "gpu_allocated",
+        "reason": "mine",
+    },
     ("platform-invoice-write-off", "POST"): {"reason": "mine"},
     ("platform-usage-imports", "POST"): {"usage": "mine"},
     ("platform-usage-import-preview", "POST"): {"usage": "mine"},
@@ -245,6 +252,7 @@ def stage(
         "payment": payment_stage(organization),
         "payout": payout_stage(organization),
         "grant": grant_stage(organization),
+        "unpriced": usage_write_off_stage().pk,
         "usage_import": usage_import_stage(workspace, Flavor.objects.get(slug="h100.1")),
         "adoption": adoption_make(site, project, alice).pk,
         "check": check_make(site),
@@ -375,6 +383,7 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "payout": uuid7(),
         "grant": uuid7(),
         "written": uuid7(),
+        "unpriced": uuid7(),
         "reservation": uuid7(),
         "cluster": uuid7(),
         "policy": uuid7(),

@@ -6,7 +6,17 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from billing.booking import Booking, bookings_write
-from billing.models import Budget, Discount, Invoice, LedgerEntry, Rate, RateCard, RateCardVersion, RateDraft
+from billing.models import (
+    Budget,
+    Discount,
+    Invoice,
+    LedgerEntry,
+    Rate,
+    RateCard,
+    RateCardVersion,
+    RateDraft,
+    UsageWriteOff,
+)
 from billing.services.payments import grant_give, payment_record, payout_record
 from billing.states import Account, EntryKind
 from gpuaas.catalog.models import Flavor
@@ -230,3 +240,19 @@ def write_off_stage(invoice: Invoice) -> uuid.UUID:
     bookings_write([given], now=clock.now(), by="olga")
     found: uuid.UUID = LedgerEntry.objects.filter(kind=kind).latest("pk").pk
     return found
+
+
+def usage_write_off_stage() -> UsageWriteOff:
+    """Of nothing that ran: as where the usage was taken back since."""
+    card, _ = RateCard.objects.get_or_create(
+        organization=None, currency="EUR", defaults={"slug": "standard", "name": "Standard"}
+    )
+    made: UsageWriteOff = UsageWriteOff.objects.create(
+        card=card,
+        month=date(2026, 10, 1),
+        resource_name="CUSTOM_PCI_10DE_25B7",
+        meter="gpu_allocated",
+        reason="lent for tests",
+        created_by="olga",
+    )
+    return made

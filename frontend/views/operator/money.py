@@ -20,6 +20,7 @@ from billing.rating import Cell, LineStatus
 from billing.selectors import rate_card_default, rates_for, revenue_by_project, statement
 from billing.selectors.budgets import budget_states, budgets_for
 from billing.selectors.running import earning_now
+from billing.selectors.usage_write_offs import usage_write_offs_for
 from billing.services import rate_set
 from frontend.forms.operator import RateForm
 from frontend.forms.rates import ware_named
@@ -63,6 +64,9 @@ def usage(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         "per_hour": earning_now(actor=here.actor, now=here.now),
         "types": _by_type(sheet.lines),
         "unpriced": unpriced_of(sheet.quarantined, month=first),
+        "written_off": [
+            (row, Meter(row.meter).label) for row in usage_write_offs_for(actor=here.actor, month=first)
+        ],
         "gpu_hours": hours_of(sheet.gpu_seconds),
         "crumbs": crumbs("Money", ("Usage", "")),
     }

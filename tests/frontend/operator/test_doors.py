@@ -15,7 +15,14 @@ from tenants.actors import SYSTEM
 from tenants.models import AuditEntry, User
 from tests.apart import each_apart
 from tests.api.cluster_stage import template_stage, warm_stage
-from tests.billing.stage import card_stage, grant_stage, pool_stage, usage_import_stage, write_off_stage
+from tests.billing.stage import (
+    card_stage,
+    grant_stage,
+    pool_stage,
+    usage_import_stage,
+    usage_write_off_stage,
+    write_off_stage,
+)
 from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
 from tests.frontend.operator.adopting import plan_at
@@ -80,6 +87,8 @@ ACTIONS = frozenset(
         "operator_own_card",
         "operator_discount_give",
         "operator_discount_end",
+        "operator_usage_write_off",
+        "operator_usage_write_off_back",
         "operator_usage_import_new",
         "operator_usage_import_take_back",
     }
@@ -120,6 +129,8 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         known |= {"slug": template.slug, "version": 1}
         if "warm" in pattern.pattern.converters:
             known["warm"] = warm_stage(template, workspace.project, user).pk
+    if "written" in pattern.pattern.converters:
+        known["written"] = usage_write_off_stage().pk
     if "batch" in pattern.pattern.converters:
         known["batch"] = usage_import_stage(workspace, workspace.flavors.get().flavor)
     if "entry" in pattern.pattern.converters:

@@ -10,6 +10,7 @@ from gpuaas.api.v1.billing import (
     payments,
     rate_cards,
     usage_imports,
+    usage_write_offs,
     views,
 )
 from gpuaas.api.v1.metering import usage
@@ -100,6 +101,12 @@ invoice_urls = [
         (f"platform/{PROJECT}/cost-center", accounts.PlatformCostCenterView, "platform-cost-center"),
         (f"{PARTY}/discounts", accounts.PlatformDiscountsView, "platform-discounts"),
         (f"{PARTY}/discounts/<uuid:discount>", accounts.PlatformDiscountView, "platform-discount"),
+        ("platform/usage-write-offs", usage_write_offs.UsageWriteOffsView, "platform-usage-write-offs"),
+        (
+            "platform/usage-write-offs/<uuid:unpriced>",
+            usage_write_offs.UsageWriteOffView,
+            "platform-usage-write-off",
+        ),
         ("platform/closes", invoices.ClosesView, "platform-closes"),
         ("platform/closes/<month:month>", invoices.CloseView, "platform-close"),
         ("platform/usage-imports", usage_imports.UsageImportsView, "platform-usage-imports"),
