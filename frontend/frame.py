@@ -32,7 +32,7 @@ M = TypeVar("M", bound=Model)
 UNDONE = "undone"
 
 
-def undo_by(to: str, *args: object, **values: object) -> str:
+def undo_by(to: str, *args: object, **values: str | int) -> str:
     """The address by which the Undo of a toast takes something back: a page's own action, with what it would be sent."""
     return f"{resolve_url(to, *args)}?{urlencode({**values, UNDONE: 1})}"
 
