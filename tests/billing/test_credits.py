@@ -179,7 +179,7 @@ def test_a_credit_is_paid_out_and_a_payout_is_reversed_once(
     with pytest.raises(NotFound):
         payout_record(actor=as_alice, organization=organization, amount="1")
     payout_record(actor=as_olga, organization=organization, amount="50", note="bank, 5 Dec")
-    credit, money = payouts_for(actor=as_alice, organization=organization).order_by("credit")
+    credit, money = payouts_for(actor=as_alice, organization=organization).order_by("credit_id")
     assert (credit.text, credit.amount, credit.credit) == (
         "bank, 5 Dec: credit of CN-2026-0001",
         Decimal("46.50"),
