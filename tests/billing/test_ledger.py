@@ -224,7 +224,7 @@ def test_a_grant_is_taken_back_once_and_what_it_paid_is_owed_again(
     assert open_of(invoice) == 39_270 - 1190 - 10_000
     balanced()
     found = balance_of(actor=as_alice, organization=organization, currency="EUR")
-    assert (found.owed, found.prepaid, found.granted) == (Decimal("280.80"), 0, 0)
+    assert (found.owed, found.prepaid, found.granted) == (Decimal("280.80"), Decimal(0), Decimal(0))
     given.refresh_from_db()
     assert (given.used_minor, given.left_minor) == (0, 0)
     (listed,) = grants_for(actor=as_alice, organization=organization)

@@ -21,12 +21,19 @@ from gpuaas.core.rows import first_of
 @operator_action
 def write_off(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     asked = {name: request.POST.get(name, "") for name in ("month", "what", "meter", "currency", "reason")}
-    ware = ware_named(asked.pop("what"), flavors_for(actor=here.actor, drafts=True))
+    ware = ware_named(asked["what"], flavors_for(actor=here.actor, drafts=True))
     back = _usage(asked["month"])
     with refusals_shown(request, Invalid):
         if ware is None:
             raise Invalid.field("what", "there is no such flavor")
-        made = usage_write_off(actor=here.actor, **{**asked, "month": month_parse(asked["month"])}, **ware)
+        made = usage_write_off(
+            actor=here.actor,
+            month=month_parse(asked["month"]),
+            meter=asked["meter"],
+            reason=asked["reason"],
+            currency=asked["currency"],
+            **ware,
+        )
         text = f"The usage of {made.what} in {made.month:%B %Y} that had no price is not charged."
         return done(request, text, back)
     return redirect(back)

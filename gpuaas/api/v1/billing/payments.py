@@ -84,10 +84,13 @@ class GrantReverseView(PartyView):
     def post(self, request: Request, organization: str, grant: uuid.UUID) -> Response:
         """Records a reversal, once. What the grant had paid is owed again; money that was paid in advance pays it at
         once. What was left is gone."""
-        given = {"actor": self.actor, "organization": self.named()}
-        found = first_of(entries_for(**given).filter(grant=grant, kind=EntryKind.GRANT), "grant")
+        row = self.named()
+        entries = entries_for(actor=self.actor, organization=row)
+        found = first_of(entries.filter(grant=grant, kind=EntryKind.GRANT), "grant")
         grant_reverse(actor=self.actor, entry=found, reason=self.input(ReverseInput)["reason"])
-        return Response(CreditGrantOutput(grants_for(**given).get(pk=grant)).data, status=201)
+        return Response(
+            CreditGrantOutput(grants_for(actor=self.actor, organization=row).get(pk=grant)).data, status=201
+        )
 
 
 class InvoiceWriteOffView(PartyView):
