@@ -60,11 +60,7 @@ def files_import(
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     moment = now or clock.now()
-    bad: list[BadRow] = []
-    count = import_stage(rows=usage_read(usage, bad))
-    bad += [BadRow(usage.name, line, problem) for line, problem in import_problems(now=moment)]
-    if bad:
-        raise Refused(sorted(bad))
+    count = _staged(usage, moment)
     twice = [
         BadRow(usage.name, line, words)
         for line, _, words in imports.import_overlaps(now=moment, allowed=overlaps)
@@ -84,6 +80,15 @@ def files_import(
     else:
         _commit(batch)
     return done
+
+
+def _staged(usage: Path, now: datetime) -> int:
+    bad: list[BadRow] = []
+    count = import_stage(rows=usage_read(usage, bad))
+    bad += [BadRow(usage.name, line, problem) for line, problem in import_problems(now=now)]
+    if bad:
+        raise Refused(sorted(bad))
+    return count
 
 
 def _early(now: datetime) -> Iterator[tuple[int, str]]:

@@ -69,17 +69,13 @@ def note_issue(
         if kind == InvoiceKind.CREDIT_NOTE:
             overpaid_return(invoice=invoice, now=now, by=actor.name)
         documents_settle(invoices=[made.pk], now=now, by=actor.name)
-        after = {
-            "corrects": invoice.number,
-            "total": str(amount_of(made.total_minor, made.currency)),
-            "reason": text,
-        }
+        total = str(amount_of(made.total_minor, made.currency))
         audit_record(
             actor=actor,
             action=f"{kind.value}.issue",
             target=made,
             organization=invoice.organization,
-            after=after,
+            after={"corrects": invoice.number, "total": total, "reason": text},
         )
     return made
 

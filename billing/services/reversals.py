@@ -110,23 +110,7 @@ def grant_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> LedgerEnt
     minor = grant.amount_minor - grant.expired_minor
     if minor == 0:
         raise Conflict("this grant expired before it paid for anything; there is nothing to reverse")
-    reopened = _grant_uses(grant)
-    bookings_write(
-        [
-            Booking(
-                entry.organization_id,
-                EntryKind.GRANT_USE,
-                entry.currency,
-                f"{grant} for {invoice.number} reversed",
-                {Account.RECEIVABLE: part, Account.GRANTS: -part},
-                invoice.pk,
-                grant.pk,
-            )
-            for invoice, part in reopened
-        ],
-        now=now,
-        by=actor.name,
-    )
+    bookings_write(_uses_reversed(entry, grant), now=now, by=actor.name)
     Grant.objects.filter(pk=grant.pk).update(used_minor=0, expired_minor=F("amount_minor"))
     amounts = {Account.GRANTS: minor, Account.GRANTS_GIVEN: -minor}
     made = _booked(actor, entry, f"{grant} reversed: {explanation}", amounts, now)
@@ -143,6 +127,21 @@ def grant_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> LedgerEnt
         after={"reason": explanation},
     )
     return made
+
+
+def _uses_reversed(entry: LedgerEntry, grant: Grant) -> list[Booking]:
+    return [
+        Booking(
+            entry.organization_id,
+            EntryKind.GRANT_USE,
+            entry.currency,
+            f"{grant} for {invoice.number} reversed",
+            {Account.RECEIVABLE: part, Account.GRANTS: -part},
+            invoice.pk,
+            grant.pk,
+        )
+        for invoice, part in _grant_uses(grant)
+    ]
 
 
 def _grant_uses(grant: Grant) -> list[tuple[Invoice, int]]:

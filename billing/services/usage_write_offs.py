@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import transaction
 
 from billing.models import Rate, RateCard, UsageWriteOff
-from billing.months import month_span
+from billing.months import Span, month_span
 from billing.services.rates import is_used, meter_require, rate_card_ensure, version_at
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
@@ -38,15 +38,8 @@ def usage_write_off(
     on `reason`.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    known, why = meter_require(meter, flavor, resource), reason.strip()
-    if not why:
-        raise Invalid.field("reason", "say why this usage is not charged")
-    if len(why) > 300:
-        raise Invalid.field("reason", "write at most 300 characters")
-    span = month_span(month)
-    if span.ends_at > clock.now():
-        raise Invalid.field("month", f"{month:%B %Y} is not over; set a price for it instead")
-    _not_final_require(month)
+    known, why = meter_require(meter, flavor, resource), _why(reason)
+    span = _over(month)
     price_class = flavor.price_class if flavor else PriceClass.ON_DEMAND.value
     with transaction.atomic():
         card = _card_lock(currency or settings.CURRENCY)
@@ -63,20 +56,27 @@ def usage_write_off(
             card=card, month=span.day, **ware, reason=why, created_by=actor.name
         )
         for first, last in gaps:
-            Rate.objects.create(
-                card=card,
-                version=card.versions.filter(valid_from__lte=first).first()
-                or version_at(card=card, at=first, actor=actor),
-                **ware,
-                price_class=price_class,
-                price_micro=0,
-                valid_from=first,
-                valid_to=last,
-                write_off=made,
-                created_by=actor.name,
-            )
+            _free(made, actor, price_class, first, last)
         audit_record(actor=actor, action="usage.write_off", target=made, after=_told(made))
     return made
+
+
+def _free(made: UsageWriteOff, actor: Actor, price_class: str, first: datetime, last: datetime) -> None:
+    card = made.card
+    Rate.objects.create(
+        card=card,
+        version=card.versions.filter(valid_from__lte=first).first()
+        or version_at(card=card, at=first, actor=actor),
+        flavor=made.flavor,
+        resource_name=made.resource_name,
+        meter=made.meter,
+        price_class=price_class,
+        price_micro=0,
+        valid_from=first,
+        valid_to=last,
+        write_off=made,
+        created_by=actor.name,
+    )
 
 
 def usage_write_off_take_back(*, actor: Actor, row: UsageWriteOff) -> None:
@@ -93,9 +93,23 @@ def usage_write_off_take_back(*, actor: Actor, row: UsageWriteOff) -> None:
         found.delete()
 
 
-def _not_final_require(month: date) -> None:
+def _why(reason: str) -> str:
+    why = reason.strip()
+    if not why:
+        raise Invalid.field("reason", "say why this usage is not charged")
+    if len(why) > 300:
+        raise Invalid.field("reason", "write at most 300 characters")
+    return why
+
+
+def _over(month: date) -> Span:
+    """A month that is over, and not final."""
+    span = month_span(month)
+    if span.ends_at > clock.now():
+        raise Invalid.field("month", f"{month:%B %Y} is not over; set a price for it instead")
     if (last := month_final()) and month <= last:
         raise Invalid.field("month", f"{month:%B %Y} is final: its usage is not charged any more")
+    return span
 
 
 def _card_lock(currency: str) -> RateCard:

@@ -17,16 +17,11 @@ from tenants.actors import Actor
 from tenants.models import ApiToken, Project, User
 from tests.api.caller import token_for
 from tests.api.cluster_stage import cluster_stage
+from tests.billing.ledger_stage import ledger_stage
 from tests.billing.stage import (
     budget_stage,
     card_stage,
-    grant_stage,
-    payment_stage,
-    payout_stage,
     pool_stage,
-    usage_import_stage,
-    usage_write_off_stage,
-    write_off_stage,
 )
 from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
@@ -60,13 +55,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "gpu_type": "h100-sxm-80gb",
         "resource": "gpu:h100-sxm-80gb",
         "month": "2026-11",
-        "number": invoice.number,
-        "written": str(write_off_stage(invoice)),
-        "usage_import": str(usage_import_stage(workspace, Flavor.objects.get(slug="h100.1"))),
-        "unpriced": str(usage_write_off_stage().pk),
-        "payment": str(payment_stage(project.organization)),
-        "payout": str(payout_stage(project.organization)),
-        "grant": str(grant_stage(project.organization)),
+        **{name: str(value) for name, value in ledger_stage(invoice, workspace).items()},
         "drift": drift,
         "budget": str(budget_stage(project).pk),
         "reservation": str(pool_stage(project, Flavor.objects.get(slug="h100.1")).pk),

@@ -46,6 +46,7 @@ from tenants.models import ApiToken, Organization, Project, User
 from tests.api.addresses import addresses
 from tests.api.caller import Caller, token_for
 from tests.api.cluster_stage import cluster_rows, policy_rows
+from tests.api.unpaged import UNPAGED
 from tests.billing.stage import (
     budget_stage,
     card_stage,
@@ -315,55 +316,6 @@ def test_query_counts(world: World, olga: User, request: pytest.FixtureRequest) 
     assert found == json.loads(BASELINE.read_text("utf-8"))
 
 
-UNPAGED = {
-    "cluster",
-    "cluster-policy",
-    "cluster-template",
-    "platform-cluster-template",
-    "platform-cluster-template-import",
-    "organization",
-    "project",
-    "workspace",
-    "workspace-robot",
-    "workspace-member",
-    "organization-member",
-    "project-member",
-    "token",
-    "platform-flavor",
-    "platform-gpu-type",
-    "platform-project-limit",
-    "platform-organization-limit",
-    "platform-billing-account",
-    "platform-cost-center",
-    "platform-discount",
-    "platform-usage-write-off",
-    "platform-rate-draft-line",
-    "platform-cluster-template-version",
-    "machine",
-    "platform-host",
-    "platform-site",
-    "platform-limits",
-    "platform-system",
-    "platform-adoption",
-    "platform-adoption-scan",
-    "platform-node-check",
-    "platform-pool-reservation",
-    "platform-usage-import",
-    "platform-warm-pool",
-    "platform-site-checks",
-    "platform-site-meter",
-    "project-budget",
-    "organization-budget",
-    "organization-invoice",
-    "organization-balance",
-    "platform-close",
-    "platform-rate-card",
-    "platform-rate-version",
-    "platform-rate-draft",
-    "platform-rate-draft-preview",
-    "organization-billing-account",
-    "organization-prices",
-}
 PAGED = sorted(set(lists()) - UNPAGED)
 
 

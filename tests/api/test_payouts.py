@@ -51,14 +51,17 @@ def test_a_credit_is_paid_out_listed_and_reversed_once(
     found = alices.get(f"{documents}/INV-2027-0001").json
     assert (found["open"], found["credits"]) == ("10.00", [])
     assert found["paid_by"] == [{"number": "CN-2026-0001", "amount": "40.00"}]
-    back = f"{home}/{row['id']}/reverse"
-    assert olgas.post(back, {"reason": ""}).status == 400
-    reversed_ = olgas.post(back, {"reason": "it came back"})
-    assert (reversed_.status, reversed_.json["id"]) == (201, row["id"])
-    assert reversed_.json["reversed_at"] is not None
-    again = olgas.post(back, {"reason": "again"})
-    assert (again.status, again.error["code"]) == (409, "conflict")
+    _reversed_once(olgas, f"{home}/{row['id']}/reverse", row["id"])
     assert alices.get(f"{documents}/INV-2027-0001").json["open"] == "3.50"
     for stranger in (alices, charlies):
         assert stranger.post(home, {"amount": "1"}).status == 404
-        assert stranger.post(back, {"reason": "mine"}).status == 404
+        assert stranger.post(f"{home}/{row['id']}/reverse", {"reason": "mine"}).status == 404
+
+
+def _reversed_once(olgas: Caller, back: str, payout: str) -> None:
+    assert olgas.post(back, {"reason": ""}).status == 400
+    reversed_ = olgas.post(back, {"reason": "it came back"})
+    assert (reversed_.status, reversed_.json["id"]) == (201, payout)
+    assert reversed_.json["reversed_at"] is not None
+    again = olgas.post(back, {"reason": "again"})
+    assert (again.status, again.error["code"]) == (409, "conflict")

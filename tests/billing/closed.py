@@ -1,6 +1,10 @@
 """Closing a month in tests: meters that have reported, a request and a run."""
 
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from typing import Any
+
+from django.db import OperationalError
 
 from billing.models import MonthClose
 from billing.months import month_span
@@ -23,3 +27,17 @@ def month_close(actor: Actor, month: date, *, accept: str = "", now: datetime | 
     moment = now or end + timedelta(days=3)
     month_close_request(actor=actor, month=month, accept=accept, now=moment)
     return month_close_run(month=month, now=moment)
+
+
+def deadly(statement: int) -> Callable[..., Any]:
+    """For `connection.execute_wrapper`: the statement of this number and no other raises, as where the process is killed there."""
+    left = statement
+
+    def before(execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise OperationalError("killed by the test")
+        return execute(sql, params, many, context)
+
+    return before

@@ -5,7 +5,6 @@ closed before it, with their corrections, are what a biller that counts second b
 """
 
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import date, timedelta
 from typing import Any, ClassVar
@@ -52,7 +51,7 @@ from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project, User
-from tests.billing.closed import meters_prove
+from tests.billing.closed import deadly, meters_prove
 from tests.billing.oracle import Priced, Used, lines
 from tests.billing.stage import interval_make, workspace_make
 
@@ -238,7 +237,7 @@ class Closing(RuleBasedStateMachine):
             return
         before, month = self._written(), self._asked_month()
         try:
-            with connection.execute_wrapper(_deadly(statement or 0)):
+            with connection.execute_wrapper(deadly(statement or 0)):
                 row = month_close_run(month=month, now=self.now)
         except OperationalError:
             assert self._written() == before
@@ -356,19 +355,6 @@ class Closing(RuleBasedStateMachine):
             money = prepaid_left(organizations=[row.pk]).get((row.pk, "EUR"), 0)
             assert money == -found[Account.PREPAID] >= 0
             assert not (due and left + money)
-
-
-def _deadly(statement: int) -> Callable[..., Any]:
-    left = statement
-
-    def before(execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise OperationalError("killed by the test")
-        return execute(sql, params, many, context)
-
-    return before
 
 
 def _invoiced(project: Project, month: date) -> dict[int | None, tuple[int, int]]:

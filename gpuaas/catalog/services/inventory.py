@@ -97,12 +97,16 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
         unique_fields=["site", "gpu_type"],
         update_fields=POOL_COLUMNS,
     )
-    gone = GpuPool.objects.filter(site=site).exclude(gpu_type__slug__in=by_kind)
-    gone.update(capacity=0, cards=0, healthy=0, allocated=0, largest_block=0, observed_at=at)
-    for slug in breaches.keys() - by_kind.keys():
-        gone.filter(gpu_type__slug=slug).update(trouble=breaches[slug][:500])
+    _gone_write(site, by_kind, breaches, at)
     _nodes_write(site, inventory.nodes, at)
     return _names_write(site, inventory) or _ways(site) != before
+
+
+def _gone_write(site: Site, found: Mapping[str, object], breaches: Mapping[str, str], at: datetime) -> None:
+    gone = GpuPool.objects.filter(site=site).exclude(gpu_type__slug__in=found)
+    gone.update(capacity=0, cards=0, healthy=0, allocated=0, largest_block=0, observed_at=at)
+    for slug in breaches.keys() - found.keys():
+        gone.filter(gpu_type__slug=slug).update(trouble=breaches[slug][:500])
 
 
 def _ways(site: Site) -> set[str]:

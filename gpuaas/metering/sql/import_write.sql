@@ -1,4 +1,5 @@
--- New rows, in the order of keys; the last release may import the same at the same time. By project: how many were written, from when until when. Parameters: batch.
+-- New rows, in the order of keys; the last release may import the same at the same time. By project: how many were written, from
+-- when until when. Parameters: batch.
 WITH made AS (
     INSERT INTO metering_usageinterval (
         id, site_id, project_id, workspace_id, flavor_id, consumer_uid, consumer_name, node, owner, meter, resource_name,

@@ -71,26 +71,7 @@ def holder(name: str) -> tuple[Figure, Figure]:
                 Place("costs.csv", lambda r, s: _csv(r, s, name, "amount"), str),
                 Place("API", lambda r, s: _api(r, s, name, "amount"), str),
                 Place("API, breakdown", lambda r, s: _broken_down(r, s, name, "amount"), str),
-                *(
-                    [
-                        Place(
-                            "home",
-                            lambda r, s: reading.cell(
-                                page(r.alice, "home", s.project.slug), name, "November"
-                            ),
-                            eur,
-                        ),
-                        Place(
-                            "its page",
-                            lambda r, s: reading.nth(
-                                page(r.alice, "workspace", s.project.slug, s.rooms[name].pk), "Total", 1
-                            ),
-                            eur,
-                        ),
-                    ]
-                    if listed
-                    else []
-                ),
+                *(_shown(name) if listed else ()),
             ),
         ),
         Figure(
@@ -105,6 +86,18 @@ def holder(name: str) -> tuple[Figure, Figure]:
             ),
         ),
     )
+
+
+def _shown(name: str) -> tuple[Place, Place]:
+    """Where only a workspace that is there is shown."""
+
+    def on_home(r: Readers, s: Scene) -> str:
+        return reading.cell(page(r.alice, "home", s.project.slug), name, "November")
+
+    def on_its_page(r: Readers, s: Scene) -> str:
+        return reading.nth(page(r.alice, "workspace", s.project.slug, s.rooms[name].pk), "Total", 1)
+
+    return Place("home", on_home, eur), Place("its page", on_its_page, eur)
 
 
 def _sheet(r: Readers, s: Scene) -> int:

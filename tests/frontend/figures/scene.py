@@ -86,8 +86,12 @@ def scene_make(project: Project, other: Project, h100: Flavor, l40s: Flavor, ali
     pool = _warm(project, h100, alice, template)
     _reserve_pool(project, h100)
     GpuPool.objects.filter(pk=h100.pool_id).update(allocated=2)
+    return Scene(project, other, h100, rooms, cluster, pool, gone, cuts[0], *_budgets(project, alice))
+
+
+def _budgets(project: Project, alice: User) -> list[Any]:
     of_project: dict[str, Any] = {"project": project}
-    budgets = [
+    return [
         budget_create(actor=actor_for(user=alice), terms=terms, **scope)
         for terms, scope in (
             (_terms("autumn"), of_project),
@@ -96,7 +100,6 @@ def scene_make(project: Project, other: Project, h100: Flavor, l40s: Flavor, ali
             (_terms("spent", amount="1"), of_project),
         )
     ]
-    return Scene(project, other, h100, rooms, cluster, pool, gone, cuts[0], *budgets)
 
 
 def _slices(h100: Flavor) -> Flavor:
