@@ -59,7 +59,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "month": "2026-11",
         "number": invoice.number,
         "written": str(write_off_stage(invoice)),
-        "usage_import": str(usage_import_stage(workspace, Flavor.objects.get(slug="h100.1"))),
+        "usage_import": str(usage_import_stage(project)),
         "payment": str(payment_stage(project.organization)),
         "drift": drift,
         "budget": str(budget_stage(project).pk),

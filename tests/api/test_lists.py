@@ -99,7 +99,7 @@ class World:
         invoice = invoice_make(self.project, number=f"INV-2026-{n:04}", month=month, lines=n)
         for _ in range(n):
             write_off_stage(invoice)
-        usage_import_stage(Workspace.objects.order_by("pk")[0], Flavor.objects.get(slug=f"flavor-{n:03}"))
+        usage_import_stage(self.project)
         MonthClose.objects.create(month=month, state="refused", requested_at=clock.now(), requested_by="olga")
         Grant.objects.create(
             organization=self.project.organization,

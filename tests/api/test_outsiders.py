@@ -238,7 +238,7 @@ def stage(
         "number": invoice.number,
         "written": write_off_stage(invoice),
         "payment": payment_stage(organization),
-        "usage_import": usage_import_stage(workspace, Flavor.objects.get(slug="h100.1")),
+        "usage_import": usage_import_stage(project),
         "adoption": adoption_make(site, project, alice).pk,
         "check": check_make(site),
         "drift": Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="one").pk,
