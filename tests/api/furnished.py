@@ -55,7 +55,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "gpu_type": "h100-sxm-80gb",
         "resource": "gpu:h100-sxm-80gb",
         "month": "2026-11",
-        **{name: str(value) for name, value in ledger_stage(invoice, workspace).items()},
+        **{name: str(value) for name, value in ledger_stage(invoice, project).items()},
         "drift": drift,
         "budget": str(budget_stage(project).pk),
         "reservation": str(pool_stage(project, Flavor.objects.get(slug="h100.1")).pk),

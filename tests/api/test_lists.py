@@ -105,7 +105,7 @@ class World:
             write_off_stage(invoice)
         payout_stage(self.project.organization)
         usage_write_off_stage()
-        usage_import_stage(Workspace.objects.order_by("pk")[0], Flavor.objects.get(slug=f"flavor-{n:03}"))
+        usage_import_stage(self.project)
         MonthClose.objects.create(month=month, state="refused", requested_at=clock.now(), requested_by="olga")
         Grant.objects.create(
             organization=self.project.organization,

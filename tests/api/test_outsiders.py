@@ -242,7 +242,7 @@ def stage(
         **cluster_stage(olga=as_olga, alice=as_alice, project=project, site=site),
         "machine": machine.pk,
         "key": "laptop",
-        **ledger_stage(invoice, workspace),
+        **ledger_stage(invoice, project),
         "adoption": adoption_make(site, project, alice).pk,
         "check": check_make(site),
         "drift": Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="one").pk,

@@ -3,8 +3,7 @@
 from typing import Any
 
 from billing.models import Invoice
-from gpuaas.catalog.models import Flavor
-from gpuaas.workspaces.models import Workspace
+from tenants.models import Project
 from tests.billing.stage import (
     grant_stage,
     payment_stage,
@@ -15,7 +14,7 @@ from tests.billing.stage import (
 )
 
 
-def ledger_stage(invoice: Invoice, workspace: Workspace) -> dict[str, Any]:
+def ledger_stage(invoice: Invoice, project: Project) -> dict[str, Any]:
     """Path parameters by name."""
     return {
         "number": invoice.number,
@@ -24,5 +23,5 @@ def ledger_stage(invoice: Invoice, workspace: Workspace) -> dict[str, Any]:
         "payout": payout_stage(invoice.organization),
         "grant": grant_stage(invoice.organization),
         "unpriced": usage_write_off_stage().pk,
-        "usage_import": usage_import_stage(workspace, Flavor.objects.get(slug="h100.1")),
+        "usage_import": usage_import_stage(project),
     }

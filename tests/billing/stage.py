@@ -187,8 +187,8 @@ def pool_stage(project: Project, flavor: Flavor, *, days: int = 0) -> PoolReserv
     )
 
 
-def usage_import_stage(workspace: Workspace, flavor: Flavor) -> uuid.UUID:
-    """A batch of one interval, with a sum more than the batches before it have."""
+def usage_import_stage(project: Project) -> uuid.UUID:
+    """A batch whose usage is archived, with a sum more than the batches before it have."""
     start, end, number = utc("2026-10-05 10:00:00"), utc("2026-10-05 12:00:00"), UsageImport.objects.count()
     batch = UsageImport.objects.create(
         name=f"old portal {number}",
@@ -200,12 +200,10 @@ def usage_import_stage(workspace: Workspace, flavor: Flavor) -> uuid.UUID:
         starts_at=start,
         ends_at=end,
     )
-    row = interval_make(workspace, flavor, start, end)
-    UsageInterval.objects.filter(pk=row.pk).update(batch=batch)
     for n in range(number + 1):
         batch.sums.create(
             month=date(2026 + n // 12, n % 12 + 1, 1),
-            project=workspace.project,
+            project=project,
             meter="gpu_held",
             intervals=1,
             unit_seconds=7200,

@@ -132,7 +132,7 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     if "written" in pattern.pattern.converters:
         known["written"] = usage_write_off_stage().pk
     if "batch" in pattern.pattern.converters:
-        known["batch"] = usage_import_stage(workspace, workspace.flavors.get().flavor)
+        known["batch"] = usage_import_stage(workspace.project)
     if "entry" in pattern.pattern.converters:
         payment_record(actor=SYSTEM, organization=workspace.project.organization, amount="5")
         known["entry"] = LedgerEntry.objects.latest("pk").pk
