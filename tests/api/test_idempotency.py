@@ -24,6 +24,7 @@ SAFE = {
     "cluster-policy-dry-run",
     "cluster-scale-plan",
     "node-reports",
+    "platform-usage-import-preview",
     "queue-reports",
     "workspace-preview",
     "workspace-quote",
