@@ -111,6 +111,29 @@ class ApiToken(Identified):
         return f"{self.name} ({self.prefix}…)"
 
 
+class Tries(Identified):
+    """Wrong passwords and codes, and where somebody has signed in (services/tries.py).
+
+    `account` is the id of one, or a digest of a typed name that is none; "" counts all of them. `network` is where the
+    tries came from; "" counts all from which the account has not signed in before.
+    """
+
+    account = models.CharField(max_length=64)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="tries")
+    network = models.CharField(max_length=43)
+    failures = models.PositiveIntegerField(default=0)
+    failed_at = models.DateTimeField(null=True)
+    until = models.DateTimeField(null=True)
+    signed_in_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name_plural = "tries"
+        constraints = [models.UniqueConstraint(fields=["account", "network"], name="tries_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user or 'everybody'} from {self.network or 'new addresses'}"
+
+
 class AuditEntry(models.Model):
     """Append-only: a trigger in the database refuses UPDATE and DELETE (migration `audit_append_only`)."""
 

@@ -163,7 +163,12 @@ ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/"
-ACCOUNT_RATE_LIMITS: dict[str, str] | bool = RATE_LIMITS
+ACCOUNT_RATE_LIMITS: dict[str, str | None] | bool = RATE_LIMITS
+ACCOUNT_FORMS = {"change_password": "tenants.forms.PasswordChange"}
+MFA_FORMS = {
+    "authenticate": "tenants.forms.SecondFactor",
+    "reauthenticate": "tenants.forms.SecondFactorAgain",
+}
 ACCOUNT_ENUMERATION_PREVENTION = True
 ACCOUNT_SESSION_REMEMBER = False
 SOCIALACCOUNT_ADAPTER = "tenants.adapter.SocialAccountAdapter"
@@ -171,8 +176,15 @@ MFA_ADAPTER = "tenants.adapter.SecondFactorAdapter"
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = oidc_providers()
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
 
-# What several web processes must agree on (counts of failed sign-ins). The table is made by core's migration.
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "core_cache"}}
+# What several web processes must agree on (requests for mails, refused reports of nodes), and may lose. The table is made
+# by core's migration.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "core_cache",
+        "OPTIONS": {"MAX_ENTRIES": 100_000},
+    }
+}
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
@@ -251,6 +263,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "billing-usage-keep": {"task": "billing.usage_keep", "schedule": 60.0, "options": {"expires": 60}},
     # at an hour, not after one: a scheduler that is started anew each day would never come to the end of a day
     "billing-kept-check": {"task": "billing.kept_check", "schedule": crontab(hour="3", minute="10")},
+    "tenants-tries": {"task": "tenants.tries_forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "core-processes": {"task": "core.processes_forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "quotas-check": {"task": "quotas.counters_check", "schedule": crontab(hour="3", minute="20")},
 }
