@@ -21,6 +21,10 @@ ALLOWED_HOSTS = env.words("GPUAAS_ALLOWED_HOSTS")
 CSRF_TRUSTED_ORIGINS = env.words("GPUAAS_CSRF_TRUSTED_ORIGINS")
 PUBLIC_URL = env.text("GPUAAS_PUBLIC_URL", "http://127.0.0.1:8000")
 
+# Proxies that are believed when they say who asked them, and whether over TLS (core/clients.py); none by default
+TRUSTED_PROXIES = env.networks("GPUAAS_TRUSTED_PROXIES")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")  # which nobody else can send
+
 # Keys for credentials at rest, newest first: the first encrypts, all decrypt (cryptography's MultiFernet).
 ENCRYPTION_KEYS = env.words("GPUAAS_ENCRYPTION_KEYS")
 
@@ -93,6 +97,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "gpuaas.core.clients.ClientMiddleware",
     "gpuaas.core.streams.StreamMiddleware",
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "gpuaas.core.middleware.RequestIdMiddleware",
