@@ -174,7 +174,8 @@ MFA_FORMS = {
     "authenticate": "tenants.forms.SecondFactor",
     "reauthenticate": "tenants.forms.SecondFactorAgain",
 }
-ACCOUNT_ENUMERATION_PREVENTION = True
+ACCOUNT_PREVENT_ENUMERATION = True
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # nobody mails strangers by us
 ACCOUNT_SESSION_REMEMBER = False
 SOCIALACCOUNT_ADAPTER = "tenants.adapter.SocialAccountAdapter"
 MFA_ADAPTER = "tenants.adapter.SecondFactorAdapter"

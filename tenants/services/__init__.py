@@ -1,5 +1,6 @@
 """Writes of the tenants room. Each service checks the actor's permission and writes the audit log."""
 
+from tenants.services.entering import user_enter
 from tenants.services.members import (
     organization_member_remove,
     organization_member_set,
@@ -51,5 +52,6 @@ __all__ = [
     "user_activate",
     "user_create",
     "user_deactivate",
+    "user_enter",
     "user_platform_role_set",
 ]

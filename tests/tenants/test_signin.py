@@ -10,12 +10,13 @@ from tenants.adapter import AccountAdapter, SocialAccountAdapter
 from tenants.signin import oidc_origins, oidc_providers
 
 
-def test_nobody_signs_up_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("opened", ["true", "false"])
+def test_allauth_makes_no_account(monkeypatch: pytest.MonkeyPatch, opened: str) -> None:
+    """Whom the provider authenticates gets one by a service of ours (test_entering.py)."""
     request = RequestFactory().get("/")
+    monkeypatch.setenv("GPUAAS_OIDC_SIGNUP", opened)
     assert not AccountAdapter().is_open_for_signup(request)
     assert not SocialAccountAdapter().is_open_for_signup(request, None)
-    monkeypatch.setenv("GPUAAS_OIDC_SIGNUP", "true")
-    assert SocialAccountAdapter().is_open_for_signup(request, None)
 
 
 def test_oidc_is_off_without_an_issuer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,9 +129,10 @@ def people(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """A new account's password is shown on the next page, once: it is kept nowhere but in their hash."""
     form = PersonForm(posted(request), auto_id="person_%s")
     if form.is_valid():
-        password = secrets.token_urlsafe(15)
+        asked = dict(form.cleaned_data)
+        password = None if asked.pop("without_password") else secrets.token_urlsafe(15)
         with refusals_on(form, Invalid):
-            made = user_create(actor=here.actor, **form.cleaned_data, password=password)
+            made = user_create(actor=here.actor, **asked, password=password)
             return _person_made(request, made, password)
     query = query_of(request, "q")["q"]
     rows = users_for(actor=here.actor).prefetch_related(
@@ -150,7 +151,7 @@ def people(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     return draw_page(request, "operator/people.html", context)
 
 
-def _person_made(request: HttpRequest, person: User, password: str) -> HttpResponse:
+def _person_made(request: HttpRequest, person: User, password: str | None) -> HttpResponse:
     trail = crumbs("Tenants", ("People", "operator_people"), (person.username, ""))
     context = {"person": person, "password": password, "crumbs": trail}
     response = render(request, "operator/person_made.html", context, status=201)
