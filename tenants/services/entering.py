@@ -78,7 +78,8 @@ def _enter(link: SocialAccount, said: Said, *, signup: bool) -> User:
     )
     known = SocialAccount.objects.filter(provider=link.provider, uid=link.uid).select_related("user").first()
     if known is not None:  # of two at once
-        return known.user
+        entered: User = known.user
+        return entered
     if not said.verified and (invited is not None or not signup):
         raise Forbidden(
             "the provider has not confirmed that your e-mail address is yours, so no account can be opened by it; "
