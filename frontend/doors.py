@@ -3,13 +3,17 @@
 from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, resolve_url
 from django.urls import Resolver404, resolve
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from frontend import toasts
+
 CONSOLE = frozenset({"frontend", "operator"})
 LOOKS = frozenset({"GET", "HEAD"})
+OLDER = "This page was older than your sign-in, so nothing was changed. Try it again."
 
 
 def is_piece(request: HttpRequest) -> bool:
@@ -45,6 +49,23 @@ def signed_out(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
     if not piece:
         return redirect(address)
     return HttpResponse(status=401, headers={"HX-Redirect": address})
+
+
+def older_page(request: HttpRequest) -> HttpResponseBase:
+    """What was sent from a page that is older than the sign-in: nothing is done, and the page is drawn anew. The form of the
+    sign-in leads on to where it would have led, which needs no second sign-in by then."""
+    if is_piece(request):
+        return toasts.answer(tone="bad", title=OLDER, status=403)
+    door = resolve_url(settings.LOGIN_URL)
+    after = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(after, {request.get_host()}, require_https=request.is_secure()):
+        after = "/"
+    if not request.user.is_authenticated:
+        return HttpResponse(status=303, headers={"Location": f"{door}?{urlencode({'next': after})}"})
+    if request.path == door:
+        return redirect(after)
+    messages.error(request, OLDER)
+    return redirect(page_of(request))
 
 
 def page_instead(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

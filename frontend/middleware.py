@@ -1,10 +1,12 @@
 """Where the reader stands, on every request of a signed-in person; and refusals turned into answers, in one place."""
 
 from collections.abc import Callable
+from math import ceil
 from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout
 from django.http import Http404, HttpRequest, HttpResponseBase
@@ -15,7 +17,7 @@ from django.views.defaults import page_not_found
 from frontend import toasts
 from frontend.doors import CONSOLE, page_instead, page_of, signed_out
 from frontend.place import place_for
-from gpuaas.core.errors import Forbidden, GpuaasError, NotFound, Unauthorized
+from gpuaas.core.errors import Forbidden, GpuaasError, NotFound, TooManyTries, Unauthorized
 from tenants.models import User
 from tenants.selectors import actor_for
 
@@ -64,8 +66,17 @@ class ConsoleMiddleware:
             return page_not_found(request, Http404(error.message))
         if request.headers.get("HX-Request"):
             return toasts.answer(tone="bad", title=error.message, status=error.status)
+        if isinstance(error, TooManyTries):
+            return _too_many(request, error)
         if isinstance(error, Forbidden) or request.method not in UNSAFE:
             template = "403.html" if isinstance(error, Forbidden) else "refused.html"
             return render(request, template, {"exception": error.message}, status=error.status)
         messages.error(request, error.message)
         return redirect(urlsplit(page_of(request)).path)  # without the query, which may be what was refused
+
+
+def _too_many(request: HttpRequest, error: TooManyTries) -> HttpResponseBase:
+    context = {"exception": error, "minutes": ceil(error.retry_after / 60), "mails": settings.MAILS_ENABLED}
+    response = render(request, "429.html", context, status=error.status)
+    response["Retry-After"] = str(error.retry_after)
+    return response

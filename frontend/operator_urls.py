@@ -158,6 +158,7 @@ urlpatterns: list[URLPattern] = [
     path("people/", tenants.people, name="operator_people"),
     path("people/<uuid:user>/role/", tenants.person_role, name="operator_person_role"),
     path("people/<uuid:user>/switch/", tenants.person_switch, name="operator_person_switch"),
+    path("people/waits/<uuid:tries>/lift/", tenants.tries_end, name="operator_tries_lift"),
     path("usage/", money.usage, name="operator_usage"),
     *below(
         "usage-imports/",

@@ -4,6 +4,7 @@ from django.contrib.auth.models import AbstractUser
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Lower
 
 from gpuaas.core.ids import uuid7
 from gpuaas.core.rows import Identified
@@ -21,6 +22,11 @@ class User(AbstractUser):
         max_length=16, choices=PlatformRole, default=PlatformRole.NONE, blank=True
     )
     time_zone = models.CharField(max_length=64, default="Europe/Berlin")
+
+    class Meta(AbstractUser.Meta):
+        constraints = [
+            models.UniqueConstraint(Lower("email"), name="user_address_once", condition=~Q(email=""))
+        ]
 
     def __str__(self) -> str:
         return self.username
@@ -109,6 +115,29 @@ class ApiToken(Identified):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+
+class Tries(Identified):
+    """Wrong passwords and codes, and where somebody has signed in (services/tries.py).
+
+    `account` is the id of one, or a digest of a typed name that is none; "" counts all of them. `network` is where the
+    tries came from; "" counts all from which the account has not signed in before.
+    """
+
+    account = models.CharField(max_length=64)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="tries")
+    network = models.CharField(max_length=43)
+    failures = models.PositiveIntegerField(default=0)
+    failed_at = models.DateTimeField(null=True)
+    until = models.DateTimeField(null=True)
+    signed_in_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name_plural = "tries"
+        constraints = [models.UniqueConstraint(fields=["account", "network"], name="tries_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user or 'everybody'} from {self.network or 'new addresses'}"
 
 
 class AuditEntry(models.Model):

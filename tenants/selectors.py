@@ -22,6 +22,7 @@ from tenants.models import (
     OrganizationMembership,
     Project,
     ProjectMembership,
+    Tries,
     User,
 )
 from tenants.roles import (
@@ -297,6 +298,12 @@ def user_find(*, actor: Actor, text: str) -> User:
     if user is None:
         raise NotFound("no account has exactly this name or address")
     return user
+
+
+def tries_for(*, actor: Actor) -> QuerySet[Tries]:
+    """Of accounts and of addresses, for operators and auditors. Names without an account are not among them."""
+    platform_require(actor=actor)
+    return Tries.objects.exclude(user=None, account__gt="").select_related("user").order_by("until", "pk")
 
 
 def users_for(*, actor: Actor) -> QuerySet[User]:

@@ -77,6 +77,7 @@ LOADS = "load, size and rounds of a race"
 EVERY_PAGE = "every page of a kind"
 BUILDS = "a build of a minute or more that nothing else needs"
 PROCESSES = "worker processes that are started one after the other"
+SERVERS = "web processes that are started one after the other"
 WATCHED = "what Prometheus itself says of rules, boards and metrics"
 AUDITED = "every locked package asked for at a service of advisories"
 # By where a test is: the longest place that its node id begins with decides; "" leaves it to its fixtures.
@@ -110,6 +111,8 @@ LONG = {
     "tests/reliability/test_audit.py": "",
     "tests/system/test_boards.py": WATCHED,
     "tests/system/test_prometheus.py": WATCHED,
+    "tests/web/test_clients.py": SERVERS,
+    "tests/web/test_provider.py": SERVERS,
     "tests/web/test_schemathesis_nobody.py": GENERATED,
     "tests/web/test_streams.py": LOADS,
     "tests/workspaces/machines/test_crash.py": KILLS,

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django import forms
+from django.conf import settings
 
 from frontend.forms import WHOLE, WRITTEN, RequiredText
 from frontend.forms.lease import moment_field
@@ -88,6 +89,13 @@ class PersonForm(forms.Form):
     first_name = forms.CharField(label="First name", max_length=150, required=False)
     last_name = forms.CharField(label="Last name", max_length=150, required=False)
     platform_role = forms.ChoiceField(label="Role on the platform", choices=PlatformRole, required=False)
+    without_password = forms.BooleanField(label="Without a password", required=False)
+
+    def clean_without_password(self) -> bool:
+        wanted = bool(self.cleaned_data["without_password"])
+        if wanted and not (settings.MAILS_ENABLED or settings.SOCIALACCOUNT_PROVIDERS):
+            raise forms.ValidationError("Nobody could sign in: there is neither single sign-on nor mail.")
+        return wanted
 
 
 class RateForm(forms.Form):

@@ -3,10 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
+import structlog
 from cryptography.fernet import Fernet
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import ERROR, CheckMessage, Error, Tags, register
+from django.core.checks import Warning as Doubt
 from django.core.exceptions import ImproperlyConfigured
+
+log = structlog.get_logger(__name__)
+
+
+def _doubtful(message: str, hint: str, number: int) -> CheckMessage:
+    return Doubt(message, hint=hint, id=f"gpuaas.W{number:03}")
 
 
 def _unsafe(message: str, hint: str, number: int) -> Error:
@@ -26,6 +34,22 @@ def production_values(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[
         )
     if not settings.ALLOWED_HOSTS:
         messages.append(_unsafe("GPUAAS_ALLOWED_HOSTS is empty", "name the portal's host names", 2))
+    if not settings.MAILS_ENABLED:
+        messages.append(
+            _doubtful(
+                "GPUAAS_MAIL_URL is not set",
+                "nothing is mailed, and nobody can set a forgotten password anew",
+                1,
+            )
+        )
+    if settings.SECURE_SSL_REDIRECT and not settings.TRUSTED_PROXIES:
+        messages.append(
+            _doubtful(
+                "GPUAAS_TRUSTED_PROXIES is empty",
+                "name the proxy that ends TLS; without it every page leads to https again and again",
+                2,
+            )
+        )
     return messages
 
 
@@ -56,7 +80,11 @@ def _keys() -> list[Error]:
 
 
 def refuse_unsafe() -> None:
-    """For processes that run no system checks (web, worker, meter): an unsafe value stops the start and is named."""
+    """For processes that run no system checks (web, worker, meter): an unsafe value stops the start and is named, a doubtful
+    one is logged."""
     messages = [*production_values(None), *production_hosts(None)]
-    if messages:
-        raise ImproperlyConfigured("; ".join(f"{check.msg}: {check.hint}" for check in messages))
+    unsafe = [check for check in messages if check.level >= ERROR]
+    if unsafe:
+        raise ImproperlyConfigured("; ".join(f"{check.msg}: {check.hint}" for check in unsafe))
+    for check in messages:
+        log.warning("a setting is doubtful", setting=check.msg, hint=check.hint)

@@ -6,6 +6,7 @@ A wrong value stops the start with the variable's name, because running with a g
 import os
 from contextlib import suppress
 from importlib.util import find_spec
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -63,6 +64,22 @@ def address(name: str) -> tuple[str, int] | None:
     if raw and not (host and port.isdecimal() and 0 < int(port) < 65536):
         raise ImproperlyConfigured(f"{name}={raw!r} is not HOST:PORT")
     return (host.strip("[]"), int(port)) if raw else None
+
+
+def networks(name: str) -> list[IPv4Network | IPv6Network]:
+    """A comma-separated list of addresses and networks, none of them wider than /8."""
+    found = []
+    for word in words(name):
+        try:
+            network = ip_network(word)
+        except ValueError as error:
+            raise ImproperlyConfigured(
+                f"{name}: {word!r} is no address and no network such as 10.0.0.0/24: {error}"
+            ) from error
+        if network.prefixlen < 8:
+            raise ImproperlyConfigured(f"{name}: {word!r} is nearly everybody; name the proxies alone")
+        found.append(network)
+    return found
 
 
 def words(name: str, default: str = "") -> list[str]:

@@ -5,6 +5,8 @@ numbers (JSON values only), `status` is the HTTP status of the API.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from math import ceil
 from typing import Any
 
 
@@ -86,6 +88,21 @@ class StaleVersion(GpuaasError):
 
     code = "precondition_failed"
     status = 412
+
+
+class TooManyTries(GpuaasError):
+    """Wrong passwords or codes, until this moment. detail: until."""
+
+    code = "throttled"
+    status = 429
+
+    def __init__(self, until: datetime, *, now: datetime) -> None:
+        self.until = until
+        self.retry_after = max(1, ceil((until - now).total_seconds()))
+        super().__init__(
+            "too many tries to sign in were wrong; wait before the next one",
+            detail={"until": until.isoformat()},
+        )
 
 
 class Unavailable(GpuaasError):

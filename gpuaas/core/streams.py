@@ -18,7 +18,7 @@ ROWS = 2000
 
 
 class StreamMiddleware:
-    """The outermost middleware: what others below stream (files by whitenoise) is sent in parts, too."""
+    """Around all that answer: what others below stream (files by whitenoise) is sent in parts, too."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response

@@ -21,6 +21,10 @@ ALLOWED_HOSTS = env.words("GPUAAS_ALLOWED_HOSTS")
 CSRF_TRUSTED_ORIGINS = env.words("GPUAAS_CSRF_TRUSTED_ORIGINS")
 PUBLIC_URL = env.text("GPUAAS_PUBLIC_URL", "http://127.0.0.1:8000")
 
+# Proxies that are believed when they say who asked them, and whether over TLS (core/clients.py); none by default
+TRUSTED_PROXIES = env.networks("GPUAAS_TRUSTED_PROXIES")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")  # which nobody else can send
+
 # Keys for credentials at rest, newest first: the first encrypts, all decrypt (cryptography's MultiFernet).
 ENCRYPTION_KEYS = env.words("GPUAAS_ENCRYPTION_KEYS")
 
@@ -93,6 +97,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "gpuaas.core.clients.ClientMiddleware",
     "gpuaas.core.streams.StreamMiddleware",
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "gpuaas.core.middleware.RequestIdMiddleware",
@@ -163,16 +168,29 @@ ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/"
-ACCOUNT_RATE_LIMITS: dict[str, str] | bool = RATE_LIMITS
-ACCOUNT_ENUMERATION_PREVENTION = True
+ACCOUNT_RATE_LIMITS: dict[str, str | None] | bool = RATE_LIMITS
+ACCOUNT_FORMS = {"change_password": "tenants.forms.PasswordChange"}
+MFA_FORMS = {
+    "authenticate": "tenants.forms.SecondFactor",
+    "reauthenticate": "tenants.forms.SecondFactorAgain",
+}
+ACCOUNT_PREVENT_ENUMERATION = True
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # nobody mails strangers by us
 ACCOUNT_SESSION_REMEMBER = False
 SOCIALACCOUNT_ADAPTER = "tenants.adapter.SocialAccountAdapter"
 MFA_ADAPTER = "tenants.adapter.SecondFactorAdapter"
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = oidc_providers()
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
 
-# What several web processes must agree on (counts of failed sign-ins). The table is made by core's migration.
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "core_cache"}}
+# What several web processes must agree on (requests for mails, refused reports of nodes), and may lose. The table is made
+# by core's migration.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "core_cache",
+        "OPTIONS": {"MAX_ENTRIES": 100_000},
+    }
+}
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
@@ -251,6 +269,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "billing-usage-keep": {"task": "billing.usage_keep", "schedule": 60.0, "options": {"expires": 60}},
     # at an hour, not after one: a scheduler that is started anew each day would never come to the end of a day
     "billing-kept-check": {"task": "billing.kept_check", "schedule": crontab(hour="3", minute="10")},
+    "tenants-tries": {"task": "tenants.tries_forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "core-processes": {"task": "core.processes_forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "quotas-check": {"task": "quotas.counters_check", "schedule": crontab(hour="3", minute="20")},
 }

@@ -19,9 +19,6 @@ DATABASES = {
     }
 }
 
-SECURE_PROXY_SSL_HEADER = (
-    ("HTTP_X_FORWARDED_PROTO", "https") if env.boolean("GPUAAS_BEHIND_TLS_PROXY", default=True) else None
-)
 SECURE_SSL_REDIRECT = env.boolean("GPUAAS_SSL_REDIRECT", default=True)
 SECURE_REDIRECT_EXEMPT = [
     r"^health/",

@@ -35,7 +35,7 @@ QUEUE_ENABLED = env.boolean("GPUAAS_TEST_QUEUE", default=False)
 WHITENOISE_AUTOREFRESH = True  # no collected static files in tests
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
-MAILS_ENABLED = True
+MAILS_ENABLED = env.boolean("GPUAAS_TEST_MAILS", default=True)
 SITES_ON_LOOPBACK = True  # the lab is here
 LOGGING["root"]["level"] = "WARNING"
 STORAGES = {

@@ -1,5 +1,6 @@
 """Writes of the tenants room. Each service checks the actor's permission and writes the audit log."""
 
+from tenants.services.entering import user_enter
 from tenants.services.members import (
     organization_member_remove,
     organization_member_set,
@@ -13,6 +14,14 @@ from tenants.services.organizations import (
     project_update,
 )
 from tenants.services.tokens import token_create, token_revoke, token_touch
+from tenants.services.tries import (
+    password_reset,
+    signed_in,
+    tries_forget,
+    tries_lift,
+    try_return,
+    try_take,
+)
 from tenants.services.users import (
     session_changed,
     user_activate,
@@ -26,16 +35,23 @@ __all__ = [
     "organization_member_remove",
     "organization_member_set",
     "organization_update",
+    "password_reset",
     "project_create",
     "project_member_remove",
     "project_member_set",
     "project_update",
     "session_changed",
+    "signed_in",
     "token_create",
     "token_revoke",
     "token_touch",
+    "tries_forget",
+    "tries_lift",
+    "try_return",
+    "try_take",
     "user_activate",
     "user_create",
     "user_deactivate",
+    "user_enter",
     "user_platform_role_set",
 ]

@@ -1,10 +1,12 @@
 """Unsafe production values stop the start."""
 
+from ipaddress import ip_network
+
 import pytest
 from cryptography.fernet import Fernet
 from pytest_django import Settings
 
-from gpuaas.core.checks import production_hosts, production_values
+from gpuaas.core.checks import production_hosts, production_values, refuse_unsafe
 
 
 @pytest.fixture
@@ -35,11 +37,26 @@ def test_safe_values_pass(safe: Settings) -> None:
         ("PUBLIC_URL", "http://gpu.example.org", "gpuaas.E005"),
         ("ENCRYPTION_KEYS", [], "gpuaas.E006"),
         ("ENCRYPTION_KEYS", ["malformed"], "gpuaas.E007"),
+        ("MAILS_ENABLED", False, "gpuaas.W001"),
+        ("SECURE_SSL_REDIRECT", True, "gpuaas.W002"),
     ],
 )
 def test_unsafe_values_are_named(safe: Settings, name: str, value: object, error: str) -> None:
     setattr(safe, name, value)
     assert error in found()
+
+
+def test_what_is_doubtful_starts_and_is_logged(safe: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    safe.MAILS_ENABLED = False
+    safe.SECURE_SSL_REDIRECT = True
+    refuse_unsafe()
+    assert "GPUAAS_MAIL_URL is not set" in caplog.text
+    assert "GPUAAS_TRUSTED_PROXIES is empty" in caplog.text
+    caplog.clear()
+    safe.MAILS_ENABLED = True
+    safe.TRUSTED_PROXIES = [ip_network("10.0.0.1")]
+    refuse_unsafe()
+    assert not caplog.text
 
 
 def test_demo_carries_what_it_needs(safe: Settings) -> None:

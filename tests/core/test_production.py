@@ -51,6 +51,7 @@ def test_safe_values_start() -> None:
         ({"GPUAAS_SECRET_KEY": None}, "GPUAAS_SECRET_KEY"),
         ({"GPUAAS_ALLOWED_HOSTS": "*"}, "GPUAAS_ALLOWED_HOSTS"),
         ({"GPUAAS_DEBUG": "true"}, "GPUAAS_DEBUG"),
+        ({"GPUAAS_TRUSTED_PROXIES": "*"}, "GPUAAS_TRUSTED_PROXIES"),
         ({"GPUAAS_DATABASE_URL": "mysql://portal:secret-word@db.example.org/gpuaas"}, "GPUAAS_DATABASE_URL"),
     ],
     ids=lambda value: (
@@ -83,6 +84,20 @@ print([client.get(path).status_code for path in ("/metrics", "/metrics/portal", 
 """
     done = run(code, {"GPUAAS_METRICS_TOKEN": "token"})
     assert done.stdout.strip() == "[401, 401, 301]", done.stderr
+
+
+def test_https_is_what_the_proxy_says_that_is_trusted() -> None:
+    code = """
+import django
+django.setup()
+from django.test import Client
+client = Client(headers={"host": "gpu.example.org", "x-forwarded-proto": "https"}, REMOTE_ADDR="10.0.0.1")
+answer = client.get("/accounts/signup/")
+print(answer.status_code, answer.headers.get("Strict-Transport-Security", "")[:8])
+"""
+    trusting = run(code, {"GPUAAS_TRUSTED_PROXIES": "10.0.0.0/24"})
+    assert trusting.stdout.strip() == "200 max-age=", trusting.stderr
+    assert run(code, {}).stdout.strip() == "301"
 
 
 def test_who_hangs_in_a_transaction_does_not_keep_its_rows() -> None:

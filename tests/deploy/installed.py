@@ -19,6 +19,8 @@ SAFE = {
     "GPUAAS_PUBLIC_URL": "https://gpu.example.org",
     "GPUAAS_DATABASE_URL": "postgres://portal:secret-word@db.example.org/gpuaas",
     "GPUAAS_BROKER_URL": "redis://broker.example.org/0",
+    "GPUAAS_MAIL_URL": "smtp://mail.example.org",
+    "GPUAAS_TRUSTED_PROXIES": "127.0.0.1",
 }
 
 

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,10 @@ def test_no_secret_stands_in_it_and_every_variable_is_one_that_the_portal_reads(
     assert (given | example) - {"DATABASE_PASSWORD"} <= variables_that_are_read()
     required = {"GPUAAS_SECRET_KEY", "GPUAAS_ENCRYPTION_KEYS", "GPUAAS_ALLOWED_HOSTS", "GPUAAS_PUBLIC_URL"}
     assert required | {"GPUAAS_DATABASE_URL", "GPUAAS_BROKER_URL"} <= example
+
+
+def test_the_one_who_is_trusted_is_the_gateway_by_which_the_published_port_is_reached() -> None:
+    (network,) = compose()["networks"]["default"]["ipam"]["config"]
+    said = compose()["services"]["web"]["environment"]["GPUAAS_TRUSTED_PROXIES"]
+    assert said == f"${{GPUAAS_TRUSTED_PROXIES:-{network['gateway']}}}"
+    assert ip_address(network["gateway"]) in ip_network(network["subnet"])

@@ -57,3 +57,9 @@ def test_each_command_is_one_that_the_program_takes() -> None:
             r"^ExecStart=/opt/gpuaas/bin/gpuaas-portal (.*)$", unit.read_text(), re.MULTILINE
         )
         taken_by_the_portal(command.split())
+
+
+def test_web_trusts_the_host_on_which_alone_it_listens() -> None:
+    unit = (FOLDER / "gpuaas-web.service").read_text()
+    assert "Environment=GPUAAS_TRUSTED_PROXIES=127.0.0.1,::1\n" in unit
+    assert "web --host 127.0.0.1 " in unit

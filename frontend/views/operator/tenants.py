@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 
 from frontend.forms.operator import OrganizationForm, OwnerForm, PersonForm, ProjectForm
 from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown, sent, undo_by
-from frontend.lists import paged, query_of
+from frontend.lists import ROWS, paged, query_of
 from frontend.views.operator.common import (
     OperatorPlace,
     crumbs,
@@ -23,14 +23,22 @@ from frontend.views.operator.common import (
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid, NotFound
 from gpuaas.core.rows import first_of
 from gpuaas.workspaces.states import WorkspaceState
-from tenants.models import Organization, OrganizationMembership, Project, User
+from tenants.models import Organization, OrganizationMembership, Project, Tries, User
 from tenants.roles import PlatformRole
-from tenants.selectors import organization_members, organizations_for, projects_for, user_find, users_for
+from tenants.selectors import (
+    organization_members,
+    organizations_for,
+    projects_for,
+    tries_for,
+    user_find,
+    users_for,
+)
 from tenants.services import (
     organization_create,
     organization_member_remove,
     organization_member_set,
     project_create,
+    tries_lift,
     user_activate,
     user_create,
     user_deactivate,
@@ -126,9 +134,10 @@ def people(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """A new account's password is shown on the next page, once: it is kept nowhere but in their hash."""
     form = PersonForm(posted(request), auto_id="person_%s")
     if form.is_valid():
-        password = secrets.token_urlsafe(15)
+        asked = dict(form.cleaned_data)
+        password = None if asked.pop("without_password") else secrets.token_urlsafe(15)
         with refusals_on(form, Invalid):
-            made = user_create(actor=here.actor, **form.cleaned_data, password=password)
+            made = user_create(actor=here.actor, **asked, password=password)
             return _person_made(request, made, password)
     query = query_of(request, "q")["q"]
     rows = users_for(actor=here.actor).prefetch_related(
@@ -141,12 +150,13 @@ def people(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         "query": query,
         "form": form,
         "roles": PlatformRole.choices,
+        "waiting": tries_for(actor=here.actor).filter(until__gt=here.now)[:ROWS],
         "crumbs": crumbs("Tenants", ("People", "")),
     }
     return draw_page(request, "operator/people.html", context)
 
 
-def _person_made(request: HttpRequest, person: User, password: str) -> HttpResponse:
+def _person_made(request: HttpRequest, person: User, password: str | None) -> HttpResponse:
     trail = crumbs("Tenants", ("People", "operator_people"), (person.username, ""))
     context = {"person": person, "password": password, "crumbs": trail}
     response = render(request, "operator/person_made.html", context, status=201)
@@ -183,3 +193,16 @@ def person_switch(request: HttpRequest, here: OperatorPlace, row: User) -> HttpR
             f"{row.username} {'can sign in again' if active else 'is signed out and can no longer sign in'}.",
         )
     return redirect("frontend:operator_people")
+
+
+def _tries(here: OperatorPlace, tries: uuid.UUID) -> Tries:
+    return first_of(tries_for(actor=here.actor).filter(pk=tries), "wait")
+
+
+tries_action = row_doors(_tries, "tries")[1]
+
+
+@tries_action
+def tries_end(request: HttpRequest, here: OperatorPlace, row: Tries) -> HttpResponse:
+    tries_lift(actor=here.actor, tries=row)
+    return done(request, f"{row.user or row.network} can try again.", "frontend:operator_people")

@@ -24,6 +24,7 @@ TRIAL: Values = {
 EVERYTHING: Values = {
     "hosts": ["gpu.example.org", "gpus.example.org"],
     "publicUrl": "https://gpus.example.org",
+    "trustedProxies": ["10.244.0.0/16", "2001:db8::1"],
     "settings": {
         "GPUAAS_PROVIDER_NAME": "Example & Co.: GPUs",
         "GPUAAS_CURRENCY": "USD",
@@ -40,7 +41,6 @@ EVERYTHING: Values = {
         "GPUAAS_CSRF_TRUSTED_ORIGINS": "https://gpu.example.org",
         "GPUAAS_LOG_LEVEL": "WARNING",
         "GPUAAS_LOG_JSON": True,
-        "GPUAAS_BEHIND_TLS_PROXY": True,
         "GPUAAS_SSL_REDIRECT": False,
         "GPUAAS_HSTS_SECONDS": 31_536_000,
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector.monitoring:4318",

@@ -22,6 +22,7 @@ SMALL = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "1Gi
 OURS = {"repository": images.reference(servers.NAME).rpartition(":")[0], "tag": "1"}
 VALUES: Values = {
     "hosts": [HOST],
+    "trustedProxies": ["127.0.0.1", "10.213.0.0/16"],  # of a forwarded port; of pods
     "secrets": {"create": True},
     "web": {"resources": SMALL},
     "workers": {"general": {"replicas": 1, "queues": [], "resources": SMALL}, "slow": None},

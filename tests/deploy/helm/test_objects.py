@@ -27,7 +27,7 @@ from tests.deploy.helm.chart import (
 )
 
 ROOT = Path(__file__).resolve().parents[3]
-READ = re.compile(r'env\.(?:text|words|boolean|integer|database|mail|address|collector)\(\s*"(\w+)"')
+READ = re.compile(r'env\.(?:text|words|networks|boolean|integer|database|mail|address|collector)\(\s*"(\w+)"')
 # the image's own, and where backups are made: PostgreSQL's programs are not in the image
 NOT_OF_THE_CHART = {
     "GPUAAS_DEBUG",
@@ -125,6 +125,15 @@ def test_whatever_the_settings_read_can_be_set(helm: Helm) -> None:
         for name in (each["name"], each["name"].removesuffix("_FILE"))
     }
     assert variables_read() - told == NOT_OF_THE_CHART
+
+
+def test_web_pods_trust_whom_the_values_name(helm: Helm) -> None:
+    for values, told in ((DEFAULT, None), (EVERYTHING, "10.244.0.0/16,2001:db8::1")):
+        (web,) = kinds(helm.render(values), "Deployment")["portal-gpuaas-web"]["spec"]["template"]["spec"][
+            "containers"
+        ]
+        found = {each["name"]: each.get("value") for each in web["env"]}
+        assert found.get("GPUAAS_TRUSTED_PROXIES") == told
 
 
 def variables_read() -> set[str]:

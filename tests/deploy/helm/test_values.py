@@ -33,6 +33,8 @@ def of_default(**changes: Any) -> Values:
         (of_default(hosts=["*.example.org"]), "/hosts/0"),
         (of_default(hosts="gpu.example.org"), "/hosts"),
         (of_default(publicUrl="http://gpu.example.org"), "/publicUrl"),
+        (of_default(trustedProxies=["*"]), "/trustedProxies/0"),
+        (of_default(trustedProxies="10.0.0.1"), "/trustedProxies"),
         (of_default(settings={"GPUAAS_CURENCY": "EUR"}), "'GPUAAS_CURENCY' not allowed"),
         (of_default(settings={"GPUAAS_SECRET_KEY": "in clear"}), "'GPUAAS_SECRET_KEY' not allowed"),
         (of_default(settings={"GPUAAS_DEBUG": True}), "'GPUAAS_DEBUG' not allowed"),

@@ -12,7 +12,7 @@ from billing.services.payments import payment_record
 from frontend.operator_urls import urlpatterns
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM
-from tenants.models import AuditEntry, User
+from tenants.models import AuditEntry, Tries, User
 from tests.apart import each_apart
 from tests.api.cluster_stage import template_stage, warm_stage
 from tests.billing.stage import (
@@ -65,6 +65,7 @@ ACTIONS = frozenset(
         "operator_member_remove",
         "operator_person_role",
         "operator_person_switch",
+        "operator_tries_lift",
         "operator_invoice_note",
         "operator_invoice_write_off",
         "operator_grant_give",
@@ -120,6 +121,8 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     known = {"slug": slug, "verb": "retire", "pool": pool.pk, "user": user.pk, "node": "h100-01"}
     known |= {"name": plan.external_name, "adoption": plan.pk, "drift": drift_of(workspace).pk}
     known |= {"month": "2026-10"}
+    if name == "operator_tries_lift":
+        known["tries"] = Tries.objects.create(account=str(user.pk), user=user, network="192.0.2.1").pk
     if name == "operator_site_host":
         host_at(workspace.site, name=plan.external_name)
     known |= {"reservation": pool_stage(workspace.project, workspace.flavors.get().flavor).pk}
@@ -225,6 +228,7 @@ def test_things_that_are_not_there_are_not_found(
         "warm": uuid.uuid4(),
         "batch": uuid.uuid4(),
         "written": uuid.uuid4(),
+        "tries": uuid.uuid4(),
     }
 
     def check(name: str) -> None:

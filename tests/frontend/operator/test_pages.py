@@ -46,7 +46,7 @@ BASELINES = {
     "workspaces/": 15,
     "organizations/": 10,
     "organizations/climate/": 9,
-    "people/": 11,
+    "people/": 12,
     "usage/": 26,
     "rates/": 9,
     "rates/prices/": 10,

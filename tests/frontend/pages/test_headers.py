@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ urlpatterns = [path("fails/", fails), path("api/v1/fails", fails), path("", incl
 
 @pytest.fixture(autouse=True)
 def _as_in_production(settings: Settings) -> None:
-    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    settings.TRUSTED_PROXIES = [ip_network("127.0.0.1")]
     settings.SECURE_HSTS_SECONDS = YEAR
     settings.SECURE_HSTS_INCLUDE_SUBDOMAINS = settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = (
         True

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import get_resolver, resolve, reverse
 from django.urls.exceptions import Resolver404
@@ -98,3 +99,55 @@ def test_a_window_comes_back_to_the_page_of_the_button(client: Client, workspace
     strict = Client(enforce_csrf_checks=True)
     said = strict.post(f"{page}extend/", headers={"Referer": f"http://testserver{page}"})
     assert (said.status_code, next_of(said["Location"])) == (302, page)
+
+
+def token_in(answer: HttpResponse) -> str:
+    found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', answer.content.decode())
+    assert found
+    return found[1]
+
+
+def test_a_sign_in_that_was_drawn_before_another_tab_signed_in_leads_on(
+    alice: User, workspace: Workspace
+) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    page = reverse("frontend:workspace", args=["weather-lm", workspace.pk])
+    door = f"/accounts/login/?next={page}"
+    old = token_in(browser.get(door))
+    sent = {"login": "alice", "password": "correct horse battery", "next": page}
+    assert browser.post(door, {**sent, "csrfmiddlewaretoken": old}).status_code == 302
+    said = browser.post("/accounts/login/", {**sent, "csrfmiddlewaretoken": old}, follow=True)
+    assert said.redirect_chain == [(page, 302)]
+    assert said.status_code == 200
+
+
+def test_a_button_of_a_page_that_is_older_than_the_sign_in(alice: User, workspace: Workspace) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    sent = {"login": "alice", "password": "correct horse battery"}
+    browser.post(
+        "/accounts/login/", {**sent, "csrfmiddlewaretoken": token_in(browser.get("/accounts/login/"))}
+    )
+    page = reverse("frontend:account")
+    stale = {"csrfmiddlewaretoken": "x" * 64, "time_zone": "Asia/Tokyo"}
+    said = browser.post(page, stale, headers={"Referer": f"http://testserver{page}"}, follow=True)
+    assert said.redirect_chain == [(page, 302)]
+    assert "This page was older than your sign-in" in said.content.decode()
+    alice.refresh_from_db()
+    assert alice.time_zone == "Europe/Berlin"
+    piece = browser.post(page, stale, headers={"HX-Request": "true"})
+    assert (piece.status_code, piece.content) == (403, b"")
+    assert "older than your sign-in" in piece["HX-Trigger"]
+    elsewhere = browser.post(page, stale, headers={"Referer": "https://evil.example.org/"})
+    assert elsewhere["Location"] == "/"
+
+
+def test_a_sign_in_with_an_old_token_is_drawn_anew_and_leads_to_no_other_site(alice: User) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.get("/accounts/login/")
+    sent = {"csrfmiddlewaretoken": "x" * 64, "next": "https://evil.example.org/"}
+    assert browser.post("/accounts/login/", sent)["Location"] == "/accounts/login/?next=%2F"
+    sent["next"] = "/p/weather-lm/"
+    assert next_of(browser.post("/accounts/login/", sent)["Location"]) == "/p/weather-lm/"
+    said = Client(enforce_csrf_checks=True).post("/accounts/login/", sent)
+    assert said.status_code == 403
+    assert "Your browser sent no cookie" in said.content.decode()

@@ -46,6 +46,10 @@
   value: {{ printf "%s,$(POD_IP),%s.%s.svc" (join "," .Values.hosts) (include "gpuaas.name" .) .Release.Namespace | quote }}
 - name: GPUAAS_PUBLIC_URL
   value: {{ .Values.publicUrl | default (printf "https://%s" (first .Values.hosts)) | quote }}
+{{- with .Values.trustedProxies }}
+- name: GPUAAS_TRUSTED_PROXIES
+  value: {{ join "," . | quote }}
+{{- end }}
 {{- if .Values.metrics.enabled }}
 - name: GPUAAS_METRICS_BIND # of all but the web processes
   value: $(POD_IP):9100

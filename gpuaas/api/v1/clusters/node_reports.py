@@ -15,6 +15,7 @@ from gpuaas.api.views import ApiView
 from gpuaas.clusters import services
 from gpuaas.clusters.services.reports import MESSAGE_MOST
 from gpuaas.core.errors import Unauthorized
+from gpuaas.core.request import current_request
 from gpuaas.providers.base import Stage
 
 REFUSED_MOST, WINDOW_SECONDS = 30, 60  # refusals of one address, and within how long
@@ -43,7 +44,7 @@ class NodeReportsView(ApiView):
         """Sent by the machines of clusters. `Authorization: Bearer` carries the token that the portal put into the
         machine's user data, valid for one boot of one machine. Each stage is accepted once (409 afterwards). After
         `ready` or `failed` the token is no longer valid. A caller that is refused too often has to wait."""
-        with refusals_counted(request):
+        with refusals_counted():
             given = self.input(NodeReportInput) if bearer(request) else {"stage": Stage.BOOTED}
             row = services.node_report(
                 token=bearer(request), stage=Stage(given["stage"]), message=given.get("message", "")
@@ -52,9 +53,9 @@ class NodeReportsView(ApiView):
 
 
 @contextmanager
-def refusals_counted(request: Request) -> Iterator[None]:
+def refusals_counted() -> Iterator[None]:
     """Counts the refusals of one client address. Raises Throttled after too many."""
-    key = f"node-reports:{request.META.get('REMOTE_ADDR', '')}"
+    key = f"node-reports:{current_request.get().network}"
     if cache.get(key, 0) >= REFUSED_MOST:
         raise exceptions.Throttled(wait=WINDOW_SECONDS)
     try:

@@ -44,7 +44,7 @@ class QueueReportsView(ApiView):
         token that the portal put into the machine's user data, valid only for this operation and as long as the
         cluster lives. Policies of its pools follow the latest report. A caller that is refused too often has to wait.
         """
-        with refusals_counted(request):
+        with refusals_counted():
             given = self.input(QueueReportInput) if bearer(request) else {"pools": []}
             pools = [PoolSignals(**one) for one in given["pools"]]
             row = services.queue_report(token=bearer(request), pools=pools)

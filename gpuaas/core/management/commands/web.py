@@ -28,4 +28,5 @@ class Command(BaseCommand):
             port=port,
             log_level="warning",
             timeout_graceful_shutdown=grace,
+            proxy_headers=False,  # it believes whatever comes over loopback; core/clients.py asks the setting
         )

@@ -1,0 +1,122 @@
+"""The way in by the provider's OpenID Connect: to the account that was invited with this address, or, where sign-up is open,
+to a new one. Never to a second one with the address of somebody."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from allauth.socialaccount.models import SocialAccount
+from allauth.utils import generate_unique_username
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+
+from gpuaas.core.errors import Forbidden
+from tenants.audit import audit_record
+from tenants.models import User
+from tenants.selectors import actor_for
+
+TRIES = 3  # of two at once that take the same name, one looks again
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the provider says of a person: the address that it names, and whether it has verified that it is theirs."""
+
+    address: str
+    verified: bool
+    name: str
+    first_name: str
+    last_name: str
+
+
+def said_of(data: dict[str, Any]) -> Said:
+    """Of the claims as allauth keeps them. Verified is what one of them says with the value true and none denies: a text such
+    as "true" verifies nothing."""
+    claims = [one for one in (data.get("userinfo"), data.get("id_token")) if isinstance(one, dict)] or [data]
+
+    def text(name: str) -> str:
+        found = (one.get(name) for one in claims)
+        return next((value for value in found if isinstance(value, str)), "")[:150]
+
+    named = {str(one["email"]).lower() for one in claims if one.get("email")}
+    verdicts = [one["email_verified"] for one in claims if "email_verified" in one]
+    confirmed = {str(one.get("email")).lower() for one in claims if one.get("email_verified") is True}
+    address = _valid(named.pop()) if len(named) == 1 else ""
+    return Said(
+        address=address,
+        verified=bool(address) and confirmed == {address} and all(one is True for one in verdicts),
+        name=text("preferred_username"),
+        first_name=text("given_name"),
+        last_name=text("family_name"),
+    )
+
+
+def _valid(address: str) -> str:
+    try:
+        validate_email(address)
+    except ValidationError:
+        return ""
+    return address if len(address) <= 254 else ""
+
+
+def user_enter(*, link: SocialAccount, signup: bool) -> User:
+    """Whose account somebody enters who signs in at the provider for the first time; `link`, not saved yet, leads there from
+    now on. Raises Forbidden with what they can do. A disabled account is returned as it is, with no link.
+    """
+    for _ in range(TRIES):
+        try:
+            return _enter(link, said_of(link.extra_data), signup=signup)
+        except IntegrityError:
+            continue
+    raise Forbidden("the sign-in was made several times at once; try again")
+
+
+@transaction.atomic
+def _enter(link: SocialAccount, said: Said, *, signup: bool) -> User:
+    invited = (
+        User.objects.select_for_update().filter(email__iexact=said.address).first() if said.address else None
+    )
+    known = SocialAccount.objects.filter(provider=link.provider, uid=link.uid).select_related("user").first()
+    if known is not None:  # of two at once
+        entered: User = known.user
+        return entered
+    if not said.verified and (invited is not None or not signup):
+        raise Forbidden(
+            "the provider has not confirmed that your e-mail address is yours, so no account can be opened by it; "
+            "have it confirmed there, or sign in with your password"
+        )
+    if invited is not None:
+        return _linked(link, invited)
+    if not signup:
+        raise Forbidden(
+            f"no account has the address {said.address}; ask the admin of your project or an operator for one"
+        )
+    return _signed_up(link, said)
+
+
+def _linked(link: SocialAccount, user: User) -> User:
+    if not user.is_active:
+        return user
+    if SocialAccount.objects.filter(user=user, provider=link.provider).exists():
+        raise Forbidden(
+            "somebody else at the provider already enters the account with your address; ask an operator of the portal"
+        )
+    _link(link, user, "user.enter")
+    return user
+
+
+def _signed_up(link: SocialAccount, said: Said) -> User:
+    address = said.address if said.verified else ""
+    username = generate_unique_username([said.name, said.address, said.first_name, "person"])
+    user = User(username=username, email=address, first_name=said.first_name, last_name=said.last_name)
+    user.set_unusable_password()
+    user.save(force_insert=True)
+    _link(link, user, "user.sign_up")
+    return user
+
+
+def _link(link: SocialAccount, user: User, action: str) -> None:
+    link.user = user
+    link.save()
+    after = {"provider": link.provider, "address": user.email}
+    audit_record(actor=actor_for(user=user), action=action, target=user, after=after)
