@@ -6,7 +6,7 @@ from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
-from allauth.socialaccount.providers.base import AuthProcess
+from allauth.socialaccount.providers.base.constants import AuthProcess
 from django.http import HttpRequest
 from django.shortcuts import render
 

@@ -3,10 +3,10 @@
 import re
 import uuid
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from django.http import HttpResponse
 from django.test import Client
 from django.urls import get_resolver, resolve, reverse
 from django.urls.exceptions import Resolver404
@@ -101,7 +101,7 @@ def test_a_window_comes_back_to_the_page_of_the_button(client: Client, workspace
     assert (said.status_code, next_of(said["Location"])) == (302, page)
 
 
-def token_in(answer: HttpResponse) -> str:
+def token_in(answer: Any) -> str:
     found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', answer.content.decode())
     assert found
     return found[1]
