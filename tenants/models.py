@@ -4,7 +4,6 @@ from django.contrib.auth.models import AbstractUser
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Lower
 
 from gpuaas.core.ids import uuid7
 from gpuaas.core.rows import Identified
@@ -22,11 +21,6 @@ class User(AbstractUser):
         max_length=16, choices=PlatformRole, default=PlatformRole.NONE, blank=True
     )
     time_zone = models.CharField(max_length=64, default="Europe/Berlin")
-
-    class Meta(AbstractUser.Meta):
-        constraints = [
-            models.UniqueConstraint(Lower("email"), name="user_address_once", condition=~Q(email=""))
-        ]
 
     def __str__(self) -> str:
         return self.username

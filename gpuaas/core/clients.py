@@ -13,7 +13,6 @@ from django.http.response import HttpResponseBase
 
 Address = IPv4Address | IPv6Address
 SAID = "HTTP_X_FORWARDED_"
-SCHEMES = frozenset({"http", "https"})
 
 
 class ClientMiddleware:
@@ -29,7 +28,7 @@ class ClientMiddleware:
         if client is not None and is_trusted(client):
             client = _client_of(client, said.get(f"{SAID}FOR", ""))
             scheme = said.get(f"{SAID}PROTO", "").rpartition(",")[2].strip().lower()
-            if scheme in SCHEMES:
+            if scheme in {"http", "https"}:
                 meta[f"{SAID}PROTO"] = scheme
         meta["REMOTE_ADDR"] = str(client or "")
         return self.get_response(request)

@@ -14,6 +14,7 @@ from gpuaas.core.errors import Forbidden
 from tenants.audit import audit_record
 from tenants.models import User
 from tenants.selectors import actor_for
+from tenants.services.addresses import address_lock
 
 TRIES = 3  # of two at once that take the same name, one looks again
 
@@ -73,6 +74,8 @@ def user_enter(*, link: SocialAccount, signup: bool) -> User:
 
 @transaction.atomic
 def _enter(link: SocialAccount, said: Said, *, signup: bool) -> User:
+    if said.address:
+        address_lock(said.address)
     invited = (
         User.objects.select_for_update().filter(email__iexact=said.address).first() if said.address else None
     )

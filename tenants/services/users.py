@@ -16,6 +16,7 @@ from tenants.audit import audit_record
 from tenants.models import Project, User
 from tenants.roles import Permission, PlatformRole
 from tenants.selectors import platform_require
+from tenants.services.addresses import address_free_require
 from tenants.services.checks import choice_check
 
 
@@ -40,13 +41,12 @@ def user_create(
         platform_role=choice_check("platform_role", platform_role, PlatformRole),
     )
     _password_set(user, password)
-    _address_free_require(user.email)
+    address_free_require(user.email)
     row_check(user)
     try:
         with transaction.atomic():
             user.save(force_insert=True)
     except IntegrityError as error:
-        _address_free_require(user.email)
         raise Invalid.field("username", "an account with this name already exists") from error
     _recorded(actor, "create", user, after={"username": username, "platform_role": user.platform_role})
     return user
@@ -82,11 +82,6 @@ def user_deactivate(*, actor: Actor, user: User) -> None:
 def user_activate(*, actor: Actor, user: User) -> None:
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     _active_set(actor, user, active=True)
-
-
-def _address_free_require(address: str) -> None:
-    if address and User.objects.filter(email__iexact=address).exists():
-        raise Invalid.field("email", "an account with this address already exists")
 
 
 def session_changed(user: User) -> None:

@@ -5,7 +5,9 @@ from ipaddress import ip_network
 import pytest
 from cryptography.fernet import Fernet
 from pytest_django import Settings
+from structlog.testing import CapturingLogger
 
+from gpuaas.core import checks
 from gpuaas.core.checks import production_hosts, production_values, refuse_unsafe
 
 
@@ -46,17 +48,21 @@ def test_unsafe_values_are_named(safe: Settings, name: str, value: object, error
     assert error in found()
 
 
-def test_what_is_doubtful_starts_and_is_logged(safe: Settings, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_doubtful_starts_and_is_logged(safe: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = CapturingLogger()
+    monkeypatch.setattr(checks, "log", heard)
     safe.MAILS_ENABLED = False
     safe.SECURE_SSL_REDIRECT = True
     refuse_unsafe()
-    assert "GPUAAS_MAIL_URL is not set" in caplog.text
-    assert "GPUAAS_TRUSTED_PROXIES is empty" in caplog.text
-    caplog.clear()
+    assert [call.kwargs["setting"] for call in heard.calls] == [
+        "GPUAAS_MAIL_URL is not set",
+        "GPUAAS_TRUSTED_PROXIES is empty",
+    ]
+    heard.calls.clear()
     safe.MAILS_ENABLED = True
     safe.TRUSTED_PROXIES = [ip_network("10.0.0.1")]
     refuse_unsafe()
-    assert not caplog.text
+    assert heard.calls == []
 
 
 def test_demo_carries_what_it_needs(safe: Settings) -> None:

@@ -82,6 +82,7 @@ READINGS: dict[str, Reading] = {
     "audit_for": lambda actor, project: selectors.audit_for(actor=actor, project_id=project.pk),
     "audit_choices": lambda actor, project: selectors.audit_choices(actor=actor, column="actor", most=1),
     "users_for": lambda actor, project: selectors.users_for(actor=actor),
+    "tries_for": lambda actor, project: selectors.tries_for(actor=actor),
     "platform_require": lambda actor, project: selectors.platform_require(actor=actor),
 }
 LISTS: dict[str, Reading] = {
