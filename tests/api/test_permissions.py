@@ -107,7 +107,7 @@ def cases() -> Iterator[Case]:
                 yield Case(name, address, method, OTHERS[name], frozenset({"bob"}))
 
 
-AT_MOST = 5  # a test has one stage and is over in seconds
+AT_MOST = 4  # a test has one stage and is over in seconds
 
 
 def parts() -> dict[str, list[Case]]:
