@@ -25,11 +25,15 @@ EVERY = 100  # tests between two looks at the machine, and after each slow one
 # What may take longer, by the beginning of its name: seconds, and why it is in the fast tier all the same.
 EXEMPT = {
     "tests/architecture/test_suite.py::test_the_two_tiers": (30, "collects the suite three times"),
-    "tests/api/test_lists.py::test_query_counts": (15, "every list of the API at two sizes, in one world"),
+    "tests/api/test_lists.py": (15, "every list of the API at several sizes, in one world"),
     "tests/api/test_schemathesis.py": (10, "each operation of one room, three times"),
     "tests/backup/test_drill.py": (10, "the whole portal is lost and restored"),
     "tests/contracts/": (12, "the real API server keeps its word on a token for ten seconds"),
     "tests/e2e/test_main_job.py": (60, "the main job by the whole portal on the real API server"),
+    "tests/frontend/figures/test_figures.py": (
+        15,
+        "every figure in every place where it stands, in one scene",
+    ),
     "tests/frontend/operator/test_doors.py": (10, "every page of an operator as each kind of stranger"),
     "tests/frontend/pages/test_browser.py::test_from_request": (
         15,

@@ -30,6 +30,14 @@ def test_twenty_lines_more_are_too_many() -> None:
     assert len(budget.over(now, {})) == 2
 
 
+def test_no_test_is_slow() -> None:
+    """By the figures that `make durations` wrote last, on a quiet machine and without slack."""
+    kept = durations.kept()
+    assert durations.over(kept["slow"]) == []
+    assert kept["sum"] <= durations.SUM_S
+    assert kept["tests"] > 4_000, "they are of the whole tier"
+
+
 def test_a_slow_test_is_named_and_an_exempt_one_is_not() -> None:
     exempt = next(iter(durations.EXEMPT))
     assert durations.over({"a": 5.1, "b": 4.9, f"{exempt}_x": 5.1}) == [
