@@ -56,16 +56,18 @@ DESIRED = st.builds(
     hold_limits_until=TIMES,
     drifted=st.booleans(),
 )
+DIFFERS = st.sampled_from(
+    [("", False), ("a label is not as wanted", False), ("a limit is not as wanted", True)]
+)
 OBSERVED = st.none() | st.builds(
-    Observed,
-    st.booleans(),
+    lambda differs, **seen: Observed(differs=differs[0], unsafe=differs[1], **seen),
+    DIFFERS,  # limits are among the differences only where there are some
+    exists=st.booleans(),
     hard=AMOUNTS,
     used=AMOUNTS,
     healed=st.booleans(),
     looked=st.booleans(),
     compared=st.booleans(),
-    differs=st.sampled_from(["", "a label is not as wanted"]),
-    unsafe=st.booleans(),
 )
 
 

@@ -1,14 +1,14 @@
 """Documents of all organizations, their corrections, and what pays for them."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from billing.models import Invoice
+from billing.models import Invoice, LedgerEntry
 from billing.money import amount_of
 from billing.selectors import balances, documents
 from billing.selectors.credits import credits_of
@@ -152,11 +152,20 @@ def write_off_reversed(
     request: HttpRequest, here: OperatorPlace, invoice: Invoice, entry: uuid.UUID
 ) -> HttpResponse:
     rows = balances.write_offs_for(actor=here.actor, invoice=invoice)
-    found = first_of(rows.filter(pk=entry), "write-off")
-    with refusals_shown(request, Conflict, Invalid):
-        write_off_reverse(actor=here.actor, entry=found, reason=request.POST.get("reason", ""))
-        messages.success(request, "Write-off reversed. The ledger keeps both entries.")
+    _reverse(request, here, first_of(rows.filter(pk=entry), "write-off"), write_off_reverse, "Write-off")
     return redirect("frontend:operator_invoice", invoice.number)
+
+
+def _reverse(
+    request: HttpRequest,
+    here: OperatorPlace,
+    entry: LedgerEntry,
+    reverse: Callable[..., LedgerEntry],
+    what: str,
+) -> None:
+    with refusals_shown(request, Conflict, Invalid):
+        reverse(actor=here.actor, entry=entry, reason=request.POST.get("reason", ""))
+        messages.success(request, f"{what} reversed. The ledger keeps both entries.")
 
 
 def _credits(request: HttpRequest, here: OperatorPlace, row: Organization, **forms: Any) -> HttpResponse:
@@ -210,10 +219,7 @@ def grant_reversed(
     request: HttpRequest, here: OperatorPlace, row: Organization, entry: uuid.UUID
 ) -> HttpResponse:
     rows = balances.entries_for(actor=here.actor, organization=row).filter(kind=EntryKind.GRANT)
-    found = first_of(rows.filter(pk=entry), "grant")
-    with refusals_shown(request, Conflict, Invalid):
-        grant_reverse(actor=here.actor, entry=found, reason=request.POST.get("reason", ""))
-        messages.success(request, "Grant reversed. The ledger keeps both entries.")
+    _reverse(request, here, first_of(rows.filter(pk=entry), "grant"), grant_reverse, "Grant")
     return redirect("frontend:operator_credits", row.slug)
 
 
@@ -221,56 +227,51 @@ def grant_reversed(
 def payment_reversed(
     request: HttpRequest, here: OperatorPlace, row: Organization, entry: uuid.UUID
 ) -> HttpResponse:
-    payments = balances.payments_for(actor=here.actor, organization=row)
-    found = first_of(payments.filter(pk=entry), "payment")
-    with refusals_shown(request, Conflict, Invalid):
-        payment_reverse(actor=here.actor, entry=found, reason=request.POST.get("reason", ""))
-        messages.success(request, "Payment reversed. The ledger keeps both entries.")
+    rows = balances.payments_for(actor=here.actor, organization=row)
+    _reverse(request, here, first_of(rows.filter(pk=entry), "payment"), payment_reverse, "Payment")
     return redirect("frontend:operator_credits", row.slug)
-
-
-@organization_action
-def payment(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
-    form = PaymentForm(request.POST, auto_id="payment_%s")
-    if form.is_valid():
-        asked = form.cleaned_data
-        with refusals_on(form, Invalid):
-            with trial(commit=(sure := is_sure(request))):
-                payment_record(
-                    actor=here.actor, organization=row, amount=asked["amount"].strip(), note=asked["note"]
-                )
-            if not sure:
-                asking = payment_asked(request, row)
-                return _credits(request, here, row, payment_form=form, sure=asking)
-            text = f"Payment of {row.name} recorded."
-            return done(request, text, "frontend:operator_credits", row.slug)
-    return _credits(request, here, row, payment_form=form)
-
-
-@organization_action
-def payout(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
-    form = PaymentForm(request.POST, auto_id="payout_%s")
-    if form.is_valid():
-        asked = form.cleaned_data
-        with refusals_on(form, Invalid):
-            with trial(commit=(sure := is_sure(request))):
-                payout_record(
-                    actor=here.actor, organization=row, amount=asked["amount"].strip(), note=asked["note"]
-                )
-            if not sure:
-                return _credits(request, here, row, payout_form=form, sure=payout_asked(request, row))
-            text = f"Payout to {row.name} recorded."
-            return done(request, text, "frontend:operator_credits", row.slug)
-    return _credits(request, here, row, payout_form=form)
 
 
 @organization_action
 def payout_reversed(
     request: HttpRequest, here: OperatorPlace, row: Organization, entry: uuid.UUID
 ) -> HttpResponse:
-    payouts = balances.payouts_for(actor=here.actor, organization=row)
-    found = first_of(payouts.filter(pk=entry), "payout")
-    with refusals_shown(request, Conflict, Invalid):
-        payout_reverse(actor=here.actor, entry=found, reason=request.POST.get("reason", ""))
-        messages.success(request, "Payout reversed. The ledger keeps both entries.")
+    rows = balances.payouts_for(actor=here.actor, organization=row)
+    _reverse(request, here, first_of(rows.filter(pk=entry), "payout"), payout_reverse, "Payout")
     return redirect("frontend:operator_credits", row.slug)
+
+
+@organization_action
+def payment(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
+    return _money(
+        request, here, row, "payment", payment_record, payment_asked, f"Payment of {row.name} recorded."
+    )
+
+
+@organization_action
+def payout(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
+    return _money(
+        request, here, row, "payout", payout_record, payout_asked, f"Payout to {row.name} recorded."
+    )
+
+
+def _money(
+    request: HttpRequest,
+    here: OperatorPlace,
+    row: Organization,
+    name: str,
+    record: Callable[..., None],
+    asked: Callable[[HttpRequest, Organization], Sure],
+    text: str,
+) -> HttpResponse:
+    """Money that came in or went out: asked about first, and recorded with the answer. `name`: of the form."""
+    form = PaymentForm(request.POST, auto_id=f"{name}_%s")
+    if form.is_valid():
+        found = form.cleaned_data
+        with refusals_on(form, Invalid):
+            with trial(commit=(sure := is_sure(request))):
+                record(actor=here.actor, organization=row, amount=found["amount"].strip(), note=found["note"])
+            if not sure:
+                return _credits(request, here, row, **{f"{name}_form": form, "sure": asked(request, row)})
+            return done(request, text, "frontend:operator_credits", row.slug)
+    return _credits(request, here, row, **{f"{name}_form": form})
