@@ -23,7 +23,6 @@ export default defineConfig({
     // Lower targets would turn light-dark() into a theme that ignores our switch.
     cssTarget: ["chrome123", "firefox120", "safari17.5"],
     reportCompressedSize: false,
-    chunkSizeWarningLimit: 700,
     rollupOptions: { input: ["src/main.ts"] },
   },
 });

@@ -1,10 +1,29 @@
-import { BarChart, LineChart } from "echarts/charts";
-import { AriaComponent, GridComponent, MarkLineComponent, TooltipComponent } from "echarts/components";
-import { getInstanceByDom, init, use, type EChartsCoreOption } from "echarts/core";
-import { SVGRenderer } from "echarts/renderers";
+import {
+  BarController,
+  BarElement,
+  CategoryScale,
+  Chart,
+  LinearScale,
+  LineController,
+  LineElement,
+  PointElement,
+  Tooltip,
+  type ChartConfiguration,
+  type ChartDataset,
+  type Plugin,
+} from "chart.js";
 import { one } from "./dom";
 
-use([BarChart, LineChart, GridComponent, TooltipComponent, MarkLineComponent, AriaComponent, SVGRenderer]);
+Chart.register(
+  BarController,
+  BarElement,
+  CategoryScale,
+  LinearScale,
+  LineController,
+  LineElement,
+  PointElement,
+  Tooltip,
+);
 
 interface Data {
   kind: "stack" | "bar" | "line";
@@ -20,7 +39,7 @@ interface Data {
 const probe = document.createElement("i");
 probe.hidden = true;
 
-/** Colors as the browser resolves them: ECharts does not know light-dark(). */
+/** Colors as the browser resolves them: a canvas does not know light-dark(). */
 function color(token: string): string {
   if (!probe.isConnected) document.body.append(probe);
   probe.style.color = `var(--g-${token})`;
@@ -32,133 +51,160 @@ function amount(data: Data, value: number): string {
   return `${data.prefix}${text}${data.unit ? ` ${data.unit}` : ""}`;
 }
 
-function hatched(fill: string): object {
+const HATCH = 6; // pixels from one line to the next
+
+/** What is expected is drawn in lines instead of a plain color. */
+function hatched(fill: string): CanvasPattern | string {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = HATCH;
+  const pen = tile.getContext("2d");
+  if (!pen) return fill;
+  pen.strokeStyle = fill;
+  pen.lineWidth = 1.5;
+  pen.beginPath();
+  for (const start of [-HATCH, 0, HATCH]) {
+    pen.moveTo(start, HATCH);
+    pen.lineTo(start + HATCH, 0);
+  }
+  pen.stroke();
+  return pen.createPattern(tile, "repeat") ?? fill;
+}
+
+/** The lines for where the expected part begins and for the limit, each with its label. */
+function marks(data: Data): Plugin {
   return {
-    color: color("surface"),
-    borderColor: fill,
-    borderWidth: 0,
-    decal: {
-      color: fill,
-      symbol: "rect",
-      symbolSize: 1,
-      dashArrayX: [1, 0],
-      dashArrayY: [1.3, 2.9],
-      rotation: -Math.PI / 4,
+    id: "marks",
+    afterDatasetsDraw({ ctx: pen, chartArea: area, scales }) {
+      const { x, y } = scales;
+      if (!x || !y) return;
+      pen.save();
+      pen.font = `11px ${FONT()}`;
+      if (data.expectedFrom !== null && data.expectedFrom < data.labels.length) {
+        const here = x.getPixelForValue(data.expectedFrom);
+        const left = data.expectedFrom ? (x.getPixelForValue(data.expectedFrom - 1) + here) / 2 : area.left;
+        stroke(pen, color("line-strong"), 1.2, [1.2, 3.6], [left, area.bottom], [left, area.top]);
+        pen.fillStyle = color("text-3");
+        pen.fillText("expected", left + 6, area.top - 6);
+      }
+      if (data.limit !== null && data.limit <= y.max) {
+        const height = y.getPixelForValue(data.limit);
+        stroke(pen, color("text"), 1, [4, 3], [area.left, height], [area.right, height]);
+        pen.fillStyle = color("text-2");
+        pen.fillText(data.limitLabel, area.left + 4, height - 4);
+      }
+      pen.restore();
     },
   };
 }
 
-function marks(data: Data): object[] {
-  const lines: object[] = [];
-  if (data.expectedFrom !== null && data.expectedFrom < data.labels.length) {
-    const label = {
-      formatter: "expected",
-      color: color("text-3"),
-      fontSize: 11,
-      position: "end",
-      align: "left",
-      distance: [4, -12],
-      padding: [0, 0, 0, 6],
-    };
-    lines.push({
-      xAxis: data.expectedFrom - 0.5,
-      label,
-      lineStyle: { color: color("line-strong"), type: [1, 3], width: 1.2 },
-    });
-  }
-  if (data.limit !== null) {
-    const label = {
-      formatter: data.limitLabel,
-      color: color("text-2"),
-      fontSize: 11,
-      position: "insideStartTop",
-    };
-    lines.push({ yAxis: data.limit, label, lineStyle: { color: color("text"), type: [4, 3], width: 1 } });
-  }
-  return lines;
+type Point = [number, number];
+
+function stroke(
+  pen: CanvasRenderingContext2D,
+  style: string,
+  width: number,
+  dash: number[],
+  from: Point,
+  to: Point,
+): void {
+  pen.strokeStyle = style;
+  pen.lineWidth = width;
+  pen.setLineDash(dash);
+  pen.beginPath();
+  pen.moveTo(...from);
+  pen.lineTo(...to);
+  pen.stroke();
 }
 
-function series(data: Data): object[] {
-  return data.series.map((one, place) => {
-    const fill = color(`c${Math.min(place, 5) + 1}`);
-    const line =
-      place === 0 ? { markLine: { silent: true, symbol: "none", animation: false, data: marks(data) } } : {};
-    if (data.kind === "line")
-      return {
-        ...line,
-        type: "line",
-        name: one.name,
-        data: one.values,
-        symbol: "none",
-        lineStyle: { color: fill, width: 1.75 },
-      };
-    const values = one.values.map((value, index) => ({
-      value,
-      itemStyle: data.expectedFrom !== null && index >= data.expectedFrom ? hatched(fill) : { color: fill },
-    }));
-    const gap = { borderColor: color("surface"), borderWidth: 0.5 };
+const FONT = (): string => getComputedStyle(document.body).fontFamily;
+
+function dataset(data: Data, one: Data["series"][number], place: number): ChartDataset<"bar" | "line"> {
+  const fill = color(`c${Math.min(place, 5) + 1}`);
+  if (data.kind === "line")
     return {
-      ...line,
-      type: "bar",
-      name: one.name,
-      stack: data.kind === "stack" ? "all" : undefined,
-      barCategoryGap: "22%",
-      barMaxWidth: 40,
-      itemStyle: gap,
-      data: values,
+      type: "line",
+      label: one.name,
+      data: one.values,
+      borderColor: fill,
+      backgroundColor: fill,
+      borderWidth: 1.75,
     };
-  });
-}
-
-function options(data: Data): EChartsCoreOption {
-  const text = {
-    color: color("text-3"),
-    fontSize: 11,
-    fontFamily: getComputedStyle(document.body).fontFamily,
-  };
+  const expected = hatched(fill);
+  const from = data.expectedFrom ?? data.labels.length;
   return {
-    animation: false,
-    textStyle: { fontFamily: text.fontFamily },
-    grid: { left: 4, right: 4, top: 20, bottom: 6, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
-    xAxis: {
-      type: "category",
-      data: data.labels,
-      axisTick: { show: false },
-      axisLine: { lineStyle: { color: color("line-strong") } },
-      axisLabel: text,
-    },
-    yAxis: {
-      type: "value",
-      splitNumber: 4,
-      axisLabel: { ...text, formatter: (value: number) => amount(data, value) },
-      splitLine: { lineStyle: { color: color("grid") } },
-    },
-    tooltip: {
-      trigger: "axis",
-      axisPointer: { type: "shadow" },
-      appendTo: "body",
-      renderMode: "richText",
-      backgroundColor: color("raised"),
-      borderColor: color("line-2"),
-      borderWidth: 1,
-      padding: 8,
-      textStyle: { color: color("text"), fontSize: 12 },
-      valueFormatter: (value: unknown) => amount(data, Number(value)),
-    },
-    series: series(data),
+    type: "bar",
+    label: one.name,
+    data: one.values,
+    backgroundColor: one.values.map((_, index) => (index >= from ? expected : fill)),
+    borderColor: color("surface"),
+    borderWidth: 0.5,
+    borderSkipped: false,
+    maxBarThickness: 40,
+    categoryPercentage: 0.78,
+    barPercentage: 1,
   };
 }
 
-const watcher = new ResizeObserver((found) => {
-  for (const entry of found) getInstanceByDom(entry.target as HTMLElement)?.resize();
-});
+function configuration(data: Data): ChartConfiguration<"bar" | "line"> {
+  const font = { size: 11, family: FONT() };
+  const stacked = data.kind === "stack";
+  return {
+    type: data.kind === "line" ? "line" : "bar",
+    data: {
+      labels: data.labels,
+      datasets: data.series.map((one, place) => dataset(data, one, place)),
+    },
+    options: {
+      animation: false,
+      maintainAspectRatio: false,
+      interaction: { mode: "index", intersect: false },
+      layout: { padding: { top: 20, right: 4 } },
+      elements: { point: { radius: 0, hoverRadius: 3 } },
+      scales: {
+        x: {
+          stacked,
+          offset: true,
+          border: { color: color("line-strong") },
+          grid: { display: false },
+          ticks: { color: color("text-3"), font, maxRotation: 0, autoSkipPadding: 8 },
+        },
+        y: {
+          stacked,
+          beginAtZero: true,
+          border: { display: false },
+          grid: { color: color("grid"), drawTicks: false },
+          ticks: {
+            color: color("text-3"),
+            font,
+            maxTicksLimit: 6,
+            callback: (value) => amount(data, Number(value)),
+          },
+        },
+      },
+      plugins: {
+        tooltip: {
+          backgroundColor: color("raised"),
+          borderColor: color("line-2"),
+          borderWidth: 1,
+          padding: 8,
+          titleColor: color("text"),
+          titleFont: { ...font, size: 12 },
+          bodyColor: color("text"),
+          bodyFont: { ...font, size: 12 },
+          callbacks: { label: (item) => `${item.dataset.label ?? ""}: ${amount(data, Number(item.raw))}` },
+        },
+      },
+    },
+    plugins: [marks(data)],
+  };
+}
 
 export function drawChart(figure: HTMLElement): void {
-  const canvas = one("[data-chart-canvas]", figure);
+  const place = one("[data-chart-canvas]", figure);
   const source = figure.dataset["chart"];
-  if (!canvas || !source || canvas.offsetParent === null) return;
-  const data = JSON.parse(source) as Data;
-  const chart = getInstanceByDom(canvas) ?? init(canvas, null, { renderer: "svg" });
-  chart.setOption(options(data), true);
-  watcher.observe(canvas);
+  if (!place || !source || place.offsetParent === null) return;
+  const canvas =
+    one<HTMLCanvasElement>("canvas", place) ?? place.appendChild(document.createElement("canvas"));
+  Chart.getChart(canvas)?.destroy();
+  new Chart(canvas, configuration(JSON.parse(source) as Data));
 }

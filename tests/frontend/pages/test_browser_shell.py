@@ -61,12 +61,12 @@ def test_a_chart_stands_when_its_part_was_fetched_again(
     interval_make(workspace, h100, now - timedelta(hours=2), now - timedelta(hours=1))
     page, complaints = opened(context_for(chromium, address, alice))
     page.goto(f"{address}/p/weather-lm/")
-    expect(page.locator("#cost-by-day [data-chart-canvas] svg")).to_be_visible()
+    expect(page.locator("#cost-by-day [data-chart-canvas] canvas")).to_be_visible()
     with page.expect_response(lambda answer: answer.request.headers.get("hx-request") == "true"):
         page.evaluate("document.querySelector('#cost-by-day').id = 'old'")
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(page.locator("#old")).to_have_count(0)
-    expect(page.locator("#cost-by-day [data-chart-canvas] svg")).to_be_visible()
+    expect(page.locator("#cost-by-day [data-chart-canvas] canvas")).to_be_visible()
     assert complaints == []
 
 
@@ -87,7 +87,7 @@ def test_what_many_workspaces_cost_fills_in_by_itself(
     for size in SIZES:
         page, complaints = opened(context_for(chromium, address, alice, size=size))
         page.goto(f"{address}/p/weather-lm/")
-        expect(page.locator("#cost-by-day [data-chart-canvas] svg")).to_be_visible()
+        expect(page.locator("#cost-by-day [data-chart-canvas] canvas")).to_be_visible()
         expect(page.locator("#home .g-skeleton")).to_have_count(0)
         expect(page.locator("#home tfoot")).not_to_contain_text("…")
         looked_at(page, size, picture="home-filled-in")

@@ -1,5 +1,6 @@
 """Headers of every page and of every refusal, through the URL conf: what is added there is met here."""
 
+import gzip
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from ipaddress import ip_network
@@ -15,7 +16,7 @@ from pytest_django import Settings
 from frontend.operator_urls import urlpatterns as operator_patterns
 from gpuaas.urls import urlpatterns as portal_patterns
 from gpuaas.workspaces.models import Workspace
-from tenants.models import User
+from tenants.models import Project, User
 from tests.apart import each_apart
 from tests.api.addresses import addresses
 from tests.frontend.operator.test_doors import QUERY
@@ -176,3 +177,15 @@ def test_refusals(workspace: Workspace, alice: User, dora: User, settings: Setti
 )
 def test_addresses_for_machines(url: str, db: None) -> None:
     hardened(over_tls(Client()).get(url))
+
+
+def test_pages_are_compressed_and_downloads_are_not(alice_at: Client, project: Project) -> None:
+    takes = {"HTTP_ACCEPT_ENCODING": "gzip, br"}
+    page = alice_at.get(reverse("frontend:home", args=[project.slug]), **takes)
+    assert page["Content-Encoding"] == "gzip"
+    assert "Accept-Encoding" in page["Vary"]
+    assert b"</html>" in gzip.decompress(page.content)
+    for address in (reverse("frontend:costs_csv", args=[project.slug]), f"/api/v1/projects/{project.slug}"):
+        answer = alice_at.get(address, **takes)
+        assert answer.status_code == 200
+        assert not answer.has_header("Content-Encoding")

@@ -59,7 +59,7 @@ def opened(
 @pytest.mark.parametrize("size", list(SIZES))
 def test_nothing_serious_and_nothing_refused(chromium: Browser, address: str, size: str, theme: str) -> None:
     page, complaints = opened(chromium, address, size, theme)
-    expect(page.locator(".g-chart__canvas svg")).to_be_visible()
+    expect(page.locator(".g-chart__canvas canvas")).to_be_visible()
     found = Axe().run(page).response["violations"]
     serious = [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in {"serious", "critical"}]
     assert serious == []
