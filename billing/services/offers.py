@@ -3,8 +3,8 @@
 from django.db import transaction
 
 from billing.selectors import gpu_price, prices_at
-from gpuaas.catalog.models import Flavor
-from gpuaas.catalog.services import flavor_publish
+from gpuaas.catalog.models import Flavor, GpuPool
+from gpuaas.catalog.services import flavor_publish, pool_publish
 from gpuaas.core.errors import Invalid
 from tenants.actors import Actor
 
@@ -15,14 +15,29 @@ def flavor_offer(*, actor: Actor, flavor: Flavor, without_price: bool = False) -
     Conflict if the catalog refuses."""
     before = flavor.state
     flavor_publish(actor=actor, flavor=flavor)
-    if not without_price and not has_price(flavor):
+    try:
+        _price_require(flavor, without_price=without_price)
+    except Invalid:
         flavor.state = before
+        raise
+    return flavor
+
+
+@transaction.atomic
+def pool_offer(*, actor: Actor, pool: GpuPool, without_price: bool = False) -> Flavor:
+    """Sells a pool's default flavor, which is created if there is none. Raises as `flavor_offer`."""
+    flavor = pool_publish(actor=actor, pool=pool)
+    _price_require(flavor, without_price=without_price)
+    return flavor
+
+
+def _price_require(flavor: Flavor, *, without_price: bool) -> None:
+    if not without_price and not has_price(flavor):
         raise Invalid.field(
             "without_price",
             f"{flavor.slug} has no price: what is held of it is not charged until it has one, and the "
             "month cannot be closed. Set its price first, or accept that it has none",
         )
-    return flavor
 
 
 def has_price(flavor: Flavor) -> bool:

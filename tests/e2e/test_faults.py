@@ -28,7 +28,7 @@ WORKSPACES, KILLS = 6, 3
 @pytest.fixture(scope="module")
 def site(portal: Pieces, own_lab: Lab) -> Lab:
     """A cluster of its own, priced and with limits like the others."""
-    words = ("--slug", SITE, "--kubeconfig", str(own_lab.kubeconfig), "--publish")
+    words = ("--slug", SITE, "--kubeconfig", str(own_lab.kubeconfig), "--publish", "--without-price")
     portal.run("manage.py", "site_attach", *words)
     portal.run("-m", "deploy.embedded.seed")
     return own_lab

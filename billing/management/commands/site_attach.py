@@ -6,12 +6,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from billing.services.offers import pool_offer
 from gpuaas.catalog.models import GpuPool, Site
 from gpuaas.catalog.selectors import site_checks
-from gpuaas.catalog.services import pool_publish, site_create, site_look, site_preflight_look, site_update
+from gpuaas.catalog.services import site_create, site_look, site_preflight_look, site_update
 from gpuaas.core.conditions import Status, conditions_read
 from gpuaas.core.declaration import NOTHING
-from gpuaas.core.errors import GpuaasError
+from gpuaas.core.errors import GpuaasError, Invalid
 from gpuaas.core.schema_form import FieldKind, FormField, document_of, fields_of
 from gpuaas.providers.registry import driver_names, site_kind, site_kinds
 from tenants.actors import SYSTEM
@@ -56,7 +57,7 @@ def _options(driver: str, given: list[str]) -> dict[str, Any]:
 class Command(BaseCommand):
     help = (
         "Attach a site, or update the site with the same slug; --publish sells one default flavor of "
-        "each GPU type found."
+        "each GPU type found that has a price."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -65,6 +66,11 @@ class Command(BaseCommand):
         parser.add_argument("--driver", default=site_kinds()[0].name, choices=driver_names())
         parser.add_argument("--endpoint", default="")
         parser.add_argument("--publish", action="store_true")
+        parser.add_argument(
+            "--without-price",
+            action="store_true",
+            help="publish also what has no price; its usage is not charged",
+        )
         parser.add_argument(
             "--option", action="append", default=[], metavar="NAME=VALUE", help="a driver that is installed"
         )
@@ -90,12 +96,24 @@ class Command(BaseCommand):
             bad = [row.message for row in conditions_read(site.conditions) if row.status != Status.TRUE]
             raise CommandError(f"{site.slug} is attached but does not answer: {' '.join(bad)}")
         self.stdout.write(f"{site.slug}: {site.server_version}, answered in {site.answer_ms} ms")
+        unpriced = []
         for pool in GpuPool.objects.filter(site=site, capacity__gt=0).select_related("gpu_type", "site"):
-            sold = pool_publish(actor=SYSTEM, pool=pool).slug if options["publish"] else "not published"
+            sold = "not published"
+            try:
+                if options["publish"]:
+                    sold = pool_offer(actor=SYSTEM, pool=pool, without_price=options["without_price"]).slug
+            except Invalid:
+                unpriced.append(pool.gpu_type.slug)
             self.stdout.write(
                 f"  {pool.gpu_type.slug}: {pool.unallocated} of {pool.capacity} not allocated ({sold})"
             )
         self._checks(site)
+        if unpriced:
+            raise CommandError(
+                f"{site.slug} is attached. {', '.join(unpriced)} {'is' if len(unpriced) == 1 else 'are'} not published "
+                "for want of a price: what is held would not be charged, and the month could not be closed. Sell it with "
+                "its price on the page Flavors, or repeat this with --without-price."
+            )
 
     def _checks(self, site: Site) -> None:
         """Checks that failed or are unknown, with their remedies."""
