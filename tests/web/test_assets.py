@@ -118,10 +118,10 @@ def test_the_first_page_with_a_chart_is_small(
     with chromium.new_context() as context:
         context.add_cookies([{"name": name, "value": value, "url": web.url}])
         page = context.new_page()
-        answers: list[Response] = []
-        page.on("response", lambda answer: answers.append(answer))
+        answers: dict[str, Response] = {}
+        page.on("response", lambda answer: answers.update({answer.url: answer}))
         page.goto(f"{web.url}/p/weather-lm/", wait_until="networkidle")
         page.locator("#cost-by-day [data-chart-canvas] canvas").wait_for()
-        weights = {answer.url: answer.request.sizes()["responseBodySize"] for answer in answers}
+        weights = {url: answer.request.sizes()["responseBodySize"] for url, answer in answers.items()}
     assert any("chart-draw" in url for url in weights)
     assert sum(weights.values()) < WITH_A_CHART, weights

@@ -180,12 +180,12 @@ def test_addresses_for_machines(url: str, db: None) -> None:
 
 
 def test_pages_are_compressed_and_downloads_are_not(alice_at: Client, project: Project) -> None:
-    takes = {"HTTP_ACCEPT_ENCODING": "gzip, br"}
-    page = alice_at.get(reverse("frontend:home", args=[project.slug]), **takes)
+    takes = {"accept-encoding": "gzip, br"}
+    page = alice_at.get(reverse("frontend:home", args=[project.slug]), headers=takes)
     assert page["Content-Encoding"] == "gzip"
     assert "Accept-Encoding" in page["Vary"]
     assert b"</html>" in gzip.decompress(page.content)
     for address in (reverse("frontend:costs_csv", args=[project.slug]), f"/api/v1/projects/{project.slug}"):
-        answer = alice_at.get(address, **takes)
+        answer = alice_at.get(address, headers=takes)
         assert answer.status_code == 200
         assert not answer.has_header("Content-Encoding")
