@@ -11,6 +11,7 @@ interface Data {
   labels: string[];
   unit: string;
   prefix: string;
+  places: number | null;
   expectedFrom: number | null;
   limit: number | null;
   limitLabel: string;
@@ -28,8 +29,11 @@ function color(token: string): string {
 }
 
 function amount(data: Data, value: number): string {
-  const text = value.toLocaleString("en-US", { maximumFractionDigits: 2 });
-  return `${data.prefix}${text}${data.unit ? ` ${data.unit}` : ""}`;
+  const text = Math.abs(value).toLocaleString("en-US", {
+    minimumFractionDigits: data.places ?? 0,
+    maximumFractionDigits: data.places ?? 2,
+  });
+  return `${value < 0 ? "\u2212" : ""}${data.prefix}${text}${data.unit ? ` ${data.unit}` : ""}`;
 }
 
 function hatched(fill: string): object {
@@ -130,6 +134,7 @@ function options(data: Data): EChartsCoreOption {
     yAxis: {
       type: "value",
       splitNumber: 4,
+      minInterval: data.places === null ? 0 : 10 ** -data.places,
       axisLabel: { ...text, formatter: (value: number) => amount(data, value) },
       splitLine: { lineStyle: { color: color("grid") } },
     },

@@ -48,7 +48,7 @@ def lines(
 
 def cents(unit_seconds: int, micro: int, places: int = 2) -> int:
     """Of a currency with so many decimal places. Half up."""
-    return floor(Fraction(unit_seconds * micro, 3600) / 10 ** (6 - places) + Fraction(1, 2))
+    return floor(Fraction(unit_seconds * micro, 3600 * int(10 ** (6 - places))) + Fraction(1, 2))
 
 
 @dataclass(frozen=True)

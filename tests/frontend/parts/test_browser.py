@@ -133,8 +133,9 @@ def test_map_is_walked_with_arrows(chromium: Browser, address: str) -> None:
 
 def test_chart_is_a_table_too(chromium: Browser, address: str) -> None:
     page, _ = opened(chromium, address)
+    expect(page.locator("#cost svg").get_by_text("€1,000.00")).to_be_visible()
     page.locator("#cost").get_by_role("button", name="Table").click()
-    expect(page.locator("#cost").get_by_role("cell", name="€770")).to_be_visible()
+    expect(page.locator("#cost").get_by_role("cell", name="€770.00")).to_be_visible()
 
 
 def test_what_the_socket_names_fetches_itself_once_for_each_change(chromium: Browser, address: str) -> None:
