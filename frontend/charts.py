@@ -27,6 +27,7 @@ class Chart:
     kind: str = "stack"
     unit: str = ""
     prefix: str = ""
+    places: int | None = None  # decimals of every amount; None: two, where they are needed
     expected_from: int | None = None
     limit: Number | None = None
     limit_label: str = ""
@@ -54,6 +55,7 @@ class Chart:
             "labels": self.labels,
             "unit": self.unit,
             "prefix": self.prefix,
+            "places": self.places,
             "expectedFrom": self.expected_from,
             "limit": None if self.limit is None else float(self.limit),
             "limitLabel": self.limit_label,

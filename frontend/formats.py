@@ -48,6 +48,11 @@ def code_of(currency: str) -> str:
     return currency or getattr(settings, "CURRENCY", "EUR")
 
 
+def currency_of(sign: str) -> str:
+    """Of what stands before its amounts."""
+    return next((code for code, known in SIGNS.items() if known == sign), sign.strip())
+
+
 def _written(amount: Decimal, currency: str) -> str:
     code = code_of(currency)
     return f"{MINUS if amount < 0 else ''}{SIGNS.get(code, f'{code} ')}{abs(amount):,f}"

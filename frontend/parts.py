@@ -93,16 +93,23 @@ STATS = (
     c.Stat("November so far", "€13,655.27", "", "all of October: €23,583.92"),
     c.Stat("November expected", "€23,493.50", "", "weather-lm over its budget", Tone.WARN),
 )
+
+
+def _euros(*amounts: int) -> tuple[Decimal, ...]:
+    return tuple(Decimal(f"{amount}.00") for amount in amounts)
+
+
 CHART = Chart(
     id="cost",
     title="Cost per day",
     labels=tuple(str(day) for day in range(12, 22)),
     series=(
-        Series("llama-tune", (560, 570, 576, 576, 576, 576, 576, 576, 576, 576)),
-        Series("cordex", (120, 120, 130, 130, 130, 130, 130, 130, 130, 130)),
-        Series("others", (90, 100, 96, 110, 110, 110, 140, 140, 150, 150)),
+        Series("llama-tune", _euros(560, 570, 576, 576, 576, 576, 576, 576, 576, 576)),
+        Series("cordex", _euros(120, 120, 130, 130, 130, 130, 130, 130, 130, 130)),
+        Series("others", _euros(90, 100, 96, 110, 110, 110, 140, 140, 150, 150)),
     ),
     prefix="€",
+    places=2,
     expected_from=7,
     limit=900,
     limit_label="budget per day",

@@ -10,7 +10,7 @@ from django.db import transaction
 from billing.models import Rate, RateCard, RateCardVersion, RateDraft, RateDraftLine, RateTier, TierMode
 from billing.money import currency_parse, price_of, price_parse
 from billing.selectors.cards import TERMS, draft_fingerprint, key_of, prices_of, rates_beside, terms_of
-from billing.services.rates import meter_require, rate_card_ensure, version_at
+from billing.services.rates import card_named, meter_require, rate_card_ensure, version_at
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
@@ -44,11 +44,10 @@ def rate_card_make(*, actor: Actor, currency: str, organization: Organization | 
     """The standard card of a currency, or an organization's own card in it; returns an existing one."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     code = currency_parse(currency)
-    name = f"Prices of {organization.name}" if organization else f"Standard, {code}"
-    slug = f"own-{organization.slug}-{code.lower()}" if organization else f"standard-{code.lower()}"
-    card, made = RateCard.objects.get_or_create(
-        organization=organization, currency=code, defaults={"slug": slug, "name": name}
-    )
+    named = card_named(code)
+    if organization:
+        named = {"slug": f"own-{organization.slug}-{code.lower()}", "name": f"Prices of {organization.name}"}
+    card, made = RateCard.objects.get_or_create(organization=organization, currency=code, defaults=named)
     if made:
         after = {"currency": code, "organization": organization.slug if organization else None}
         audit_record(actor=actor, action="rate_card.make", target=card, before=None, after=after)

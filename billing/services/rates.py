@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Max, Q, QuerySet
 
 from billing.models import Rate, RateCard, RateCardVersion
-from billing.money import price_of, price_parse
+from billing.money import currency_parse, price_of, price_parse
 from billing.selectors import rate_card_default
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
@@ -33,12 +33,14 @@ def rate_set(
     price: Decimal | str | int,
     valid_from: datetime | None = None,
     resource: str = "",
+    currency: str = "",
 ) -> Rate:
     """Sets the price per unit-hour from `valid_from` (default now) until the next one starts; the one in force ends
     then.
 
-    resource: instead of a flavor, the name by which a site counts GPUs that ran without being sold. Raises Invalid on
-    `flavor`, `resource`, `meter`, `price`, or on `valid_from` if usage was already rated at another price.
+    resource: instead of a flavor, the name by which a site counts GPUs that ran without being sold. currency: of the
+    standard card, by default the portal's. Raises Invalid on `flavor`, `resource`, `meter`, `price`, `currency`, or on
+    `valid_from` if usage was already rated at another price.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     known = meter_require(meter, flavor, resource)
@@ -47,7 +49,7 @@ def rate_set(
     start = clock.whole_second(valid_from) if valid_from else now
     price_class = flavor.price_class if flavor else PriceClass.ON_DEMAND.value
     with transaction.atomic():
-        card = rate_card_ensure()
+        card = rate_card_ensure(currency)
         ware = {"flavor": flavor, "resource_name": resource}
         rows = Rate.objects.filter(card=card, **ware, meter=known, price_class=price_class)
         _past_require_unrated(rows, flavor=flavor, resource=resource, meter=known, start=start, now=now)
@@ -67,12 +69,23 @@ def rate_set(
     return rate
 
 
-def rate_card_ensure() -> RateCard:
-    """The default card, created if there is none, and locked, so that prices are set one after the other."""
-    known = {"organization": None, "currency": settings.CURRENCY}
-    made = rate_card_default()
-    RateCard.objects.get_or_create(**known, defaults={"slug": made.slug, "name": made.name})
+def rate_card_ensure(currency: str = "") -> RateCard:
+    """The standard card of a currency, by default the portal's; created if there is none, and locked, so that prices are
+    set one after the other. Raises Invalid on `currency`."""
+    code = currency_parse(currency or settings.CURRENCY)
+    known = {"organization": None, "currency": code}
+    if code == settings.CURRENCY:
+        made = rate_card_default()
+        named = {"slug": made.slug, "name": made.name}
+    else:
+        named = card_named(code)
+    RateCard.objects.get_or_create(**known, defaults=named)
     return RateCard.objects.select_for_update().get(**known)
+
+
+def card_named(currency: str) -> dict[str, str]:
+    """What the standard card of another currency than the portal's is called."""
+    return {"slug": f"standard-{currency.lower()}", "name": f"Standard, {currency}"}
 
 
 def version_at(*, card: RateCard, at: datetime, actor: Actor, note: str = "") -> RateCardVersion:

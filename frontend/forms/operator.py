@@ -107,6 +107,7 @@ class RateForm(forms.Form):
     )
     price = RequiredText("Enter a price, for example 2.40.", 40)
     valid_from = moment_field(label="From", required=False, error_messages=WRITTEN)
+    currency = forms.CharField(max_length=3, required=False, widget=forms.HiddenInput)
 
     def start(self) -> datetime | None:
         found: datetime | None = self.cleaned_data.get("valid_from")

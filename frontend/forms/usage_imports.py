@@ -14,7 +14,7 @@ LARGEST = 1_000_000  # bytes: it travels once more with the answer to the questi
 class UsageImportForm(forms.Form):
     """`content` is the file of a preview, sent again with the answer."""
 
-    file = forms.FileField(label="File", required=False)
+    file = forms.FileField(label="File", error_messages={"required": "Choose a usage.csv."})
     content = forms.CharField(required=False, widget=forms.HiddenInput, strip=False)
     name = forms.CharField(label="Name", max_length=LONGEST_NAME, required=False)
     overlap_file = forms.BooleanField(label="Rows of the file may overlap each other", required=False)
@@ -23,6 +23,10 @@ class UsageImportForm(forms.Form):
     reopen = forms.BooleanField(
         label="Usage may be of months that are long closed or before all others", required=False
     )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["file"].required = not self.data.get("content")
 
     def clean(self) -> dict[str, Any]:
         found = super().clean() or {}

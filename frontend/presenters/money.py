@@ -4,11 +4,12 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from django.core.paginator import Page, Paginator
 
+from billing.money import minor_places
 from billing.months import billing_zone, month_days, month_next, month_of, month_previous, month_span
 from billing.quotes import Quote
 from billing.rating import Cell, LineStatus
@@ -18,6 +19,7 @@ from billing.selectors.costs import NO_HOLDER, HolderCost, cost_by_holder_page
 from billing.selectors.days import cost_by_holder_day
 from billing.selectors.running import rest_by_day
 from frontend.charts import Chart, Series
+from frontend.formats import currency_of
 from gpuaas.catalog.states import PriceClass
 from gpuaas.clusters.models import Cluster
 from gpuaas.core.errors import Forbidden, NotFound
@@ -153,9 +155,15 @@ def day_chart(*, month: Month, values: Days, coming: Days, now: datetime, sign: 
             row[day] = row.get(day, nothing) + amount
     names = [name for name in largest_first(whole) if name != OTHERS]
     names += [OTHERS] if OTHERS in whole else []
-    series = [Series(name, tuple(whole[name].get(s.day, nothing) for s in days)) for name in names[:SHOWN]]
+    places = minor_places(currency_of(sign))
+
+    def amounts(of: Sequence[str]) -> tuple[Decimal, ...]:
+        sums = (sum((whole[name].get(span.day, nothing) for name in of), nothing) for span in days)
+        return tuple(each.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP) for each in sums)
+
+    series = [Series(name, amounts([name])) for name in names[:SHOWN]]
     if names[SHOWN:]:
-        rest = tuple(sum((whole[n].get(s.day, nothing) for n in names[SHOWN:]), nothing) for s in days)
+        rest = amounts(names[SHOWN:])
         series.append(Series(OTHERS, rest))
     note = "Days are in the billing time zone and add up to the statement."
     if month.running and coming:
@@ -166,6 +174,7 @@ def day_chart(*, month: Month, values: Days, coming: Days, now: datetime, sign: 
         labels=tuple(str(span.day.day) for span in days),
         series=tuple(series),
         prefix=sign,
+        places=places,
         expected_from=later if month.running and coming else None,
         note=note,
     )

@@ -58,8 +58,7 @@ def unsold_choices(actor: Actor) -> list[tuple[str, str]]:
 
 
 def _url(what: str, meter: Meter, currency: str, month: date) -> str:
-    """Single prices are those of the portal's own currency; others are set on their card."""
+    asked = {"what": what, "meter": meter.value, "from": f"{month:%Y-%m}"}
     if currency != settings.CURRENCY:
-        return reverse("frontend:operator_rate_cards")
-    asked = urlencode({"what": what, "meter": meter.value, "from": f"{month:%Y-%m}"})
-    return f"{reverse('frontend:operator_prices')}?{asked}"
+        asked["currency"] = currency
+    return f"{reverse('frontend:operator_prices')}?{urlencode(asked)}"

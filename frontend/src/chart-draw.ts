@@ -30,6 +30,7 @@ interface Data {
   labels: string[];
   unit: string;
   prefix: string;
+  places: number | null;
   expectedFrom: number | null;
   limit: number | null;
   limitLabel: string;
@@ -47,8 +48,11 @@ function color(token: string): string {
 }
 
 function amount(data: Data, value: number): string {
-  const text = value.toLocaleString("en-US", { maximumFractionDigits: 2 });
-  return `${data.prefix}${text}${data.unit ? ` ${data.unit}` : ""}`;
+  const text = Math.abs(value).toLocaleString("en-US", {
+    minimumFractionDigits: data.places ?? 0,
+    maximumFractionDigits: data.places ?? 2,
+  });
+  return `${value < 0 ? "\u2212" : ""}${data.prefix}${text}${data.unit ? ` ${data.unit}` : ""}`;
 }
 
 const HATCH = 6; // pixels from one line to the next

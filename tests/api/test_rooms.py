@@ -224,3 +224,15 @@ def test_a_price_of_use_is_a_price(alices: Caller, olgas: Caller, site: Site) ->
     assert olgas.post("/platform/rates", price).status == 201
     flavors = {row["slug"]: row for row in alices.get("/flavors").json["results"]}
     assert (flavors["l40s.1"]["price_per_hour"], flavors["l40s.1"]["currency"]) == ("0.90", "EUR")
+
+
+def test_a_price_is_set_in_another_currency_by_its_word(olgas: Caller, site: Site) -> None:
+    """On the standard card of that currency; the list of standard prices stays that of the portal's."""
+    price = {"flavor": "l40s.1", "meter": "gpu_held", "price": "0.125", "currency": "KWD"}
+    made = olgas.post("/platform/rates", price)
+    assert (made.status, made.json["card"], made.json["currency"]) == (201, "standard-kwd", "KWD")
+    assert olgas.get("/platform/rates").json["results"] == []
+    refused = olgas.post("/platform/rates", {**price, "currency": "EURO"})
+    assert (refused.status, set(refused.error["fields"])) == (400, {"currency"})
+    refused = olgas.post("/platform/rates", {**price, "currency": "XAU"})
+    assert (refused.status, set(refused.error["fields"])) == (400, {"currency"})

@@ -48,8 +48,7 @@ def lines(
 
 def cents(unit_seconds: int, micro: int, places: int = 2) -> int:
     """Of a currency with so many decimal places. Half up."""
-    micro_of_a_cent: int = 10 ** (6 - places)
-    return floor(Fraction(unit_seconds * micro, 3600 * micro_of_a_cent) + Fraction(1, 2))
+    return floor(Fraction(unit_seconds * micro, 3600 * int(10 ** (6 - places))) + Fraction(1, 2))
 
 
 @dataclass(frozen=True)

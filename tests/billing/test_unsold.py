@@ -1,13 +1,16 @@
 """GPUs that ran without being sold as a flavor get a price by the name by which their site counts them."""
 
+import re
 from datetime import date
 from decimal import Decimal
+from html import unescape
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from django.db import IntegrityError, transaction
 from django.test import Client
 
-from billing.models import Invoice, Rate
+from billing.models import BillingAccount, Invoice, Rate
 from billing.rating import LineStatus
 from billing.selectors import burn_per_hour, prices_at, statement
 from billing.selectors.sheets import price_sheet
@@ -163,3 +166,27 @@ def test_the_link_that_says_so_leads_to_the_price(ran: Workspace, client: Client
     assert "unpriced" not in client.get("/operator/usage/?month=2026-10").content.decode()
     assert "no usage is in quarantine" in client.get("/operator/closes/?month=2026-10").content.decode()
     assert PCI in client.get("/operator/rates/at/standard/").content.decode()
+
+
+def test_the_link_prices_that_line_in_another_currency_too(
+    ran: Workspace, client: Client, olga: User
+) -> None:
+    """On the standard card of the payer's currency, which the first price makes; the portal's is not touched."""
+    BillingAccount.objects.create(organization=ran.project.organization, currency="KWD")
+    client.force_login(olga)
+    usage = client.get("/operator/usage/?month=2026-10").content.decode()
+    links = re.findall(r'href="(/operator/rates/prices/[^"]*from=[^"]*)"', usage)
+    assert len(links) == 3
+    assert all("currency=KWD" in link for link in links)
+    for link in links:
+        page = client.get(unescape(link)).content.decode()
+        assert "Standard, KWD" in page
+        asked = dict(parse_qsl(urlsplit(unescape(link)).query))
+        form = {**asked, "price": "0.125", "valid_from": "2026-10-01T00:00"}
+        answer = client.post("/operator/rates/prices/", form)
+        assert (answer.status_code, answer["Location"]) == (302, "/operator/rates/prices/?currency=KWD")
+        assert "KWD 0.125" in client.get(answer["Location"]).content.decode()
+    assert set(Rate.objects.values_list("card__slug", "card__currency")) == {("standard-kwd", "KWD")}
+    assert "unpriced" not in client.get("/operator/usage/?month=2026-10").content.decode()
+    refused = client.post("/operator/rates/prices/", {**form, "currency": "XAU"})
+    assert (refused.status_code, Rate.objects.count()) == (422, 3)

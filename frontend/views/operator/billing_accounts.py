@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from billing.models import BillingAccount, Discount
+from billing.models import BillingAccount, Discount, ProjectCostCenter
 from billing.money import amount_of
 from billing.selectors import accounts, balances, cards
 from billing.services import (
@@ -20,7 +20,7 @@ from billing.services import (
     tax_rate_parse,
 )
 from frontend.forms.rates import AccountForm, CostCenterForm, DiscountForm
-from frontend.frame import done, draw_page, refusals_on, refusals_shown
+from frontend.frame import done, draw_page, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import paged
 from frontend.presenters.rate_cards import percent_words
 from frontend.views.operator.common import OperatorPlace, crumbs, organization_action, organization_page
@@ -96,16 +96,19 @@ def account(request: HttpRequest, here: OperatorPlace, row: Organization) -> Htt
 
 @organization_action
 def cost_center(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
-    form = CostCenterForm(request.POST, auto_id="center_%s")
+    form = CostCenterForm(sent(request), auto_id="center_%s")
     if form.is_valid():
         asked = form.cleaned_data
         project = Project.objects.filter(organization=row, slug=asked["project"]).first()
         if project is None:
             form.add_error("project", "There is no such project in this organization.")
         else:
+            before = ProjectCostCenter.objects.filter(project=project).values_list("code", flat=True).first()
+            given = {"project": project.slug, "cost_center": before or ""}
             cost_center_set(actor=here.actor, project=project, code=asked["cost_center"])
+            back = undo_by("frontend:operator_cost_center", row.slug, **given)
             text = f"Cost center of {project.slug} saved."
-            return done(request, text, "frontend:operator_billing", row.slug)
+            return done(request, text, "frontend:operator_billing", row.slug, undo=back)
     return _page(request, here, row, center_form=form)
 
 

@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from frontend.forms.clusters import TemplateForm, VersionForm
-from frontend.frame import done, draw_page, posted, refusals_on
+from frontend.frame import done, draw_page, posted, refusals_on, sent, undo_by
 from frontend.lists import narrowed, paged, query_of, state_choices, states_of
 from frontend.presenters import clusters as shown
 from frontend.presenters import held
@@ -152,12 +152,17 @@ template = template_page(_draw)
 
 @template_action
 def template_state(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate) -> HttpResponse:
-    state, public = request.POST.get("state", ""), "public" in request.POST
+    asked = sent(request)
+    state, public = asked.get("state", ""), "public" in asked
+    before: dict[str, Any] = {"state": row.state, **({"public": "on"} if row.public else {})}
+    back = undo_by("frontend:operator_cluster_template_state", row.slug, **before)
+    if row.state == TemplateState.DRAFT:  # what was offered is no draft again
+        back = ""
     try:
         services.template_update(actor=here.actor, template=row, state=state, public=public)
     except Invalid as error:
         return _draw(request, here, row, offer_error=error.message)
-    return _done(request, row, f"{row.name} is {TemplateState(state).label.lower()} now.")
+    return _done(request, row, f"{row.name} is {TemplateState(state).label.lower()} now.", back)
 
 
 @template_action
@@ -180,21 +185,26 @@ def version_deprecate(
     request: HttpRequest, here: OperatorPlace, row: ClusterTemplate, version: int
 ) -> HttpResponse:
     found = template_version_get(template=row, number=version)
-    deprecated = found.deprecated_at is None
+    was = found.deprecated_at is not None
+    deprecated = sent(request).get("deprecated", "0" if was else "1") == "1"
     services.template_version_deprecate(actor=here.actor, version=found, deprecated=deprecated)
     outcome = "is deprecated; orders show a warning" if deprecated else "is no longer deprecated"
-    return _done(request, row, f"Version {version} {outcome}.")
+    back = undo_by("frontend:operator_cluster_template_deprecate", row.slug, version, deprecated=int(was))
+    return _done(request, row, f"Version {version} {outcome}.", back)
 
 
 @template_action
 def template_give(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate) -> HttpResponse:
     """To one organization, or back from it."""
-    organization = organization_get_for(actor=here.actor, slug=request.POST.get("organization", "")[:40])
-    granted = request.POST.get("granted") == "yes"
+    asked = sent(request)
+    organization = organization_get_for(actor=here.actor, slug=asked.get("organization", "")[:40])
+    granted = asked.get("granted") == "yes"
     services.template_grant(actor=here.actor, template=row, organization=organization, granted=granted)
     outcome = "can order it now" if granted else "can no longer order it; its existing clusters stay"
-    return _done(request, row, f"{organization.name} {outcome}.")
+    before = {"organization": organization.slug, "granted": "no" if granted else "yes"}
+    back = undo_by("frontend:operator_cluster_template_give", row.slug, **before)
+    return _done(request, row, f"{organization.name} {outcome}.", back)
 
 
-def _done(request: HttpRequest, row: ClusterTemplate, text: str) -> HttpResponse:
-    return done(request, text, "frontend:operator_cluster_template", row.slug)
+def _done(request: HttpRequest, row: ClusterTemplate, text: str, undo: str = "") -> HttpResponse:
+    return done(request, text, "frontend:operator_cluster_template", row.slug, undo=undo)

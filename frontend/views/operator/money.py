@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlencode
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -14,7 +16,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from billing.exports import statement_csv
-from billing.models import Rate
+from billing.models import Rate, RateCard
+from billing.money import CURRENCIES
 from billing.months import month_parse, month_span
 from billing.rating import Cell, LineStatus
 from billing.selectors import rate_card_default, rates_for, revenue_by_project, statement
@@ -22,6 +25,7 @@ from billing.selectors.budgets import budget_states, budgets_for
 from billing.selectors.running import earning_now
 from billing.selectors.usage_write_offs import usage_write_offs_for
 from billing.services import rate_set
+from billing.services.rates import card_named
 from frontend.forms.operator import RateForm
 from frontend.forms.rates import ware_named
 from frontend.frame import done, draw_page, posted, refusals_on
@@ -138,14 +142,17 @@ class RateGroup:
 
 @operator_page
 def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+    """Of the standard card in the portal's currency, or in the one that the link named."""
     flavors = list(flavors_for(actor=here.actor, drafts=True))
     form = RateForm(posted(request), initial=_asked(request))
+    card, rows = _standard(here, form["currency"].value())
     if form.is_valid() and (made := _rate_made(here, form, flavors)):
         what = made.flavor.slug if made.flavor else made.resource_name or SHARED[Meter(made.meter)]
-        return done(request, f"The new price of {what} is {made.price} per hour.", "frontend:operator_prices")
-    groups = rate_groups(rates_for(actor=here.actor), flavors, here.now)
+        back = f"{reverse('frontend:operator_prices')}?{urlencode({'currency': made.card.currency})}"
+        return done(request, f"The new price of {what} is {made.price} per hour.", back)
+    groups = rate_groups(rows, flavors, here.now)
     context = {
-        "card": rate_card_default(),
+        "card": card,
         "groups": groups,
         "unpriced": [group for group in groups if group.current is None and group.meter == Meter.GPU_HELD],
         "form": form,
@@ -158,6 +165,15 @@ def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     return draw_page(request, "operator/rates.html", context)
 
 
+def _standard(here: OperatorPlace, currency: str | None) -> tuple[RateCard, list[Rate]]:
+    """The card with its prices; one that is not there yet where a currency has none."""
+    if currency in {None, "", settings.CURRENCY} or currency not in CURRENCIES:
+        return rate_card_default(), rates_for(actor=here.actor)
+    card = RateCard.objects.filter(organization=None, currency=currency).first()
+    rows = Rate.objects.filter(card=card) if card else Rate.objects.none()
+    return card or RateCard(currency=currency, **card_named(currency)), list(rows.select_related("flavor"))
+
+
 def _rate_made(here: OperatorPlace, form: RateForm, flavors: list[Flavor]) -> Rate | None:
     found = form.cleaned_data
     what = found["what"]
@@ -166,16 +182,22 @@ def _rate_made(here: OperatorPlace, form: RateForm, flavors: list[Flavor]) -> Ra
         form.add_error("what", "There is no such flavor.")
         return None
     meter = found["meter"] or Meter.GPU_HELD if any(ware.values()) else what
-    with refusals_on(form, Invalid, fields={"flavor": "what", "resource": "what"}):
+    fields = {"flavor": "what", "resource": "what", "currency": "price"}
+    with refusals_on(form, Invalid, fields=fields):
         return rate_set(
-            actor=here.actor, **ware, meter=meter, price=found["price"].strip(), valid_from=form.start()
+            actor=here.actor,
+            **ware,
+            meter=meter,
+            price=found["price"].strip(),
+            valid_from=form.start(),
+            currency=found["currency"],
         )
     return None
 
 
 def _asked(request: HttpRequest) -> dict[str, Any]:
     """As the link said that led here: what has no price, how it is counted, and since which month."""
-    first: dict[str, Any] = {name: request.GET.get(name, "") for name in ("what", "meter")}
+    first: dict[str, Any] = {name: request.GET.get(name, "") for name in ("what", "meter", "currency")}
     with suppress(Invalid):
         month = month_parse(request.GET.get("from", ""))
         first["valid_from"] = timezone.localtime(month_span(month).starts_at)

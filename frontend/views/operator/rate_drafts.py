@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
-from billing.models import RateDraft
+from billing.models import RateDraft, RateDraftLine
 from billing.money import price_of
 from billing.months import month_next, month_of, month_span
 from billing.selectors import cards
@@ -22,8 +22,8 @@ from billing.services import (
 )
 from frontend import toasts
 from frontend.forms import sentence_of
-from frontend.forms.rates import PublishForm, TermsForm, terms_shown, ware_named
-from frontend.frame import done, draw_page, refusals_on, refusals_shown
+from frontend.forms.rates import PublishForm, TermsForm, terms_shown, ware_named, what_value
+from frontend.frame import done, draw_page, refusals_on, refusals_shown, sent, undo_by
 from frontend.presenters.money import SHARED
 from frontend.presenters.rate_cards import draft_row_shown, draft_rows_shown
 from frontend.presenters.unpriced import unsold_choices
@@ -32,6 +32,7 @@ from frontend.views.operator.rate_cards import CARDS
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from gpuaas.core.rows import first_of
+from gpuaas.metering.models import Meter
 
 
 def _draft(here: OperatorPlace, draft: uuid.UUID) -> RateDraft:
@@ -87,33 +88,42 @@ def _terms_form(request: HttpRequest, rows: list[DraftRow]) -> TermsForm:
 @draft_action
 def line_set(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponse:
     """All terms of one price."""
-    form = TermsForm(request.POST, rows=sum(name.startswith("from_") for name in request.POST))
-    if form.is_valid() and _is_set(here, row, form):
-        text = f"Price of {form.cleaned_data['what']} saved in the draft."
-        return done(request, text, "frontend:operator_rate_draft", row.pk)
-    return _editor(request, here, row, form=form)
+    asked = sent(request)
+    form = TermsForm(asked, rows=sum(name.startswith("from_") for name in asked))
+    before = {line.pk: _undo_to(row, line) for line in row.lines.select_related("flavor")}
+    line = _set(here, row, form) if form.is_valid() else None
+    if line is None:
+        return _editor(request, here, row, form=form)
+    back = before.get(line.pk) or undo_by("frontend:operator_rate_draft_line_remove", row.pk, line.pk)
+    text = f"Price of {form.cleaned_data['what']} saved in the draft."
+    return done(request, text, "frontend:operator_rate_draft", row.pk, undo=back)
 
 
-def _is_set(here: OperatorPlace, row: RateDraft, form: TermsForm) -> bool:
+def _undo_to(row: RateDraft, line: RateDraftLine) -> str:
+    """Sets all terms of a price as they are now. Where nothing is sold by a flavor, the form ignores its meter."""
+    shown = terms_shown(line) | ({"meter": Meter.GPU_HELD.value} if line.meter in SHARED else {})
+    return undo_by("frontend:operator_rate_draft_line", row.pk, **shown)
+
+
+def _set(here: OperatorPlace, row: RateDraft, form: TermsForm) -> RateDraftLine | None:
     what = form.cleaned_data["what"]
     ware = ware_named(what, Flavor.objects.filter(slug=what))
     if ware is None:
         form.add_error("what", "There is no such flavor.")
-        return False
+        return None
     meter = form.cleaned_data["meter"] if any(ware.values()) else what
     with refusals_on(
         form, Invalid, Conflict, fields={"flavor": "what", "resource": "what", "tiers": "from_1"}
     ):
-        rate_draft_line_set(actor=here.actor, draft=row, **ware, meter=meter, terms=form.terms())
-        return True
-    return False
+        return rate_draft_line_set(actor=here.actor, draft=row, **ware, meter=meter, terms=form.terms())
+    return None
 
 
 @draft_action
 def price_set(request: HttpRequest, here: OperatorPlace, row: RateDraft, line: uuid.UUID) -> HttpResponse:
     """Only the number, typed into the table; the answer is its row, and the preview fetches itself."""
     found = first_of(row.lines.select_related("flavor").filter(pk=line), "price in this draft")
-    typed, error = request.POST.get("price", "").strip(), ""
+    typed, error, back = request.POST.get("price", "").strip(), "", _undo_to(row, found)
     terms = LineTerms(
         price=typed,
         increment_seconds=found.increment_seconds,
@@ -139,15 +149,17 @@ def price_set(request: HttpRequest, here: OperatorPlace, row: RateDraft, line: u
     answer = render(request, "operator/_draft_row.html", context, status=422 if error else 200)
     if not error:
         title = f"Draft price of {drawn.what.name}: {drawn.typed} {row.card.currency}"
-        answer["HX-Trigger"] = toasts.header(tone="ok", title=title, also="draft-changed")
+        answer["HX-Trigger"] = toasts.header(tone="ok", title=title, undo=back, also="draft-changed")
     return answer
 
 
 @draft_action
 def line_remove(request: HttpRequest, here: OperatorPlace, row: RateDraft, line: uuid.UUID) -> HttpResponse:
-    found = first_of(row.lines.filter(pk=line), "price in this draft")
+    found = first_of(row.lines.select_related("flavor").filter(pk=line), "price in this draft")
     with refusals_shown(request, Conflict):
         rate_draft_line_remove(actor=here.actor, draft=row, line=found)
+        text = f"Price of {what_value(found)} removed from the draft."
+        return done(request, text, "frontend:operator_rate_draft", row.pk, undo=_undo_to(row, found))
     return redirect("frontend:operator_rate_draft", row.pk)
 
 

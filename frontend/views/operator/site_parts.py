@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from frontend.forms.operator import DriftPolicyForm
-from frontend.frame import done, draw_page, refusals_on, refusals_shown
+from frontend.frame import done, draw_page, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import paged, query_of
 from frontend.nav import Crumb
 from frontend.presenters.drift import drifts_shown, open_first
@@ -133,14 +133,15 @@ def _draw_drift(request: HttpRequest, row: Site, form: DriftPolicyForm) -> HttpR
 
 @site_action
 def drift_policy(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
-    form = DriftPolicyForm(request.POST)
+    form = DriftPolicyForm(sent(request))
     if form.is_valid():
+        back = undo_by("frontend:operator_site_drift_policy", row.slug, drift_policy=row.drift_policy)
         with refusals_on(form, Invalid):
             catalog_services.site_update(actor=here.actor, site=row, **form.cleaned_data)
             policy = DriftPolicy(form.cleaned_data["drift_policy"])
             does = "are repaired automatically" if policy == DriftPolicy.REPAIR else "are only recorded"
             text = f"Changes by others at {row.slug} {does}."
-            return done(request, text, "frontend:operator_site_drift", row.slug)
+            return done(request, text, "frontend:operator_site_drift", row.slug, undo=back)
     return _draw_drift(request, row, form)
 
 
@@ -163,10 +164,11 @@ def drift_repair(request: HttpRequest, here: OperatorPlace, drift: uuid.UUID) ->
 @site_action
 def site_sell_unfit(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     """An operator may know better than a check."""
-    sell = request.POST.get("sell") == "1"
+    sell = sent(request).get("sell") == "1"
+    back = undo_by("frontend:operator_site_sell", row.slug, sell=int(row.sell_unfit))
     catalog_services.site_update(actor=here.actor, site=row, sell_unfit=sell)
     outcome = "is sold despite failed checks" if sell else "is sold only while its checks pass"
-    return done(request, f"{row.slug} {outcome}.", "frontend:operator_site", row.slug)
+    return done(request, f"{row.slug} {outcome}.", "frontend:operator_site", row.slug, undo=back)
 
 
 @site_page

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from billing.services.site_removal import site_leftovers, site_remove
 from frontend.forms.operator import FactorForm
 from frontend.forms.sites import CredentialsForm, OptionsForm, SiteForm
-from frontend.frame import Refusals, done, draw_page, posted, refusals_on, refusals_shown
+from frontend.frame import Refusals, done, draw_page, posted, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import paged, query_of
 from frontend.presenters.operator.capacity import PoolShown, map_of, pools_shown, sums_of
 from frontend.presenters.operator.sites import conditions_shown, readiness_of, site_shown, sites_shown
@@ -119,12 +119,15 @@ def site_effect(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpRes
 
 @site_action
 def site_factor(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
-    form = FactorForm(request.POST)
+    form = FactorForm(sent(request))
     if form.is_valid():
+        back = undo_by(
+            "frontend:operator_site_factor", row.slug, oversubscription_percent=row.oversubscription_percent
+        )
         with refusals_on(form, Invalid):
             site_update(actor=here.actor, site=row, **form.cleaned_data)
             text = f"{row.slug} now sells {form.cleaned_data[PERCENT]} % of its healthy GPUs."
-            return done(request, text, "frontend:operator_site", row.slug)
+            return done(request, text, "frontend:operator_site", row.slug, undo=back)
     return _draw(request, here, row, factor_form=form)
 
 
@@ -153,12 +156,13 @@ def site_options(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpRe
 
 @site_action
 def site_switch(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
-    enabled = request.POST.get("enabled") == "1"
+    enabled = sent(request).get("enabled") == "1"
+    back = undo_by("frontend:operator_site_switch", row.slug, enabled=int(row.enabled))
     site_update(actor=here.actor, site=row, enabled=enabled)
     outcome = (
         "accepts new workspaces again" if enabled else "accepts no new workspaces; existing ones keep running"
     )
-    return done(request, f"{row.slug} {outcome}.", "frontend:operator_site", row.slug)
+    return done(request, f"{row.slug} {outcome}.", "frontend:operator_site", row.slug, undo=back)
 
 
 @site_action

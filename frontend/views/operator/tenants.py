@@ -185,13 +185,12 @@ def person_role(request: HttpRequest, here: OperatorPlace, row: User) -> HttpRes
 
 @person_action
 def person_switch(request: HttpRequest, here: OperatorPlace, row: User) -> HttpResponse:
-    active = request.POST.get("active") == "1"
+    active = sent(request).get("active") == "1"
+    back = undo_by("frontend:operator_person_switch", row.pk, active=int(row.is_active))
     with refusals_shown(request, Conflict):
         (user_activate if active else user_deactivate)(actor=here.actor, user=row)
-        messages.success(
-            request,
-            f"{row.username} {'can sign in again' if active else 'is signed out and can no longer sign in'}.",
-        )
+        outcome = "can sign in again" if active else "is signed out and can no longer sign in"
+        return done(request, f"{row.username} {outcome}.", "frontend:operator_people", undo=back)
     return redirect("frontend:operator_people")
 
 

@@ -3,11 +3,13 @@
 from decimal import Decimal
 
 from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families
 
 from billing.selectors.idle import idle_now
 from frontend.formats import gpus
 from frontend.presenters.limits import shared_allocated
 from frontend.presenters.operator.capacity import pools_shown, sums_of
+from gpuaas.catalog.models import GpuPool
 from gpuaas.catalog.selectors import cards_by_site
 from quotas.gpus import cards_held, everywhere, gpus_of_pools
 from quotas.selectors import limits_for_project
@@ -38,6 +40,26 @@ def _api_pool(client: Client, s: Scene, key: str) -> str:
     return str(next(row[key] for row in rows if row["site"] == "ber-1" and row["gpu_type"] == H100[4:]))
 
 
+def _api_type(client: Client, key: str) -> str:
+    rows = client.get("/api/v1/gpu-types").json()["results"]
+    return str(next(row[key] for row in rows if row["slug"] == H100[4:]))
+
+
+def _devices(r: Readers) -> int:
+    rows = r.olga.get("/api/v1/platform/capacity").json()["results"]
+    return sum(row["capacity"] for row in rows if row["gpu_type"] == H100[4:])
+
+
+def _gauge(r: Readers, name: str) -> str:
+    """As Prometheus reads it."""
+    told = r.metrics.get("/metrics/portal").content.decode()
+    for family in text_string_to_metric_families(told):
+        for sample in family.samples:
+            if sample.name == name and sample.labels == {"site": "ber-1", "resource": H100}:
+                return f"{sample.value:g}"
+    return "none"
+
+
 def _api_sum(r: Readers, key: str, site: str = "") -> Decimal:
     """Of all pools, devices as the cards that they are cut from."""
     total = Decimal(0)
@@ -47,6 +69,15 @@ def _api_sum(r: Readers, key: str, site: str = "") -> Decimal:
         share = Decimal(str(row["cards"])) / row["capacity"]
         total += Decimal(str(row["cards"])) if key == "cards" else row[key] * share
     return total
+
+
+def _api_memory(r: Readers, s: Scene) -> str:
+    rows = r.alice.get("/api/v1/flavors").json()["results"]
+    return str(next(row["gpu_type"]["memory_gib"] for row in rows if row["slug"] == s.h100.slug))
+
+
+def _type_cell(r: Readers, column: str) -> str:
+    return reading.cell(page(r.olga, "operator_gpu_types"), "H100 SXM 80 GB", column)
 
 
 def _effect(r: Readers) -> str:
@@ -158,6 +189,7 @@ GPUS = (
         lambda r, s: gpus_of_pools([s.h100.pool])[s.h100.pool_id].held,
         (
             Place("API, capacity", lambda r, s: _api_pool(r.olga, s, "held"), str),
+            Place("gauge", lambda r, s: _gauge(r, "gpuaas_capacity_reserved"), str),
             Place(
                 "operator's capacity",
                 lambda r, s: reading.cell(
@@ -172,6 +204,7 @@ GPUS = (
         lambda r, s: gpus_of_pools([s.h100.pool])[s.h100.pool_id].sellable,
         (
             Place("API, capacity", lambda r, s: _api_pool(r.olga, s, "sellable"), str),
+            Place("gauge", lambda r, s: _gauge(r, "gpuaas_capacity_sellable"), str),
             Place(
                 "operator's capacity",
                 lambda r, s: reading.cell(
@@ -194,6 +227,31 @@ GPUS = (
                 "effect of oversubscription", lambda r, s: reading.nth(_effect(r), "H100 SXM 80 GB", 2), str
             ),
             Place("API, capacity", lambda r, s: _api_pool(r.olga, s, "held"), str),
+        ),
+    ),
+    Figure(
+        "H100 at ber-1, healthy",
+        lambda r, s: gpus_of_pools([s.h100.pool])[s.h100.pool_id].healthy,
+        (
+            Place("API, capacity", lambda r, s: _api_pool(r.olga, s, "healthy"), str),
+            Place("gauge", lambda r, s: _gauge(r, "gpuaas_capacity_healthy"), str),
+        ),
+    ),
+    Figure(
+        "H100, devices everywhere",
+        lambda r, s: sum(pool.capacity for pool in GpuPool.objects.filter(gpu_type=s.h100.pool.gpu_type)),
+        (
+            Place("GPU types", lambda r, s: _type_cell(r, "Devices"), str),
+            Place("API, capacity", lambda r, s: str(_devices(r)), str),
+        ),
+    ),
+    Figure(
+        "memory of an H100",
+        lambda r, s: s.h100.pool.gpu_type.memory_gib,
+        (
+            Place("GPU types", lambda r, s: _type_cell(r, "Memory"), lambda found: f"{found} GiB"),
+            Place("API, GPU types", lambda r, s: _api_type(r.alice, "memory_gib"), str),
+            Place("API, flavors", _api_memory, str),
         ),
     ),
     _of_platform("capacity", "GPUs", "cards"),

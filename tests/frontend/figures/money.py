@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Callable
 from decimal import Decimal
 
 from django.urls import reverse
@@ -15,11 +16,13 @@ from billing.selectors.balances import balance_of
 from billing.selectors.budgets import amount_shown
 from billing.selectors.costs import HolderCost, cost_by_holder
 from frontend.formats import money
+from tenants.models import Organization
 from tests.frontend.figures import reading
 from tests.frontend.figures.places import (
     Figure,
     Place,
     Readers,
+    Show,
     both,
     csv_rows,
     eur,
@@ -309,6 +312,70 @@ def _listed(r: Readers, s: Scene, column: str) -> str:
     return reading.cell(html, _invoice(s).number, column)
 
 
+def _entered(r: Readers, s: Scene) -> str:
+    """What its entry in the ledger debits to what is owed."""
+    html = page(r.alice, "organization_ledger", s.project.organization.slug)
+    return reading.cell(html, _invoice(s).number, "Debit")
+
+
+def _balance(label: str, show: Show, *, others: bool = False) -> tuple[Place, ...]:
+    """Where operators and members see the account."""
+
+    def slug(s: Scene) -> str:
+        return (s.other if others else s.project).organization.slug
+
+    def at(name: str) -> Callable[[Readers, Scene], str]:
+        return lambda r, s: reading.value(page(r.olga, name, slug(s)), label)
+
+    return (
+        Place("operator's credits", at("operator_credits"), show),
+        Place("prices and credits", at("organization_prices"), show),
+    )
+
+
+def _account(name: str, label: str, *, others: bool = False) -> Figure:
+    """Of the organization, or of the one that pays in dollars."""
+    currency = "USD" if others else "EUR"
+
+    def of(s: Scene) -> Organization:
+        found: Organization = (s.other if others else s.project).organization
+        return found
+
+    return Figure(
+        f"{name} of {currency}",
+        lambda r, s: getattr(balance_of(actor=r.as_olga, organization=of(s), currency=currency), name),
+        (
+            *_balance(label, lambda found: money(found, currency), others=others),
+            Place("API", lambda r, s: json_of(r.olga, f"organizations/{of(s).slug}/balance", name), str),
+        ),
+    )
+
+
+def _payable(r: Readers, s: Scene) -> str:
+    """What can be paid out, in words."""
+    said = reading.text(page(r.olga, "operator_credits", s.other.organization.slug))
+    return said.partition("At most ")[2].partition(": unused")[0]
+
+
+LEDGER = (
+    _account("granted", "Grants"),
+    _account("prepaid", "Paid in advance", others=True),
+    _account("credit", "Credits", others=True),
+    Figure(
+        "payable of USD",
+        lambda r, s: balance_of(actor=r.as_olga, organization=s.other.organization, currency="USD").payable,
+        (
+            Place("operator's credits", _payable, lambda found: money(found, "USD")),
+            Place(
+                "API",
+                lambda r, s: json_of(r.olga, f"organizations/{s.other.organization.slug}/balance", "payable"),
+                str,
+            ),
+        ),
+    ),
+)
+
+
 INVOICE = (
     _of_invoice(
         "net",
@@ -319,7 +386,13 @@ INVOICE = (
         Place("FOCUS", _billed, str),
     ),
     _of_invoice("tax", "VAT 19 %", "tax"),
-    _of_invoice("total", "Total", "total", Place("list", lambda r, s: _listed(r, s, "Total"), eur)),
+    _of_invoice(
+        "total",
+        "Total",
+        "total",
+        Place("list", lambda r, s: _listed(r, s, "Total"), eur),
+        Place("ledger", _entered, eur),
+    ),
     Figure(
         "owed",
         lambda r, s: balance_of(actor=r.as_alice, organization=s.project.organization, currency="EUR").owed,
@@ -331,6 +404,7 @@ INVOICE = (
                 ),
                 eur,
             ),
+            *_balance("Amount due", eur),
             Place(
                 "API",
                 lambda r, s: json_of(r.alice, f"organizations/{s.project.organization.slug}/balance", "owed"),

@@ -22,10 +22,11 @@ Show = Callable[[Any], str]
 
 @dataclass(frozen=True)
 class Readers:
-    """alice owns the organization, olga operates; browsers, and programs by session."""
+    """alice owns the organization, olga operates; browsers, and programs by session. metrics: Prometheus."""
 
     alice: Client
     olga: Client
+    metrics: Client
     as_alice: Actor
     as_olga: Actor
 

@@ -2,6 +2,9 @@
 all of a project and above.
 """
 
+from decimal import Decimal
+
+from billing.clusters import warm_pool_cost
 from billing.held import held_quote
 from billing.selectors.running import (
     HolderRate,
@@ -19,6 +22,7 @@ from tests.frontend.figures import reading
 from tests.frontend.figures.places import (
     Figure,
     Place,
+    Readers,
     both,
     eur,
     eur_price,
@@ -98,6 +102,18 @@ def lease(name: str) -> Figure:
     )
 
 
+def _pool_page(r: Readers, s: Scene) -> str:
+    return page(r.olga, "operator_cluster_template_pool", s.pool.template.slug, s.pool.pk)
+
+
+def _pool_path(s: Scene) -> str:
+    return f"platform/cluster-templates/{s.pool.template.slug}/warm-pools/{s.pool.pk}"
+
+
+def _until_claimed(found: Decimal) -> str:
+    return f"{eur(found)}, until they were claimed"
+
+
 CLUSTER = (
     Figure(
         "cluster, per hour",
@@ -141,26 +157,30 @@ CLUSTER = (
         ),
     ),
     Figure(
+        "warm pool, month so far",
+        lambda r, s: warm_pool_cost(actor=r.as_olga, pool=s.pool),
+        (
+            Place("its page", lambda r, s: reading.term(_pool_page(r, s), "Cost this month"), _until_claimed),
+            Place("API", lambda r, s: json_of(r.olga, _pool_path(s), "cost_month"), str),
+            Place(
+                "usage of its project",
+                lambda r, s: reading.cell(
+                    page(r.alice, "usage", s.project.slug, view="workspace"), "warm", "Cost"
+                ),
+                eur,
+            ),
+        ),
+    ),
+    Figure(
         "warm pool, per hour",
         lambda r, s: warm_pool_rate(actor=r.as_olga, pool=s.pool).per_hour,
         (
             Place(
                 "its page",
-                lambda r, s: reading.term(
-                    page(r.olga, "operator_cluster_template_pool", s.pool.template.slug, s.pool.pk),
-                    "Per hour now",
-                ),
+                lambda r, s: reading.term(_pool_page(r, s), "Per hour now"),
                 lambda found: f"{eur_price(found)}, for clusters that wait",
             ),
-            Place(
-                "API",
-                lambda r, s: json_of(
-                    r.olga,
-                    f"platform/cluster-templates/{s.pool.template.slug}/warm-pools/{s.pool.pk}",
-                    "per_hour",
-                ),
-                str,
-            ),
+            Place("API", lambda r, s: json_of(r.olga, _pool_path(s), "per_hour"), str),
         ),
     ),
 )

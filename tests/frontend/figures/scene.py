@@ -1,7 +1,7 @@
 """One moment at which every careless figure is another one: asleep, pending and leaving workspaces, one that uses less than it
 holds, one that is charged by use, slices and time-shares of cards, one that is gone, discounts, a change of prices to come,
 clusters, one with workers at another site, one that waits in a warm pool, a reserved pool, two organizations in two
-currencies, an invoice of last month, a budget that sent a mail.
+currencies, an invoice of last month, a grant, money in advance, a budget that sent a mail.
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,14 @@ from typing import Any
 from billing.models import BillingAccount, Discount, RateCard
 from billing.services import rate_card_ensure
 from billing.services.budgets import BudgetTerms, budget_create
+from billing.services.payments import grant_give, payment_record
 from gpuaas.catalog.models import Flavor, GpuPool
 from gpuaas.clusters.models import Cluster, ClusterTemplate, TemplateVersion, WarmPool
 from gpuaas.metering.models import Meter
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
 from quotas.models import CapacityStretch, CapacityWatch, PoolReservation, SiteCapacity
 from quotas.services import reservation_reserve
+from tenants.actors import SYSTEM
 from tenants.models import Project, User
 from tenants.selectors import actor_for
 from tests.billing.stage import cluster_make, interval_make, rate_make, utc, workspace_make
@@ -86,7 +88,16 @@ def scene_make(project: Project, other: Project, h100: Flavor, l40s: Flavor, ali
     pool = _warm(project, h100, alice, template)
     _reserve_pool(project, h100)
     GpuPool.objects.filter(pk=h100.pool_id).update(allocated=2)
+    _money(project, other)
     return Scene(project, other, h100, rooms, cluster, pool, gone, cuts[0], *_budgets(project, alice))
+
+
+def _money(project: Project, other: Project) -> None:
+    """A grant that nothing has used yet, and dollars paid in advance."""
+    grant_give(
+        actor=SYSTEM, organization=project.organization, amount="75.50", expires_at=NOW + timedelta(days=3)
+    )
+    payment_record(actor=SYSTEM, organization=other.organization, amount="40.05")
 
 
 def _budgets(project: Project, alice: User) -> list[Any]:

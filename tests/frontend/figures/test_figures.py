@@ -61,11 +61,15 @@ def scene(
 
 
 @pytest.fixture
-def readers(scene: Scene, alice: User, olga: User, as_alice: Actor, as_olga: Actor) -> Readers:
+def readers(
+    scene: Scene, alice: User, olga: User, as_alice: Actor, as_olga: Actor, settings: Settings
+) -> Readers:
+    settings.METRICS_TOKEN = "a token for Prometheus alone"
+    metrics = Client(headers={"Authorization": f"Bearer {settings.METRICS_TOKEN}"})
     browsers = Client(), Client()
     for browser, user in zip(browsers, (alice, olga), strict=True):
         browser.force_login(user)
-    return Readers(*browsers, as_alice, as_olga)
+    return Readers(*browsers, metrics, as_alice, as_olga)
 
 
 def test_every_figure_is_the_same_wherever_it_stands(scene: Scene, readers: Readers) -> None:

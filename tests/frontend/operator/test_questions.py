@@ -9,14 +9,15 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from billing.models import Rate, RateDraft
+from billing.models import ProjectCostCenter, Rate, RateDraft
 from billing.services import LineTerms, rate_draft_line_set, rate_draft_open, rate_set
 from gpuaas.catalog.models import Flavor, GpuType, Site
+from gpuaas.clusters.models import ClusterTemplate, TemplateVersion
 from gpuaas.core.errors import Conflict
 from gpuaas.workspaces.models import Workspace
 from quotas.models import Limit
 from tenants.actors import SYSTEM, Actor
-from tenants.models import User
+from tenants.models import Organization, User
 from tenants.roles import PlatformRole
 from tenants.services import organization_member_set, user_deactivate, user_platform_role_set
 from tests.frontend.markup import words
@@ -197,3 +198,101 @@ def test_selling_despite_failed_checks_is_asked(olga_at: Client, site: Site) -> 
     assert shown.count(f'action="{sell}"') == 1, "only the dialog does it"
     olga_at.post(sell, {"sell": "1"})
     assert "Sell only when ready" in words(olga_at.get(page))
+
+
+def test_what_a_site_sells_and_repairs_is_put_back(olga_at: Client, site: Site) -> None:
+    Site.objects.update(oversubscription_percent=100, drift_policy="repair", enabled=True, sell_unfit=False)
+    for door, asked, field, now in (
+        ("factor", {"oversubscription_percent": "150"}, "oversubscription_percent", 150),
+        ("drift_policy", {"drift_policy": "observe"}, "drift_policy", "observe"),
+        ("switch", {"enabled": "0"}, "enabled", False),
+        ("sell", {"sell": "1"}, "sell_unfit", True),
+    ):
+        before = getattr(Site.objects.get(), field)
+        answer = olga_at.post(reverse(f"frontend:operator_site_{door}", args=[site.slug]), asked, follow=True)
+        assert getattr(Site.objects.get(), field) == now
+        undone(olga_at, undo_in(answer))
+        assert getattr(Site.objects.get(), field) == before
+    page = words(olga_at.get(reverse("frontend:operator_site", args=[site.slug])))
+    assert "undone=1" not in page, "what was undone has no undo itself"
+
+
+def terms(draft: RateDraft) -> list[tuple[Any, ...]]:
+    names = ("flavor__slug", "meter", "price_micro", "tier_mode", "tiers", "minimum_seconds")
+    return sorted(draft.lines.values_list(*names), key=str)
+
+
+def test_prices_of_a_draft_are_put_back(olga_at: Client, as_olga: Actor, workspace: Workspace) -> None:
+    """The number alone, all terms, one that is new, one that is taken out: of a flavor and of what all share."""
+    draft = rate_draft_open(actor=as_olga)
+    flavor = Flavor.objects.get(slug=H100)
+    tiered = LineTerms(price="2", tier_mode="volume", tiers=[(100, "1.5")], minimum_seconds=60)
+    rate_draft_line_set(actor=as_olga, draft=draft, flavor=flavor, meter="gpu_held", terms=tiered)
+    rate_draft_line_set(
+        actor=as_olga, draft=draft, flavor=None, meter="vcpu_held", terms=LineTerms(price="0.01")
+    )
+    before = terms(draft)
+    save = reverse("frontend:operator_rate_draft_line", args=[draft.pk])
+    asked = {"meter": "gpu_held", "increment_seconds": 1, "minimum_seconds": 0, "surplus_percent": 100}
+    for what in (H100, "vcpu_held", "memory_held"):
+        undo = undo_in(olga_at.post(save, {**asked, "what": what, "price": "9"}, follow=True))
+        assert terms(draft) != before
+        undone(olga_at, undo)
+        assert terms(draft) == before
+    for row in draft.lines.all():
+        price, remove = (
+            reverse(f"frontend:operator_rate_draft_{name}", args=[draft.pk, row.pk])
+            for name in ("price", "line_remove")
+        )
+        undo = undo_in(olga_at.post(price, {"price": "7"}))
+        assert terms(draft) != before
+        undone(olga_at, undo)
+        assert terms(draft) == before
+        undo = undo_in(olga_at.post(remove, follow=True))
+        assert draft.lines.count() == len(before) - 1
+        undone(olga_at, undo)
+        assert terms(draft) == before
+
+
+def test_who_may_order_a_template_is_put_back(
+    olga_at: Client, site: Site, organization: Organization
+) -> None:
+    row = ClusterTemplate.objects.create(
+        slug="sim", name="Sim", kind="kubernetes", site=site, driver="sandbox", state="active"
+    )
+    TemplateVersion.objects.create(template=row, number=1, document={}, created_by="olga")
+
+    def seen() -> tuple[Any, ...]:
+        row.refresh_from_db()
+        return row.state, row.public, row.grants.count(), row.versions.get().deprecated_at is None
+
+    for door, asked in (
+        ("state", {"state": "retired"}),
+        ("state", {"state": "active", "public": "on"}),
+        ("give", {"organization": organization.slug, "granted": "yes"}),
+        ("deprecate", {}),
+    ):
+        before = seen()
+        more = [1] if door == "deprecate" else []
+        url = reverse(f"frontend:operator_cluster_template_{door}", args=[row.slug, *more])
+        answer = olga_at.post(url, asked, follow=True)
+        assert seen() != before
+        undone(olga_at, undo_in(answer))
+        assert seen() == before
+
+
+def test_an_account_and_a_cost_center_are_put_back(
+    olga_at: Client, alice: User, workspace: Workspace
+) -> None:
+    project = workspace.project
+    switch = reverse("frontend:operator_person_switch", args=[alice.pk])
+    answer = olga_at.post(switch, {"active": "0"}, follow=True)
+    assert not User.objects.get(pk=alice.pk).is_active
+    undone(olga_at, undo_in(answer))
+    assert User.objects.get(pk=alice.pk).is_active
+    center = reverse("frontend:operator_cost_center", args=[project.organization.slug])
+    for code, was in (("A1", ""), ("B2", "")):
+        answer = olga_at.post(center, {"project": project.slug, "cost_center": code}, follow=True)
+        undone(olga_at, undo_in(answer))
+        found = ProjectCostCenter.objects.filter(project=project).values_list("code", flat=True).first()
+        assert (found or "") == was

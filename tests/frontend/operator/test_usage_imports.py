@@ -107,3 +107,13 @@ def test_what_an_invoice_rests_on_has_no_button(
     back = reverse("frontend:operator_usage_import_take_back", args=[batch.pk])
     assert f"{number} rests on it" in olga_at.post(back, follow=True).content.decode()
     assert UsageInterval.objects.count() == 1
+
+
+def test_the_file_is_asked_for(olga_at: Client, workspace: Workspace) -> None:
+    """It is needed, and the page says so; with the answer to the question it comes from the preview."""
+    page = olga_at.get(HOME).content.decode()
+    label = page.split('for="id_file"', 1)[1].split("</label>", 1)[0]
+    assert "optional" not in label
+    answer = olga_at.post(NEW, {"name": "no file"})
+    assert answer.status_code == 422
+    assert answer.content.decode().count("Choose a usage.csv.") == 1

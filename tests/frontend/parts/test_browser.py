@@ -133,8 +133,22 @@ def test_map_is_walked_with_arrows(chromium: Browser, address: str) -> None:
 
 def test_chart_is_a_table_too(chromium: Browser, address: str) -> None:
     page, _ = opened(chromium, address)
+    page.evaluate(
+        """() => {
+            window.written = [];
+            const write = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+                window.written.push(text);
+                return write.call(this, text, ...rest);
+            };
+            document.dispatchEvent(new Event("theme"));
+            return new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+        }"""
+    )
+    written = page.evaluate("window.written")
+    assert {"€800.00", "budget per day", "expected", "21"} <= set(written)
     page.locator("#cost").get_by_role("button", name="Table").click()
-    expect(page.locator("#cost").get_by_role("cell", name="€770")).to_be_visible()
+    expect(page.locator("#cost").get_by_role("cell", name="€770.00")).to_be_visible()
 
 
 def test_what_the_socket_names_fetches_itself_once_for_each_change(chromium: Browser, address: str) -> None:

@@ -1,7 +1,7 @@
 """Components: what they say to eyes and to screen readers, and that they escape what they are given."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -15,6 +15,7 @@ from django.test import RequestFactory
 from frontend import components as c
 from frontend import formats, nav, vite
 from frontend.charts import Chart, Series
+from frontend.presenters.money import day_chart, month_shown
 from gpuaas.core.looks import Tone
 from tests.frontend.markup import flat
 
@@ -112,6 +113,32 @@ def test_chart_and_table_show_the_same_numbers() -> None:
     )
     assert [row[2] for row in chart.rows] == [Decimal("1.5"), 5]
     assert "expected</small>" in render("{% chart chart %}", chart=chart)
+
+
+@pytest.mark.parametrize(
+    ("sign", "places", "shown"),
+    [
+        ("€", 2, ("€3.10", "€0.00", "€4.25")),
+        ("¥", 0, ("¥3", "¥0", "¥4")),
+        ("KWD ", 3, ("KWD 3.100", "KWD 0.000", "KWD 4.250")),
+    ],
+)
+def test_amounts_in_a_chart_have_the_decimals_of_their_currency(
+    sign: str, places: int, shown: tuple[str, ...]
+) -> None:
+    """What is to come is estimated to any number of decimals."""
+    now = datetime(2026, 11, 2, 12, tzinfo=UTC)
+    first = date(2026, 11, 1)
+    chart = day_chart(
+        month=month_shown(first, now=now),
+        values={"train": {first: Decimal("3.1")}},
+        coming={"train": {first.replace(day=3): Decimal("4.2500001")}},
+        now=now,
+        sign=sign,
+    )
+    assert chart.data["places"] == places
+    cells = re.findall(r'<td class="g-num">([^<]*)</td>', flat(render("{% chart chart %}", chart=chart)))
+    assert set(cells) == set(shown)
 
 
 class Form(forms.Form):

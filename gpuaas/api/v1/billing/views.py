@@ -28,6 +28,7 @@ from gpuaas.api.fields import (
     Output,
     PageQuery,
     Text,
+    TextOrEmpty,
 )
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
@@ -122,6 +123,9 @@ class RateQuery(PageQuery):
 
 class RateInput(PriceInput):
     valid_from = Instant(required=False, help_text="Default: now. The present price ends at this time.")
+    currency = TextOrEmpty(
+        max_length=3, help_text="Of the standard rate card. Default: the portal's currency."
+    )
 
 
 class RateOutput(Output):
@@ -254,5 +258,6 @@ class RatesView(PlatformView):
             price=asked["price"],
             valid_from=asked.get("valid_from"),
             resource=asked["resource"],
+            currency=asked["currency"],
         )
         return Response(RateOutput(rate).data, status=201)
