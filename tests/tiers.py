@@ -158,13 +158,15 @@ def place_of(item: pytest.Item) -> Place:
 
 def placed(nodeid: str, asked: Iterable[str], rigs: Iterable[str] = ()) -> Place:
     """asked: names of the fixtures, direct or not, and of the marks. rigs: the drivers that it is parametrized with."""
-    names = set(asked)
+    names, rigs = set(asked), list(rigs)
+    if room := next((RIG_ROOMS[rig] for rig in rigs if rig in RIG_ROOMS), ""):
+        return Place(room, ONE_BACK_END)
     if room := next((room for name, room in BACK_ENDS.items() if name in names), ""):
         return Place(room, ONE_BACK_END)
     shared = next((room for name, room in SHARED.items() if name in names), "")
     for rig in rigs:
         if rig not in SHARED_RIGS:
-            return Place(RIG_ROOMS.get(rig, rig), ONE_BACK_END)
+            return Place(rig, ONE_BACK_END)
         shared = SHARED_RIGS[rig] or shared
     if reason := _longest(nodeid):
         return Place(_folder(nodeid, shared), reason)

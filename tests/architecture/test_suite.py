@@ -131,6 +131,12 @@ QUOTA = "tests/contracts/test_quota.py::test_one_more"
         (f"{QUOTA}[kubernetes]", ["rig", "lab"], ["kubernetes"], ""),
         (f"{QUOTA}[openstack]", ["rig", "openstack"], ["openstack"], "openstack"),
         (f"{QUOTA}[real-pods]", ["rig", "lab"], ["real-pods"], "node"),
+        (
+            "tests/contracts/clusters/test_life.py::test_it",
+            ["openstack"],
+            ["cluster-api-openstack"],
+            "cluster-api",
+        ),
         (f"{QUOTA}[a-new-one]", ["rig"], ["a-new-one"], "a-new-one"),
         ("tests/contracts/test_health.py::test_sick[kubernetes]", ["rig"], ["kubernetes"], "kubernetes"),
         ("tests/providers/baremetal/test_csr_api.py::test_it", ["bare_metal_lab"], [], "bare-metal"),

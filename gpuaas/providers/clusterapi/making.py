@@ -18,13 +18,16 @@ SERVERS = "/apis/infrastructure.cluster.x-k8s.io/v1alpha1/namespaces/{}/openstac
 
 
 def order(api: Api, spec: ClusterSpec, settings: ClassSettings) -> StepOutcome:
-    """Namespace and Cluster: the only step that makes them."""
+    """Namespace and Cluster: the only step that makes them. Repeated for another project, it hands them over."""
     space = site.space_own(api, spec.ref)
     if space is not None and site.is_going(space):
         return still_going("namespace")
     _class_check(api, settings)
+    wanted = manifests.namespace(spec)
     if space is None:
-        api.create(NAMESPACES, manifests.namespace(spec))
+        api.create(NAMESPACES, wanted)
+    elif not wanted["metadata"]["labels"].items() <= (space["metadata"].get("labels") or {}).items():
+        api.apply(NAMESPACES, wanted)  # a cluster of a warm pool is handed over
     found = apply(api, spec, settings)
     if site.is_going(found):
         return still_going("cluster")
