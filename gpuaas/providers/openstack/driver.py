@@ -120,7 +120,7 @@ class OpenStackDriver(
         return {alias: name for name, alias in known.items()}
 
     def probe(self) -> Inventory:
-        return inventory.take(self._cloud, self.connection.site_id, self._aliases)
+        return inventory.take(self._cloud, self.connection.site_id, self._aliases, self.connection.sold)
 
     def perform(self, change: Change, spec: WorkspaceSpec, step: str) -> StepOutcome:
         made = self._ensure(self._cloud, spec)
