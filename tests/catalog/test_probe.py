@@ -10,8 +10,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from frontend.presenters.operator.sites import site_shown
 from gpuaas.catalog.models import GpuPool, GpuType, Node, Site
-from gpuaas.catalog.services import probe as probe_module
 from gpuaas.catalog.services import site_probe, site_update
+from gpuaas.catalog.services.inventory import inventory_apply
 from gpuaas.catalog.tasks import probe, probe_due
 from gpuaas.core import claims, clock
 from gpuaas.core.conditions import Condition, Status, conditions_read
@@ -153,15 +153,14 @@ def test_an_answer_that_cannot_be_written_is_a_failed_look(
     """Refused by the database in the middle of writing: nothing of it stays, the page says so, and the next look goes on."""
     site_probe(attached.pk)
     before = Site.objects.get(pk=attached.pk)
-    write = probe_module.inventory_apply
 
     def refused(**given: Any) -> bool:
-        write(**given)
+        inventory_apply(**given)
         with connection.cursor() as cursor:
             cursor.execute("SELECT nothing_of_that_name")
         return True
 
-    monkeypatch.setattr(probe_module, "inventory_apply", refused)
+    monkeypatch.setattr("gpuaas.catalog.services.probe.inventory_apply", refused)
     node_set(attached.pk, name="h100-01", cordoned=True)
     assert not site_probe(attached.pk)
     reachable = condition(attached, "Reachable")
@@ -171,7 +170,7 @@ def test_an_answer_that_cannot_be_written_is_a_failed_look(
     assert (attached.answered_at, attached.probed_at) != (before.answered_at, before.probed_at)
     assert attached.answered_at == before.answered_at
     assert not Node.objects.filter(site=attached, cordoned=True).exists()
-    monkeypatch.setattr(probe_module, "inventory_apply", write)
+    monkeypatch.setattr("gpuaas.catalog.services.probe.inventory_apply", inventory_apply)
     assert site_probe(attached.pk)
     assert condition(attached, "Reachable").status == Status.TRUE
     assert Node.objects.filter(site=attached, cordoned=True).exists()
