@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from gpuaas.providers.openstack import names
+from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 
 PARALLEL = 8
@@ -49,7 +50,7 @@ _read: dict[uuid.UUID, dict[str, tuple[int, Provider]]] = {}
 _owners: dict[uuid.UUID, dict[str, str]] = {}  # by consumer: its project
 
 
-def providers_of(cloud: Cloud, site_id: uuid.UUID, rows: list[Object]) -> list[Provider]:
+def providers_of(cloud: Cloud, site_id: uuid.UUID, rows: list[Object], classes: Classes) -> list[Provider]:
     """`rows`: all resource providers, as Placement lists them."""
     before = _read.get(site_id, {})
 
@@ -63,8 +64,8 @@ def providers_of(cloud: Cloud, site_id: uuid.UUID, rows: list[Object]) -> list[P
                 return None  # it went meanwhile
             stocks = {name: stock_of(each) for name, each in inventory["inventories"].items()}
             found, moved = Provider(row["root_provider_uuid"], stocks, traits), True
-        if (moved or found.held) and any(map(names.is_gpu_class, found.stocks)):
-            found = replace(found, held=_holders(cloud, path))
+        if (moved or found.held) and any(map(classes.is_gpu, found.stocks)):
+            found = replace(found, held=_holders(cloud, path, classes))
         return row["generation"], found
 
     with ThreadPoolExecutor(PARALLEL) as pool:
@@ -79,10 +80,10 @@ def providers_of(cloud: Cloud, site_id: uuid.UUID, rows: list[Object]) -> list[P
 def stock_of(row: Object) -> Stock:
     """Of a provider's inventory of one class. More than there are cannot be held, whatever the ratio, and devices that are given
     out only by several are not sold one by one."""
-    unreserved = max(row["total"] - row.get("reserved", 0), 0)
-    usable = min(int(unreserved * row.get("allocation_ratio", 1)), unreserved)
-    step = max(row.get("min_unit", 1), row.get("step_size", 1))
-    most = int(row.get("max_unit", row["total"]))
+    unreserved = max(row["total"] - row["reserved"], 0)
+    usable = min(int(unreserved * row["allocation_ratio"]), unreserved)
+    step = max(row["min_unit"], row["step_size"])
+    most: int = row["max_unit"]
     reason = f"Placement gives them out only by {step}" if step > 1 else ""
     if most < 1:
         reason = "Placement gives out none, as max_unit is 0"
@@ -93,10 +94,10 @@ def _traits(cloud: Cloud, path: str) -> frozenset[str]:
     return frozenset((cloud.find("placement", f"{path}/traits") or {}).get("traits") or ())
 
 
-def _holders(cloud: Cloud, path: str) -> dict[str, dict[str, int]]:
+def _holders(cloud: Cloud, path: str, classes: Classes) -> dict[str, dict[str, int]]:
     rows = (cloud.find("placement", f"{path}/allocations") or {}).get("allocations") or {}
     held = {
-        consumer: {name: count for name, count in row["resources"].items() if names.is_gpu_class(name)}
+        consumer: {name: count for name, count in row["resources"].items() if classes.is_gpu(name)}
         for consumer, row in rows.items()
     }
     return {consumer: row for consumer, row in held.items() if row}

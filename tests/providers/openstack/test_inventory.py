@@ -1,14 +1,26 @@
 """What Placement has becomes nodes and pools: each device once, as free, held, out of order, or not understood."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given as given_some
 from hypothesis import strategies as st
 
-from gpuaas.providers.base import Inventory, ObservedNode, SoldPool
+from gpuaas.core.conditions import Status
+from gpuaas.core.errors import Invalid
+from gpuaas.providers.base import GpuAmount, Inventory, ObservedNode, SoldPool
+from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.inventory import inventory_of
+from gpuaas.providers.openstack.limits import wanted_limits
+from gpuaas.providers.openstack.names import limit_name
 from gpuaas.providers.openstack.placement import Provider, stock_of
+from gpuaas.providers.openstack.preflight import devices
+from gpuaas.providers.openstack.servers import gpus_of
+from gpuaas.providers.openstack.settings import options_check
+from tests.providers.openstack.conftest import spec_of
 
 H100, A16, VGPU, L40S = "CUSTOM_PCI_10DE_2330", "CUSTOM_PCI_10DE_25B7", "VGPU", "CUSTOM_GPU_L40S"
 ALIASES = {H100: "h100", A16: "a16vf"}
@@ -30,10 +42,12 @@ def card(
     )
 
 
-def taken(*providers: Provider, sold: tuple[SoldPool, ...] = ()) -> Inventory:
+def taken(
+    *providers: Provider, sold: tuple[SoldPool, ...] = (), given: Mapping[str, str] = MappingProxyType({})
+) -> Inventory:
     hosts = {each.root: each.root for each in providers}
     up = {host: {"state": "up", "status": "enabled"} for host in hosts}
-    return inventory_of(providers, hosts, up, ALIASES, ALIASES, sold)
+    return inventory_of(providers, hosts, up, Classes(given), ALIASES, ALIASES, sold)
 
 
 def node(found: Inventory, slug: str, host: str = "host") -> ObservedNode:
@@ -125,6 +139,92 @@ def test_what_others_hold_is_told_apart() -> None:
     assert (one.allocated, one.others, one.free) == (2, 1, 1)
 
 
+OWN = "CUSTOM_GPU_H100"
+
+
+def test_a_class_that_nobody_explained_is_told_and_not_sold() -> None:
+    found = taken(card(OWN, 4), card("PGPU", 2), card("CUSTOM_BAREMETAL_GOLD"), card("CUSTOM_LICENSE", 9))
+    assert found.pools == ()
+    assert {(each.name, each.count) for each in found.unknown} == {
+        (OWN, 4),
+        ("PGPU", 2),
+        ("CUSTOM_LICENSE", 9),
+    }
+    assert all("does not know" in each.reason and each.place == "host" for each in found.unknown)
+    assert found.names == (OWN, "CUSTOM_LICENSE", "PGPU"), "closed to everybody, and so is bare metal"
+    check = devices.understood(found)
+    assert (check.type, check.status, check.reason) == ("ResourceClasses", Status.FALSE, "NotUnderstood")
+    assert f"4 × {OWN} of host" in check.message
+    assert "gpu_classes" in check.remedy
+
+
+def test_a_class_that_the_operator_explained_is_sold_as_what_it_is() -> None:
+    given = {OWN: "NVIDIA-H100-80GB-HBM3", "CUSTOM_VGPU_X": "L40S/4", "CUSTOM_LICENSE": "none", "PGPU": "T4"}
+    found = taken(
+        card(OWN, 4),
+        card("CUSTOM_VGPU_X", 4),
+        card("CUSTOM_LICENSE", 9),
+        card("PGPU", 2),
+        given=given,
+    )
+    pools = {pool.resource_name: pool for pool in found.pools}
+    assert {name: pool.kind.slug for name, pool in pools.items()} == {
+        OWN: WHOLE,
+        "CUSTOM_VGPU_X": "l40s-48gb-vgpu-12gb",
+        "PGPU": "t4-16gb",
+    }
+    assert dict(pools[OWN].selector) == {f"resources:{OWN}": "1"}
+    assert node(found, WHOLE).capacity == 4
+    assert node(found, "l40s-48gb-vgpu-12gb").shares == 4
+    assert found.unknown == ()
+    assert "CUSTOM_LICENSE" not in found.names
+    assert devices.understood(found).status == Status.TRUE
+
+
+def test_what_the_operator_explains_is_read_with_care() -> None:
+    for name, model in (("H100", "H100"), ("VGPU", "L40S"), (OWN, ""), (OWN, "H100/0"), (OWN, "H100:2")):
+        with pytest.raises(Invalid, match="model"):
+            options_check({"gpu_classes": {name: model}})
+    options_check(
+        {"gpu_classes": {OWN: "H100", "CUSTOM_X": "none", "PGPU": "T4/16"}, "aliases": {OWN: "h100"}}
+    )
+    for wrong in ({OWN: "h100"}, {"CUSTOM_X": "x"}):
+        with pytest.raises(Invalid, match="gpu_classes names their model"):
+            options_check({"gpu_classes": {"CUSTOM_X": "none"}, "aliases": wrong})
+
+
+def test_what_was_not_bought_is_closed_whatever_its_name() -> None:
+    names = [H100, OWN, "VGPU", "PGPU", "CUSTOM_VGPU_X", "CUSTOM_BAREMETAL_GOLD", "CUSTOM_LICENSE"]
+    names += ["VCPU", "MEMORY_MB", "DISK_GB", "PCPU", "VGPU_DISPLAY_HEAD"]
+    registered: dict[str, Any] = {limit_name(name): {} for name in names} | {"servers": {}}
+    given = Classes({"CUSTOM_LICENSE": "none", OWN: "H100"})
+    bought = replace(spec_of(gpus=2), gpus=(GpuAmount(OWN, 2),))
+    wanted = wanted_limits(bought, registered, given)
+    closed = {name for name, amount in wanted.items() if not amount}
+    assert closed == {
+        limit_name(name) for name in (H100, "VGPU", "PGPU", "CUSTOM_VGPU_X", "CUSTOM_BAREMETAL_GOLD")
+    }
+    assert wanted[limit_name(OWN)] == 2
+    assert limit_name("CUSTOM_LICENSE") not in wanted, "it stays at the site's default"
+
+
+def test_an_unexplained_class_needs_a_registered_limit_too() -> None:
+    plain = {name: {"default_limit": 1} for name in devices.PLAIN}
+    check = devices.registered(taken(card(OWN, 4)), plain, {}, "RegionOne")
+    assert (check.status, check.reason, check.blocking) == (Status.FALSE, "Missing", True)
+    assert f"class:{OWN}" in check.message
+
+
+def test_machines_are_counted_by_the_class_that_they_hold() -> None:
+    flavor = {
+        "resources:CUSTOM_GPU_H100": "4",
+        "resources:CUSTOM_LICENSE": "1",
+        "pci_passthrough:alias": "h100:2",
+    }
+    server = {"flavor": {"extra_specs": flavor}}
+    assert gpus_of(server, Classes({"CUSTOM_LICENSE": "none"}, {"h100": H100})) == {OWN: 4, H100: 2}
+
+
 STOCKS = st.builds(
     lambda name, total, reserved, held, ratio, step, root: card(
         name,
@@ -136,7 +236,7 @@ STOCKS = st.builds(
         allocation_ratio=ratio,
         step_size=step,
     ),
-    st.sampled_from([H100, A16, VGPU, "CUSTOM_PCI_10DE_25B6"]),
+    st.sampled_from([H100, A16, VGPU, "CUSTOM_PCI_10DE_25B6", OWN]),
     st.integers(1, 8),
     st.integers(0, 8),
     st.dictionaries(st.sampled_from(["vm", "vm2", "x", "x2"]), st.integers(1, 8), max_size=1),
@@ -146,7 +246,7 @@ STOCKS = st.builds(
 )
 
 
-@given(st.lists(STOCKS, max_size=12))
+@given_some(st.lists(STOCKS, max_size=12))
 def test_every_device_is_counted_once(providers: list[Provider]) -> None:
     found = taken(*providers)
     assert len(set(slugs(found))) == len(found.pools)
