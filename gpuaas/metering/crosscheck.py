@@ -15,7 +15,7 @@ from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.errors import Permanent
 from gpuaas.core.events import OPERATORS_GROUP, publish
-from gpuaas.metering.facts import METERS, Fact, facts_merge
+from gpuaas.metering.facts import METERS, Fact, Key, facts_merge
 from gpuaas.metering.final import uids_final
 from gpuaas.metering.models import STREAMED_METERS, CrossCheck, EndedBy, UsageInterval
 from gpuaas.metering.owners import owners_find
@@ -31,8 +31,6 @@ log = structlog.get_logger(__name__)
 # and what changes meanwhile is not judged
 SETTLE_SECONDS = 5
 EVERY = timedelta(hours=23)
-
-Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -67,9 +65,15 @@ def site_cross_check(*, site: Site) -> CrossCheck:
     facts = _facts(site.pk, list(listed.values()))
     rows = _rows(site.pk, list(listed))
     compared = {key for key in facts.keys() | rows.keys() if key[0] not in unsettled}
-    findings = [finding for key in sorted(compared) if (finding := _compare(facts.get(key), rows.get(key)))]
+    judged = {key: _compare(facts.get(key), rows.get(key)) for key in sorted(compared)}
+    findings = [finding for finding in judged.values() if finding is not None]
     repairs = [listed[each.uid] for each in findings if each.repaired and each.uid in listed]
-    gone = [_gone(rows[each.uid, each.resource]) for each in findings if each.what == "gone"]
+    there = {uid for uid, *_ in facts}  # what is there in another state ends the row when that began
+    gone = [
+        _gone(rows[key])
+        for key, each in judged.items()
+        if each and each.what == "gone" and key[0] not in there
+    ]
     usage_apply(site_id=site.pk, events=[*repairs, *gone])
     made = CrossCheck.objects.create(
         site=site,
@@ -112,7 +116,7 @@ def _facts(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[Key, Fact]:
         for fact, owner in owned
         if owner is not None and not fact.is_before(owner.since)
     ]
-    return {(fact.uid, fact.resource): fact for fact in counted}
+    return {fact.key: fact for fact in counted}
 
 
 def _rows(site_id: uuid.UUID, uids: Sequence[str]) -> dict[Key, UsageInterval]:
@@ -120,7 +124,8 @@ def _rows(site_id: uuid.UUID, uids: Sequence[str]) -> dict[Key, UsageInterval]:
     rows = UsageInterval.objects.filter(
         Q(ended_at__isnull=True) | Q(consumer_uid__in=uids), site_id=site_id, meter__in=STREAMED_METERS
     )
-    return {(row.consumer_uid, row.resource_name): row for row in rows.select_related("workspace").order_by()}
+    found = rows.select_related("workspace").order_by()
+    return {(row.consumer_uid, row.meter, row.resource_name): row for row in found}
 
 
 def _compare(fact: Fact | None, row: UsageInterval | None) -> Finding | None:

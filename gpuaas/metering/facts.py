@@ -15,9 +15,14 @@ METERS = {
 }
 
 
+# of an interval at a site: consumer, meter, resource
+Key = tuple[str, str, str]
+
+
 @dataclass(frozen=True)
 class Fact:
-    """One resource of one consumer. ended_by "" = still held at last_seen_at. like: resource and quantity are a guess (see gpus_like)."""
+    """One resource of one consumer. ended_by "" = still held at last_seen_at. like: resource and quantity are a guess (see
+    gpus_like). told_at: when the site was last seen to say so."""
 
     workspace_name: str
     uid: str
@@ -28,10 +33,15 @@ class Fact:
     started_at: datetime
     ended_at: datetime | None
     last_seen_at: datetime
+    told_at: datetime
     ended_by: str
     owner: str = ""
     meter: Meter = Meter.GPU_ALLOCATED
     like: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.uid, self.meter, self.resource
 
     def is_before(self, moment: datetime | None) -> bool:
         """Cut off at `moment`, in whole seconds."""
@@ -65,6 +75,7 @@ def facts_of(event: UsageEvent) -> list[Fact]:
             started_at=started,
             ended_at=ended,
             last_seen_at=ended or max(whole_second(event.at), started),
+            told_at=max(whole_second(event.at), started),
             ended_by=ended_by,
             owner=consumer.owner,
             meter=METERS[consumer.state],
@@ -82,12 +93,11 @@ def _devices(consumer: ObservedConsumer) -> list[tuple[str, int]]:
 
 
 def facts_merge(events: Iterable[UsageEvent]) -> list[Fact]:
-    """One fact per (consumer, resource), the best known: one statement cannot change a row twice."""
-    merged: dict[tuple[str, str], Fact] = {}
+    """One fact per row, the best known: one statement cannot change a row twice."""
+    merged: dict[Key, Fact] = {}
     for event in _telling(events):
         for fact in facts_of(event):
-            key = (fact.uid, fact.resource)
-            merged[key] = better(merged[key], fact) if key in merged else fact
+            merged[fact.key] = better(merged[fact.key], fact) if fact.key in merged else fact
     return list(merged.values())
 
 
@@ -150,7 +160,8 @@ def better(old: Fact, new: Fact) -> Fact:
             else best.ended_at
         )
         best = replace(best, ended_at=last, last_seen_at=last)
-    return replace(best, node=old.node or new.node, owner=_owner(old.owner, new.owner))
+    told_at = max(old.told_at, new.told_at)
+    return replace(best, node=old.node or new.node, owner=_owner(old.owner, new.owner), told_at=told_at)
 
 
 def _owner(old: str, new: str) -> str:

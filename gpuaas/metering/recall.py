@@ -14,7 +14,7 @@ def facts_recall(facts: Sequence[Fact], *, site_id: uuid.UUID) -> list[Fact]:
     guessed = {uid for fact in facts if fact.like for uid in (fact.uid, fact.like)}
     if not guessed:
         return list(facts)
-    known = {(fact.uid, fact.resource): fact for fact in facts if not fact.like}
+    known = {fact.key: fact for fact in facts if not fact.like}
     held: dict[str, dict[str, int]] = {}
     rows = UsageInterval.objects.filter(site_id=site_id, consumer_uid__in=guessed).order_by("resource_name")
     for uid, resource, quantity in rows.values_list("consumer_uid", "resource_name", "quantity"):
@@ -25,6 +25,6 @@ def facts_recall(facts: Sequence[Fact], *, site_id: uuid.UUID) -> list[Fact]:
         devices = held.get(fact.uid) or held.get(fact.like) or {fact.resource: fact.quantity}
         for resource, quantity in devices.items():
             if quantity > 0:
-                key, named = (fact.uid, resource), replace(fact, resource=resource, quantity=quantity)
-                known[key] = better(known[key], named) if key in known else named
+                named = replace(fact, resource=resource, quantity=quantity)
+                known[named.key] = better(known[named.key], named) if named.key in known else named
     return list(known.values())

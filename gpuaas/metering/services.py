@@ -2,7 +2,7 @@
 meter."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -164,6 +164,22 @@ def _facts_write(site_id: uuid.UUID, facts: Sequence[Fact], owners: Owners) -> N
     parameters: dict[str, Any] = {"site": site_id, **_columns(rows, owners)}
     with connection.cursor() as cursor:
         cursor.execute(sql_read(SQL, "usage_upsert"), parameters)
+        latest: dict[str, Fact] = {}
+        for fact, _ in sorted(rows, key=lambda row: (row[0].told_at, row[0].started_at)):
+            if fact.ended_by != EndedBy.PROOF_OF_LIFE:  # else it was not told: it is what was written of it
+                latest[fact.uid] = fact
+        cursor.execute(sql_read(SQL, "usage_follow"), {"site": site_id, **_following(latest.values())})
+
+
+def _following(facts: Collection[Fact]) -> dict[str, list[object]]:
+    """Of each consumer what was told last."""
+    return {
+        "meters": [meter.value for meter in STREAMED_METERS],
+        "uid": [fact.uid for fact in facts],
+        "meter": [fact.meter.value for fact in facts],
+        "started_at": [fact.started_at for fact in facts],
+        "told_at": [fact.told_at for fact in facts],
+    }
 
 
 def _columns(rows: Sequence[tuple[Fact, Owner]], owners: Owners) -> dict[str, list[object]]:

@@ -1,14 +1,17 @@
 """Looking at a site: what is found, and what is said when it does not answer."""
 
 import uuid
+from typing import Any
 
 import pytest
 import time_machine
+from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
 from frontend.presenters.operator.sites import site_shown
 from gpuaas.catalog.models import GpuPool, GpuType, Node, Site
 from gpuaas.catalog.services import site_probe, site_update
+from gpuaas.catalog.services.inventory import inventory_apply
 from gpuaas.catalog.tasks import probe, probe_due
 from gpuaas.core import claims, clock
 from gpuaas.core.conditions import Condition, Status, conditions_read
@@ -142,6 +145,35 @@ def test_a_driver_that_breaks_is_a_condition_too(attached: Site, monkeypatch: py
     assert not site_probe(attached.pk)
     assert "KeyError" in condition(attached, "Reachable").message
     assert attached.claim_token is None
+
+
+def test_an_answer_that_cannot_be_written_is_a_failed_look(
+    attached: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused by the database in the middle of writing: nothing of it stays, the page says so, and the next look goes on."""
+    site_probe(attached.pk)
+    before = Site.objects.get(pk=attached.pk)
+
+    def refused(**given: Any) -> bool:
+        inventory_apply(**given)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT nothing_of_that_name")
+        return True
+
+    monkeypatch.setattr("gpuaas.catalog.services.probe.inventory_apply", refused)
+    node_set(attached.pk, name="h100-01", cordoned=True)
+    assert not site_probe(attached.pk)
+    reachable = condition(attached, "Reachable")
+    assert (reachable.status, reachable.reason) == (Status.FALSE, "Failed")
+    assert "ProgrammingError" in reachable.message
+    assert (attached.claim_token, attached.attempts) == (None, 1)
+    assert (attached.answered_at, attached.probed_at) != (before.answered_at, before.probed_at)
+    assert attached.answered_at == before.answered_at
+    assert not Node.objects.filter(site=attached, cordoned=True).exists()
+    monkeypatch.setattr("gpuaas.catalog.services.probe.inventory_apply", inventory_apply)
+    assert site_probe(attached.pk)
+    assert condition(attached, "Reachable").status == Status.TRUE
+    assert Node.objects.filter(site=attached, cordoned=True).exists()
 
 
 def test_one_look_at_a_time(attached: Site) -> None:

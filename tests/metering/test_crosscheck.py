@@ -8,10 +8,11 @@ from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import NotFound, Unavailable
+from gpuaas.core.ids import uuid7
 from gpuaas.metering import crosscheck
 from gpuaas.metering.crosscheck import site_cross_check, sites_due
 from gpuaas.metering.health import meter_conditions
-from gpuaas.metering.models import CrossCheck, EndedBy, Meter, UsageInterval
+from gpuaas.metering.models import STREAMED_METERS, CrossCheck, EndedBy, Meter, UsageInterval
 from gpuaas.metering.selectors import cross_checks_of
 from gpuaas.metering.services import usage_apply
 from gpuaas.metering.tasks import cross_check, cross_checks_due
@@ -96,6 +97,23 @@ def test_what_only_a_person_can_judge_is_shown_and_left(room: Workspace) -> None
     conditions = {each.type: each for each in meter_conditions(site_id=room.site_id)}
     assert conditions["CrossChecked"].status is Status.FALSE
     assert conditions["CrossChecked"].remedy
+
+
+def test_each_meter_of_a_consumer_is_compared_by_itself(room: Workspace) -> None:
+    """One uid with an open row in a meter that the site says nothing of, beside the one in which it is: whichever comes first."""
+    meter(room)
+    for name in ("one", "two"):
+        row = UsageInterval.objects.get(consumer_name=name)
+        row.pk, row.meter = uuid7(), Meter.GPU_STOPPED
+        row.save(force_insert=True)
+    assert site_cross_check(site=room.site).findings
+    rows = UsageInterval.objects.filter(meter__in=STREAMED_METERS)
+    assert set(rows.filter(ended_at=None).values_list("meter", flat=True)) == {Meter.GPU_ALLOCATED}
+    stopped = rows.filter(meter=Meter.GPU_STOPPED)
+    assert [row.ended_at == row.started_at for row in stopped] == [True, True], (
+        "it was in the other state all along"
+    )
+    assert site_cross_check(site=room.site).findings == []
 
 
 def test_what_changes_while_it_looks_is_not_judged(room: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

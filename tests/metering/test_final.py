@@ -56,7 +56,7 @@ def test_the_cross_check_does_not_miss_what_is_archived(workspace: Workspace) ->
         seen(workspace, pod("done", start=START, end=END), LATER),
         seen(workspace, pod("lost", start=BOUND, end=LATER), LATER),
     ]
-    assert {uid for uid, _ in crosscheck._facts(workspace.site_id, events)} == {"lost"}
+    assert {uid for uid, *_ in crosscheck._facts(workspace.site_id, events)} == {"lost"}
 
 
 def test_a_file_with_usage_of_a_final_month_is_refused(workspace: Workspace, tmp_path: Path) -> None:

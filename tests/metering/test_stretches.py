@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -11,7 +12,7 @@ from gpuaas.metering.services import usage_apply
 from gpuaas.metering.surplus import holds
 from gpuaas.providers.base import ObservedConsumer, UsageEvent, UsageKind, UseState
 from gpuaas.workspaces.models import Workspace
-from tests.metering.stage import bookmark, pod, seen, utc
+from tests.metering.stage import bookmark, gone, pod, seen, utc
 
 START = utc("2026-11-01 10:00:00")
 OTHER = "CUSTOM_PCI_10DE_20B0"
@@ -116,3 +117,48 @@ def test_the_end_is_told_when_the_project_is_gone_from_the_site(workspace: Works
         ("vm", "gpu_allocated", START + timedelta(minutes=10), workspace.pk),
         ("vm:1", "gpu_stopped", START + timedelta(minutes=12), workspace.pk),
     ]
+
+
+@pytest.mark.django_db
+def test_a_stretch_in_another_state_than_was_told_first_is_counted_once(workspace: Workspace) -> None:
+    """As Nova tells of a shelved machine: it keeps its host, and then it turns out that it did not."""
+    apply = partial(usage_apply, site_id=workspace.site_id)
+    told = seen(workspace, stretch(1, UseState.STOPPED, minutes=10, ends=None), START + timedelta(minutes=11))
+    apply(events=[told, bookmark(START + timedelta(minutes=12))])
+    now = stretch(1, UseState.SHELVED, minutes=10, ends=None)
+    for at in (13, 14):
+        apply(events=[seen(workspace, now, START + timedelta(minutes=at))])
+    apply(events=[told])  # once more, late
+    apply(events=[bookmark(START + timedelta(minutes=20))])
+    rows = UsageInterval.objects.order_by("meter")
+    assert [(row.meter, row.started_at, row.ended_at) for row in rows] == [
+        ("gpu_shelved", START + timedelta(minutes=10), None),
+        ("gpu_stopped", START + timedelta(minutes=10), START + timedelta(minutes=10)),
+    ]
+
+
+@pytest.mark.django_db
+def test_the_stretches_of_a_machine_follow_each_other(workspace: Workspace) -> None:
+    """One that is not told of any more ends where the next began; another machine's is none of its."""
+    apply = partial(usage_apply, site_id=workspace.site_id)
+    lost = stretch(1, UseState.STOPPED, minutes=10, ends=None)
+    apart = stretch(0, UseState.RUNNING, minutes=5, ends=None, uid="vm2")
+    apply(events=[seen(workspace, each, START + timedelta(minutes=11)) for each in (lost, apart)])
+    apply(events=[bookmark(START + timedelta(minutes=30))])
+    late = stretch(2, UseState.SHELVED, minutes=20, ends=25)
+    apply(events=[gone(workspace, late, START + timedelta(minutes=31))])
+    ends = dict(UsageInterval.objects.values_list("consumer_uid", "ended_at"))
+    assert ends == {
+        "vm:1": START + timedelta(minutes=20),
+        "vm:2": START + timedelta(minutes=25),
+        "vm2": None,
+    }
+    apply(
+        events=[
+            seen(workspace, replace(lost, ended_at=START + timedelta(minutes=18)), START + timedelta(hours=1))
+        ]
+    )
+    row = UsageInterval.objects.get(consumer_uid="vm:1")
+    assert (row.ended_at, row.ended_by) == (START + timedelta(minutes=18), "observed"), (
+        "what the site says is better"
+    )

@@ -152,7 +152,7 @@ def _sums(nodes: Sequence[ObservedNode]) -> dict[str, int]:
         "capacity": sum(node.capacity for node in nodes),
         "healthy": sum(node.healthy for node in nodes),
         "allocated": sum(min(node.allocated, node.healthy) for node in nodes),
-        "largest_block": max((node.free for node in nodes), default=0),
+        "largest_block": max((node.largest_block for node in nodes), default=0),
     }
 
 

@@ -64,7 +64,7 @@ class ObservedMachine:
 
     order: the portal's mark on it; None for one made with the tenant's own client. flavor: the slug of a sold flavor, or
     the site's own name of any other. site_status: as the site calls it ("SHUTOFF", "ACTIVE, powering-off"). fault: why
-    it failed, in words.
+    it failed, in words. lost: others were faster when it was placed, and there is room for it: `launch` replaces it.
     """
 
     uid: str
@@ -84,6 +84,7 @@ class ObservedMachine:
     launched_at: datetime | None
     # its address that is reachable from outside; "" if none is
     outside: str = ""
+    lost: bool = False
 
 
 class NoScreens(Conflict):
@@ -126,8 +127,9 @@ class MachineCapability(ABC):
 
     @abstractmethod
     def launch(self, ref: WorkspaceRef, order: MachineOrder) -> ObservedMachine:
-        """Request the machine; one that already has the order's mark is returned. Raises QuotaRefused, and Permanent for an
-        order that can never succeed. Lack of capacity shows later, as a machine that has failed."""
+        """Request the machine; one that already has the order's mark is returned, unless it is lost: that one is replaced. Raises
+        QuotaRefused, and Permanent for an order that can never succeed. Lack of capacity shows later, as a machine that has
+        failed."""
 
     @abstractmethod
     def machines(self, ref: WorkspaceRef) -> tuple[ObservedMachine, ...]:

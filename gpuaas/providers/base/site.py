@@ -101,6 +101,8 @@ class ObservedNode:
 
     capacity counts all installed devices, `unhealthy` those of them that cannot take work. shares: how many of them are one
     card, or one slice of it, that is shared in time or by MPS; how many slices a card has follows from its kind.
+    others: those of `allocated` that are held by what this portal does not manage. block: the most free devices that one
+    consumer can get there, where these are fewer than all of them.
     """
 
     name: str
@@ -113,6 +115,8 @@ class ObservedNode:
     cordoned: bool = False
     reason: str = ""
     unhealthy: int = 0
+    others: int = 0
+    block: int | None = None
     shares: int = 1
     traits: NodeTraits = field(default_factory=NodeTraits)
     checks: tuple[Check, ...] = ()
@@ -124,6 +128,10 @@ class ObservedNode:
     @property
     def free(self) -> int:
         return max(self.healthy - self.allocated, 0)
+
+    @property
+    def largest_block(self) -> int:
+        return self.free if self.block is None else min(self.free, self.block)
 
 
 @dataclass(frozen=True)
@@ -146,10 +154,21 @@ class ObservedPool:
 
 
 @dataclass(frozen=True)
+class Unknown:
+    """Devices that the site has and the portal does not understand, so that nobody may buy them. place: the node."""
+
+    place: str
+    name: str
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Inventory:
     """names: every name by which the site counts GPUs, including those of unknown product.
 
     seconds: further names for GPUs that are sold by another one, each in words; nobody may use these names.
+    unknown: what is neither in `pools` nor in `nodes`.
     """
 
     server_version: str
@@ -157,3 +176,4 @@ class Inventory:
     nodes: tuple[ObservedNode, ...]
     names: tuple[str, ...] = ()
     seconds: tuple[str, ...] = ()
+    unknown: tuple[Unknown, ...] = ()

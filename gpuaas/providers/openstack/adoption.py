@@ -21,6 +21,7 @@ from gpuaas.providers.base import (
 )
 from gpuaas.providers.base.changes import blocking_check
 from gpuaas.providers.openstack import limits, names, people, projects, servers
+from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.dry_run import DryRun
 from gpuaas.providers.openstack.flavors import MIB_PER_GIB
@@ -32,7 +33,7 @@ RULES_THE_CLOUD = "admin"
 
 
 def adoptable(
-    cloud: Cloud, classes: Mapping[str, str], *, domain: str, sites_own: Iterable[str] = ()
+    cloud: Cloud, classes: Classes, *, domain: str, sites_own: Iterable[str] = ()
 ) -> tuple[ForeignWorkspace, ...]:
     """A constant number of lists. `sites_own`: further patterns of names that belong to the site itself."""
     rows = cloud.items("identity", "/projects", "projects", domain_id=domain, enabled="true")
@@ -43,7 +44,7 @@ def adoptable(
     allowed: dict[str, dict[str, int]] = {}
     for row in cloud.items("identity", "/limits", "limits"):
         name = row["resource_name"].removeprefix("class:")
-        if names.is_gpu_class(name) and row["project_id"]:
+        if classes.is_gpu(name) and row["project_id"] and limits.is_here(cloud, row):
             allowed.setdefault(row["project_id"], {})[name] = row["resource_limit"]
     disks, since, now = _disks(cloud), _first_seen(cloud, machines), clock.now()
     return tuple(
@@ -83,7 +84,7 @@ def _disks(cloud: Cloud) -> Counter[str]:
 def _foreign(
     project: Object,
     machines: list[Object],
-    classes: Mapping[str, str],
+    classes: Classes,
     allowed: Mapping[str, int],
     disk_gib: int,
     since: datetime,
@@ -123,11 +124,12 @@ def _first_seen(cloud: Cloud, machines: Mapping[str, list[Object]]) -> dict[str,
 
 @dataclass(frozen=True)
 class Plan:
-    """run_dry: what `ensure` would change if the project were already ours."""
+    """run_dry: what `ensure` would change if the project were already ours. classes: which are GPUs."""
 
     cloud: Cloud
     spec: WorkspaceSpec
     run_dry: Callable[[DryRun], tuple[Difference, ...]]
+    classes: Classes
     domain: str = projects.DOMAIN
     sites_own: tuple[str, ...] = ()
 
@@ -177,7 +179,7 @@ class Plan:
     def _beyond(self, found: Object, machines: list[Object]) -> Iterator[AdoptionStep]:
         """The site does not evict what exceeds a limit, so existing use must fit into what would be bought."""
         registered = limits.registered_limits(self.cloud)
-        wanted = limits.wanted_limits(self.spec, registered)
+        wanted = limits.wanted_limits(self.spec, registered, self.classes)
         used_now = {**limits.used(self.cloud, found["id"]), "servers": len(machines)}
         for name, used in sorted(used_now.items()):
             if used > wanted.get(name, used):

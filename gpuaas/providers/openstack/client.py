@@ -63,9 +63,20 @@ class Cloud:
     def auth_url(self) -> str:
         return str(self._entry["auth"]["auth_url"])
 
-    @property
+    @cached_property
     def region(self) -> str:
-        return str(self._entry.get("region_name") or "")
+        """As the credentials name it, or else the only one with a Nova. Raises Unusable if there are several: each is a site of
+        its own, with limits and hosts of its own."""
+        if named := self._entry.get("region_name"):
+            return str(named)
+        where = {"service_type": "compute", "interface": self._entry.get("interface") or "public"}
+        found = self._access.service_catalog.get_endpoints_data(**where).values()
+        regions = sorted({str(each.region_id or "") for endpoints in found for each in endpoints})
+        if len(regions) > 1:
+            raise Unusable(
+                f"the cloud has several regions ({', '.join(regions)}): name one in the credentials"
+            )
+        return regions[0] if regions else ""
 
     @property
     def transport(self) -> Object:
@@ -192,7 +203,10 @@ class Cloud:
             "image": "image",
             "volume": "block_storage",
         }
-        return getattr(self._connection, adapters[service])
+        adapter = getattr(self._connection, adapters[service])
+        if service != "identity":
+            adapter.region_name = self.region or None
+        return adapter
 
 
 def shared(credentials: Mapping[str, Any]) -> Cloud:
@@ -274,6 +288,8 @@ def refusal(status: int, message: str, retry_after: str | None = None) -> Except
         return Permanent(f"the cloud refuses: {message}", detail={"status": status})
     if status == 409:
         return Unavailable(f"the cloud is busy with it: {message}", retry_after=2)
+    if status == 501:
+        return Permanent(f"the cloud cannot do this: {message}", detail={"status": status})
     if status == 429 or status >= 500:
         seconds = int(retry_after) if retry_after and retry_after.isdigit() else 5
         return Unavailable(

@@ -50,6 +50,7 @@ from gpuaas.providers.openstack import (
     usage,
     warden,
 )
+from gpuaas.providers.openstack.classes import OPTION, Classes
 from gpuaas.providers.openstack.client import Cloud, shared
 from gpuaas.providers.openstack.dry_run import DryRun, Reading
 from gpuaas.providers.openstack.ensure import Ensure
@@ -112,15 +113,19 @@ class OpenStackDriver(
         given = self.connection.options.get("aliases") or {}
         return {str(name): str(alias) for name, alias in given.items()}
 
+    @property
+    def _named(self) -> Classes:
+        """Without aliases, which are read at the site."""
+        return Classes(self.connection.options.get(OPTION) or {})
+
     @cached_property
-    def _classes(self) -> dict[str, str]:
-        """Alias → resource class."""
-        cloud = Reading(self._cloud)
-        known = inventory.alias_map(cloud, self._aliases, inventory.gpu_classes(cloud))
-        return {alias: name for name, alias in known.items()}
+    def _classes(self) -> Classes:
+        return inventory.with_aliases(Reading(self._cloud), self._named, self._aliases)
 
     def probe(self) -> Inventory:
-        return inventory.take(self._cloud, self.connection.site_id, self._aliases)
+        return inventory.take(
+            self._cloud, self.connection.site_id, self._named, self._aliases, self.connection.sold
+        )
 
     def perform(self, change: Change, spec: WorkspaceSpec, step: str) -> StepOutcome:
         made = self._ensure(self._cloud, spec)
@@ -141,7 +146,7 @@ class OpenStackDriver(
 
     def preflight(self) -> tuple[Check, ...]:
         site_id = self.connection.site_id
-        site = preflight.Site(site_id, self._cloud, self._domain, self._external, self.probe)
+        site = preflight.Site(site_id, self._cloud, self._domain, self._external, self._named, self.probe)
         return preflight.run(site)
 
     @property
@@ -149,7 +154,9 @@ class OpenStackDriver(
         return str(self.connection.options.get("external_network") or "")
 
     def _ensure(self, cloud: Cloud, spec: WorkspaceSpec, *, dry_run: bool = False) -> Ensure:
-        return Ensure(cloud, spec, domain=self._domain, external=self._external, dry_run=dry_run)
+        return Ensure(
+            cloud, spec, domain=self._domain, external=self._external, dry_run=dry_run, classes=self._named
+        )
 
     def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
         cache = machine_cache_of(self.connection.site_id)
@@ -195,6 +202,7 @@ class OpenStackDriver(
             self._cloud,
             spec,
             lambda dry_run: self._run_dry(dry_run, spec),
+            self._named,
             domain=self._domain,
             sites_own=self._sites_own,
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec
 from gpuaas.providers.openstack import flavors, limits, networks, people, projects
+from gpuaas.providers.openstack.classes import BY_NAME, Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 
 STEPS = (
@@ -27,6 +28,7 @@ class Ensure:
     domain: str = projects.DOMAIN
     external: str = ""
     dry_run: bool = False
+    classes: Classes = BY_NAME
 
     def run(self, step: str) -> StepOutcome:
         steps: Mapping[str, Callable[[Object], StepOutcome]] = {
@@ -63,7 +65,7 @@ class Ensure:
                     f"a project cannot hold GPUs of two kinds that this site both counts as {gpu.resource_name}; "
                     "request a workspace for each"
                 )
-        limits.apply(self.cloud, self.spec, project["id"])
+        limits.apply(self.cloud, self.spec, project["id"], self.classes)
         gpus = ", ".join(f"{gpu.count} × {gpu.resource_name}" for gpu in self.spec.gpus) or "no GPUs"
         return StepOutcome(done=True, detail=gpus)
 
@@ -77,14 +79,14 @@ class Ensure:
     def _confirm(self, project: Object) -> StepOutcome:
         if self.dry_run:
             return StepOutcome(done=True)
-        return limits.confirmed(self.cloud, self.spec, project["id"])
+        return limits.confirmed(self.cloud, self.spec, project["id"], self.classes)
 
     def _flavors(self, project: Object) -> StepOutcome:
         """After the limits: a flavor without a limit would be unlimited."""
         confirmed = self._confirm(project)
         if not confirmed.done:
             return confirmed
-        count = flavors.apply(self.cloud, self.spec, project["id"])
+        count = flavors.apply(self.cloud, self.spec, project["id"], self.classes)
         return StepOutcome(done=True, detail=f"{count} granted")
 
     def _access(self, project: Object) -> StepOutcome:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import FlavorAmount, WorkspaceSpec
 from gpuaas.providers.openstack import names
+from gpuaas.providers.openstack.classes import BY_NAME, Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.duplicates import MADE
 
@@ -13,12 +14,12 @@ MIB_PER_GIB = 1024
 ALIAS = "pci_passthrough:alias"
 
 
-def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> int:
+def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str, classes: Classes) -> int:
     """Grant exactly what was bought; returns the number of flavors."""
     known = {row["name"]: row for row in all_flavors(cloud)}
     wanted = _wanted(cloud, known, spec)
     for row in known.values():
-        if row["id"] not in wanted and is_withheld(row) and project_id in granted(cloud, row["id"]):
+        if row["id"] not in wanted and is_withheld(row, classes) and project_id in granted(cloud, row["id"]):
             access_take(cloud, row["id"], project_id)
     return _grant(cloud, wanted, project_id)
 
@@ -75,11 +76,11 @@ def is_managed(row: Object) -> bool:
     return row.get("description") == MADE or names.FLAVOR_MARK in (row.get("extra_specs") or {})
 
 
-def is_withheld(row: Object) -> bool:
+def is_withheld(row: Object, classes: Classes = BY_NAME) -> bool:
     """Whether only its buyers may have it: the portal's flavors, and every private flavor with GPUs, since a manual grant
     would give access to more of them."""
     private = not row["os-flavor-access:is_public"]
-    return private and (is_managed(row) or bool(gpus_of(row.get("extra_specs") or {})))
+    return private and (is_managed(row) or bool(gpus_of(row.get("extra_specs") or {}, classes)))
 
 
 def granted(cloud: Cloud, flavor_id: str) -> set[str]:
@@ -88,7 +89,7 @@ def granted(cloud: Cloud, flavor_id: str) -> set[str]:
     return {row["tenant_id"] for row in found.get("flavor_access") or []}
 
 
-def gpus_of(extra_specs: Object) -> dict[str, int]:
+def gpus_of(extra_specs: Object, classes: Classes) -> dict[str, int]:
     """Alias or resource class → devices of one machine: `h100:2` of an alias, `resources:VGPU=1` of Placement."""
     found: dict[str, int] = {}
     for part in str(extra_specs.get(ALIAS) or "").split(","):
@@ -97,7 +98,7 @@ def gpus_of(extra_specs: Object) -> dict[str, int]:
             found[alias] = found.get(alias, 0) + (int(count) if count.isdigit() else 1)
     for key, amount in extra_specs.items():
         name = key.partition(":")[2]
-        if key.startswith("resources") and names.is_gpu_class(name) and str(amount).isdigit():
+        if key.startswith("resources") and classes.is_gpu(name) and str(amount).isdigit():
             found[name] = found.get(name, 0) + int(amount)
     return found
 

@@ -13,7 +13,7 @@ CREDENTIALS = section(
     ),
     application_credential_id=text("Application credential ID", maxLength=64),
     application_credential_secret=secret("Application credential secret", maxLength=255),
-    region_name=text("Region", "only if the cloud has several", maxLength=255),
+    region_name=text("Region", "needed if the cloud has several; each is a site of its own", maxLength=255),
 )
 OPTIONS = section(
     domain=text(
@@ -27,6 +27,13 @@ OPTIONS = section(
         "title": "Aliases",
         "description": "CLASS = alias, one per line; guessed from the cloud's flavors if empty",
         "additionalProperties": {"type": "string", "maxLength": 255},
+    },
+    gpu_classes={
+        "type": "object",
+        "title": "GPU classes",
+        "description": "for resource classes of your own names: CLASS = model, one per line, as H100, or L40S/4 for a quarter of "
+        "a card; none for what is no GPU",
+        "additionalProperties": {"type": "string", "maxLength": 110},
     },
     surplus_machines=choice(
         "Surplus machines",

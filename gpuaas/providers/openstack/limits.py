@@ -1,7 +1,7 @@
 """Hard limits of a project: Keystone's unified limits, which Nova enforces, and Neutron's and Cinder's own quotas.
 
-A GPU class with a registered default would be open to every project, so each project gets its own limit for every GPU
-class, "0" for what was not bought.
+A class with a registered default would be open to every project, so each project gets its own limit for every class that may
+be a GPU, "0" for what was not bought.
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import StepOutcome, WorkspaceSpec
 from gpuaas.providers.openstack import names, volumes
+from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.flavors import MIB_PER_GIB
 
@@ -29,9 +30,9 @@ NETWORK = {
 DEFAULT_GROUP = {"security_group": 1, "security_group_rule": 4}
 
 
-def wanted_limits(spec: WorkspaceSpec, registered: Mapping[str, Object]) -> dict[str, int]:
+def wanted_limits(spec: WorkspaceSpec, registered: Mapping[str, Object], classes: Classes) -> dict[str, int]:
     """By the names of the registered limits; others stay at the site's defaults."""
-    wanted = {name: 0 for name in registered if names.is_gpu_class(name.removeprefix("class:"))}
+    wanted = {name: 0 for name in registered if classes.is_closed(name.removeprefix("class:"))}
     for gpu in spec.gpus:
         key = names.limit_name(gpu.resource_name)
         wanted[key] = wanted.get(key, 0) + gpu.count
@@ -46,15 +47,38 @@ def wanted_limits(spec: WorkspaceSpec, registered: Mapping[str, Object]) -> dict
 
 
 def registered_limits(cloud: Cloud) -> dict[str, Object]:
-    """Nova's, by name."""
+    """Those that the Nova of the site's region asks for, by name: neither another region's nor those without a region."""
+    return {row["resource_name"]: row for row in _registered(cloud) if is_here(cloud, row)}
+
+
+def registered_elsewhere(cloud: Cloud) -> dict[str, str]:
+    """By name: where it is registered, in words, if that is not in the site's region."""
+    return {
+        row["resource_name"]: f"in {row['region_id']}" if row["region_id"] else "without a region"
+        for row in _registered(cloud)
+        if not is_here(cloud, row)
+    }
+
+
+def _registered(cloud: Cloud) -> list[Object]:
     services = {row["id"] for row in cloud.items("identity", "/services", "services", type="compute")}
     rows = cloud.items("identity", "/registered_limits", "registered_limits")
-    return {row["resource_name"]: row for row in rows if row["service_id"] in services}
+    return [row for row in rows if row["service_id"] in services]
+
+
+def is_here(cloud: Cloud, row: Object) -> bool:
+    return (row["region_id"] or "") == cloud.region
 
 
 def project_limits(cloud: Cloud, project_id: str) -> dict[str, Object]:
+    """In the site's region, by name."""
+    return {row["resource_name"]: row for row in _of_project(cloud, project_id) if is_here(cloud, row)}
+
+
+def _of_project(cloud: Cloud, project_id: str) -> list[Object]:
+    """In every region: one name can have a limit in each."""
     rows = cloud.items("identity", "/limits", "limits", project_id=project_id)
-    return {row["resource_name"]: row for row in rows if row["project_id"] == project_id}
+    return [row for row in rows if row["project_id"] == project_id]
 
 
 def used(cloud: Cloud, project_id: str) -> dict[str, int]:
@@ -68,15 +92,24 @@ def used(cloud: Cloud, project_id: str) -> dict[str, int]:
     return found
 
 
-def apply(cloud: Cloud, spec: WorkspaceSpec, project_id: str, network: Mapping[str, int] = NETWORK) -> None:
+def apply(
+    cloud: Cloud,
+    spec: WorkspaceSpec,
+    project_id: str,
+    classes: Classes,
+    network: Mapping[str, int] = NETWORK,
+) -> None:
     """Each limit is changed in place or created. Raises Permanent for a bought resource without a registered limit."""
     registered, there = registered_limits(cloud), project_limits(cloud, project_id)
     missing = []
-    for name, amount in wanted_limits(spec, registered).items():
+    for name, amount in wanted_limits(spec, registered, classes).items():
         if name not in registered:
             missing.append(name)
             continue
         limit_write(cloud, registered[name], project_id, amount, there.get(name))
+    for name, row in there.items():
+        if classes.is_left(name.removeprefix("class:")) and not row["resource_limit"]:
+            cloud.delete("identity", f"/limits/{row['id']}")  # from before it was known that it is no GPU
     _require_registered(missing, spec)
     network_write(cloud, project_id, network)
     volumes.quota_write(cloud, project_id, volumes.wanted_quota(spec))
@@ -115,9 +148,9 @@ def limit_write(
     cloud.post("identity", "/limits", {"limits": [body]})
 
 
-def confirmed(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> StepOutcome:
+def confirmed(cloud: Cloud, spec: WorkspaceSpec, project_id: str, classes: Classes) -> StepOutcome:
     registered, there = registered_limits(cloud), project_limits(cloud, project_id)
-    wanted = wanted_limits(spec, registered)
+    wanted = wanted_limits(spec, registered, classes)
     wrong = [
         name
         for name, amount in wanted.items()
@@ -132,16 +165,21 @@ def confirmed(cloud: Cloud, spec: WorkspaceSpec, project_id: str) -> StepOutcome
 
 
 def close(cloud: Cloud, project_id: str) -> None:
-    """Set all limits to 0, so that nothing can be created, not even with a token that is still cached. Repeatable."""
-    there = project_limits(cloud, project_id)
+    """Set all limits to 0, so that nothing can be created, not even with a token that is still cached. Repeatable. What somebody
+    has set for the project in another region goes with it."""
+    rows = _of_project(cloud, project_id)
+    for row in rows:
+        limit_write(cloud, row, project_id, 0, row)
+    there = {row["resource_name"] for row in rows if is_here(cloud, row)}
     for name, registered in registered_limits(cloud).items():
-        limit_write(cloud, registered, project_id, 0, there.get(name))
+        if name not in there:
+            limit_write(cloud, registered, project_id, 0)
     network_write(cloud, project_id, {**dict.fromkeys(NETWORK, 0), **DEFAULT_GROUP})
     volumes.quota_write(cloud, project_id, volumes.closed_quota())
 
 
 def delete(cloud: Cloud, project_id: str) -> None:
-    for row in project_limits(cloud, project_id).values():
+    for row in _of_project(cloud, project_id):
         cloud.delete("identity", f"/limits/{row['id']}")
     cloud.delete("network", f"/quotas/{project_id}")
     volumes.quota_delete(cloud, project_id)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gpuaas.core.ids import uuid_read
 from gpuaas.providers.base import MachineStatus, ObservedMachine
 from gpuaas.providers.openstack import names, servers
+from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.client import Object
 
 POWER = {0: "unknown", 1: "on", 3: "paused", 4: "off", 6: "crashed", 7: "suspended"}
@@ -27,7 +28,9 @@ STATUSES = {
 }
 
 
-def machine_of(server: Object, classes: Mapping[str, str], images: Mapping[str, str]) -> ObservedMachine:
+def machine_of(
+    server: Object, classes: Classes, images: Mapping[str, str], *, lost: bool = False
+) -> ObservedMachine:
     """`images`: names by id; an unknown image is shown by its id."""
     image = str((server.get("image") or {}).get("id") or "")
     gpus = servers.gpus_of(server, classes)
@@ -49,6 +52,7 @@ def machine_of(server: Object, classes: Mapping[str, str], images: Mapping[str, 
         created_at=servers.instant(server["created"]),
         launched_at=servers.instant(launched) if launched else None,
         outside=_outside(server),
+        lost=lost,
     )
 
 

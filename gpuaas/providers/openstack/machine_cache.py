@@ -4,8 +4,8 @@ A changed machine costs a few calls (its actions, itself again, its allocations)
 """
 
 import uuid
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -15,7 +15,8 @@ from typing import Any
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Unavailable
 from gpuaas.providers.base import ObservedConsumer, UseState
-from gpuaas.providers.openstack import actions, names, servers
+from gpuaas.providers.openstack import actions, servers
+from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 
 REMEMBERED = 50_000
@@ -37,6 +38,7 @@ class Look:
     settled: bool
     certain: bool
     held: Mapping[str, int]
+    places: frozenset[str]  # the providers of what it holds
     actions: tuple[Object, ...]
 
     @property
@@ -51,8 +53,8 @@ class MachineCache:
         self.is_metered = False  # by this process
         self._looks: OrderedDict[str, Look] = OrderedDict()
 
-    def looks(self, cloud: Cloud, machines: Sequence[Object], classes: Mapping[str, str]) -> list[Look]:
-        """In the order of `machines`, which come from `/servers/detail`. `classes`: alias → resource class."""
+    def looks(self, cloud: Cloud, machines: Sequence[Object], classes: Classes) -> list[Look]:
+        """In the order of `machines`, which come from `/servers/detail`."""
         if any("updated" not in machine for machine in machines):
             raise Unavailable("a cell of Nova does not answer, so the state of its machines is unknown")
         known = [self.known(machine) for machine in machines]
@@ -72,13 +74,17 @@ class MachineCache:
         look = self._looks.get(machine_id)
         return look.held if look is not None else None
 
+    def holders_at(self, providers: Collection[str]) -> set[str]:
+        """Machines that held devices of these providers when they were last read."""
+        return {key for key, look in list(self._looks.items()) if not look.places.isdisjoint(providers)}
+
     def forget(self, machine_id: str) -> None:
         """Read the machine again next time, because of a change that it does not show itself; its actions stay cached."""
         look = self._looks.get(machine_id)
         if look is not None:
             self._looks[machine_id] = replace(look, signature=())
 
-    def _look(self, cloud: Cloud, classes: Mapping[str, str], machine: Object, known: Look | None) -> Look:
+    def _look(self, cloud: Cloud, classes: Classes, machine: Object, known: Look | None) -> Look:
         if known is not None:
             return known
         before = self._looks.get(machine["id"])
@@ -105,24 +111,34 @@ def signature(machine: Object) -> Signature:
     return machine["updated"], machine["status"], machine.get("OS-EXT-STS:task_state"), host, *flavor
 
 
-def devices_held(cloud: Cloud, machine_id: str) -> dict[str, int] | None:
-    """By GPU class, from Placement; None if the machine has no allocations at all."""
+Allocations = dict[str, dict[str, int]]
+
+
+def allocations_of(cloud: Cloud, machine_id: str, classes: Classes) -> Allocations | None:
+    """GPU classes by provider, from Placement; None if the machine has no allocations at all."""
     found = cloud.get("placement", f"/allocations/{machine_id}")["allocations"]
-    held: dict[str, int] = {}
-    for part in found.values():
-        for name, amount in part["resources"].items():
-            if names.is_gpu_class(name):
-                held[name] = held.get(name, 0) + amount
-    return held if found else None
+    parts = {
+        provider: {name: amount for name, amount in part["resources"].items() if classes.is_gpu(name)}
+        for provider, part in found.items()
+    }
+    return {provider: part for provider, part in parts.items() if part} if found else None
 
 
-def _read(cloud: Cloud, machine: Object, classes: Mapping[str, str], known: Sequence[Object]) -> Look:
+def devices_held(allocations: Allocations) -> dict[str, int]:
+    held: Counter[str] = Counter()
+    for part in allocations.values():
+        held.update(part)
+    return dict(held)
+
+
+def _read(cloud: Cloud, machine: Object, classes: Classes, known: Sequence[Object]) -> Look:
     """Reads the machine again after its actions: they are consistent only if it did not change in between."""
     history = list(_actions(cloud, machine["id"], known))
-    again, held = machine, None
+    again, allocated = machine, None
     if machine["status"] != "DELETED":
         again = (cloud.find("compute", f"/servers/{machine['id']}") or {}).get("server") or {}
-        held = devices_held(cloud, machine["id"])
+        allocated = allocations_of(cloud, machine["id"], classes)
+    held = devices_held(allocated) if allocated is not None else None
     agrees = bool(again) and signature(again) == signature(machine)
     settled = agrees and not machine.get("OS-EXT-STS:task_state") and not actions.in_progress(history)
     return Look(
@@ -131,6 +147,7 @@ def _read(cloud: Cloud, machine: Object, classes: Mapping[str, str], known: Sequ
         settled=settled,
         certain=settled or (agrees and not actions.resizing(history)),
         held=held or {},
+        places=frozenset(allocated or ()),
         actions=tuple(history),
     )
 
@@ -157,7 +174,7 @@ def _action_rows(cloud: Cloud, path: str) -> Iterator[Object]:
 
 def _consumers(
     machine: Object,
-    classes: Mapping[str, str],
+    classes: Classes,
     history: Sequence[Object],
     held: Mapping[str, int] | None,
     *,
@@ -179,7 +196,8 @@ def _consumers(
         is_last, is_known = each is found[-1], settled and each.sure and each.epoch == found[-1].epoch
         gpus = dict(base.gpus) if each.sure else {}
         if is_last and settled and each.ended_at is None and each.state is not UseState.SHELVED:
-            # a port may have added devices that its flavor does not request
+            # a port may have added devices that its flavor does not request; those of an alias that nobody knows are among them
+            gpus = {name: count for name, count in gpus.items() if classes.is_gpu(name) or not held}
             gpus |= {name: max(count, gpus.get(name, 0)) for name, count in (held or {}).items()}
         yield replace(
             base,

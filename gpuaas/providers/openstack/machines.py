@@ -1,6 +1,7 @@
 """Machines of a project: read with the site's account in a constant number of calls, created and changed as a member."""
 
 import base64
+import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -22,11 +23,21 @@ from gpuaas.providers.base import (
     ObservedMachine,
     WorkspaceRef,
 )
-from gpuaas.providers.openstack import duplicates, inside, names, project_inventory, projects, servers
+from gpuaas.providers.openstack import (
+    duplicates,
+    inside,
+    names,
+    placing,
+    project_inventory,
+    projects,
+    servers,
+)
+from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.machine import machine_of, order_of, over_limit, status_of
 
 GIB = 1 << 30
+GONE_SECONDS, AGAIN_SECONDS = 5.0, 0.2
 CONSOLE_LIVES = timedelta(minutes=10)  # Nova's [consoleauth] token_ttl, by default
 
 # default accounts of distributions' cloud images, by Glance's os_distro
@@ -54,7 +65,7 @@ ACTIONS: dict[MachineVerb, tuple[Object, MachineStatus | None, tuple[str, ...]]]
 
 
 class OpenStackMachines(MachineCapability):
-    """The machine verbs of the driver, which provides the cloud, its GPU classes (alias → resource class) and the domain."""
+    """The machine verbs of the driver, which provides the cloud, its GPU classes and the domain."""
 
     @property
     @abstractmethod
@@ -62,7 +73,7 @@ class OpenStackMachines(MachineCapability):
 
     @property
     @abstractmethod
-    def _classes(self) -> dict[str, str]: ...
+    def _classes(self) -> Classes: ...
 
     @property
     @abstractmethod
@@ -88,10 +99,15 @@ class OpenStackMachines(MachineCapability):
 
     def launch(self, ref: WorkspaceRef, order: MachineOrder) -> ObservedMachine:
         project = self._project(ref)
-        if not self._marked(project, order.id):
+        marked = self._marked(project, order.id)
+        lost = [row for row in marked if placing.is_lost(row)]
+        if len(lost) == len(marked):
+            self._clear(lost)
             with closing(inside.enter(self._cloud, project)) as own:
-                self._create(own, project, order)
-        there = self._marked(project, order.id)
+                self._create(own, project, order, lost)
+        there = [
+            row for row in self._marked(project, order.id) if row["id"] not in {each["id"] for each in lost}
+        ]
         if not there:
             raise Unavailable(
                 "the cloud has accepted the order but does not list the machine yet", retry_after=2
@@ -106,7 +122,9 @@ class OpenStackMachines(MachineCapability):
             return ()
         rows = servers.of_project(self._cloud, project["id"])
         images = self._image_names(project) if rows else {}
-        return tuple(machine_of(row, self._classes, images) for row in rows)
+        lost = {row["id"] for row in rows if order_of(row) and placing.is_lost(row)}
+        lost = placing.with_room(self._cloud, [row for row in rows if row["id"] in lost], self._classes)
+        return tuple(machine_of(row, self._classes, images, lost=row["id"] in lost) for row in rows)
 
     def act(
         self, ref: WorkspaceRef, uid: str, verb: MachineVerb, *, action: uuid.UUID, image: str = ""
@@ -170,21 +188,36 @@ class OpenStackMachines(MachineCapability):
         rows = [row for row in servers.of_project(self._cloud, project["id"]) if order_of(row) == order]
         return sorted(rows, key=lambda row: (row["created"], row["id"]))
 
+    def _clear(self, lost: list[Object]) -> None:
+        """Until they are gone, their project's limits count them. Without a host that is done at once."""
+        for row in lost:
+            self._cloud.delete("compute", f"/servers/{row['id']}")
+        deadline = time.monotonic() + GONE_SECONDS
+        while any(self._cloud.find("compute", f"/servers/{row['id']}") for row in lost):
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    "the cloud is still deleting the machine that could not be placed", retry_after=2
+                )
+            time.sleep(AGAIN_SECONDS)
+
     def _image_names(self, project: Object) -> dict[str, str]:
         rows = self._cloud.items("image", "/images", "images", visibility="all")
         shown = [row for row in rows if row["visibility"] != "private" or row["owner"] == project["id"]]
         return {row["id"]: row["name"] or row["id"] for row in shown}
 
-    def _create(self, own: Cloud, project: Object, order: MachineOrder) -> None:
+    def _create(self, own: Cloud, project: Object, order: MachineOrder, lost: list[Object]) -> None:
+        """`lost`: what was created for the order before; of the order's cloud-init only they have a copy."""
         body: Object = {
             "name": order.name,
             "flavorRef": _flavor(own, order),
             "imageRef": order.image,
-            "metadata": {names.MACHINE: str(order.id)},
+            "metadata": {names.MACHINE: str(order.id), **placing.next_try(lost)},
             **self._nets(project),
         }
         if order.cloud_init:
             body["user_data"] = base64.b64encode(order.cloud_init.encode()).decode()
+        elif lost and (data := lost[-1].get("OS-EXT-SRV-ATTR:user_data")):
+            body["user_data"] = data
         if order.volume_gib:
             body["block_device_mapping_v2"] = self._disks(order)
         key = f"gpuaas-{short(order.id)}"

@@ -16,8 +16,6 @@ SECURITY_GROUP = "workspace"
 # of Nova flavors that the portal created for sold flavors
 FLAVOR = "gpuaas-{slug}"
 FLAVOR_MARK = "gpuaas:managed"
-VGPU = "VGPU"
-PCI_CLASS = "CUSTOM_PCI_"
 # the subject of the portal's own user in a project; members' begin with u- and robots' with ci-
 PORTAL = "portal"
 # in a machine's metadata: our ids of its order and of its last rebuild
@@ -39,7 +37,3 @@ def user_name(project: str, subject: str) -> str:
 def limit_name(resource_class: str) -> str:
     """The name of Nova's unified limit for a resource class of Placement."""
     return f"class:{resource_class}"
-
-
-def is_gpu_class(resource_class: str) -> bool:
-    return resource_class == VGPU or resource_class.startswith(PCI_CLASS)

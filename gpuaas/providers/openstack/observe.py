@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpuaas.providers.base import ObservedConsumer, ObservedWorkspace, UseState, WorkspaceRef
-from gpuaas.providers.openstack import limits, names, projects, servers, volumes
+from gpuaas.providers.openstack import limits, projects, servers, volumes
+from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.machine_cache import MachineCache
 
@@ -13,26 +14,29 @@ PLAIN = {"class:VCPU": "cpu", "class:MEMORY_MB": "memory"}
 
 
 def observe(
-    cloud: Cloud, ref: WorkspaceRef, classes: Mapping[str, str], cache: MachineCache, *, domain: str
+    cloud: Cloud, ref: WorkspaceRef, classes: Classes, cache: MachineCache, *, domain: str
 ) -> ObservedWorkspace:
-    """`classes`: alias → resource class. The project's use is Placement's own sum, and machines cost no further calls; actions
+    """The project's use is Placement's own sum, and machines cost no further calls; actions
     of changed machines are read only if this process meters the site."""
     project = projects.marked_project(cloud, ref.external_name, ref.id, domain=domain)
     if project is None:
         return ObservedWorkspace(exists=False)
     hard = {name: row["resource_limit"] for name, row in limits.project_limits(cloud, project["id"]).items()}
-    used = {**dict.fromkeys(_amounts(hard), 0), **_amounts(limits.used(cloud, project["id"]))}
+    used = {
+        **dict.fromkeys(_amounts(hard, classes), 0),
+        **_amounts(limits.used(cloud, project["id"]), classes),
+    }
     storage, stored = volumes.storage(cloud, project["id"])
     return ObservedWorkspace(
         exists=True,
-        hard={"storage": storage, **_amounts(hard)},
+        hard={"storage": storage, **_amounts(hard, classes)},
         used={"storage": stored, **used},
         consumers=_consumers(cloud, project["id"], classes, cache, used),
     )
 
 
 def _consumers(
-    cloud: Cloud, project_id: str, classes: Mapping[str, str], cache: MachineCache, used: Mapping[str, int]
+    cloud: Cloud, project_id: str, classes: Classes, cache: MachineCache, used: Mapping[str, int]
 ) -> tuple[ObservedConsumer, ...]:
     """If Placement counts more than the machines are known to hold, each is read again: a port may have added devices."""
     machines = servers.of_project(cloud, project_id)
@@ -42,26 +46,26 @@ def _consumers(
     known: Counter[str] = Counter()
     for look in looks:
         known.update(look.now.gpus if look.now.state is not UseState.SHELVED else {})
-    if any(count > known[name] for name, count in used.items() if names.is_gpu_class(name)):
+    if any(count > known[name] for name, count in used.items() if classes.is_gpu(name)):
         for machine in machines:
             cache.forget(machine["id"])
         looks = cache.looks(cloud, machines, classes)
     return tuple(look.now for look in looks)
 
 
-def _plain(machine: Object, classes: Mapping[str, str]) -> ObservedConsumer:
+def _plain(machine: Object, classes: Classes) -> ObservedConsumer:
     is_shelved = machine["status"] in servers.DEVICELESS
     found = servers.consumer(machine, classes)
     return replace(found, state=UseState.SHELVED) if is_shelved else found
 
 
-def _amounts(given: Mapping[str, int]) -> dict[str, int]:
+def _amounts(given: Mapping[str, int], classes: Classes) -> dict[str, int]:
     """By GPU class, `cpu` (cores) and `memory` (GiB, rounded up)."""
     found: dict[str, int] = {}
     for key, amount in given.items():
         name = PLAIN.get(key, key.removeprefix("class:"))
         if key in PLAIN:
             found[name] = -(-amount // 1024) if name == "memory" else amount
-        elif names.is_gpu_class(name):
+        elif classes.is_gpu(name):
             found[name] = amount
     return found

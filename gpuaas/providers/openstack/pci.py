@@ -39,6 +39,13 @@ def product_of(resource_class: str) -> tuple[str, int]:
     return f"PCI-{vendor}-{product}", 0
 
 
+def product_called(model: str) -> tuple[str, int]:
+    """By the model as an operator writes it: the whole name, with or without the maker, or what distinguishes it."""
+    wanted = model.replace("_", "-").replace(" ", "-").upper().removeprefix("NVIDIA-")
+    exact = [each for each in PRODUCTS.values() if each[0].upper().removeprefix("NVIDIA-") == wanted]
+    return exact[0] if exact else product_named(wanted)
+
+
 def product_named(model: str) -> tuple[str, int]:
     """By the model in an operator's trait (`L40S`); the first match, memory 0 if there is none."""
     wanted = model.replace("_", "-").upper()

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from gpuaas.core import clock
 from gpuaas.providers.base import ObservedConsumer, UseState
 from gpuaas.providers.openstack import flavors
+from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 
 # states in which Nova has released the devices
@@ -30,8 +31,7 @@ def remove(cloud: Cloud, server: Object) -> None:
         cloud.delete("compute", path)
 
 
-def consumer(server: Object, classes: Mapping[str, str]) -> ObservedConsumer:
-    """`classes`: alias → the resource class by which the site counts its devices."""
+def consumer(server: Object, classes: Classes) -> ObservedConsumer:
     launched = server.get("OS-SRV-USG:launched_at")
     ended = server.get("OS-SRV-USG:terminated_at")
     return ObservedConsumer(
@@ -48,12 +48,12 @@ def consumer(server: Object, classes: Mapping[str, str]) -> ObservedConsumer:
     )
 
 
-def gpus_of(server: Object, classes: Mapping[str, str]) -> dict[str, int]:
+def gpus_of(server: Object, classes: Classes) -> dict[str, int]:
     """The devices that its flavor requests, by resource class; an unknown alias counts under its own name."""
-    asked = flavors.gpus_of((server.get("flavor") or {}).get("extra_specs") or {})
+    asked = flavors.gpus_of((server.get("flavor") or {}).get("extra_specs") or {}, classes)
     found: dict[str, int] = {}
     for name, count in asked.items():
-        key = classes.get(name, name)
+        key = classes.of(name)
         found[key] = found.get(key, 0) + count
     return found
 

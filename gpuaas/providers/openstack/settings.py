@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuaas.core.errors import Invalid, Unusable
-from gpuaas.providers.openstack import names, warden
+from gpuaas.providers.openstack import warden
+from gpuaas.providers.openstack.classes import OPTION, PCI_CLASS, option_check
 from gpuaas.providers.openstack.client import cloud_entry
 
 TYPED = ("auth_url", "application_credential_id", "application_credential_secret")
@@ -68,11 +69,12 @@ def history_days(options: Mapping[str, Any]) -> int:
 def options_check(options: Mapping[str, Any]) -> None:
     surplus_policy(options)
     history_days(options)
+    classes = option_check(options)
     for name, alias in (options.get("aliases") or {}).items():
-        if not names.is_gpu_class(name):
+        if not classes.is_known(name):
             raise Invalid.field(
                 "options.aliases",
-                f"{name!r} is not a resource class of GPUs: they begin with {names.PCI_CLASS}",
+                f"{name!r} is not a resource class of GPUs: they begin with {PCI_CLASS}, or {OPTION} names their model",
             )
         if not alias or any(sign in alias for sign in ":, "):
             raise Invalid.field(

@@ -6,13 +6,14 @@ reported. Events missed while nobody polled are reported with their original tim
 
 import re
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from gpuaas.core.clock import now
 from gpuaas.providers.base import ObservedConsumer, UsageEvent, UsageKind
 from gpuaas.providers.openstack import names, servers
+from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.devices import DeviceWatch
 from gpuaas.providers.openstack.machine_cache import Look, MachineCache, Signature, signature
@@ -46,14 +47,13 @@ class UsageStream:
         self._cloud = cloud
         self._cache = cache
         self._history = history
-        self._classes: Mapping[str, str] = {}
+        self._classes = Classes()
         self._devices = DeviceWatch(cloud)
         self._projects: dict[str, str] = {}  # ours by id, including deleted ones
         self._foreign: frozenset[str] = frozenset()
         self._gone: set[str] = set()  # deleted projects of unknown name
 
-    def watch(self, cursor: str, *, classes: Mapping[str, str], seconds: int) -> Iterator[UsageEvent]:
-        """`classes`: alias → the resource class by which the site counts its devices."""
+    def watch(self, cursor: str, *, classes: Classes, seconds: int) -> Iterator[UsageEvent]:
         self._classes = classes
         self._cache.is_metered = True
         end = time.monotonic() + seconds
@@ -102,7 +102,7 @@ class UsageStream:
     def _touched(self, seen: set[str]) -> list[Object]:
         """Machines whose devices changed in Placement without a change in Nova: a port added or removed one."""
         found = []
-        for machine_id, held in self._devices.changed(self._cache).items():
+        for machine_id, held in self._devices.changed(self._cache, self._classes).items():
             machine = self._cloud.find("compute", f"/servers/{machine_id}")
             if machine is not None and held != self._cache.held(machine_id):
                 self._cache.forget(machine_id)

@@ -21,8 +21,9 @@ from tenants.actors import SYSTEM
 
 S = MachineState
 BY_SITE = "site"
+FASTER = "another order was faster: it is created again"
 NO_WISH: dict[str, Any] = {"verb": "", "verb_id": None, "verb_image": "", "told_at": None}
-KEPT_APART = frozenset({"uid", "order", "name"})
+KEPT_APART = frozenset({"uid", "order", "name", "lost"})
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def refused(look: MachineLook, machine: Machine, error: GpuaasError) -> None:
             return  # somebody wished otherwise meanwhile
         if row.state == S.DELETING:
             return  # deleting never gives up
-        state = S.FAILED if row.state == S.ORDERED else S(row.state)
+        state = S(row.state) if row.uid else S.FAILED
         machine_move(row, state, actor=BY_SITE, reason=failure, failure=failure, cloud_init="", **NO_WISH)
         machines_announce(look.workspace)
 
@@ -173,6 +174,8 @@ def _given_up(workspace: Workspace, order: uuid.UUID) -> bool:
 
 def _found(row: Machine, seen: ObservedMachine) -> bool:
     """True if something changed."""
+    if seen.lost and row.state in {S.ORDERED, S.BUILDING}:
+        return _lost(row)
     facts = facts_of(seen)
     changes: dict[str, Any] = {}
     if row.observed != facts:
@@ -189,6 +192,14 @@ def _found(row: Machine, seen: ObservedMachine) -> bool:
     return True
 
 
+def _lost(row: Machine) -> bool:
+    """It goes on building without a machine at the site, until the next visit replaces it."""
+    if row.state == S.BUILDING and not row.uid:
+        return False
+    machine_move(row, S.BUILDING, actor=BY_SITE, reason=FASTER, uid="", failure=FASTER, cloud_init="")
+    return True
+
+
 def _follows(row: Machine, seen: ObservedMachine) -> tuple[MachineState, dict[str, Any]]:
     """The state for what the site reports, and the result of the pending action."""
     if row.state == S.DELETING or seen.status is MachineStatus.DELETING:
@@ -198,7 +209,8 @@ def _follows(row: Machine, seen: ObservedMachine) -> tuple[MachineState, dict[st
     if state == S.FAILED:
         failure = seen.fault[:500] or row.failure
     else:
-        failure = "" if row.state == S.FAILED else row.failure
+        is_over = row.state == S.FAILED or (row.failure == FASTER and state != S.BUILDING)
+        failure = "" if is_over else row.failure
     if not row.verb:
         return state, {"failure": failure}
     if row.told_at is None or state in {S.CHANGING, S.BUILDING}:

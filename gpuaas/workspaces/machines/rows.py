@@ -1,8 +1,10 @@
 """What every write of machines does: schedule the visit and notify pages."""
 
+import uuid
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
 from django.db.models import F
 
 from gpuaas.core import clock, events
@@ -26,6 +28,14 @@ def look_lock(workspace: Workspace) -> None:
     """Locked before any row of its machines: a visit uses this order, too, so that two orders cannot deadlock."""
     MachineLook.objects.get_or_create(workspace=workspace)
     MachineLook.objects.select_for_update().get(workspace=workspace)
+
+
+@transaction.atomic
+def screens_refused(site_id: uuid.UUID) -> None:
+    """The site shows no screens: none is offered at it for a day. Rows in one order, since visits of others do the same."""
+    looks = MachineLook.objects.filter(workspace__site=site_id).order_by("pk").select_for_update(of=("self",))
+    pks = list(looks.values_list("pk", flat=True))
+    MachineLook.objects.filter(pk__in=pks).update(no_screens_at=clock.now())
 
 
 def machines_announce(workspace: Workspace) -> None:

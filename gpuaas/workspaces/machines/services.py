@@ -14,8 +14,14 @@ from gpuaas.core.rows import version_require
 from gpuaas.providers.base import Console, MachineCapability, MachineVerb, NoScreens
 from gpuaas.workspaces.machines.checks import Order, order_check, rebuild_image_check
 from gpuaas.workspaces.machines.keys import fingerprint_of
-from gpuaas.workspaces.machines.models import Machine, MachineLook
-from gpuaas.workspaces.machines.rows import look_lock, look_wake, machine_move, machines_announce
+from gpuaas.workspaces.machines.models import Machine
+from gpuaas.workspaces.machines.rows import (
+    look_lock,
+    look_wake,
+    machine_move,
+    machines_announce,
+    screens_refused,
+)
 from gpuaas.workspaces.machines.selectors import machines_sold
 from gpuaas.workspaces.machines.states import ALLOWED, ALWAYS, AWAKE, LIFE, MachineState
 from gpuaas.workspaces.models import Workspace
@@ -142,8 +148,7 @@ def console_request(*, actor: Actor, machine: Machine) -> Console:
     try:
         console = driver.console(ref_of(workspace), machine.uid)
     except NoScreens:
-        looks = MachineLook.objects.filter(workspace__site=workspace.site_id)
-        looks.update(no_screens_at=clock.now())
+        screens_refused(workspace.site_id)
         raise
     except NotFound as error:
         raise Conflict(

@@ -4,6 +4,7 @@ Under a claim, so one worker at a time. After a kill anywhere, the next visit re
 by the mark of its order, and an action is repeated until its acceptance is recorded.
 """
 
+import random
 import uuid
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -14,9 +15,18 @@ from gpuaas.core import claims, clock
 from gpuaas.core.claims import ClaimLost, claimed, in_words, retry_at
 from gpuaas.core.crypto import decrypt_json
 from gpuaas.core.errors import PASSING, GpuaasError, NotFound, Permanent
-from gpuaas.providers.base import MachineCapability, MachineOrder, MachineVerb, WorkspaceRef
+from gpuaas.providers.base import (
+    MachineCapability,
+    MachineOrder,
+    MachineStatus,
+    MachineVerb,
+    NoScreens,
+    WorkspaceRef,
+)
 from gpuaas.workspaces.machines import record
 from gpuaas.workspaces.machines.models import Machine, MachineLook
+from gpuaas.workspaces.machines.rows import screens_refused
+from gpuaas.workspaces.machines.selectors import screens_offered
 from gpuaas.workspaces.machines.states import LIVE, MOVING, MachineState
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.site import driver_of
@@ -55,14 +65,21 @@ class _Visit:
 
     def run(self) -> GpuaasError | None:
         """Returns what prevented it from doing everything; the site is observed in any case."""
+        ran = set(self._rows(state=MachineState.RUNNING).values_list("uid", flat=True))
         if self.workspace.state in STAYING:
             for machine in self._rows(state=MachineState.ORDERED):
+                self._each(machine, self._launch)
+            # one at a time, so that they are not in each other's way again
+            for machine in self._rows(state=MachineState.BUILDING, uid="")[:1]:
                 self._each(machine, self._launch)
         for machine in self._rows(told_at__isnull=True, verb_id__isnull=False).exclude(uid=""):
             self._each(machine, self._act)
         claims.extend(self.look)
         seen = self.driver.machines(self.ref)
         record.observed(self.look, self.workspace, seen)
+        self._screens(
+            [each.uid for each in seen if each.status is MachineStatus.RUNNING and each.uid not in ran]
+        )
         if self.look.slow_at is None or self.look.slow_at <= clock.now() - SLOW_EVERY or self._ending:
             self._slow()
         return self.trouble
@@ -111,6 +128,17 @@ class _Visit:
             return  # the look that follows finds that it is gone
         record.action_sent(self.look, machine)
 
+    def _screens(self, news: list[str]) -> None:
+        """Asks with a machine that has begun to run, so that no screen is offered where there are none."""
+        if not news or not screens_offered(self.look):
+            return
+        try:
+            self.driver.console(self.ref, news[0])
+        except NoScreens:
+            screens_refused(self.workspace.site_id)
+        except GpuaasError:
+            return  # whoever wants to see it finds out
+
     def _slow(self) -> None:
         """What changes seldom: images, and what the workspace has beside machines."""
         claims.extend(self.look)
@@ -128,6 +156,8 @@ def _due(look: MachineLook, workspace: Workspace, trouble: GpuaasError | None) -
     if since is None and workspace.state not in {WorkspaceState.DELETING, WorkspaceState.SUSPENDING}:
         return moment + REST
     waited = moment - since if since is not None else timedelta()
+    if moving.filter(state=MachineState.BUILDING, uid="").exists():
+        return moment + SOON * random.uniform(0.2, 1.5)  # noqa: S311  so that those of other workspaces come at other times
     return moment + min(max(SOON, waited / 10), SOON_MOST)
 
 

@@ -123,6 +123,18 @@ def test_a_screen_that_the_site_does_not_show_is_offered_no_more(alice_at: Clien
     assert screen in alice_at.get(page).content.decode(), "it is tried again after a day"
 
 
+def test_where_there_are_no_screens_none_is_ever_offered(alice_at: Client, room: Workspace) -> None:
+    fault_set(room.site_id, area="screens", name="all", found=True)
+    alice_at.post(url("machine_new", room), ORDER)
+    assert visit(room.pk)
+    row = Machine.objects.get()
+    assert row.state == "running"
+    assert (
+        url("machine_console", room, row.pk)
+        not in alice_at.get(url("machine", room, row.pk)).content.decode()
+    )
+
+
 def test_the_line_that_opens_it_is_shown(alice_at: Client, room: Workspace) -> None:
     alice_at.post(url("machine_new", room), ORDER)
     assert visit(room.pk)

@@ -3,6 +3,7 @@
 import pytest
 
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent, QuotaRefused, Unauthorized, Unavailable
+from gpuaas.providers.openstack.classes import BY_NAME
 from gpuaas.providers.openstack.client import cloud_entry, refusal
 from gpuaas.providers.openstack.flavors import gpus_of, specs_of
 from gpuaas.providers.openstack.pci import product_named, product_of
@@ -35,6 +36,7 @@ def test_one_cloud_needs_no_name() -> None:
     ("status", "message", "kind"),
     [
         (401, "", Unauthorized),
+        (501, "Unable to get vnc console, functionality not implemented", Permanent),
         (403, "Policy doesn't allow it", Unauthorized),
         (403, "Project x is over a limit for [class:VGPU]", QuotaRefused),
         (403, "The number of defined ports: 1 is over the limit: 0", QuotaRefused),
@@ -53,8 +55,10 @@ def test_an_answer_becomes_an_error_of_ours(status: int, message: str, kind: typ
 
 def test_a_flavor_asks_for_as_many_as_it_sells() -> None:
     assert specs_of({"pci_passthrough:alias": "h100"}, 4) == {"pci_passthrough:alias": "h100:4"}
-    assert gpus_of({"pci_passthrough:alias": "h100:4,a100"}) == {"h100": 4, "a100": 1}
-    assert gpus_of({"resources:VGPU": "2", "resources:VCPU": "4", "trait:X": "required"}) == {"VGPU": 2}
+    assert gpus_of({"pci_passthrough:alias": "h100:4,a100"}, BY_NAME) == {"h100": 4, "a100": 1}
+    assert gpus_of({"resources:VGPU": "2", "resources:VCPU": "4", "trait:X": "required"}, BY_NAME) == {
+        "VGPU": 2
+    }
     with pytest.raises(Permanent, match="aliases"):
         specs_of({}, 1)
 

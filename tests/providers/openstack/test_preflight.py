@@ -73,11 +73,11 @@ def test_an_alias_that_nova_does_not_know_is_told(openstack_lab: Lab) -> None:
 def test_a_class_without_a_registered_limit_is_told(driver: OpenStackDriver, admin: Cloud) -> None:
     """What Keystone says, less one class, as where nobody has registered it."""
     inventory, registered = driver.probe(), dict(limits.registered_limits(admin))
-    assert devices.registered(inventory, registered).status == Status.TRUE
+    assert devices.registered(inventory, registered, {}, "RegionOne").status == Status.TRUE
     del registered[f"class:{H100}"]
-    check = told(devices.registered(inventory, registered), "Missing", blocking=True)
+    check = told(devices.registered(inventory, registered, {}, "RegionOne"), "Missing", blocking=True)
     assert H100 in check.message
-    assert f"registered limit create --service nova --default-limit 0 class:{H100}" in check.remedy
+    assert f"limit create --service nova --region RegionOne --default-limit 0 class:{H100}" in check.remedy
 
 
 def test_who_can_list_the_limits_of_others_is_told(admin: Cloud) -> None:

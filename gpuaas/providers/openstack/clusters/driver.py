@@ -30,6 +30,7 @@ from gpuaas.providers.base import (
 from gpuaas.providers.base.difference import POOL_STEP
 from gpuaas.providers.base.evidence import evident
 from gpuaas.providers.openstack import names, projects, release, servers
+from gpuaas.providers.openstack.classes import OPTION, Classes
 from gpuaas.providers.openstack.client import Cloud, shared
 from gpuaas.providers.openstack.clusters import plan, settings, sweep
 from gpuaas.providers.openstack.clusters.health import KIND, astray, node_of, pool_of
@@ -79,7 +80,8 @@ class OpenStackClusterDriver(
     def _place(self, ref: ClusterRef) -> Place:
         external = str(self.connection.options.get("external_network") or "")
         at = self.connection
-        return Place(self._cloud, ref, self._domain, external, at.site_id, at.site_slug)
+        known = Classes(at.options.get(OPTION) or {})
+        return Place(self._cloud, ref, self._domain, external, at.site_id, at.site_slug, known)
 
     def perform(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
         return self._delete(spec, step) if change is Change.DELETE else self._make(spec, step)

@@ -10,7 +10,7 @@ from gpuaas.core.errors import NoCapacity, Permanent
 from gpuaas.core.ids import moment_of, uuid_read
 from gpuaas.providers.base import STAGE_WORDS, ClusterNode, NodeReport, Stage
 from gpuaas.providers.base.boots import Boots
-from gpuaas.providers.openstack import names, servers
+from gpuaas.providers.openstack import names, placing, servers
 from gpuaas.providers.openstack.client import Object
 from gpuaas.providers.openstack.clusters.place import Place
 
@@ -19,7 +19,6 @@ BOOT, RELEASE, TOKEN = "gpuaas-boot", "gpuaas-release", "gpuaas-token"
 # the boot whose failure was raised; whether it was ever upgraded
 FAILED_BOOT, UPGRADED = "gpuaas-told", "gpuaas-upgraded"
 OUTSIDE = "gpuaas-outside"  # the external address that it was created with
-NO_HOST = ("No valid host", "NoValidHost", "Exceeded maximum number of retries")
 
 
 def pool_of(server: Object) -> str:
@@ -93,7 +92,7 @@ def not_made(server: Object, pool: str) -> NoCapacity | Permanent:
         "evidence": [f"{server['name']}: {message or 'Nova gives no reason'}"],
         "next": "Retry when others have released GPUs, or scale the pool to fewer workers.",
     }
-    if any(words in message for words in NO_HOST):
+    if any(words in message for words in placing.NO_HOST):
         what = f"a worker of the pool {pool}" if pool else "the head"
         return NoCapacity(f"no host of the site has room for {what}", detail=detail)
     detail["next"] = (

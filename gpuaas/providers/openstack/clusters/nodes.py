@@ -6,7 +6,7 @@ automatically, since it holds the cluster's state.
 """
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,7 +24,7 @@ from gpuaas.providers.base import (
     StepOutcome,
     boot_token,
 )
-from gpuaas.providers.openstack import flavors, inside, names, servers
+from gpuaas.providers.openstack import flavors, inside, names, placing, servers
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.clusters import place as places
 from gpuaas.providers.openstack.clusters.guest import Guest, user_data
@@ -93,6 +93,7 @@ class Nodes:
     def bring(self, pool: str, wanted: Sequence[Machine]) -> StepOutcome:
         """One reconciliation of a pool."""
         present, going = self._sort_out(pool, {machine.name for machine in wanted})
+        again = self._replaced(present)
         for server in present.values():
             self._failure_raise(server, pool)
         broken = [server for server in present.values() if self._is_lost(server)]
@@ -108,7 +109,7 @@ class Nodes:
         if going or broken:
             return StepOutcome(done=False, detail=f"{len(going) + len(broken)} machines are being deleted")
         if missing:
-            return self._make(missing, len(wanted))
+            return self._make(missing, len(wanted), again)
         return self._settle(present, wanted)
 
     def _sort_out(self, pool: str, wanted: set[str]) -> tuple[dict[str, Object], list[Object]]:
@@ -123,6 +124,16 @@ class Nodes:
             else:
                 present[server["name"]] = server
         return present, going
+
+    def _replaced(self, present: dict[str, Object]) -> dict[str, dict[str, str]]:
+        """Machines that were not placed, since others were faster, are deleted and left out, to be created again if there is room;
+        by name: the mark of the next."""
+        lost = [server for server in present.values() if placing.is_lost(server)]
+        free = placing.with_room(self.cloud, lost, self.place.classes)
+        for server in lost:
+            if server["id"] in free:
+                servers.remove(self.cloud, present.pop(server["name"]))
+        return {server["name"]: placing.next_try([server]) for server in lost if server["id"] in free}
 
     def _lead(self, machines: Iterator[Object]) -> None:
         """Point each machine's address to it; release addresses of machines that are neither desired nor present."""
@@ -211,7 +222,9 @@ class Nodes:
 
     # -- making and changing -------------------------------------------------------------------------------------------
 
-    def _make(self, missing: Sequence[Machine], wanted: int) -> StepOutcome:
+    def _make(
+        self, missing: Sequence[Machine], wanted: int, again: Mapping[str, dict[str, str]]
+    ) -> StepOutcome:
         if self.spec.is_burst and self.spec.join is None:
             raise Permanent("workers at a burst site need the join token of the cluster's own site")
         project, network = self.place.require(), self.place.network()
@@ -230,13 +243,15 @@ class Nodes:
                         "flavorRef": flavor,
                         "imageRef": image,
                         "user_data": user_data(self._guest(machine, boot, entrance, outside)),
-                        "metadata": self._marks(machine, boot, outside),
+                        "metadata": {**self._marks(machine, boot, outside), **again.get(machine.name, {})},
                         "tags": list(self.place.tags),
                         "networks": [nets],
                         "security_groups": [{"name": name} for name in groups],
                     }
                     own.post("compute", "/servers", {"server": body})
         except QuotaRefused as error:
+            if again:
+                return StepOutcome(done=False, detail="machines that could not be placed are being deleted")
             raise places.over_quota(error) from error
         return StepOutcome(
             done=False, detail=f"{wanted - len(missing)} of {wanted} machines exist; Nova is creating more"

@@ -20,6 +20,7 @@ from gpuaas.providers.base import (
     WorkspaceSpec,
 )
 from gpuaas.providers.openstack import flavors, inside, limits, names, networks, projects
+from gpuaas.providers.openstack.classes import BY_NAME, Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.clusters.addresses import Addresses
 from gpuaas.providers.openstack.clusters.plan import mesh_name
@@ -78,6 +79,7 @@ class Place:
     external: str
     site_id: uuid.UUID
     site: str
+    classes: Classes = BY_NAME
 
     @cached_property
     def project(self) -> Object | None:
@@ -118,11 +120,11 @@ class Place:
     def limit(self, spec: ClusterSpec, project: Object) -> StepOutcome:
         """Set exactly the desired limits; existing machines beyond them stay. Grants flavors once the limits are in force."""
         wanted, quota = as_workspace(spec), _quota(spec)
-        if not limits.confirmed(self.cloud, wanted, project["id"]).done:
-            limits.apply(self.cloud, wanted, project["id"], quota)
+        if not limits.confirmed(self.cloud, wanted, project["id"], self.classes).done:
+            limits.apply(self.cloud, wanted, project["id"], self.classes, quota)
         elif not quota.items() <= limits.network_read(self.cloud, project["id"]).items():
             limits.network_write(self.cloud, project["id"], quota)
-        outcome = limits.confirmed(self.cloud, wanted, project["id"])
+        outcome = limits.confirmed(self.cloud, wanted, project["id"], self.classes)
         if outcome.done:
             flavors.grant(self.cloud, wanted, project["id"])
         return outcome

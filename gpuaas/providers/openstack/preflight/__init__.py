@@ -9,6 +9,7 @@ from gpuaas.core.errors import GpuaasError
 from gpuaas.providers import verdicts
 from gpuaas.providers.base import Check, Inventory
 from gpuaas.providers.openstack import limits
+from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.preflight import canary, devices, platform, ports, privacy, server
 from gpuaas.providers.verdicts import Kind
@@ -16,6 +17,7 @@ from gpuaas.providers.verdicts import Kind
 TRIED = (canary.LIMITS, ports.DIRECT, privacy.PRIVATE)
 OF_DEVICES = (
     devices.PLACEMENT,
+    devices.CLASSES,
     devices.REGISTERED,
     devices.DEFAULTS,
     devices.ALIASES,
@@ -43,6 +45,7 @@ class Site:
     cloud: Cloud
     domain: str
     external: str
+    classes: Classes
     probe: Callable[[], Inventory]
 
 
@@ -69,11 +72,13 @@ def _of_devices(site: Site) -> Iterator[Check]:
     try:
         inventory = site.probe()
         registered = limits.registered_limits(site.cloud)
+        elsewhere = limits.registered_elsewhere(site.cloud)
     except GpuaasError as error:
         yield from (_untried(kind, error) for kind in OF_DEVICES)
         return
     yield devices.in_placement(inventory)
-    yield devices.registered(inventory, registered)
+    yield devices.understood(inventory)
+    yield devices.registered(inventory, registered, elsewhere, site.cloud.region)
     yield devices.defaults(inventory, registered)
     yield devices.aliases(inventory)
     yield devices.models(inventory)
@@ -83,7 +88,7 @@ def _of_devices(site: Site) -> Iterator[Check]:
 def _tried(site: Site, inventory: Inventory, registered: Mapping[str, Object]) -> Iterator[Check]:
     found: tuple[Check, ...]
     try:
-        with canary.Canary(site.cloud, site.id, site.domain).project(registered) as stage:
+        with canary.Canary(site.cloud, site.id, site.domain, site.classes).project(registered) as stage:
             found = (
                 _looked(canary.LIMITS, partial(stage.limits, inventory, registered)),
                 _looked(ports.DIRECT, partial(ports.direct, stage.own)),

@@ -15,6 +15,7 @@ from gpuaas.core.errors import GpuaasError, QuotaRefused, Unavailable
 from gpuaas.core.ids import short
 from gpuaas.providers.base import Check, Inventory, ObservedPool
 from gpuaas.providers.openstack import flavors, inside, limits, names, people, servers
+from gpuaas.providers.openstack.classes import BY_NAME, Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.preflight import ports, privacy
 from gpuaas.providers.verdicts import Kind, some
@@ -34,6 +35,7 @@ class Canary:
     cloud: Cloud
     site: uuid.UUID
     domain: str
+    classes: Classes = BY_NAME
 
     @property
     def name(self) -> str:
@@ -71,7 +73,7 @@ class Canary:
         project = self._empty(self.name)
         room = {"servers": 1, "class:VCPU": 1, "class:MEMORY_MB": 64, "class:DISK_GB": 1}
         for name, row in registered.items():
-            is_gpu = names.is_gpu_class(name.removeprefix("class:"))
+            is_gpu = self.classes.is_closed(name.removeprefix("class:"))
             if name in room or is_gpu:
                 limits.limit_write(self.cloud, row, project["id"], room.get(name, 0))
         limits.network_write(self.cloud, project["id"], ports.ROOM)

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 
 from gpuaas.providers.base import Check, Inventory
 from gpuaas.providers.openstack import names
+from gpuaas.providers.openstack.classes import VGPU
 from gpuaas.providers.openstack.client import Object
 from gpuaas.providers.verdicts import Kind, some
 
 PLACEMENT = Kind("GpusInPlacement", blocking=True)
 REGISTERED = Kind("RegisteredLimits", blocking=True)
 DEFAULTS = Kind("DefaultLimits")
+CLASSES = Kind("ResourceClasses")
 ALIASES = Kind("PciAliases")
 MODELS = Kind("GpuModels")
 # resources of every machine besides devices
@@ -29,15 +31,34 @@ def in_placement(inventory: Inventory) -> Check:
     return PLACEMENT.good("Counted", f"Placement counts {count} devices: {some(classes)}.")
 
 
-def registered(inventory: Inventory, limits: Mapping[str, Object]) -> Check:
-    """A resource without a registered limit is unlimited for everybody."""
-    wanted = [*PLAIN, *map(names.limit_name, classes_of(inventory))]
+def understood(inventory: Inventory) -> Check:
+    """What Placement counts and nobody can buy, since it is not known what it is."""
+    if strange := [
+        f"{each.count} × {each.name} of {each.place} ({each.reason})" for each in inventory.unknown
+    ]:
+        return CLASSES.bad(
+            "NotUnderstood",
+            f"These devices are not sold, and closed to every workspace: {some(strange)}.",
+            "Name in the site's option gpu_classes what they are: class to model (H100, or L40S/4 for a quarter of a card), or "
+            "none for what is no GPU.",
+        )
+    return CLASSES.good("Understood", "It is known of every device in Placement what it is.")
+
+
+def registered(
+    inventory: Inventory, limits: Mapping[str, Object], elsewhere: Mapping[str, str], region: str
+) -> Check:
+    """A resource without a registered limit is unlimited for everybody; Nova reads those of its own region only."""
+    wanted = [*PLAIN, *map(names.limit_name, inventory.names)]
     if lacking := [name for name in wanted if name not in limits]:
+        here = f" in {region}" if region else ""
+        strays = [f"{name} is registered {elsewhere[name]}" for name in lacking if name in elsewhere]
+        more = f" Nova does not read what is registered elsewhere: {some(strays)}." if strays else ""
         return REGISTERED.bad(
-            "Missing",
-            f"Keystone has no registered limit for {some(lacking)}: Nova does not limit it.",
-            "Register each for the service nova: openstack registered limit create --service nova --default-limit 0 "
-            f"{lacking[0]}.",
+            "Elsewhere" if strays else "Missing",
+            f"Keystone has no registered limit{here} for {some(lacking)}: Nova does not limit it.{more}",
+            "Register each for the service nova: openstack registered limit create --service nova "
+            f"{f'--region {region} ' if region else ''}--default-limit 0 {lacking[0]}.",
         )
     return REGISTERED.good("Registered", f"Registered: {some(wanted, most=12)}.")
 
@@ -71,7 +92,7 @@ def models(inventory: Inventory) -> Check:
     nameless = [
         pool.kind.name
         for pool in inventory.pools
-        if pool.resource_name == names.VGPU and not any(key.startswith("trait:") for key in pool.selector)
+        if pool.resource_name == VGPU and not any(key.startswith("trait:") for key in pool.selector)
     ]
     if nameless:
         return MODELS.bad(

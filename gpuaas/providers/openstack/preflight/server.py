@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from gpuaas.core.errors import GpuaasError, Unavailable
+from gpuaas.core.errors import GpuaasError, Unavailable, Unusable
 from gpuaas.providers.base import Check
 from gpuaas.providers.openstack import names
 from gpuaas.providers.openstack.client import MICROVERSIONS, Cloud
@@ -33,7 +33,14 @@ ADMINS = {
 
 def services(cloud: Cloud) -> Check:
     """Raises Unavailable if Keystone does not answer, since nothing else can be checked then."""
-    there = cloud.services
+    try:
+        there = cloud.services
+    except Unusable as error:
+        return SERVICES.bad(
+            "SeveralRegions",
+            f"It is not known which services are meant: {error.message}.",
+            "Give the site new credentials with the region; attach each other region as a site of its own.",
+        )
     missing = sorted(ASKED.keys() - there)
     silent = []
     for name in sorted(ASKED.keys() & there):
