@@ -178,6 +178,7 @@ def test_the_link_prices_that_line_in_another_currency_too(
     links = re.findall(r'href="(/operator/rates/prices/[^"]*from=[^"]*)"', usage)
     assert len(links) == 3
     assert all("currency=KWD" in link for link in links)
+    form: dict[str, str] = {}
     for link in links:
         page = client.get(unescape(link)).content.decode()
         assert "Standard, KWD" in page
