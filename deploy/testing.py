@@ -22,6 +22,7 @@ from deploy.lab import owners
 ROOT = Path(__file__).resolve().parents[1]
 LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")  # below the folder where pytest runs
 RESULTS = Path("test-results")
+LAST_SLOW = RESULTS / "slow.json"  # tests/durations.py
 TESTS_FAILED = 1  # of the exit codes of pytest
 MOST_AGAIN = 3
 INTERRUPTED_S = 60
@@ -215,23 +216,24 @@ def stop_labs() -> None:
 
 
 def tried(*words: str) -> int:
-    """The exit code of pytest. A few tests that fail beside others run once more, alone (decision 0079)."""
-    LAST_FAILED.unlink(missing_ok=True)
+    """The exit code of pytest. A few tests that fail or take too long beside others run once more, alone (decision 0079)."""
+    for last in (LAST_FAILED, LAST_SLOW):
+        last.unlink(missing_ok=True)
     code = _pytest(*words)
-    failed = failed_last()
-    if code != TESTS_FAILED or not 0 < len(failed) <= MOST_AGAIN:
+    again = sorted({*kept(LAST_FAILED), *kept(LAST_SLOW)})
+    if code != TESTS_FAILED or not 0 < len(again) <= MOST_AGAIN:
         return code
-    print(f"\nOnce more, alone: {', '.join(failed)}", flush=True)
-    code = _pytest("-n", "0", *failed)
+    print(f"\nOnce more, alone: {', '.join(again)}", flush=True)
+    code = _pytest("-n", "0", *(word for word in words if word.startswith("--tier=")), *again)
     if code == 0:
         print("\nPassed only when they ran alone. Each has a fault of its own that has to be found:")
-        print(*(f"  {name}" for name in failed), sep="\n", flush=True)
+        print(*(f"  {name}" for name in again), sep="\n", flush=True)
     return code
 
 
-def failed_last() -> list[str]:
-    """The names of the tests that failed in the last run, as pytest keeps them for `--lf`."""
-    return sorted(json.loads(LAST_FAILED.read_text())) if LAST_FAILED.exists() else []
+def kept(last: Path) -> list[str]:
+    """The names of tests that the last run has left there: pytest those that failed, for `--lf`."""
+    return list(json.loads(last.read_text())) if last.exists() else []
 
 
 def _pytest(*words: str) -> int:

@@ -17,6 +17,7 @@ import pytest
 
 FILE = Path(__file__).with_name("durations.json")
 LAST = Path(__file__).parents[1] / "test-results" / FILE.name  # of the last run, whatever it was
+SLOW = LAST.with_name("slow.json")  # its tests that took too long; deploy.testing runs them once more, alone
 TEST_S, SUM_S = 5.0, 1_200.0  # one test; all of them, on two cores ten minutes
 SLACK = 3  # times the budget, before a run of `make test` fails
 LOOP_S = 0.0043  # what the loop takes on the machine of the budget
@@ -113,6 +114,7 @@ class Gathered:
         LAST.parent.mkdir(exist_ok=True)
         for file in (LAST, FILE) if session.config.getoption("durations_keep") else (LAST,):
             file.write_text(json.dumps(self.summary(), indent=1) + "\n", encoding="utf-8")
+        SLOW.write_text(json.dumps(too_long(self.tests, slack=SLACK)), encoding="utf-8")
         if over(self.tests, slack=SLACK):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -152,12 +154,15 @@ def limit_of(name: str) -> float:
     return next((limit for start, (limit, _) in EXEMPT.items() if name.startswith(start)), TEST_S)
 
 
+def too_long(took: dict[str, float], *, slack: float = 1) -> list[str]:
+    return [name for name, seconds in took.items() if seconds > slack * limit_of(name)]
+
+
 def over(took: dict[str, float], *, slack: float = 1) -> list[str]:
     """Sentences about what takes more than `slack` times its budget."""
     slow = [
-        f"{name} took {seconds:.1f} s of the {limit_of(name):.0f} s that it may take"
-        for name, seconds in took.items()
-        if seconds > slack * limit_of(name)
+        f"{name} took {took[name]:.1f} s of the {limit_of(name):.0f} s that it may take"
+        for name in too_long(took, slack=slack)
     ]
     total = sum(took.values())
     if total > slack * SUM_S:

@@ -56,6 +56,35 @@ def test_a_few_are_tried_again_and_named(folder: Path, capfd: pytest.CaptureFixt
     assert (folder / "ran").read_text() == "."
 
 
+# of the first run one test is too slow, in the fast tier
+CLOCK = """
+import json
+from pathlib import Path
+import pytest
+
+def pytest_addoption(parser):
+    parser.addoption("--tier", default="all")
+
+def pytest_sessionfinish(session):
+    first = not Path("timed").exists()
+    Path("timed").touch()
+    slow = ["test_cases.py::test_another"] if first and session.config.getoption("tier") == "fast" else []
+    Path("test-results").mkdir(exist_ok=True)
+    Path("test-results/slow.json").write_text(json.dumps(slow))
+    if slow:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+"""
+
+
+def test_what_took_too_long_is_tried_again_too(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "conftest.py").write_text(CLOCK)
+    (folder / "part").touch()
+    (folder / "test_cases.py").write_text(CASES.format(names=[], sound=True))
+    assert testing.tried("-n", "0", "--tier=fast") == 0
+    assert "Once more, alone: test_cases.py::test_another\n" in capfd.readouterr().out
+    assert (folder / "ran").read_text() == ".."
+
+
 def test_what_fails_alone_fails(folder: Path) -> None:
     assert tried(folder, ["a"], sound=False) == testing.TESTS_FAILED
     assert (folder / "ran").read_text() == ".."
@@ -65,7 +94,7 @@ def test_many_are_not_tried_again_nor_those_of_an_earlier_run(folder: Path) -> N
     assert tried(folder, ["a", "b", "c"]) == testing.TESTS_FAILED
     assert (folder / "ran").read_text() == "."
     assert tried(folder, []) == 0
-    assert testing.failed_last() == []
+    assert testing.kept(testing.LAST_FAILED) == []
 
 
 JUNIT = """<testsuites><testsuite>
