@@ -48,10 +48,10 @@ def scene(
     settings: Settings,
 ) -> Iterator[Scene]:
     with time_machine.travel(NOW, tick=False):
-        scene = scene_make(project, other_project, h100, l40s, alice)
         BillingAccount.objects.create(
             organization=project.organization, currency="EUR", tax_rate_bp=1900, tax_label="VAT"
         )
+        scene = scene_make(project, other_project, h100, l40s, alice)
         month_close(as_olga, date(2026, 10, 1))
         User.objects.filter(pk=alice.pk).update(email="alice@example.org")
         settings.MAILS_ENABLED = True
