@@ -251,8 +251,7 @@ def _nodes(
                 sums.setdefault(slug, Sums(cell.shares)).add(each, cell.name)
     if not plain and not sums:
         return  # a provider of shared storage
-    state = (hypervisor or {}).get("state", "down")
-    disabled = (hypervisor or {}).get("status", "enabled") == "disabled"
+    state, status = (hypervisor or {}).get("state", "down"), (hypervisor or {}).get("status", "enabled")
     silent = [] if state == "up" else ["its compute service does not report to Nova"]
     for slug, row in sorted(sums.items()) or [("", Sums(1))]:
         # Nova requests passed-through cards one by one, and all else of one provider
@@ -269,7 +268,7 @@ def _nodes(
             vcpus=plain["VCPU"],
             memory_gib=plain["MEMORY_MB"] // 1024,
             ready=state == "up",
-            cordoned=disabled,
+            cordoned=status == "disabled",
             reason="; ".join([*silent, *sorted(row.reasons)]),
         )
 
