@@ -5,7 +5,8 @@ A new place for one of them is a new line there: nothing but this table finds wh
 """
 
 from tests.frontend.figures.gpus import GPUS
-from tests.frontend.figures.money import HOURS, INVOICE, LEDGER, SUMS, holder
+from tests.frontend.figures.invoices import INVOICE, LEDGER
+from tests.frontend.figures.money import HOURS, SUMS, holder
 from tests.frontend.figures.months import MONTH
 from tests.frontend.figures.rates import CLUSTER, RUNNING, lease, room
 
