@@ -35,8 +35,7 @@ def rate_set(
     resource: str = "",
     currency: str = "",
 ) -> Rate:
-    """Sets the price per unit-hour from `valid_from` (default now) until the next one starts; the one in force ends
-    then.
+    """Sets the price per unit-hour from `valid_from` (default now) until the next one starts; the one in force ends then.
 
     resource: instead of a flavor, the name by which a site counts GPUs that ran without being sold. currency: of the
     standard card, by default the portal's. Raises Invalid on `flavor`, `resource`, `meter`, `price`, `currency`, or on
@@ -54,7 +53,7 @@ def rate_set(
         rows = Rate.objects.filter(card=card, **ware, meter=known, price_class=price_class)
         _past_require_unrated(rows, flavor=flavor, resource=resource, meter=known, start=start, now=now)
         before = rows.filter(valid_from__lte=start).exclude(valid_to__lte=start).first()
-        old = str(price_of(before.price_micro)) if before else None
+        old = {"price": str(price_of(before.price_micro))} if before else None
         _room_make(rows, start)
         following = rows.filter(valid_from__gt=start).order_by("valid_from").first()
         rate = Rate(card=card, **ware, meter=known, price_class=price_class, price_micro=micro)
@@ -63,9 +62,7 @@ def rate_set(
         rate.version = version_at(card=card, at=start, actor=actor)
         rate.save(force_insert=True)
         after = {"price": str(price_of(micro)), "valid_from": start.isoformat(), "meter": known.value}
-        audit_record(
-            actor=actor, action="rate.set", target=rate, before={"price": old} if old else None, after=after
-        )
+        audit_record(actor=actor, action="rate.set", target=rate, before=old, after=after)
     return rate
 
 
