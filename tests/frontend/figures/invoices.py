@@ -100,12 +100,13 @@ def _balance(label: str, show: Show, *, others: bool = False) -> tuple[Place, ..
         return lambda r, s: reading.value(page(r.olga, name, slug(s)), label)
 
     return (
+        Place("invoices", at("organization_invoices"), show),
         Place("operator's credits", at("operator_credits"), show),
-        Place("prices and credits", at("organization_prices"), show),
+        Place("operator's billing", at("operator_billing"), show),
     )
 
 
-def _account(name: str, label: str, *, others: bool = False) -> Figure:
+def _account(name: str, label: str, *more: Place, others: bool = False) -> Figure:
     """Of the organization, or of the one that pays in dollars."""
     currency = "USD" if others else "EUR"
 
@@ -119,8 +120,13 @@ def _account(name: str, label: str, *, others: bool = False) -> Figure:
         (
             *_balance(label, lambda found: money(found, currency), others=others),
             Place("API", lambda r, s: json_of(r.olga, f"organizations/{of(s).slug}/balance", name), str),
+            *more,
         ),
     )
+
+
+def _granted(r: Readers, s: Scene) -> str:
+    return _open(page(r.alice, "organization_prices", s.project.organization.slug))
 
 
 def _payable(r: Readers, s: Scene) -> str:
@@ -130,7 +136,7 @@ def _payable(r: Readers, s: Scene) -> str:
 
 
 LEDGER = (
-    _account("granted", "Grants"),
+    _account("granted", "Grants", Place("prices and credits", _granted, eur)),
     _account("prepaid", "Paid in advance", others=True),
     _account("credit", "Credits", others=True),
     Figure(
@@ -169,13 +175,6 @@ INVOICE = (
         "owed",
         lambda r, s: balance_of(actor=r.as_alice, organization=s.project.organization, currency="EUR").owed,
         (
-            Place(
-                "invoices",
-                lambda r, s: reading.value(
-                    page(r.alice, "organization_invoices", s.project.organization.slug), "Amount due"
-                ),
-                eur,
-            ),
             *_balance("Amount due", eur),
             Place(
                 "API",

@@ -88,14 +88,18 @@ def scene_make(project: Project, other: Project, h100: Flavor, l40s: Flavor, ali
     pool = _warm(project, h100, alice, template)
     _reserve_pool(project, h100)
     GpuPool.objects.filter(pk=h100.pool_id).update(allocated=2)
-    _money(project, other)
+    _money(project, other, l40s)
     return Scene(project, other, h100, rooms, cluster, pool, gone, cuts[0], *_budgets(project, alice))
 
 
-def _money(project: Project, other: Project) -> None:
-    """A grant that nothing has used yet, and dollars paid in advance."""
+def _money(project: Project, other: Project, l40s: Flavor) -> None:
+    """A grant for what is on no invoice yet, and dollars paid in advance."""
     grant_give(
-        actor=SYSTEM, organization=project.organization, amount="75.50", expires_at=NOW + timedelta(days=3)
+        actor=SYSTEM,
+        organization=project.organization,
+        amount="75.50",
+        expires_at=NOW + timedelta(days=3),
+        gpu_types=[l40s.pool.gpu_type.slug],
     )
     payment_record(actor=SYSTEM, organization=other.organization, amount="40.05")
 
