@@ -94,6 +94,7 @@ def consumer(
         owner=known.owner,
         uncharged_at=_uncharged_at(meta) if leaving else None,
     )
+        deadline_at=_instant(meta["deletionTimestamp"]) if leaving else None,
 
 
 def owner(meta: Object) -> str:
