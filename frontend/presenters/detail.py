@@ -115,7 +115,7 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         command=words.command.format(file=f"{workspace.name}.yaml", space=workspace.external_name),
         access_text=_access_text(workspace, here),
         delete_text=_delete_text(workspace, rows),
-        after_lease=after_lease(),
+        after_lease=after_lease(workspace, here.zone),
     )
 
 

@@ -11,7 +11,8 @@ from gpuaas.catalog.models import Site
 from gpuaas.core import claims, clock
 from gpuaas.core.conditions import Status
 from gpuaas.lifecycle.kind import conditions_write
-from gpuaas.lifecycle.lease import LEASE_ENDING
+from gpuaas.lifecycle.lease import LEASE_ENDING, asleep
+from gpuaas.lifecycle.enforce import ENFORCED
 from gpuaas.lifecycle.visits import LEFTOVERS_AFTER, PROGRESSING, Record, reachable
 from gpuaas.providers.base import ObservedWorkspace
 from gpuaas.workspaces.amounts import amounts_of
@@ -34,6 +35,7 @@ QUOTA = "QuotaInSync"
 ACCESS = "AccessGranted"
 
 RECORD: Record[Workspace] = Record(WORKSPACE, "project", "site__watch")
+OBJECTS, NEARLY_FULL = "RoomForObjects", 80  # the condition, and the percentage from which it warns
 guarded, later, rest = RECORD.guarded, RECORD.later, RECORD.rest
 steps_restart = partial(RECORD.steps_restart, spec_digest="")
 
@@ -104,6 +106,7 @@ def finish_suspended(job: Job) -> None:
             attempts=0,
         )
         amounts = amounts_of((), storage_gib=row.storage_gib)
+            **asleep(WORKSPACE, row, at=moment),
         reservation_shrink(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts)
         workspace_announce(row)
 
@@ -122,7 +125,9 @@ def finish_deleted(job: Job) -> None:
         holdings_end(workspace=row, at=moment)
         row.flavors.update(confirmed=0)
         row.drifts.filter(state=DriftState.OPEN).update(state=DriftState.GONE, resolved_at=moment)
-        conditions_write(row, reachable(), drop=(PROGRESSING, QUOTA, SUSPENDED, "InSync", LEASE_ENDING))
+        conditions_write(
+            row, reachable(), drop=(PROGRESSING, QUOTA, OBJECTS, SUSPENDED, "InSync", LEASE_ENDING, ENFORCED)
+        )
         WORKSPACE.move(
             row,
             WorkspaceState.DELETED,

@@ -148,6 +148,10 @@ class StepOutput(Output):
     started_at = serializers.DateTimeField(source="step.started_at", allow_null=True)
     finished_at = serializers.DateTimeField(source="step.finished_at", allow_null=True)
     usual_seconds = serializers.FloatField(
+    deleted_after = serializers.DateTimeField(
+        allow_null=True,
+        help_text="Set once its lease is over and it sleeps: then it is deleted, unless the lease is extended.",
+    )
         allow_null=True, help_text="Median at this site; null: no history."
     )
 
