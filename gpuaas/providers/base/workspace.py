@@ -152,13 +152,26 @@ class ObservedConsumer:
 
 
 @dataclass(frozen=True)
+class ObjectBound:
+    """How many objects of a kind a workspace may have. label: of several, for people; remedy: what to do when it is full."""
+
+    name: str
+    label: str
+    used: int
+    most: int
+    remedy: str
+
+
+@dataclass(frozen=True)
 class ObservedWorkspace:
-    """exists=False: nothing of it is left at the site. hard/used are what the site enforces and counts now."""
+    """exists=False: nothing of it is left at the site. hard/used are what the site enforces and counts now; bounds: those of
+    objects, where it has any."""
 
     exists: bool
     hard: Mapping[str, int] = field(default_factory=dict)
     used: Mapping[str, int] = field(default_factory=dict)
     consumers: tuple[ObservedConsumer, ...] = ()
+    bounds: tuple[ObjectBound, ...] = ()
 
 
 class AccessKind(StrEnum):
