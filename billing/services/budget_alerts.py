@@ -4,9 +4,9 @@ One pass reads all budgets; each one that has changed is then applied in a trans
 its row. A reading of an older version, or older than the last one applied, does nothing.
 """
 
-import contextlib
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import partial
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -14,20 +14,22 @@ from django.db.models import Q, QuerySet
 from billing.models import BLOCKING, Budget, BudgetAction, BudgetAlert
 from billing.readings import Reading, budgets_read
 from billing.selectors.budgets import amount_shown, scope_words, units_of
-from gpuaas.clusters.lease import AWAKE as CLUSTER_AWAKE
+from gpuaas.clusters.lease import awake as clusters_awake
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.services import cluster_suspend
-from gpuaas.core.errors import Conflict, NotFound, StaleVersion
+from gpuaas.clusters.services.rows import CLUSTER
+from gpuaas.core import clock
 from gpuaas.core.events import OPERATORS_GROUP, project_group, publish
-from gpuaas.workspaces.lease import AWAKE
+from gpuaas.lifecycle.enforce import BATCH, enforce, in_turn
+from gpuaas.workspaces.lease import awake
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_suspend
+from gpuaas.workspaces.services.rows import WORKSPACE
 from quotas.holds import HoldScope, hold_lift, hold_set
 from tenants.actors import SYSTEM
 from tenants.audit import audit_record
 from tenants.models import Project
 
-BATCH = 500
 Key = tuple[date, int, str]
 
 
@@ -98,38 +100,38 @@ def alerts_lift(*, budget: Budget, now: datetime) -> None:
 
 def budgets_enforce() -> int:
     """Suspends what is active in the scope of budgets that require it; returns how many. What cannot be suspended now
-    is tried next time."""
-    asked = 0
+    is told, and tried again."""
+    asked, now = 0, clock.now()
     alerts = BudgetAlert.objects.filter(
         action=BudgetAction.SUSPEND, lifted_at__isnull=True, budget__ended_at__isnull=True
     )
     for alert in alerts.select_related("budget"):
         reason = f"the budget {alert.budget.name} is spent"
-        for workspace in _awake(alert.budget)[:BATCH]:
-            with contextlib.suppress(Conflict, StaleVersion, NotFound):
-                workspace_suspend(
-                    actor=SYSTEM, workspace=workspace, expected_version=workspace.version, reason=reason
-                )
-                asked += 1
-        for cluster in _clusters_awake(alert.budget)[:BATCH]:
-            with contextlib.suppress(Conflict, StaleVersion, NotFound):
-                cluster_suspend(
-                    actor=SYSTEM, cluster=cluster, expected_version=cluster.version, reason=reason
-                )
-                asked += 1
+        for workspace in in_turn(_awake(alert.budget, now), now)[:BATCH]:
+            asked += enforce(WORKSPACE, workspace, partial(_workspace_end, reason), now=now) is None
+        for cluster in in_turn(_clusters_awake(alert.budget, now), now)[:BATCH]:
+            asked += enforce(CLUSTER, cluster, partial(_cluster_end, reason), now=now) is None
     return asked
 
 
-def _awake(budget: Budget) -> QuerySet[Workspace]:
+def _workspace_end(reason: str, row: Workspace) -> None:
+    workspace_suspend(actor=SYSTEM, workspace=row, expected_version=row.version, reason=reason)
+
+
+def _cluster_end(reason: str, row: Cluster) -> None:
+    cluster_suspend(actor=SYSTEM, cluster=row, expected_version=row.version, reason=reason)
+
+
+def _awake(budget: Budget, now: datetime) -> QuerySet[Workspace]:
     scope = Q(pk=budget.workspace_id) if budget.workspace_id is not None else _scope(budget)
-    return Workspace.objects.filter(scope, AWAKE).select_related("project").order_by("pk")
+    return Workspace.objects.filter(scope, awake(now)).select_related("project")
 
 
-def _clusters_awake(budget: Budget) -> QuerySet[Cluster]:
+def _clusters_awake(budget: Budget, now: datetime) -> QuerySet[Cluster]:
     """None for the budget of one workspace."""
     if budget.workspace_id is not None:
         return Cluster.objects.none()
-    return Cluster.objects.filter(_scope(budget), CLUSTER_AWAKE).select_related("project").order_by("pk")
+    return Cluster.objects.filter(_scope(budget), clusters_awake(now)).select_related("project")
 
 
 def _scope(budget: Budget) -> Q:

@@ -1,6 +1,7 @@
 -- All that is held and used at the instant `now`: open intervals, and the idle GPUs of reserved pools as burn_idle.sql
 -- tells them. Each with
--- the moment until which it goes on if nothing changes: the end of its lease, or of the sleep after it; `now` where it is being given back.
+-- the moment until which it goes on if nothing changes: the end of its lease, or of the sleep after it, which takes the
+-- stored date or a whole grace period from now; `now` where it is being given back.
 -- What waits in a warm pool has no end. The CTEs of tariff.sql come before it.
 -- Parameters: now, grace (an interval), projects, holders (workspaces or clusters; null = all), idle_projects, idle_wares,
 -- idle_gpus, idle_untils.
@@ -13,7 +14,7 @@
                WHEN coalesce(w.state, c.state) = 'suspending' AND u.flavor_id IS NOT NULL THEN %(now)s
                WHEN c.warm_pool_id IS NOT NULL AND c.claimed_at IS NULL THEN 'infinity'::timestamptz
                WHEN coalesce(w.lease_ends_at, c.lease_ends_at) > %(now)s THEN coalesce(w.lease_ends_at, c.lease_ends_at)
-               ELSE greatest(coalesce(w.lease_ends_at, c.lease_ends_at) + %(grace)s::interval, %(now)s)
+               ELSE greatest(coalesce(w.deleted_after, c.deleted_after, %(now)s + %(grace)s::interval), %(now)s)
            END AS until
     FROM metering_usageinterval u
     LEFT JOIN unsold n ON u.flavor_id IS NULL AND n.resource_name = u.resource_name

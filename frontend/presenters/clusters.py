@@ -166,7 +166,7 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
         grantees=grantees_of(cluster, here),
         credential_word=CREDENTIAL_WORDS[ClusterKind(cluster.template_version.template.kind)],
         releases=releases_offered(cluster=cluster),
-        after_lease=after_lease(),
+        after_lease=after_lease(cluster, here.zone),
     )
 
 

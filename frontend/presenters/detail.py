@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.urls import reverse
 
@@ -48,6 +49,7 @@ class Page:
     sleep: Sleep
     operation: operations.OperationShown | None
     meters: tuple[Meter, ...]
+    bounds: tuple[dict[str, Any], ...]
     observed_at: datetime | None
     pods: tuple[PodRow, ...]
     pods_summary: str
@@ -101,6 +103,7 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
             timeline(workspace=workspace), now=now, history=HISTORY, retry_url=retry
         ),
         meters=() if workspace.state == S.DELETED else workspaces.meters_of(workspace),
+        bounds=tuple(workspace.observed.get("bounds", ())),
         observed_at=_observed_at(workspace),
         pods=rows,
         pods_summary=pods.pods_summary(rows),
@@ -115,7 +118,7 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         command=words.command.format(file=f"{workspace.name}.yaml", space=workspace.external_name),
         access_text=_access_text(workspace, here),
         delete_text=_delete_text(workspace, rows),
-        after_lease=after_lease(),
+        after_lease=after_lease(workspace, here.zone),
     )
 
 

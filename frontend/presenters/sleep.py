@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
@@ -11,6 +12,7 @@ from frontend.place import ProjectPlace
 from frontend.presenters.pods import PodRow
 from frontend.presenters.words import words_of
 from frontend.presenters.workspaces import holds_of
+from gpuaas.clusters.models import Cluster
 from gpuaas.core.looks import Tone
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import WorkspaceState
@@ -37,11 +39,13 @@ def sleep_of(workspace: Workspace, pods: Sequence[PodRow], here: ProjectPlace) -
     )
 
 
-def after_lease() -> str:
-    """What happens when nobody extends the lease."""
+def after_lease(row: Workspace | Cluster | None = None, zone: ZoneInfo | None = None) -> str:
+    """What happens when nobody extends the lease; with a date once that is set."""
+    if row is not None and zone is not None and row.deleted_after is not None:
+        return f"It is deleted on {formats.when(row.deleted_after, zone)} unless the lease is extended."
     days = settings.LEASE_GRACE_DAYS
     if not days:
-        return "When the lease ends, everything is deleted."
+        return "When the lease ends, everything is suspended and then deleted."
     return f"When the lease ends, everything is suspended; {days} day{'' if days == 1 else 's'} later it is deleted."
 
 

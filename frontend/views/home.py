@@ -184,7 +184,7 @@ def needs_of(found: list[Workspace], here: ProjectPlace, now: datetime) -> list[
             )
         elif row.lease_ends_at - now < SOON:
             over = row.lease_ends_at <= now
-            ends = f"{formats.when(row.lease_ends_at, here.zone)}. {after_lease()}"
+            ends = f"{formats.when(row.lease_ends_at, here.zone)}. {after_lease(row, here.zone)}"
             title = (
                 f"The lease of {row.name} {'ended' if over else 'ends'} {formats.ago(row.lease_ends_at, now)}"
             )

@@ -10,13 +10,16 @@ from gpuaas.clusters.services.rows import CLUSTER
 from gpuaas.clusters.services.suspend import cluster_suspend
 from gpuaas.clusters.states import LIVE, ClusterState
 from gpuaas.clusters.waiting import WAITING
-from gpuaas.lifecycle.lease import REASON, EndWords, lease_round
+from gpuaas.lifecycle.enforce import PATIENCE
+from gpuaas.lifecycle.lease import REASON, lease_round
 from tenants.actors import SYSTEM
 
 HELD = LIVE - {ClusterState.DELETING}
-AWAKE = Q(state=ClusterState.READY) | Q(
-    state=ClusterState.FAILED, ready_at__isnull=False, suspended_at__isnull=True
-)
+
+
+def awake(now: datetime) -> Q:
+    """What can be put to sleep now: also what changes for too long."""
+    return CLUSTER.awake(now - PATIENCE)
 
 
 def leases_enforce(*, now: datetime) -> int:
@@ -25,9 +28,8 @@ def leases_enforce(*, now: datetime) -> int:
         CLUSTER,
         # what waits in a warm pool has no lease: its keeper takes it away
         Cluster.objects.filter(~WAITING, state__in=HELD).select_related("project"),
-        AWAKE,
+        awake(now),
         now=now,
-        words=EndWords("its workers are removed", "the whole cluster"),
         sleep=lambda row: cluster_suspend(
             actor=SYSTEM, cluster=row, expected_version=row.version, reason=REASON
         ),

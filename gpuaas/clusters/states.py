@@ -37,15 +37,15 @@ MACHINE: Machine[ClusterState] = Machine(
         # other counts, another release, put to sleep by hand or at the end of the lease; deleted; claimed from a warm pool: then
         # it is brought under its new project
         S.READY: frozenset({S.SCALING, S.UPGRADING, S.SUSPENDING, S.PROVISIONING, S.DELETING}),
-        # the site confirmed; given up; deleted meanwhile
-        S.SCALING: frozenset({S.READY, S.FAILED, S.DELETING}),
-        S.UPGRADING: frozenset({S.READY, S.FAILED, S.DELETING}),
+        # the site confirmed; given up; put to sleep by the portal, which waits for nobody; deleted meanwhile
+        S.SCALING: frozenset({S.READY, S.FAILED, S.SUSPENDING, S.DELETING}),
+        S.UPGRADING: frozenset({S.READY, S.FAILED, S.SUSPENDING, S.DELETING}),
         # no worker is left and its GPUs are given back; deleted
         S.SUSPENDING: frozenset({S.SUSPENDED, S.DELETING}),
         # woken, if its GPUs can be reserved anew; deleted
         S.SUSPENDED: frozenset({S.RESUMING, S.DELETING}),
-        # all workers are back; given up; deleted
-        S.RESUMING: frozenset({S.READY, S.FAILED, S.DELETING}),
+        # all workers are back; given up; put back to sleep by the portal; deleted
+        S.RESUMING: frozenset({S.READY, S.FAILED, S.SUSPENDING, S.DELETING}),
         # retried from the step that failed; a failed scaling also taken back or changed; put to sleep; or deleted
         S.FAILED: frozenset({S.PROVISIONING, S.SCALING, S.UPGRADING, S.RESUMING, S.SUSPENDING, S.DELETING}),
         # a sweep of the site found nothing of it any more
@@ -56,6 +56,7 @@ MACHINE: Machine[ClusterState] = Machine(
 
 LIVE = frozenset(set(S) - {S.DELETED})
 STAYING = LIVE - {S.DELETING}
+OVERTAKEN = frozenset({S.SCALING, S.UPGRADING, S.RESUMING})
 ENTERED = frozenset({S.READY, S.SCALING, S.UPGRADING, S.SUSPENDING, S.SUSPENDED, S.RESUMING})
 
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from datetime import datetime
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.db import models
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from gpuaas.core import clock, events
 from gpuaas.core.conditions import condition_set
@@ -14,24 +16,34 @@ from gpuaas.core.rows import first_of, version_require
 from gpuaas.core.statemachine import Machine, TransitionRow
 from gpuaas.lifecycle.allowed import Allowed, Verb
 from gpuaas.lifecycle.models import Provisioned
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 from tenants.audit import audit_record
 
 PORTAL = "portal"  # who acts, in histories
 # values of states that every kind has
-SUSPENDED, FAILED = "suspended", "failed"
+SUSPENDING, SUSPENDED, FAILED = "suspending", "suspended", "failed"
 ASLEEP, AWAKE = frozenset({"suspending", "suspended"}), frozenset({"resuming", "ready"})
 GOING = frozenset({"deleting", "deleted"})
 # where a verb has led already, or leads just now: to ask for it again changes nothing
 ALREADY = {Verb.SUSPEND: ASLEEP, Verb.RESUME: AWAKE, Verb.DELETE: GOING}
+# what nobody may begin while the lease is over
+NEEDS_LEASE = frozenset({Verb.RETRY, Verb.RESIZE, Verb.UPGRADE, Verb.RESUME})
 ConditionChange = Mapping[str, Any]  # of a condition: what `condition_set` takes
 RowT = TypeVar("RowT", bound=Provisioned)
+
+
+class EndWords(NamedTuple):
+    """What happens at the end of the lease, and what is deleted after the grace period."""
+
+    suspension: str
+    deletion: str
 
 
 class Kind(Generic[RowT]):
     """noun: for people, in events and in actions of the audit log; also the column of an operation that refers to it.
     reads: related rows to load with a locked row. task: that of the reconciler. allowed: verbs by state. permit:
-    raises if an actor may not change a row at all."""
+    raises if an actor may not change a row at all. overtaken: states that the portal's own suspension ends, whatever it
+    is that they wait for. end: words for the end of a lease."""
 
     def __init__(
         self,
@@ -45,8 +57,11 @@ class Kind(Generic[RowT]):
         task: str,
         allowed: Mapping[Verb, Allowed],
         permit: Callable[[Actor, RowT], None],
+        overtaken: frozenset[str],
+        end: EndWords,
     ) -> None:
         self.noun, self.rows, self._operations = noun, rows, operations
+        self.overtaken, self.end = overtaken, end
         self._allowed, self._permit = allowed, permit
         self._machine, self._history = machine, history
         self._state = type(next(iter(machine.looks)))
@@ -70,9 +85,32 @@ class Kind(Generic[RowT]):
         """
         self._permit(actor, row)
         found = self.lock(row.pk, expected_version=expected_version, unless=ALREADY.get(verb, ()))
-        if not self.is_already(found, verb):
+        if self.is_already(found, verb):
+            return found
+        if not (verb is Verb.SUSPEND and actor == SYSTEM and self._yields(found)):
             self.require(found, verb)
+        if verb in NEEDS_LEASE and found.lease_ends_at <= clock.now():
+            raise Conflict("the lease has ended: extend it first", detail={"state": found.state})
         return found
+
+    def _yields(self, row: RowT) -> bool:
+        """Nothing that a tenant has begun keeps the portal from suspending what was ready once."""
+        return row.ready_at is not None and (row.state in self.overtaken or row.state == FAILED)
+
+    def open_since(self, moment: datetime, **of_it: Any) -> Exists:
+        """Rows whose operation under way was requested by then; `of_it`: what else it has to be."""
+        open_ones = self._operations.filter(**{self.noun: OuterRef("pk")}, finished_at__isnull=True)
+        return Exists(open_ones.filter(requested_at__lte=moment, **of_it))
+
+    def awake(self, moment: datetime) -> Q:
+        """What the portal can suspend: what is ready, what failed later, and what has been changing since `moment`."""
+        changing = Q(self.open_since(moment), state__in=self.overtaken, ready_at__isnull=False)
+        return Q(state="ready") | Q(state=FAILED, ready_at__isnull=False) | changing
+
+    def overdue(self, moment: datetime) -> QuerySet[RowT]:
+        """What the portal itself began to suspend or delete by then, and no site has confirmed."""
+        begun = self.open_since(moment, requested_by=SYSTEM.name)
+        return self.rows.filter(begun, state__in=(SUSPENDING, "deleting"))
 
     def is_already(self, row: RowT, verb: Verb) -> bool:
         return row.state in ALREADY.get(verb, ())

@@ -1,12 +1,12 @@
 """The end of a lease, the same for workspaces and clusters.
 
-A warning before it, then suspension for a grace period, then deletion.
+A warning before it, then suspension for a grace period, then deletion. Nothing is deleted before it was told, and had a whole
+grace period since it slept, however long the portal stood still; what cannot be suspended has it since that was told.
 """
 
-import contextlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import transaction
@@ -14,8 +14,9 @@ from django.db.models import Q, QuerySet
 
 from gpuaas.core import clock
 from gpuaas.core.conditions import Status
-from gpuaas.core.errors import Conflict, Invalid, StaleVersion
-from gpuaas.lifecycle.kind import GOING, Kind, conditions_write
+from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.lifecycle.enforce import BATCH, ENFORCED, PATIENCE, enforce, in_turn, overdue_tell
+from gpuaas.lifecycle.kind import GOING, SUSPENDED, ConditionChange, Kind, conditions_write
 from gpuaas.lifecycle.models import Provisioned
 from tenants.actors import Actor
 
@@ -24,16 +25,8 @@ LEASE_MAX = timedelta(days=365)
 LEASE_ENDING = "LeaseEnding"  # the condition that warns
 SOON, OVER = "LeaseEndsSoon", "LeaseOver"
 WARNING = timedelta(days=3)
-BATCH = 500
 REASON = "the lease ended"  # of what then happens, in histories
 RowT = TypeVar("RowT", bound=Provisioned)
-
-
-class EndWords(NamedTuple):
-    """What happens at the end of the lease, and what is deleted after the grace period."""
-
-    suspension: str
-    deletion: str
 
 
 def lease_validate(ends_at: datetime | None, *, now: datetime) -> datetime:
@@ -50,24 +43,31 @@ def lease_validate(ends_at: datetime | None, *, now: datetime) -> datetime:
 
 
 def lease_extend(kind: Kind[RowT], row: RowT, *, actor: Actor, ends_at: datetime) -> None:
-    """A later end for a locked row, at most 365 days from now; clears the warning."""
+    """A later end for a locked row, at most 365 days from now; clears the warning and the date of its deletion."""
     until, old = lease_validate(ends_at, now=clock.now()), row.lease_ends_at
     if until <= old:
         raise Invalid.field("lease_ends_at", "choose a time after the present end of the lease")
-    row.lease_ends_at, row.version = until, row.version + 1
-    row.save(update_fields=["lease_ends_at", "version"])
-    conditions_write(row, drop=(LEASE_ENDING,))
+    row.lease_ends_at, row.version, row.deleted_after, row.enforce_at = until, row.version + 1, None, None
+    row.save(update_fields=["lease_ends_at", "version", "deleted_after", "enforce_at"])
+    conditions_write(row, drop=(LEASE_ENDING, ENFORCED))
     before, after = {"lease_ends_at": old.isoformat()}, {"lease_ends_at": until.isoformat()}
     kind.audit(row, actor, "extend", before=before, after=after)
     kind.announce(row)
 
 
 def resumable_require(row: Provisioned, *, takes_new: bool) -> None:
-    """A suspended row can resume while its lease runs and its sites accept requests. Raises Conflict."""
-    if row.lease_ends_at <= clock.now():
-        raise Conflict("the lease has ended: extend it first", detail={"state": row.state})
+    """A suspended row can resume while its sites accept requests. Raises Conflict."""
     if not takes_new:
         raise Conflict("the site accepts no new requests now", detail={"state": row.state})
+
+
+def asleep(kind: Kind[RowT], row: RowT, *, at: datetime) -> dict[str, Any]:
+    """Of a locked row whose site has confirmed that nothing runs: what to write with its new state, so that the grace
+    period begins with the sleep. The warning gets the date."""
+    over = row.lease_ends_at <= at
+    row.deleted_after = at + _grace() if over else None
+    conditions_write(row, *([_warning(kind, row, now=at)] if over else ()), drop=(ENFORCED,))
+    return {"deleted_after": row.deleted_after, "enforce_at": None}
 
 
 def lease_round(
@@ -76,53 +76,82 @@ def lease_round(
     awake: Q,
     *,
     now: datetime,
-    words: EndWords,
     sleep: Callable[[RowT], object],
     delete: Callable[[RowT], object],
 ) -> int:
     """Returns how many of `held` changed, each in a transaction of its own.
 
-    `sleep` and `delete` act on the version that was read, so that an extension at the same moment wins. A row that
-    cannot be suspended now (`awake`: those that can) is tried again in the next round.
+    `sleep` and `delete` act on the version that was read, so that an extension at the same moment wins. What can be
+    suspended (`awake`) is never deleted instead; what cannot has its grace period from when that was told.
     """
-    grace = timedelta(days=settings.LEASE_GRACE_DAYS)
-    over = held.filter(lease_ends_at__lte=now, lease_ends_at__gt=now - grace)
+    over = held.filter(lease_ends_at__lte=now)
     soon = held.filter(lease_ends_at__gt=now, lease_ends_at__lte=now + WARNING)
-    running, gone = (
-        list(over.filter(awake)[:BATCH]),
-        list(held.filter(lease_ends_at__lte=now - grace)[:BATCH]),
-    )
+    late = kind.overdue(now - PATIENCE)
     warned = [
-        *over.exclude(Q(**{f"conditions__{LEASE_ENDING}__reason": OVER}))[:BATCH],
-        *soon.exclude(conditions__has_key=LEASE_ENDING)[:BATCH],
+        *over.filter(~Q(conditions__has_key=LEASE_ENDING) | Q(conditions__LeaseEnding__reason=SOON))[:BATCH],
+        *soon.filter(~Q(conditions__has_key=LEASE_ENDING))[:BATCH],
     ]
     for row in warned:
-        _mark(kind, row, now, words)
-    for row in running:
-        with contextlib.suppress(Conflict, StaleVersion):
-            sleep(row)
-    for row in gone:
-        with contextlib.suppress(StaleVersion):
-            delete(row)
-    return len({row.pk for row in (*warned, *running, *gone)})
+        _mark(kind, row, now)
+    tried = [(row, enforce(kind, row, sleep, now=now)) for row in in_turn(over.filter(awake), now)[:BATCH]]
+    refused = [(row, why) for row, why in tried if why]
+    for row, why in refused:
+        _grace_begin(kind, row, now, why=f"it cannot be suspended: {why}")
+    for rows, why in (
+        (over.filter(state=SUSPENDED), ""),
+        (over.filter(ready_at__isnull=True), f"the {kind.noun} was never ready"),
+        (over.filter(pk__in=late.values("pk")), "the site has not confirmed the suspension"),
+    ):
+        for row in rows.filter(deleted_after__isnull=True)[:BATCH]:
+            _grace_begin(kind, row, now, why=why)
+    ended = over.filter(deleted_after__lte=now)
+    others = in_turn(ended.exclude(pk__in=over.filter(awake).values("pk")), now)[:BATCH]
+    gone = [*others, *ended.filter(pk__in=[row.pk for row, _ in refused])]
+    deleted = [row for row in gone if enforce(kind, row, delete, now=now) is None]
+    overdue_tell(kind, now=now)
+    return len({row.pk for row in (*warned, *(row for row, why in tried if why is None), *deleted)})
 
 
 @transaction.atomic
-def _mark(kind: Kind[RowT], seen: RowT, now: datetime, words: EndWords) -> None:
+def _mark(kind: Kind[RowT], seen: RowT, now: datetime) -> None:
     """The warning; none if it is too late for one."""
     row = kind.lock(seen.pk)
-    if row.state in GOING or row.lease_ends_at > now + WARNING:
+    if row.state not in GOING and row.lease_ends_at <= now + WARNING:
+        kind.tell(row, _warning(kind, row, now=now))
+
+
+@transaction.atomic
+def _grace_begin(kind: Kind[RowT], seen: RowT, now: datetime, *, why: str) -> None:
+    """Once: for what sleeps already, or is told now that it cannot be suspended."""
+    row = kind.lock(seen.pk)
+    if row.state in GOING or row.lease_ends_at > now or row.deleted_after is not None:
         return
-    ended, gone = row.lease_ends_at <= now, row.lease_ends_at + timedelta(days=settings.LEASE_GRACE_DAYS)
-    what = "ended" if ended else "ends"
-    then = "" if ended else f"{words.suspension} then, and "
-    warning = {
+    row.deleted_after = now + _grace()
+    row.save(update_fields=["deleted_after"])
+    kind.tell(row, _warning(kind, row, now=now, why=why))
+
+
+def _grace() -> timedelta:
+    return timedelta(days=settings.LEASE_GRACE_DAYS)
+
+
+def _warning(kind: Kind[RowT], row: RowT, *, now: datetime, why: str = "") -> ConditionChange:
+    ended, end = row.lease_ends_at <= now, kind.end
+    if row.deleted_after is not None:
+        then = f"{end.deletion} is deleted on {row.deleted_after:%Y-%m-%d %H:%M} UTC"
+    else:
+        days = settings.LEASE_GRACE_DAYS
+        then = (
+            f"{end.suspension} {'now' if ended else 'then'}, and {end.deletion} is deleted {days} days later"
+        )
+    return {
         "type": LEASE_ENDING,
         "status": Status.TRUE,
         "reason": OVER if ended else SOON,
-        "message": f"the lease {what} on {row.lease_ends_at:%Y-%m-%d %H:%M} UTC; {then}{words.deletion} is deleted on {gone:%Y-%m-%d}",
+        "message": f"the lease {'ended' if ended else 'ends'} on {row.lease_ends_at:%Y-%m-%d %H:%M} UTC; "
+        + (f"{why}; " if why else "")
+        + then,
         "remedy": "Extend the lease, then resume it."
         if ended
         else f"Extend the lease to keep the {kind.noun}.",
     }
-    kind.tell(row, warning)

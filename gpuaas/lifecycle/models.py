@@ -13,7 +13,8 @@ class Provisioned(Identified, Claimable):
     """What a reconciler maintains at a site for a tenant, as long as its lease runs; the concrete model adds `state`,
     `project` and `site`.
 
-    observed: what the site last reported.
+    observed: what the site last reported. deleted_after: while its lease is over, the end of the grace period that began
+    when it slept; enforce_at: not before then the portal tries again what was refused to it (lifecycle/enforce.py).
     """
 
     state: "models.CharField[Any, str]"
@@ -24,6 +25,8 @@ class Provisioned(Identified, Claimable):
     created_at = models.DateTimeField()
     ready_at = models.DateTimeField(null=True, blank=True)
     suspended_at = models.DateTimeField(null=True, blank=True)
+    deleted_after = models.DateTimeField(null=True, blank=True, editable=False)
+    enforce_at = models.DateTimeField(null=True, blank=True, editable=False)
     deleted_at = models.DateTimeField(null=True, blank=True)
     conditions = models.JSONField(default=dict, blank=True)
     observed = models.JSONField(default=dict, blank=True)

@@ -22,7 +22,8 @@ Key = tuple[str, str, str]
 @dataclass(frozen=True)
 class Fact:
     """One resource of one consumer. ended_by "" = still held at last_seen_at. like: resource and quantity are a guess (see
-    gpus_like). told_at: when the site was last seen to say so."""
+    gpus_like). told_at: when the site was last seen to say so. deadline_at: the first one that was seen; it does not end later,
+    whatever else is told."""
 
     workspace_name: str
     uid: str
@@ -38,6 +39,18 @@ class Fact:
     owner: str = ""
     meter: Meter = Meter.GPU_ALLOCATED
     like: str = ""
+    deadline_at: datetime | None = None
+
+    def by(self, deadline: datetime | None) -> "Fact":
+        """Ended by the deadline at the latest."""
+        if deadline is None:
+            return self
+        last = max(deadline, self.started_at)
+        if self.ended_at is None or self.ended_at <= last:
+            return replace(self, deadline_at=last)
+        return replace(
+            self, deadline_at=last, ended_at=last, last_seen_at=last, ended_by=EndedBy.OBSERVED.value
+        )
 
     @property
     def key(self) -> Key:
@@ -54,7 +67,8 @@ class Fact:
         if moment is None or self.started_at >= (start := whole_second(moment)):
             return self
         ended_at = self.ended_at and max(self.ended_at, start)
-        return replace(self, started_at=start, ended_at=ended_at, last_seen_at=max(self.last_seen_at, start))
+        part = replace(self, started_at=start, ended_at=ended_at, last_seen_at=max(self.last_seen_at, start))
+        return part.by(self.deadline_at)
 
 
 def facts_of(event: UsageEvent) -> list[Fact]:
@@ -95,10 +109,22 @@ def _devices(consumer: ObservedConsumer) -> list[tuple[str, int]]:
 def facts_merge(events: Iterable[UsageEvent]) -> list[Fact]:
     """One fact per row, the best known: one statement cannot change a row twice."""
     merged: dict[Key, Fact] = {}
-    for event in _telling(events):
+    listed = list(events)
+    deadlines = _deadlines(listed)
+    for event in _telling(listed):
         for fact in facts_of(event):
             merged[fact.key] = better(merged[fact.key], fact) if fact.key in merged else fact
-    return list(merged.values())
+    return [fact.by(deadlines.get(fact.uid)) for fact in merged.values()]
+
+
+def _deadlines(events: Iterable[UsageEvent]) -> dict[str, datetime]:
+    """The earliest of each consumer: a deletion by force moves the deadline of one that is past it."""
+    found: dict[str, datetime] = {}
+    for event in events:
+        if event.consumer is not None and event.consumer.deadline_at is not None:
+            deadline, uid = whole_second(event.consumer.deadline_at), event.consumer.uid
+            found[uid] = min(found.get(uid, deadline), deadline)
+    return found
 
 
 def _telling(events: Iterable[UsageEvent]) -> Iterator[UsageEvent]:

@@ -115,6 +115,8 @@ class UsageInterval(models.Model):
     last_seen_at = models.DateTimeField()
     ended_by = models.CharField(max_length=16, choices=EndedBy, blank=True)
     owner = models.CharField(max_length=320, blank=True, db_default="")  # what made the consumer: "Job/train"
+    # of one that is being deleted: by when it was to have ended, as it was seen first; it is not counted after that
+    deadline_at = models.DateTimeField(null=True, blank=True)
     # held beyond what was bought, until the warden removed it: counted, shown apart, priced by the rate card's word
     surplus = models.BooleanField(default=False, db_default=False)
     # the import that it came by; null for what was metered here

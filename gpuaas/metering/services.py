@@ -60,6 +60,13 @@ def usage_apply(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> UsageApp
     return UsageApplied(owners.by_name, closed)
 
 
+def deadlines_end(*, site_id: uuid.UUID, now: datetime) -> int:
+    """Ends what is past its deadline and of which no end was told, as on a node that is dead: its quota is free, so that
+    others may have taken its place. Returns how many intervals."""
+    late = UsageInterval.objects.filter(site_id=site_id, ended_at__isnull=True, deadline_at__lte=now)
+    return late.update(ended_at=F("deadline_at"), last_seen_at=F("deadline_at"), ended_by=EndedBy.OBSERVED)
+
+
 def held_sync(*, now: datetime | None = None, since: datetime | None = None) -> int:
     """Copies the holdings of workspaces and clusters into intervals of the held meters; returns how many rows
     changed. since: leaves out what ended before, so that the time follows what is held now, not all that ever was."""
@@ -113,6 +120,7 @@ def meter_flush(
             raise ClaimLost("another process meters this site now")
         SiteMeter.objects.filter(pk=before.pk).update(**changes, **_heard(before, barriers))
         applied = usage_apply(site_id=site_id, events=events)
+        deadlines_end(site_id=site_id, now=now)
         if any(event.kind is UsageKind.RELISTED for event in events):
             _gaps_write(site_id, before.last_proof_at, barriers, applied.closed)
         return applied
@@ -202,6 +210,7 @@ def _columns(rows: Sequence[tuple[Fact, Owner]], owners: Owners) -> dict[str, li
         "ended_at": [fact.ended_at for fact, _ in rows],
         "last_seen_at": [fact.last_seen_at for fact, _ in rows],
         "ended_by": [fact.ended_by for fact, _ in rows],
+        "deadline_at": [fact.deadline_at for fact, _ in rows],
     }
 
 

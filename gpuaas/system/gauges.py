@@ -21,6 +21,7 @@ from gpuaas.clusters.models import Cluster, ClusterOperation
 from gpuaas.clusters.states import ClusterState
 from gpuaas.core import clock
 from gpuaas.core.models import SEEN, Process, ProcessKind
+from gpuaas.lifecycle.enforce import ENFORCED
 from gpuaas.lifecycle.operations import OperationRow
 from gpuaas.lifecycle.visits import REACHABLE
 from gpuaas.metering.models import UsageInterval
@@ -100,6 +101,19 @@ def holders(_now: datetime) -> Iterator[Metric]:
         "gpuaas_holders",
         "Workspaces and clusters that are not deleted.",
         ("holder", "site", "state"),
+        counted,
+    )
+
+
+def enforcement(_now: datetime) -> Iterator[Metric]:
+    counted: list[tuple[Sequence[str], float]] = []
+    for holder, rows in (("workspace", Workspace.objects.all()), ("cluster", Cluster.objects.all())):
+        late = rows.filter(conditions__has_key=ENFORCED).order_by().values_list("site__slug")
+        counted += [((holder, slug), count) for slug, count in late.annotate(Count("pk"))]
+    yield gauge(
+        "gpuaas_not_ended",
+        "Workspaces and clusters that a lease or a budget was to end, and that still run.",
+        ("holder", "site"),
         counted,
     )
 
@@ -210,6 +224,7 @@ PARTS: tuple[Callable[[datetime], Iterator[Metric]], ...] = (
     processes,
     work,
     holders,
+    enforcement,
     operations,
     sites,
     metering,

@@ -4,18 +4,24 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from gpuaas.lifecycle.lease import REASON, EndWords, lease_round
+from gpuaas.lifecycle.enforce import PATIENCE
+from gpuaas.lifecycle.lease import REASON, lease_round
+from gpuaas.lifecycle.visits import PROGRESSING
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import IN_USE
 from gpuaas.workspaces.services import workspace_delete, workspace_suspend
 from gpuaas.workspaces.services.rows import WORKSPACE
 from gpuaas.workspaces.states import LIVE, WorkspaceState
 from tenants.actors import SYSTEM
 
 HELD = LIVE - {WorkspaceState.DELETING}
-# what is made or resized just now is put to sleep on the next round
-AWAKE = Q(state__in=[WorkspaceState.READY, WorkspaceState.RESUMING]) | Q(
-    state=WorkspaceState.FAILED, ready_at__isnull=False
-)
+
+
+def awake(now: datetime) -> Q:
+    """What can be put to sleep now. What is made or resized just now is, as soon as it only waits for the tenant's own
+    pods, or takes too long."""
+    waits = Q(state=WorkspaceState.RESIZING, **{f"conditions__{PROGRESSING}__reason": IN_USE})
+    return WORKSPACE.awake(now - PATIENCE) | Q(state=WorkspaceState.RESUMING) | waits
 
 
 def leases_enforce(*, now: datetime) -> int:
@@ -23,9 +29,8 @@ def leases_enforce(*, now: datetime) -> int:
     return lease_round(
         WORKSPACE,
         Workspace.objects.filter(state__in=HELD).select_related("project"),
-        AWAKE,
+        awake(now),
         now=now,
-        words=EndWords("it is suspended", "everything in it"),
         sleep=lambda row: workspace_suspend(
             actor=SYSTEM, workspace=row, expected_version=row.version, reason=REASON
         ),

@@ -33,8 +33,9 @@ MACHINE: Machine[WorkspaceState] = Machine(
         S.PROVISIONING: frozenset({S.READY, S.FAILED, S.DELETING}),
         # new counts asked; put to sleep by hand, by a budget or at the end of the lease; deleted
         S.READY: frozenset({S.RESIZING, S.SUSPENDING, S.DELETING}),
-        # the site confirmed the new counts; taken back while it waits for what has to go; given up; deleted meanwhile
-        S.RESIZING: frozenset({S.READY, S.RESIZING, S.FAILED, S.DELETING}),
+        # the site confirmed the new counts; taken back while it waits for what has to go; given up; put to sleep by the
+        # portal, which waits for nobody; deleted meanwhile
+        S.RESIZING: frozenset({S.READY, S.RESIZING, S.FAILED, S.SUSPENDING, S.DELETING}),
         # nothing of it runs and its GPUs are given back; woken again while it was falling asleep; deleted
         S.SUSPENDING: frozenset({S.SUSPENDED, S.RESUMING, S.DELETING}),
         # woken, if its GPUs can be reserved anew; deleted

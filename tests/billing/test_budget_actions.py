@@ -6,22 +6,24 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.core import mail
 from django.db import connection
 
 from billing.models import Budget, BudgetAlert
+from billing.services import budget_alerts
 from billing.services.budget_alerts import budgets_enforce, budgets_evaluate
 from billing.services.budgets import BudgetTerms, budget_create, budget_update
 from billing.services.rates import rate_set
 from billing.tasks import budgets_evaluate as task
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
-from gpuaas.core.errors import NoCapacity, OnHold, QuotaRefused
+from gpuaas.core.errors import Invalid, NoCapacity, OnHold, QuotaRefused
 from gpuaas.metering.models import Meter
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.services import workspace_request, workspace_resume
+from gpuaas.workspaces.services import workspace_request, workspace_resume, workspace_suspend
 from gpuaas.workspaces.states import WorkspaceState
 from quotas.models import Hold
 from tenants.actors import Actor
@@ -133,6 +135,36 @@ def test_suspending_puts_to_sleep_and_only_people_wake(
     running.refresh_from_db()
     assert running.state == WorkspaceState.SUSPENDED
     assert workspace_resume(actor=as_alice, workspace=running).state == WorkspaceState.RESUMING
+
+
+@pytest.mark.django_db
+def test_one_that_cannot_be_suspended_is_told_and_the_others_sleep(
+    project: Project,
+    h100: Flavor,
+    alice: User,
+    as_alice: Actor,
+    as_olga: Actor,
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits_give(project)
+    rows = [ready(as_alice, project, site, name=name, h100s=1) for name in ("first", "second")]
+    budget(as_alice, project, (100, "suspend"))
+    spent(project, h100, alice, as_olga)
+    budgets_evaluate(now=clock.now())
+
+    def breaks(*, workspace: Workspace, **asked: Any) -> Workspace:
+        if workspace.name == "first":
+            raise Invalid("the driver of the site is not installed")
+        return workspace_suspend(workspace=workspace, **asked)
+
+    monkeypatch.setattr(budget_alerts, "workspace_suspend", breaks)
+    assert budgets_enforce() == 1
+    for row in rows:
+        row.refresh_from_db()
+    assert [row.state for row in rows] == ["ready", "suspending"]
+    assert "is not installed" in rows[0].conditions["Enforced"]["message"]
+    assert budgets_enforce() == 0
 
 
 @pytest.mark.django_db

@@ -3,18 +3,24 @@ that says what is at the site. `kill` chooses at which boundaries."""
 
 import itertools
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Protocol
 
+from django.conf import settings
+
 from gpuaas.catalog.models import Site
+from gpuaas.clusters.lease import leases_enforce
 from gpuaas.clusters.models import Cluster, ClusterTemplate
 from gpuaas.clusters.services import (
     cluster_delete,
+    cluster_extend,
     cluster_resume,
     cluster_scale,
     cluster_suspend,
     cluster_upgrade,
     template_version_add,
 )
+from gpuaas.core.clock import now
 from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver
 from quotas.models import Limit
 from tenants.actors import Actor
@@ -142,6 +148,31 @@ def sleep_and_waking(kill: Kill, *, actor: Actor, project: Project, site: Site) 
 
     turn(cluster_suspend, cluster_resume, asleep, "suspend")
     turn(cluster_resume, cluster_suspend, lambda row: whole(row, site, gpus=1), "resume")
+
+
+def end_of_lease(kill: Kill, *, actor: Actor, project: Project) -> None:
+    """Put to sleep by its lease, extended and woken each time: its grace period begins once, with the sleep that happened."""
+    cluster = ready(actor, project)
+
+    def ask(number: int) -> Cluster:
+        Cluster.objects.filter(pk=cluster.pk).update(lease_ends_at=now() - timedelta(days=30))
+        leases_enforce(now=now())
+        cluster.refresh_from_db()
+        assert (cluster.state, cluster.deleted_after) == ("suspending", None)
+        return Cluster.objects.get(pk=cluster.pk)
+
+    def check(row: Cluster) -> None:
+        operation = row.operations.first()
+        assert operation is not None
+        assert operation.finished_at is not None
+        assert (row.state, held(project)) == ("suspended", 0)
+        assert row.deleted_after == operation.finished_at + timedelta(days=settings.LEASE_GRACE_DAYS)
+        leases_enforce(now=now())
+        assert Cluster.objects.get(pk=cluster.pk).deleted_after == row.deleted_after
+        cluster_extend(actor=actor, cluster=row, lease_ends_at=now() + timedelta(days=1))
+        settle(cluster_resume(actor=actor, cluster=Cluster.objects.get(pk=cluster.pk)))
+
+    kill(change_of(ask, check, "suspend pool:gpu", *LOOKS))
 
 
 def deletion(kill: Kill, *, actor: Actor, project: Project, site: Site) -> None:

@@ -37,6 +37,12 @@ def test_sleep_and_waking_survive_a_kill_anywhere(
     killed.sleep_and_waking(everywhere, actor=as_alice, project=project, site=site)
 
 
+def test_the_end_of_a_lease_survives_a_kill_anywhere(
+    as_alice: Actor, project: Project, roomy: ClusterTemplate
+) -> None:
+    killed.end_of_lease(everywhere, actor=as_alice, project=project)
+
+
 def test_deletion_survives_a_kill_anywhere(
     as_alice: Actor, project: Project, roomy: ClusterTemplate, site: Site
 ) -> None:

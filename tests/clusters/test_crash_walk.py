@@ -36,6 +36,12 @@ def test_sleep_and_waking_survive_a_kill(
     killed.sleep_and_waking(in_three_places, actor=as_alice, project=project, site=site)
 
 
+def test_the_end_of_a_lease_survives_a_kill(
+    as_alice: Actor, project: Project, roomy: ClusterTemplate
+) -> None:
+    killed.end_of_lease(in_three_places, actor=as_alice, project=project)
+
+
 def test_deletion_survives_a_kill(
     as_alice: Actor, project: Project, roomy: ClusterTemplate, site: Site
 ) -> None:

@@ -102,6 +102,13 @@ def test_workspaces_and_their_operations(value: Ask, workspace: Workspace) -> No
     assert value("gpuaas_holders", holder="workspace", site=site, state="deleted") is None
 
 
+def test_what_was_to_be_ended_and_still_runs(value: Ask, workspace: Workspace) -> None:
+    site = workspace.site.slug
+    assert value("gpuaas_not_ended", holder="workspace", site=site) is None
+    Workspace.objects.filter(pk=workspace.pk).update(conditions={"Enforced": {"status": "False"}})
+    assert value("gpuaas_not_ended", holder="workspace", site=site) == 1
+
+
 def test_sites_and_their_meters(value: Ask) -> None:
     now = clock.now()
     site = SiteFactory.create(
@@ -142,5 +149,5 @@ def test_many_sites_cost_as_many_statements_as_one(
     sites = SiteFactory.create_batch(count, reached_at=clock.now())
     SiteCapacity.objects.bulk_create([SiteCapacity(site=site, resource="gpu:x", hard=8) for site in sites])
     assert Site.objects.count() >= count
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(16):
         client.get("/metrics/portal", headers={"Authorization": f"Bearer {TOKEN}"})

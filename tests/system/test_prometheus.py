@@ -81,6 +81,13 @@ CASES = {
         {"holder": "cluster", "operation": "resize", **OF_SITE},
         "resize of a cluster at b is open for 30m 1s.",
     ),
+    "GpuaasNotEnded": Case(
+        {'gpuaas_not_ended{holder="workspace",site="b"}': 0},
+        {'gpuaas_not_ended{holder="workspace",site="b"}': 2},
+        900,
+        {"holder": "workspace", **OF_SITE},
+        "2 workspaces at b were to be suspended or deleted and still run.",
+    ),
     "GpuaasOperationsFail": Case(
         {FAILED: 2, DONE: 0},
         {FAILED: 3, DONE: 11},

@@ -3,21 +3,28 @@ orphan. `kill` chooses at which boundaries."""
 
 import itertools
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Protocol
 
+from django.conf import settings
+
 from gpuaas.catalog.models import Site
+from gpuaas.core.clock import now
 from gpuaas.providers.base import Change as Steps
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.models import SandboxNamespace
 from gpuaas.providers.sandbox.pods import pod_create
+from gpuaas.workspaces.lease import leases_enforce
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import (
     workspace_delete,
+    workspace_extend,
     workspace_request,
     workspace_resize,
     workspace_resume,
     workspace_suspend,
 )
+from gpuaas.workspaces.services.rows import WORKSPACE
 from gpuaas.workspaces.site import driver_of
 from quotas.models import Limit, SiteCapacity
 from tenants.actors import Actor
@@ -134,6 +141,32 @@ def sleep_and_waking(kill: Kill, *, actor: Actor, project: Project, site: Site) 
         return change_of(ask, check, *calls, "observe")
 
     kill(turn(workspace_suspend, Steps.SUSPEND), turn(workspace_resume, Steps.RESUME))
+
+
+def end_of_lease(kill: Kill, *, actor: Actor, project: Project, site: Site) -> None:
+    """Put to sleep by its lease, extended and woken each time: its grace period begins once, with the sleep that happened."""
+    workspace, driver = ready(actor, project, site), driver_of(site)
+
+    def ask(number: int) -> Workspace:
+        Workspace.objects.filter(pk=workspace.pk).update(lease_ends_at=now() - timedelta(days=30))
+        leases_enforce(now=now())
+        workspace.refresh_from_db()
+        assert (workspace.state, workspace.deleted_after) == ("suspending", None)
+        return workspace
+
+    def check(row: Workspace) -> None:
+        operation = row.operations.first()
+        assert operation is not None
+        assert operation.finished_at is not None
+        assert (row.state, used(project)) == ("suspended", 0)
+        assert row.deleted_after == operation.finished_at + timedelta(days=settings.LEASE_GRACE_DAYS)
+        leases_enforce(now=now())
+        assert WORKSPACE.rows.get(pk=row.pk).deleted_after == row.deleted_after
+        workspace_extend(actor=actor, workspace=row, lease_ends_at=now() + timedelta(days=1))
+        settle(workspace_resume(actor=actor, workspace=row))
+
+    calls = (f"suspend {step.key}" for step in driver.steps(Steps.SUSPEND))
+    kill(change_of(ask, check, *calls, "observe"))
 
 
 def deletion(kill: Kill, *, actor: Actor, project: Project, site: Site) -> None:

@@ -63,6 +63,13 @@ BEGIN
         EXECUTE format('UPDATE %s SET lease_ends_at = now() + {lease} WHERE lease_ends_at < now() + {lease}'
             ' AND state NOT IN (''deleting'', ''deleted'')', place);
     END LOOP;
+    FOR place IN
+        SELECT a.attrelid FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+        WHERE a.attname = 'deleted_after' AND NOT a.attisdropped AND c.relkind = 'r'
+            AND c.relnamespace = 'public'::regnamespace
+    LOOP
+        EXECUTE format('UPDATE %s SET deleted_after = NULL WHERE lease_ends_at > now() AND deleted_after IS NOT NULL', place);
+    END LOOP;
     IF EXISTS (SELECT FROM information_schema.columns WHERE (table_name, column_name) = ('clusters_cluster', 'claimed_at')) THEN
         UPDATE public.clusters_cluster SET claimed_at = now()
         WHERE warm_pool_id IS NOT NULL AND claimed_at IS NULL AND state NOT IN ('deleting', 'deleted');

@@ -157,3 +157,9 @@ def difference(spec: ClusterSpec, seen: ObservedCluster) -> str:
             what = f"the pool {pool}" if pool else "the control plane"
             return f"{what} has {have[pool, release]} machines of {release}, wanted {want[pool, release]}"
     return ""
+
+
+def awake_still(spec: ClusterSpec, seen: ObservedCluster) -> str:  # noqa: ARG001  whatever it should be when it wakes
+    """In words, '' if no worker is left: a control plane that is broken or half upgraded keeps nothing awake."""
+    workers = [node for node in seen.nodes if node.pool]
+    return f"the pool {workers[0].pool} still has {workers[0].name}" if workers else ""

@@ -20,8 +20,10 @@ from gpuaas.clusters.states import ClusterState
 from gpuaas.core import claims, clock
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import GpuaasError, Unauthorized, Unavailable
+from gpuaas.lifecycle.enforce import ENFORCED
 from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.lifecycle.lease import LEASE_ENDING
+from gpuaas.lifecycle.lease import asleep as asleep_since
 from gpuaas.lifecycle.operations import StepState
 from gpuaas.lifecycle.visits import (
     LEFTOVERS_AFTER,
@@ -199,7 +201,7 @@ def finish_up(job: Job, *, asleep: bool = False) -> None:
         holdings_set(cluster=row, items=items, takes=takes, at=moment)
         conditions_write(row, reachable(), healthy(), drop=(PROGRESSING,))
         up = {"ready_at": row.ready_at or moment, "suspended_at": None, "confirmed_release": row.release}
-        changes: dict[str, Any] = {} if asleep else up
+        changes: dict[str, Any] = asleep_since(CLUSTER, row, at=moment) if asleep else up
         CLUSTER.move(
             row,
             ClusterState.SUSPENDED if asleep else ClusterState.READY,
@@ -225,7 +227,7 @@ def finish_deleted(job: Job) -> None:
         holdings_end(cluster=row, at=moment)
         row.pools.update(confirmed=0)
         others = [kind for kind in row.conditions if kind.startswith(f"{REACHABLE}:")]
-        conditions_write(row, reachable(), drop=(PROGRESSING, HEALTHY, LEASE_ENDING, *others))
+        conditions_write(row, reachable(), drop=(PROGRESSING, HEALTHY, LEASE_ENDING, ENFORCED, *others))
         CLUSTER.move(
             row,
             ClusterState.DELETED,

@@ -20,6 +20,7 @@ from gpuaas.clusters.reconcile.plan import (
     Rest,
     Restart,
     Step,
+    awake_still,
     difference,
     plan,
 )
@@ -176,7 +177,8 @@ class Visit:
                     missed = missed or part
         # of what has no part in a change the next look without one tells, and mends it
         asked = [one for one in seen if one.part.site is None or not job.steps or job.steps_at(one.part)]
-        differences = [difference(one.part.spec, one.cluster) for one in asked if one.cluster is not None]
+        compared = awake_still if job.row.state == ClusterState.SUSPENDING else difference
+        differences = [compared(one.part.spec, one.cluster) for one in asked if one.cluster is not None]
         differs = next(filter(None, differences), "")
         if seen:
             record.looked(job, seen, differs)

@@ -8,10 +8,10 @@ from gpuaas.clusters.models import Cluster, ClusterOperation, ClusterOperationSt
 from gpuaas.clusters.selectors import cluster_require
 from gpuaas.clusters.site import cluster_driver_of
 from gpuaas.clusters.spec import confirmed_of, parts_of
-from gpuaas.clusters.states import ALLOWED, MACHINE, STATE_OF, ClusterState, change_of
+from gpuaas.clusters.states import ALLOWED, MACHINE, OVERTAKEN, STATE_OF, ClusterState, change_of
 from gpuaas.clusters.steps import plan_whole, sites_held
 from gpuaas.core import clock
-from gpuaas.lifecycle.kind import Kind
+from gpuaas.lifecycle.kind import EndWords, Kind
 from gpuaas.lifecycle.operations import StepState, steps_write
 from gpuaas.providers.base import (
     Change,
@@ -38,6 +38,8 @@ CLUSTER: Kind[Cluster] = Kind(
     permit=lambda actor, row: cluster_require(
         actor=actor, cluster=row, permission=Permission.WORKSPACE_CREATE
     ),
+    overtaken=OVERTAKEN,
+    end=EndWords("its workers are removed", "the whole cluster"),
 )
 cluster_lock, state_require, operation_end = CLUSTER.lock, CLUSTER.state_require, CLUSTER.operation_end
 cluster_announce, cluster_wake = CLUSTER.announce, CLUSTER.wake
@@ -102,11 +104,12 @@ def operation_begin(
 ) -> None:
     """Moves the row to the change's state, due at once, with the operation whose steps lead out of it.
 
-    After a failure the progress is unknown: then every step counts, whatever was confirmed before.
+    After a failure, or of a change that is overtaken, the progress is unknown: then every step counts, whatever was
+    confirmed before.
     """
-    failed = cluster.state == ClusterState.FAILED
+    unknown = cluster.state == ClusterState.FAILED or cluster.state in OVERTAKEN
     _move(cluster, actor, change, reason, **changes)
-    parts, before = parts_of(cluster), () if failed else confirmed_of(cluster)
+    parts, before = parts_of(cluster), () if unknown else confirmed_of(cluster)
     held = sites_held(cluster, parts)
     plan = plan_whole(change, parts, partial(driver_of, cluster), before=before, held=held)
     operation_start(cluster, change, actor.name, steps=plan.steps, summary=summary, admission=admission)

@@ -1,5 +1,7 @@
 """Suspending and resuming a cluster: its workers are removed and no GPU is held, its control plane stays."""
 
+from typing import Any
+
 from django.db import transaction
 from django.db.models import F
 
@@ -27,18 +29,19 @@ S = ClusterState
 def cluster_suspend(
     *, actor: Actor, cluster: Cluster, expected_version: int | None = None, reason: str = ""
 ) -> Cluster:
-    """Removes the workers and releases their GPUs. Repeating it changes nothing. A failed scaling is dropped: it
-    resumes with what it had before."""
+    """Removes the workers and releases their GPUs. Repeating it changes nothing. A failed scaling is dropped, and one
+    under way by the portal: it resumes with what it had before, and goes on with an upgrade."""
     row = CLUSTER.asked(actor, cluster, Verb.SUSPEND, expected_version)
     if CLUSTER.is_already(row, Verb.SUSPEND):
         return row
     if Change.SUSPEND not in driver_of(row).changes:
         raise Conflict("clusters of this template cannot be suspended")
-    if row.state == S.FAILED and row.suspended_at is None:
+    if row.state in {S.FAILED, S.SCALING} and row.suspended_at is None:
         row.pools.update(count=F("confirmed"))
     since = row.suspended_at or clock.now()
     with CLUSTER.changing(row, actor, "suspend", ended="ended by the suspension"):
-        operation_begin(row, actor, Change.SUSPEND, summary=reason, reason=reason, suspended_at=since)
+        times: dict[str, Any] = {"suspended_at": since, "deleted_after": None}
+        operation_begin(row, actor, Change.SUSPEND, summary=reason, reason=reason, **times)
     return row
 
 

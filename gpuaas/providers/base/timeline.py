@@ -30,8 +30,8 @@ class ClusterTimeline(ABC):
                 return (*self._control_moves(), *moved, self.checks)
             case Change.SUSPEND:
                 return tuple(self.pools(change, pools))
-            case Change.RESUME:
-                return (*self._ground(), *self.pools(change, pools), self.checks)
+            case Change.RESUME:  # an upgrade that a suspension overtook goes on
+                return (*self._ground(), *self._control_moves(), *self.pools(change, pools), self.checks)
             case Change.DELETE:
                 return self.deletion()
         raise change_unknown(change)

@@ -126,7 +126,8 @@ class ObservedConsumer:
 
     started_at: from when it holds devices (PodScheduled); ended_at: last container's finish. None = not yet.
     `waiting_for`: why it does not run, in words; `owner` is what made it ("Job/train"), "" if the tenant did directly.
-    uncharged_at: for one that is being deleted, from when the site's quota no longer counts it, ended or not.
+    uncharged_at: for one that is being deleted, from when the site's quota no longer counts it, ended or not; deadline_at:
+    by when it was to have ended, after which nobody is charged for it.
 
     A machine that can be stopped, shelved or resized is one consumer for each stretch in one state with the same devices:
     with its own uid, `<uid of the first>:<what began it>`, which is the same however often it is reported.
@@ -145,18 +146,32 @@ class ObservedConsumer:
     waiting_for: str = ""
     owner: str = ""
     uncharged_at: datetime | None = None
+    deadline_at: datetime | None = None
     state: UseState = UseState.RUNNING
     gpus_like: str = ""
 
 
 @dataclass(frozen=True)
+class ObjectBound:
+    """How many objects of a kind a workspace may have. label: of several, for people; remedy: what to do when it is full."""
+
+    name: str
+    label: str
+    used: int
+    most: int
+    remedy: str
+
+
+@dataclass(frozen=True)
 class ObservedWorkspace:
-    """exists=False: nothing of it is left at the site. hard/used are what the site enforces and counts now."""
+    """exists=False: nothing of it is left at the site. hard/used are what the site enforces and counts now; bounds: those of
+    objects, where it has any."""
 
     exists: bool
     hard: Mapping[str, int] = field(default_factory=dict)
     used: Mapping[str, int] = field(default_factory=dict)
     consumers: tuple[ObservedConsumer, ...] = ()
+    bounds: tuple[ObjectBound, ...] = ()
 
 
 class AccessKind(StrEnum):

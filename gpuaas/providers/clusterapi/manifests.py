@@ -9,6 +9,11 @@ from gpuaas.providers.clusterapi.settings import ClassSettings
 from gpuaas.providers.kubeapi import names as site_names
 from gpuaas.providers.kubeapi.client import Object
 
+# one worker after the other, each taken away before its successor comes: never more of them than are reserved
+ONE_BY_ONE: Object = {
+    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+}
+
 
 def version(release: str) -> str:
     """As Cluster API writes it."""
@@ -96,6 +101,7 @@ def _pool(spec: ClusterSpec, pool: NodePool, settings: ClassSettings) -> Object:
         "name": pool.name,
         "replicas": pool.flavor.count,
         "metadata": metadata,
+        "rollout": ONE_BY_ONE,
     }
     if settings.flavor_variable:
         flavor = settings.flavors.get(pool.flavor.slug, pool.flavor.slug)

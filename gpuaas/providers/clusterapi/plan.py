@@ -48,9 +48,26 @@ class ClusterApiTimeline(ClusterTimeline):
         if change is Change.SCALE:
             for name, going in self.asked.going().items():
                 yield f"{going} of the pool {name} are drained and removed: what runs there ends."
+        if change is Change.UPGRADE:
+            yield from self._replacements()
         for pool in self.spec.pools:
             if pool.release != self.spec.release:
                 yield from self._behind(change, pool)
+
+    def _replacements(self) -> Iterator[str]:
+        control = self.spec.control_plane
+        if self.asked.control_moves():
+            yield (
+                "The control plane has one machine more while it is upgraded, beyond what is reserved: the cloud needs "
+                f"room for {control.vcpus} vCPU and {control.memory_gib} GiB, or the upgrade waits for it."
+            )
+        for pool in self.asked.other_releases():
+            if pool.flavor.count:
+                rest = "there is none meanwhile" if pool.flavor.count == 1 else "one is missing meanwhile"
+                yield (
+                    f"The workers of the pool {pool.name} are drained and replaced one after the other, never with more "
+                    f"than are reserved: {rest}."
+                )
 
     def _behind(self, change: Change, pool: NodePool) -> Iterator[str]:
         was = self.asked.was(pool.name)

@@ -66,7 +66,7 @@ class Ensure:
 
     def _quota(self) -> StepOutcome:
         """One object: a second one would let racing pods through."""
-        self._match(managed_objects.quotas(self.spec, self._classes()))
+        self._match(managed_objects.quotas(self.spec, self._classes(), self.openings))
         gpus = ", ".join(f"{gpu.count} × {gpu.resource_name}" for gpu in self.spec.gpus) or "no GPUs"
         return StepOutcome(done=True, detail=gpus)
 
@@ -112,7 +112,7 @@ class Ensure:
         return StepOutcome(done=True, detail=f"{len(self.spec.members)} with access")
 
     def _wanted_quota(self) -> Object:
-        return manifests.quota(self.spec, self._classes())
+        return manifests.quota(self.spec, self._classes(), self.openings.objects)
 
     def _classes(self) -> Mapping[str, str]:
         return self.recent.classes(lambda: guards.device_classes(self.api))

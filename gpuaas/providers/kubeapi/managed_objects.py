@@ -37,10 +37,11 @@ class ManagedObjects:
         )
 
 
-def quotas(spec: WorkspaceSpec, device_classes: Mapping[str, str]) -> ManagedObjects:
-    return _kept(
-        spec, "quota", "resourcequotas", "ResourceQuota", [manifests.quota(spec, device_classes)], sole=True
-    )
+def quotas(
+    spec: WorkspaceSpec, device_classes: Mapping[str, str], openings: manifests.Openings
+) -> ManagedObjects:
+    made = manifests.quota(spec, device_classes, openings.objects)
+    return _kept(spec, "quota", "resourcequotas", "ResourceQuota", [made], sole=True)
 
 
 def limits(spec: WorkspaceSpec) -> ManagedObjects:
@@ -68,7 +69,7 @@ def everything(
 ) -> tuple[ManagedObjects, ...]:
     """In the order of the steps; without the namespace itself."""
     return (
-        quotas(spec, device_classes),
+        quotas(spec, device_classes, openings),
         limits(spec),
         network(spec, openings),
         *members(spec),

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import GpuAmount, Member, Placement, WorkspaceSpec
-from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi import bounds, names
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.guards.security import SAFE_SYSCTLS
 
@@ -15,26 +15,10 @@ from gpuaas.providers.kubeapi.guards.security import SAFE_SYSCTLS
 DEFAULT_REQUEST = {"cpu": "100m", "memory": "256Mi", "ephemeral-storage": "0"}
 # what a container may write to its node's disk: by default, and at most
 DISK_LIMIT, DISK_MAX = "100Gi", "500Gi"
-# so that one tenant cannot fill the site's etcd
-COUNTS = {
-    "pods": "250",
-    "services": "50",
+# what else is bounded, besides the objects of bounds.py
+CLOSED = {
     "services.loadbalancers": "0",
     "services.nodeports": "0",
-    "persistentvolumeclaims": "50",
-    "count/secrets": "200",
-    "count/configmaps": "200",
-    "count/jobs.batch": "500",
-    "count/deployments.apps": "200",
-    "count/statefulsets.apps": "100",
-    "count/replicasets.apps": "2500",
-    "count/cronjobs.batch": "100",
-    "count/serviceaccounts": "500",
-    "count/leases.coordination.k8s.io": "100",
-    "count/horizontalpodautoscalers.autoscaling": "100",
-    "count/poddisruptionbudgets.policy": "100",
-    # including finished pods
-    "count/pods": "1500",
     "requests.ephemeral-storage": "2Ti",
 }
 DRA_COUNTS = {
@@ -149,9 +133,11 @@ def _pins(gpus: Iterable[GpuAmount]) -> dict[str, dict[str, str]]:
     return found
 
 
-def quota(spec: WorkspaceSpec, device_classes: Mapping[str, str]) -> Object:
+def quota(
+    spec: WorkspaceSpec, device_classes: Mapping[str, str], objects: Mapping[str, str] | None = None
+) -> Object:
     """One object for everything: two in a namespace let racing pods through. `device_classes`: class → its resource's
-    name, as the site has them now.
+    name, as the site has them now. `objects`: how many objects there may be, by key; None = as usual.
 
     A key that is not listed is unlimited, so every GPU name of the site is listed, with "0" for what was not bought.
     A suspended workspace admits no pods at all.
@@ -168,7 +154,8 @@ def quota(spec: WorkspaceSpec, device_classes: Mapping[str, str]) -> Object:
             else "0"
             for size in sorted({*HUGEPAGES, *spec.tuning.hugepages})
         },
-        **COUNTS,
+        **CLOSED,
+        **(objects or bounds.hard({})),
         **(DRA_COUNTS if device_classes else {}),
     }
     if spec.suspended:
@@ -214,10 +201,17 @@ def limit_range(spec: WorkspaceSpec) -> Object:
 
 @dataclass(frozen=True)
 class Openings:
-    """Exceptions to the network isolation, set by the site's operator. routers: labels of namespaces that route into workspaces."""
+    """What the site's operator sets for all its workspaces: exceptions to the network isolation, and bounds of objects (by key of
+    the quota; none = as usual). routers: labels of namespaces that route into workspaces."""
 
     egress_cidrs: tuple[str, ...] = ()
     routers: tuple[tuple[str, str], ...] = ()
+    objects: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, options: Mapping[str, Any]) -> "Openings":
+        cidrs = options.get("egress_cidrs") or ()
+        return cls(egress_cidrs=tuple(map(str, cidrs)), objects=bounds.hard(options))
 
 
 NOTHING_OPEN = Openings()

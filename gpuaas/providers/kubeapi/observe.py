@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from gpuaas.core.clock import now
 from gpuaas.providers.base import ObservedConsumer, ObservedWorkspace, WorkspaceRef
-from gpuaas.providers.kubeapi import claims, names, namespaces, pods
+from gpuaas.providers.kubeapi import bounds, claims, names, namespaces, pods
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.quantities import gib, whole
 
@@ -30,6 +30,7 @@ def observe(
         exists=True,
         hard=_amounts(quota.get("hard") or {}),
         used=_amounts(quota.get("used") or {}),
+        bounds=bounds.observed(quota),
         consumers=(*consumers, *(() if fresh else _refused(api, space))),
     )
 

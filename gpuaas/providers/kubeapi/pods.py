@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from gpuaas.core.clock import whole_second
 from gpuaas.providers.base import ObservedConsumer
+from gpuaas.providers.kubeapi import bounds
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.quantities import whole
 
@@ -93,6 +94,7 @@ def consumer(
         waiting_for=_waiting_for(pod) if phase == "Pending" else "",
         owner=known.owner,
         uncharged_at=_uncharged_at(meta) if leaving else None,
+        deadline_at=_instant(meta["deletionTimestamp"]) if leaving else None,
     )
 
 
@@ -138,7 +140,9 @@ def refusal_in_words(message: str) -> str:
         found = re.search(r"requested: (\S+), used: (\S+), limited: (\S+)", message)
         if found:
             asked, used, limited = (part.rstrip(",") for part in found.groups())
-            return f"the workspace's quota is used up: asked {asked}, used {used}, quota {limited}"
+            words = f"the workspace's quota is used up: asked {asked}, used {used}, quota {limited}"
+            remedy = bounds.remedy_of(asked.partition("=")[0])
+            return f"{words}. {remedy}" if remedy else words
         return "the workspace's quota is used up"
     return message.split("is forbidden: ", 1)[-1][:300]
 

@@ -96,8 +96,7 @@ class KubernetesDriver(
 
     @property
     def _openings(self) -> manifests.Openings:
-        cidrs = self.connection.options.get("egress_cidrs") or ()
-        return manifests.Openings(egress_cidrs=tuple(map(str, cidrs)))
+        return manifests.Openings.read(self.connection.options)
 
     @cached_property
     def _memory(self) -> Memory:

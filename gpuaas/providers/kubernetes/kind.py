@@ -2,6 +2,7 @@
 
 from gpuaas.providers.base import DriverKind
 from gpuaas.providers.fields import KUBECONFIG, OIDC, section, text, texts
+from gpuaas.providers.kubeapi import bounds
 
 CREDENTIALS = section(kubeconfig=KUBECONFIG)
 OPTIONS = section(
@@ -20,6 +21,7 @@ OPTIONS = section(
         "The site's own namespaces", "names, one per line; * matches anything; never adopted"
     ),
     oidc=OIDC,
+    object_bounds=bounds.schema(),
 )
 ENDPOINT = "only if it differs from the kubeconfig's"
 

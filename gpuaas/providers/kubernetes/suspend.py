@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gpuaas.core.clock import now
-from gpuaas.core.errors import Permanent, Unavailable
+from gpuaas.core.errors import GpuaasError, Permanent, Unavailable
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec
 from gpuaas.providers.kubeapi import ending, names, namespaces
 from gpuaas.providers.kubeapi.client import Api, Object
@@ -41,7 +41,7 @@ SCALABLE = (
 OWNER_LABEL = "batch.kubernetes.io/job-name"
 # how long a paused Job may take to end its own pods: a pod that we delete would count as the Job's failure
 JOB_PATIENCE = timedelta(seconds=30)
-CONFLICTS_MAX = 5
+CONFLICTS_MAX = 3
 
 Edit = Callable[[Object], Object | None]
 
@@ -63,19 +63,23 @@ class Suspend:
         return own[step]() if step in own else self.ensure.run(step)
 
     def _workloads(self) -> StepOutcome:
+        """One that is not to be scaled down does not delay the end of the pods: it can make no new ones."""
         changed = [*self._change(PAUSABLE, _pause), *self._change(SCALABLE, _scale_away)]
         return StepOutcome(done=True, detail=_summary(changed, "scaled down"))
 
     def _pods(self) -> StepOutcome:
         collection = f"/api/v1/{_space(self.spec)}/pods"
-        patient = self._jobs_that_end_their_own()
+        patient, refused = self._jobs_that_end_their_own(), ""
         for pod in ending.live(self.api, collection):
             job = (pod["metadata"].get("labels") or {}).get(OWNER_LABEL)
             if job not in patient or "deletionTimestamp" in pod["metadata"]:
-                ending.end(self.api, collection, pod, seconds=ending.SUSPEND_GRACE_SECONDS)
+                try:
+                    ending.end(self.api, collection, pod, seconds=ending.SUSPEND_GRACE_SECONDS)
+                except GpuaasError as error:  # the others end all the same
+                    refused = f"; {pod['metadata']['name']} was refused: {error.message}"
         left = ending.live(self.api, collection)
         if left:
-            return StepOutcome(done=False, detail=ending.in_words(left))
+            return StepOutcome(done=False, detail=ending.in_words(left) + refused)
         return StepOutcome(done=True, detail="nothing is running any more")
 
     def _jobs_that_end_their_own(self) -> set[str]:
@@ -83,7 +87,7 @@ class Suspend:
         return {job["metadata"]["name"] for job in jobs if _paused_lately(job)}
 
     def _change(self, kinds: tuple[str, ...], change: Edit) -> Iterator[tuple[str, bool]]:
-        return _changes(self.api, _space(self.spec), kinds, change)
+        return _changes(self.api, _space(self.spec), kinds, change, force=True)
 
 
 @dataclass(frozen=True)
@@ -107,19 +111,23 @@ class Resume:
         return StepOutcome(done=True, detail=_summary(changed, "restarted"))
 
 
-def _changes(api: Api, space: str, kinds: tuple[str, ...], change: Edit) -> Iterator[tuple[str, bool]]:
-    """Name and success of each workload that had to change. One that the site refuses does not block the others."""
+def _changes(
+    api: Api, space: str, kinds: tuple[str, ...], change: Edit, *, force: bool = False
+) -> Iterator[tuple[str, bool]]:
+    """Name and success of each workload that had to change. One that the site refuses does not block the others.
+
+    force: one that is changed by others each time is changed in whatever version it is."""
     for kind in kinds:
         collection = kind.format(space)
         for each in api.items(collection):
             try:
-                if _change_one(api, collection, each, change):
+                if _change_one(api, collection, each, change, force=force):
                     yield each["metadata"]["name"], True
             except Permanent:
                 yield each["metadata"]["name"], False
 
 
-def _change_one(api: Api, collection: str, listed: Object, change: Edit) -> bool:
+def _change_one(api: Api, collection: str, listed: Object, change: Edit, *, force: bool) -> bool:
     """Change exactly the version that was read, so that a tenant's concurrent change is noticed."""
     name = listed["metadata"]["name"]
     found: Object | None = listed
@@ -134,7 +142,16 @@ def _change_one(api: Api, collection: str, listed: Object, change: Edit) -> bool
             found = next(iter(api.items(collection, fieldSelector=f"metadata.name={name}")), None)
         else:
             return True
-    raise Unavailable(f"{name} keeps being changed by others", retry_after=1)
+    if not force:
+        raise Unavailable(f"{name} keeps being changed by others", retry_after=1)
+    wanted = change(found) if found is not None else None
+    if wanted is None:
+        return False
+    try:
+        api.merge(f"{collection}/{name}", wanted)
+    except Unavailable as error:
+        raise Permanent(error.message) from error
+    return True
 
 
 def _scale_away(found: Object) -> Object | None:

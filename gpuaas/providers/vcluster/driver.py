@@ -106,9 +106,7 @@ class VirtualClusterDriver(
         return site.inside(self._api, ref)
 
     def _ensure(self, spec: ClusterSpec) -> Ensure:
-        cidrs = self.connection.options.get("egress_cidrs") or ()
-        openings = Openings(egress_cidrs=tuple(map(str, cidrs)))
-        return Ensure(self._api, space_of(spec), openings, self._recent)
+        return Ensure(self._api, space_of(spec), Openings.read(self.connection.options), self._recent)
 
     def _revoke(self, ref: ClusterRef) -> StepOutcome:
         """Revoke people's rights inside, then those of the syncer, which would create pods while they are being ended."""

@@ -1,6 +1,8 @@
 """Writes the results of a run: each function is one transaction, guarded by the claim and by the state we acted on."""
 
 import random
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -10,10 +12,11 @@ from django.db.models import F
 from gpuaas.catalog.models import Site
 from gpuaas.core import claims, clock
 from gpuaas.core.conditions import Status
+from gpuaas.lifecycle.enforce import ENFORCED
 from gpuaas.lifecycle.kind import conditions_write
-from gpuaas.lifecycle.lease import LEASE_ENDING
+from gpuaas.lifecycle.lease import LEASE_ENDING, asleep
 from gpuaas.lifecycle.visits import LEFTOVERS_AFTER, PROGRESSING, Record, reachable
-from gpuaas.providers.base import ObservedWorkspace
+from gpuaas.providers.base import ObjectBound, ObservedWorkspace
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.grants import grants_end
 from gpuaas.workspaces.holdings import holdings_end, holdings_set
@@ -32,6 +35,7 @@ from quotas.services import reservation_release, reservation_shrink
 
 QUOTA = "QuotaInSync"
 ACCESS = "AccessGranted"
+OBJECTS, NEARLY_FULL = "RoomForObjects", 80  # the condition, and the percentage from which it warns
 
 RECORD: Record[Workspace] = Record(WORKSPACE, "project", "site__watch")
 guarded, later, rest = RECORD.guarded, RECORD.later, RECORD.rest
@@ -102,6 +106,7 @@ def finish_suspended(job: Job) -> None:
             WorkspaceState.SUSPENDED,
             ensured_digest=job.digest,
             attempts=0,
+            **asleep(WORKSPACE, row, at=moment),
         )
         amounts = amounts_of((), storage_gib=row.storage_gib)
         reservation_shrink(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts)
@@ -122,7 +127,9 @@ def finish_deleted(job: Job) -> None:
         holdings_end(workspace=row, at=moment)
         row.flavors.update(confirmed=0)
         row.drifts.filter(state=DriftState.OPEN).update(state=DriftState.GONE, resolved_at=moment)
-        conditions_write(row, reachable(), drop=(PROGRESSING, QUOTA, SUSPENDED, "InSync", LEASE_ENDING))
+        conditions_write(
+            row, reachable(), drop=(PROGRESSING, QUOTA, OBJECTS, SUSPENDED, "InSync", LEASE_ENDING, ENFORCED)
+        )
         WORKSPACE.move(
             row,
             WorkspaceState.DELETED,
@@ -145,7 +152,8 @@ def observation(job: Job, seen: ObservedWorkspace, *, in_sync: str) -> None:
         changes = [reachable(), quota_in_sync(in_sync)]
         if row.state in {WorkspaceState.READY, WorkspaceState.SUSPENDED}:
             changes.append(_access(job))
-        news = conditions_write(row, *changes)
+        fullest = objects_nearly_full(seen.bounds)
+        news = conditions_write(row, *changes, *fullest, drop=() if fullest else (OBJECTS,))
         if news or old != facts:
             workspace_announce(row)
 
@@ -171,6 +179,7 @@ def observed_facts(seen: ObservedWorkspace) -> dict[str, Any]:
     return {
         "hard": dict(seen.hard),
         "used": dict(seen.used),
+        "bounds": [asdict(one) for one in seen.bounds],
         "consumers": [
             {
                 "uid": one.uid,
@@ -186,6 +195,25 @@ def observed_facts(seen: ObservedWorkspace) -> dict[str, Any]:
             for one in sorted(seen.consumers, key=lambda one: (one.created_at, one.name))
         ],
     }
+
+
+def objects_nearly_full(bounds: Sequence[ObjectBound]) -> list[dict[str, Any]]:
+    """A warning if one of the bounds is nearly used up; the fullest comes first, and its remedy counts."""
+    full = [one for one in bounds if one.most and one.used * 100 >= one.most * NEARLY_FULL]
+    if not full:
+        return []
+    full.sort(key=lambda one: one.used / one.most, reverse=True)
+    words = "; ".join(f"{one.used:,} of {one.most:,} {one.label}" for one in full)
+    reason = "Full" if full[0].used >= full[0].most else "NearlyFull"
+    return [
+        {
+            "type": OBJECTS,
+            "status": Status.FALSE,
+            "reason": reason,
+            "message": words,
+            "remedy": full[0].remedy,
+        }
+    ]
 
 
 def quota_in_sync(difference: str = "") -> dict[str, Any]:

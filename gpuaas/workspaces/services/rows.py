@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden
-from gpuaas.lifecycle.kind import Kind
+from gpuaas.lifecycle.kind import EndWords, Kind
 from gpuaas.lifecycle.operations import ADMISSION, steps_write
 from gpuaas.providers.base import Change, StepSpec
 from gpuaas.workspaces.models import Operation, Step, Workspace, WorkspaceTransition
@@ -32,6 +32,8 @@ WORKSPACE: Kind[Workspace] = Kind(
     permit=lambda actor, row: workspace_require(
         actor=actor, workspace=row, permission=Permission.WORKSPACE_CREATE
     ),
+    overtaken=frozenset({WorkspaceState.RESIZING}),
+    end=EndWords("it is suspended", "everything in it"),
 )
 workspace_lock, state_require, operation_end = (
     WORKSPACE.lock,

@@ -31,12 +31,12 @@ def workspace_suspend(
     """Stops everything that runs and releases its GPUs; storage, objects and access stay. Repeating it changes
     nothing.
 
-    Pods without an owner do not come back. A failed resize is dropped: it resumes with what it had before.
+    Pods without an owner do not come back. A failed resize is dropped, and one under way by the portal: it resumes with what it had before.
     """
     row = WORKSPACE.asked(actor, workspace, Verb.SUSPEND, expected_version)
     if WORKSPACE.is_already(row, Verb.SUSPEND):
         return row
-    if row.state == S.FAILED and row.suspended_at is None:
+    if row.state in {S.FAILED, S.RESIZING} and row.suspended_at is None:
         row.flavors.update(count=F("confirmed"))
         row.storage_gib = storage_held(row)
     with WORKSPACE.changing(row, actor, "suspend", ended="ended by the suspension"):
@@ -47,6 +47,7 @@ def workspace_suspend(
             summary=reason[:200],
             reason=reason,
             suspended_at=row.suspended_at or clock.now(),
+            deleted_after=None,
             storage_gib=row.storage_gib,
             conditions=_told(row, actor, reason),
         )

@@ -92,9 +92,20 @@ def test_only_a_pool_that_is_behind_is_held_back() -> None:
     assert names.DEFER_UPGRADE in big["metadata"]["annotations"]
 
 
+def test_no_pool_ever_has_more_machines_than_are_reserved() -> None:
+    """Whatever makes Cluster API replace them: another release, another flavor, another variable."""
+    for made in topology(SPEC)["workers"]["machineDeployments"]:
+        strategy = made["rollout"]["strategy"]
+        assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+
+
 def test_what_cannot_be_is_said_before() -> None:
     before = replace(SPEC, release="1.35.6", pools=(pool("gpu", 2, "h100.2", "1.35.6"), SPEC.pools[1]))
-    (held,) = ClusterApiTimeline(SPEC, before).warnings(Change.UPGRADE)
+    control, workers, held = ClusterApiTimeline(SPEC, before).warnings(Change.UPGRADE)
+    assert "one machine more while it is upgraded, beyond what is reserved" in control
+    assert "4 vCPU and 8 GiB" in control
+    assert "The workers of the pool gpu are drained and replaced one after the other" in workers
+    assert "one is missing meanwhile" in workers
     assert "big stays at 1.35.6" in held
     odd = replace(SPEC, pools=(pool("gpu", 2, "h100.2", "1.34.9"),))
     assert any(

@@ -187,3 +187,55 @@ def test_a_change_at_the_same_moment_is_seen(room: Room, monkeypatch: pytest.Mon
     assert (tried, replicas(room, web)) == ([web], 0)
     wake(room)
     assert replicas(room, web) == 3
+
+
+def test_one_that_is_changed_each_time_is_scaled_down_all_the_same(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody changes it in a loop, just before each of our changes."""
+    web, other = make(room, "Deployment", "web", replicas=2), make(room, "Deployment", "other")
+    merge = Api.merge
+    changes: list[int] = []
+
+    def raced(self: Api, path: str, change: Object) -> Object:
+        if path == web and self is not room.tenant and "resourceVersion" in change["metadata"]:
+            changes.append(len(changes))
+            merge(room.tenant, path, {"metadata": {"annotations": {"loop": str(len(changes))}}})
+        return merge(self, path, change)
+
+    monkeypatch.setattr(Api, "merge", raced)
+    sleep(room)
+    assert changes, "it was a race"
+    assert (replicas(room, web), replicas(room, other)) == (0, 0)
+    assert room.admin.items(room.path("pods")) == []
+    monkeypatch.undo()
+    wake(room)
+    assert replicas(room, web) == 2
+
+
+def test_one_that_refuses_keeps_no_other_running(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("first", "second"):
+        room.tenant.create(room.path("pods"), pod(name, {"nvidia.com/gpu": "1"}))
+        room.run_to(name, "Running")
+    delete, refused = Api.delete, [True]
+
+    def refuses(self: Api, path: str, body: Object | None = None, **query: str) -> bool:
+        if path.endswith("/pods/first") and refused:
+            raise Permanent("a webhook of the site says no")
+        return delete(self, path, body, **query)
+
+    monkeypatch.setattr(Api, "delete", refuses)
+    spec = asleep(room.spec)
+    for step in ("namespace", "quota", "confirm", "workloads"):
+        _until_done(room, Change.SUSPEND, spec, step)
+    outcome = room.driver.perform(Change.SUSPEND, spec, "pods")
+    assert not outcome.done
+    assert "first was refused: a webhook of the site says no" in outcome.detail
+
+    def left() -> list[str]:
+        room.driver.perform(Change.SUSPEND, spec, "pods")
+        return [each["metadata"]["name"] for each in room.admin.items(room.path("pods"))]
+
+    until(lambda: left() == ["first"], "the other one has ended")
+    refused.clear()
+    _until_done(room, Change.SUSPEND, spec, "pods")

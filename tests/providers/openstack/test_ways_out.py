@@ -7,7 +7,10 @@ import pytest
 import requests
 
 from deploy.lab.openstack import Lab
+from gpuaas.providers.base import Change
+from gpuaas.providers.openstack import servers
 from gpuaas.providers.openstack.driver import OpenStackDriver
+from tests.contracts.test_suspend import asleep
 from tests.lab.fixtures import until
 from tests.providers.openstack.conftest import ref
 from tests.providers.openstack.escapes.room import Room, driver_of, room
@@ -88,6 +91,29 @@ def test_a_machine_that_rests_still_counts(mine: Room, how: str) -> None:
     assert mine.admin.delete("compute", f"/servers/{server}")
     until(lambda: mine.who.call("GET", "compute", f"/servers/{server}").status_code == 404, "it is gone")
     assert [row["id"] for row in mine.servers()] == [other]
+
+
+def test_nothing_that_its_owner_does_keeps_a_machine_awake(driver: OpenStackDriver) -> None:
+    """One is locked and has no room for our tags; the other is restarted over and over."""
+    with room(driver, spec_of(TWO)) as made:
+        locked, looping = made.boot(), made.boot()
+        made.admin.put(
+            "compute", f"/servers/{locked}/tags", {"tags": [f"t-{number}" for number in range(50)]}
+        )
+        assert made.act(locked, "lock").status_code == 202
+        spec = asleep(made.spec)
+        until(lambda: driver.perform(Change.SUSPEND, spec, "limits").done, "the limits are zero")
+        until(lambda: driver.perform(Change.SUSPEND, spec, "confirm").done, "the site has them")
+
+        def away() -> bool:
+            made.act(looping, "reboot", {"type": "HARD"})  # refused or not
+            return driver.perform(Change.SUSPEND, spec, "machines").done
+
+        until(away, "both are shelved", seconds=240)
+        until(lambda: driver.perform(Change.SUSPEND, spec, "devices").done, "nothing is held")
+        assert {row["status"] for row in made.servers()} == {"SHELVED_OFFLOADED"}
+        found = servers.of_project(made.admin, made.who.project)
+        assert not any(row["locked"] for row in found), "its owner may delete it"
 
 
 def test_what_was_deleted_is_not_brought_back(mine: Room) -> None:

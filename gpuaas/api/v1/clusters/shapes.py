@@ -270,6 +270,10 @@ class ClusterOutput(Output):
     created_at = serializers.DateTimeField()
     ready_at = serializers.DateTimeField(allow_null=True)
     suspended_at = serializers.DateTimeField(allow_null=True)
+    deleted_after = serializers.DateTimeField(
+        allow_null=True,
+        help_text="Set once its lease is over and it sleeps: then it is deleted, unless the lease is extended.",
+    )
     deleted_at = serializers.DateTimeField(
         allow_null=True, help_text="When a sweep of the site proved that nothing is left."
     )

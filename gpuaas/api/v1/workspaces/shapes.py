@@ -116,6 +116,14 @@ class ItemOutput(Output):
     confirmed = serializers.IntegerField(help_text="As confirmed by the site.")
 
 
+class ObjectBoundOutput(Output):
+    name = serializers.CharField()
+    label = serializers.CharField(help_text="Of several, for people.")
+    used = serializers.IntegerField()
+    most = serializers.IntegerField()
+    remedy = serializers.CharField(help_text="What to do when it is used up.")
+
+
 class WorkspaceOutput(Output):
     id = serializers.UUIDField()
     name = serializers.CharField()
@@ -130,10 +138,20 @@ class WorkspaceOutput(Output):
     placement = serializers.ChoiceField(choices=PLACEMENTS, allow_blank=True)
     members = MemberOutput(many=True)
     conditions = Conditions()
+    object_bounds = ObjectBoundOutput(
+        source="observed.bounds",
+        many=True,
+        default=list,
+        help_text="How many objects of each kind it has at the site, and may have; empty where the site has no such bounds.",
+    )
     lease_ends_at = serializers.DateTimeField()
     created_by = serializers.CharField(source="created_by.username")
     created_at = serializers.DateTimeField()
     suspended_at = serializers.DateTimeField(allow_null=True, help_text="When its suspension started.")
+    deleted_after = serializers.DateTimeField(
+        allow_null=True,
+        help_text="Set once its lease is over and it sleeps: then it is deleted, unless the lease is extended.",
+    )
     ready_at = serializers.DateTimeField(allow_null=True)
     deleted_at = serializers.DateTimeField(allow_null=True)
     version = serializers.IntegerField()
