@@ -1,6 +1,8 @@
 """A node that dies at the real API server: its pods and those that replace them are never counted both, nor after a deletion by force."""
 
-from datetime import timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 
 import pytest
 
@@ -54,34 +56,18 @@ def test_its_pods_and_their_replacements_are_not_counted_both(
 ) -> None:
     limits_give(project)
     asked = [(f"{H100}.1.lab-1", BOUGHT)]
-    workspace = workspace_request(actor=as_alice, project=project, name="serve", items=asked)
-    until(lambda: run_now(workspace).state == "ready", "the workspace is ready")
-    workspace = Workspace.objects.get(pk=workspace.pk)
-    heard, pods = Heard(lab_site), f"/api/v1/namespaces/{workspace.external_name}/pods"
-    path, body = workload(
-        workspace.external_name, "Deployment", "serve", {"nvidia.com/gpu": "1"}, replicas=BOUGHT
-    )
-    body["spec"]["template"]["metadata"]["annotations"] = {"lab.gpuaas.io/stop": "3600s"}
-    body["spec"]["template"]["spec"] |= {
-        "nodeSelector": {"kubernetes.io/hostname": "h100-1"},
-        "terminationGracePeriodSeconds": 10,
-    }
-    api.create(path, body)
+    made = workspace_request(actor=as_alice, project=project, name="serve", items=asked)
+    until(lambda: run_now(made).state == "ready", "the workspace is ready")
+    space = Workspace.objects.get(pk=made.pk).external_name
+    heard, pods, serve = Heard(lab_site), f"/api/v1/namespaces/{space}/pods", served(api, space)
     until(lambda: heard.turn() == BOUGHT, "both are counted")
     old = api.items(pods)
-    api.merge("/api/v1/nodes/h100-1", {"metadata": {"annotations": {"lab.gpuaas.io/down": "true"}}})
-    try:
-        api.merge(
-            f"{path}/serve",
-            {"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": "h100-2"}}}}},
-        )
+    with down(api, "h100-1"):
+        api.merge(serve, {"spec": {"template": {"spec": {"nodeSelector": host("h100-2")}}}})
         for each in old:
             api.delete(f"{pods}/{each['metadata']['name']}")
-        deadlines = {
-            each["metadata"]["uid"]: each["metadata"]["deletionTimestamp"]
-            for each in api.items(pods)
-            if _is_old(each, old)
-        }
+        going = [each["metadata"] for each in api.items(pods) if _is_old(each, old)]
+        deadlines = {each["uid"]: each["deletionTimestamp"] for each in going}
         assert len(deadlines) == BOUGHT
 
         def replaced() -> bool:
@@ -90,7 +76,7 @@ def test_its_pods_and_their_replacements_are_not_counted_both(
             # a ReplicaSet whose pods were refused waits for minutes: asked again, it is at once
             stamp = {"metadata": {"annotations": {"again": now().isoformat()}}}
             if len(fresh) < BOUGHT:
-                api.merge(f"{path}/serve", {"spec": {"template": stamp}})
+                api.merge(serve, {"spec": {"template": stamp}})
             running = [each for each in fresh if each["status"]["phase"] == "Running"]
             return len(running) == BOUGHT and heard.turn() == BOUGHT
 
@@ -99,23 +85,46 @@ def test_its_pods_and_their_replacements_are_not_counted_both(
             api.delete(f"{pods}/{each['metadata']['name']}", gracePeriodSeconds="0")
         until(lambda: not [each for each in api.items(pods) if _is_old(each, old)], "the old ones are gone")
         assert heard.turn() == BOUGHT
+    ends = {row.consumer_uid: row.ended_at for row in rows() if row.consumer_uid in deadlines}
+    told = {uid: f"{at:%Y-%m-%dT%H:%M:%SZ}" for uid, at in ends.items() if at is not None}
+    assert told == deadlines, "the first deadline, not the force"
+    assert most_at_once() <= BOUGHT
+
+
+def served(api: Api, space: str) -> str:
+    """A Deployment on the node that will die, whose pods take an hour to stop; returns its path."""
+    path, body = workload(space, "Deployment", "serve", {"nvidia.com/gpu": "1"}, replicas=BOUGHT)
+    body["spec"]["template"]["metadata"]["annotations"] = {"lab.gpuaas.io/stop": "3600s"}
+    pod = {"nodeSelector": host("h100-1"), "terminationGracePeriodSeconds": 10}
+    body["spec"]["template"]["spec"] |= pod
+    api.create(path, body)
+    return f"{path}/serve"
+
+
+def host(name: str) -> Object:
+    return {"kubernetes.io/hostname": name}
+
+
+@contextmanager
+def down(api: Api, node: str) -> Iterator[None]:
+    path = f"/api/v1/nodes/{node}"
+    api.merge(path, {"metadata": {"annotations": {"lab.gpuaas.io/down": "true"}}})
+    try:
+        yield
     finally:
-        api.merge("/api/v1/nodes/h100-1", {"metadata": {"annotations": {"lab.gpuaas.io/down": None}}})
-    for row in rows():
-        if row.consumer_uid in deadlines:
-            assert row.ended_at is not None
-            assert f"{row.ended_at:%Y-%m-%dT%H:%M:%SZ}" == deadlines[row.consumer_uid], (
-                "the first deadline, not the force"
-            )
-    most = max(
-        sum(
-            row.quantity
-            for row in rows()
-            if row.started_at <= at and (row.ended_at is None or row.ended_at > at)
+        api.merge(path, {"metadata": {"annotations": {"lab.gpuaas.io/down": None}}})
+
+
+def most_at_once() -> int:
+    """GPUs that were counted at one moment."""
+
+    def counted(at: datetime) -> int:
+        there = (
+            row for row in rows() if row.started_at <= at and (row.ended_at is None or row.ended_at > at)
         )
-        for at in [row.started_at + timedelta(seconds=0) for row in rows()]
-    )
-    assert most <= BOUGHT
+        return sum(row.quantity for row in there)
+
+    return max(counted(row.started_at) for row in rows())
 
 
 def _is_old(found: Object, old: list[Object]) -> bool:
