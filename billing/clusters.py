@@ -69,10 +69,9 @@ def warm_pool_cost(
 ) -> Decimal:
     """What the clusters of a warm pool cost their project in a month (default this one): until they were claimed, and
     those that never were. Part of the project's lines."""
-    rows = cost_by_holder(actor=actor, project=pool.project, month=month, now=now)
-    mine = set(Cluster.objects.filter(warm_pool=pool).values_list("pk", flat=True))
-    nothing = amount_of(0, currency_of(pool.project.organization_id))
-    return sum((row.amount for row in rows if row.holder_id in mine), nothing)
+    mine = list(Cluster.objects.filter(warm_pool=pool).values_list("pk", flat=True))
+    rows = cost_by_holder(actor=actor, project=pool.project, month=month, now=now, holders=mine)
+    return sum((row.amount for row in rows), amount_of(0, currency_of(pool.project.organization_id)))
 
 
 def cluster_wanted_quote(

@@ -28,6 +28,19 @@ class HolderRow:
     quarantined: int
 
 
+@dataclass(frozen=True)
+class HolderPage:
+    """Some of what a question finds, the most expensive first. count, amount, gpu_seconds: of all of it; largest: the amount of the
+    most expensive one. Without rows they are zero: nothing was found, or nothing after those skipped.
+    """
+
+    rows: list[HolderRow]
+    count: int = 0
+    amount: Decimal = Decimal(0)
+    gpu_seconds: int = 0
+    largest: Decimal = Decimal(0)
+
+
 def rate_holders(
     *,
     slots: Slots,
@@ -37,9 +50,8 @@ def rate_holders(
     dearest: int = 0,
     most: int | None = None,
     skipped: int = 0,
-) -> tuple[list[HolderRow], int]:
-    """The most expensive first, with their number: `most` of them after the first `skipped`; `wanted` = only these
-    and as many of the most expensive."""
+) -> HolderPage:
+    """`most` of them after the first `skipped`; `wanted` = only these and as many of the most expensive."""
     sql, parameters = rated_sql(slots=slots, now=now, projects=projects, by_holder=True, stored=True)
     parameters |= {
         "wanted": None if wanted is None else list(wanted),
@@ -50,11 +62,14 @@ def rate_holders(
     with hashed() if projects is None else nullcontext(), connection.cursor() as cursor:
         cursor.execute(sql + sql_text("cards") + sql_text("holders"), parameters)
         rows = cursor.fetchall()
+    if not rows:
+        return HolderPage([])
     costs = [
         HolderRow(project, slug, key, name, is_cluster, amount_of(minor, currency), gpu_seconds, quarantined)
-        for project, slug, key, name, is_cluster, currency, minor, gpu_seconds, quarantined, _ in rows
+        for project, slug, key, name, is_cluster, currency, minor, gpu_seconds, quarantined, *_ in rows
     ]
-    return costs, rows[0][9] if rows else 0
+    currency, (count, minor, gpu_seconds, largest) = rows[0][5], rows[0][9:]
+    return HolderPage(costs, count, amount_of(minor, currency), gpu_seconds, amount_of(largest, currency))
 
 
 def rate_holder_days(

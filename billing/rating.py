@@ -159,7 +159,8 @@ def rated_sql(
         idle = idle_sql()
     head = _head(live, tariff, parameters, idle, stored=stored)
     tiers = "graduated" if tariff["is_graduated"] else "not_graduated"
-    tail = [tiers, "cells", "invoiced" if final.spans else "not_invoiced", "lines"]
+    volume = "volume" if tariff["is_tiered"] else "no_volume"
+    tail = [tiers, volume, "cells", "invoiced" if final.spans else "not_invoiced", "lines"]
     return "".join([sql_of("portal_tariff"), *head, *map(sql_text, tail)]), {**parameters, **tariff}
 
 
@@ -170,12 +171,13 @@ def _head(
     bounds = tariff["bounds"] or []
     pieces = slots.cut(bounds)
     if len(pieces) > len(slots.spans) + FEW:
-        return [*_usage(tariff, idle), sql_text("counted")]
+        return [*_usage(tariff, idle), sql_text("price"), sql_text("counted")]
     if stored and parameters["holders"] is None and not tariff["most_added"] and not tariff["is_graduated"]:
         parameters |= kept_parameters(slots, bounds)
-        return kept_sql(idle)
+        return kept_sql(idle, by_holder=parameters["by_holder"])
     parameters |= _pieces(pieces)
-    return [*_usage(tariff, idle), sql_text("counted_pieces"), sql_text("counted_added")]
+    added = map(sql_text, ("counted_pieces", "price", "counted_added"))
+    return [*_usage(tariff, idle), *added]
 
 
 def _usage(tariff: dict[str, Any], idle: str) -> list[str]:
@@ -183,11 +185,15 @@ def _usage(tariff: dict[str, Any], idle: str) -> list[str]:
     return [sessions, idle, sql_text("portal_reserved")] if idle else [sessions, sql_text("portal_metered")]
 
 
-def kept_sql(idle: str) -> list[str]:
+def kept_sql(idle: str, *, by_holder: bool) -> list[str]:
     """What comes between the tariff and the tiers where what is past is kept."""
     before = [f"{idle.removeprefix(', ')}, "] if idle else []
     used = sql_text("kept_pieces") + (sql_text("kept_idle") if idle else "")
-    return [*before, used, sql_text("kept_added"), sql_text("counted_added")]
+    return [
+        *before,
+        used,
+        *map(sql_text, ("kept_told" if by_holder else "kept_added", "price", "counted_added")),
+    ]
 
 
 def kept_parameters(slots: Slots, bounds: Sequence[datetime]) -> dict[str, Any]:
@@ -257,8 +263,12 @@ def rate_usage(
     draft_id: uuid.UUID | None = None,
     stored: bool = True,
     holders: Sequence[uuid.UUID] | None = None,
+    wanted: Sequence[uuid.UUID] | None = None,
 ) -> list[Cell]:
-    """Every cell with usage, priced by its own time. `projects` None = the whole platform. stored: as in `rated_sql`."""
+    """Every cell with usage, priced by its own time. `projects` None = the whole platform. stored, holders: as in `rated_sql`.
+
+    wanted: only the cells of these workspaces or clusters are read: their shares of the lines of all.
+    """
     sql, parameters = rated_sql(
         slots=slots,
         now=now,
@@ -268,6 +278,7 @@ def rate_usage(
         stored=stored,
         holders=holders,
     )
+    parameters["wanted"] = None if wanted is None else list(wanted)
     with hashed() if projects is None else nullcontext(), connection.cursor() as cursor:
         cursor.execute(sql + sql_text("cards") + sql_text("portal_rated"), parameters)
         return [_cell(row) for row in cursor.fetchall()]

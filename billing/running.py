@@ -129,7 +129,29 @@ def coming(
     return costs
 
 
-def coming_minor(rows: Iterable[Coming]) -> int:
+@dataclass(frozen=True)
+class Going:
+    """What runs of one kind in a project: millionths per hour now, and what is to come of it, as in `Coming`."""
+
+    project_id: uuid.UUID
+    kind: str
+    divisor: int
+    per_hour_micro: int
+    numerator: int
+
+
+def going(*, now: datetime, until: datetime, projects: Ids | None) -> list[Going]:
+    """`open_lines` and `coming` in one reading of what runs. 2 queries, 3 if a pool is reserved."""
+    moment = whole_second(now)
+    parameters = _parameters(moment, until, projects, None) | {"slots": [], "starts": [], "ends": []}
+    found = []
+    for row in _run(("worth", "now_and_rest"), parameters):
+        values: list[Any] = [*row[:4], int(row[4])]
+        found.append(Going(*values))
+    return found
+
+
+def coming_minor(rows: Iterable[Coming | Going]) -> int:
     """In minor units, rounded half up once for each project, so that sums over projects add up."""
     sums: dict[tuple[uuid.UUID, int], int] = {}
     for row in rows:

@@ -69,6 +69,17 @@ def paged(
     return Paginator(rows, size).get_page(request.GET.get(parameter))
 
 
+def page_asked(request: HttpRequest) -> int:
+    """The page that the address asks of rows which are read a page at a time; nonsense is the first."""
+    number = request.GET.get("page", "")
+    return int(number) if number.isdecimal() and 0 < int(number[:9]) < 10**6 else 1
+
+
+def page_of(number: int, count: int, size: int = ROWS) -> Page[int]:
+    """Of so many rows, none of which it has."""
+    return Paginator(range(count), size).get_page(number)
+
+
 def offered(choices: QuerySet[M, T] | Sequence[T]) -> list[T] | None:
     """What a filter lets choose from; None where that is too much to be drawn, so that it is typed."""
     found = list(choices[: OFFERED + 1])

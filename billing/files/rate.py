@@ -93,7 +93,7 @@ def _lines(cursor: Any, span: Span, currency: str) -> list[tuple[Any, ...]]:
         "divisor": charge_divisor(currency),
     }
     cursor.execute(
-        sql_of("files_source", "counted", "not_graduated", "cells", "not_invoiced", "lines")
+        sql_of("files_source", "price", "counted", "graduated", "volume", "cells", "not_invoiced", "lines")
         + sql_text("files_rated"),
         parameters,
     )

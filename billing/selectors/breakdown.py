@@ -6,20 +6,21 @@ And the intervals behind a row. The member is the person who requested the works
 """
 
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import date, datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from typing import Any
 
 from django.db.models import F, Q, QuerySet
 
 from billing.holders import HolderRow, rate_holders
 from billing.models.rates import SHARED_METERS
-from billing.money import amount_of
+from billing.money import MICRO, amount_of, charge_divisor, largest_remainder, minor_places
 from billing.months import Span, day_span, month_days, month_of, month_span
 from billing.rating import Cell, LineStatus, Slots, rate_usage
-from billing.selectors.costs import NO_HOLDER, cost_scope, currency_in, gpu_seconds_of, total_of
+from billing.selectors.costs import NO_HOLDER, MonthCosts, cost_scope, currency_in, gpu_seconds_of, total_of
 from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
@@ -29,6 +30,7 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Organization, Project
 
+DAY = timedelta(days=1)
 NO_GPU = "none"  # the key of vCPU, memory and storage
 NO_KEY = "idle"  # of what nobody held
 Members = dict[tuple[uuid.UUID, uuid.UUID], str]  # by holder and project
@@ -69,12 +71,16 @@ class CostRow:
 
 @dataclass(frozen=True)
 class Breakdown:
+    """total, gpu_seconds, count and largest (the highest amount of a row) are of all rows, also of those that `rows` leaves out."""
+
     by: By
     month: date
     currency: str
     total: Decimal
     gpu_seconds: int
     rows: tuple[CostRow, ...]
+    count: int
+    largest: Decimal
 
 
 def cost_breakdown(
@@ -86,29 +92,105 @@ def cost_breakdown(
     month: date | None = None,
     filters: CostFilters | None = None,
     now: datetime | None = None,
+    most: int | None = None,
+    skipped: int = 0,
+    costs: MonthCosts | None = None,
 ) -> Breakdown:
-    """The most expensive first, days in their order. Of one project or one organization; counted up to `now`.
+    """The most expensive first, days in their order; `most` rows after the first `skipped`. Of one project or one organization;
+    counted up to `now`. costs: of the same month and moment, where they are known already.
 
     Raises Invalid on `day` outside the month.
     """
     moment = now or clock.now()
     first, wanted = (month or month_of(moment)).replace(day=1), filters or CostFilters()
     scope = cost_scope(actor, project, organization)
-    spans = month_days(first) if by is By.DAY or wanted.day else [month_span(first)]
-    _day_require(wanted.day, spans)
+    _day_require(wanted.day, month_days(first))
+    if wanted.project and scope is not None:  # lines are of one project: the others need not be rated
+        scope = list(Project.objects.filter(pk__in=scope, slug=wanted.project).values_list("pk", flat=True))
+    shown = slice(skipped, None if most is None else skipped + most)
     if by is By.WORKSPACE and wanted == CostFilters(project=wanted.project):
-        costs, _ = rate_holders(slots=Slots([first], spans), now=moment, projects=scope)
-        whole = [_holder_row(row) for row in costs if wanted.project in ("", row.project)]
-        return _of_holders(first, currency_in((), project, organization), whole)
-    slots, parts = Slots([first] * len(spans), spans), _parts(by, wanted)
-    cells = rate_usage(slots=slots, now=moment, projects=scope, by_holder=parts)
+        currency = currency_in((), project, organization)
+        return _of_holders(first, currency, moment, scope, shown)
+    cells = _cells(by, wanted, first, moment, scope, costs)
     members = _members(cells) if by is By.MEMBER or wanted.member else {}
     matching = cells
     if wanted != CostFilters():
         matching = [cell for cell in cells if _wanted(cell, wanted, members)]
     currency = currency_in(cells, project, organization)
     rows = _ordered(_rows(matching, by, members, currency), by)
-    return Breakdown(by, first, currency, total_of(matching, currency), gpu_seconds_of(matching), tuple(rows))
+    return Breakdown(
+        by,
+        first,
+        currency,
+        total_of(matching, currency),
+        gpu_seconds_of(matching),
+        tuple(rows[shown]),
+        len(rows),
+        max((row.amount for row in rows), default=Decimal(0)),
+    )
+
+
+def _cells(
+    by: By,
+    wanted: CostFilters,
+    first: date,
+    now: datetime,
+    scope: Sequence[uuid.UUID] | None,
+    costs: MonthCosts | None,
+) -> Sequence[Cell]:
+    """Lines where whole ones are asked for, and their days: as on every page. In parts, of which there are as many as workspaces, only
+    where workspaces or members are told apart."""
+    parts = by in (By.WORKSPACE, By.MEMBER) or bool(wanted.workspace or wanted.member)
+    by_day = by is By.DAY or wanted.day is not None
+    if costs is not None and not parts and not wanted.project:
+        return costs.cells if by_day else costs.statement.lines
+    spans = month_days(first) if by_day else [month_span(first)]
+    asked: dict[str, Any] = {"now": now, "projects": scope}
+    if not (parts and by_day):
+        return rate_usage(slots=Slots([first] * len(spans), spans), by_holder=parts, **asked)
+    if wanted.day is None:
+        # one workspace's is rounded as if there were no others: the parts of all by day are a hundred thousands
+        one = [_uuid(wanted.workspace)] if wanted.workspace else None
+        return rate_usage(slots=Slots([first] * len(spans), spans), by_holder=True, holders=one, **asked)
+    whole = rate_usage(slots=Slots([first] * len(spans), spans), **asked)
+    around = _around(wanted.day, month_span(first))
+    cells = rate_usage(slots=Slots([first] * len(around), around), by_holder=True, **asked)
+    return _shared((cell for cell in whole if cell.slot == wanted.day), cells)
+
+
+def _shared(lines: Iterable[Cell], cells: Iterable[Cell]) -> list[Cell]:
+    """A day's lines, shared out to what held them: they add up to the day, as days add up to their line (rating.md, 5)."""
+    parts: dict[Cell, list[Cell]] = {}
+    for cell in cells:
+        key = replace(_key_of(cell), holder_id=None, holder=None, is_cluster=False)
+        parts.setdefault(key, []).append(cell)
+    found = []
+    for line in lines:
+        mine = parts.get(_key_of(line), [])
+        if line.amount is None or line.unit_price is None:
+            found += mine
+            continue
+        minor = int(line.amount.scaleb(minor_places(line.currency)))
+        micro = int(line.unit_price * MICRO)
+        exact = [cell.unit_seconds * micro for cell in mine]
+        shares = largest_remainder(exact, charge_divisor(line.currency), minor)
+        found += [
+            replace(cell, amount=amount_of(share, line.currency))
+            for cell, share in zip(mine, shares, strict=True)
+        ]
+    return found
+
+
+def _key_of(cell: Cell) -> Cell:
+    return replace(cell, unit_seconds=0, amount=None)
+
+
+def _around(day: date, month: Span) -> list[Span]:
+    """The day, and what is before and after it: that nobody asks for by days."""
+    span = day_span(day)
+    before = replace(month, ends_at=span.starts_at)
+    after = replace(month, day=day + DAY, starts_at=span.ends_at)
+    return [part for part in (before, span, after) if part.starts_at < part.ends_at]
 
 
 def cost_intervals(
@@ -158,13 +240,6 @@ def _asked_by(member: str) -> Q:
     own = Q(cluster__project=F("project"), cluster__created_by__username=member)
     warm = Q(cluster__warm_pool__created_by__username=member) & ~Q(cluster__project=F("project"))
     return room | own | warm
-
-
-def _parts(by: By, wanted: CostFilters) -> bool:
-    """Whether lines are asked in their parts, of which there are as many as workspaces: for parts, and for days, as a
-    day adds up to its workspaces. Projects and GPU types are whole lines."""
-    whole = by in (By.PROJECT, By.GPU_TYPE) and not (wanted.workspace or wanted.member or wanted.day)
-    return not whole
 
 
 def _day_require(day: date | None, spans: Iterable[Span]) -> None:
@@ -241,11 +316,25 @@ def _rows(cells: Iterable[Cell], by: By, members: Members, currency: str) -> lis
     ]
 
 
-def _of_holders(month: date, currency: str, rows: list[CostRow]) -> Breakdown:
-    """Where each row is all that a holder cost, which the database adds up: no part of a line is read."""
-    total = sum((row.amount for row in rows), amount_of(0, currency))
-    seconds = sum(row.gpu_seconds for row in rows)
-    return Breakdown(By.WORKSPACE, month, currency, total, seconds, tuple(_ordered(rows, By.WORKSPACE)))
+def _of_holders(
+    month: date, currency: str, now: datetime, scope: Sequence[uuid.UUID] | None, shown: slice
+) -> Breakdown:
+    """Where each row is all that a holder cost, which the database adds up, orders and pages: no part of a line is read."""
+    asked: dict[str, Any] = {"slots": Slots([month], [month_span(month)]), "now": now, "projects": scope}
+    most = None if shown.stop is None else shown.stop - shown.start
+    found = rate_holders(**asked, most=most, skipped=shown.start)
+    whole = found if found.rows or not shown.start else rate_holders(**asked, most=1)
+    nothing = amount_of(0, currency)
+    return Breakdown(
+        By.WORKSPACE,
+        month,
+        currency,
+        whole.amount + nothing,
+        whole.gpu_seconds,
+        tuple(_holder_row(row) for row in found.rows),
+        whole.count,
+        whole.largest,
+    )
 
 
 def _holder_row(row: HolderRow) -> CostRow:

@@ -5,7 +5,7 @@ Requires `billing:view` on the project or organization; an outsider gets NotFoun
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -193,16 +193,75 @@ def statement(
     span = month_span(month or month_of(moment))
     scope = cost_scope(actor, project, organization)
     lines = rate_usage(slots=Slots([span.day], [span]), now=moment, projects=scope)
-    currency = currency_in(lines, project, organization)
+    return _statement(lines, span, moment, currency_in(lines, project, organization))
+
+
+def _statement(lines: Sequence[Cell], span: Span, now: datetime, currency: str) -> Statement:
     return Statement(
         currency=currency,
         month=span.day,
         span=span,
-        as_of=min(moment, span.ends_at),
-        running=moment < span.ends_at,
+        as_of=min(now, span.ends_at),
+        running=now < span.ends_at,
         lines=tuple(lines),
         total=total_of(lines, currency),
     )
+
+
+@dataclass(frozen=True)
+class MonthCosts:
+    """A statement, and its lines by day (`cells`): rated once for whoever shows both."""
+
+    statement: Statement
+    cells: tuple[Cell, ...]
+
+    @property
+    def days(self) -> list[DayCost]:
+        """Day × project; adds up to the statement exactly."""
+        rows: dict[tuple[date, uuid.UUID], list[Cell]] = {}
+        for cell in sorted(self.cells, key=lambda cell: cell.slot):
+            rows.setdefault((cell.slot, cell.project_id), []).append(cell)
+        return [
+            DayCost(day, key, found[0].project, total_of(found, found[0].currency), gpu_seconds_of(found))
+            for (day, key), found in rows.items()
+        ]
+
+
+def month_costs(
+    *,
+    actor: Actor,
+    project: Project | None = None,
+    organization: Organization | None = None,
+    month: date | None = None,
+    now: datetime | None = None,
+) -> MonthCosts:
+    """As `statement`, with its days, which are those of the billing time zone."""
+    moment = clock.whole_second(now or clock.now())
+    first = (month or month_of(moment)).replace(day=1)
+    days = month_days(first)
+    scope = cost_scope(actor, project, organization)
+    cells = rate_usage(slots=Slots([first] * len(days), days), now=moment, projects=scope)
+    lines = _lines(cells)
+    currency = currency_in(lines, project, organization)
+    return MonthCosts(_statement(lines, month_span(first), moment, currency), tuple(cells))
+
+
+def _lines(cells: Iterable[Cell]) -> list[Cell]:
+    """The lines of a month, in their order, of which these are the days: the days of a line differ in nothing else."""
+    found: dict[Cell, list[Cell]] = {}
+    for cell in cells:
+        line = replace(cell, slot=cell.month, unit_seconds=0, amount=None)
+        found.setdefault(line, []).append(cell)
+    return [
+        replace(
+            line,
+            unit_seconds=sum(cell.unit_seconds for cell in days),
+            amount=None
+            if days[0].amount is None
+            else sum((cell.amount or Decimal(0) for cell in days), Decimal(0)),
+        )
+        for line, days in found.items()
+    ]
 
 
 def burn_per_hour(
@@ -229,18 +288,7 @@ def cost_by_day(
     now: datetime | None = None,
 ) -> list[DayCost]:
     """Day × project of a month, days of the billing time zone; adds up to the statement exactly."""
-    moment = now or clock.now()
-    first = (month or month_of(moment)).replace(day=1)
-    days = month_days(first)
-    scope = cost_scope(actor, project, organization)
-    cells = rate_usage(slots=Slots([first] * len(days), days), now=moment, projects=scope)
-    rows: dict[tuple[date, uuid.UUID], list[Cell]] = {}
-    for cell in cells:
-        rows.setdefault((cell.slot, cell.project_id), []).append(cell)
-    return [
-        DayCost(day, key, found[0].project, total_of(found, found[0].currency), gpu_seconds_of(found))
-        for (day, key), found in rows.items()
-    ]
+    return month_costs(actor=actor, project=project, organization=organization, month=month, now=now).days
 
 
 def cost_by_holder(
@@ -331,7 +379,7 @@ def _by_holder(
 ) -> tuple[list[HolderCost], int]:
     spans = [month_span(month) for month in months]
     slots = Slots([span.day for span in spans], spans)
-    rows, count = rate_holders(
+    found = rate_holders(
         slots=slots, now=now, projects=scope, wanted=wanted, dearest=dearest, most=most, skipped=skipped
     )
     made = [
@@ -344,9 +392,9 @@ def _by_holder(
             amount=row.amount,
             gpu_seconds=row.gpu_seconds,
         )
-        for row in rows
+        for row in found.rows
     ]
-    return made, count
+    return made, found.count
 
 
 def cost_scope(

@@ -11,7 +11,7 @@ from typing import Any
 from billing.holders import rate_holder_days
 from billing.months import month_days
 from billing.rating import Slots
-from billing.selectors.costs import HolderCost, cost_by_day, cost_by_holder_page
+from billing.selectors.costs import DayCost, HolderCost, cost_by_holder_page
 from tenants.actors import Actor
 from tenants.models import Project
 
@@ -32,7 +32,7 @@ class HolderDays:
 
 @dataclass(frozen=True)
 class MonthDays:
-    """All of it together is `cost_by_day`, to the cent and day by day."""
+    """All of it together is the month's days, to the cent and day by day."""
 
     holders: tuple[HolderDays, ...]
     others: Spent
@@ -44,11 +44,13 @@ def cost_by_holder_day(
     project: Project,
     month: date,
     now: datetime,
+    days: Sequence[DayCost],
     dearest: Sequence[HolderCost] | None = None,
 ) -> MonthDays:
-    """A bounded number of queries and rows, however many workspaces there are. `dearest` if they are already known."""
+    """A bounded number of queries and rows, however many workspaces there are. days: those of the project, of the same moment
+    (`month_costs`); `dearest` if they are already known."""
     given: dict[str, Any] = {"actor": actor, "project": project, "month": month, "now": now}
-    left: Spent = {row.day: row.amount for row in cost_by_day(**given)}
+    left: Spent = {row.day: row.amount for row in days}
     top = cost_by_holder_page(**given, most=NAMED)[0] if dearest is None else dearest[:NAMED]
     rows = {row.holder_id: HolderDays(row.holder_id, row.holder, row.is_cluster) for row in top}
     spans = month_days(month)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from typing import Any
 
 from billing.money import amount_of, price_of, round_half_up
 from billing.months import month_days, month_of, month_span
@@ -20,6 +21,7 @@ from billing.running import (
     OpenLine,
     coming,
     coming_minor,
+    going,
     open_lines,
 )
 from billing.selectors.costs import cost_scope, currency_in, currency_of
@@ -72,19 +74,33 @@ class Earning:
 NOTHING_RUNS = HolderRate(Decimal("0.00"), complete=True)
 
 
-def running_now(
+def running_and_rest(
     *,
     actor: Actor,
     project: Project | None = None,
     organization: Organization | None = None,
     now: datetime | None = None,
-) -> Running:
-    """Of one project or organization; its total is `burn_per_hour`."""
+) -> tuple[Running, Decimal]:
+    """Of one project or organization what runs now, whose total is `burn_per_hour`; and what it will cost to the end of the current
+    month, rounded once for each project."""
+    moment = now or clock.now()
     scope = cost_scope(actor, project, organization)
+    rows = going(now=moment, until=_month(moment).ends_at, projects=scope)
     sums = dict.fromkeys((WORKSPACE, CLUSTER, IDLE), 0)
-    for line in open_lines(now=now or clock.now(), projects=scope):
-        sums[line.kind] += line.per_hour_micro
-    return Running(*(price_of(sums[kind]) for kind in (WORKSPACE, CLUSTER, IDLE)))
+    for row in rows:
+        sums[row.kind] += row.per_hour_micro
+    running = Running(*(price_of(sums[kind]) for kind in (WORKSPACE, CLUSTER, IDLE)))
+    return running, amount_of(coming_minor(rows), currency_in((), project, organization))
+
+
+def running_now(**asked: Any) -> Running:
+    """As `running_and_rest`."""
+    return running_and_rest(**asked)[0]
+
+
+def rest_of_month(**asked: Any) -> Decimal:
+    """As `running_and_rest`."""
+    return running_and_rest(**asked)[1]
 
 
 def rates_of(
@@ -119,20 +135,6 @@ def _rate(lines: Sequence[OpenLine]) -> HolderRate:
 
 
 # -- what is still to come ------------------------------------------------------------------------------------------
-
-
-def rest_of_month(
-    *,
-    actor: Actor,
-    project: Project | None = None,
-    organization: Organization | None = None,
-    now: datetime | None = None,
-) -> Decimal:
-    """From now to the end of the current month, of one project or organization: rounded once for each project."""
-    moment = now or clock.now()
-    scope = cost_scope(actor, project, organization)
-    rows = coming(now=moment, projects=scope, stretches=[_month(moment)])
-    return amount_of(coming_minor(rows), currency_in((), project, organization))
 
 
 def rest_of_lease(*, actor: Actor, holder: Workspace | Cluster, now: datetime | None = None) -> Decimal:

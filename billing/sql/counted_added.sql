@@ -2,10 +2,11 @@
 -- stretch: pieces are
 -- cut at every change of price. Who pays and what piece it is stand in each sum already: joined here, on columns of which the
 -- planner knows nothing, it would take all of them for one row and read the tariff once for each.
-counted AS (
-    SELECT a.month, a.slot, a.project, a.holder, a.resource, a.surplus, t.id AS stretch, a.estimated, a.unit_seconds
+, counted AS (
+    SELECT a.month, a.slot, a.project, a.holder, a.resource, a.surplus, p.rate, p.tier_mode, p.kind, p.divisor, p.price_micro, p.factor,
+           a.estimated, a.unit_seconds
     FROM added a
-    JOIN tariff t
-        ON t.key = a.key AND t.ware = a.ware AND t.meter = a.meter AND t.tier_mode <> 'graduated'
-        AND t.starts_at <= a.starts_at AND t.ends_at >= a.ends_at
+    JOIN price p
+        ON p.key = a.key AND p.ware = a.ware AND p.meter = a.meter AND p.surplus = a.surplus AND p.tier_mode <> 'graduated'
+        AND p.starts_at <= a.starts_at AND p.ends_at >= a.ends_at
 )

@@ -24,4 +24,4 @@ added AS (
     FROM summed s
     JOIN piece b ON b.number = s.number
     JOIN payer p ON p.project = s.project
-),
+)

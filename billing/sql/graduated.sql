@@ -20,8 +20,9 @@
     WHERE t.tier_mode = 'graduated'
 ),
 tiered AS (
-    SELECT o.month, o.slot, o.project, o.holder, o.resource, o.surplus, o.stretch, r.price_micro, o.estimated,
+    SELECT o.month, o.slot, o.project, o.holder, o.resource, o.surplus, p.kind, p.divisor, r.price_micro, p.factor, o.estimated,
            least(o.reached, r.to_units) - greatest(o.reached - o.units, r.from_units) AS unit_seconds
     FROM in_order o
+    JOIN price p ON p.stretch = o.stretch AND p.surplus = o.surplus
     JOIN rate_tier r ON r.rate = o.rate AND r.from_units < o.reached AND r.to_units > o.reached - o.units
 )

@@ -5,4 +5,4 @@ added AS (
            sum(unit_seconds) AS unit_seconds
     FROM used
     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
-),
+)

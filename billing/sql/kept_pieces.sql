@@ -26,9 +26,14 @@ part AS MATERIALIZED (
 recent AS MATERIALIZED (
     SELECT min(f.since) AS since
     FROM part f
-    WHERE f.since < f.ends_at AND EXISTS (
-        SELECT 1 FROM metering_usageinterval i
-        WHERE i.project_id = f.project AND i.started_at < f.ends_at AND (i.ended_at IS NULL OR i.ended_at > f.since)
+    WHERE f.since < f.ends_at AND (
+        EXISTS (
+            SELECT 1 FROM metering_usageinterval i
+            WHERE i.project_id = f.project AND i.ended_at IS NULL AND i.started_at < f.ends_at
+        ) OR EXISTS (
+            SELECT 1 FROM metering_usageinterval i
+            WHERE i.project_id = f.project AND i.ended_at > f.since AND i.started_at < f.ends_at
+        )
     )
 ),
 metered AS MATERIALIZED (
@@ -42,13 +47,17 @@ metered AS MATERIALIZED (
         SELECT project_id, CASE WHEN %(by_holder)s THEN coalesce(workspace_id, cluster_id) END AS holder, flavor_id, resource_name,
                meter, sum(quantity) AS quantity, greatest(started_at, (SELECT r.since FROM recent r)) AS started_at, ended_at, surplus
         FROM metering_usageinterval
-        WHERE ended_at IS NULL
+        WHERE ended_at IS NULL AND NOT %(by_holder)s
         GROUP BY 1, 2, 3, 4, 5, 7, 8, 9
         UNION ALL
         SELECT project_id, CASE WHEN %(by_holder)s THEN coalesce(workspace_id, cluster_id) END, flavor_id, resource_name, meter,
                quantity, started_at, ended_at, surplus
         FROM metering_usageinterval
         WHERE ended_at > (SELECT r.since FROM recent r)
+        UNION ALL
+        SELECT project_id, coalesce(workspace_id, cluster_id), flavor_id, resource_name, meter, quantity, started_at, ended_at, surplus
+        FROM metering_usageinterval
+        WHERE ended_at IS NULL AND %(by_holder)s
     ) i
     WHERE (%(projects_asked)s::uuid[] IS NULL OR i.project_id = ANY (%(projects_asked)s::uuid[]))
       AND i.started_at < %(last)s AND coalesce(i.ended_at, %(now)s) > i.started_at
@@ -58,7 +67,7 @@ used AS (
                k.flavor_id, CASE WHEN k.resource_name = ANY (%(n_names)s::text[]) THEN md5(k.resource_name)::uuid END,
                '00000000-0000-0000-0000-000000000000'
            ) AS ware,
-           k.meter, k.resource_name AS resource, k.surplus, false AS estimated, k.unit_seconds::numeric AS unit_seconds
+           k.meter, k.resource_name AS resource, k.surplus, false AS estimated, k.unit_seconds
     FROM part f
     JOIN billing_keptday k ON k.kept_id = f.kept AND k.starts_at >= f.starts_at AND k.starts_at < f.since
     WHERE NOT %(by_holder)s

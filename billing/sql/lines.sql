@@ -1,20 +1,16 @@
 -- Rounding once per line and sharing out to the finer cells by largest remainder. Before it: cells.sql, and invoiced.sql or
 -- not_invoiced.sql.
-, charged AS (
-    SELECT c.*, sum(numerator) OVER line AS line_numerator, sum(share) OVER line AS line_share,
-           bool_or(estimated) OVER line AS line_estimated
+, line AS (
+    SELECT c.*, div(2 * sum(numerator) OVER line + divisor, 2 * divisor::numeric) - sum(share) OVER line AS left_over,
+           bool_or(estimated) OVER line AS line_estimated, row_number() OVER line AS place
     FROM (
         SELECT n.*, div(numerator, divisor) AS share, mod(numerator, divisor) AS remainder
         FROM (SELECT c.*, c.unit_seconds * c.price_micro AS numerator FROM cell c) n
     ) c
-    WINDOW line AS (PARTITION BY kind, project, month, resource, surplus, price_micro)
-),
-line AS (
-    SELECT h.*, div(2 * line_numerator + divisor, 2 * divisor::numeric) - line_share AS left_over,
-           row_number() OVER (
-               PARTITION BY kind, project, month, resource, surplus, price_micro ORDER BY remainder DESC, slot, holder
-           ) AS place
-    FROM charged h
+    WINDOW line AS (
+        PARTITION BY kind, project, month, resource, surplus, price_micro ORDER BY remainder DESC, slot, holder
+        ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+    )
 ),
 rated AS (
     SELECT l.month, l.slot, l.project, l.holder, k.flavor, l.resource, k.meter, k.price_class, l.surplus, k.status, l.price_micro,

@@ -1,5 +1,6 @@
 -- What the portal has metered, by the names that people know. The CTEs of tariff.sql, portal_usage.sql, lines.sql and
 -- cards.sql come before it. A cluster that waited in a warm pool has for its first owner the name that it had there.
+-- Parameter: wanted (workspaces or clusters; null = all).
 SELECT d.month, d.slot, d.project, p.slug, d.holder, coalesce(
            w.name,
            CASE WHEN c.project_id = d.project THEN c.name WHEN c.id IS NOT NULL THEN 'warm-' || right(c.id::text, 8) END
@@ -15,5 +16,6 @@ LEFT JOIN catalog_flavor f ON f.id = d.flavor
 LEFT JOIN catalog_gpupool o ON o.id = f.pool_id
 LEFT JOIN catalog_gputype g ON g.id = o.gpu_type_id
 LEFT JOIN card k ON k.ware = CASE WHEN d.resource <> '' THEN md5(d.resource)::uuid ELSE d.flavor END
-ORDER BY d.month, d.slot, p.slug, d.meter, f.slug NULLS LAST, d.resource, d.price_class, d.surplus,
-         d.price_micro NULLS LAST, d.status, d.holder
+WHERE %(wanted)s::uuid[] IS NULL OR d.holder = ANY (%(wanted)s::uuid[])
+ORDER BY d.month, p.slug, d.meter, f.slug NULLS LAST, d.resource, d.price_class, d.surplus, d.price_micro NULLS LAST, d.status, d.slot,
+         d.holder

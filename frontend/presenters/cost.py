@@ -155,10 +155,10 @@ def _cells(workspace: Workspace, now: datetime) -> list[Cell]:
     end = workspace.deleted_at or now
     months = months_between(workspace.created_at, max(end, workspace.created_at))
     spans = [month_span(month) for month in months]
-    cells = rate_usage(
+    return rate_usage(
         slots=Slots([span.day for span in spans], spans),
         now=now,
         projects=[workspace.project_id],
         by_holder=True,
+        wanted=[workspace.pk],
     )
-    return [cell for cell in cells if cell.holder_id == workspace.pk]

@@ -5,9 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any
-
-from django.core.paginator import Page, Paginator
 
 from billing.money import minor_places
 from billing.months import billing_zone, month_days, month_next, month_of, month_previous, month_span
@@ -15,7 +12,7 @@ from billing.quotes import Quote
 from billing.rating import Cell, LineStatus
 from billing.running import IDLE
 from billing.selectors import DayCost, Statement
-from billing.selectors.costs import NO_HOLDER, HolderCost, cost_by_holder_page
+from billing.selectors.costs import NO_HOLDER, HolderCost
 from billing.selectors.days import cost_by_holder_day
 from billing.selectors.running import rest_by_day
 from frontend.charts import Chart, Series
@@ -30,7 +27,6 @@ from tenants.models import Project
 
 HOUR = Decimal(3600)
 SHOWN = 5
-ROWS = 50
 OTHERS = "others"
 UNITS = {
     Meter.GPU_HELD: "GPU h",
@@ -199,26 +195,18 @@ def days_by_holder(
     project: Project,
     month: date,
     now: datetime,
+    days: Sequence[DayCost],
     dearest: Sequence[HolderCost] | None = None,
 ) -> Days:
     """Cost per day and workspace or cluster of one project: the most expensive ones, and the sum of the others."""
-    spent = cost_by_holder_day(actor=actor, project=project, month=month, now=now, dearest=dearest)
+    spent = cost_by_holder_day(actor=actor, project=project, month=month, now=now, days=days, dearest=dearest)
     found: Days = {}
     for row in spent.holders:
         name = cluster_name(row.holder) if row.is_cluster else row.holder or ""
-        days = found.setdefault(name, {})
+        own = found.setdefault(name, {})
         for day, amount in row.days.items():
-            days[day] = days.get(day, Decimal(0)) + amount
+            own[day] = own.get(day, Decimal(0)) + amount
     return found | ({OTHERS: spent.others} if spent.others else {})
-
-
-def holders_page(number: str, **asked: Any) -> tuple[Page[int], list[HolderCost]]:
-    """A page of what workspaces and clusters cost, and the rows on it; the first page if the number is not valid."""
-    wanted = int(number) if number.isdecimal() and 0 < int(number[:9]) < 10**6 else 1
-    rows, count = cost_by_holder_page(**asked, most=ROWS, skipped=(wanted - 1) * ROWS)
-    if not rows and wanted > 1:
-        return holders_page("1", **asked)
-    return Paginator(range(count), ROWS).get_page(wanted), rows
 
 
 def days_to_come(*, actor: Actor, project: Project, month: date, now: datetime) -> Days:

@@ -4,21 +4,22 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
+from django.core.paginator import Page
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
 from billing.exports import interval_rows, rows_csv
 from billing.months import billing_zone
-from billing.selectors import cost_by_day
+from billing.selectors import month_costs
 from billing.selectors.breakdown import Breakdown, By, CostFilters, CostRow, cost_breakdown, cost_intervals
-from billing.selectors.running import rest_of_month, running_now
+from billing.selectors.costs import MonthCosts
+from billing.selectors.running import running_and_rest
 from frontend import formats
 from frontend.components import Chip, Meter, Stat
-from frontend.lists import month_asked, paged
+from frontend.lists import ROWS, month_asked, page_asked, page_of, paged
 from frontend.nav import Crumb
 from frontend.presenters import money
 from frontend.scope import Scope, of_organization, of_project
@@ -78,10 +79,9 @@ def _day(text: str, month: date) -> date | None:
 def costs(request: HttpRequest, scope: Scope) -> HttpResponse:
     want = asked(request, scope, scope.now)
     month = money.month_shown(want.month, now=scope.now)
-    found = cost_breakdown(by=want.by, month=want.month, filters=want.filters, now=scope.now, **scope.given)
-    largest = max((row.amount for row in found.rows), default=Decimal(0))
-    page = paged(request, found.rows)
     unfiltered = month.running and want.filters == CostFilters()
+    whole = month_costs(month=want.month, now=scope.now, **scope.given) if unfiltered else None
+    found, page = _page(page_asked(request), want, scope, whole)
     context = {
         "scope": scope,
         "month": month,
@@ -90,8 +90,8 @@ def costs(request: HttpRequest, scope: Scope) -> HttpResponse:
         "head": LABELS[want.by],
         "hours": money.hours_of(found.gpu_seconds),
         "rows": [
-            (row, money.hours_of(row.gpu_seconds), Meter(used=row.amount, limit=largest or 1), url)
-            for row, url in zip(page, _steps(scope, want, page), strict=True)
+            (row, money.hours_of(row.gpu_seconds), Meter(used=row.amount, limit=found.largest or 1), url)
+            for row, url in zip(found.rows, _steps(scope, want, found.rows), strict=True)
         ],
         "views": [
             (by.value, LABELS[by], scope.url("costs", query={**want.query, "by": by.value}), by is want.by)
@@ -109,9 +109,25 @@ def costs(request: HttpRequest, scope: Scope) -> HttpResponse:
         "crumbs": _crumbs(scope),
         "csv_url": scope.url("costs_csv", query={**want.query, "by": want.by.value}),
         "focus_url": _focus_url(scope, month.slug),
-        **(_running(scope, month, scope.now, found.currency) if unfiltered else {}),
+        **(_running(scope, month, scope.now, whole) if whole else {}),
     }
     return render(request, "billing/costs.html", context)
+
+
+def _page(number: int, want: Asked, scope: Scope, whole: MonthCosts | None) -> tuple[Breakdown, Page[int]]:
+    """The rows of a page; of the last one where there are not so many."""
+    found = cost_breakdown(
+        by=want.by,
+        month=want.month,
+        filters=want.filters,
+        now=scope.now,
+        most=ROWS,
+        skipped=(number - 1) * ROWS,
+        costs=whole,
+        **scope.given,
+    )
+    page = page_of(number, found.count)
+    return (found, page) if page.number == number else _page(page.number, want, scope, whole)
 
 
 def _focus_url(scope: Scope, month: str) -> str:
@@ -164,22 +180,24 @@ def _without(query: dict[str, str], key: str) -> dict[str, str]:
     return {name: value for name, value in query.items() if name != key}
 
 
-def _running(scope: Scope, month: money.Month, now: datetime, currency: str) -> dict[str, Any]:
+def _running(scope: Scope, month: money.Month, now: datetime, whole: MonthCosts) -> dict[str, Any]:
     """The head of the running month: today, so far, per hour, expected; and its days."""
-    days = cost_by_day(month=month.first, now=now, **scope.given)
-    nothing = Decimal("0.00")
+    days, so_far, currency = whole.days, whole.statement.total, whole.statement.currency
     here = now.astimezone(billing_zone()).date()
-    today = sum((row.amount for row in days if row.day == here), nothing)
-    so_far = sum((row.amount for row in days), nothing)
-    expected = so_far + rest_of_month(now=now, **scope.given)
+    today = sum((row.amount for row in days if row.day == here), so_far - so_far)
+    running, rest = running_and_rest(now=now, **scope.given)
     sign = formats.SIGNS.get(currency, f"{currency} ")
     values = money.days_by_project(days)
     return {
         "stats": (
             Stat("Today so far", formats.money(today, currency), note=f"{here:%A}, {here.day} {here:%B}"),
             Stat(f"{month.first:%B} so far", formats.money(so_far, currency)),
-            running_stat(running_now(now=now, **scope.given), currency),
-            Stat(f"{month.first:%B} expected", formats.money(expected, currency), note="if nothing changes"),
+            running_stat(running, currency),
+            Stat(
+                f"{month.first:%B} expected",
+                formats.money(so_far + rest, currency),
+                note="if nothing changes",
+            ),
         ),
         "chart": money.day_chart(month=month, values=values, coming={}, now=now, sign=sign) if days else None,
     }

@@ -11,11 +11,11 @@ from django.shortcuts import redirect, render
 from django.urls import NoReverseMatch, reverse
 
 from billing.models import BudgetAction
-from billing.selectors import statement
+from billing.selectors import month_costs, statement
 from billing.selectors.budgets import budget_alerts_on
 from billing.selectors.costs import HolderCost
 from billing.selectors.days import NAMED
-from billing.selectors.running import Running, rest_of_month, running_now
+from billing.selectors.running import Running, running_and_rest
 from frontend import formats
 from frontend.components import Stat
 from frontend.nav import Crumb
@@ -94,19 +94,16 @@ def money_of(here: ProjectPlace, now: datetime, spent: list[HolderCost] | None) 
     if not here.can(Permission.BILLING_VIEW):
         return {}
     with money.Unpriced():
-        sheet = statement(**here.given, now=now)
+        given: dict[str, Any] = {**here.given, "now": now}
+        costs = None if spent is None else month_costs(**given)
+        sheet = costs.statement if costs else statement(**given)
         month = money.month_shown(sheet.month, now=now)
         sign = formats.SIGNS.get(sheet.currency, f"{sheet.currency} ")
-        given: dict[str, Any] = {**here.given, "now": now}
-        context = {
-            "statement": sheet,
-            "burn": running_now(**given),
-            "expected": sheet.total + rest_of_month(**given),
-            "month": month,
-        }
-        if spent is None:
+        burn, rest = running_and_rest(**given)
+        context = {"statement": sheet, "burn": burn, "expected": sheet.total + rest, "month": month}
+        if costs is None:
             return context
-        values = money.days_by_holder(month=sheet.month, dearest=spent, **given)
+        values = money.days_by_holder(month=sheet.month, days=costs.days, dearest=spent, **given)
         coming = money.days_to_come(month=sheet.month, **given)
         chart = money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
         return context | {"chart": chart if values or coming else None}

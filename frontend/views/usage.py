@@ -11,11 +11,12 @@ from django.urls import reverse
 from billing import exports
 from billing.exports import interval_rows, rows_csv
 from billing.months import month_parse
-from billing.selectors import Statement, statement
+from billing.selectors import Statement, cost_by_holder_page, month_costs, statement
 from billing.selectors.breakdown import cost_intervals
+from billing.selectors.costs import MonthCosts
 from frontend.charts import Chart
 from frontend.formats import SIGNS, full_when
-from frontend.lists import month_asked, paged
+from frontend.lists import ROWS, month_asked, page_asked, page_of, paged
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters import money
@@ -39,25 +40,34 @@ def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
         "unpriced": True,
     }
     with money.Unpriced():
-        sheet = statement(**here.given, month=first, now=here.now)
+        asked = {**here.given, "month": first, "now": here.now}
+        costs = month_costs(**asked) if context["view"] == "day" else None
+        sheet = costs.statement if costs else statement(**asked)
         context |= {"unpriced": False, "statement": sheet, "groups": money.groups_of(sheet)}
         context["gpu_hours"] = money.hours_of(sheet.gpu_seconds)
         if context["view"] == "workspace":
-            asked = {**here.given, "month": first, "now": here.now}
-            page, spent = money.holders_page(request.GET.get("page", ""), **asked)
-            rows = [{"cost": row, "hours": money.hours_of(row.gpu_seconds)} for row in spent]
-            context |= {"page": page, "rows": rows}
-        if context["view"] == "day":
-            context["chart"] = chart_of(here, month, here.now, sheet.currency)
+            context |= holders_context(page_asked(request), asked)
+        if costs:
+            context["chart"] = chart_of(here, month, here.now, costs)
     return render(request, "billing/usage.html", context)
 
 
-def chart_of(here: ProjectPlace, month: money.Month, now: datetime, currency: str) -> Chart:
+def holders_context(number: int, asked: dict[str, Any]) -> dict[str, Any]:
+    """A page of what workspaces and clusters cost; the first one where that page has none."""
+    spent, count = cost_by_holder_page(**asked, most=ROWS, skipped=(number - 1) * ROWS)
+    if not spent and number > 1:
+        return holders_context(1, asked)
+    rows = [{"cost": row, "hours": money.hours_of(row.gpu_seconds)} for row in spent]
+    return {"page": page_of(number, count), "rows": rows}
+
+
+def chart_of(here: ProjectPlace, month: money.Month, now: datetime, costs: MonthCosts) -> Chart:
     """Days by workspace and cluster; in the running month also what runs now, until each lease ends."""
-    values = money.days_by_holder(**here.given, month=month.first, now=now)
+    values = money.days_by_holder(**here.given, month=month.first, now=now, days=costs.days)
     coming: money.Days = {}
     if month.running:
         coming = money.days_to_come(**here.given, month=month.first, now=now)
+    currency = costs.statement.currency
     sign = SIGNS.get(currency, f"{currency} ")
     return money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
 

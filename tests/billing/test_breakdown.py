@@ -1,12 +1,15 @@
 """Costs by any dimension add up to the statement; filters lead down to the very intervals; nobody sees another's."""
 
-from datetime import date
+from dataclasses import replace
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from billing.selectors import statement
+from billing.months import month_span
+from billing.rating import Slots, rate_usage
+from billing.selectors import cost_by_day, month_costs, statement
 from billing.selectors.breakdown import By, CostFilters, cost_breakdown, cost_intervals
 from billing.services import rate_set
 from gpuaas.catalog.models import Flavor
@@ -155,3 +158,66 @@ def test_a_member_sees_the_project_and_an_outsider_nothing(
             cost_intervals(actor=actor, month=OCTOBER, **scope)
     with pytest.raises((Forbidden, NotFound)):
         rows_by(as_bob, By.PROJECT, organization=organization)
+
+
+@pytest.fixture
+def halves(spent: list[Workspace], h100: Flavor, alice: User) -> list[Workspace]:
+    """Five workspaces that cost fractions of a cent on each of three days, so that every sum has something to share out."""
+    rows = [workspace_make(spent[0].project, h100, alice, name=f"half-{number}") for number in range(5)]
+    for number, row in enumerate(rows):
+        for day in (11, 12, 13):
+            start = utc(f"2026-10-{day} 10:00:00")
+            interval_make(row, h100, start, start + timedelta(seconds=7 + number))
+    return rows
+
+
+def test_a_day_is_the_same_by_any_dimension(
+    halves: list[Workspace], organization: Organization, as_alice: Actor
+) -> None:
+    """And the one of the chart: a day's holders add up to it, however their cents fall."""
+    given: dict[str, Any] = {"actor": as_alice, "organization": organization, "month": OCTOBER, "now": NOW}
+    days: dict[date, Decimal] = {}
+    for row in cost_by_day(**given):
+        days[row.day] = days.get(row.day, Decimal(0)) + row.amount
+    assert {row.key: row.amount for row in cost_breakdown(by=By.DAY, **given).rows} == {
+        day.isoformat(): amount for day, amount in days.items()
+    }
+    for day, amount in days.items():
+        for by in By:
+            found = cost_breakdown(by=by, filters=CostFilters(day=day), **given)
+            assert (by, found.total) == (by, amount)
+
+
+def test_a_statement_and_its_days_are_rated_once(
+    halves: list[Workspace], organization: Organization, as_alice: Actor
+) -> None:
+    given: dict[str, Any] = {"actor": as_alice, "organization": organization, "month": OCTOBER, "now": NOW}
+    costs = month_costs(**given)
+    assert costs.statement == statement(**given)
+    assert costs.days == cost_by_day(**given)
+    assert sum(row.amount for row in costs.days) == costs.statement.total
+
+
+def test_pages_of_rows_are_cut_from_all(
+    halves: list[Workspace], organization: Organization, as_alice: Actor
+) -> None:
+    """Whoever cuts them, the database or Python: what is said of all rows does not change."""
+    given: dict[str, Any] = {"actor": as_alice, "organization": organization, "month": OCTOBER, "now": NOW}
+    for by in By:
+        whole = cost_breakdown(by=by, **given)
+        assert (whole.count, whole.largest) == (len(whole.rows), max(row.amount for row in whole.rows))
+        for skipped in range(0, whole.count + 3, 2):
+            page = cost_breakdown(by=by, most=2, skipped=skipped, **given)
+            assert page == replace(whole, rows=whole.rows[skipped : skipped + 2])
+
+
+def test_what_one_workspace_cost_is_its_share_of_the_lines(
+    halves: list[Workspace], h100: Flavor, as_alice: Actor
+) -> None:
+    slots = Slots([OCTOBER], [month_span(OCTOBER)])
+    asked: dict[str, Any] = {"now": NOW, "projects": [halves[0].project_id], "by_holder": True}
+    cells = rate_usage(slots=slots, **asked)
+    for row in halves:
+        mine = rate_usage(slots=slots, wanted=[row.pk], **asked)
+        assert mine == [cell for cell in cells if cell.holder_id == row.pk]
+        assert mine

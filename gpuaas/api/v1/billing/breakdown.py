@@ -67,14 +67,11 @@ class Breakdowns(Scoped):
             by=By(asked.get("group_by", By.WORKSPACE)),
             month=month_parse(asked["month"]) if "month" in asked else None,
             filters=cost_filters(asked),
+            most=asked.get("limit", ROWS),
+            skipped=asked.get("offset", 0),
             **self.scope(),
         )
-        first = asked.get("offset", 0)
-        shown = costs.rows[first : first + asked.get("limit", ROWS)]
-        shared = {
-            field: getattr(costs, field) for field in ("by", "month", "currency", "total", "gpu_seconds")
-        }
-        return Response(BreakdownOutput({**shared, "count": len(costs.rows), "rows": shown}).data)
+        return Response(BreakdownOutput(costs).data)
 
 
 class ProjectBreakdownView(Breakdowns):

@@ -14,8 +14,8 @@ from billing.rating import LineStatus
 from billing.selectors import (
     Statement,
     burn_per_hour,
-    cost_by_day,
     cost_by_holder_page,
+    month_costs,
     rates_for,
     statement,
 )
@@ -176,14 +176,15 @@ class Scoped(ProjectView):
         scope, moment = self.scope(), clock.now()
         given = {"actor": self.actor, "now": moment, **scope}
         month = month_parse(self.params["month"]) if "month" in self.params else None
-        total = statement(month=month, **given)
+        whole = month_costs(month=month, **given)
+        total = whole.statement
         rows, count = cost_by_holder_page(month=month, **given, most=DEAREST)
         data = {
             "month": total.month,
             "currency": total.currency,
             "total": total.total,
             "per_hour": burn_per_hour(**given),
-            "by_day": cost_by_day(month=month, **given),
+            "by_day": whole.days,
             "by_holder": rows,
             "others": {
                 "count": count - len(rows),
