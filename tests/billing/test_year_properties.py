@@ -330,7 +330,7 @@ class Year:
         return {
             (
                 payer.projects.index(line.project),
-                self.flavors.index(line.flavor),
+                next(number for number, flavor in enumerate(self.flavors) if flavor == line.flavor),
                 line.charge_month,
                 line.unit_price_micro,
             ): (line.unit_seconds, line.amount_minor or 0)

@@ -69,8 +69,8 @@ def tenant(release: Release) -> Tenant:
         "clusters": [{"name": "own", "cluster": {"server": OWN, "certificate-authority-data": authority}}],
         "users": [{"name": "own", "user": {"token": token}}],
     }
-    attach = ("site_attach", "--slug=own", "--driver=kubernetes", "--kubeconfig=/dev/stdin")
-    attach += ("--publish", "--without-price")
+    site = ("--slug=own", "--driver=kubernetes", "--kubeconfig=/dev/stdin")
+    attach = ("site_attach", *site, "--publish", "--without-price")
     said = release.manage(*attach, text=json.dumps(kubeconfig))
     assert "l4-24gb" in said, said
     said = release.manage("shell", "--no-imports", "-c", (HERE / "stage.py").read_text("utf-8"))
