@@ -176,8 +176,7 @@ def _head(
         parameters |= kept_parameters(slots, bounds)
         return kept_sql(idle, by_holder=parameters["by_holder"])
     parameters |= _pieces(pieces)
-    added = map(sql_text, ("counted_pieces", "price", "counted_added"))
-    return [*_usage(tariff, idle), *added]
+    return [*_usage(tariff, idle), *map(sql_text, ("counted_pieces", "price", "counted_added"))]
 
 
 def _usage(tariff: dict[str, Any], idle: str) -> list[str]:
@@ -189,11 +188,8 @@ def kept_sql(idle: str, *, by_holder: bool) -> list[str]:
     """What comes between the tariff and the tiers where what is past is kept."""
     before = [f"{idle.removeprefix(', ')}, "] if idle else []
     used = sql_text("kept_pieces") + (sql_text("kept_idle") if idle else "")
-    return [
-        *before,
-        used,
-        *map(sql_text, ("kept_told" if by_holder else "kept_added", "price", "counted_added")),
-    ]
+    names = ("kept_told" if by_holder else "kept_added", "price", "counted_added")
+    return [*before, used, *map(sql_text, names)]
 
 
 def kept_parameters(slots: Slots, bounds: Sequence[datetime]) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Organization, Project
 
-DAY = timedelta(days=1)
 NO_GPU = "none"  # the key of vCPU, memory and storage
 NO_KEY = "idle"  # of what nobody held
 Members = dict[tuple[uuid.UUID, uuid.UUID], str]  # by holder and project
@@ -113,21 +112,14 @@ def cost_breakdown(
         return _of_holders(first, currency, moment, scope, shown)
     cells = _cells(by, wanted, first, moment, scope, costs)
     members = _members(cells) if by is By.MEMBER or wanted.member else {}
-    matching = cells
-    if wanted != CostFilters():
-        matching = [cell for cell in cells if _wanted(cell, wanted, members)]
+    matching = (
+        cells if wanted == CostFilters() else [cell for cell in cells if _wanted(cell, wanted, members)]
+    )
     currency = currency_in(cells, project, organization)
     rows = _ordered(_rows(matching, by, members, currency), by)
-    return Breakdown(
-        by,
-        first,
-        currency,
-        total_of(matching, currency),
-        gpu_seconds_of(matching),
-        tuple(rows[shown]),
-        len(rows),
-        max((row.amount for row in rows), default=Decimal(0)),
-    )
+    total, largest = total_of(matching, currency), max((row.amount for row in rows), default=Decimal(0))
+    gpu_seconds = gpu_seconds_of(matching)
+    return Breakdown(by, first, currency, total, gpu_seconds, tuple(rows[shown]), len(rows), largest)
 
 
 def _cells(
@@ -189,7 +181,7 @@ def _around(day: date, month: Span) -> list[Span]:
     """The day, and what is before and after it: that nobody asks for by days."""
     span = day_span(day)
     before = replace(month, ends_at=span.starts_at)
-    after = replace(month, day=day + DAY, starts_at=span.ends_at)
+    after = replace(month, day=day + timedelta(days=1), starts_at=span.ends_at)
     return [part for part in (before, span, after) if part.starts_at < part.ends_at]
 
 

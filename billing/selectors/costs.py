@@ -1,10 +1,10 @@
-"""Costs: prices, quotes, statements, and views of a month that add up to its lines. See rating.md.
+"""Costs: statements, and views of a month that add up to its lines. See rating.md.
 
 Requires `billing:view` on the project or organization; an outsider gets NotFound.
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -12,10 +12,10 @@ from decimal import ROUND_HALF_UP, Decimal
 from django.conf import settings
 
 from billing.holders import rate_holders
-from billing.models import BillingAccount, Rate, RateCard
+from billing.models import BillingAccount
 from billing.money import amount_of, price_of
 from billing.months import Span, month_days, month_of, month_span, months_between
-from billing.rating import Cell, LineStatus, Slots, price_list, rate_usage
+from billing.rating import Cell, LineStatus, Slots, rate_usage
 from billing.running import burn_micro
 from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
@@ -28,14 +28,6 @@ from tenants.roles import Permission
 from tenants.selectors import platform_require, project_require, projects_for
 
 NO_HOLDER = "idle in a reserved pool"
-
-
-@dataclass(frozen=True)
-class Price:
-    """Of one unit-hour, exact."""
-
-    currency: str
-    per_hour: Decimal
 
 
 @dataclass(frozen=True)
@@ -113,12 +105,6 @@ class ProjectRevenue:
     currency: str
 
 
-def rate_card_default() -> RateCard:
-    """The standard card of the portal's currency. Before the first price: an empty one, unsaved."""
-    card = RateCard.objects.filter(organization=None, currency=settings.CURRENCY).first()
-    return card or RateCard(slug="standard", name="Standard", currency=settings.CURRENCY)
-
-
 def currency_of(organization_id: uuid.UUID) -> str:
     """The currency in which an organization is charged: its account's, or the portal's if it has none."""
     currency = (
@@ -127,54 +113,6 @@ def currency_of(organization_id: uuid.UUID) -> str:
         .first()
     )
     return currency or settings.CURRENCY
-
-
-def rates_for(*, actor: Actor, at: datetime | None = None) -> list[Rate]:
-    """All rates of the default card for operators and auditors; `at` = only those in force then."""
-    platform_require(actor=actor)
-    rows = Rate.objects.filter(card__organization=None, card__currency=settings.CURRENCY).select_related(
-        "flavor", "card"
-    )
-    if at is not None:
-        rows = rows.filter(valid_from__lte=at).exclude(valid_to__lte=at)
-    return list(rows)
-
-
-def prices_at(
-    *, at: datetime | None = None, organization: Organization | None = None
-) -> dict[tuple[uuid.UUID | None, Meter], Price]:
-    """Every price in force, by (flavor id, meter), in two queries at most: those of the standard card in the portal's
-    currency, or what an organization pays (its currency, its own prices, less its discounts). Of tiers the first price.
-    """
-    moment = at or clock.now()
-    if organization is not None:
-        currency = currency_of(organization.pk)
-        prices = price_list(at=moment, organization_id=organization.pk)
-        return {key: Price(currency, price_of(micro)) for key, micro in prices.items()}
-    rows = (
-        Rate.objects.filter(card__organization=None, card__currency=settings.CURRENCY, valid_from__lte=moment)
-        .filter(resource_name="")
-        .exclude(valid_to__lte=moment)
-        .select_related("flavor")
-        .values_list(
-            "flavor_id", "meter", "price_micro", "card__currency", "price_class", "flavor__price_class"
-        )
-    )
-    return {
-        (flavor_id, Meter(meter)): Price(currency, price_of(micro))
-        for flavor_id, meter, micro, currency, price_class, sold_as in rows
-        if price_class == (sold_as or "on_demand")
-    }
-
-
-def gpu_price(
-    prices: Mapping[tuple[uuid.UUID | None, Meter], Price], flavor: uuid.UUID
-) -> tuple[Price | None, Meter]:
-    """Of `prices_at`: what pays for the GPUs of a flavor, and by which meter; the price of use where there is no
-    other."""
-    held = prices.get((flavor, Meter.GPU_HELD))
-    used = prices.get((flavor, Meter.GPU_ALLOCATED))
-    return (used, Meter.GPU_ALLOCATED) if held is None and used is not None else (held, Meter.GPU_HELD)
 
 
 def statement(
