@@ -71,7 +71,7 @@ class Cloud:
             return str(named)
         where = {"service_type": "compute", "interface": self._entry.get("interface") or "public"}
         found = self._access.service_catalog.get_endpoints_data(**where).values()
-        regions = sorted({str(each.region_id or "") for endpoints in found for each in endpoints})
+        regions = sorted({str(each.region_name or "") for endpoints in found for each in endpoints})
         if len(regions) > 1:
             raise Unusable(
                 f"the cloud has several regions ({', '.join(regions)}): name one in the credentials"
