@@ -30,7 +30,7 @@ def driver_of(lab: Lab, **options: object) -> OpenStackDriver:
 
 
 @pytest.fixture(scope="module")
-def flavor(own_openstack_lab: Lab) -> str:
+def flavor(own_openstack_lab: Lab) -> Iterator[str]:
     """Four of them beside a host, and a public flavor of the site's own with all four; no registered limit."""
     cloud = LabCloud(own_openstack_lab)
     cloud.call("PUT", "placement", f"{CLASSES}/{OWN}").raise_for_status()
@@ -46,7 +46,9 @@ def flavor(own_openstack_lab: Lab) -> str:
     found = cloud.call("POST", "compute", "/flavors", json={"flavor": body}).json()["flavor"]["id"]
     specs = {"extra_specs": {f"resources:{OWN}": "4"}}
     cloud.call("POST", "compute", f"/flavors/{found}/os-extra_specs", json=specs).raise_for_status()
-    return str(found)
+    yield str(found)
+    cloud.call("DELETE", "compute", f"/flavors/{found}").raise_for_status()
+    cloud.call("DELETE", "placement", f"/resource_providers/{made}").raise_for_status()
 
 
 @pytest.fixture
