@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from deploy.lab.kubernetes import Lab
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
 from gpuaas.core.clock import now
 from gpuaas.metering.models import Meter, UsageInterval
@@ -23,7 +23,7 @@ from tests.contracts.rigs import workload
 from tests.factories.quotas import limits_give
 from tests.lab.fixtures import until
 from tests.workspaces.stage import run_now
-from tests.workspaces.test_new_model import H100, api, lab_site
+from tests.workspaces.test_new_model import api, lab_site
 
 __all__ = ["api", "lab_site"]  # fixtures
 pytestmark = [pytest.mark.lab, pytest.mark.django_db, pytest.mark.xdist_group("own-lab")]
@@ -55,7 +55,7 @@ def test_its_pods_and_their_replacements_are_not_counted_both(
     own_lab: Lab, lab_site: Site, api: Api, project: Project, as_alice: Actor
 ) -> None:
     limits_give(project)
-    asked = [(f"{H100}.1.lab-1", BOUGHT)]
+    asked = [(Flavor.objects.get(pool__site=lab_site).slug, BOUGHT)]
     made = workspace_request(actor=as_alice, project=project, name="serve", items=asked)
     until(lambda: run_now(made).state == "ready", "the workspace is ready")
     space = Workspace.objects.get(pk=made.pk).external_name

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from deploy.lab.kubernetes import Lab
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.services import site_update
 from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.base import ObjectBound
@@ -15,9 +15,10 @@ from gpuaas.workspaces.reconcile.record import objects_nearly_full
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.contracts.rigs import workload
+from tests.factories.quotas import limits_give
 from tests.lab.fixtures import until
 from tests.workspaces.stage import run_now
-from tests.workspaces.test_new_model import H100, api, hard, lab_site, make, tenant
+from tests.workspaces.test_new_model import api, hard, lab_site, make, tenant
 
 __all__ = ["api", "lab_site"]  # fixtures
 BOUND = 20
@@ -43,8 +44,9 @@ def test_the_fullest_comes_first_and_says_what_to_do() -> None:
 def test_finished_jobs_fill_it_and_it_is_said(
     own_lab: Lab, lab_site: Site, api: Api, project: Project, as_alice: Actor, as_olga: Actor
 ) -> None:
+    limits_give(project)
     site_update(actor=as_olga, site=lab_site, options={"object_bounds": {"jobs": BOUND}})
-    workspace = make(as_alice, project, "jobs", f"{H100}.1.lab-1")
+    workspace = make(as_alice, project, "jobs", Flavor.objects.get(pool__site=lab_site).slug)
     assert hard(api, workspace)["count/jobs.batch"] == str(BOUND)
     mine, made = tenant(as_alice, workspace), 0
 
