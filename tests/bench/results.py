@@ -73,7 +73,7 @@ def worse(measured: Results, *, path: Path = RESULTS) -> list[str]:
 
 def _section(name: str, where: str, rows: list[Measured]) -> str:
     lines = [
-        f"\n## {name}\n\n{where}\n",
+        f"\n## {name}\n\n{fill(where, 120)}\n",
         "| What | Ours | Floor | Ratio | Floor is |",
         "| --- | ---: | ---: | ---: | --- |",
     ]

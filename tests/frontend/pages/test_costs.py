@@ -130,6 +130,32 @@ def test_queries_do_not_grow(alice_at: Client, alice: User, h100: Flavor, spent:
     assert max(few) <= 26
 
 
+@pytest.mark.parametrize("name", ["costs", "usage"])
+def test_rows_come_a_page_at_a_time(
+    name: str, alice_at: Client, alice: User, project: Project, h100: Flavor, spent: list[Workspace]
+) -> None:
+    """However many workspaces there are: its bytes do not grow but by digits, and the total is that of all."""
+    url = f"{reverse(f'frontend:{name}', args=[project.slug])}?by=workspace"
+
+    def more(numbers: range) -> None:
+        start = month_span(month_of(clock.now())).starts_at
+        for number in numbers:
+            row = workspace_make(project, h100, alice, name=f"room-{number:03}")
+            interval_make(row, h100, start, start + timedelta(minutes=number))
+
+    def found(number: int) -> tuple[int, int, int]:
+        page = alice_at.get(f"{url}&page={number}")
+        return len(page.context["rows"]), page.context["page"].number, page.context["page"].paginator.count
+
+    more(range(1, 60))
+    before = len(alice_at.get(url).content)
+    more(range(60, 120))
+    assert abs(len(alice_at.get(url).content) - before) < 1000
+    assert [found(number) for number in (1, 2, 3)] == [(50, 1, 120), (50, 2, 120), (20, 3, 120)]
+    last = {"costs": (20, 3, 120), "usage": (50, 1, 120)}
+    assert found(9) == last[name]
+
+
 @pytest.fixture
 def address(transactional_db: None) -> Iterator[str]:
     with served() as url:
