@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Sum
+from django.db.models import Q, Sum
 
 from billing import issuing
 from billing.issuing import Party
@@ -92,9 +92,11 @@ def _require(invoice: Invoice, kind: InvoiceKind, amounts: Mapping[int, Any], re
 
 
 def lines_left(*, invoice: Invoice) -> dict[int, int]:
-    """What can still be credited of each line, by position: its amount plus all its corrections. Two queries."""
+    """What can still be credited of each line, by position: its amount, its notes, and what a later close took back of it.
+    What a close has added is a line that is credited itself. Two queries."""
+    counts = Q(invoice__corrects__isnull=False) | Q(amount_minor__lt=0)
     corrected = dict(
-        InvoiceLine.objects.filter(corrects__invoice=invoice, amount_minor__isnull=False)
+        InvoiceLine.objects.filter(counts, corrects__invoice=invoice, amount_minor__isnull=False)
         .order_by()
         .values_list("corrects__position")
         .annotate(sum=Sum("amount_minor"))

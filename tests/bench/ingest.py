@@ -55,7 +55,7 @@ def measure() -> list[Measured]:
         _row("usage.csv read, checked and staged", read, staged, "COPY of the same file, unchecked"),
         _row("usage.csv → preview with its sums, rolled back", shown, bare, BARE),
         _row("usage.csv → intervals, committed", taken, copied, "COPY of the same rows into the same table"),
-        _row("the same", taken, bare, BARE),
+        _row("usage.csv → intervals, beside a bare table", taken, bare, BARE),
     ]
 
 

@@ -154,9 +154,11 @@ def tax(subtotal: int, basis_points: int) -> int:
 
 @dataclass
 class Document:
-    """A month's document with its notes. left: of each line, by its key, what no note has credited yet."""
+    """A month's document with its notes. left: of each line, by its key, what neither a note nor a later document has taken
+    back yet."""
 
     number: str
+    month: Any
     left: dict[Any, int]
     subtotal: int
     total: int
@@ -181,10 +183,15 @@ class Books:
         self.credits: dict[str, int] = {}  # what is left, the oldest first
         self.money = 0
 
-    def issue(self, number: str, lines: dict[Any, int]) -> Document:
+    def issue(self, number: str, month: Any, lines: dict[tuple[Any, Any], int]) -> Document:
+        """lines: by the month of their usage and what it is."""
         subtotal = sum(lines.values())
         total = subtotal + tax(subtotal, self.basis_points)
-        row = Document(number, dict(lines), subtotal, total)
+        for before in self.documents:
+            for key in before.left.keys() & lines.keys():
+                if key[0] == before.month:
+                    before.left[key] += min(lines[key], 0)
+        row = Document(number, month, dict(lines), subtotal, total)
         row.below_zero = number if total < 0 else ""
         self.documents.append(row)
         self.settle()

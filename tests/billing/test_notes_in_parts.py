@@ -1,5 +1,6 @@
 """An invoice credited in parts, however it is split: with its notes it is always what one document of the rest would be."""
 
+from datetime import date, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -11,10 +12,16 @@ from hypothesis import strategies as st
 
 from billing.models import Invoice
 from billing.selectors.balances import invoices_open
+from billing.services import rate_set
 from billing.services.notes import lines_left, note_issue
 from billing.states import InvoiceKind
+from gpuaas.catalog.models import Flavor
+from gpuaas.core.errors import Invalid
+from gpuaas.metering.models import Meter
 from tenants.actors import Actor
-from tenants.models import Project
+from tenants.models import Project, User
+from tests.billing.closed import month_close
+from tests.billing.stage import interval_make, utc, workspace_make
 from tests.factories.billing import invoice_of
 
 CREDIT, DEBIT = InvoiceKind.CREDIT_NOTE, InvoiceKind.DEBIT_NOTE
@@ -104,3 +111,22 @@ def test_after_every_note_the_sum_is_that_of_one_document_and_at_last_nothing(
         issue(CREDIT, dict(rest))
         assert sum(rest.values()) == 0
         transaction.set_rollback(True)
+
+
+def test_what_came_late_is_credited_once(project: Project, h100: Flavor, alice: User, as_olga: Actor) -> None:
+    """10.00 in October, and 5.00 of October on November's invoice: each on its own line, and 15.00 in all."""
+    workspace = workspace_make(project, h100, alice)
+    rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_HELD, price="1", valid_from=utc("2025-01-01"))
+    invoices: list[Invoice] = []
+    for month, hours in ((date(2026, 10, 1), 10), (date(2026, 11, 1), 5)):
+        start = utc("2026-10-05 00:00:00") + timedelta(days=len(invoices))
+        interval_make(workspace, h100, start, start + timedelta(hours=hours))
+        month_close(as_olga, month)
+        invoices.append(Invoice.objects.get(month=month))
+    for invoice, minor in zip(invoices, (1000, 500), strict=True):
+        assert lines_left(invoice=invoice) == {1: minor}
+        given: dict[str, Any] = {"actor": as_olga, "invoice": invoice, "kind": CREDIT, "reason": "down"}
+        with pytest.raises(Invalid, match="cannot be corrected"):
+            note_issue(**given, amounts={1: euros(minor + 1)})
+        note_issue(**given, amounts={1: euros(minor)})
+    assert Invoice.objects.aggregate(sum=Sum("total_minor"))["sum"] == 0

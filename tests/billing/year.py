@@ -1,16 +1,16 @@
-"""A year of two organizations: what is done to the portal, and what the oracle makes of it."""
+"""A year of two organizations as it is done to the portal, and what the oracle makes of it."""
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import time_machine
 
 from billing.files import Refused, files_import, import_take_back
-from billing.models import Discount, Invoice, InvoiceLine, RateCard
+from billing.models import BillingAccount, Discount, Invoice, InvoiceLine, RateCard
 from billing.money import amount_of
 from billing.months import month_span
 from billing.selectors.balances import balance_of, credits_left, documents_due, prepaid_left
@@ -18,22 +18,24 @@ from billing.services.notes import note_issue
 from billing.services.payments import payment_record
 from billing.states import InvoiceKind
 from gpuaas.catalog.models import Flavor
-from gpuaas.core.errors import Conflict
+from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.metering.imports import Overlap
 from gpuaas.metering.models import UsageImport
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
-from tenants.models import Organization, Project
+from tenants.models import Organization, Project, User
 from tests.billing.closed import month_close
 from tests.billing.oracle import Books, Lowered, Terms, Used, lines_by_terms
-from tests.billing.stage import interval_make, rate_make
+from tests.billing.stage import interval_make, rate_make, workspace_make
 from tests.billing.test_import import file_of, row
 
 MONTHS = [date(2025 + number // 12, number % 12 + 1, 1) for number in range(9, 21)]  # October to September
 ENDS = [month_span(month).ends_at for month in MONTHS]
 START = month_span(MONTHS[0]).starts_at
 PLACES = {"EUR": 2, "JPY": 0}  # decimal places
-BEFORE_S = 300  # usage lies around the ends of months, so that it is cut, and counted by seconds in no time
+
+
+Key = tuple[date, tuple[int, int, int]]  # of a line: month of its usage; project, flavor, price
 
 
 @dataclass
@@ -64,7 +66,7 @@ class Payer:
     books: Books
     prices: list[list[Terms]] = field(default_factory=list)  # by flavor
     lowered: list[Lowered] = field(default_factory=list)
-    posted: Counter[tuple[Any, ...]] = field(default_factory=Counter)  # units and amounts so far, by line
+    posted: dict[Key, tuple[int, int]] = field(default_factory=dict)  # units and amounts so far
 
 
 class Year:
@@ -90,6 +92,17 @@ class Year:
     @property
     def usage(self) -> list[Row]:
         return [*self.metered, *(row for batch in self.batches for row in batch.rows)]
+
+    def live(self, todo: list[Any]) -> None:
+        """All of a month, which is closed three days after its end."""
+        self.now = ENDS[self.closed] + timedelta(days=3)
+        with time_machine.travel(self.now - timedelta(hours=1), tick=False) as clock:
+            for what, *given in todo:
+                clock.shift(timedelta(minutes=1))
+                getattr(self, what)(*given)
+            self.agree()
+        self.close()
+        self.agree(balances=True)
 
     def sell(self, payer: Payer, drawn: list[Any], lowered: Any) -> None:
         card = RateCard.objects.create(currency=payer.currency, slug=payer.currency.lower(), name="Standard")
@@ -203,7 +216,7 @@ class Year:
             return
         document, key = found[(which * 20 + line) % len(found)]
         minor = -(-document.left[key] * part // 1000)
-        project, flavor, month, price = key
+        month, (project, flavor, price) = key
         position = InvoiceLine.objects.values_list("position", flat=True).get(
             invoice__number=document.number,
             project=payer.projects[project],
@@ -211,13 +224,14 @@ class Year:
             charge_month=month,
             unit_price_micro=price,
         )
-        made = note_issue(
-            actor=self.actor,
-            invoice=Invoice.objects.get(number=document.number),
-            kind=InvoiceKind.CREDIT_NOTE if credit else InvoiceKind.DEBIT_NOTE,
-            amounts={position: amount_of(minor, payer.currency)},
-            reason="agreed",
-        )
+        given: dict[str, Any] = {"actor": self.actor, "reason": "agreed"}
+        given["invoice"] = Invoice.objects.get(number=document.number)
+        given["kind"] = InvoiceKind.CREDIT_NOTE if credit else InvoiceKind.DEBIT_NOTE
+        if credit:
+            more = amount_of(document.left[key] + 1, payer.currency)
+            with pytest.raises(Invalid, match="cannot be corrected"):
+                note_issue(**given, amounts={position: more})
+        made = note_issue(**given, amounts={position: amount_of(minor, payer.currency)})
         assert made.total_minor == payer.books.note(document, made.number, key, -minor if credit else minor)
 
     def close(self) -> None:
@@ -226,29 +240,33 @@ class Year:
         for payer in self.payers:
             lines = {key: found for key, found in self.due(payer) if any(found)}
             for key, found in lines.items():
-                payer.posted[*key, "units"] += found[0]
-                payer.posted[*key, "minor"] += found[1]
+                before = payer.posted.get(key, (0, 0))
+                payer.posted[key] = before[0] + found[0], before[1] + found[1]
             made = Invoice.objects.filter(organization=payer.organization, month=month, corrects=None).first()
             assert (made is None) == (not lines)
             if made is not None:
-                document = payer.books.issue(made.number, {key: minor for key, (_, minor) in lines.items()})
+                charged = {key: minor for key, (_, minor) in lines.items()}
+                document = payer.books.issue(made.number, month, charged)
                 assert self.written(payer, made) == lines
                 assert (made.subtotal_minor, made.total_minor) == (document.subtotal, document.total)
                 assert made.kind == ("credit_note" if document.total < 0 else "invoice")
         self.closed += 1
 
-    def due(self, payer: Payer) -> Iterator[tuple[tuple[Any, ...], tuple[int, int]]]:
+    def due(self, payer: Payer) -> Iterator[tuple[Key, tuple[int, int]]]:
         """By line: what the months so far are worth now, less what documents have charged of them."""
         for month, end in zip(MONTHS[: self.closed + 1], ENDS, strict=False):
             start = month_span(month).starts_at
             for project, _ in enumerate(payer.projects):
                 for flavor, rates in enumerate(payer.prices):
                     worth = self.worth(payer, project, flavor, rates, start, end)
-                    posted = {key[3] for key in payer.posted if key[:3] == (project, flavor, month)}
-                    for price in sorted({*worth, *posted}):
-                        key = (project, flavor, month, price)
+                    charged = {
+                        what[2] for at, what in payer.posted if (at, *what[:2]) == (month, project, flavor)
+                    }
+                    for price in sorted({*worth, *charged}):
+                        key = (month, (project, flavor, price))
                         units, minor = worth.get(price, (0, 0))
-                        yield key, (units - payer.posted[*key, "units"], minor - payer.posted[*key, "minor"])
+                        before = payer.posted.get(key, (0, 0))
+                        yield key, (units - before[0], minor - before[1])
 
     def worth(
         self, payer: Payer, project: int, flavor: int, rates: list[Terms], start: datetime, end: datetime
@@ -266,19 +284,18 @@ class Year:
         found: dict[int, tuple[int, int]] = self.counted[asked]
         return found
 
-    def written(self, payer: Payer, made: Invoice) -> dict[tuple[Any, ...], tuple[int, int]]:
-        numbers: dict[Any, int] = {flavor.pk: number for number, flavor in enumerate(self.flavors)}
+    def written(self, payer: Payer, made: Invoice) -> dict[Any, tuple[int, int]]:
+        flavors = {flavor.pk: number for number, flavor in enumerate(self.flavors)}
+        rows = made.lines.values_list(
+            "charge_month", "project", "flavor", "unit_price_micro", "unit_seconds", "amount_minor"
+        )
+        projects = {project.pk: number for number, project in enumerate(payer.projects)}
         return {
-            (
-                payer.projects.index(line.project),
-                numbers[line.flavor_id],
-                line.charge_month,
-                line.unit_price_micro,
-            ): (line.unit_seconds, line.amount_minor or 0)
-            for line in made.lines.select_related("project")
+            (month, (projects[project], flavors[flavor], price)): (units, minor or 0)
+            for month, project, flavor, price, units, minor in rows
         }
 
-    def agree(self) -> None:
+    def agree(self, *, balances: bool = False) -> None:
         """Open amounts, credits and money, by document and in the balance."""
         for payer in self.payers:
             pk, books = payer.organization.pk, payer.books
@@ -287,7 +304,37 @@ class Year:
             left = {row.number: row.left for row in credits_left(organizations=[pk])}
             assert left == {name: minor for name, minor in books.credits.items() if minor}
             assert prepaid_left(organizations=[pk]).get((pk, payer.currency), 0) == books.money
+            if not balances:
+                continue
             said = balance_of(actor=self.actor, organization=payer.organization, currency=payer.currency)
             found = (said.owed, said.credit, said.prepaid)
             wanted = (sum(due.values()), sum(left.values()), books.money)
             assert found == tuple(amount_of(minor, payer.currency) for minor in wanted)
+
+
+def year_make(
+    actor: Actor, folder: Path, projects: Sequence[Project], flavors: list[Flavor], user: User, drawn: Any
+) -> Year:
+    """Two workspaces in the first project and one in each of the others, the last of which is the other organization's.
+    drawn: the first usage, prices, discounts and taxes."""
+    first, prices, lowered, taxes = drawn
+    own, others = projects[0].organization, projects[-1].organization
+    payers = [
+        Payer(own, "EUR", list(projects[:-1]), Books(taxes[0])),
+        Payer(others, "JPY", [projects[-1]], Books(taxes[1])),
+    ]
+    workspaces = [
+        workspace_make(each, flavors[0], user, name=f"train-{number}")
+        for number, each in enumerate((projects[0], *projects))
+    ]
+    made = Year(actor, folder, payers, workspaces, flavors)
+    for payer, basis_points, own_prices, less in zip(
+        payers, taxes, (prices[:2], prices[2:]), lowered, strict=True
+    ):
+        account = BillingAccount(organization=payer.organization, currency=payer.currency)
+        account.tax_rate_bp, account.tax_label = basis_points, "VAT"
+        account.save()
+        made.sell(payer, own_prices, less)
+    place, _, at, lasts, quantity = first
+    made.meter((place, 0, min(at, -1), lasts, quantity))  # months are closed from the first usage on
+    return made
