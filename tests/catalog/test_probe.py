@@ -4,10 +4,12 @@ import uuid
 
 import pytest
 import time_machine
+from django.db import DatabaseError
 from pytest_django import DjangoAssertNumQueries
 
 from frontend.presenters.operator.sites import site_shown
 from gpuaas.catalog.models import GpuPool, GpuType, Node, Site
+from gpuaas.catalog.services import probe as looking
 from gpuaas.catalog.services import site_probe, site_update
 from gpuaas.catalog.tasks import probe, probe_due
 from gpuaas.core import claims, clock
@@ -142,6 +144,22 @@ def test_a_driver_that_breaks_is_a_condition_too(attached: Site, monkeypatch: py
     assert not site_probe(attached.pk)
     assert "KeyError" in condition(attached, "Reachable").message
     assert attached.claim_token is None
+
+
+def test_what_cannot_be_written_is_a_failed_look(attached: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no look that answered: the page says so, and what was known stays."""
+    assert site_probe(attached.pk)
+    before = list(GpuPool.objects.values_list("pk", "capacity"))
+
+    def refused(**_: object) -> bool:
+        raise DatabaseError("ON CONFLICT DO UPDATE command cannot affect row a second time")
+
+    monkeypatch.setattr(looking, "inventory_apply", refused)
+    assert not site_probe(attached.pk)
+    found = condition(attached, "Reachable")
+    assert (found.status, found.reason) == (Status.FALSE, "Failed")
+    assert attached.claim_token is None
+    assert list(GpuPool.objects.values_list("pk", "capacity")) == before
 
 
 def test_one_look_at_a_time(attached: Site) -> None:

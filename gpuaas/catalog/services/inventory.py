@@ -23,6 +23,7 @@ POOL_COLUMNS = [
     "capacity",
     "healthy",
     "allocated",
+    "others",
     "largest_block",
     "cards",
     "card_share",
@@ -43,6 +44,7 @@ NODE_COLUMNS = [
     "reason",
     "capacity",
     "allocated",
+    "others",
     "vcpus",
     "memory_gib",
     "observed_at",
@@ -89,7 +91,7 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
                 observed_at=at,
                 cards=_decimal(cards[pool.kind.slug], 4),
                 card_share=_decimal(parts[pool.kind.slug], 12),
-                **_sums(by_kind[pool.kind.slug]),
+                **pool_sums(by_kind[pool.kind.slug]),
             )
             for pool in inventory.pools
         ],
@@ -104,7 +106,7 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
 
 def _gone_write(site: Site, found: Mapping[str, object], breaches: Mapping[str, str], at: datetime) -> None:
     gone = GpuPool.objects.filter(site=site).exclude(gpu_type__slug__in=found)
-    gone.update(capacity=0, cards=0, healthy=0, allocated=0, largest_block=0, observed_at=at)
+    gone.update(capacity=0, cards=0, healthy=0, allocated=0, others=0, largest_block=0, observed_at=at)
     for slug in breaches.keys() - found.keys():
         gone.filter(gpu_type__slug=slug).update(trouble=breaches[slug][:500])
 
@@ -147,11 +149,12 @@ def _gpu_types(kinds: Sequence[DeviceKind]) -> dict[str, GpuType]:
     return rows
 
 
-def _sums(nodes: Sequence[ObservedNode]) -> dict[str, int]:
+def pool_sums(nodes: Sequence[ObservedNode]) -> dict[str, int]:
     return {
         "capacity": sum(node.capacity for node in nodes),
         "healthy": sum(node.healthy for node in nodes),
         "allocated": sum(min(node.allocated, node.healthy) for node in nodes),
+        "others": sum(min(node.others, node.healthy) for node in nodes),
         "largest_block": max((node.free for node in nodes), default=0),
     }
 
@@ -210,6 +213,7 @@ def _nodes_write(site: Site, nodes: Sequence[ObservedNode], at: datetime) -> Non
             reason=node.reason[:300],
             capacity=node.capacity,
             allocated=node.allocated,
+            others=node.others,
             vcpus=node.vcpus,
             memory_gib=node.memory_gib,
             unhealthy=node.unhealthy,

@@ -82,6 +82,7 @@ from gpuaas.providers.base.site import (
     ObservedNode,
     ObservedPool,
     SoldPool,
+    Unknown,
 )
 from gpuaas.providers.base.steps import (
     TENACIOUS,
@@ -185,6 +186,7 @@ __all__ = [
     "StepOutcome",
     "StepSpec",
     "Tuning",
+    "Unknown",
     "UsageCapability",
     "UsageEvent",
     "UsageKind",

@@ -1,7 +1,7 @@
 """How to connect to a site, and its inventory."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,8 @@ class SoldPool:
 class Connection:
     """How to connect to one site. `credentials` are decrypted here and live no longer than the call.
 
-    sold: for `probe` only, what was sold there, oldest first: these names take precedence over any other.
+    sold: for `probe` only, what was sold there, oldest first: these names take precedence over any other. holders: for `probe`
+    too, the workspaces and clusters that hold something there by the portal's books, to be asked after the site has been read.
     """
 
     site_id: uuid.UUID
@@ -32,6 +33,7 @@ class Connection:
     credentials: Mapping[str, Any] = field(repr=False)
     options: Mapping[str, Any] = field(default_factory=dict)
     sold: tuple[SoldPool, ...] = ()
+    holders: Callable[[], frozenset[uuid.UUID]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ class NodeTraits:
 
 @dataclass(frozen=True)
 class ObservedNode:
-    """Devices of one kind on one node. `allocated` counts what pods or machines hold; `reason`: why it is not ready.
+    """Devices of one kind on one node. `allocated` counts what pods or machines hold, `others` those of them that are not for a
+    workspace or cluster of this portal; `reason`: why it is not ready.
 
     capacity counts all installed devices, `unhealthy` those of them that cannot take work. shares: how many of them are one
     card, or one slice of it, that is shared in time or by MPS; how many slices a card has follows from its kind.
@@ -116,6 +119,7 @@ class ObservedNode:
     shares: int = 1
     traits: NodeTraits = field(default_factory=NodeTraits)
     checks: tuple[Check, ...] = ()
+    others: int = 0
 
     @property
     def healthy(self) -> int:
@@ -146,8 +150,18 @@ class ObservedPool:
 
 
 @dataclass(frozen=True)
+class Unknown:
+    """Devices that are not sold because it is not known what they are: where, by which name, how many, and why, in words."""
+
+    place: str
+    name: str
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Inventory:
-    """names: every name by which the site counts GPUs, including those of unknown product.
+    """unknown: devices of no pool and no node above. names: every name by which the site counts GPUs, including those of unknown product.
 
     seconds: further names for GPUs that are sold by another one, each in words; nobody may use these names.
     """
@@ -157,3 +171,4 @@ class Inventory:
     nodes: tuple[ObservedNode, ...]
     names: tuple[str, ...] = ()
     seconds: tuple[str, ...] = ()
+    unknown: tuple[Unknown, ...] = ()

@@ -113,7 +113,11 @@ class KubernetesDriver(
         label = self.connection.options.get("pool_label") or names.POOL_LABEL
         named = map(str, self.connection.options.get("gpu_resources") or ())
         return inventory.take(
-            self._api, pool_label=str(label), gpu_resources=named, sold=self.connection.sold
+            self._api,
+            pool_label=str(label),
+            gpu_resources=named,
+            sold=self.connection.sold,
+            holders=self.connection.holders,
         )
 
     @cached_property

@@ -14,8 +14,10 @@ PRODUCT = "nvidia.com/gpu.product"
 
 def inventory(site: SandboxSite, sold: Sequence[SoldPool] = ()) -> Inventory:
     """`sold`: as in Connection; nodes that its selector does not match take no work."""
-    held = Sum("pods__gpus", filter=Q(pods__finished_at=None), default=0)
-    nodes = list(SandboxNode.objects.filter(site=site).annotate(held=held))
+    live = Q(pods__finished_at=None)
+    foreign = live & Q(pods__namespace__owner=None) & ~Q(pods__namespace__name__startswith=fitness.CHECKS)
+    held, others = (Sum("pods__gpus", filter=each, default=0) for each in (live, foreign))
+    nodes = list(SandboxNode.objects.filter(site=site).annotate(held=held, others=others))
     kinds = kinds_apart({_pair(node): DeviceKind(**node.kind) for node in nodes if node.kind}, sold)
     contracts = {each.kind_slug: each for each in sold}
     pools: dict[str, ObservedPool] = {}
@@ -42,6 +44,7 @@ def inventory(site: SandboxSite, sold: Sequence[SoldPool] = ()) -> Inventory:
                 reason=node.reason or closed,
                 unhealthy=node.capacity if closed else node.unhealthy,
                 traits=NodeTraits(**node.traits),
+                others=node.others,
                 checks=fitness.node_checks(node, site.faults.get("nodes", {})),
             )
             for node in nodes

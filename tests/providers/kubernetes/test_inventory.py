@@ -8,6 +8,7 @@ from gpuaas.providers.base import Inventory, ObservedNode, SoldPool
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes.inventory import take
 from gpuaas.providers.kubernetes.inventory.found import Found
+from gpuaas.providers.kubernetes.inventory.owners import Holders
 from gpuaas.providers.kubernetes.inventory.plugin import GPU, PRODUCT, kind_on_node
 from gpuaas.providers.kubernetes.inventory.pools import pools_of
 
@@ -47,6 +48,7 @@ class Site:
 
     def __init__(self, *nodes: Object, **collections: list[Object]) -> None:
         self._items = {"/api/v1/nodes": list(nodes), "/api/v1/pods": collections.get("pods", [])}
+        self._items["/api/v1/namespaces"] = collections.get("namespaces", [])
         for kind in ("resourceslices", "deviceclasses", "resourceclaims"):
             self._items[f"/apis/resource.k8s.io/v1/{kind}"] = collections.get(kind, [])
 
@@ -68,10 +70,11 @@ def look(
     *nodes: Object,
     gpu_resources: tuple[str, ...] = (),
     sold: tuple[SoldPool, ...] = (),
+    holders: Holders | None = None,
     **collections: list[Object],
 ) -> Inventory:
     api: Any = Site(*nodes, **collections)
-    return take(api, pool_label=POOL, gpu_resources=gpu_resources, sold=sold)
+    return take(api, pool_label=POOL, gpu_resources=gpu_resources, sold=sold, holders=holders)
 
 
 def node(

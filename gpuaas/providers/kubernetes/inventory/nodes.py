@@ -48,6 +48,7 @@ def observed(
                 reason=each.closed,
                 unhealthy=each.capacity if each.closed else each.unhealthy,
                 shares=each.shares,
+                others=each.others,
             )
 
 
@@ -70,6 +71,7 @@ def _rows(node: Object, here: list[Found], barred: str, unnamed: str) -> Iterato
             unhealthy=(each.capacity if sick or each.closed else each.unhealthy) if each else 0,
             shares=each.shares if each else 1,
             traits=traits(node),
+            others=each.others if each else 0,
         )
 
 

@@ -4,11 +4,13 @@ Whole cards, MIG slices (single strategy: under the card's name; mixed: under th
 not renamed and shown by `replicas` and `sharing-strategy`), shared slices, and names of the operator's choice.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from gpuaas.providers import kinds
-from gpuaas.providers.base import DeviceKind
+from gpuaas.providers.base import DeviceKind, Unknown
 from gpuaas.providers.kubeapi import pods
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.quantities import whole
@@ -20,11 +22,28 @@ PRODUCT = "nvidia.com/gpu.product"
 MIG_PREFIX = "nvidia.com/mig-"
 SHARED = ".shared"
 ECC_LABEL = "gpuaas.io/ecc"
+NAMELESS = "no label of the node says which product these GPUs are"
+FOREIGN = "the portal does not know who counts by this name; if it counts whole GPUs, name it in the site's option Additional GPU resources"
+_LIKE_GPU = re.compile(r"gpu|dcu|gcu|mlu|npu|ascend|vcuda|tpx_|[sdqc]px_")
+_PART_OF_GPU = re.compile(r"mem|core|percent|priority|milli|tile|monitor|cpu")
 
 
-def devices(nodes: Iterable[Object], all_pods: Iterable[Object], *, also: frozenset[str]) -> list[Found]:
-    held = _held(all_pods)
-    return [each for node in nodes for each in _on_node(node, held, also)]
+@dataclass(frozen=True)
+class Counted:
+    found: tuple[Found, ...]
+    unknown: tuple[Unknown, ...]
+
+
+def devices(
+    nodes: Iterable[Object], all_pods: Iterable[Object], ours: frozenset[str], also: frozenset[str]
+) -> Counted:
+    """`ours`: the namespaces whose pods are not others'."""
+    held = _held(all_pods, ours)
+    rows = [each for node in nodes for each in _on_node(node, held, also)]
+    return Counted(
+        tuple(each for each in rows if isinstance(each, Found)),
+        tuple(each for each in rows if isinstance(each, Unknown)),
+    )
 
 
 def names(nodes: Iterable[Object], also: frozenset[str]) -> set[str]:
@@ -33,7 +52,7 @@ def names(nodes: Iterable[Object], also: frozenset[str]) -> set[str]:
         resource
         for node in nodes
         for resource in _amounts(node, "capacity") | _amounts(node, "allocatable")
-        if is_gpu(resource, also)
+        if is_gpu(resource, also) or is_like_gpu(resource)
     }
 
 
@@ -42,16 +61,29 @@ def is_gpu(resource: str, also: frozenset[str] = frozenset()) -> bool:
     return resource in also or (vendor is not None and vendor.is_gpu(name))
 
 
-def _held(all_pods: Iterable[Object]) -> Counter[tuple[str, str]]:
-    """(node, resource) → devices that pods hold."""
-    held: Counter[tuple[str, str]] = Counter()
+def is_like_gpu(resource: str) -> bool:
+    """By its name; of nobody whose names we know. Memory and cores of GPUs are no devices."""
+    name = resource.rpartition("/")[2].lower()
+    vendor, _ = vendor_of(resource)
+    return (
+        (vendor is None or not vendor.renames)
+        and bool(_LIKE_GPU.search(name))
+        and not _PART_OF_GPU.search(name)
+    )
+
+
+def _held(all_pods: Iterable[Object], ours: frozenset[str]) -> Counter[tuple[str, str, bool]]:
+    """(node, resource, whether it is ours) → devices that pods hold."""
+    held: Counter[tuple[str, str, bool]] = Counter()
     for pod in filter(pods.holds_devices, all_pods):
         for resource, count in pods.devices(pod).items():
-            held[pod["spec"]["nodeName"], resource] += count
+            held[pod["spec"]["nodeName"], resource, pod["metadata"].get("namespace", "") in ours] += count
     return held
 
 
-def _on_node(node: Object, held: Counter[tuple[str, str]], also: frozenset[str]) -> Iterator[Found]:
+def _on_node(
+    node: Object, held: Counter[tuple[str, str, bool]], also: frozenset[str]
+) -> Iterator[Found | Unknown]:
     """The kubelet's capacity counts installed devices; those that are not allocatable are unhealthy."""
     name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
     capacity, allocatable = _amounts(node, "capacity"), _amounts(node, "allocatable")
@@ -61,8 +93,16 @@ def _on_node(node: Object, held: Counter[tuple[str, str]], also: frozenset[str])
         kind = kind_on_node(resource, labels, also) if built_in else None
         if kind is not None:
             shares = _replicas(resource, labels) if kind.sharing == "shared" else 1
-            took = held[name, resource]
-            yield Found(name, kind, resource, built_in, took, labels, unhealthy=built_in - fit, shares=shares)
+            others = held[name, resource, False]
+            took = held[name, resource, True] + others
+            out = built_in - fit
+            yield Found(
+                name, kind, resource, built_in, took, labels, unhealthy=out, others=others, shares=shares
+            )
+        elif built_in and is_gpu(resource, also):
+            yield Unknown(name, resource, built_in, NAMELESS)
+        elif built_in and is_like_gpu(resource):
+            yield Unknown(name, resource, built_in, FOREIGN)
 
 
 def _amounts(node: Object, which: str) -> dict[str, int]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuaas.providers import kinds
-from gpuaas.providers.base import DeviceKind
+from gpuaas.providers.base import DeviceKind, Unknown
 from gpuaas.providers.kubeapi.claims import attribute
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.quantities import quantity
@@ -68,9 +68,7 @@ def devices_of(
 def kind_of(device: Object) -> DeviceKind | None:
     """None for anything but a GPU: network cards, channels, and the passthrough duplicate of a card."""
     sort = attribute(device, "type").lower()
-    product = next(
-        filter(None, (attribute(device, name) for name in ("productName", "product", "model"))), ""
-    )
+    product = _product(device)
     if not product or not (sort in ("", "mig") or "gpu" in sort):
         return None
     part = attribute(device, "partitionProfile")
@@ -84,6 +82,23 @@ def kind_of(device: Object) -> DeviceKind | None:
         mig_capable=_switch(device, "migCapable"),
         dra=True,
     )
+
+
+def unknown(published: Mapping[tuple[str, str], list[Object]]) -> Iterator[Unknown]:
+    """Devices that say that they are GPUs and not which."""
+    for (driver, pool), rows in published.items():
+        nameless = [
+            body
+            for row in rows
+            for body in row["spec"].get("devices") or []
+            if "gpu" in attribute(body, "type").lower() and not _product(body)
+        ]
+        if nameless:
+            yield Unknown(pool, driver, len(nameless), "the driver publishes no name of the product")
+
+
+def _product(device: Object) -> str:
+    return next(filter(None, (attribute(device, name) for name in ("productName", "product", "model"))), "")
 
 
 def _undomained(device: Object) -> dict[str, Object]:
