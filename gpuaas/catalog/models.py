@@ -118,7 +118,8 @@ class GpuPool(Identified):
     GPU types that the site cuts from the same hardware; only one of them may be sold.
 
     cards = GPUs that the devices are cut from, without those that a pool of the same hardware counts; null = not observed
-    yet. card_share = the part of a GPU that one device is, kept when the pool is empty.
+    yet. card_share = the part of a GPU that one device is, kept when the pool is empty. shares = how many devices were one card or slice
+    when it was first seen; null = not seen since that is written.
 
     Once sold (a flavor of it was published), its name, class and selector are a contract: discoveries at the site do
     not overwrite them, and differences are reported as trouble. device_class: the DRA class of that name; also:
@@ -142,6 +143,7 @@ class GpuPool(Identified):
     card_share = models.DecimalField(
         max_digits=13, decimal_places=12, default=Decimal(1), db_default=Decimal(1)
     )
+    shares = models.PositiveIntegerField(null=True, blank=True)
     observed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

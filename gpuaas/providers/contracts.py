@@ -1,12 +1,14 @@
 """Assigns kinds to devices that a site counts by several names: what was sold keeps the kind it was sold as."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuaas.providers.base import DeviceKind, SoldPool
 
 Sold = Sequence[SoldPool]
+_SIZE = re.compile(r"-shared-1of(\d+)")
 
 
 def slugs_of(slug: str, resource_name: str) -> tuple[str, str, str]:
@@ -35,12 +37,24 @@ def kinds_apart(pairs: Mapping[tuple[str, str], DeviceKind], sold: Sold) -> dict
     """
     found: dict[tuple[str, str], DeviceKind] = {}
     used = {each.kind_slug for each in sold}
+    earlier = _sold_without_size(pairs, sold)
     for slug, name in sorted(pairs, key=lambda pair: (pair[0], len(pair[1]), pair[1])):
         kind, called = pairs[slug, name], slugs_of(slug, name)
-        contract = contract_of(slug, name, sold)
+        contract = contract_of(slug, name, sold) or earlier.get((slug, name))
         free = (each for each in called if each not in used)
         own = contract.kind_slug if contract else next(free, called[-1])
         used.add(own)
         renamed = f"{kind.name} ({tail_of(name)})"
         found[slug, name] = kind if own == slug else replace(kind, slug=own, name=renamed)
+    return found
+
+
+def _sold_without_size(pairs: Iterable[tuple[str, str]], sold: Sold) -> dict[tuple[str, str], SoldPool]:
+    """Shares were once sold under a name without their size: that name is for the size that it had first, as far as anybody knows it."""
+    found: dict[tuple[str, str], SoldPool] = {}
+    for slug, name in sorted(pairs):
+        size = _SIZE.search(slug)
+        contract = size and contract_of(_SIZE.sub("-shared", slug), name, sold)
+        if size and contract and contract.shares in (0, int(size[1])) and contract not in found.values():
+            found[slug, name] = contract
     return found

@@ -28,7 +28,7 @@ INTERCONNECTS = {"sxm": "NVLink", "nvl": "NVLink bridge", "pcie": "PCIe", "oam":
 
 @dataclass(frozen=True)
 class Share:
-    """One of `of` shares of a device; `limited`: each has its own memory, else all see the whole. word: the usual
+    """One of `of` shares of a device (1: of unknown size); `limited`: each has its own memory, else all see the whole. word: the usual
     term for such a share.
     """
 
@@ -92,7 +92,8 @@ def _cut(profile: str, share: Share | None, held: int) -> str:
     """What distinguishes a slice or share from the whole card, for people."""
     parts = [f"MIG {profile}"] if profile else []
     if share:
-        parts.append(f"{share.word} {held}gb" if share.limited else "shared")
+        size = f" 1of{share.of}" if share.of > 1 else ""
+        parts.append(f"{share.word} {held}gb" if share.limited else f"shared{size}")
     return " ".join(parts)
 
 

@@ -99,9 +99,18 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
         unique_fields=["site", "gpu_type"],
         update_fields=POOL_COLUMNS,
     )
+    _shares_write(site, by_kind)
     _gone_write(site, by_kind, breaches, at)
     _nodes_write(site, inventory.nodes, at)
     return _names_write(site, inventory) or _ways(site) != before
+
+
+def _shares_write(site: Site, found: Mapping[str, Sequence[ObservedNode]]) -> None:
+    """Once: a site that divides its cards anew later does not change what was sold."""
+    for slug in GpuPool.objects.filter(site=site, shares=None).values_list("gpu_type__slug", flat=True):
+        sizes = {node.shares for node in found.get(slug, ()) if node.capacity}
+        if len(sizes) == 1:
+            GpuPool.objects.filter(site=site, gpu_type__slug=slug).update(shares=sizes.pop())
 
 
 def _gone_write(site: Site, found: Mapping[str, object], breaches: Mapping[str, str], at: datetime) -> None:

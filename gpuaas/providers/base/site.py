@@ -10,13 +10,15 @@ from typing import Any
 class SoldPool:
     """A sold pool of a site: its kind, the resource name it was sold by, and the node labels that its workspaces are pinned to.
 
-    device_class: the DRA class of that name; "" if it is counted otherwise, or not known yet.
+    device_class: the DRA class of that name; "" if it is counted otherwise, or not known yet. shares: how many of them were one
+    card; 0 = not known yet.
     """
 
     kind_slug: str
     resource_name: str
     selector: Mapping[str, str] = field(default_factory=dict)
     device_class: str = ""
+    shares: int = 0
 
 
 @dataclass(frozen=True)

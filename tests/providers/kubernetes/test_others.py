@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gpuaas.providers.base import Inventory, SoldPool, Unknown
 from gpuaas.providers.kubeapi.client import Object
-from gpuaas.providers.kubernetes.inventory.plugin import GPU, PRODUCT
+from gpuaas.providers.kubernetes.inventory.plugin import PRODUCT
+from gpuaas.providers.kubernetes.inventory.sharing import GPU
 from tests.providers.kubernetes.test_dra_inventory import device, device_class, published
 from tests.providers.kubernetes.test_inventory import L40S, POOL, look, node
 

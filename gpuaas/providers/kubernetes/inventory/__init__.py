@@ -31,7 +31,7 @@ def take(
     published = api.items_if_known(f"{dra.DRA}/resourceslices")
     claims = api.items_if_known(f"{dra.DRA}/resourceclaims") if published else []
     ours = spaces_ours(api.items(namespaces.COLLECTION), holders)
-    counted = plugin.devices(rows, all_pods, ours, also)
+    counted = plugin.devices(rows, all_pods, ours, also, sold)
     claimed = dra.devices(api, labels, published, claims, ours, sold)
     found = [*counted.found, *claimed.found]
     pools = pools_of(found, pool_label, sold)

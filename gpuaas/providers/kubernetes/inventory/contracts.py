@@ -11,7 +11,7 @@ from gpuaas.providers.kubeapi.names import selector_text
 from gpuaas.providers.kubernetes.inventory.found import Found
 from gpuaas.providers.kubernetes.inventory.vendors import vendor_of
 
-COUNT, REPLICAS = "nvidia.com/gpu.count", "nvidia.com/gpu.replicas"
+COUNT = "nvidia.com/gpu.count"
 
 
 def apart(found: Sequence[Found], sold: Sold) -> list[Found]:
@@ -98,10 +98,9 @@ def _fits(group: Iterable[Found]) -> bool:
     """Whether the node has enough cards for each name to mean different ones."""
     cards, has = 0, 0
     for each in group:
-        count, shares = each.labels.get(COUNT, ""), each.labels.get(REPLICAS, "")
+        count = each.labels.get(COUNT, "")
         has = int(count) if count.isdigit() else 0
-        replicas = int(shares) if each.kind.sharing == "shared" and shares.isdigit() else 1
-        cards += -(-each.capacity // max(replicas, 1))
+        cards += -(-each.capacity // each.shares)
         if each.dra:
             return False
     return cards <= has
