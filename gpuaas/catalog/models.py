@@ -144,6 +144,9 @@ class GpuPool(Identified):
         max_digits=13, decimal_places=12, default=Decimal(1), db_default=Decimal(1)
     )
     shares = models.PositiveIntegerField(null=True, blank=True)
+    arch = models.CharField(
+        max_length=16, blank=True, db_default="", default=""
+    )  # of its nodes; "" = not known
     observed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -193,6 +196,7 @@ class Node(models.Model):
     numa = models.CharField(max_length=32, blank=True)
     cpus = models.CharField(max_length=32, blank=True)
     profile = models.CharField(max_length=63, blank=True)
+    arch = models.CharField(max_length=16, blank=True, db_default="", default="")
     hugepages = models.JSONField(default=dict, blank=True)
     checks = models.JSONField(default=dict, blank=True)  # conditions, as on the site
     observed_at = models.DateTimeField()

@@ -9,6 +9,7 @@ from gpuaas.providers.base import DeviceKind, SoldPool
 
 Sold = Sequence[SoldPool]
 _SIZE = re.compile(r"-shared-1of(\d+)")
+_ARCH = re.compile(r"-(arm64|ppc64le|riscv64|s390x)$")
 
 
 def slugs_of(slug: str, resource_name: str) -> tuple[str, str, str]:
@@ -37,7 +38,7 @@ def kinds_apart(pairs: Mapping[tuple[str, str], DeviceKind], sold: Sold) -> dict
     """
     found: dict[tuple[str, str], DeviceKind] = {}
     used = {each.kind_slug for each in sold}
-    earlier = _sold_without_size(pairs, sold)
+    earlier = _sold_earlier(pairs, sold)
     for slug, name in sorted(pairs, key=lambda pair: (pair[0], len(pair[1]), pair[1])):
         kind, called = pairs[slug, name], slugs_of(slug, name)
         contract = contract_of(slug, name, sold) or earlier.get((slug, name))
@@ -49,12 +50,21 @@ def kinds_apart(pairs: Mapping[tuple[str, str], DeviceKind], sold: Sold) -> dict
     return found
 
 
-def _sold_without_size(pairs: Iterable[tuple[str, str]], sold: Sold) -> dict[tuple[str, str], SoldPool]:
-    """Shares were once sold under a name without their size: that name is for the size that it had first, as far as anybody knows it."""
+def earlier_slug(slug: str) -> str:
+    """As such a kind was called before names had the size of shares and the architecture."""
+    return _SIZE.sub("-shared", _ARCH.sub("", slug))
+
+
+def _sold_earlier(pairs: Iterable[tuple[str, str]], sold: Sold) -> dict[tuple[str, str], SoldPool]:
+    """What was sold under an earlier name keeps it, unless something else here is called so; of shares it is for the size that they had
+    first, as far as anybody knows it."""
     found: dict[tuple[str, str], SoldPool] = {}
+    exact = [contract_of(slug, name, sold) for slug, name in pairs]
     for slug, name in sorted(pairs):
+        contract = contract_of(earlier_slug(slug), name, sold)
         size = _SIZE.search(slug)
-        contract = size and contract_of(_SIZE.sub("-shared", slug), name, sold)
-        if size and contract and contract.shares in (0, int(size[1])) and contract not in found.values():
+        if contract is None or contract in (*exact, *found.values()):
+            continue
+        if size is None or contract.shares in (0, int(size[1])):
             found[slug, name] = contract
     return found

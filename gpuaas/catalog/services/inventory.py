@@ -27,6 +27,7 @@ POOL_COLUMNS = [
     "largest_block",
     "cards",
     "card_share",
+    "arch",
     "observed_at",
 ]
 NODE_COLUMNS = [
@@ -38,6 +39,7 @@ NODE_COLUMNS = [
     "numa",
     "cpus",
     "profile",
+    "arch",
     "hugepages",
     "ready",
     "cordoned",
@@ -73,10 +75,7 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
     before = _ways(site)
     types = _gpu_types([pool.kind for pool in inventory.pools])
     cards, parts = _cards(inventory)
-    by_kind: dict[str, list[ObservedNode]] = {pool.kind.slug: [] for pool in inventory.pools}
-    for node in inventory.nodes:
-        if node.kind_slug in by_kind:
-            by_kind[node.kind_slug].append(node)
+    by_kind = _by_kind(inventory)
     GpuPool.objects.bulk_create(
         [
             GpuPool(
@@ -88,6 +87,7 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
                 also=list(pool.also),
                 trouble=pool.trouble[:500],
                 shares_with=list(pool.shares_with),
+                arch=pool.arch,
                 observed_at=at,
                 cards=_decimal(cards[pool.kind.slug], 4),
                 card_share=_decimal(parts[pool.kind.slug], 12),
@@ -103,6 +103,14 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
     _gone_write(site, by_kind, breaches, at)
     _nodes_write(site, inventory.nodes, at)
     return _names_write(site, inventory) or _ways(site) != before
+
+
+def _by_kind(inventory: Inventory) -> dict[str, list[ObservedNode]]:
+    found: dict[str, list[ObservedNode]] = {pool.kind.slug: [] for pool in inventory.pools}
+    for node in inventory.nodes:
+        if node.kind_slug in found:
+            found[node.kind_slug].append(node)
+    return found
 
 
 def _shares_write(site: Site, found: Mapping[str, Sequence[ObservedNode]]) -> None:

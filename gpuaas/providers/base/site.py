@@ -87,7 +87,8 @@ class NodeTraits:
     """A node's location and tuning; "" and empty where the site does not say.
 
     rack and nvlink_domain group nodes; numa is the kubelet's topology manager policy, cpus its CPU manager's
-    ("static" gives whole cores). hugepages: page size ("1Gi", "2Mi") to GiB in all. profile names a tuned profile.
+    ("static" gives whole cores). hugepages: page size ("1Gi", "2Mi") to GiB in all. profile names a tuned profile. arch is the
+    processor's architecture, in Kubernetes' words ("amd64", "arm64").
     """
 
     zone: str = ""
@@ -97,6 +98,7 @@ class NodeTraits:
     cpus: str = ""
     profile: str = ""
     hugepages: Mapping[str, int] = field(default_factory=dict)
+    arch: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class ObservedPool:
 
     trouble: why it cannot be sold as it is, in words. shares_with: slugs of kinds that share the same hardware.
     device_class: the DRA class that sells it. also: further names to which the site charges these devices. by_hand:
-    the operator set the selector, which takes precedence over what was sold.
+    the operator set the selector, which takes precedence over what was sold. arch: of all its nodes, "" if it is not known.
     """
 
     kind: DeviceKind
@@ -149,6 +151,7 @@ class ObservedPool:
     device_class: str = ""
     also: tuple[str, ...] = ()
     by_hand: bool = False
+    arch: str = ""
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,9 @@ class NodeOutput(Output):
     numa = serializers.CharField(allow_blank=True, help_text="The kubelet's topology manager policy.")
     cpus = serializers.CharField(allow_blank=True, help_text="The kubelet's CPU manager policy.")
     profile = serializers.CharField(allow_blank=True)
+    arch = serializers.CharField(
+        allow_blank=True, help_text="The processor's architecture, for example arm64."
+    )
     hugepages = serializers.DictField(child=serializers.IntegerField(), help_text="GiB by page size.")
     checks = Conditions()
 

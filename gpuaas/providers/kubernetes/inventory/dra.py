@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from gpuaas.core.errors import Unauthorized
 from gpuaas.providers.base import SoldPool, Unknown
-from gpuaas.providers.contracts import Sold, slugs_of
+from gpuaas.providers.contracts import Sold, earlier_slug, slugs_of
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.inventory import slices
@@ -173,7 +173,11 @@ def _sold_first(slug: str, classes: dict[str, Class]) -> list[str]:
     return [
         each.name
         for each in classes.values()
-        if any(pool.kind_slug in slugs_of(slug, pool.resource_name) for pool in each.sold)
+        if any(
+            pool.kind_slug in slugs_of(called, pool.resource_name)
+            for pool in each.sold
+            for called in (slug, earlier_slug(slug))
+        )
     ]
 
 

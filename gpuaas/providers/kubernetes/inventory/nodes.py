@@ -127,6 +127,7 @@ def traits(node: Object) -> NodeTraits:
         numa=_label(labels, names.NUMA_LABELS)[:32],
         cpus=_label(labels, names.CPU_LABELS)[:32],
         profile=labels.get(names.PROFILE_LABEL, ""),
+        arch=labels.get(names.ARCH_LABEL, "")[:16],
         hugepages={
             key.removeprefix(HUGEPAGES): pages
             for key, amount in sorted(allocatable.items())

@@ -14,6 +14,7 @@ from gpuaas.providers.base import DeviceKind, Unknown
 from gpuaas.providers.contracts import Sold, contract_of
 from gpuaas.providers.kubeapi import pods
 from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.names import ARCH_LABEL
 from gpuaas.providers.kubeapi.quantities import whole
 from gpuaas.providers.kubernetes.inventory.found import Found
 from gpuaas.providers.kubernetes.inventory.sharing import (
@@ -159,6 +160,7 @@ def kind_on_node(
         ecc=_boolean(labels, ECC_LABEL),
         mig_capable=_boolean(labels, "nvidia.com/mig.capable"),
         nvlink=_has_nvlink(labels),
+        arch=labels.get(ARCH_LABEL, ""),
     )
 
 

@@ -7,6 +7,7 @@ from gpuaas.providers import kinds
 from gpuaas.providers.base import DeviceKind, Unknown
 from gpuaas.providers.kubeapi.claims import attribute
 from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.names import ARCH_LABEL
 from gpuaas.providers.kubeapi.quantities import quantity
 from gpuaas.providers.kubernetes.inventory.nodes import BARRING
 from gpuaas.providers.kubernetes.inventory.pools import agreed_labels
@@ -50,22 +51,23 @@ def devices_of(
     barring = list(rules)
     for row in rows:
         for body in row["spec"].get("devices") or []:
-            kind = kind_of(body)
             where = _where(row["spec"], body, labels)
+            shared = agreed_labels([labels[node] for node in where])
+            kind = kind_of(body, arch=shared.get(ARCH_LABEL, ""))
             if kind is None or not where:
                 continue
             key = (*pool, body["name"])
             yield Device(
                 key=key,
                 place=where[0] if len(where) == 1 else pool[1],
-                labels=agreed_labels([labels[node] for node in where]),
+                labels=shared,
                 kind=kind,
                 sick=incomplete or _tainted(body) or any(_barred(key, rule) for rule in barring),
                 body=body,
             )
 
 
-def kind_of(device: Object) -> DeviceKind | None:
+def kind_of(device: Object, *, arch: str = "") -> DeviceKind | None:
     """None for anything but a GPU: network cards, channels, and the passthrough duplicate of a card."""
     sort = attribute(device, "type").lower()
     product = _product(device)
@@ -81,6 +83,7 @@ def kind_of(device: Object) -> DeviceKind | None:
         ecc=_switch(device, "ecc", "eccEnabled"),
         mig_capable=_switch(device, "migCapable"),
         dra=True,
+        arch=arch,
     )
 
 
