@@ -23,7 +23,7 @@ from tests.workspaces.test_new_model import H100, healthy, sell, tenant
 
 pytestmark = pytest.mark.lab
 
-THEIRS, PORTAL = "others", "gpu-0badcafe-of-another-portal"
+THEIRS, PORTAL = "others", "gpu-0badcafe-of-another-portal"  # they stay between tests
 H200 = "h200-141gb-dra"
 DRA = "/apis/resource.k8s.io/v1"
 
@@ -32,11 +32,18 @@ DRA = "/apis/resource.k8s.io/v1"
 def api(own_lab: Lab) -> Iterator[Api]:
     made = Api(own_lab.kubeconfig.read_text())
     label = {"gpuaas.io/workspace": "01900000-0000-7000-8000-00000badcafe"}
-    made.create("/api/v1/namespaces", {"metadata": {"name": THEIRS}})
-    made.create("/api/v1/namespaces", {"metadata": {"name": PORTAL, "labels": label}})
+    bought = {
+        "gpuaas.io/pins": f"nvidia.com/gpu@gpuaas.io/pool={H100}",
+        "gpuaas.io/pools": f"gpuaas.io/pool={H100}",
+    }
+    for facts in ({"name": THEIRS}, {"name": PORTAL, "labels": label, "annotations": bought}):
+        if made.find(f"/api/v1/namespaces/{facts['name']}") is None:
+            made.create("/api/v1/namespaces", {"metadata": facts})
     yield made
     for name in (each["metadata"]["name"] for each in made.items("/api/v1/namespaces")):
-        if name.startswith("gpu-") or name == THEIRS:
+        if name in (THEIRS, PORTAL):
+            made.delete(f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds="0")
+        elif name.startswith("gpu-"):
             made.delete(f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds="0")
             made.delete(f"/api/v1/namespaces/{name}")
     made.close()

@@ -214,10 +214,13 @@ def limit_range(spec: WorkspaceSpec) -> Object:
 
 @dataclass(frozen=True)
 class Openings:
-    """Exceptions to the network isolation, set by the site's operator. routers: labels of namespaces that route into workspaces."""
+    """What the site's operator opens to workspaces. routers: labels of namespaces that route into them. schedulers: that pods may
+    name besides the default one; None: not said here.
+    """
 
     egress_cidrs: tuple[str, ...] = ()
     routers: tuple[tuple[str, str], ...] = ()
+    schedulers: tuple[str, ...] | None = None
 
 
 NOTHING_OPEN = Openings()

@@ -97,7 +97,11 @@ class KubernetesDriver(
     @property
     def _openings(self) -> manifests.Openings:
         cidrs = self.connection.options.get("egress_cidrs") or ()
-        return manifests.Openings(egress_cidrs=tuple(map(str, cidrs)))
+        return manifests.Openings(egress_cidrs=tuple(map(str, cidrs)), schedulers=self._schedulers)
+
+    @property
+    def _schedulers(self) -> tuple[str, ...]:
+        return tuple(map(str, self.connection.options.get("schedulers") or ()))
 
     @cached_property
     def _memory(self) -> Memory:
@@ -165,14 +169,14 @@ class KubernetesDriver(
         return drift.differences(self._api, spec, openings=self._openings)
 
     def site_repair(self) -> tuple[Difference, ...]:
-        return drift.site_repair(self._api)
+        return drift.site_repair(self._api, self._schedulers)
 
     def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
         """Use one driver object for consecutive windows: it remembers what it has seen."""
         return watch_changes(self._api, self._memory, cursor, seconds=seconds)
 
     def preflight(self) -> tuple[Check, ...]:
-        return preflight.run(self._api, self._kubeconfig)
+        return preflight.run(self._api, self._kubeconfig, self._schedulers)
 
     def device_health(self) -> tuple[NodeHealth, ...]:
         return dcgm.device_health(self._api)
