@@ -27,6 +27,7 @@ class Amount(StrEnum):
     FREE = "free"
     BAD = "bad"
     CORDONED = "cordoned"
+    OTHERS = "others"
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,7 @@ class GpuCell:
 CAPACITY = {
     Amount.USED: "allocated",
     Amount.HELD: "held, not allocated",
+    Amount.OTHERS: "in other hands",
     Amount.BAD: "unhealthy",
     Amount.CORDONED: "cordoned",
     Amount.FREE: "free",
@@ -181,6 +183,7 @@ class CapacityRow:
     held: int
     free: int
     out: int = 0
+    others: int = 0
     bar: tuple[tuple[Amount, int], ...] = ()
     url: str = ""
 

@@ -31,13 +31,36 @@ class PoolGpus:
     held: int
     owner: uuid.UUID | None
     selling: bool = True
+    capacity: int = 0
+    others: int = 0
+
+    @property
+    def ours(self) -> int:
+        """Devices that can take work and are not in other hands."""
+        return max(self.healthy - self.others, 0)
 
     @property
     def free(self) -> int:
         """What can still be held: what admission would grant to those who may use the pool."""
         if not self.selling:
             return 0
-        return max((self.healthy if self.sellable is None else self.sellable) - self.held, 0)
+        return max((self.ours if self.sellable is None else self.sellable) - self.held, 0)
+
+    @property
+    def beyond(self) -> int:
+        """What is held and offered beyond the devices there are: by oversubscription, or because devices are out or in other hands
+        that were there when they were sold."""
+        return max(self.held + self.free - self.ours, 0)
+
+    @property
+    def closed(self) -> int:
+        """Devices that nobody has and that are not for sale now."""
+        return max(self.ours - self.held - self.free, 0)
+
+    @property
+    def out(self) -> int:
+        """Devices that cannot take work, whoever has them: free + held + closed + others + out = capacity + beyond."""
+        return self.capacity - self.healthy
 
     def free_for(self, organizations: Collection[uuid.UUID]) -> int:
         """For members of these organizations: 0 if the pool is reserved for another one."""
@@ -62,9 +85,8 @@ def gpus_of_pools(pools: Iterable[GpuPool] | None = None, *, owners: bool = Fals
 
 def _of(pool: GpuPool, row: SiteCapacity | None, owner: uuid.UUID | None) -> PoolGpus:
     selling = pool.site.takes_new and not pool.trouble
-    if row is None:
-        return PoolGpus(pool.healthy, 0, 0, owner, selling)
-    return PoolGpus(pool.healthy, row.hard, row.used, owner, selling)
+    hard, used = (0, 0) if row is None else (row.hard, row.used)
+    return PoolGpus(pool.healthy, hard, used, owner, selling, pool.capacity, pool.others)
 
 
 def organizations_of(*, actor: Actor, gpus: Gpus) -> frozenset[uuid.UUID]:

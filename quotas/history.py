@@ -1,4 +1,5 @@
-"""The number of healthy devices of a site over time: written after every observation, one row per change.
+"""The number of devices of a site, healthy and not in other hands, over time: written after every observation, one row
+per change.
 
 Time without observations is an unknown stretch: it counts neither as capacity nor as idle.
 """
@@ -7,6 +8,7 @@ import uuid
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import F
 
 from gpuaas.catalog.models import GpuPool, Site
 from gpuaas.core.clock import whole_second
@@ -26,7 +28,7 @@ def capacity_history_write(*, site: Site) -> int:
     CapacityWatch.objects.bulk_create([CapacityWatch(site=site)], ignore_conflicts=True)
     watch = CapacityWatch.objects.select_for_update(no_key=True).get(site=site)
     pools = GpuPool.objects.filter(site=site, observed_at__isnull=False).order_by("gpu_type_id")
-    observed = {kind: (healthy, at) for kind, healthy, at in pools.values_list(*LOOK) if at is not None}
+    observed = {kind: (devices, at) for kind, devices, at in pools.values_list(*LOOK) if at is not None}
     if not observed:
         return 0
     at = whole_second(max(seen for _, seen in observed.values()))
@@ -42,7 +44,7 @@ def capacity_history_write(*, site: Site) -> int:
     return len(made)
 
 
-LOOK = ("gpu_type_id", "healthy", "observed_at")
+LOOK = ("gpu_type_id", F("healthy") - F("others"), "observed_at")
 
 
 def _stretches(

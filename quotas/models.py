@@ -45,7 +45,8 @@ class Limit(Identified):
 class SiteCapacity(Identified):
     """How much of one resource can be sold at one site: sellable = healthy × oversubscription, rounded down.
 
-    hard NULL = not counted at this site. A value below `used` evicts nobody and blocks new reservations.
+    healthy: without devices in other hands. hard NULL = not counted at this site. A value
+    below `used` evicts nobody and blocks new reservations.
     """
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="sellable")
@@ -76,7 +77,7 @@ class CapacityWatch(models.Model):
 
 
 class CapacityStretch(Identified):
-    """The number of healthy devices of a GPU type at a site over [starts_at, ends_at), whole seconds, UTC.
+    """The number of devices of a GPU type, healthy and not in other hands, at a site over [starts_at, ends_at), whole seconds, UTC.
 
     The stretches of a type are contiguous; the last is open. known=False: not observed, and `devices` is the previous
     number. Append-only: the database refuses all changes but the end of an open stretch (migration

@@ -53,6 +53,12 @@ class Preview:
         return next((c for c in self.checks if c.resource == resource and c.scope is Scope.SITE), None)
 
 
+def holders_at(site_id: uuid.UUID) -> frozenset[uuid.UUID]:
+    """The workspaces and clusters that hold something at the site."""
+    rows = Reservation.objects.filter(site=site_id, state=ReservationState.HELD).order_by()
+    return frozenset(rows.values_list("holder_id", flat=True).distinct())
+
+
 @dataclass(frozen=True)
 class LimitLine:
     """A project's limit beside its organization's, for one resource. None = unlimited."""

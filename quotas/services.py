@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from django.db import transaction
 from django.db.models import F
 
-from gpuaas.catalog.models import GpuType, Site
+from gpuaas.catalog.models import GpuPool, GpuType, Site
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, Forbidden, Invalid
 from gpuaas.core.rows import version_require
@@ -250,6 +250,20 @@ def capacity_sync(*, site: Site, healthy: Mapping[str, int], oversubscription_pe
         unique_fields=["site", "resource"],
         update_fields=["healthy", "oversubscription_percent", "hard"],
     )
+
+
+@transaction.atomic
+def capacity_take_over(*, project: Project, site: Site, amounts: Mapping[str, int]) -> None:
+    """Devices that were in other hands are from now on for sale at the site, because who has them becomes a holder of ours: call it in
+    the transaction that reserves them. Never more than is healthy there; the next look at the site counts again."""
+    wanted = _positive(amounts)
+    counters_move(dict.fromkeys(_moves(project, {site: wanted}), 0))  # locks them, in their order
+    healthy = dict(GpuPool.objects.filter(site=site).values_list("gpu_type__slug", "healthy"))
+    for row in SiteCapacity.objects.filter(site=site, resource__in=wanted):
+        most = healthy.get(gpu_type_slug(row.resource), 0)
+        row.healthy = max(row.healthy, min(row.healthy + wanted[row.resource], most))
+        row.hard = row.healthy * row.oversubscription_percent // 100
+        row.save(update_fields=["healthy", "hard"])
 
 
 def _positive(amounts: Mapping[str, int]) -> dict[str, int]:

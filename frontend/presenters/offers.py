@@ -21,7 +21,7 @@ from tenants.actors import Actor
 from tenants.models import Project
 
 AT_LEAST = ("memory_gib_min", "compute_capability_min")
-SAME = ("interconnect", "site", "price_class")
+SAME = ("interconnect", "arch", "site", "price_class")
 SWITCHES = {
     "ecc": "ECC",
     "mig_capable": "MIG-capable",
@@ -49,6 +49,7 @@ class Offer:
     memory: int
     capability: str
     interconnect: str
+    arch: str
     site: str
     price_class: str
     free: int
@@ -145,6 +146,7 @@ def _offer(
         memory=kind.memory_gib,
         capability=kind.compute_capability,
         interconnect=kind.interconnect,
+        arch=pool.arch,
         site=pool.site.slug,
         price_class=flavor.price_class,
         free=0 if reserved == "others" else gpus[pool.pk].free,
@@ -188,6 +190,7 @@ def choices_of(offers: Iterable[Offer], wanted: Mapping[str, str]) -> tuple[Choi
             [(text, f"{text} or newer") for text in capability],
         ),
         "interconnect": ("Interconnect", _same(row.interconnect for row in rows)),
+        "arch": ("Architecture", _same(row.arch for row in rows)),
         "site": ("Site", _same(row.site for row in rows)),
         "price_class": (
             "Price",

@@ -38,7 +38,8 @@ def tuning_words(flavor: Flavor) -> tuple[str, ...]:
 def nodes_words(flavor: Flavor) -> tuple[str, ...]:
     """Known traits of the nodes of a flavor that was loaded with them."""
     known = (("same_numa", "same NUMA node"), ("same_rack", "same rack"), ("nvlink_domain", "NVLink domain"))
-    return tuple(words for name, words in known if getattr(flavor, name, False))
+    arch = (f"{flavor.pool.arch} processors",) if flavor.pool.arch not in ("", "amd64") else ()
+    return (*arch, *(words for name, words in known if getattr(flavor, name, False)))
 
 
 def placement_words(placement: str, site: Site) -> tuple[str, str]:

@@ -44,6 +44,8 @@ class Site(Identified, Claimable):
     observed_digest = models.CharField(max_length=64, blank=True, editable=False)
     # every name by which the site counts GPUs or ever did: what a workspace did not buy of them is closed to it
     gpu_names = models.JSONField(default=list, blank=True, editable=False)
+    # devices that are not sold because it is not known what they are: `place`, `name`, `count`, `reason`
+    unknown = models.JSONField(default=list, db_default=[], blank=True, editable=False)
     # what is done about objects of ours that somebody else has changed
     drift_policy = models.CharField(max_length=16, choices=DriftPolicy, default=DriftPolicy.REPAIR)
     preflight_at = models.DateTimeField(null=True, blank=True)  # when `checks` were last taken
@@ -110,12 +112,14 @@ class GpuPool(Identified):
     """The devices of one GPU type at one site: the name under which the site counts them, and what was last observed.
 
     capacity = devices on nodes; healthy = on nodes that can take work; allocated = healthy ones used by pods or
-    machines (those on a cordoned node are in its Node row); largest_block = most unallocated devices on one node. A
-    site that does not answer keeps its last values. trouble: why it cannot be sold at present. shares_with: slugs of
+    machines (those on a cordoned node are in its Node row); others = those of them that are not for a workspace or cluster of
+    ours, and so are not sold; largest_block = most unallocated devices on one node. A site that does not answer keeps its
+    last values. trouble: why it cannot be sold at present. shares_with: slugs of
     GPU types that the site cuts from the same hardware; only one of them may be sold.
 
     cards = GPUs that the devices are cut from, without those that a pool of the same hardware counts; null = not observed
-    yet. card_share = the part of a GPU that one device is, kept when the pool is empty.
+    yet. card_share = the part of a GPU that one device is, kept when the pool is empty. shares = how many devices were one card or slice
+    when it was first seen; null = not seen since that is written.
 
     Once sold (a flavor of it was published), its name, class and selector are a contract: discoveries at the site do
     not overwrite them, and differences are reported as trouble. device_class: the DRA class of that name; also:
@@ -133,11 +137,16 @@ class GpuPool(Identified):
     capacity = models.PositiveIntegerField(default=0)
     healthy = models.PositiveIntegerField(default=0)
     allocated = models.PositiveIntegerField(default=0)
+    others = models.PositiveIntegerField(default=0, db_default=0)
     largest_block = models.PositiveIntegerField(default=0)
     cards = models.DecimalField(max_digits=14, decimal_places=4, null=True, blank=True)
     card_share = models.DecimalField(
         max_digits=13, decimal_places=12, default=Decimal(1), db_default=Decimal(1)
     )
+    shares = models.PositiveIntegerField(null=True, blank=True)
+    arch = models.CharField(
+        max_length=16, blank=True, db_default="", default=""
+    )  # of its nodes; "" = not known
     observed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -164,8 +173,9 @@ class GpuPool(Identified):
 class Node(models.Model):
     """Devices of one pool on one node as last observed, for the capacity map. vCPU and memory are those of the node.
 
-    capacity counts all installed devices, `unhealthy` those of them that cannot take work. rack and nvlink_domain
-    group nodes; numa and cpus are the kubelet's policies; hugepages: page size to GiB.
+    capacity counts all installed devices, `unhealthy` those of them that cannot take work, `allocated` those in use, and `others`
+    those of these that are not for a workspace or cluster of ours. rack and nvlink_domain group nodes;
+    numa and cpus are the kubelet's policies; hugepages: page size to GiB.
     """
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="nodes")
@@ -176,6 +186,7 @@ class Node(models.Model):
     reason = models.CharField(max_length=300, blank=True)
     capacity = models.PositiveIntegerField(default=0)
     allocated = models.PositiveIntegerField(default=0)
+    others = models.PositiveIntegerField(default=0, db_default=0)
     vcpus = models.PositiveIntegerField(default=0)
     memory_gib = models.PositiveIntegerField(default=0)
     unhealthy = models.PositiveIntegerField(default=0)
@@ -185,6 +196,7 @@ class Node(models.Model):
     numa = models.CharField(max_length=32, blank=True)
     cpus = models.CharField(max_length=32, blank=True)
     profile = models.CharField(max_length=63, blank=True)
+    arch = models.CharField(max_length=16, blank=True, db_default="", default="")
     hugepages = models.JSONField(default=dict, blank=True)
     checks = models.JSONField(default=dict, blank=True)  # conditions, as on the site
     observed_at = models.DateTimeField()

@@ -20,6 +20,7 @@ class Wanted(TypedDict, total=False):
     ecc: bool | None
     mig_capable: bool | None
     interconnect: str
+    arch: str
     nvlink_domain: bool | None
     whole_node: bool | None
     same_numa: bool | None
@@ -38,6 +39,7 @@ class Attributes:
     ecc: bool | None = None
     mig_capable: bool | None = None
     interconnect: str = ""
+    arch: str = ""
     nvlink_domain: bool | None = None
     whole_node: bool | None = None
     same_numa: bool | None = None
@@ -61,6 +63,8 @@ def matching(rows: QuerySet[Flavor], wanted: Attributes) -> QuerySet[Flavor]:
         condition &= Q(pool__gpu_type__memory_gib__gte=wanted.memory_gib_min)
     if wanted.interconnect:
         condition &= Q(pool__gpu_type__interconnect__iexact=wanted.interconnect)
+    if wanted.arch:
+        condition &= Q(pool__arch__iexact=wanted.arch)
     if wanted.compute_capability_min:
         condition &= Q(pool__gpu_type__in=_capable(wanted.compute_capability_min))
     switches = {
@@ -100,6 +104,8 @@ def gives(flavor: Flavor) -> list[str]:
         lines.append(f"{flavor.disk_gib} GiB of the node's disk")
     if flavor.sysctls:
         lines.append(f"pods may set {', '.join(flavor.sysctls)}")
+    if flavor.pool.arch:
+        lines.append(f"nodes of the architecture {flavor.pool.arch}")
     if flavor.profile:
         lines.append(f"nodes with the profile {flavor.profile}")
     facts = {

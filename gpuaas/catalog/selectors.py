@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Unpack
+from typing import Any, Unpack
 
 from django.db.models import (
     BooleanField,
@@ -107,6 +107,10 @@ class PoolMap:
         return sum(node.allocated for node in self.nodes) if self.nodes else self.pool.allocated
 
     @property
+    def others(self) -> int:
+        return self.pool.others
+
+    @property
     def unallocated(self) -> int:
         return self.pool.unallocated
 
@@ -141,6 +145,12 @@ def pools_for(*, actor: Actor, site: Site | None = None) -> QuerySet[GpuPool]:
     return pools if site is None else pools.filter(site=site)
 
 
+def unknown_devices(*, actor: Actor) -> list[dict[str, Any]]:
+    """What `Site.unknown` says, with its `site`; for operators and auditors."""
+    rows = sites_for(actor=actor).exclude(unknown=[]).values_list("slug", "unknown")
+    return [{"site": slug, **each} for slug, found in rows for each in found]
+
+
 def cards_by_site() -> dict[uuid.UUID, Decimal]:
     """GPUs at each site, of which a card that is sold in slices is one; 1 query."""
     rows = GpuPool.objects.order_by().values_list("site")
@@ -150,7 +160,8 @@ def cards_by_site() -> dict[uuid.UUID, Decimal]:
 @dataclass(frozen=True)
 class NodeSums:
     """Nodes of a pool: how many, the devices of the smallest and the largest, and of their devices those in use, those
-    that cannot take work, and those on cordoned nodes; each device once, `allocated` also beyond what there is."""
+    that cannot take work, those on cordoned nodes, and those of the used ones that are in other hands; each device once,
+    `allocated` also beyond what there is."""
 
     nodes: int = 0
     smallest: int = 0
@@ -159,6 +170,7 @@ class NodeSums:
     used: int = 0
     bad: int = 0
     cordoned: int = 0
+    others: int = 0
 
 
 USED = Least("allocated", "capacity", output_field=IntegerField())
@@ -180,6 +192,7 @@ def node_sums(*, pools: Collection[GpuPool]) -> dict[uuid.UUID, NodeSums]:
         sum_used=Sum(USED),
         sum_bad=Sum(BAD),
         sum_cordoned=Sum(F("capacity") - USED - BAD, filter=Q(cordoned=True), default=0),
+        sum_others=Sum(Least("others", "capacity")),
     )
     return {pk: NodeSums(*sums) for pk, *sums in found}
 

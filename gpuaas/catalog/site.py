@@ -1,9 +1,22 @@
 """The driver of a site with its credentials, decrypted for this use; and its capabilities, which need none."""
 
+import uuid
+from collections.abc import Callable
+from functools import partial
+
 from gpuaas.catalog.models import Site
 from gpuaas.core.crypto import decrypt_json
 from gpuaas.providers.base import Connection, Driver, SoldPool
 from gpuaas.providers.registry import driver_class, driver_for
+
+HOLDERS: list[
+    Callable[[uuid.UUID], frozenset[uuid.UUID]]
+] = []  # what holds something at a site, from the rooms above
+
+
+def holders_at(site_id: uuid.UUID) -> frozenset[uuid.UUID]:
+    """The workspaces and clusters that hold something there; everything else that runs there is not ours."""
+    return frozenset[uuid.UUID]().union(*(holders(site_id) for holders in HOLDERS))
 
 
 def connection_of(site: Site, *, sold: tuple[SoldPool, ...] = ()) -> Connection:
@@ -14,6 +27,7 @@ def connection_of(site: Site, *, sold: tuple[SoldPool, ...] = ()) -> Connection:
         credentials=decrypt_json(site.credentials),
         options=site.options,
         sold=sold,
+        holders=partial(holders_at, site.pk),
     )
 
 

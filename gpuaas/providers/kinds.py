@@ -23,12 +23,13 @@ _PROFILE = re.compile(r"(?:(\d+)c\.)?(\d+)g(?:\.(\d+)gb)?", re.IGNORECASE)
 _COMPUTE = 7  # slices that the hardware cuts a card into at most
 _UNNAMED_GB = {"A30": 24, "H20": 96, "H200": 141, "B200": 180}  # cards whose names do not say their memory
 _FORMS = ("nvl", "pcie", "oam")
+USUAL_ARCH = "amd64"  # goes without saying in names
 INTERCONNECTS = {"sxm": "NVLink", "nvl": "NVLink bridge", "pcie": "PCIe", "oam": "Infinity Fabric"}
 
 
 @dataclass(frozen=True)
 class Share:
-    """One of `of` shares of a device; `limited`: each has its own memory, else all see the whole. word: the usual
+    """One of `of` shares of a device (1: of unknown size); `limited`: each has its own memory, else all see the whole. word: the usual
     term for such a share.
     """
 
@@ -48,9 +49,11 @@ def kind(
     ecc: bool | None = None,
     mig_capable: bool | None = None,
     nvlink: bool = False,
+    arch: str = "",
 ) -> DeviceKind:
     """`product` as the site writes it (`NVIDIA-A100-SXM4-40GB-MIG-1g.5gb`); a profile in it takes precedence over `mig_profile`.
 
+    `arch`: of the node's processor; what is built for one does not run on another, so that each is a kind of its own.
     `memory_mib` is the whole card's; for a slice the card's size is known only from the product's name.
     """
     in_name = _MIG.search(product.removesuffix("-SHARED"))
@@ -58,11 +61,9 @@ def kind(
     base = _MIG.sub("", product.removesuffix("-SHARED"))
     words, form, memory = _parts(base, memory_mib, slice_only=bool(profile))
     form = "" if profile else form  # a slice has no links of its own
-    held = _profile_memory(profile) or memory
-    if share and share.limited:
-        held = max(held // share.of, 1)
-    cut = _cut(profile, share, held)
-    slug, name = _called(words, form, memory, [*cut.split(), *(["DRA"] if dra else [])])
+    held = _held(_profile_memory(profile) or memory, share)
+    marks = [*(["DRA"] if dra else []), arch if arch != USUAL_ARCH else ""]
+    slug, name = _called(words, form, memory, [*_cut(profile, share, held).split(), *marks])
     sharing = "dra" if dra else "shared" if share else "mig" if profile else "whole"
     return DeviceKind(
         slug=slug,
@@ -76,6 +77,10 @@ def kind(
         ecc=ecc,
         mig_capable=False if sharing in ("mig", "shared") or profile else mig_capable,
     )
+
+
+def _held(memory: int, share: Share | None) -> int:
+    return max(memory // share.of, 1) if share and share.limited else memory
 
 
 def _called(words: list[str], form: str, memory: int, rest: list[str]) -> tuple[str, str]:
@@ -92,7 +97,8 @@ def _cut(profile: str, share: Share | None, held: int) -> str:
     """What distinguishes a slice or share from the whole card, for people."""
     parts = [f"MIG {profile}"] if profile else []
     if share:
-        parts.append(f"{share.word} {held}gb" if share.limited else "shared")
+        size = f" 1of{share.of}" if share.of > 1 else ""
+        parts.append(f"{share.word} {held}gb" if share.limited else f"shared{size}")
     return " ".join(parts)
 
 

@@ -104,6 +104,19 @@ def test_what_cannot_be_is_refused_beside_its_field(
     assert not Workspace.objects.exists()
 
 
+def test_an_architecture_can_be_asked_for(alices: Caller, priced: Site, limits: None) -> None:
+    """The L40S are cheaper, and beside another processor; nothing is guessed where a site does not say."""
+    del limits
+    GpuPool.objects.filter(site=priced, gpu_type__slug="l40s-48gb").update(arch="arm64")
+    assert held(ask(alices, {"match": {"arch": "arm64"}, "gpus": 2}, name="arm")) == {"l40s.1": 2}
+    assert ask(alices, {"match": {"arch": "amd64"}, "gpus": 2}, name="intel").status == 400
+    GpuPool.objects.filter(site=priced, gpu_type__slug="h100-sxm-80gb").update(arch="amd64")
+    assert held(ask(alices, {"match": {"arch": "amd64"}, "gpus": 2}, name="intel")) == {"h100.1": 2}
+    rows = alices.get("/flavors?arch=arm64").json["results"]
+    assert [(row["slug"], row["arch"]) for row in rows] == [("l40s.1", "arm64")]
+    assert "nodes of the architecture arm64" in rows[0]["gives"]
+
+
 def test_an_outsider_is_told_nothing_by_a_match(charlies: Caller, priced: Site) -> None:
     del priced
     assert ask(charlies, {"match": {}, "gpus": 1}).status == 404

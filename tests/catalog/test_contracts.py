@@ -195,3 +195,13 @@ def test_no_inventory_rewrites_what_was_sold(
                     each.kind_slug, (each.resource_name, dict(each.selector), each.device_class)
                 )
         assert GpuType.objects.count() <= len(KINDS)
+
+
+def test_the_size_of_shares_is_that_of_the_first_look(attached: Site) -> None:
+    """A site that cuts its cards anew later changes nothing that was sold, nor what is remembered of it."""
+    pool = ObservedPool(KINDS[0], "nvidia.com/gpu", {"a": "b"})
+    for number, shares in enumerate((4, 10)):
+        node = ObservedNode("n", pool.kind.slug, 40, 0, 64, 512, shares=shares)
+        found_at(attached, Inventory("1", (pool,), (node,)), number)
+        publish(attached, pool.kind.slug)
+        assert [each.shares for each in sold_at(attached)] == [4]

@@ -50,14 +50,16 @@ WAYS = {
         "a100-40gb-mig-1g.5gb", "nvidia.com/gpu", labels=card(f"{A100}-MIG-1g.5gb", 4864), devices=14
     ),
     "shared, renamed": Way(
-        "l40s-48gb-shared", "nvidia.com/gpu.shared", labels=card("NVIDIA-L40S", 46068) | SLICED
+        "l40s-48gb-shared-1of4", "nvidia.com/gpu.shared", labels=card("NVIDIA-L40S", 46068) | SLICED
     ),
     "shared, not renamed": Way(
-        "l4-24gb-shared", "nvidia.com/gpu", labels=card("NVIDIA-L4-SHARED", 23034) | SLICED
+        "l4-24gb-shared-1of4", "nvidia.com/gpu", labels=card("NVIDIA-L4-SHARED", 23034) | SLICED
     ),
     "mps": Way("rtx-a6000-48gb-mps-12gb", "nvidia.com/gpu", labels=card("NVIDIA-RTX-A6000", 49140) | MPS),
     "shares of slices": Way(
-        "a100-40gb-mig-2g.10gb-shared", "nvidia.com/mig-2g.10gb.shared", labels=card(A100, 40960)
+        "a100-40gb-mig-2g.10gb-shared-1of4",
+        "nvidia.com/mig-2g.10gb.shared",
+        labels=card(A100, 40960, **{"nvidia.com/mig-2g.10gb.replicas": "4"}),
     ),
     "renamed by the operator": Way("t4-16gb", "nvidia.com/t4-small", labels=card("Tesla-T4", 15360)),
     "of another vendor": Way(

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from itertools import groupby
 from typing import Any, Generic, TypeVar
@@ -26,25 +26,21 @@ N = TypeVar("N", int, Decimal)
 
 @dataclass(frozen=True)
 class Sums(Generic[N]):
-    """Devices of one GPU type, or (`sums_of`) GPUs. held, free: as quotas/gpus.py; allocated: as last reported by the sites.
-    `out` can be neither used nor sold."""
+    """Devices of one GPU type, or (`sums_of`) GPUs. allocated: as last reported by the sites, in whose hands ever; the others: as
+    quotas/gpus.py, and free + held + closed + others + out = capacity + beyond."""
 
     capacity: N
     healthy: N
     allocated: N
     held: N
     free: N
+    others: N
     out: N
+    closed: N
+    beyond: N
 
     def __add__(self, other: "Sums[N]") -> "Sums[N]":
-        return Sums(
-            self.capacity + other.capacity,
-            self.healthy + other.healthy,
-            self.allocated + other.allocated,
-            self.held + other.held,
-            self.free + other.free,
-            self.out + other.out,
-        )
+        return Sums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -62,8 +58,9 @@ class PoolShown:
         left = self.pool.capacity - self.nodes.used - self.nodes.bad - self.nodes.cordoned
         held = min(self.drawn, max(left, 0))
         return (
-            (Amount.USED, self.nodes.used),
+            (Amount.USED, self.nodes.used - self.nodes.others),
             (Amount.HELD, held),
+            (Amount.OTHERS, self.nodes.others),
             (Amount.BAD, self.nodes.bad),
             (Amount.CORDONED, self.nodes.cordoned),
             (Amount.FREE, max(left - held, 0)),
@@ -72,13 +69,15 @@ class PoolShown:
     @property
     def cards(self) -> Sums[Decimal]:
         """As GPUs. Of pools that are cut from the same hardware one has the cards; of the others only what is taken of them
-        counts."""
-        pool, sums = self.pool, self.sums
-        cards, taken = pool.counted_cards, (pool.in_cards(sums.allocated), pool.in_cards(sums.held))
+        counts, which is beyond these."""
+        sums = Sums(*(self.pool.in_cards(getattr(self.sums, each.name)) for each in fields(self.sums)))
+        cards = self.pool.counted_cards
         if not cards:
-            return Sums(NONE, NONE, *taken, NONE, NONE)
-        out = max(cards - pool.in_cards(sums.capacity - sums.out), NONE)
-        return Sums(cards, pool.in_cards(sums.healthy), *taken, pool.in_cards(sums.free), out)
+            sums = replace(sums, healthy=NONE, free=NONE, out=NONE, closed=NONE)
+        else:
+            sums = replace(sums, out=max(cards - sums.capacity + sums.out, NONE))
+        parts = sums.free + sums.held + sums.closed + sums.others + sums.out
+        return replace(sums, capacity=cards, beyond=parts - cards)
 
 
 def pools_shown(*, actor: Actor, site: Site | None = None) -> list[PoolShown]:
@@ -93,14 +92,23 @@ def pools_shown(*, actor: Actor, site: Site | None = None) -> list[PoolShown]:
 
 def sums_of(pools: Iterable[PoolShown]) -> Sums[Decimal]:
     """In GPUs: a card that is sold in slices is one."""
-    return sum((pool.cards for pool in pools), Sums(*(NONE,) * 6))
+    return sum((pool.cards for pool in pools), Sums(*(NONE,) * len(fields(Sums))))
 
 
 def _pool(pool: GpuPool, gpus: PoolGpus, found: NodeSums | None) -> PoolShown:
-    nodes = found or NodeSums(allocated=pool.allocated, used=pool.allocated)
-    out = max(pool.capacity - nodes.allocated - pool.unallocated, 0)
-    drawn = min(max(gpus.held - nodes.allocated, 0), pool.unallocated)
-    sums = Sums(pool.capacity, pool.healthy, nodes.allocated, gpus.held, gpus.free, out)
+    nodes = found or NodeSums(allocated=pool.allocated, used=pool.allocated, others=pool.others)
+    drawn = min(max(gpus.held - nodes.allocated + nodes.others, 0), pool.unallocated)
+    sums = Sums(
+        pool.capacity,
+        pool.healthy,
+        nodes.allocated,
+        gpus.held,
+        gpus.free,
+        pool.others,
+        gpus.out,
+        gpus.closed,
+        gpus.beyond,
+    )
     return PoolShown(pool, sums, gpus.sellable, nodes, drawn)
 
 
@@ -141,7 +149,7 @@ def _row(
     nodes: tuple[CapacityNode, ...] = (),
     url: str = "",
 ) -> CapacityRow:
-    sums, bar = sum((pool.sums for pool in pools), Sums(*(0,) * 6)), Counter[Amount]()
+    sums, bar = sum((pool.sums for pool in pools), Sums(*(0,) * len(fields(Sums)))), Counter[Amount]()
     for pool in pools:
         bar.update(dict(pool.bar))
     return CapacityRow(
@@ -150,6 +158,7 @@ def _row(
         nodes=nodes,
         allocated=sums.allocated,
         held=sums.held,
+        others=sums.others,
         free=sums.free,
         out=sums.out,
         bar=tuple(bar.items()) if url else (),
@@ -176,7 +185,8 @@ def _nodes(shown: PoolShown, nodes: Sequence[Node]) -> tuple[CapacityNode, ...]:
     """What is held and not allocated is drawn on the first free GPUs of the pool."""
     pool, held, made = shown.pool, shown.drawn, []
     for node in nodes:
-        kinds = [Amount.USED] * min(node.allocated, node.capacity)
+        used, others = min(node.allocated, node.capacity), min(node.others, node.capacity)
+        kinds = [Amount.USED] * (used - others) + [Amount.OTHERS] * others
         rest = node.capacity - len(kinds)
         sick = rest if not node.ready else min(node.unhealthy, rest)
         kinds += [Amount.BAD] * sick

@@ -139,6 +139,7 @@ def _traits(node: Node) -> tuple[Fact, ...]:
         ("Zone", node.zone),
         ("Rack", node.rack),
         ("NVLink domain", node.nvlink_domain),
+        ("Architecture", node.arch),
         ("CPU", CPU_WORDS.get(node.cpus, node.cpus)),
         ("Topology", NUMA_WORDS.get(node.numa, node.numa)),
         ("Hugepages", pages),

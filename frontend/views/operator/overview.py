@@ -22,7 +22,7 @@ from frontend.presenters.operator.capacity import PoolShown, Sums, map_by_type, 
 from frontend.presenters.operator.sites import sites_shown
 from frontend.presenters.operator.utilization import DAYS, percent_of, types_used, use_chart, used_recently
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
-from gpuaas.catalog.selectors import sites_for
+from gpuaas.catalog.selectors import sites_for, unknown_devices
 from gpuaas.core.looks import Tone
 from gpuaas.metering.capacity import PoolUsed, Used
 
@@ -75,12 +75,13 @@ def overview(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
 
 
 def _held(sums: Sums[Decimal]) -> Stat:
-    out = f", {formats.gpus(sums.out)} out" if sums.out else ""
+    away = ((sums.others, "in other hands"), (sums.out, "out"))
+    rest = "".join(f", {formats.gpus(count)} {word}" for count, word in away if count)
     return Stat(
         label="GPUs held",
         value=formats.gpus(sums.held),
         unit=f"of {formats.gpus(sums.healthy)} healthy",
-        note=f"{formats.gpus(sums.allocated)} allocated, {formats.gpus(sums.free)} free{out}",
+        note=f"{formats.gpus(sums.allocated)} allocated, {formats.gpus(sums.free)} free{rest}",
         url=reverse("frontend:operator_capacity"),
     )
 
@@ -208,8 +209,12 @@ def capacity(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     everything = pools_shown(actor=here.actor)
     pools = [pool for pool in everything if _wanted(pool, query)]
     page = paged(request, pools)
+    found = [] if query["type"] or query["only"] else unknown_devices(actor=here.actor)
+    unknown = [each for each in found if query["site"] in {"", each["site"]}]
     context = {
         "crumbs": crumbs("Supply", ("Capacity", "")),
+        "unknown": unknown,
+        "not_understood": sum(each["count"] for each in unknown),
         **query.shown,
         "sites": sorted({pool.pool.site.slug for pool in everything}),
         "types": sorted({(pool.pool.gpu_type.slug, pool.pool.gpu_type.name) for pool in everything}),

@@ -100,7 +100,7 @@ def factor_effect(pools: list[PoolShown], percent: int) -> list[dict[str, Any]]:
     """What would be sellable per pool; rounded down, as admission does."""
     rows = []
     for pool in pools:
-        sellable = pool.sums.healthy * percent // 100
+        sellable = (pool.sums.healthy - pool.sums.others) * percent // 100
         held = pool.sums.held
         rows.append({"pool": pool, "sellable": sellable, "held": held, "short": max(held - sellable, 0)})
     return rows

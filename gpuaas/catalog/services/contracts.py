@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import Exists, OuterRef
+from django.db.models.functions import Coalesce
 
 from gpuaas.catalog.models import Flavor, GpuPool, Site
 from gpuaas.catalog.states import OfferState
@@ -42,7 +43,7 @@ def sold_at(site: Site) -> tuple[SoldPool, ...]:
     """Pools of which a flavor was ever published, oldest first."""
     rows = GpuPool.objects.filter(site=site).order_by("pk")
     published = Flavor.objects.filter(pool=OuterRef("pk")).exclude(state=OfferState.DRAFT)
-    columns = ("gpu_type__slug", "resource_name", "selector", "device_class")
+    columns = ("gpu_type__slug", "resource_name", "selector", "device_class", Coalesce("shares", 0))
     return tuple(SoldPool(*row) for row in rows.filter(Exists(published)).values_list(*columns))
 
 

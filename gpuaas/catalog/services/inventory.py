@@ -23,9 +23,11 @@ POOL_COLUMNS = [
     "capacity",
     "healthy",
     "allocated",
+    "others",
     "largest_block",
     "cards",
     "card_share",
+    "arch",
     "observed_at",
 ]
 NODE_COLUMNS = [
@@ -37,12 +39,14 @@ NODE_COLUMNS = [
     "numa",
     "cpus",
     "profile",
+    "arch",
     "hugepages",
     "ready",
     "cordoned",
     "reason",
     "capacity",
     "allocated",
+    "others",
     "vcpus",
     "memory_gib",
     "observed_at",
@@ -71,10 +75,7 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
     before = _ways(site)
     types = _gpu_types([pool.kind for pool in inventory.pools])
     cards, parts = _cards(inventory)
-    by_kind: dict[str, list[ObservedNode]] = {pool.kind.slug: [] for pool in inventory.pools}
-    for node in inventory.nodes:
-        if node.kind_slug in by_kind:
-            by_kind[node.kind_slug].append(node)
+    by_kind = _by_kind(inventory)
     GpuPool.objects.bulk_create(
         [
             GpuPool(
@@ -86,10 +87,11 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
                 also=list(pool.also),
                 trouble=pool.trouble[:500],
                 shares_with=list(pool.shares_with),
+                arch=pool.arch,
                 observed_at=at,
                 cards=_decimal(cards[pool.kind.slug], 4),
                 card_share=_decimal(parts[pool.kind.slug], 12),
-                **_sums(by_kind[pool.kind.slug]),
+                **pool_sums(by_kind[pool.kind.slug]),
             )
             for pool in inventory.pools
         ],
@@ -97,14 +99,31 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
         unique_fields=["site", "gpu_type"],
         update_fields=POOL_COLUMNS,
     )
+    _shares_write(site, by_kind)
     _gone_write(site, by_kind, breaches, at)
     _nodes_write(site, inventory.nodes, at)
     return _names_write(site, inventory) or _ways(site) != before
 
 
+def _by_kind(inventory: Inventory) -> dict[str, list[ObservedNode]]:
+    found: dict[str, list[ObservedNode]] = {pool.kind.slug: [] for pool in inventory.pools}
+    for node in inventory.nodes:
+        if node.kind_slug in found:
+            found[node.kind_slug].append(node)
+    return found
+
+
+def _shares_write(site: Site, found: Mapping[str, Sequence[ObservedNode]]) -> None:
+    """Once: a site that divides its cards anew later does not change what was sold."""
+    for slug in GpuPool.objects.filter(site=site, shares=None).values_list("gpu_type__slug", flat=True):
+        sizes = {node.shares for node in found.get(slug, ()) if node.capacity}
+        if len(sizes) == 1:
+            GpuPool.objects.filter(site=site, gpu_type__slug=slug).update(shares=sizes.pop())
+
+
 def _gone_write(site: Site, found: Mapping[str, object], breaches: Mapping[str, str], at: datetime) -> None:
     gone = GpuPool.objects.filter(site=site).exclude(gpu_type__slug__in=found)
-    gone.update(capacity=0, cards=0, healthy=0, allocated=0, largest_block=0, observed_at=at)
+    gone.update(capacity=0, cards=0, healthy=0, allocated=0, others=0, largest_block=0, observed_at=at)
     for slug in breaches.keys() - found.keys():
         gone.filter(gpu_type__slug=slug).update(trouble=breaches[slug][:500])
 
@@ -147,11 +166,12 @@ def _gpu_types(kinds: Sequence[DeviceKind]) -> dict[str, GpuType]:
     return rows
 
 
-def _sums(nodes: Sequence[ObservedNode]) -> dict[str, int]:
+def pool_sums(nodes: Sequence[ObservedNode]) -> dict[str, int]:
     return {
         "capacity": sum(node.capacity for node in nodes),
         "healthy": sum(node.healthy for node in nodes),
         "allocated": sum(min(node.allocated, node.healthy) for node in nodes),
+        "others": sum(min(node.others, node.healthy) for node in nodes),
         "largest_block": max((node.largest_block for node in nodes), default=0),
     }
 
@@ -210,6 +230,7 @@ def _nodes_write(site: Site, nodes: Sequence[ObservedNode], at: datetime) -> Non
             reason=node.reason[:300],
             capacity=node.capacity,
             allocated=node.allocated,
+            others=node.others,
             vcpus=node.vcpus,
             memory_gib=node.memory_gib,
             unhealthy=node.unhealthy,

@@ -5,6 +5,7 @@ A site that does not answer keeps its last known capacity; its conditions say si
 
 import time
 import uuid
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from django.db.models.functions import Coalesce
 
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.services.contracts import as_sold, contracts_keep, pools_lock, sold_at
+from gpuaas.catalog.services.counted import counted
 from gpuaas.catalog.services.health import inventory_with_health
 from gpuaas.catalog.services.inventory import inventory_apply, inventory_digest
 from gpuaas.catalog.services.rounds import rounds_wake
@@ -66,7 +68,7 @@ def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
     pools_lock(site.pk)
     kept_as_sold = contracts_keep(inventory_with_health(site, inventory), sold_at(site))
     now, digest = clock.now(), inventory_digest(kept_as_sold.inventory)
-    conditions = as_sold(_answered(stored, now), kept_as_sold, now)
+    conditions = counted(as_sold(_answered(stored, now), kept_as_sold, now), kept_as_sold.inventory, now)
     changed = digest != site.observed_digest or conditions != site.conditions
     written = release(
         site,
@@ -79,6 +81,7 @@ def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
         reached_at=Coalesce(F("reached_at"), Value(now, DateTimeField())),
         answer_ms=answer_ms,
         observed_digest=digest,
+        unknown=[asdict(each) for each in kept_as_sold.inventory.unknown],
         version=F("version") + (1 if changed else 0),
     )
     if not written:

@@ -27,7 +27,7 @@ def site_detach(*, actor: Actor, site: Site) -> None:
     pools_lock(site.pk)
     Flavor.objects.filter(pool__site=site).exclude(state=OfferState.RETIRED).update(state=OfferState.RETIRED)
     GpuPool.objects.filter(site=site).update(
-        capacity=0, cards=0, healthy=0, allocated=0, largest_block=0, observed_at=now
+        capacity=0, cards=0, healthy=0, allocated=0, others=0, largest_block=0, observed_at=now
     )
     Node.objects.filter(site=site).delete()
     SiteRound.objects.filter(site=site).delete()

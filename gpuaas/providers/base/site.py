@@ -1,7 +1,7 @@
 """How to connect to a site, and its inventory."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,20 +10,23 @@ from typing import Any
 class SoldPool:
     """A sold pool of a site: its kind, the resource name it was sold by, and the node labels that its workspaces are pinned to.
 
-    device_class: the DRA class of that name; "" if it is counted otherwise, or not known yet.
+    device_class: the DRA class of that name; "" if it is counted otherwise, or not known yet. shares: how many of them were one
+    card; 0 = not known yet.
     """
 
     kind_slug: str
     resource_name: str
     selector: Mapping[str, str] = field(default_factory=dict)
     device_class: str = ""
+    shares: int = 0
 
 
 @dataclass(frozen=True)
 class Connection:
     """How to connect to one site. `credentials` are decrypted here and live no longer than the call.
 
-    sold: for `probe` only, what was sold there, oldest first: these names take precedence over any other.
+    sold: for `probe` only, what was sold there, oldest first: these names take precedence over any other. holders: for `probe`
+    too, the workspaces and clusters that hold something there by the portal's books, to be asked after the site has been read.
     """
 
     site_id: uuid.UUID
@@ -32,6 +35,7 @@ class Connection:
     credentials: Mapping[str, Any] = field(repr=False)
     options: Mapping[str, Any] = field(default_factory=dict)
     sold: tuple[SoldPool, ...] = ()
+    holders: Callable[[], frozenset[uuid.UUID]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,8 @@ class NodeTraits:
     """A node's location and tuning; "" and empty where the site does not say.
 
     rack and nvlink_domain group nodes; numa is the kubelet's topology manager policy, cpus its CPU manager's
-    ("static" gives whole cores). hugepages: page size ("1Gi", "2Mi") to GiB in all. profile names a tuned profile.
+    ("static" gives whole cores). hugepages: page size ("1Gi", "2Mi") to GiB in all. profile names a tuned profile. arch is the
+    processor's architecture, in Kubernetes' words ("amd64", "arm64").
     """
 
     zone: str = ""
@@ -93,11 +98,13 @@ class NodeTraits:
     cpus: str = ""
     profile: str = ""
     hugepages: Mapping[str, int] = field(default_factory=dict)
+    arch: str = ""
 
 
 @dataclass(frozen=True)
 class ObservedNode:
-    """Devices of one kind on one node. `allocated` counts what pods or machines hold; `reason`: why it is not ready.
+    """Devices of one kind on one node. `allocated` counts what pods or machines hold, `others` those of them that are not for a
+    workspace or cluster of this portal; `reason`: why it is not ready.
 
     capacity counts all installed devices, `unhealthy` those of them that cannot take work. shares: how many of them are one
     card, or one slice of it, that is shared in time or by MPS; how many slices a card has follows from its kind.
@@ -140,7 +147,7 @@ class ObservedPool:
 
     trouble: why it cannot be sold as it is, in words. shares_with: slugs of kinds that share the same hardware.
     device_class: the DRA class that sells it. also: further names to which the site charges these devices. by_hand:
-    the operator set the selector, which takes precedence over what was sold.
+    the operator set the selector, which takes precedence over what was sold. arch: of all its nodes, "" if it is not known.
     """
 
     kind: DeviceKind
@@ -151,11 +158,12 @@ class ObservedPool:
     device_class: str = ""
     also: tuple[str, ...] = ()
     by_hand: bool = False
+    arch: str = ""
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """Devices that the site has and the portal does not understand, so that nobody may buy them. place: the node."""
+    """Devices that are not sold because it is not known what they are: where, by which name, how many, and why, in words."""
 
     place: str
     name: str
@@ -165,7 +173,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Inventory:
-    """names: every name by which the site counts GPUs, including those of unknown product.
+    """unknown: devices of no pool and no node above. names: every name by which the site counts GPUs, including those of unknown product.
 
     seconds: further names for GPUs that are sold by another one, each in words; nobody may use these names.
     unknown: what is neither in `pools` nor in `nodes`.

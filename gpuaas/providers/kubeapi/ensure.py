@@ -81,7 +81,7 @@ class Ensure:
     def _guards(self) -> StepOutcome:
         """Repairs the policies where they differ; done only when a probe shows that they act."""
         if not guards.covers(self.api, self.spec.external_name):
-            guards.install(self.api)
+            guards.install(self.api, self.openings.schedulers)
         acting = guards.probe(self.api, self.spec.external_name)
         if acting is guards.Acting.NOTHING:
             guards.forget(self.api)  # so that the next visit checks whether they still exist

@@ -202,11 +202,14 @@ def limit_range(spec: WorkspaceSpec) -> Object:
 @dataclass(frozen=True)
 class Openings:
     """What the site's operator sets for all its workspaces: exceptions to the network isolation, and bounds of objects (by key of
-    the quota; none = as usual). routers: labels of namespaces that route into workspaces."""
+    the quota; none = as usual). routers: labels of namespaces that route into workspaces. schedulers: that pods may name besides
+    the default one; None: not said here.
+    """
 
     egress_cidrs: tuple[str, ...] = ()
     routers: tuple[tuple[str, str], ...] = ()
     objects: Mapping[str, str] = field(default_factory=dict)
+    schedulers: tuple[str, ...] | None = None
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> "Openings":

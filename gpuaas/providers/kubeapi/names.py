@@ -28,6 +28,7 @@ POOL_LABEL = f"{DOMAIN}/pool"
 # node has counts; an affinity may name all of them as topology keys.
 ZONE_LABELS = (f"{DOMAIN}/zone", "topology.kubernetes.io/zone")
 RACK_LABELS = (f"{DOMAIN}/rack", "topology.kubernetes.io/rack", "network.topology.nvidia.com/leaf")
+ARCH_LABEL = "kubernetes.io/arch"
 NVLINK_LABELS = (f"{DOMAIN}/nvlink-domain", "nvidia.com/gpu.clique")
 # the kubelet's policies: none, best-effort, restricted, single-numa-node; none, static
 NUMA_LABELS = (f"{DOMAIN}/numa-policy",)

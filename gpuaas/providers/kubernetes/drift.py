@@ -45,10 +45,10 @@ def _of_collection(api: Api, wanted: managed_objects.ManagedObjects) -> list[Dif
     return differing
 
 
-def site_repair(api: Api) -> tuple[Difference, ...]:
+def site_repair(api: Api, schedulers: tuple[str, ...] | None = None) -> tuple[Difference, ...]:
     """Applies what we keep for the whole site; what was not as it should be before."""
     differing: list[Difference] = []
-    for collection, body in site_objects(api):
+    for collection, body in site_objects(api, schedulers):
         before: Object | None = api.find(f"{collection}/{body['metadata']['name']}")
         after = objects.put(api, collection, body)
         name = f"{body['kind']}/{body['metadata']['name']}"

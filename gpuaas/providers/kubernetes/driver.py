@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -96,7 +97,12 @@ class KubernetesDriver(
 
     @property
     def _openings(self) -> manifests.Openings:
-        return manifests.Openings.read(self.connection.options)
+        openings = manifests.Openings.read(self.connection.options)
+        return replace(openings, schedulers=self._schedulers)
+
+    @property
+    def _schedulers(self) -> tuple[str, ...]:
+        return tuple(map(str, self.connection.options.get("schedulers") or ()))
 
     @cached_property
     def _memory(self) -> Memory:
@@ -112,7 +118,11 @@ class KubernetesDriver(
         label = self.connection.options.get("pool_label") or names.POOL_LABEL
         named = map(str, self.connection.options.get("gpu_resources") or ())
         return inventory.take(
-            self._api, pool_label=str(label), gpu_resources=named, sold=self.connection.sold
+            self._api,
+            pool_label=str(label),
+            gpu_resources=named,
+            sold=self.connection.sold,
+            holders=self.connection.holders,
         )
 
     @cached_property
@@ -160,14 +170,14 @@ class KubernetesDriver(
         return drift.differences(self._api, spec, openings=self._openings)
 
     def site_repair(self) -> tuple[Difference, ...]:
-        return drift.site_repair(self._api)
+        return drift.site_repair(self._api, self._schedulers)
 
     def watch_changes(self, cursor: str, *, seconds: int) -> Iterator[SiteChange]:
         """Use one driver object for consecutive windows: it remembers what it has seen."""
         return watch_changes(self._api, self._memory, cursor, seconds=seconds)
 
     def preflight(self) -> tuple[Check, ...]:
-        return preflight.run(self._api, self._kubeconfig)
+        return preflight.run(self._api, self._kubeconfig, self._schedulers)
 
     def device_health(self) -> tuple[NodeHealth, ...]:
         return dcgm.device_health(self._api)

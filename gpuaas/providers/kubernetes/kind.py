@@ -16,6 +16,10 @@ OPTIONS = section(
     gpu_resources=texts(
         "Additional GPU resources", "extended resources that are GPUs but have no GPU vendor's domain"
     ),
+    schedulers=texts(
+        "Further schedulers",
+        "names that pods may give as schedulerName besides the default one, one per line, for example volcano",
+    ),
     check_image=text("Image of node checks", "the image in which nvidia-smi runs on a node"),
     sites_namespaces=texts(
         "The site's own namespaces", "names, one per line; * matches anything; never adopted"

@@ -17,6 +17,7 @@ from gpuaas.providers.sandbox.simulation import advance, event_add
 
 HOSTNAME = "kubernetes.io/hostname"
 RUN_SECONDS = 1
+CHECKS = "gpuaas-checks-"
 SLICES = 7  # of a partitioned card
 
 
@@ -155,7 +156,7 @@ def check_start(connection: Connection, node: str, check_id: uuid.UUID) -> None:
         # a namespace for each node, which pins pods to it; without an owner, so that it is not metered
         room, _ = SandboxNamespace.objects.update_or_create(
             site=site,
-            name=f"gpuaas-checks-{node}"[:63],
+            name=f"{CHECKS}{node}"[:63],
             defaults={"selectors": {row.resource_name: {HOSTNAME: node}}},
         )
         now = clock.now()

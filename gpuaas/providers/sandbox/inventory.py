@@ -10,12 +10,15 @@ from gpuaas.providers.sandbox import fitness
 from gpuaas.providers.sandbox.models import SandboxNode, SandboxSite
 
 PRODUCT = "nvidia.com/gpu.product"
+_LIVE = Q(pods__finished_at=None)
+_FOREIGN = Q(pods__namespace__owner=None) & ~Q(pods__namespace__name__startswith=fitness.CHECKS)
+HELD = Sum("pods__gpus", filter=_LIVE, default=0)
+OTHERS = Sum("pods__gpus", filter=_LIVE & _FOREIGN, default=0)
 
 
 def inventory(site: SandboxSite, sold: Sequence[SoldPool] = ()) -> Inventory:
     """`sold`: as in Connection; nodes that its selector does not match take no work."""
-    held = Sum("pods__gpus", filter=Q(pods__finished_at=None), default=0)
-    nodes = list(SandboxNode.objects.filter(site=site).annotate(held=held))
+    nodes = list(SandboxNode.objects.filter(site=site).annotate(held=HELD, others=OTHERS))
     kinds = kinds_apart({_pair(node): DeviceKind(**node.kind) for node in nodes if node.kind}, sold)
     contracts = {each.kind_slug: each for each in sold}
     pools: dict[str, ObservedPool] = {}
@@ -24,7 +27,8 @@ def inventory(site: SandboxSite, sold: Sequence[SoldPool] = ()) -> Inventory:
             kind = kinds[_pair(node)]
             contract = contracts.get(kind.slug)
             selector = (contract.selector if contract else None) or _selector(node)
-            pools.setdefault(kind.slug, ObservedPool(kind, node.resource_name, selector))
+            arch = node.traits.get("arch", "")
+            pools.setdefault(kind.slug, ObservedPool(kind, node.resource_name, selector, arch=arch))
     return Inventory(
         server_version="sandbox 1",
         pools=tuple(pools.values()),
@@ -42,6 +46,7 @@ def inventory(site: SandboxSite, sold: Sequence[SoldPool] = ()) -> Inventory:
                 reason=node.reason or closed,
                 unhealthy=node.capacity if closed else node.unhealthy,
                 traits=NodeTraits(**node.traits),
+                others=node.others,
                 checks=fitness.node_checks(node, site.faults.get("nodes", {})),
             )
             for node in nodes

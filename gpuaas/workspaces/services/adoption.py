@@ -1,12 +1,13 @@
 """Adoption of what existed at a site: scan, plan, confirm. For operators; nothing here calls a site."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import GpuPool, Site
 from gpuaas.core import clock, events
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.queue import poke
@@ -25,6 +26,8 @@ from gpuaas.workspaces.services.validation import (
 )
 from gpuaas.workspaces.site import driver_of
 from gpuaas.workspaces.states import ADOPTION, LIVE, AccessRole, AdoptionState, OperationKind
+from quotas.resources import gpu_resource
+from quotas.services import capacity_take_over
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import Project, User
@@ -101,6 +104,7 @@ def adoption_confirm(*, actor: Actor, adoption: Adoption, expected_version: int 
     flavors = _items_at(row.site, list(row.items.items()))
     people = adoption_people(row)
     workspace = workspace_of(row, created_by=requester_of(actor), moment=moment)
+    capacity_take_over(project=row.project, site=row.site, amounts=_in_its_hands(row, flavors))
     refuse_hopeless(workspace, flavors)
     with name_taken(workspace, flavors), transaction.atomic():
         workspace_open(actor, workspace, flavors, people, kind=OperationKind.ADOPT, first=(ADOPT,))
@@ -174,6 +178,22 @@ def _confirmable(row: Adoption, moment: datetime) -> None:
     taken = Workspace.objects.filter(site=row.site, adopted_name=row.external_name, state__in=LIVE)
     if taken.exists():
         raise Conflict(f"{row.external_name} already belongs to another workspace")
+
+
+def _in_its_hands(row: Adoption, flavors: Sequence[FlavorItem]) -> dict[str, int]:
+    """Of the GPUs that were chosen, those that it had by the last scan, so that they were not for sale."""
+    scan = AdoptionScan.objects.filter(site=row.site).first()
+    scanned = scan.found if scan else []
+    placed: dict[str, dict[str, int]] = next(
+        (each["placed"] for each in scanned if each["external_name"] == row.external_name), {}
+    )
+    held, chosen = Counter[str](), Counter[str]()
+    pools = GpuPool.objects.filter(site=row.site, nodes__name__in=placed)
+    for slug, resource, node in pools.values_list("gpu_type__slug", "resource_name", "nodes__name"):
+        held[gpu_resource(slug)] += placed[node].get(resource, 0)
+    for flavor, count in flavors:
+        chosen[gpu_resource(flavor.pool.gpu_type.slug)] += flavor.gpus * count
+    return dict(held & chosen)
 
 
 def _items_at(site: Site, items: Sequence[tuple[str, int]]) -> list[FlavorItem]:

@@ -30,7 +30,7 @@ from tests.frontend.operator.trouble import drift_of, eviction_of, node_checks, 
 # Queries of a page, those of session, person and place included.
 BASELINES = {
     "": 35,
-    "capacity/": 10,
+    "capacity/": 11,
     "utilization/": 8,
     "sites/": 11,
     "sites/at/ber-1/": 17,

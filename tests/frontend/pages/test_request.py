@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from billing.models import Discount
 from frontend.formats import money
-from gpuaas.catalog.models import Flavor, GpuType, Node
+from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Node
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from quotas.models import Limit
@@ -286,7 +286,22 @@ def test_attributes_of_the_gpu_and_its_nodes_narrow_the_offers(
     assert "NVLink domain" in narrowed(alice_at, limited)
 
 
-@pytest.mark.parametrize("name", ["memory_gib_min", "compute_capability_min", "ecc", "interconnect", "site"])
+def test_an_architecture_is_a_filter_where_there_are_two(
+    alice_at: Client, limited: Project, h100: Flavor
+) -> None:
+    assert 'name="arch"' not in words(alice_at.get(reverse("frontend:workspace_new", args=[limited.slug])))
+    GpuPool.objects.exclude(pk=h100.pool_id).update(arch="amd64")
+    GpuPool.objects.filter(pk=h100.pool_id).update(arch="arm64")
+    page = words(alice_at.get(reverse("frontend:workspace_new", args=[limited.slug])))
+    assert 'name="arch"' in page
+    text = narrowed(alice_at, limited, arch="arm64")
+    assert "arm64 processors" in text
+    assert "1 of 2 flavors match." in text
+
+
+@pytest.mark.parametrize(
+    "name", ["memory_gib_min", "compute_capability_min", "ecc", "interconnect", "arch", "site"]
+)
 @pytest.mark.parametrize("value", ["\x00", "-1", "١٢", "9" * 40, "9.0.0.0", "<b>"])
 def test_filters_that_cannot_be_read_do_no_harm(
     alice_at: Client, limited: Project, name: str, value: str

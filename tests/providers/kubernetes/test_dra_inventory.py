@@ -45,7 +45,8 @@ def claim(*devices: str, pool: str = "a", admin: bool = False) -> Object:
         {"driver": NVIDIA, "pool": pool, "device": name, **({"adminAccess": True} if admin else {})}
         for name in devices
     ]
-    return {"status": {"allocation": {"devices": {"results": results}}}}
+    status = {"allocation": {"devices": {"results": results}}}
+    return {"metadata": {"name": "held", "namespace": "old-lab"}, "status": status}
 
 
 GPUS = device_class("gpu.nvidia.com", f"device.driver == '{NVIDIA}'", f"{TYPE} == 'gpu'")

@@ -8,8 +8,10 @@ from gpuaas.providers.base import Inventory, ObservedNode, SoldPool
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes.inventory import take
 from gpuaas.providers.kubernetes.inventory.found import Found
-from gpuaas.providers.kubernetes.inventory.plugin import GPU, PRODUCT, kind_on_node
+from gpuaas.providers.kubernetes.inventory.owners import Holders
+from gpuaas.providers.kubernetes.inventory.plugin import PRODUCT, kind_on_node
 from gpuaas.providers.kubernetes.inventory.pools import pools_of
+from gpuaas.providers.kubernetes.inventory.sharing import GPU
 
 POOL = "gpuaas.io/pool"
 
@@ -47,6 +49,7 @@ class Site:
 
     def __init__(self, *nodes: Object, **collections: list[Object]) -> None:
         self._items = {"/api/v1/nodes": list(nodes), "/api/v1/pods": collections.get("pods", [])}
+        self._items["/api/v1/namespaces"] = collections.get("namespaces", [])
         for kind in ("resourceslices", "deviceclasses", "resourceclaims"):
             self._items[f"/apis/resource.k8s.io/v1/{kind}"] = collections.get(kind, [])
 
@@ -68,10 +71,11 @@ def look(
     *nodes: Object,
     gpu_resources: tuple[str, ...] = (),
     sold: tuple[SoldPool, ...] = (),
+    holders: Holders | None = None,
     **collections: list[Object],
 ) -> Inventory:
     api: Any = Site(*nodes, **collections)
-    return take(api, pool_label=POOL, gpu_resources=gpu_resources, sold=sold)
+    return take(api, pool_label=POOL, gpu_resources=gpu_resources, sold=sold, holders=holders)
 
 
 def node(
@@ -106,7 +110,13 @@ SLICE = {"nvidia.com/mig-1g.5gb.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb-SHAR
 A100_40 = {PRODUCT: "NVIDIA-A100-SXM4-40GB", "nvidia.com/gpu.memory": "40960"}
 WAYS = {
     "renamed by the operator": ("nvidia.com/h100-big", {PRODUCT: H100}, "h100-sxm-80gb", "whole", 80),
-    "renamed and shared": ("nvidia.com/l40s.shared", L40S, "l40s-48gb-shared", "shared", 48),
+    "renamed and shared": (
+        "nvidia.com/l40s.shared",
+        L40S | {"nvidia.com/l40s.replicas": "4"},
+        "l40s-48gb-shared-1of4",
+        "shared",
+        48,
+    ),
     "mps": (
         "nvidia.com/gpu",
         L40S | {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "mps"},
@@ -124,14 +134,14 @@ WAYS = {
     "shares of a slice": (
         "nvidia.com/mig-1g.5gb.shared",
         A100_40 | SLICE,
-        "a100-40gb-mig-1g.5gb-shared",
+        "a100-40gb-mig-1g.5gb-shared-1of2",
         "shared",
         5,
     ),
     "shares of a slice, not renamed": (
         "nvidia.com/mig-1g.5gb",
         A100_40 | SLICE,
-        "a100-40gb-mig-1g.5gb-shared",
+        "a100-40gb-mig-1g.5gb-shared-1of2",
         "shared",
         5,
     ),

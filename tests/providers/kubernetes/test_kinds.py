@@ -48,7 +48,7 @@ ON_NODES = {
     "mig single": ("nvidia.com/gpu", SINGLE, "a100-40gb-mig-1g.5gb", "mig", 5),
     "mig with media": ("nvidia.com/mig-1g.10gb.me", A100, "a100-40gb-mig-1g.10gb.me", "mig", 10),
     "shared by name": ("nvidia.com/gpu.shared", L40S, "l40s-48gb-shared", "shared", 48),
-    "shared by label": ("nvidia.com/gpu", L40S | SLICED, "l40s-48gb-shared", "shared", 48),
+    "shared by label": ("nvidia.com/gpu", L40S | SLICED, "l40s-48gb-shared-1of4", "shared", 48),
     "shared by product": (
         "nvidia.com/gpu",
         L40S | {"nvidia.com/gpu.product": "NVIDIA-L40S-SHARED"},

@@ -18,7 +18,7 @@ POOLS = {
     "a100-sxm-40gb": ("nvidia.com/gpu", "whole", 2),
     "a100-40gb-mig-1g.5gb": ("nvidia.com/mig-1g.5gb", "mig", 14),
     "a100-40gb-mig-3g.20gb": ("nvidia.com/mig-3g.20gb", "mig", 4),
-    "l40s-48gb-shared": ("nvidia.com/gpu.shared", "shared", 16),
+    "l40s-48gb-shared-1of4": ("nvidia.com/gpu.shared", "shared", 16),
     "h200-141gb-dra": ("gpuaas.io/h200", "dra", 8),
 }
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -35,12 +36,13 @@ CARDS = 4
 
 @dataclass(frozen=True)
 class Box:
-    """A node with so many cards; every name of `names` counts four of them."""
+    """A node with so many cards; every name of `names` counts four of them, or so many shares of each."""
 
     names: tuple[str, ...] = ("nvidia.com/gpu",)
     product: str = H100
     label: str = "h"
     says: int = 0
+    replicas: int = 1
 
     @property
     def cards(self) -> int:
@@ -50,7 +52,12 @@ class Box:
         labels = {PRODUCT: self.product, "nvidia.com/gpu.memory": "81559"}
         labels |= {POOL: self.label} if self.label else {}
         labels |= {"nvidia.com/gpu.count": str(self.says)} if self.says else {}
-        return node(name, dict.fromkeys(self.names, str(CARDS)), labels)
+        if self.replicas > 1:
+            labels |= {
+                "nvidia.com/gpu.replicas": str(self.replicas),
+                "nvidia.com/gpu.sharing-strategy": "time-slicing",
+            }
+        return node(name, dict.fromkeys(self.names, str(CARDS * self.replicas)), labels)
 
 
 @dataclass(frozen=True)
@@ -95,10 +102,11 @@ def assert_kept(kept: ContractsKept, sold: tuple[SoldPool, ...], place: Place) -
         assert (pool.resource_name, dict(pool.selector)) == (each.resource_name, dict(each.selector))
         assert pool.device_class == each.device_class
         assert bool(pool.trouble) == (each.kind_slug in kept.breaches)
-    opened: Counter[tuple[str, str]] = Counter()
+    opened: dict[tuple[str, str], Fraction] = {}
     for row in kept.inventory.nodes:
         if row.kind_slug in {each.kind_slug for each in sold}:
-            opened[row.name, found[row.kind_slug].kind.product] += row.healthy
+            key = row.name, found[row.kind_slug].kind.product
+            opened[key] = opened.get(key, Fraction()) + Fraction(row.healthy, row.shares)
     has = {f"n{number}": box.cards for number, box in enumerate(place.boxes)} | {"c": CARDS}
     assert all(count <= has[name] for (name, _), count in opened.items()), opened
 
@@ -109,6 +117,7 @@ boxes = st.builds(
     product=st.sampled_from([H100, A100]),
     label=st.sampled_from(["h", "a", ""]),
     says=st.sampled_from([0, CARDS, 2 * CARDS]),
+    replicas=st.sampled_from([1, 1, 2, 10]),
 )
 places = st.builds(
     Place,

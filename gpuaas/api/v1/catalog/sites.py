@@ -48,6 +48,13 @@ class SitePatchInput(Input):
     oversubscription_percent = Whole(required=False, min_value=1, max_value=1000)
 
 
+class UnknownOutput(Output):
+    place = serializers.CharField(help_text="The node, or the pool of a DRA driver.")
+    name = serializers.CharField(help_text="By which the site counts them.")
+    count = serializers.IntegerField()
+    reason = serializers.CharField()
+
+
 class PlatformSiteOutput(Output):
     slug = serializers.CharField()
     name = serializers.CharField()
@@ -61,12 +68,18 @@ class PlatformSiteOutput(Output):
     oversubscription_percent = serializers.IntegerField()
     server_version = serializers.CharField(allow_blank=True)
     conditions = Conditions()
+    unknown = UnknownOutput(
+        many=True, help_text="Devices that are not sold because it is not known what they are."
+    )
     probed_at = serializers.DateTimeField(allow_null=True)
     answered_at = serializers.DateTimeField(allow_null=True)
     reached_at = serializers.DateTimeField(allow_null=True, help_text="When it first answered; null: never.")
     answer_ms = serializers.IntegerField(allow_null=True)
     created_at = serializers.DateTimeField()
     version = serializers.IntegerField()
+
+
+OTHERS = "Allocated devices that are not for a workspace or cluster of this portal."
 
 
 class NodeOutput(Output):
@@ -76,6 +89,7 @@ class NodeOutput(Output):
     reason = serializers.CharField(allow_blank=True)
     capacity = serializers.IntegerField()
     allocated = serializers.IntegerField()
+    others = serializers.IntegerField(help_text=OTHERS)
     unhealthy = serializers.IntegerField(help_text="Devices of its capacity that cannot take work.")
     zone = serializers.CharField(allow_blank=True)
     rack = serializers.CharField(allow_blank=True)
@@ -83,6 +97,9 @@ class NodeOutput(Output):
     numa = serializers.CharField(allow_blank=True, help_text="The kubelet's topology manager policy.")
     cpus = serializers.CharField(allow_blank=True, help_text="The kubelet's CPU manager policy.")
     profile = serializers.CharField(allow_blank=True)
+    arch = serializers.CharField(
+        allow_blank=True, help_text="The processor's architecture, for example arm64."
+    )
     hugepages = serializers.DictField(child=serializers.IntegerField(), help_text="GiB by page size.")
     checks = Conditions()
 
@@ -101,6 +118,14 @@ class PoolOutput(Output):
     held = serializers.SerializerMethodField(help_text="Reserved for workspaces and clusters, used or not.")
     allocated = serializers.IntegerField(help_text="Used by pods and machines, as last observed.")
     free = serializers.SerializerMethodField(help_text="Sellable minus held; 0 where nothing new is sold.")
+    others = serializers.IntegerField(help_text=f"{OTHERS} They are not sold.")
+    out = serializers.SerializerMethodField(help_text="Devices that cannot take work, whoever has them.")
+    closed = serializers.SerializerMethodField(
+        help_text="Devices that nobody has and that are not for sale now, as of a site that is disabled."
+    )
+    beyond = serializers.SerializerMethodField(
+        help_text="Held and offered beyond the devices there are: free + held + closed + others + out = capacity + beyond."
+    )
     unhealthy = serializers.IntegerField()
     cordoned = serializers.IntegerField()
     largest_block = serializers.IntegerField()
@@ -123,6 +148,15 @@ class PoolOutput(Output):
 
     def get_free(self, row: PoolMap) -> int:
         return self._gpus(row).free
+
+    def get_out(self, row: PoolMap) -> int:
+        return self._gpus(row).out
+
+    def get_closed(self, row: PoolMap) -> int:
+        return self._gpus(row).closed
+
+    def get_beyond(self, row: PoolMap) -> int:
+        return self._gpus(row).beyond
 
     def _gpus(self, row: PoolMap) -> PoolGpus:
         gpus: Gpus = self.context["gpus"]

@@ -31,6 +31,7 @@ class FlavorQuery(PageQuery):
     ecc = QuerySwitch(required=False, help_text="Memory with error correction.")
     mig_capable = QuerySwitch(required=False, help_text="true: the GPU can be split into MIG slices.")
     interconnect = Text(required=False, max_length=32, help_text="For example NVLink.")
+    arch = Text(required=False, max_length=16, help_text="Architecture of its nodes: amd64, arm64.")
     nvlink_domain = QuerySwitch(required=False, help_text="true: its nodes are joined by NVLink.")
     whole_node = QuerySwitch(required=False, help_text="true: sold by the node.")
     same_numa = QuerySwitch(
@@ -77,6 +78,11 @@ class FlavorOutput(Output):
         child=serializers.CharField(), help_text="Kernel parameters that its pods may set."
     )
     profile = serializers.CharField(allow_blank=True)
+    arch = serializers.CharField(
+        source="pool.arch",
+        allow_blank=True,
+        help_text="Architecture of its nodes: amd64, arm64; empty: not known.",
+    )
     nvlink_domain = serializers.BooleanField()
     same_numa = serializers.BooleanField()
     same_rack = serializers.BooleanField()

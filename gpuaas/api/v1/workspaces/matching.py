@@ -35,6 +35,7 @@ class MatchInput(Input):
     ecc = Switch(required=False)
     mig_capable = Switch(required=False)
     interconnect = Text(required=False, max_length=32)
+    arch = Text(required=False, max_length=16, help_text="Architecture of its nodes: amd64, arm64.")
     nvlink_domain = Switch(required=False)
     whole_node = Switch(required=False)
     same_numa = Switch(required=False)

@@ -37,12 +37,10 @@ _MEMBERS = " || ".join(
 )
 _SUSPENDED = f"namespaceObject.metadata.?annotations[?'{names.SUSPENDED}'].orValue('') == 'true'"
 
+DEFAULT_SCHEDULER = "default-scheduler"
+
 # of pods and of templates alike
 _RULES: tuple[Rule, ...] = (
-    Rule(
-        "variables.spec.?schedulerName.orValue('default-scheduler') == 'default-scheduler'",
-        "another scheduler than the default one may not be used: leave schedulerName out",
-    ),
     Rule(
         "!variables.spec.?priorityClassName.orValue('').startsWith('system-')",
         "system priority classes would evict other tenants' pods: leave priorityClassName out",
@@ -67,6 +65,15 @@ _TEMPLATE_SPEC = (
     "request.kind.kind == 'CronJob' ? {object}.spec.jobTemplate.spec.template : "
     "request.kind.kind == 'PodTemplate' ? {object}.template : {object}.spec.template"
 )
+
+
+def _scheduler(site: Site) -> Rule:
+    further = site.further_schedulers
+    others = f" and {', '.join(further)}" if further else ""
+    return Rule(
+        f"variables.spec.?schedulerName.orValue('{DEFAULT_SCHEDULER}') in {cel_list([DEFAULT_SCHEDULER, *further])}",
+        f"another scheduler than the default one{others} may not be used: leave schedulerName out",
+    )
 
 
 _TEMPLATE_RULES: tuple[Rule, ...] = (
@@ -133,6 +140,7 @@ def _pod_rules(site: Site) -> tuple[Rule, ...]:
             "request.operation != 'CREATE' || !has(object.spec.nodeName)",
             "a pod may not choose its node by spec.nodeName: use nodeSelector or affinity",
         ),
+        _scheduler(site),
         *_RULES,
         Rule(
             f"variables.spec.?priority.orValue(0) <= {site.ceiling}",
@@ -165,5 +173,5 @@ def _templates(site: Site) -> Object:
             "daemon": "false",
             **devices.VARIABLES,
         },
-        rules=_TEMPLATE_RULES,
+        rules=(_scheduler(site), *_TEMPLATE_RULES),
     )

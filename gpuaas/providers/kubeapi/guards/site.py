@@ -1,6 +1,7 @@
 """The facts of a site that its rules depend on, and whom the rules apply to."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gpuaas.providers.kubeapi import names
 
@@ -22,12 +23,18 @@ _OWN_USERS = ("system:kube-controller-manager", "system:kube-scheduler", "system
 class Site:
     """portals: the accounts of all portals that share the site, the only ones that may touch what the guards protect.
 
-    adopted: workspaces whose names are not of our pattern. ceiling: the highest priority that a pod may have.
+    adopted: workspaces whose names are not of our pattern. ceiling: the highest priority that a pod may have. schedulers: what
+    each portal allows besides the default one; the rules are shared, so they allow what any of them does.
     """
 
     portals: tuple[str, ...]
     adopted: tuple[str, ...] = ()
     ceiling: int = 0
+    schedulers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def further_schedulers(self) -> tuple[str, ...]:
+        return tuple(sorted({name for names_ in self.schedulers.values() for name in names_}))
 
     @property
     def in_workspace(self) -> str:

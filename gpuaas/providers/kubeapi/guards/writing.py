@@ -13,6 +13,7 @@ from gpuaas.providers.kubeapi.objects import extras, put
 # annotations to which every portal at the site adds itself, on each policy so that losing one loses nothing
 _PORTALS = f"{names.DOMAIN}/portals"
 _ADOPTED = f"{names.DOMAIN}/adopted"
+_SCHEDULERS = f"{names.DOMAIN}/schedulers"
 OURS = f"{names.MANAGED_BY}={names.MANAGER}"
 # seconds for which a process trusts its last look; the watcher of the site calls `install`
 BELIEVED = 15.0
@@ -22,22 +23,23 @@ _seen: dict[str, tuple[float, tuple[str, ...]]] = {}
 Found = dict[tuple[str, str], Object]
 
 
-def install(api: Api) -> Site:
-    """Idempotent; writes nothing if nothing differs. Retries on conflicts, since the site itself updates a policy's status
+def install(api: Api, schedulers: tuple[str, ...] | None = None) -> Site:
+    """Idempotent; writes nothing if nothing differs. `schedulers`: what this portal allows there besides the default one; None: as
+    before. Retries on conflicts, since the site itself updates a policy's status
     right after its creation; raises Unavailable if the conflicts persist.
     """
     for _ in range(LOOKS - 1):
         try:
-            return _install(api)
+            return _install(api, schedulers)
         except Outdated:
             continue
-    return _install(api)
+    return _install(api, schedulers)
 
 
-def _install(api: Api) -> Site:
+def _install(api: Api, schedulers: tuple[str, ...] | None) -> Site:
     version = _mutating_version(api)
     found = _found(api, version)
-    site = _site(api, found)
+    site = _site(api, found, schedulers)
     for collection, body in _wanted(site, version):
         present = found.get((collection, body["metadata"]["name"]))
         if present is None or not _stands(present, body):
@@ -62,10 +64,10 @@ def can_add(api: Api) -> bool:
     return bool(_mutating_version(api))
 
 
-def site_objects(api: Api) -> list[tuple[str, Object]]:
-    """Our desired objects of the whole site, each with its collection; writes nothing."""
+def site_objects(api: Api, schedulers: tuple[str, ...] | None = None) -> list[tuple[str, Object]]:
+    """Our desired objects of the whole site, each with its collection; writes nothing. `schedulers`: as for `install`."""
     version = _mutating_version(api)
-    return _wanted(_site(api, _found(api, version)), version)
+    return _wanted(_site(api, _found(api, version), schedulers), version)
 
 
 def whoami(api: Api) -> str:
@@ -89,6 +91,7 @@ def _wanted(site: Site, version: str) -> list[tuple[str, Object]]:
     policies = [*objects.policies(site), *claims.policies(site)]
     additions = mutations.policies(site, version) if version else []
     marks = {_PORTALS: json.dumps(site.portals), _ADOPTED: json.dumps(site.adopted)}
+    marks[_SCHEDULERS] = json.dumps(site.schedulers, sort_keys=True)
     found: list[tuple[str, Object]] = [(kinds.CLUSTER_ROLES, role) for role in roles.cluster_roles()]
     for policy in (*policies, *additions, *pods.policies(site)):
         policy["metadata"]["annotations"] = marks
@@ -100,7 +103,7 @@ def _wanted(site: Site, version: str) -> list[tuple[str, Object]]:
     return found
 
 
-def _site(api: Api, found: Found) -> Site:
+def _site(api: Api, found: Found, schedulers: tuple[str, ...] | None) -> Site:
     policies = [body for (collection, _), body in found.items() if collection == kinds.POLICIES]
     labeled = api.items("/api/v1/namespaces", labelSelector=f"{names.ADOPTED}=true")
     adopted = {item["metadata"]["name"] for item in labeled}
@@ -108,10 +111,15 @@ def _site(api: Api, found: Found) -> Site:
     adopted |= {
         name for name in _marked(policies, _ADOPTED) - adopted if api.find(f"/api/v1/namespaces/{name}")
     }
+    me = whoami(api)
+    allowed = _schedulers(policies)
+    if schedulers is not None:
+        allowed[me] = tuple(sorted(set(schedulers)))
     return Site(
-        portals=tuple(sorted({whoami(api), *_marked(policies, _PORTALS)})),
+        portals=tuple(sorted({me, *_marked(policies, _PORTALS)})),
         adopted=tuple(sorted(adopted)),
         ceiling=ceiling(api),
+        schedulers={portal: names_ for portal, names_ in allowed.items() if names_},
     )
 
 
@@ -124,6 +132,15 @@ def ceiling(api: Api) -> int:
 def _marked(policies: Iterable[Object], annotation: str) -> set[str]:
     texts = [(policy["metadata"].get("annotations") or {}).get(annotation, "[]") for policy in policies]
     return {str(each) for text in texts for each in json.loads(text)}
+
+
+def _schedulers(policies: Iterable[Object]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for policy in policies:
+        text = (policy["metadata"].get("annotations") or {}).get(_SCHEDULERS, "{}")
+        for portal, allowed in json.loads(text).items():
+            found.setdefault(portal, set()).update(allowed)
+    return {portal: tuple(sorted(allowed)) for portal, allowed in found.items()}
 
 
 def _found(api: Api, version: str) -> Found:

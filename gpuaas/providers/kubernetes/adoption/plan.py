@@ -144,14 +144,14 @@ class Plan:
 
     def _settings(self) -> Iterator[AdoptionStep]:
         nodes = {node["metadata"]["name"]: node for node in self.api.items("/api/v1/nodes")}
-        most = ceiling(self.api)
+        most, schedulers = ceiling(self.api), self.openings.schedulers or ()
         for pod in self._pods:
             name = f"Pod/{pod['metadata']['name']}"
             if is_sites_pod(pod):
                 raise Permanent(
                     f"the namespace {self.spec.external_name} contains components of the site ({name})"
                 )
-            for words in forbidden(pod, self.spec, nodes, ceiling=most):
+            for words in forbidden(pod, self.spec, nodes, ceiling=most, schedulers=schedulers):
                 yield AdoptionStep(
                     name, "remove", f"{words}: stop it and start it again without that", blocking=True
                 )

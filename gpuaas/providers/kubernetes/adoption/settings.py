@@ -1,12 +1,13 @@
 """Finds settings of running pods that the guards would refuse: the pods were created before the guards applied."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from gpuaas.providers.base import WorkspaceSpec
 from gpuaas.providers.kubeapi import names, pods
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.guards import devices, security
+from gpuaas.providers.kubeapi.guards.pods import DEFAULT_SCHEDULER
 
 HIDDEN_BY = ("none", devices.HIDE)
 HANDS_OUT = re.compile(devices.ANNOTATIONS)
@@ -17,11 +18,16 @@ SIMPLE_VOLUMES = frozenset({"name", *security.VOLUMES.split()})
 
 
 def forbidden(
-    pod: Object, spec: WorkspaceSpec, nodes: Mapping[str, Object], *, ceiling: int
+    pod: Object,
+    spec: WorkspaceSpec,
+    nodes: Mapping[str, Object],
+    *,
+    ceiling: int,
+    schedulers: Sequence[str] = (),
 ) -> Iterator[str]:
     """Why a pod like this one would be refused, in words. Pod Security's part comes from the site itself.
 
-    `ceiling`: the highest priority that a pod may have.
+    `ceiling`: the highest priority that a pod may have. `schedulers`: those it may name besides the default one.
     """
     bought = {gpu.resource_name: gpu for gpu in spec.gpus}
     asked = pods.devices(pod)
@@ -29,7 +35,7 @@ def forbidden(
         yield f"requests {name}, which would not be bought"
     yield from _off_its_pool(pod, spec, nodes)
     body = pod["spec"]
-    if body.get("schedulerName", "default-scheduler") != "default-scheduler":
+    if body.get("schedulerName", DEFAULT_SCHEDULER) not in {DEFAULT_SCHEDULER, *schedulers}:
         yield f"was placed by another scheduler ({body['schedulerName']})"
     if body.get("priority", 0) > ceiling:
         yield f"has the priority {body['priority']}, which evicts other tenants' pods"

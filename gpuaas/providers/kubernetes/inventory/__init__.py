@@ -4,26 +4,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuaas.providers.base import Check, Inventory, SoldPool
+from gpuaas.providers.kubeapi import namespaces
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import health
 from gpuaas.providers.kubernetes.inventory import dra, nodes, plugin
+from gpuaas.providers.kubernetes.inventory.owners import Holders, spaces_ours
 from gpuaas.providers.kubernetes.inventory.pools import pools_of
 
 __all__ = ["take"]
 
 
 def take(
-    api: Api, *, pool_label: str, gpu_resources: Iterable[str] = (), sold: Sequence[SoldPool] = ()
+    api: Api,
+    *,
+    pool_label: str,
+    gpu_resources: Iterable[str] = (),
+    sold: Sequence[SoldPool] = (),
+    holders: Holders | None = None,
 ) -> Inventory:
-    """`gpu_resources`: further resource names that are GPUs, from the site's options. `sold`: as in Connection."""
+    """`gpu_resources`: further resource names that are GPUs, from the site's options. `sold`, `holders`: as in Connection."""
+    also = frozenset(gpu_resources)
     version = str(api.get("/version")["gitVersion"])
     rows = api.items("/api/v1/nodes")
     labels = {row["metadata"]["name"]: _labels(row) for row in rows}
     all_pods = api.items("/api/v1/pods")
     published = api.items_if_known(f"{dra.DRA}/resourceslices")
-    counted = plugin.devices(rows, all_pods, also=frozenset(gpu_resources))
-    claimed = dra.devices(api, labels, published, sold)
-    found = [*counted, *claimed.found]
+    claims = api.items_if_known(f"{dra.DRA}/resourceclaims") if published else []
+    ours = spaces_ours(api.items(namespaces.COLLECTION), holders)
+    counted = plugin.devices(rows, all_pods, ours, also, sold)
+    claimed = dra.devices(api, labels, published, claims, ours, sold)
+    found = [*counted.found, *claimed.found]
     pools = pools_of(found, pool_label, sold)
     selectors = {row.kind.slug: row.selector for row in pools.rows}
     checks = _checks(rows, all_pods, published)
@@ -32,8 +42,9 @@ def take(
         server_version=version,
         pools=tuple(pools.rows),
         nodes=tuple(replace(each, checks=checks.get(each.name, ())) for each in observed),
-        names=tuple(sorted({*plugin.names(rows, frozenset(gpu_resources)), *claimed.names})),
+        names=tuple(sorted({*plugin.names(rows, also), *claimed.names})),
         seconds=(*claimed.seconds, *pools.seconds),
+        unknown=(*counted.unknown, *claimed.unknown),
     )
 
 

@@ -1,6 +1,7 @@
 """Keeps sold devices under the name they were sold by, even if the site now counts them by other names too."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +11,7 @@ from gpuaas.providers.kubeapi.names import selector_text
 from gpuaas.providers.kubernetes.inventory.found import Found
 from gpuaas.providers.kubernetes.inventory.vendors import vendor_of
 
-COUNT, REPLICAS = "nvidia.com/gpu.count", "nvidia.com/gpu.replicas"
+COUNT = "nvidia.com/gpu.count"
 
 
 def apart(found: Sequence[Found], sold: Sold) -> list[Found]:
@@ -34,8 +35,7 @@ def counted_once(found: Sequence[Found], sold: Sold) -> Once:
     for each in found:
         groups.setdefault((each.node, _card(each.kind), _part(each)), []).append(each)
     shares: dict[str, set[str]] = {}
-    closed: dict[tuple[str, str], str] = {}
-    counts: dict[tuple[str, str, str], int] = {}
+    sold_as: dict[tuple[str, str], Found] = {}
     for group in groups.values():
         slugs = {each.kind.slug for each in group}
         if len(slugs) == 1 or _fits(group):
@@ -47,18 +47,39 @@ def counted_once(found: Sequence[Found], sold: Sold) -> Once:
             key=lambda each: order[each.kind.slug],
             default=None,
         ):
-            for each in group:
-                if each.kind.slug != first.kind.slug:
-                    closed[each.node, each.kind.slug] = f"these GPUs are sold as {first.resource_name}"
-                    key = (each.resource_name, first.resource_name, first.kind.name)
-                    counts[key] = counts.get(key, 0) + 1
+            sold_as |= {_key(each): first for each in group if each.kind.slug != first.kind.slug}
+    second = [(each, sold_as[_key(each)]) for each in found if _key(each) in sold_as]
+    counts = Counter((each.resource_name, first.resource_name, first.kind.name) for each, first in second)
+    beside: dict[tuple[str, str], list[Found]] = {}
+    for each, first in second:
+        beside.setdefault(_key(first), []).append(each)
     return Once(
-        found=[replace(each, closed=closed.get((each.node, each.kind.slug), each.closed)) for each in found],
+        found=[
+            _closed(_taken_by(each, beside.get(_key(each), ())), sold_as.get(_key(each))) for each in found
+        ],
         shares={slug: frozenset(others) for slug, others in shares.items()},
         seconds=tuple(
             f"{name} counts {kind} that are sold as {first} ({nodes} {'node' if nodes == 1 else 'nodes'})"
             for (name, first, kind), nodes in sorted(counts.items())
         ),
+    )
+
+
+def _key(each: Found) -> tuple[str, str]:
+    return each.node, each.kind.slug
+
+
+def _closed(each: Found, first: Found | None) -> Found:
+    return each if first is None else replace(each, closed=f"these GPUs are sold as {first.resource_name}")
+
+
+def _taken_by(each: Found, rest: Iterable[Found]) -> Found:
+    """What is taken of the same cards by another name is not free by this one."""
+    held = [(min(one.allocated, one.capacity), min(one.others, one.capacity)) for one in rest]
+    return replace(
+        each,
+        allocated=each.allocated + sum(allocated for allocated, _ in held),
+        others=each.others + sum(others for _, others in held),
     )
 
 
@@ -77,10 +98,9 @@ def _fits(group: Iterable[Found]) -> bool:
     """Whether the node has enough cards for each name to mean different ones."""
     cards, has = 0, 0
     for each in group:
-        count, shares = each.labels.get(COUNT, ""), each.labels.get(REPLICAS, "")
+        count = each.labels.get(COUNT, "")
         has = int(count) if count.isdigit() else 0
-        replicas = int(shares) if each.kind.sharing == "shared" and shares.isdigit() else 1
-        cards += -(-each.capacity // max(replicas, 1))
+        cards += -(-each.capacity // each.shares)
         if each.dra:
             return False
     return cards <= has

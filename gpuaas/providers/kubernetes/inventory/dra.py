@@ -1,11 +1,11 @@
 """GPUs published by DRA drivers: devices in ResourceSlices, sold by the device class that selects one kind of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuaas.core.errors import Unauthorized
-from gpuaas.providers.base import SoldPool
-from gpuaas.providers.contracts import Sold, slugs_of
+from gpuaas.providers.base import SoldPool, Unknown
+from gpuaas.providers.contracts import Sold, earlier_slug, slugs_of
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.inventory import slices
@@ -20,7 +20,8 @@ DRA = f"{GROUP}/v1"
 
 @dataclass(frozen=True)
 class Claimable:
-    """unnamed: node → GPUs there that no device class selects, in words. names: of all classes of the site.
+    """unnamed: node → GPUs there that no device class selects, in words; they are in `unknown`, as are devices that say they are
+    GPUs and not which. names: of all classes of the site.
 
     seconds: classes besides the one that GPUs are sold by, in words.
     """
@@ -29,6 +30,7 @@ class Claimable:
     names: set[str] = field(default_factory=set)
     unnamed: dict[str, str] = field(default_factory=dict)
     seconds: tuple[str, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,15 @@ class Class:
         return self.sold[0].resource_name if self.sold else self.resource
 
 
-def devices(api: Api, labels: Labels, listed: Iterable[Object], sold: Sold = ()) -> Claimable:
-    """`listed`: the site's ResourceSlices."""
+def devices(
+    api: Api,
+    labels: Labels,
+    listed: Iterable[Object],
+    claims: Iterable[Object],
+    ours: frozenset[str],
+    sold: Sold = (),
+) -> Claimable:
+    """`listed`, `claims`: the site's ResourceSlices and ResourceClaims. `ours`: the namespaces whose claims are not others'."""
     published = slices.current(listed)
     classes = api.items_if_known(f"{DRA}/deviceclasses")
     every_name = {name for each in classes for name in _names(each)}
@@ -55,10 +64,11 @@ def devices(api: Api, labels: Labels, listed: Iterable[Object], sold: Sold = ())
         return Claimable(names=every_name)
     rules = _taint_rules(api)
     gpus = [gpu for pool, rows in published.items() for gpu in slices.devices_of(pool, rows, labels, rules)]
-    taken = _claimed(api.items_if_known(f"{DRA}/resourceclaims"))
+    taken = _claimed(claims, ours)
     known = _classes(classes, gpus, sold)
     assigned = _assigned(gpus, known)
     counted = _Counting(Budget(published), taken, gpus)
+    unnamed = _unnamed(gpus, assigned.values())
     return Claimable(
         found=[
             each
@@ -68,7 +78,8 @@ def devices(api: Api, labels: Labels, listed: Iterable[Object], sold: Sold = ())
             )
         ],
         names=every_name,
-        unnamed=_unnamed(gpus, assigned.values()),
+        unnamed={each.place: each.reason for each in unnamed},
+        unknown=(*unnamed, *slices.unknown(published)),
         seconds=_seconds(known, assigned),
     )
 
@@ -162,7 +173,11 @@ def _sold_first(slug: str, classes: dict[str, Class]) -> list[str]:
     return [
         each.name
         for each in classes.values()
-        if any(pool.kind_slug in slugs_of(slug, pool.resource_name) for pool in each.sold)
+        if any(
+            pool.kind_slug in slugs_of(called, pool.resource_name)
+            for pool in each.sold
+            for called in (slug, earlier_slug(slug))
+        )
     ]
 
 
@@ -203,22 +218,23 @@ def _seconds(classes: dict[str, Class], assigned: dict[tuple[str, str], list[Dev
     return tuple(sorted(set(found)))
 
 
-def _unnamed(gpus: Iterable[Device], assigned: Iterable[list[Device]]) -> dict[str, str]:
+def _unnamed(gpus: Iterable[Device], assigned: Iterable[list[Device]]) -> list[Unknown]:
     sold = {gpu.key for members in assigned for gpu in members}
-    kinds: dict[str, set[str]] = {}
+    kinds: dict[str, list[str]] = {}
     for gpu in gpus:
         if gpu.key not in sold:
-            kinds.setdefault(gpu.place, set()).add(gpu.kind.name)
-    return {
-        place: f"no device class selects {' or '.join(sorted(names_))}, so it cannot be sold"
-        for place, names_ in kinds.items()
-    }
+            kinds.setdefault(gpu.place, []).append(gpu.kind.name)
+    found = {place: " or ".join(sorted(set(names_))) for place, names_ in kinds.items()}
+    return [
+        Unknown(place, name, len(kinds[place]), f"no device class selects {name}, so it cannot be sold")
+        for place, name in sorted(found.items())
+    ]
 
 
 class _Counting:
     """Counts capacity, allocated and free devices on each node."""
 
-    def __init__(self, budget: Budget, taken: set[Key], gpus: Iterable[Device]) -> None:
+    def __init__(self, budget: Budget, taken: Mapping[Key, bool], gpus: Iterable[Device]) -> None:
         self._full = budget
         self._taken = taken
         self._left = budget.copy()
@@ -251,6 +267,7 @@ class _Counting:
             resource_name=chosen.resource_sold,
             capacity=capacity,
             allocated=allocated,
+            others=sum(not self._taken.get(gpu.key, True) for gpu in gpus),
             labels=gpus[0].labels,
             unhealthy=min(max(sick, capacity - allocated - free), capacity),
             names=reach,
@@ -262,14 +279,16 @@ class _Counting:
         )
 
 
-def _claimed(claims: Iterable[Object]) -> set[Key]:
-    """Admin access holds nothing."""
-    found = set()
+def _claimed(claims: Iterable[Object], ours: frozenset[str]) -> dict[Key, bool]:
+    """Whether it is ours alone, by device. Admin access holds nothing."""
+    found: dict[Key, bool] = {}
     for claim in claims:
+        own = claim["metadata"].get("namespace", "") in ours
         allocation = (claim.get("status") or {}).get("allocation") or {}
         for result in (allocation.get("devices") or {}).get("results") or []:
             if not result.get("adminAccess"):
-                found.add((result["driver"], result["pool"], result["device"]))
+                key = (result["driver"], result["pool"], result["device"])
+                found[key] = found.get(key, True) and own
     return found
 
 

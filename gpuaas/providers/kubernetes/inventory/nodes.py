@@ -48,6 +48,7 @@ def observed(
                 reason=each.closed,
                 unhealthy=each.capacity if each.closed else each.unhealthy,
                 shares=each.shares,
+                others=each.others,
             )
 
 
@@ -70,6 +71,7 @@ def _rows(node: Object, here: list[Found], barred: str, unnamed: str) -> Iterato
             unhealthy=(each.capacity if sick or each.closed else each.unhealthy) if each else 0,
             shares=each.shares if each else 1,
             traits=traits(node),
+            others=each.others if each else 0,
         )
 
 
@@ -125,6 +127,7 @@ def traits(node: Object) -> NodeTraits:
         numa=_label(labels, names.NUMA_LABELS)[:32],
         cpus=_label(labels, names.CPU_LABELS)[:32],
         profile=labels.get(names.PROFILE_LABEL, ""),
+        arch=labels.get(names.ARCH_LABEL, "")[:16],
         hugepages={
             key.removeprefix(HUGEPAGES): pages
             for key, amount in sorted(allocatable.items())

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 
 from gpuaas.providers.base import DeviceKind, ObservedPool, SoldPool
 from gpuaas.providers.contracts import Sold
-from gpuaas.providers.kubeapi.names import selector_text
+from gpuaas.providers.kubeapi.names import ARCH_LABEL, selector_text
 from gpuaas.providers.kubernetes.inventory.contracts import (
     apart,
     counted_once,
@@ -58,6 +58,7 @@ def _pool(
     shares: frozenset[str],
 ) -> ObservedPool:
     first = members[0]
+    archs = {each.labels.get(ARCH_LABEL, "") for each in members}
     others = [
         each for each in found if first.resource_name in each.reached_by and each.kind.slug != first.kind.slug
     ]
@@ -75,6 +76,7 @@ def _pool(
         shares_with=tuple(sorted(shares.union(*(each.shares_with for each in members)))),
         device_class=first.device_class,
         also=tuple(sorted(set().union(*(each.also for each in members)))),
+        arch=archs.pop()[:16] if len(archs) == 1 else "",
     )
 
 
@@ -95,12 +97,13 @@ def _breach(members: Sequence[Found], others: Sequence[Found], contract: SoldPoo
 
 
 def _selector(members: Sequence[Found], others: Sequence[Found], labels: Iterable[str]) -> dict[str, str]:
-    """The first label that all members share and that none of `others`, which have the same resource name, has too."""
-    for label in labels:
-        values = {each.labels.get(label, "") for each in members}
-        taken = {each.labels.get(label, "") for each in others}
-        if len(values) == 1 and "" not in values and not values & taken:
-            return {label: values.pop()}
+    """The first label that all members share and that none of `others`, which have the same resource name, has too; the architecture
+    beside it where it takes both."""
+    for keys in [*((label,) for label in labels), *((label, ARCH_LABEL) for label in labels)]:
+        values = {tuple(each.labels.get(key, "") for key in keys) for each in members}
+        taken = {tuple(each.labels.get(key, "") for key in keys) for each in others}
+        if len(values) == 1 and not values & taken and "" not in (found := values.pop()):
+            return dict(zip(keys, found, strict=True))
     return {}
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuaas.providers import kinds
-from gpuaas.providers.base import DeviceKind
+from gpuaas.providers.base import DeviceKind, Unknown
 from gpuaas.providers.kubeapi.claims import attribute
 from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.names import ARCH_LABEL
 from gpuaas.providers.kubeapi.quantities import quantity
 from gpuaas.providers.kubernetes.inventory.nodes import BARRING
 from gpuaas.providers.kubernetes.inventory.pools import agreed_labels
@@ -50,27 +51,26 @@ def devices_of(
     barring = list(rules)
     for row in rows:
         for body in row["spec"].get("devices") or []:
-            kind = kind_of(body)
             where = _where(row["spec"], body, labels)
+            shared = agreed_labels([labels[node] for node in where])
+            kind = kind_of(body, arch=shared.get(ARCH_LABEL, ""))
             if kind is None or not where:
                 continue
             key = (*pool, body["name"])
             yield Device(
                 key=key,
                 place=where[0] if len(where) == 1 else pool[1],
-                labels=agreed_labels([labels[node] for node in where]),
+                labels=shared,
                 kind=kind,
                 sick=incomplete or _tainted(body) or any(_barred(key, rule) for rule in barring),
                 body=body,
             )
 
 
-def kind_of(device: Object) -> DeviceKind | None:
+def kind_of(device: Object, *, arch: str = "") -> DeviceKind | None:
     """None for anything but a GPU: network cards, channels, and the passthrough duplicate of a card."""
     sort = attribute(device, "type").lower()
-    product = next(
-        filter(None, (attribute(device, name) for name in ("productName", "product", "model"))), ""
-    )
+    product = _product(device)
     if not product or not (sort in ("", "mig") or "gpu" in sort):
         return None
     part = attribute(device, "partitionProfile")
@@ -83,7 +83,25 @@ def kind_of(device: Object) -> DeviceKind | None:
         ecc=_switch(device, "ecc", "eccEnabled"),
         mig_capable=_switch(device, "migCapable"),
         dra=True,
+        arch=arch,
     )
+
+
+def unknown(published: Mapping[tuple[str, str], list[Object]]) -> Iterator[Unknown]:
+    """Devices that say that they are GPUs and not which."""
+    for (driver, pool), rows in published.items():
+        nameless = [
+            body
+            for row in rows
+            for body in row["spec"].get("devices") or []
+            if "gpu" in attribute(body, "type").lower() and not _product(body)
+        ]
+        if nameless:
+            yield Unknown(pool, driver, len(nameless), "the driver publishes no name of the product")
+
+
+def _product(device: Object) -> str:
+    return next(filter(None, (attribute(device, name) for name in ("productName", "product", "model"))), "")
 
 
 def _undomained(device: Object) -> dict[str, Object]:

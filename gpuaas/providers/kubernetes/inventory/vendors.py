@@ -32,15 +32,39 @@ NVIDIA = Vendor(
     gpu=("gpu", "gpu.shared"),
     product_labels=("nvidia.com/gpu.product",),
     memory_labels=("nvidia.com/gpu.memory",),
-    # network cards and channels of the same vendor
-    other=("hostdev", "rdma", "nic", "sriov", "vf", "imex", "channel", "ib", "roce", "mlnx", "bf"),
+    # network cards and channels of the same vendor; memory and cores of shares
+    other=(
+        "gpumem",
+        "gpucore",
+        "gpu-mem",
+        "gpu-core",
+        "gpu.mem",
+        "memory",
+        "percentage",
+        "priority",
+        "hostdev",
+        "rdma",
+        "nic",
+        "sriov",
+        "vf",
+        "imex",
+        "channel",
+        "ib",
+        "roce",
+        "mlnx",
+        "bf",
+    ),
     renames=True,
 )
 AMD = Vendor(
     "amd.com",
     gpu=(
         "gpu",
-        *(f"{mode}_{memory}" for mode in ("spx", "dpx", "qpx", "cpx") for memory in ("nps1", "nps2", "nps4")),
+        *(
+            f"{mode}_{memory}"
+            for mode in ("spx", "dpx", "tpx", "qpx", "cpx")
+            for memory in ("nps1", "nps2", "nps4", "nps8")
+        ),
     ),
     product_labels=("amd.com/gpu.product-name", "beta.amd.com/gpu.product-name"),
     memory_labels=("amd.com/gpu.vram", "beta.amd.com/gpu.vram"),

@@ -23,15 +23,24 @@ KINDS: tuple[Kind, ...] = (
     platform.DEVICES,
     platform.STORAGE,
     platform.METRICS,
+    platform.SCHEDULERS,
     server.HEARTBEATS,
 )
 _RIGHTS_FIRST = "Give the portal's credentials the rights that Permissions lists, then run the checks again."
 
 
-def run(api: Api, kubeconfig: str) -> tuple[Check, ...]:
-    """In the order of KINDS. Raises Unavailable, and Unauthorized if the site accepts no call at all."""
+def run(api: Api, kubeconfig: str, schedulers: tuple[str, ...] = ()) -> tuple[Check, ...]:
+    """In the order of KINDS. `schedulers`: those of the site's option.
+
+    Raises Unavailable, and Unauthorized if the site accepts no call at all.
+    """
     found = {
-        check.type: check for check in (*_of_server(api, kubeconfig), *_tried_out(api), *_of_platform(api))
+        check.type: check
+        for check in (
+            *_of_server(api, kubeconfig),
+            *_tried_out(api, schedulers),
+            *_of_platform(api, schedulers),
+        )
     }
     return tuple(found[kind.type] for kind in KINDS)
 
@@ -44,9 +53,9 @@ def _of_server(api: Api, kubeconfig: str) -> Iterator[Check]:
     yield rights.permissions(api)
 
 
-def _tried_out(api: Api) -> Iterator[Check]:
+def _tried_out(api: Api, schedulers: tuple[str, ...]) -> Iterator[Check]:
     try:
-        in_the_way = canary.prepare(api)
+        in_the_way = canary.prepare(api, schedulers)
     except (Unauthorized, Permanent, NotFound) as error:
         in_the_way = error.message
     for kind, check in (
@@ -60,7 +69,7 @@ def _tried_out(api: Api) -> Iterator[Check]:
             yield _looked(kind, partial(check, api))
 
 
-def _of_platform(api: Api) -> Iterator[Check]:
+def _of_platform(api: Api, schedulers: tuple[str, ...]) -> Iterator[Check]:
     daemon_sets = cache(lambda: api.items("/apis/apps/v1/daemonsets"))
     yield _looked(platform.NETWORK, lambda: platform.network(daemon_sets()))
     yield _looked(platform.DEVICES, lambda: platform.visible_devices(api, daemon_sets()))
@@ -68,6 +77,7 @@ def _of_platform(api: Api) -> Iterator[Check]:
     yield _looked(
         platform.STORAGE, lambda: platform.storage(api.items("/apis/storage.k8s.io/v1/storageclasses"))
     )
+    yield _looked(platform.SCHEDULERS, lambda: platform.schedulers(api, schedulers))
     yield _looked(server.HEARTBEATS, lambda: server.heartbeats(api, api.items("/api/v1/nodes")))
 
 

@@ -34,14 +34,14 @@ SPEC = WorkspaceSpec(
 )
 
 
-def prepare(api: Api) -> str:
+def prepare(api: Api, schedulers: tuple[str, ...] = ()) -> str:
     """Create the namespace and the guards, as for a workspace; returns what prevents it, in words."""
     space = manifests.namespace(SPEC)
     # without the label, so that it does not count as a workspace
     del space["metadata"]["labels"][names.WORKSPACE]
     if namespaces.is_terminating(api.apply(namespaces.COLLECTION, space)):
         return f"the namespace {NAMESPACE}, in which this is tested, is being deleted"
-    guards.install(api)
+    guards.install(api, schedulers)
     return ""
 
 

@@ -1,9 +1,10 @@
 """Checks of what runs besides the API server: network, storage, container toolkit, metrics."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpuaas.providers.base import Check
+from gpuaas.providers.kubeapi import names, namespaces
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.verdicts import Kind, some
 
@@ -11,6 +12,7 @@ NETWORK = Kind("NetworkPolicy")
 DEVICES = Kind("VisibleDevices")
 STORAGE = Kind("DefaultStorageClass")
 METRICS = Kind("Metrics")
+SCHEDULERS = Kind("Schedulers")
 
 # patterns for the names of DaemonSets and of their images
 ENFORCERS = {
@@ -129,6 +131,55 @@ def metrics(daemon_sets: Iterable[Object]) -> Check:
             "Look at the pods of its DaemonSet, and at the checks of the nodes.",
         )
     return METRICS.good("Found", f"The DCGM exporter runs on {ready} nodes.")
+
+
+def schedulers(api: Api, allowed: Sequence[str]) -> Check:
+    """Whether those that pods may name run: by what they have placed, or by pods of theirs that are ready."""
+    if not allowed:
+        return SCHEDULERS.good("DefaultOnly", "Pods of workspaces use the site's default scheduler.")
+    pods = api.items("/api/v1/pods")
+    placed = {each["spec"].get("schedulerName") for each in pods if _is(each, "PodScheduled")}
+    spaces = api.items(namespaces.COLLECTION, labelSelector=names.WORKSPACE)
+    tenants = {each["metadata"]["name"] for each in spaces}
+    theirs = [each for each in pods if each["metadata"]["namespace"] not in tenants]
+    running = {name: [_is(each, "Ready") for each in theirs if _schedules(each, name)] for name in allowed}
+    missing = sorted(name for name in allowed if name not in placed and not running[name])
+    if missing:
+        return SCHEDULERS.bad(
+            "NotFound",
+            f"Nothing at the site runs as the scheduler {some(missing)}: pods that name it wait forever.",
+            "Install it, or take it out of the site's option Further schedulers.",
+        )
+    if stopped := sorted(name for name in allowed if running[name] and not any(running[name])):
+        return SCHEDULERS.bad(
+            "NotReady",
+            f"No pod of the scheduler {some(stopped)} is ready: pods that name it wait until one is.",
+            "Look at its pods.",
+        )
+    return SCHEDULERS.good(
+        "Found", f"{some(sorted(allowed))} can be named by pods of workspaces, and they run."
+    )
+
+
+def _is(pod: Object, condition: str) -> bool:
+    found = (pod.get("status") or {}).get("conditions") or []
+    return any(each["type"] == condition and each["status"] == "True" for each in found)
+
+
+def _schedules(pod: Object, name: str) -> bool:
+    """A pod of the scheduler, by its labels or its command line."""
+    labels = (pod["metadata"].get("labels") or {}).items()
+    words = [
+        str(word)
+        for container in pod["spec"]["containers"]
+        for word in (*(container.get("command") or ()), *(container.get("args") or ()))
+    ]
+    called = {
+        value for key, value in labels if key.rpartition("/")[2] in ("app", "name", "component", "k8s-app")
+    }
+    return bool(called & {name, f"{name}-scheduler"}) or any(
+        name in re.split(r"[=\s,]", word) for word in words
+    )
 
 
 def _enforcers(daemon_set: Object) -> Iterator[str]:
