@@ -163,6 +163,22 @@ def test_a_machine_that_went_with_its_project_while_nobody_looked_ends_to_the_se
     assert (stopped.started_at, stopped.ended_at) == (stop, said["delete", "compute_terminate_instance"][1])
 
 
+def test_however_often_a_machine_is_put_away_nothing_stays_open(tenant: Tenant, workspace: Workspace) -> None:
+    with meter_running(workspace.site):
+        machine = tenant.boot("train")
+        tenant.to(machine, "ACTIVE")
+        for _ in range(4):
+            tenant.run(machine, "shelve", "SHELVED_OFFLOADED")
+            tenant.run(machine, "unshelve", "ACTIVE")
+        tenant.alice.delete("compute", f"/servers/{machine}")
+        expected = ["gpu_allocated"] * 5 + ["gpu_shelved"] * 4
+        rows = wait_for_rows(workspace, *expected, all_ended=True)
+    assert [row.ended_at for row in rows[:-1]] == [row.started_at for row in rows[1:]]
+    said = tenant.moments(machine)
+    ends = said["create", BUILD][0], said["delete", "compute_terminate_instance"][1]
+    assert (rows[0].started_at, rows[-1].ended_at) == ends
+
+
 def test_the_daily_comparison_agrees_and_finds_what_was_not_written(
     tenant: Tenant, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

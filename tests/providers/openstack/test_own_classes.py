@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.lab.openstack import Lab
+from gpuaas.catalog.models import Site
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import QuotaRefused
 from gpuaas.providers.base import Connection, WorkspaceSpec
@@ -13,9 +14,12 @@ from gpuaas.providers.openstack import limits
 from gpuaas.providers.openstack.client import Cloud
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from gpuaas.providers.openstack.preflight import devices
+from gpuaas.workspaces.models import Eviction
+from tenants.models import Project, User
 from tests.lab.fixtures import until
 from tests.lab.openstack.fixtures import Cloud as LabCloud
 from tests.providers.openstack.conftest import H100, provision, ref, spec_of, take_away
+from tests.providers.openstack.metered import SLOW, meter_running, stage
 from tests.providers.openstack.test_workspace import as_member
 
 pytestmark = pytest.mark.openstack
@@ -83,6 +87,23 @@ def test_without_a_registered_limit_nothing_is_sold_and_such_a_machine_is_counte
     provision(driver, spec)
     machine = boot(as_member(driver, spec), flavor)
     until(lambda: _counted(driver, spec) == {OWN: 4}, "the machine is counted by its class", seconds=60)
+    _gone(driver, machine)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.django_db(transaction=True)
+def test_such_a_machine_is_put_away(
+    own_openstack_lab: Lab, flavor: str, spec: WorkspaceSpec, project: Project, alice: User
+) -> None:
+    driver = driver_of(own_openstack_lab)
+    provision(driver, spec)
+    workspace = stage(driver, spec, project, alice)
+    Site.objects.filter(pk=workspace.site_id).update(gpu_names=list(driver.probe().names))
+    with meter_running(workspace.site):
+        machine = boot(as_member(driver, spec), flavor)
+        found = Eviction.objects.filter(consumer_uid=machine, removed_at__isnull=False)
+        row = until(found.first, "it is put away", seconds=SLOW)
+    assert (row.resource_name, row.quantity, row.limit) == (OWN, 4, 0)
     _gone(driver, machine)
 
 
