@@ -72,7 +72,7 @@ image: $(STAMPS)/demo frontend/static/frontend/.stamp ## the container image and
 release: package image ## both, with their sums signed: make release KEY=~/.ssh/id_ed25519
 	@$(BIN)/python -m deploy.image sign --key $(KEY)
 
-.PHONY: test test-deep durations check lint audit bench bench-compare bench-keep openapi lock
+.PHONY: test test-deep durations check lint audit bench bench-compare bench-keep docs openapi lock
 test: $(STAMPS)/test frontend/static/frontend/.stamp ## the fast tier of the suite: PostgreSQL, one real Kubernetes API server, a browser
 	@$(BIN)/python -m deploy.testing fast -n $(PYTEST_WORKERS)
 
@@ -82,7 +82,7 @@ test-deep: $(STAMPS)/test frontend/static/frontend/.stamp ## all the rest, room 
 durations: $(STAMPS)/test frontend/static/frontend/.stamp ## the fast tier on a quiet machine; writes tests/durations.json
 	@$(BIN)/python -m deploy.testing fast -n $(PYTEST_WORKERS) --durations-keep
 
-check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, templates, migrations, front end
+check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, templates, migrations, front end, documentation
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
@@ -92,6 +92,7 @@ check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, t
 	@npm --prefix frontend run --silent check
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py check
+	@$(MAKE) --silent docs
 
 lint: $(STAMPS)/test frontend/node_modules/.stamp ## repair what can be repaired: style of Python, templates, TypeScript and CSS
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet . ; $(BIN)/djangofmt --quiet $(TEMPLATE_STYLE)
@@ -111,9 +112,13 @@ bench-compare: $(STAMPS)/test frontend/static/frontend/.stamp ## the same; fails
 bench-keep: $(STAMPS)/test frontend/static/frontend/.stamp ## the same, written to docs/performance.md
 	@$(BIN)/python -m tests.bench --keep $(BENCH)
 
-openapi: $(STAMPS)/test ## write the API's document and the table of permissions anew
+docs: $(STAMPS)/test ## the documentation as a site in docs/_site; every link is checked
+	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_site
+
+openapi: $(STAMPS)/test ## write the API's document, the table of permissions and the reference anew
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.v1.yaml
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py permissions_table
+	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python -m tests.architecture.reference
 
 lock: $(STAMPS)/venv ## newest versions into the locks
 	@for name in bootstrap base demo test; do $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

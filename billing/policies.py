@@ -134,14 +134,13 @@ def purses_of(
     found = []
     if gpu_hours is not None:
         words = (
-            f"The policy may use {gpu_hours:,} GPU-hours a month; what is left is not enough for more "
-            "workers."
+            f"The policy may use {gpu_hours:,} GPU-hours a month; the rest is not enough for more workers."
         )
         found.append(Purse(HOURS, round(gpu_hours * HOUR / flavor.pool.card_share), words))
     if money is not None:
         minor = int(money * 10 ** minor_places(prices.currency))
         words = (
-            f"The policy may spend {amount_of(minor, prices.currency):,f} {prices.currency} a month; what is left "
+            f"The policy may spend {amount_of(minor, prices.currency):,f} {prices.currency} a month; the rest "
             "is not enough for more workers."
         )
         found.append(Purse(MONEY, minor * prices.minor_unit, words))

@@ -72,7 +72,11 @@ class Command(BaseCommand):
             help="publish also what has no price; its usage is not charged",
         )
         parser.add_argument(
-            "--option", action="append", default=[], metavar="NAME=VALUE", help="a driver that is installed"
+            "--option",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="an option of the driver; may be repeated",
         )
         group = parser.add_argument_group("credentials, as the driver declares them")
         for name, leaf in declared_credentials().items():

@@ -23,7 +23,7 @@ def key_make(folder: Path, name: str) -> Path:
 def dist(tmp_path: Path) -> Path:
     folder = tmp_path / "dist"
     folder.mkdir()
-    for name in ("gpuaas-0.1.0-py3-none-any.whl", "gpuaas-0.1.0.tar", "gpuaas-0.1.0.cdx.json"):
+    for name in ("gpuaas-0.2.0-py3-none-any.whl", "gpuaas-0.2.0.tar", "gpuaas-0.2.0.cdx.json"):
         (folder / name).write_text(f"content of {name}")
     return folder
 
@@ -51,12 +51,12 @@ def test_the_signature_is_of_all_three_and_of_this_key(dist: Path, tmp_path: Pat
     assert not is_ours(dist, ours)
 
 
-@pytest.mark.parametrize("name", ["gpuaas-0.1.0.tar", SUMS])
+@pytest.mark.parametrize("name", ["gpuaas-0.2.0.tar", SUMS])
 def test_another_byte_is_found(dist: Path, tmp_path: Path, name: str) -> None:
     key = key_make(tmp_path, "ours")
     sign(dist, key)
     text = (dist / name).read_text()
-    (dist / name).write_text(text.replace("0.1.0", "0.1.1", 1))
+    (dist / name).write_text(text.replace("0.2.0", "0.2.1", 1))
     assert not is_ours(dist, key)
 
 

@@ -119,7 +119,9 @@ class PoolOutput(Output):
     allocated = serializers.IntegerField(help_text="Used by pods and machines, as last observed.")
     free = serializers.SerializerMethodField(help_text="Sellable minus held; 0 where nothing new is sold.")
     others = serializers.IntegerField(help_text=f"{OTHERS} They are not sold.")
-    out = serializers.SerializerMethodField(help_text="Devices that cannot take work, whoever has them.")
+    out = serializers.SerializerMethodField(
+        help_text="Devices that cannot take work, whether they are held or not."
+    )
     closed = serializers.SerializerMethodField(
         help_text="Devices that nobody has and that are not for sale now, as of a site that is disabled."
     )

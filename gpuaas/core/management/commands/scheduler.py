@@ -20,7 +20,7 @@ class Command(BaseCommand):
             "--schedule",
             default=env.text("GPUAAS_BEAT_SCHEDULE", str(Path(tempfile.gettempdir()) / "gpuaas-beat")),
             metavar="FILE",
-            help="remembers when each task was last sent; default $GPUAAS_BEAT_SCHEDULE, else %(default)s",
+            help="remembers when each task was last sent; default $GPUAAS_BEAT_SCHEDULE, else a temporary file",
         )
 
     def handle(self, *_args: Any, schedule: str, **_options: Any) -> None:

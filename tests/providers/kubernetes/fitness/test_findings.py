@@ -100,7 +100,9 @@ def test_guards_that_are_gone_come_back_and_ones_that_do_not_act_are_found(
     admin.delete(f"{bindings}/gpuaas-pods")
     assert found(portal, "Guards").status == Status.TRUE
     monkeypatch.setattr(canary, "GUARDS_SECONDS", 2.0)
-    monkeypatch.setattr(canary, "prepare", lambda api: "")  # somebody takes them away faster than we set them
+    monkeypatch.setattr(
+        canary, "prepare", lambda *given: ""
+    )  # somebody takes them away faster than we set them
     admin.delete(f"{bindings}/gpuaas-pods")
     check = until(
         lambda: next((one for one in [found(portal, "Guards")] if one.status == Status.FALSE), None), "seen"

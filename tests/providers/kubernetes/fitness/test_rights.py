@@ -71,6 +71,11 @@ RARE: dict[Asked, str] = {
 
 
 @pytest.fixture
+def kind() -> str:
+    return "kubernetes"
+
+
+@pytest.fixture
 def rig(portal: PortalSite, db: None) -> Iterator[KubernetesRig]:
     made = KubernetesRig(portal)
     yield made
