@@ -92,6 +92,8 @@ check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, t
 	@npm --prefix frontend run --silent check
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py check
+	@$(BIN)/python -m pytest -q -n0 --no-header --no-summary tests/architecture/test_house.py tests/architecture/test_docs.py \
+		tests/architecture/test_idioms.py tests/architecture/test_reference.py
 	@$(MAKE) --silent docs
 
 lint: $(STAMPS)/test frontend/node_modules/.stamp ## repair what can be repaired: style of Python, templates, TypeScript and CSS
@@ -112,8 +114,8 @@ bench-compare: $(STAMPS)/test frontend/static/frontend/.stamp ## the same; fails
 bench-keep: $(STAMPS)/test frontend/static/frontend/.stamp ## the same, written to docs/performance.md
 	@$(BIN)/python -m tests.bench --keep $(BENCH)
 
-docs: $(STAMPS)/test ## the documentation as a site in docs/_site; every link is checked
-	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_site
+docs: $(STAMPS)/test ## the documentation as a site in site/; every link is checked
+	@$(BIN)/sphinx-build -q -W --keep-going -b html docs site
 
 openapi: $(STAMPS)/test ## write the API's document, the table of permissions and the reference anew
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.v1.yaml

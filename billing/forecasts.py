@@ -18,21 +18,21 @@ def budgets_rest(periods: Periods, *, now: datetime) -> dict[uuid.UUID, int]:
     """By budget, in its measure: minor units or GPU-seconds. At most 7 queries."""
     ends = sorted({period.span.ends_at for _, period in periods})
     stretches = [Ahead(now, end) for end in ends]
-    wide = [row for row, _ in periods if row.workspace_id is None]
-    narrow = [row for row, _ in periods if row.workspace_id is not None]
+    wide = [row for row, _ in periods if row.holder_id is None]
+    narrow = [row for row, _ in periods if row.holder_id is not None]
     owners = projects_of(wide)
     of_projects = coming(now=now, projects=list(owners), stretches=stretches) if wide else []
-    rooms = [row.workspace_id for row in narrow if row.workspace_id is not None]
-    of_rooms = (
-        coming(now=now, projects=list(projects_of(narrow)), stretches=stretches, holders=rooms, most=ALL)
-        if rooms
+    holders = [row.holder_id for row in narrow if row.holder_id is not None]
+    of_holders = (
+        coming(now=now, projects=list(projects_of(narrow)), stretches=stretches, holders=holders, most=ALL)
+        if holders
         else []
     )
     amounts = {}
     for row, period in periods:
         slot = ends.index(period.span.ends_at)
-        if row.workspace_id is not None:
-            mine = [one for one in of_rooms if one.holder_id == row.workspace_id]
+        if row.holder_id is not None:
+            mine = [one for one in of_holders if one.holder_id == row.holder_id]
         elif row.project_id is not None:
             mine = [one for one in of_projects if one.project_id == row.project_id]
         else:

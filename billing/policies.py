@@ -165,6 +165,7 @@ def _budget_caps(pool: ClusterPool, prices: WorkerPrices, now: datetime, ahead: 
     project = pool.cluster.project
     rows = Budget.objects.filter(
         Q(project=None) | Q(project=project),
+        Q(cluster=None) | Q(cluster=pool.cluster_id),
         organization=project.organization_id,
         workspace=None,
         ended_at=None,

@@ -71,7 +71,7 @@ class Window:
 def budgets_read(budgets: Sequence[Budget], *, now: datetime) -> dict[uuid.UUID, Reading]:
     """By budget, in a bounded number of queries. Budgets outside their fixed period have no reading.
 
-    The usage of one workspace is its share of the lines of its project, so these are rated by workspace, separately.
+    The usage of one workspace or cluster is its share of the lines of its project, so these are rated by holder, separately.
     """
     today = now.astimezone(billing_zone()).date()
     periods = [(row, found) for row in budgets if (found := period_at(row, now=now)) is not None]
@@ -114,7 +114,7 @@ def _days(windows: Sequence[Window], *, now: datetime) -> dict[uuid.UUID, Days]:
     money = {window.budget.pk: window.budget.measure == Measure.MONEY for window in windows}
     days: dict[uuid.UUID, Days] = {}
     for by_holder in (False, True):
-        asked = [window for window in windows if (window.budget.workspace_id is not None) is by_holder]
+        asked = [window for window in windows if (window.budget.holder_id is not None) is by_holder]
         for budget, day, minor, gpu_seconds in _rated(asked, now=now, by_holder=by_holder) if asked else ():
             days.setdefault(budget, {})[day] = minor if money[budget] else gpu_seconds
     return days
@@ -136,7 +136,7 @@ def _rated(windows: Sequence[Window], *, now: datetime, by_holder: bool) -> list
         "budgets": [row.pk for row in budgets],
         "organizations": [row.organization_id for row in budgets],
         "own_projects": [row.project_id for row in budgets],
-        "workspaces": [row.workspace_id for row in budgets],
+        "holders_of": [row.holder_id for row in budgets],
         "firsts": [window.first for window in windows],
         "lasts": [window.last for window in windows],
     }

@@ -10,7 +10,6 @@ author = "the gpuaas authors"
 extensions = ["myst_parser"]
 root_doc = "README"
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_site"]
 html_theme = "furo"
 html_title = "gpuaas"
 html_static_path = ["pictures"]

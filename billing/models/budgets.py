@@ -1,8 +1,11 @@
 """Budgets: the most money or GPU-hours in a period, what happens at thresholds, and what has happened."""
 
+import uuid
+
 from django.db import models
 from django.db.models import F, Q
 
+from gpuaas.clusters.models import Cluster
 from gpuaas.core.rows import Identified
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Organization, Project
@@ -44,8 +47,8 @@ class Level(models.TextChoices):
 
 
 class Budget(Identified):
-    """`amount` in minor units of money or in GPU-seconds. Scope: the organization, or `project`, or `workspace` of
-    it.
+    """`amount` in minor units of money or in GPU-seconds. Scope: the organization, or `project`, or a `workspace` or
+    `cluster` of it.
 
     `checked_at`: the time of the newest reading that was applied; older ones that arrive late are ignored.
     """
@@ -56,6 +59,9 @@ class Budget(Identified):
     )
     workspace = models.ForeignKey(
         Workspace, on_delete=models.PROTECT, related_name="budgets", null=True, blank=True
+    )
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.PROTECT, related_name="budgets", null=True, blank=True, db_index=False
     )
     name = models.CharField(max_length=60)
     measure = models.CharField(max_length=16, choices=Measure)
@@ -82,6 +88,10 @@ class Budget(Identified):
                 name="budget_of_workspace_has_project",
             ),
             models.CheckConstraint(
+                condition=Q(cluster__isnull=True) | Q(project__isnull=False, workspace__isnull=True),
+                name="budget_of_cluster_has_project",
+            ),
+            models.CheckConstraint(
                 condition=Q(period="fixed", starts_on__isnull=False, ends_on__gte=F("starts_on"))
                 | (~Q(period="fixed") & Q(starts_on__isnull=True, ends_on__isnull=True)),
                 name="budget_fixed_has_days",
@@ -95,6 +105,11 @@ class Budget(Identified):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def holder_id(self) -> uuid.UUID | None:
+        """The workspace or cluster that it counts alone."""
+        return self.workspace_id or self.cluster_id
 
 
 class BudgetThreshold(models.Model):

@@ -51,7 +51,7 @@ class BudgetState:
 def budgets_for(
     *, actor: Actor, organization: Organization | None = None, project: Project | None = None
 ) -> QuerySet[Budget]:
-    """Current budgets: of one project and its workspaces; of an organization and everything below it; of all, for
+    """Current budgets: of one project, its workspaces and clusters; of an organization and everything below it; of all, for
     operators."""
     rows = _rows().filter(ended_at__isnull=True)
     if project is not None:
@@ -106,7 +106,7 @@ def budget_alerts_on(*, actor: Actor, project: Project) -> list[BudgetAlert]:
         lifted_at__isnull=True,
     )
     order = [BudgetAction.SUSPEND, BudgetAction.BLOCK, BudgetAction.NOTIFY]
-    alerts = list(rows.select_related("budget__project", "budget__workspace"))
+    alerts = list(rows.select_related("budget__project", "budget__workspace", "budget__cluster"))
     return sorted(alerts, key=lambda row: order.index(BudgetAction(row.action)))
 
 
@@ -129,6 +129,8 @@ def amount_shown(budget: Budget, value: int, unit: str) -> Decimal:
 def scope_words(budget: Budget) -> str:
     if budget.workspace is not None:
         return f"workspace {budget.workspace.name}"
+    if budget.cluster is not None:
+        return f"cluster {budget.cluster.name}"
     if budget.project is not None:
         return f"project {budget.project.slug}"
     return f"organization {budget.organization.slug}"
@@ -137,5 +139,5 @@ def scope_words(budget: Budget) -> str:
 def _rows() -> QuerySet[Budget]:
     standing = BudgetAlert.objects.filter(lifted_at__isnull=True)
     return Budget.objects.select_related(
-        "organization", "project__organization", "workspace"
+        "organization", "project__organization", "workspace", "cluster"
     ).prefetch_related("thresholds", Prefetch("alerts", standing))

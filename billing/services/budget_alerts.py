@@ -4,6 +4,7 @@ One pass reads all budgets; each one that has changed is then applied in a trans
 its row. A reading of an older version, or older than the last one applied, does nothing.
 """
 
+import uuid
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -52,7 +53,7 @@ def budgets_evaluate(*, now: datetime) -> int:
     and some for each change."""
     rows = list(
         Budget.objects.filter(ended_at__isnull=True)
-        .select_related("organization", "project", "workspace")
+        .select_related("organization", "project", "workspace", "cluster")
         .prefetch_related("thresholds", "alerts")
     )
     readings, units = budgets_read(rows, now=now), units_of(rows)
@@ -71,7 +72,7 @@ def alerts_apply(*, budget: Budget, reading: Reading | None, now: datetime) -> b
     reading is outdated."""
     row = (
         Budget.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("organization", "project", "workspace")
+        .select_related("organization", "project", "workspace", "cluster")
         .filter(pk=budget.pk, version=budget.version, ended_at__isnull=True)
         .first()
     )
@@ -123,18 +124,19 @@ def _cluster_end(reason: str, row: Cluster) -> None:
 
 
 def _awake(budget: Budget, now: datetime) -> QuerySet[Workspace]:
-    scope = Q(pk=budget.workspace_id) if budget.workspace_id is not None else _scope(budget)
-    return Workspace.objects.filter(scope, awake(now)).select_related("project")
+    return Workspace.objects.filter(_scope(budget, budget.workspace_id), awake(now)).select_related("project")
 
 
 def _clusters_awake(budget: Budget, now: datetime) -> QuerySet[Cluster]:
-    """None for the budget of one workspace."""
-    if budget.workspace_id is not None:
-        return Cluster.objects.none()
-    return Cluster.objects.filter(_scope(budget), clusters_awake(now)).select_related("project")
+    return Cluster.objects.filter(_scope(budget, budget.cluster_id), clusters_awake(now)).select_related(
+        "project"
+    )
 
 
-def _scope(budget: Budget) -> Q:
+def _scope(budget: Budget, own: uuid.UUID | None) -> Q:
+    """own: the one workspace, or the one cluster, that the budget counts."""
+    if budget.holder_id is not None:
+        return Q(pk=own) if own is not None else Q(pk__in=[])
     if budget.project_id is not None:
         return Q(project_id=budget.project_id)
     return Q(project__organization_id=budget.organization_id)
@@ -224,7 +226,7 @@ def _hold(budget: Budget, wanted: list[Reached]) -> None:
     if stop is None:
         hold_lift(source=source)
         return
-    scope = HoldScope(budget.organization_id, budget.project_id, budget.workspace_id)
+    scope = HoldScope(budget.organization_id, budget.project_id, budget.holder_id)
     hold_set(source=source, scope=scope, reason=stop.message)
 
 

@@ -15,6 +15,7 @@ from billing.readings import reading_of
 from billing.selectors.accounts import currencies_of
 from billing.selectors.budgets import amount_shown, budget_require, units_of
 from billing.services.budget_alerts import alerts_apply, alerts_lift
+from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid
 from gpuaas.core.queue import poke
@@ -51,18 +52,28 @@ def budget_create(
     organization: Organization | None = None,
     project: Project | None = None,
     workspace: Workspace | None = None,
+    cluster: Cluster | None = None,
 ) -> Budget:
-    """For the organization, the project, or one workspace of it. Takes effect at once if the amount is already spent.
+    """For the organization, the project, or one workspace or cluster of it. Takes effect at once if the amount is already spent.
 
     Raises Invalid at the field; Conflict if the organization has a budget of that name.
     """
     owner = project.organization if project is not None else organization
-    if owner is None or (workspace is not None and (project is None or workspace.project_id != project.pk)):
+    holders = [row for row in (workspace, cluster) if row is not None]
+    strange = [row for row in holders if project is None or row.project_id != project.pk]
+    if owner is None or strange or len(holders) > 1:
         raise ValueError(
-            "a budget belongs to an organization, to a project, or to a workspace of the project"
+            "a budget belongs to an organization, to a project, or to one workspace or cluster of the project"
         )
     level = _level(actor, owner, project)
-    row = Budget(organization=owner, project=project, workspace=workspace, level=level, created_by=actor.name)
+    row = Budget(
+        organization=owner,
+        project=project,
+        workspace=workspace,
+        cluster=cluster,
+        level=level,
+        created_by=actor.name,
+    )
     _terms_set(row, terms, fresh=True)
     return _written(row, terms, actor, "budget.create", before=None)
 
@@ -120,7 +131,7 @@ def _locked(actor: Actor, budget: Budget, expected_version: int | None) -> Budge
     budget_require(actor=actor, budget=budget, permission=Permission.BILLING_MANAGE)
     row = (
         Budget.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("organization", "project__organization", "workspace")
+        .select_related("organization", "project__organization", "workspace", "cluster")
         .get(pk=budget.pk)
     )
     if row.ended_at is not None:

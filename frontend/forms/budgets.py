@@ -8,7 +8,6 @@ from django import forms
 from billing.models import Budget, BudgetAction, Measure, Period
 from billing.services.budgets import THRESHOLDS_MOST, BudgetTerms
 from frontend.forms import RequiredText, choices_set
-from gpuaas.workspaces.models import Workspace
 
 ROWS = 4
 FIRST = ((50, BudgetAction.NOTIFY), (80, BudgetAction.NOTIFY), (100, BudgetAction.BLOCK))
@@ -32,17 +31,16 @@ class BudgetForm(forms.Form):
     period = forms.ChoiceField(choices=Period)
     starts_on = day_field("First day")
     ends_on = day_field("Last day")
-    workspace = forms.ChoiceField(required=False)
+    holder = forms.ChoiceField(label="For", required=False)
     version = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     def __init__(
-        self, *args: Any, rows: int = ROWS, workspaces: Sequence[Workspace] = (), **kwargs: Any
+        self, *args: Any, rows: int = ROWS, holders: Sequence[tuple[str, str]] = (), **kwargs: Any
     ) -> None:
+        """holders: ids of workspaces and clusters of the project, and what the list calls them."""
         super().__init__(*args, **kwargs)
         self.rows = range(1, max(ROWS, min(rows, THRESHOLDS_MOST)) + 1)
-        choices_set(
-            self, "workspace", [("", "Whole project"), *((str(row.pk), row.name) for row in workspaces)]
-        )
+        choices_set(self, "holder", [("", "Whole project"), *holders])
         for row in self.rows:
             self.fields[f"percent_{row}"] = forms.IntegerField(
                 label=f"Threshold {row}, percent",

@@ -1,6 +1,7 @@
 """Budgets of a project and of an organization: where they stand, set, changed, removed."""
 
 import uuid
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -17,6 +18,9 @@ from frontend.lists import paged
 from frontend.nav import Crumb
 from frontend.presenters.budgets import row_of, rows_of
 from frontend.scope import Scope, of_organization, of_project
+from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.selectors import clusters_for
+from gpuaas.clusters.states import LIVE as CLUSTERS_LIVE
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, StaleVersion
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspaces_for
@@ -43,16 +47,21 @@ def index(request: HttpRequest, scope: Scope) -> HttpResponse:
 def new(request: HttpRequest, scope: Scope) -> HttpResponse:
     if not scope.may_manage:
         raise Forbidden("your role does not allow setting budgets here")
-    workspaces = _workspaces(scope)
-    form = BudgetForm(request.POST, rows=_rows(request), workspaces=workspaces)
+    workspaces, clusters = _holders(scope)
+    holders = [
+        *((str(row.pk), f"workspace {row.name}") for row in workspaces),
+        *((str(row.pk), f"cluster {row.name}") for row in clusters),
+    ]
+    form = BudgetForm(request.POST, rows=_rows(request), holders=holders)
     if request.method != "POST":
         first = {"period": "month", **thresholds_shown(FIRST)}
-        form = BudgetForm(initial=first, workspaces=workspaces)
+        form = BudgetForm(initial=first, holders=holders)
     if form.is_valid():
-        named = form.cleaned_data["workspace"]
+        named = form.cleaned_data["holder"]
         workspace = next((row for row in workspaces if str(row.pk) == named), None)
+        cluster = next((row for row in clusters if str(row.pk) == named), None)
         with refusals_on(form, Invalid, Conflict, fields={"thresholds": "percent_1"}):
-            made = budget_create(terms=form.terms(), workspace=workspace, **scope.given)
+            made = budget_create(terms=form.terms(), workspace=workspace, cluster=cluster, **scope.given)
             return done(request, f"Budget {made.name} created.", scope.url("budgets"))
     return _form(request, scope, form)
 
@@ -111,10 +120,12 @@ def _crumbs(scope: Scope, *rest: Crumb) -> tuple[Crumb, ...]:
     return (Crumb(scope.name, home), *rest)
 
 
-def _workspaces(scope: Scope) -> list[Workspace]:
+def _holders(scope: Scope) -> tuple[list[Workspace], list[Cluster]]:
     if scope.project is None:
-        return []
-    return list(workspaces_for(actor=scope.actor, project=scope.project, states=LIVE).order_by("name"))
+        return [], []
+    given: dict[str, Any] = {"actor": scope.actor, "project": scope.project}
+    workspaces = workspaces_for(**given, states=LIVE).order_by("name")
+    return list(workspaces), list(clusters_for(**given, states=CLUSTERS_LIVE).order_by("name"))
 
 
 def _rows(request: HttpRequest) -> int:

@@ -9,7 +9,7 @@ from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
 from tenants.models import Project, User
 from tests.api.caller import Caller
-from tests.billing.stage import interval_make, workspace_make
+from tests.billing.stage import cluster_make, interval_make, workspace_make
 from tests.factories.quotas import limits_give
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +51,24 @@ def test_a_budget_is_set_read_changed_and_removed(alice: User, project: Project)
     assert (changed.status, changed.json["amount"], changed.json["version"]) == (200, "250.50", 2)
     assert caller.ask("DELETE", where).status == 204
     assert caller.get(where).status == 404
+
+
+def test_a_budget_of_one_cluster(
+    alice: User, charlie: User, project: Project, other_project: Project, h100: Flavor
+) -> None:
+    caller, cluster = Caller(alice), cluster_make(project, h100, alice)
+    made = caller.post(PROJECT, {**BODY, "cluster": str(cluster.pk)})
+    assert (made.status, made.json["cluster"], made.json["workspace"]) == (201, str(cluster.pk), None)
+    assert caller.get(f"{PROJECT}/{made.json['id']}").json["cluster"] == str(cluster.pk)
+    theirs = cluster_make(other_project, h100, charlie, name="theirs")
+    assert caller.post(PROJECT, {**BODY, "name": "two", "cluster": str(theirs.pk)}).status == 404
+    other_project.memberships.create(user=alice, role="member")
+    answer = caller.post(PROJECT, {**BODY, "name": "two", "cluster": str(theirs.pk)})
+    assert (answer.status, list(answer.error["fields"])) == (400, ["cluster"])
+    workspace = workspace_make(project, h100, alice)
+    both = {"cluster": str(cluster.pk), "workspace": str(workspace.pk)}
+    answer = caller.post(PROJECT, {**BODY, "name": "two", **both})
+    assert (answer.status, list(answer.error["fields"])) == (400, ["cluster"])
 
 
 def test_a_spent_budget_tells_whoever_asks_for_more(

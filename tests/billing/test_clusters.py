@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.db import IntegrityError, transaction
 
 from billing.clusters import cluster_plan_priced
-from billing.models import Invoice, InvoiceShare
+from billing.models import Budget, Invoice, InvoiceShare
 from billing.selectors import burn_per_hour, holder_cost, statement
 from billing.selectors.breakdown import By, CostFilters, cost_breakdown, cost_intervals
+from billing.selectors.budgets import budget_states, scope_words
 from billing.services import rate_set
 from billing.services.budget_alerts import budgets_enforce, budgets_evaluate
 from billing.services.budgets import BudgetTerms, budget_create, budget_update
@@ -136,6 +138,46 @@ def test_a_spent_budget_stops_orders_and_growth_and_puts_clusters_to_sleep(
     budget_update(actor=as_alice, budget=budget, terms=more)
     assert settle(cluster_resume(actor=as_alice, cluster=cluster)).state == "ready"
     counters_must_match()
+
+
+@pytest.mark.usefixtures("prices")
+def test_a_budget_of_one_cluster_counts_stops_and_suspends_it_alone(
+    clock: time_machine.Traveller, as_alice: Actor, project: Project
+) -> None:
+    cluster, other = (ready(as_alice, project, gpus=2, name=name) for name in ("sim", "other"))
+    terms = BudgetTerms("one", "gpu_hours", "8", "month", [(100, "suspend")])
+    budget = budget_create(actor=as_alice, terms=terms, project=project, cluster=cluster)
+    held_sync()
+    clock.shift(2 * HOUR)
+    budgets_evaluate(now=START + 2 * HOUR)
+    (state,) = budget_states(budgets=[budget], now=START + 2 * HOUR)
+    assert (state.spent, scope_words(budget)) == (Decimal("8.00"), "cluster sim")
+    assert (state.forecast or 0) > Decimal("8.00")
+    with pytest.raises(OnHold):
+        cluster_scale(actor=as_alice, cluster=cluster, counts={"gpu": 3})
+    cluster_scale(actor=as_alice, cluster=other, counts={"gpu": 3})
+    assert [budgets_enforce(), budgets_enforce()] == [1, 0]
+    assert (settle(cluster).state, settle(other).state) == ("suspended", "ready")
+
+
+def test_a_budget_is_for_one_holder_of_its_project(
+    as_alice: Actor, project: Project, other_project: Project, alice: User, h100: Flavor
+) -> None:
+    terms = BudgetTerms("one", "gpu_hours", "8", "month", [(100, "block")])
+    room, cluster = workspace_make(project, h100, alice), cluster_make(project, h100, alice)
+    foreign = cluster_make(other_project, h100, alice, name="theirs")
+    for holders in ({"workspace": room, "cluster": cluster}, {"cluster": foreign}):
+        with pytest.raises(ValueError, match="one workspace or cluster of the project"):
+            budget_create(actor=as_alice, terms=terms, project=project, **holders)
+    with pytest.raises(IntegrityError, match="budget_of_cluster_has_project"), transaction.atomic():
+        Budget.objects.create(
+            organization=project.organization,
+            cluster=cluster,
+            name="one",
+            measure="money",
+            amount=1,
+            period="month",
+        )
 
 
 def test_costs_by_holder_show_clusters_down_to_the_intervals(

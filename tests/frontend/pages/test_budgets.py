@@ -9,10 +9,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from billing.models import Budget
+from gpuaas.catalog.models import Flavor
 from gpuaas.workspaces.models import Workspace
 from quotas.models import Hold
 from tenants.models import Project, User
-from tests.billing.stage import budget_stage
+from tests.billing.stage import budget_stage, cluster_make
 from tests.factories.tenants import OrganizationMembershipFactory, ProjectMembershipFactory, UserFactory
 from tests.frontend.pages.conftest import signed_in
 
@@ -62,8 +63,17 @@ def test_a_budget_is_set_and_its_thresholds_are_put_in_order(alice_at: Client, l
 
 
 def test_a_budget_of_one_workspace(alice_at: Client, workspace: Workspace) -> None:
-    new(alice_at, workspace.project, workspace=str(workspace.pk))
+    new(alice_at, workspace.project, holder=str(workspace.pk))
     assert Budget.objects.get().workspace == workspace
+
+
+def test_a_budget_of_one_cluster(alice_at: Client, alice: User, limited: Project, h100: Flavor) -> None:
+    cluster = cluster_make(limited, h100, alice)
+    assert "cluster sim" in alice_at.get(of_project(limited, "budget_new")).content.decode()
+    new(alice_at, limited, holder=str(cluster.pk))
+    made = Budget.objects.get()
+    assert (made.cluster, made.workspace) == (cluster, None)
+    assert "cluster sim" in alice_at.get(of_project(limited, "budgets")).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -80,7 +90,7 @@ def test_a_budget_of_one_workspace(alice_at: Client, workspace: Workspace) -> No
         ("percent_1", {"percent_1": "", "percent_2": ""}, "1 to 10 thresholds"),
         ("percent_1", {"percent_1": "1001"}, "between 1 and 1,000"),
         ("percent_1", {"percent_1": "half"}, "whole number"),
-        ("workspace", {"workspace": "0199f1f0-0000-7000-8000-000000000000"}, "Select a valid choice"),
+        ("holder", {"holder": "0199f1f0-0000-7000-8000-000000000000"}, "Select a valid choice"),
     ],
 )
 def test_what_makes_no_sense_is_refused_beside_its_field(

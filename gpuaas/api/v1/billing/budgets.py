@@ -1,7 +1,7 @@
 """Budgets of projects and organizations: how much may be spent in a period, and what happens at each threshold."""
 
 import uuid
-from typing import Any
+from typing import Any, TypeVar
 
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -15,12 +15,15 @@ from gpuaas.api.fields import Input, Money, Output, Pick, Text, Whole
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
 from gpuaas.api.views import ProjectView
+from gpuaas.clusters.selectors import cluster_get_for
 from gpuaas.core.errors import Invalid, NotFound
+from gpuaas.lifecycle.models import Provisioned
 from gpuaas.workspaces.selectors import workspace_get_for
-from tenants.models import Organization
+from tenants.models import Organization, Project
 from tenants.roles import Permission
 from tenants.selectors import organization_get_for, organization_require, project_require
 
+RowT = TypeVar("RowT", bound=Provisioned)
 PERCENT = "Of the amount, 1 to 1000, ascending."
 
 
@@ -53,6 +56,12 @@ class ProjectBudgetInput(BudgetInput):
         default=None,
         help_text="Limits the budget to this workspace of the project.",
     )
+    cluster = serializers.UUIDField(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Limits the budget to this cluster of the project; not together with `workspace`.",
+    )
 
 
 class ThresholdOutput(Output):
@@ -72,6 +81,7 @@ class BudgetOutput(Output):
     name = serializers.CharField(source="budget.name")
     project = serializers.CharField(source="budget.project.slug", default=None, allow_null=True)
     workspace = serializers.UUIDField(source="budget.workspace_id", allow_null=True)
+    cluster = serializers.UUIDField(source="budget.cluster_id", allow_null=True)
     measure = serializers.ChoiceField(source="budget.measure", choices=Measure.choices)
     unit = serializers.CharField(help_text="A currency, or GPU-hours.")
     amount = Money()
@@ -129,13 +139,21 @@ class Budgets(ProjectView):
     def made(self, body: type[BudgetInput]) -> Response:
         scope = self.scope_to_change()
         asked = self.input(body)
-        workspace = asked.pop("workspace", None)
+        workspace, cluster = asked.pop("workspace", None), asked.pop("cluster", None)
+        if workspace is not None and cluster is not None:
+            raise Invalid.field("cluster", "a budget is for a workspace or for a cluster, not for both")
         if workspace is not None:
             row = workspace_get_for(actor=self.actor, workspace_id=workspace)
-            if row.project_id != scope["project"].pk:
-                raise Invalid.field("workspace", "there is no such workspace in this project")
-            scope["workspace"] = row
+            scope["workspace"] = self.of_project(row, scope["project"], "workspace")
+        if cluster is not None:
+            found = cluster_get_for(actor=self.actor, cluster_id=cluster)
+            scope["cluster"] = self.of_project(found, scope["project"], "cluster")
         return self.answer(budget_create(actor=self.actor, terms=terms_of(asked), **scope), status=201)
+
+    def of_project(self, row: RowT, project: Project, noun: str) -> RowT:
+        if row.project_id != project.pk:
+            raise Invalid.field(noun, f"there is no such {noun} in this project")
+        return row
 
     def changed(self, request: Request) -> Response:
         self.scope_to_change()
@@ -170,7 +188,7 @@ def terms_of(asked: dict[str, Any]) -> BudgetTerms:
 class ProjectBudgetsView(Budgets):
     @operation("project_budget_list", "List budgets of a project", rows=BudgetOutput)
     def get(self, request: Request, project: str) -> Response:
-        """Returns the budgets of the project and of its workspaces, with the amounts spent until now."""
+        """Returns the budgets of the project, its workspaces and its clusters, with the amounts spent until now."""
         return self.listed()
 
     @operation(
