@@ -83,7 +83,10 @@ class ConsoleMiddleware:
             return _too_many(request, error)
         if isinstance(error, Forbidden) or request.method not in UNSAFE:
             template = "403.html" if isinstance(error, Forbidden) else "refused.html"
-            return render(request, template, {"exception": error.message}, status=error.status)
+            response = render(request, template, {"exception": error.message}, status=error.status)
+            if wait := getattr(error, "retry_after", None):
+                response["Retry-After"] = str(wait)
+            return response
         messages.error(request, error.message)
         return redirect(urlsplit(page_of(request)).path)  # without the query, which may be what was refused
 

@@ -8,11 +8,12 @@ from django.urls import include, path
 from django.views.csrf import csrf_failure as page_csrf_failure
 
 from frontend.doors import older_page, signed_out
-from gpuaas.api.errors import csrf_refused
+from gpuaas.api.errors import csrf_refused, not_found
 from gpuaas.api.middleware import is_api
 
 urlpatterns = [
     path("api/", include("gpuaas.api.urls")),
+    path("api", not_found),
     path("accounts/", include("tenants.urls")),
     path("", include("gpuaas.system.urls")),
     path("", include("frontend.urls")),

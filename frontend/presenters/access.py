@@ -46,7 +46,7 @@ class AccessCard:
 
 
 def may_manage_members(members: Sequence[WorkspaceMember], here: ProjectPlace) -> bool:
-    admin = any(row.user_id == here.user.pk and row.role == AccessRole.ADMIN for row in members)
+    admin = any(here.actor.owns(row.user_id) and row.role == AccessRole.ADMIN for row in members)
     return here.can(Permission.WORKSPACE_CREATE) and (admin or here.can(Permission.PROJECT_MANAGE))
 
 
@@ -78,7 +78,7 @@ def _member(
     manages: bool,
 ) -> Holder:
     own = [grant for grant in live if grant.user_id == row.user_id]
-    may_revoke = own and (manages or row.user_id == here.user.pk)
+    may_revoke = own and (manages or here.actor.owns(row.user_id))
     return Holder(
         name=row.user.username,
         role=row.get_role_display().lower(),

@@ -54,7 +54,7 @@ def grantees_of(cluster: Cluster, here: ProjectPlace) -> Grantees:
 
 def revoke_url_of(cluster: Cluster, holder: User, here: ProjectPlace) -> str:
     """People revoke their own credentials; those who manage the project revoke anybody's."""
-    if holder.pk != here.user.pk and not here.can(Permission.PROJECT_MANAGE):
+    if not here.actor.owns(holder.pk) and not here.can(Permission.PROJECT_MANAGE):
         return ""
     return reverse("frontend:cluster_revoke", args=[cluster.project.slug, cluster.pk, holder.pk])
 

@@ -124,7 +124,7 @@ def may_run(workspace: Workspace, here: ProjectPlace) -> bool:
     """The rule of the services, used only to show or hide buttons."""
     members: list[WorkspaceMember] = list(workspace.members.all())
     edits = any(
-        row.user_id == here.user.pk and row.role in {AccessRole.ADMIN, AccessRole.EDIT} for row in members
+        here.actor.owns(row.user_id) and row.role in {AccessRole.ADMIN, AccessRole.EDIT} for row in members
     )
     return here.can(Permission.WORKSPACE_ACCESS) and (edits or here.can(Permission.PROJECT_MANAGE))
 

@@ -65,7 +65,7 @@ function apply(change: Change): void {
   }
 }
 
-function refreshAll(): void {
+export function refreshAll(): void {
   if (!document.hidden) all("[data-live]").forEach(refresh);
 }
 

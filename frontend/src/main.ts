@@ -12,6 +12,7 @@ import { startInline } from "./inline";
 import { startKeyboard } from "./keyboard";
 import { startLive } from "./live";
 import { startMatrix } from "./matrix";
+import { startOutage } from "./outage";
 import { startOverlays } from "./overlays";
 import { startPalette } from "./palette";
 import { startTheme } from "./theme";
@@ -21,6 +22,7 @@ import { startToasts } from "./toasts";
 Object.assign(htmx.config, { includeIndicatorStyles: false, allowEval: false, allowScriptTags: false });
 
 startTheme();
+startOutage();
 startOverlays();
 startToasts();
 startCopy();

@@ -1,5 +1,6 @@
 import htmx from "htmx.org";
 import { all, one, onClick } from "./dom";
+import { unanswered } from "./outage";
 
 /** What a response says in `HX-Trigger: {"toast": {"tone": "ok", "title": "…", "undo": "/…"}}`. */
 export interface Toast {
@@ -9,6 +10,8 @@ export interface Toast {
   undo?: string;
   label?: string;
   value?: string;
+  /** Stays until whoever showed it takes it away by `[data-<mark>]`. */
+  mark?: string;
 }
 
 const SECONDS = 8;
@@ -38,6 +41,7 @@ function fill(element: HTMLElement, toast: Toast): void {
   element.dataset["tone"] = tone;
   element.setAttribute("role", tone === "bad" ? "alert" : "status");
   element.toggleAttribute("data-sticky", tone === "bad");
+  if (toast.mark) element.dataset[toast.mark] = "";
   const mark = glyph(tone);
   if (mark) one(".g-glyph", element)?.replaceWith(mark);
   const title = one(".toast__title", element);
@@ -67,22 +71,17 @@ export function showToast(toast: Toast): void {
 
 function explainFailure(event: Event): void {
   const { xhr } = (event as CustomEvent<{ xhr: XMLHttpRequest }>).detail;
-  if (xhr.getResponseHeader("HX-Trigger")?.includes("toast")) return;
+  if (unanswered(xhr) || xhr.getResponseHeader("HX-Trigger")?.includes("toast")) return;
   const text =
     xhr.status === 403
       ? "You do not have permission, or the page is out of date."
       : "Try again. If the problem persists, contact your operator.";
-  showToast({
-    tone: "bad",
-    title: xhr.status ? `The request failed (${xhr.status})` : "The portal does not answer",
-    text,
-  });
+  showToast({ tone: "bad", title: `The request failed (${xhr.status})`, text });
 }
 
 export function startToasts(): void {
   document.addEventListener("toast", (event) => showToast((event as CustomEvent<Toast>).detail));
   document.addEventListener("htmx:responseError", explainFailure);
-  document.addEventListener("htmx:sendError", explainFailure);
   onClick("[data-toast-close]", (button) => button.closest(".toast")?.remove());
   onClick(".toast [hx-post]", (button) => button.closest(".toast")?.setAttribute("hidden", ""));
   all("#toasts > .toast").forEach(startClock);

@@ -86,7 +86,7 @@ def member_remove(request: HttpRequest, here: OrganizationPlace, user: uuid.UUID
     organization_member_remove(**here.given, user=person)
     text = f"{person.username} no longer has a role in {here.organization.name}."
     back = undo_by("frontend:organization_member_set", slug, user=person.username, role=member.role)
-    return done(request, text, "frontend:projects", slug, undo="" if person.pk == here.user.pk else back)
+    return done(request, text, "frontend:projects", slug, undo="" if here.actor.owns(person.pk) else back)
 
 
 @organization_page(Permission.BILLING_VIEW)

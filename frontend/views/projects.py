@@ -71,7 +71,7 @@ def member_remove(request: HttpRequest, here: ProjectPlace, user: uuid.UUID) -> 
     role = str(getattr(person, "project_role", ""))
     project_member_remove(**here.given, user=person)
     text = f"{person.username} is no longer a member."
-    if person.pk == here.user.pk:
+    if here.actor.owns(person.pk):
         return done(request, f"You left {here.project.slug}.", "frontend:root")
     undo = f"{reverse('frontend:member_role', args=[here.project.slug, user])}?role={role}"
     return changed(request, here, text, undo=undo)

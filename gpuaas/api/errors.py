@@ -13,7 +13,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.core.exceptions import ValidationError as ModelInvalid
 from django.core.signals import got_request_exception
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions
@@ -39,7 +39,7 @@ PLAIN: dict[int, tuple[str, str]] = {
     413: ("too_large", "the request body is too large"),
     415: ("unsupported_media_type", "unsupported media type: send JSON"),
     429: ("throttled", "too many requests; try again in a moment"),
-    503: ("unavailable", "the portal is not available now; try again in a moment"),
+    503: ("unavailable", UNREACHABLE),
 }
 
 CODES: dict[type[exceptions.APIException], str] = {
@@ -113,7 +113,7 @@ def _answer(exc: Exception) -> Response:
         return _framework(TooLarge())
     if isinstance(exc, SuspiciousOperation):
         return Response(body("malformed", MALFORMED), status=400)
-    if isinstance(exc, OperationalError):
+    if isinstance(exc, OperationalError | InterfaceError):
         return Response(body("unavailable", UNREACHABLE), status=503, headers={"Retry-After": "5"})
     return Response(body("internal_error", INTERNAL), status=500)
 

@@ -79,7 +79,7 @@ ANYBODY = Need(For.ANYBODY)
 SEE, RUN, ENTER = project(P.WORKSPACE_VIEW), project(P.WORKSPACE_CREATE), project(P.WORKSPACE_ACCESS)
 PROJECT, COSTS, BUDGETS = project(P.PROJECT_VIEW), project(P.BILLING_VIEW), project(P.BILLING_MANAGE)
 MEMBERS = project(P.PROJECT_MANAGE)
-NOT_ADMIN = "A caller who is not an admin of the workspace"
+NOT_ADMIN = "A caller who is not an admin of the workspace, and an API token in any case,"
 TEAM = project(P.WORKSPACE_CREATE, more=P.PROJECT_MANAGE, when=NOT_ADMIN)
 CREDENTIALS = "your own credentials"
 GRANTS = project(P.WORKSPACE_ACCESS, own=CREDENTIALS, more=P.PROJECT_MANAGE, when=NOT_ADMIN)

@@ -65,7 +65,7 @@ SAYS = {
     413: "The request body is too large.",
     415: "The body must be application/json.",
     422: "The Idempotency-Key was used for another request.",
-    429: "Too many requests were refused recently; see Retry-After.",
+    429: "Too many requests or downloads at once; see Retry-After.",
     502: "The site refused the request.",
     503: "The site does not answer now; see Retry-After.",
 }
@@ -170,6 +170,7 @@ def _terms(handler: Callable[..., Any], *, query: type[Input], versioned: bool) 
 def _responses(status: int, file: tuple[str, Any] | None, answer: Any, refusals: set[int]) -> dict[Any, Any]:
     """Responses by status; refusals are always JSON."""
     good: Any = (status, file[0]) if file else status
+    refusals |= {429} if file else set()
     responses: dict[Any, Any] = {good: file[1] if file else answer or OpenApiResponse(description="Done.")}
     for number in sorted(refusals):
         responses[number, "application/json"] = OpenApiResponse(Error, description=SAYS[number])

@@ -105,6 +105,14 @@ class TooManyTries(GpuaasError):
         )
 
 
+class TooManyDownloads(GpuaasError):
+    """Each holds a connection to the database for as long as its client reads."""
+
+    code = "throttled"
+    status = 429
+    retry_after = 30
+
+
 class Unavailable(GpuaasError):
     """A site or service does not answer now; try again after `retry_after` seconds."""
 

@@ -4,42 +4,97 @@ Under ASGI Django collects a plain iterator completely before it sends the first
 request's own thread, one part whenever the client has taken the last one: as slowly as the client reads, with one
 part in memory. When the client leaves, the iterator is closed in that same thread, with its database cursor and
 connection.
+
+A download holds its connection for as long as its client reads, so there are never more than half as many as the
+process has connections, and few of one caller. Whatever else is sent to a slow client holds none.
 """
 
+import threading
+import weakref
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import islice
+from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
+from django.db import close_old_connections
 from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
+from gpuaas.core.errors import TooManyDownloads
+
 ROWS = 2000
+AT_ONCE = 2  # of one caller
 
 
 class StreamMiddleware:
-    """Around all that answer: what others below stream (files by whitenoise) is sent in parts, too."""
+    """Around all that answer: what others below stream (files by whitenoise) is sent in parts, too. The connection to
+    the database goes back to the pool before the answer is sent; what a download still reads takes one again."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
-        if (
-            isinstance(request, ASGIRequest)
-            and isinstance(response, StreamingHttpResponse)
-            and not response.is_async
-        ):
+        if not isinstance(request, ASGIRequest):
+            return response
+        close_old_connections()
+        if isinstance(response, StreamingHttpResponse) and not response.is_async:
             response.streaming_content = in_parts(iter(response))
         return response
+
+
+class Places:
+    """Of downloads that are under way, each with the caller whose it is."""
+
+    def __init__(self) -> None:
+        self._taken: Counter[str] = Counter()
+        self._lock = (
+            threading.RLock()
+        )  # a forgotten answer leaves whenever Python finds it, also while one is taken
+
+    def take(self, caller: str) -> None:
+        """Raises TooManyDownloads where the caller or the process has as many as it may."""
+        with self._lock:
+            if self._taken[caller] >= AT_ONCE:
+                raise TooManyDownloads(
+                    f"you have {AT_ONCE} downloads under way; start this one when one has ended"
+                )
+            if self._taken.total() >= max(1, settings.DATABASE_POOL["max_size"] // 2):
+                raise TooManyDownloads("too many downloads are under way; start this one again in a moment")
+            self._taken[caller] += 1
+
+    def leave(self, caller: str) -> None:
+        with self._lock:
+            self._taken[caller] -= 1
+            self._taken += Counter()  # forgets who has none
+
+
+_places = Places()
+
+
+class Download(StreamingHttpResponse):
+    """Holds a place until it is closed, or forgotten by a server whose client left before the first byte."""
+
+    def __init__(self, content: Any, *, caller: str, **given: Any) -> None:
+        _places.take(caller)
+        self._leave = weakref.finalize(self, _places.leave, caller)
+        super().__init__(content, **given)
+
+    def close(self) -> None:
+        super().close()
+        self._leave()
 
 
 def streamed(
     request: HttpRequest, parts: Iterator[bytes], *, content_type: str, name: str
 ) -> StreamingHttpResponse:
-    """A streamed download."""
+    """A streamed download. Raises TooManyDownloads."""
     content = in_parts(parts) if isinstance(request, ASGIRequest) else parts
-    response = StreamingHttpResponse(content, content_type=content_type)
+    caller = str(getattr(getattr(request, "user", None), "pk", ""))
+    response = Download(content, caller=caller, content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 

@@ -108,6 +108,7 @@ MIDDLEWARE = [
     "gpuaas.core.assets.AssetsMiddleware",
     "frontend.middleware.CompressionMiddleware",
     "csp.middleware.CSPMiddleware",
+    "frontend.outage.OutageMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

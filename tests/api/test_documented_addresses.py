@@ -20,13 +20,18 @@ from tests.frontend.pages.conftest import signed_in
 
 ROOT = Path(settings.BASE_DIR)
 ADDRESS = re.compile(r"(?<!gpuaas)/api/v1/[A-Za-z0-9_{}$/.%-]+")
+GIVEN = {".md", ".yaml", ".yml", ".json", ".tpl", ".txt", ".example", ".service", ".timer", ".sh"}
 FOLDER = re.compile(r"^([A-Z])=\S*?(/api/v1/\S+)$", re.MULTILINE)
 
 
 def texts() -> list[Path]:
     rooms = [path.parent / "README.md" for path in ROOT.glob("*/**/apps.py") if ".venv" not in path.parts]
-    pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("frontend/templates/**/*.html")]
-    return [ROOT / "README.md", *pages, *(path for path in rooms if path.exists())]
+    pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("frontend/templates/**/*.html")]
+    # programs of deploy/ speak to Kubernetes, whose API has the same path
+    given = [
+        path for path in ROOT.glob("deploy/**/*") if path.suffix in GIVEN or path.name == "Containerfile"
+    ]
+    return [ROOT / "README.md", *pages, *given, *(path for path in rooms if path.exists())]
 
 
 def named(text: str) -> Iterator[str]:

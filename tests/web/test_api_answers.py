@@ -12,6 +12,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import get_resolver
+from pytest_django import Settings
 
 from gpuaas.api.middleware import ApiAnswersMiddleware
 from tenants.models import User
@@ -143,3 +144,30 @@ def test_a_middleware_that_breaks(client: Client, monkeypatch: pytest.MonkeyPatc
     assert said.status_code == 500
     assert error_of(500, dict(said.headers), said.content)["code"] == "internal_error"
     assert "secret" not in said.content.decode()
+
+
+@pytest.mark.parametrize("path", ["/api/v1/me", "/api/v1/nothing", "/api/", "/api"])
+def test_what_is_sent_without_tls_is_refused_and_not_redirected(
+    client: Client, settings: Settings, path: str
+) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    client.handler.load_middleware()
+    for method in ("post", "put", "patch", "delete", "options"):
+        said = getattr(client, method)(path)
+        assert (said.status_code, error_of(403, dict(said.headers), said.content)["code"]) == (
+            403,
+            "https_required",
+        )
+    assert client.get(path)["Location"] == f"https://testserver{path}"
+    assert client.post("/accounts/login/").status_code == 301
+
+
+def test_the_address_without_its_slash(client: Client) -> None:
+    for method in ("get", "post", "delete"):
+        said = getattr(client, method)("/api")
+        assert (said.status_code, error_of(404, dict(said.headers), said.content)["code"]) == (
+            404,
+            "not_found",
+        )
+    assert client.get("/apis").status_code == 404
+    assert client.get("/apis")["Content-Type"].startswith("text/html")

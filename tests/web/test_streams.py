@@ -4,6 +4,7 @@ import contextlib
 import csv
 import http.client
 import io
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -19,6 +20,7 @@ from playwright.sync_api import Browser
 from billing.months import month_of, month_span
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
+from gpuaas.core.streams import AT_ONCE
 from gpuaas.core.streams import ROWS as PART
 from tenants.models import Project, User
 from tests.api.caller import V1
@@ -132,6 +134,37 @@ def test_a_million_rows(web: Web, rows: int, alice: User, project: Project) -> N
     gone.leave()
     wait_until("the connections of those who left", lambda: others() <= before, seconds=60)
     assert web.memory() - small < KIB
+
+
+def test_who_reads_nothing_stops_nobody_else(project: Project, h100: Flavor, alice: User, bob: User) -> None:
+    """Ten downloads of which only the first bytes are read, and a pool of four connections."""
+    fill(project, h100, alice, 50_000)  # more than fits into any buffer
+    paths = [
+        f"{V1}/projects/weather-lm/costs/intervals.csv",
+        reverse("frontend:usage_csv", args=["weather-lm"]),
+    ]
+    with (
+        web_process(GPUAAS_TEST_POOL="true", GPUAAS_DATABASE_POOL="4") as web,
+        contextlib.ExitStack() as ended,
+    ):
+        asked = [ended.enter_context(asking(web, path, cookie_of(alice))) for path in paths for _ in range(5)]
+        assert sorted(status for _, status in asked) == [200] * AT_ONCE + [429] * 8
+        for user in (alice, bob):
+            with asking(web, f"{V1}/projects", cookie_of(user)) as (said, status):
+                assert (status, b"weather-lm" in said.read()) == (200, True)
+        assert "PoolTimeout" not in web.said()
+
+
+@contextlib.contextmanager
+def asking(web: Web, path: str, cookie: str) -> Iterator[tuple[http.client.HTTPResponse, int]]:
+    """Of a client that takes what fits into the smallest buffer, and no more unless the test reads."""
+    found = http.client.HTTPConnection(urlsplit(web.url).netloc, timeout=60)
+    found.connect()
+    found.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    with contextlib.closing(found):
+        found.request("GET", path, headers={"Cookie": cookie})
+        answer = found.getresponse()
+        yield answer, answer.status
 
 
 @pytest.fixture

@@ -44,11 +44,16 @@ workspace_announce, workspace_wake = WORKSPACE.announce, WORKSPACE.wake
 
 
 def admin_require(actor: Actor, workspace: Workspace, what: str) -> None:
-    """Admins of the workspace, of the project and of the platform. The caller has checked the scope."""
-    held = actor.on_project(workspace.project_id, workspace.project.organization_id)
+    """Admins of the workspace, of the project and of the platform. The caller has checked the scope of its own operation; a
+    token also needs `project:manage`, whoever made it."""
+    place, manage = (workspace.project_id, workspace.project.organization_id), Permission.PROJECT_MANAGE
+    if manage in actor.on_project(*place):
+        return
     own = workspace.members.filter(user=actor.user_id, role=AccessRole.ADMIN) if actor.user_id else None
-    if Permission.PROJECT_MANAGE not in held and not (own and own.exists()):
+    if not (own and own.exists()):
         raise Forbidden(f"only admins of the workspace or of the project can {what}")
+    if manage not in actor.on_project(*place, own=manage):
+        raise Forbidden(f"this API token does not allow this; it needs the scope {manage.value}")
 
 
 def operation_start(

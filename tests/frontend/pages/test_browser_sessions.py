@@ -1,5 +1,6 @@
 """A session that ends while somebody looks: the whole window signs in, and comes back to where it was."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -59,3 +60,28 @@ def test_the_palette(chromium: Browser, address: str, alice: User) -> None:
     page.keyboard.type("era5", delay=20)
     sign_in(page, "alice")
     expect(page).to_have_url(here)
+
+
+def test_two_tabs(chromium: Browser, address: str, alice: User, workspace: Workspace) -> None:
+    """Both meet the end of the session; who signed in in the one is led on in the other."""
+    context = context_for(chromium, address, alice)
+    here = address + reverse("frontend:workspace", args=["weather-lm", workspace.pk])
+    first, second = context.new_page(), context.new_page()
+    third = context.new_page()
+    third.goto(f"{address}{reverse('frontend:account')}")
+    for page in (first, second):
+        page.goto(here)
+    Session.objects.all().delete()
+    for page in (first, second):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        expect(page).to_have_url(re.compile("/accounts/login/"))
+    sign_in(first, "alice")
+    expect(first).to_have_url(here)
+    sign_in(second, "alice")
+    expect(second).to_have_url(here)
+    expect(second.locator("h1")).to_have_text(workspace.name)
+    third.get_by_role("button", name="Save").click()
+    expect(third.locator("#toasts")).to_contain_text("This page was older than your sign-in")
+    expect(third.locator("h1")).to_have_text("Account")
+    third.get_by_role("button", name="Save").click()
+    expect(third.locator("#toasts")).not_to_contain_text("older than your sign-in")

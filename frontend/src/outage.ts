@@ -1,0 +1,82 @@
+import { all } from "./dom";
+import { refreshAll } from "./live";
+import { showToast } from "./toasts";
+
+const READY = "/health/ready";
+const EVERY_MS = 5000;
+let away = false;
+const asking = new WeakSet<HTMLFormElement>();
+const passed = new WeakSet<HTMLFormElement>();
+
+/** What a proxy says of this address counts for nothing: only that nobody answers, or that the portal itself says no. */
+async function ready(): Promise<boolean> {
+  try {
+    return (await fetch(READY, { cache: "no-store", redirect: "manual" })).status !== 503;
+  } catch {
+    return false;
+  }
+}
+
+function wait(): void {
+  window.setTimeout(() => {
+    void ready().then((back) => {
+      if (!back) return wait();
+      away = false;
+      for (const toast of all("[data-outage]")) toast.remove();
+      refreshAll();
+    });
+  }, EVERY_MS);
+}
+
+/** Said once, until the portal answers again; meanwhile everything stays as it is. */
+function say(): void {
+  if (away) return;
+  away = true;
+  showToast({
+    tone: "bad",
+    title: "The portal cannot reach its database",
+    text: "What is shown and what you typed stays here. The portal is asked again every 5 seconds; send it again then.",
+    mark: "outage",
+  });
+  wait();
+}
+
+function failed(event: Event): void {
+  const { xhr } = (event as CustomEvent<{ xhr: XMLHttpRequest }>).detail;
+  if (unanswered(xhr)) say();
+}
+
+/** No answer at all, or one that says nothing but 503. */
+export function unanswered(xhr: XMLHttpRequest): boolean {
+  return xhr.status === 0 || (xhr.status === 503 && !xhr.getResponseHeader("HX-Trigger"));
+}
+
+/** A form that the browser would send itself, and with it leave the page: first the portal has to be there. */
+function guard(event: SubmitEvent): void {
+  const form = event.target;
+  if (!(form instanceof HTMLFormElement) || form.getAttribute("method")?.toLowerCase() !== "post") return;
+  if (form.hasAttribute("hx-post") || form.hasAttribute("target") || passed.delete(form)) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  if (asking.has(form)) return;
+  asking.add(form);
+  const by = event.submitter;
+  void ready().then((there) => {
+    asking.delete(form);
+    if (!there) return say();
+    passed.add(form);
+    // A part of the page that was drawn anew meanwhile has taken it away.
+    if (!form.isConnected) {
+      form.hidden = true;
+      document.body.append(form);
+    }
+    form.requestSubmit(by && form.contains(by) ? by : null);
+    passed.delete(form);
+  });
+}
+
+export function startOutage(): void {
+  document.addEventListener("submit", guard, true);
+  document.addEventListener("htmx:responseError", failed);
+  document.addEventListener("htmx:sendError", failed);
+}
