@@ -1,20 +1,38 @@
-"""Lists that are filtered, sorted and read page by page: what the address asks for, and the rows that follow from it."""
+"""Lists that are filtered, sorted and read page by page: what the address asks for, and the rows that follow from it.
 
-from collections.abc import Collection, Mapping, Sequence
+A list is declared once; `{% listing list %}` draws the bar, head, pages, the link to the file and what is said where nothing
+matches, `list_page` answers the page or the file:
+
+    LIST = Listing("tokens", columns=(Column("name", "Token", "name"), Column("made", "Made", "created_at")), filters=(FIND,))
+
+    shown = LIST.of(request, lambda query: tokens_for(**here.given).filter(name__icontains=query["q"]))
+    return list_page(request, "tokens/index.html", shown, {"crumbs": …})
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, TypeVar
+from functools import cached_property, reduce
+from itertools import islice
+from operator import or_
+from typing import Any, NamedTuple, TypeVar
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Model, QuerySet, TextChoices
-from django.http import HttpRequest
+from django.db.models import Model, Q, QuerySet, TextChoices
+from django.http import HttpRequest, HttpResponseBase
 
+from billing.exports import rows_csv
 from billing.months import month_of, month_parse
+from frontend.frame import draw_page
 from gpuaas.core.errors import Invalid
+from gpuaas.core.streams import csv_streamed
 
 M = TypeVar("M", bound=Model)
 T = TypeVar("T")
-ROWS, TYPED, OFFERED = 50, 100, 100
-SORT, ALL = "sort", "all"
+ROWS, TYPED, OFFERED, FEW, CHUNK = 50, 100, 100, 10, 1000
+SORT, ALL, FILE = "sort", "all", "csv"
+Rows = QuerySet[Any, Any] | Sequence[Any]
+Choices = Iterable[Any] | None
 
 
 class Query(dict[str, str]):
@@ -42,13 +60,15 @@ def narrowed(rows: QuerySet[M], query: Query, columns: Mapping[str, str]) -> Que
     return rows.filter(**{column: query[name] for name, column in columns.items() if query[name]})
 
 
-def sorted_by(rows: QuerySet[M], query: Query, columns: Mapping[str, str]) -> QuerySet[M]:
-    """`-name` turns it round; what is no column leaves the rows as they come."""
-    asked = query[SORT]
-    column = columns.get(asked.lstrip("-"))
-    if not column:
-        return rows
-    return rows.order_by(f"-{column}" if asked.startswith("-") else column, "-pk")
+def named(rows: QuerySet[M], text: str, *columns: str) -> QuerySet[M]:
+    """Those with the text in one of the columns."""
+    found = (Q(**{f"{column}__icontains": text}) for column in columns)
+    return rows.filter(reduce(or_, found)) if text else rows
+
+
+def saying(rows: Iterable[T], text: str, said: Callable[[T], str]) -> list[T]:
+    """The same of rows that are no query."""
+    return [row for row in rows if text.lower() in said(row).lower()]
 
 
 def states_of(query: Query, states: type[TextChoices], live: Collection[Any]) -> list[Any]:
@@ -92,3 +112,262 @@ def month_asked(request: HttpRequest, now: datetime) -> date:
         return min(month_parse(request.GET.get("month", "")), month_of(now))
     except Invalid:
         return month_of(now)
+
+
+@dataclass(frozen=True)
+class Column:
+    """`key` is its name in the address and in the file. `order`: the field that it is sorted by, through relations with `__`;
+    empty where it is not, as for what is worked out for the rows shown.
+
+    `value`: what the file says of a row, a path with dots or a function, the attribute `key` where nothing is said; None
+    for a column that is not in the file. Without a label it is only in the file.
+    """
+
+    key: str
+    label: str = ""
+    order: str = ""
+    value: str | Callable[[Any], object] | None = ""
+    numeric: bool = False
+    quiet: bool = False  # its label is read out and not drawn
+
+    def told(self, row: Any) -> object:
+        return self.value(row) if callable(self.value) else _at(row, self.value or self.key, ".")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """One choice, or with `kind` a text that is searched for, a day, or a box. `every` stands for no choice."""
+
+    name: str
+    label: str
+    every: str = ""
+    choices: Choices = ()
+    kind: str = "choice"
+
+    def word(self, text: str, choices: Choices) -> str:
+        """What was chosen, as the bar calls it."""
+        return next(
+            (str(each[1]) for each in choices or () if isinstance(each, tuple) and each[0] == text), text
+        )
+
+
+def find(every: str = "Find by name", label: str = "Name", name: str = "q") -> Filter:
+    return Filter(name, label, every, kind="search")
+
+
+@dataclass(frozen=True)
+class Set:
+    """A filter that is set, with the address without it, and how many rows there are then."""
+
+    label: str
+    value: str
+    remove_url: str
+    count: int
+
+
+class Head(NamedTuple):
+    label: str
+    url: str
+    direction: str
+    numeric: bool = False
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """`what` its rows are, in the plural; `mark` goes before the names in the address of a page's second list."""
+
+    what: str
+    columns: tuple[Column, ...]
+    filters: tuple[Filter, ...] = ()
+    size: int = ROWS
+    mark: str = ""
+
+    def of(
+        self,
+        request: HttpRequest,
+        rows: Rows | Callable[[Query], Rows],
+        present: Callable[[list[Any]], Iterable[Any]] = list,
+        *,
+        without: Collection[str] = (),
+        labels: Mapping[str, str] | None = None,
+        **choices: Choices,
+    ) -> "Listed":
+        """`rows` by what the filters ask; `present` makes what is drawn of a page, or of a part of the file, in a constant
+        number of queries. `without` leaves columns out, `labels` names some anew, `choices` are those of a filter."""
+        return Listed(self, request, rows, present, without, labels or {}, choices)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A list as one reader asks for it."""
+
+    listing: Listing
+    request: HttpRequest
+    source: Rows | Callable[[Query], Rows]
+    present: Callable[[list[Any]], Iterable[Any]]
+    without: Collection[str]
+    labels: Mapping[str, str]
+    choices: Mapping[str, Choices]
+
+    @property
+    def id(self) -> str:
+        return f"{self.listing.what.replace(' ', '-')}-list"
+
+    @cached_property
+    def query(self) -> Query:
+        names = [each.name for each in self.listing.filters]
+        found = query_of(self.request, *(self.listing.mark + name for name in (*names, SORT)))
+        return Query((name.removeprefix(self.listing.mark), text) for name, text in found.items())
+
+    @property
+    def filtered(self) -> bool:
+        return self.query.filtered
+
+    @property
+    def page_name(self) -> str:
+        return f"{self.listing.mark}page"
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        return [each for each in self.listing.columns if each.key not in self.without]
+
+    @cached_property
+    def found(self) -> Rows:
+        rows = self.source(self.query) if callable(self.source) else self.source
+        return ordered(rows, self.query[SORT], {each.key: each.order for each in self.columns if each.order})
+
+    @cached_property
+    def page(self) -> Page[Any]:
+        return paged(self.request, self.found, self.listing.size, self.page_name)
+
+    @cached_property
+    def rows(self) -> list[Any]:
+        return list(self.present(list(self.page.object_list)))
+
+    @property
+    def barred(self) -> bool:
+        """Whether a bar of filters stands above: to search among a few rows needs none."""
+        filters = self.listing.filters
+        return len(filters) > 1 or (bool(filters) and (self.filtered or self.page.paginator.count > FEW))
+
+    @property
+    def heads(self) -> list[Head]:
+        return [self._head(each) for each in self.columns if each.label]
+
+    @property
+    def offers(self) -> list[tuple[Filter, str, str, Choices]]:
+        """Each filter with its name in the address, what is set, and its choices."""
+        mark = self.listing.mark
+        return [
+            (each, mark + each.name, self.query[each.name], self.choices.get(each.name, each.choices))
+            for each in self.listing.filters
+        ]
+
+    @property
+    def kept(self) -> list[tuple[str, str]]:
+        """What else the address says, which a filter leaves as it is."""
+        mark = self.listing.mark
+        own = {mark + each.name for each in self.listing.filters} | {f"{mark}page", f"{mark}{FILE}"}
+        return [(name, text) for name, texts in self.request.GET.lists() if name not in own for text in texts]
+
+    @cached_property
+    def set(self) -> list[Set]:
+        """The filters that are set. Asked for only where nothing matches: each costs a query."""
+        found = []
+        for each, name, text, choices in self.offers:
+            if text:
+                less = Query({**self.query, each.name: ""})
+                rows = self.source(less) if callable(self.source) else self.source
+                count = rows.count() if isinstance(rows, QuerySet) else len(rows)
+                found.append(Set(each.label, each.word(text, choices), self.address(**{name: ""}), count))
+        return found
+
+    @property
+    def helps(self) -> Set | None:
+        """The filter without which most is found; None where one alone does not help."""
+        best = max(self.set, key=lambda one: one.count, default=None)
+        return best if best is not None and best.count else None
+
+    @property
+    def all_url(self) -> str:
+        return self.address(**{name: "" for _, name, _, _ in self.offers})
+
+    @property
+    def file_url(self) -> str:
+        return self.address(**{self.listing.mark + FILE: "1"})
+
+    def address(self, **changed: str) -> str:
+        """This one, changed, on the first page; what is empty is left out."""
+        query = self.request.GET.copy()
+        for name, text in {f"{self.listing.mark}page": "", **changed}.items():
+            query.pop(name, None)
+            if text:
+                query[name] = text
+        return f"?{query.urlencode()}"
+
+    @property
+    def wanted_as_file(self) -> bool:
+        return self.listing.mark + FILE in self.request.GET
+
+    def file(self) -> HttpResponseBase:
+        """Exactly what is shown, of all pages: the same filters in the same order."""
+        name = self.listing.what.replace(" ", "-")
+        return csv_streamed(self.request, rows_csv(self._cells()), name=name)
+
+    def _cells(self) -> Iterator[Sequence[object]]:
+        columns = [each for each in self.columns if each.value is not None]
+        yield [each.key for each in columns]
+        rows = self.found
+        each_row = iter(rows.iterator(chunk_size=CHUNK) if isinstance(rows, QuerySet) else rows)
+        while part := list(islice(each_row, CHUNK)):
+            for row in self.present(part):
+                yield [column.told(row) for column in columns]
+
+    def _head(self, column: Column) -> Head:
+        label = self.labels.get(column.key, column.label)
+        if not column.order:
+            return Head(label, "", "", column.numeric, column.quiet)
+        asked = {column.key: "ascending", f"-{column.key}": "descending"}
+        direction = asked.get(self.query[SORT], "none")
+        down = direction == "ascending" or (column.numeric and direction == "none")
+        url = self.address(**{self.listing.mark + SORT: f"-{column.key}" if down else column.key})
+        return Head(label, url, direction, column.numeric, column.quiet)
+
+
+def list_page(
+    request: HttpRequest,
+    template: str,
+    listed: Listed,
+    context: Mapping[str, Any],
+    *others: Listed,
+    refused: bool = False,
+) -> HttpResponseBase:
+    """The page, where the list is `list`; or the file of whichever list the address asks it of."""
+    for each in (listed, *others):
+        if each.wanted_as_file:
+            return each.file()
+    return draw_page(request, template, {"list": listed, **context}, refused=refused)
+
+
+def ordered(rows: Rows, asked: str, columns: Mapping[str, str]) -> Rows:
+    """`-key` turns it round; what is equal or no column stays as it comes. Nothing is after everything."""
+    column, down = columns.get(asked.lstrip("-"), ""), asked.startswith("-")
+    if not column:
+        return rows
+    if isinstance(rows, QuerySet):
+        last = () if rows.query.distinct else ("-pk",)
+        return rows.order_by(f"-{column}" if down else column, *last)
+
+    def key(row: Any) -> tuple[bool, Any]:
+        value = _at(row, column, "__")
+        return (value is None, 0 if value is None else value.casefold() if isinstance(value, str) else value)
+
+    return sorted(rows, key=key, reverse=down)
+
+
+def _at(row: Any, path: str, mark: str) -> Any:
+    for name in path.split(mark):
+        if row is not None:
+            row = row[name] if isinstance(row, Mapping) else getattr(row, name)
+    return row

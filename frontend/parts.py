@@ -15,6 +15,7 @@ from frontend import components as c
 from frontend import toasts
 from frontend.charts import Chart, Series
 from frontend.context import Console, attach
+from frontend.lists import Head
 from frontend.nav import Choice, Crumb, NavItem, NavSection
 from gpuaas.core.looks import Tone
 
@@ -273,6 +274,10 @@ def index(request: HttpRequest) -> HttpResponse:
         "chip_items": CHIPS,
         "capacity": CAPACITY,
         "form": sample_form(),
+        "sample_heads": (
+            Head("Workspace", "?sort=name", "none"),
+            Head("November", "?sort=-cost", "ascending", numeric=True),
+        ),
         "page_obj": Paginator(range(60), 6).get_page(request.GET.get("page", "1")),
         "yaml_text": "resources:\n  limits:\n    nvidia.com/gpu: 2",
     }

@@ -67,6 +67,7 @@ class MachineRow:
     why: str
     surplus: bool
     age: str
+    created_at: datetime
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,7 @@ def row_of(
         why=mark_words(mark, names) if mark is not None else row.failure,
         surplus=mark is not None,
         age=formats.duration(now - row.created_at),
+        created_at=row.created_at,
     )
 
 

@@ -22,6 +22,8 @@ class Row(held.Row):
     per_hour: Decimal | None
     month: Decimal | None
     currency: str
+    project: str
+    organization: str
 
 
 def holds_of(workspace: Workspace) -> str:
@@ -52,6 +54,8 @@ def row_of(
         per_hour=None if rates is None else rates.get(workspace.pk, NOTHING_RUNS).known,
         month=None if costs is None else costs.get(workspace.pk, Decimal(0)),
         currency=currency,
+        project=workspace.project.slug,
+        organization=workspace.project.organization.name,
     )
 
 

@@ -275,8 +275,10 @@ def facts(items: Sequence[components.Fact]) -> Data:
 
 
 @register.inclusion_tag("components/pager.html", takes_context=True)
-def pager(context: Context, page: Page[Any], what: str = "rows", parameter: str = "page") -> Data:
-    """The position in a paged list; links keep the query's other parameters."""
+def pager(
+    context: Context, page: Page[Any], what: str = "rows", parameter: str = "page", file: str = ""
+) -> Data:
+    """The position in a paged list; links keep the query's other parameters. `file`: where all of it is as a CSV."""
     request = context.get("request")
     query = request.GET.copy() if request is not None else None
 
@@ -289,6 +291,7 @@ def pager(context: Context, page: Page[Any], what: str = "rows", parameter: str 
     return {
         "page": page,
         "what": what,
+        "file": file,
         "previous": link(page.previous_page_number()) if page.has_previous() else "",
         "next": link(page.next_page_number()) if page.has_next() else "",
     }
@@ -335,28 +338,4 @@ def when(context: Context, value: datetime | None, relative: bool = False) -> Sa
     text = formats.ago(value) if relative else formats.when(value, zone)
     return format_html(
         '<time datetime="{}" title="{}">{}</time>', value.isoformat(), formats.full_when(value, zone), text
-    )
-
-
-@register.simple_tag(takes_context=True)
-def sort_head(
-    context: Context, label: str, key: str, numeric: bool = False, parameter: str = "sort"
-) -> SafeString:
-    """A table head that sorts: `?sort=key` or `?sort=-key`, with `aria-sort` on the cell."""
-    request = context.get("request")
-    query = request.GET.copy() if request is not None else None
-    current = query.get(parameter, "") if query is not None else ""
-    direction = {key: "ascending", f"-{key}": "descending"}.get(str(current), "none")
-    target = f"-{key}" if direction == "ascending" or (numeric and direction == "none") else key
-    url = f"?{parameter}={target}"
-    if query is not None:
-        query[parameter] = target
-        url = f"?{query.urlencode()}"
-    css = "g-num" if numeric else ""
-    return format_html(
-        '<th scope="col" class="{}" aria-sort="{}"><a class="g-sort" href="{}">{}</a></th>',
-        css,
-        direction,
-        url,
-        label,
     )

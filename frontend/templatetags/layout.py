@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django import forms, template
+from django.template.context import Context
 from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from frontend.lists import Head, Listed
 from frontend.templatetags.console import Data, attributes, one_line
 
 register = template.Library()
@@ -56,6 +58,18 @@ def heading(column: object) -> SafeString:
 
 
 @register.simple_tag
+def head(column: Head) -> SafeString:
+    """The head of a column of a list; a link that sorts by it, and turns the order round."""
+    told: SafeString | str = column.label
+    if column.url:
+        told = format_html('<a class="g-sort" href="{}">{}</a>', column.url, column.label)
+    elif column.quiet:
+        told = format_html('<span class="visually-hidden">{}</span>', column.label)
+    kind = {"class": "g-num" if column.numeric else "", "aria_sort": column.direction}
+    return format_html('<th scope="col"{}>{}</th>', attributes(kind), told)
+
+
+@register.simple_tag
 def columns(*names: object) -> SafeString:
     """The head of a table: `"Name" "num:GPUs" "hidden:Actions"`. A column with an empty name is left out."""
     cells = format_html_join("\n", "{}", ((heading(name),) for name in names if name))
@@ -81,10 +95,49 @@ def filter_bar(
     )
 
 
+@register.simple_block_tag(takes_context=True)
+def listing(
+    context: Context,
+    content: SafeString,
+    list: Listed,
+    live: str = "",
+    trigger: str = "",
+    css: str = "g-stacked",
+    bar: bool = True,
+    **extra: object,
+) -> SafeString:
+    """A list with its filters, head and pages. The block draws its rows, then perhaps a `tfoot`; where there is no row at
+    all, what is said instead (`{% empty %}` of its loop). `live` names what it is fetched again for; `trigger` does
+    so by another event."""
+    data = {"list": list, "content": content, "live": live, "css": css, "bar": bar}
+    data["body"] = format_html("<tbody>{}", content)  # a `tfoot` ends it
+    data["trigger"] = trigger or ("live" if live else "")
+    data["attributes"] = attributes(extra)
+    return render_to_string("components/listing.html", data, request=context["request"])
+
+
+@register.simple_block_tag(takes_context=True)
+def list_bar(
+    context: Context, content: SafeString, list: Listed, target: str = "", live: str = ""
+) -> SafeString:
+    """The filters of a list alone, for a page that draws the rest in its own way: `target` is fetched again. The block is
+    what else stands in the bar."""
+    data = {"list": list, "target": target or f"#{list.id}", "live": live, "content": content}
+    return render_to_string("components/list_bar.html", data, request=context["request"])
+
+
+@register.inclusion_tag("components/no_match.html")
+def no_match(list: Listed) -> Data:
+    """In place of the rows of a list none of which match: which filters are set, and the one to lift."""
+    return {"list": list}
+
+
 @register.simple_tag
-def find(text: str, value: str | None = None, label: str = "", **extra: object) -> SafeString:
+def find(
+    text: str, value: str | None = None, label: str = "", name: str = "q", **extra: object
+) -> SafeString:
     """What is searched for in a filter bar. Without a value it has no name and is not sent: `data_filter="#rows"`."""
-    sent = format_html('name="q" value="{}" ', value) if value is not None else ""
+    sent = format_html('name="{}" value="{}" ', name, value) if value is not None else ""
     return format_html(
         '<input class="form-control form-control-sm" type="search" {}placeholder="{}" aria-label="{}"'
         ' autocomplete="off"{}>',

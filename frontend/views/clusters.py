@@ -3,56 +3,72 @@
 import uuid
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 
 from frontend.forms.clusters import UpgradeForm
 from frontend.forms.workspaces import ExtendForm, LifetimeForm, ReasonForm
 from frontend.frame import draw_page
-from frontend.lists import paged, query_of, sorted_by, state_choices, states_of
+from frontend.lists import Column, Filter, Listing, Query, find, list_page, state_choices, states_of
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page, row_doors
 from frontend.presenters import clusters, held
 from frontend.views.usage import crumbs
-from frontend.views.workspaces import SORTS
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.selectors import cluster_get_for, clusters_for, templates_for
 from gpuaas.clusters.states import LIVE, ClusterState
 from gpuaas.core.errors import NotFound
 from tenants.roles import Permission
 
-ROWS = 25
+TEMPLATE, TEMPLATE_NAME = "template_version__template__slug", "template_version__template__name"
+COLUMNS = (
+    Column("name", "Name", "name"),
+    Column("state", "State", "state", "word"),
+    Column("holds", "Workers"),
+    Column("template", "Template", TEMPLATE_NAME),
+    Column("release", "Release", "release"),
+    Column("site", "Site", "site__slug"),
+    Column("lease", "Lease ends", "lease_ends_at", "lease_ends_at"),
+    Column("created", "Requested", "created_at", "created_at"),
+    Column("created_by"),
+)
+FILTERS = (
+    find(),
+    Filter("state", "State", "every state", state_choices(ClusterState)),
+    Filter("template", "Template", "every template"),
+    Filter("site", "Site", "every site"),
+)
+LIST = Listing("clusters", COLUMNS, FILTERS, size=25)
 
 
-@project_page(Permission.WORKSPACE_VIEW)
-def index(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    query = query_of(request, "q", "state", "template", "site", "sort")
-    found = clusters_for(
-        **here.given,
+def clusters_found(query: Query, **scope: Any) -> QuerySet[Cluster]:
+    return clusters_for(
+        **scope,
         states=states_of(query, ClusterState, LIVE),
         template=query["template"],
         site=query["site"],
         search=query["q"],
     )
-    page = paged(request, sorted_by(found, query, SORTS), ROWS)
+
+
+@project_page(Permission.WORKSPACE_VIEW)
+def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
     mine = Cluster.objects.filter(project=here.project)
+    shown = LIST.of(
+        request,
+        lambda query: clusters_found(query, **here.given),
+        lambda rows: [clusters.row_of(row, now=here.now) for row in rows],
+        site=sorted(set(mine.values_list("site__slug", flat=True))),
+        template=sorted(set(mine.values_list(TEMPLATE, TEMPLATE_NAME))),
+    )
     context = {
-        **query.shown,
-        "states": state_choices(ClusterState),
-        "sites": sorted(set(mine.values_list("site__slug", flat=True))),
-        "templates": sorted(
-            set(mine.values_list("template_version__template__slug", "template_version__template__name"))
-        ),
-        "page": page,
-        "rows": [clusters.row_of(row, now=here.now) for row in page.object_list],
-        "list_url": reverse("frontend:clusters", args=[here.project.slug]),
         "new_url": reverse("frontend:cluster_new", args=[here.project.slug]),
         "may_order": here.can(Permission.WORKSPACE_CREATE),
         "offered": templates_for(**here.given).exists(),
         "crumbs": crumbs(here, "Clusters"),
     }
-    return render(request, "clusters/list.html", context)
+    return list_page(request, "clusters/list.html", shown, context)
 
 
 def cluster_at(here: ProjectPlace, cluster: uuid.UUID, permission: Permission) -> Cluster:

@@ -3,21 +3,33 @@
 import uuid
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from frontend.forms.machines import KeyForm
-from frontend.frame import done, draw_page, posted, refusals_on
+from frontend.frame import done, posted, refusals_on
+from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.place import place_of
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.rows import first_of
 from gpuaas.workspaces.machines.keys import keypair_add, keypair_remove, keys_for
 
+LIST = Listing(
+    "keys",
+    columns=(
+        Column("name", "Key", "name"),
+        Column("fingerprint", "Fingerprint", "fingerprint"),
+        Column("created_at", "Added", "created_at"),
+        Column("actions", "Actions", value=None, quiet=True),
+    ),
+    filters=(find(),),
+)
+
 
 @login_required
-def keys(request: HttpRequest) -> HttpResponse:
+def keys(request: HttpRequest) -> HttpResponseBase:
     actor = place_of(request).actor
     form = KeyForm(posted(request))
     if form.is_valid():
@@ -28,10 +40,10 @@ def keys(request: HttpRequest) -> HttpResponse:
             )
     context = {
         "form": form,
-        "keys": keys_for(actor=actor),
         "crumbs": (Crumb("Account", reverse("frontend:account")), Crumb("Keys")),
     }
-    return draw_page(request, "account/keys.html", context)
+    shown = LIST.of(request, lambda query: named(keys_for(actor=actor), query["q"], "name", "fingerprint"))
+    return list_page(request, "account/keys.html", shown, context)
 
 
 @require_POST

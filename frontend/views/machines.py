@@ -3,7 +3,7 @@
 import uuid
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -12,6 +12,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from frontend import formats
 from frontend.forms.machines import MachineForm, RebuildForm
 from frontend.frame import done, draw_page, draw_piece, name_require, posted, refusals_on
+from frontend.lists import Column, Listing, find, list_page, saying
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, row_doors
 from frontend.presenters import machines as shown
@@ -52,8 +53,24 @@ machines_page, _ = row_doors(machines_at, "workspace")
 machine_page, machine_action = row_doors(machine_at, "workspace", "machine")
 
 
+LIST = Listing(
+    "machines",
+    columns=(
+        Column("name", "Machine", "name"),
+        Column("state", "State", "word", "word"),
+        Column("flavor", "Flavor", "flavor"),
+        Column("gpus", "GPUs", "gpus"),
+        Column("addresses", "Addresses", value=lambda row: " ".join(row.addresses)),
+        Column("image", "Image", "image"),
+        Column("age", "Age", "created_at", "created_at", numeric=True),
+        Column("why"),
+    ),
+    filters=(find("Find by name or address", "Name, flavor, image or address"),),
+)
+
+
 @machines_page(Permission.WORKSPACE_VIEW)
-def index(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponse:
+def index(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponseBase:
     page = shown.machines_page(row, machine_look_of(workspace=row), here, now=here.now)
     context = {
         "workspace": row,
@@ -66,7 +83,13 @@ def index(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpRespo
         "workspace_url": workspace_url(row),
         "crumbs": trail(here, row, Crumb("Machines")),
     }
-    return render(request, "machines/list.html", context)
+    found = LIST.of(
+        request,
+        lambda query: saying(
+            page.rows, query["q"], lambda one: " ".join((one.name, one.flavor, one.image, *one.addresses))
+        ),
+    )
+    return list_page(request, "machines/list.html", found, context)
 
 
 @sensitive_post_parameters("cloud_init")

@@ -4,14 +4,15 @@ import uuid
 from typing import Any
 
 from django.db.models import Count, Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from billing.months import month_of, month_parse
 from billing.selectors import statement
 from frontend.forms.projects import OrganizationMemberForm, ProjectForm
-from frontend.frame import done, draw_page, refusals_on, sent, undo_by
+from frontend.frame import done, refusals_on, sent, undo_by
+from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.place import OrganizationPlace, organization_action, organization_page
 from frontend.presenters import money
@@ -23,20 +24,47 @@ from tenants.roles import OrganizationRole, Permission
 from tenants.selectors import organization_members, projects_for, user_find
 from tenants.services import organization_member_remove, organization_member_set, project_create
 
+PROJECTS = Listing(
+    "projects",
+    columns=(
+        Column("slug", "Project", "slug", "project.slug"),
+        Column("name", value="project.name"),
+        Column("workspaces", "Workspaces", "running", "project.running", numeric=True),
+        Column("month", "So far", numeric=True),
+    ),
+    filters=(find(),),
+)
+PEOPLE = Listing(
+    "people",
+    columns=(
+        Column("username", "Person", "user__username", "user.username"),
+        Column("role", "Role", "role"),
+        Column("actions", "Actions", value=None, quiet=True),
+    ),
+    filters=(find(),),
+    mark="people-",
+)
 
-def draw(request: HttpRequest, here: OrganizationPlace, **forms: Any) -> HttpResponse:
+
+def draw(request: HttpRequest, here: OrganizationPlace, **forms: Any) -> HttpResponseBase:
     gone = Q(workspaces__state=WorkspaceState.DELETED)
-    projects = projects_for(actor=here.actor).filter(organization=here.organization)
+    projects = projects_for(actor=here.actor).filter(organization=here.organization).order_by("slug")
     rows = projects.annotate(running=Count("workspaces", filter=~gone))
     sums: dict[uuid.UUID, Any] = {}
+    may_manage = Permission.ORGANIZATION_MANAGE in here.may
+    month = money.month_shown(month_of(here.now), now=here.now)
+    people = PEOPLE.of(
+        request,
+        lambda query: named(organization_members(**here.given), query["q"], "user__username"),
+        without=() if may_manage else {"actions"},
+    )
     context: dict[str, Any] = {
         "organization": here.organization,
-        "projects": rows,
-        "members": organization_members(**here.given),
-        "may_manage": Permission.ORGANIZATION_MANAGE in here.may,
+        "people": people,
+        "may_manage": may_manage,
         "project_form": ProjectForm(),
         "member_form": OrganizationMemberForm(auto_id="member_%s"),
-        "month": money.month_shown(month_of(here.now), now=here.now),
+        "month": month,
         "crumbs": (Crumb(here.organization.name),),
         **forms,
     }
@@ -46,15 +74,21 @@ def draw(request: HttpRequest, here: OrganizationPlace, **forms: Any) -> HttpRes
             for group in sheet.lines:
                 sums[group.project_id] = sums.get(group.project_id, 0) + (group.amount or 0)
             context |= {"statement": sheet}
-    context["rows"] = [{"project": row, "month": sums.get(row.pk, 0)} for row in rows]
-    return draw_page(request, "projects/organization.html", context)
+    shown = PROJECTS.of(
+        request,
+        lambda query: named(rows, query["q"], "slug", "name"),
+        lambda found: [{"project": row, "month": sums.get(row.pk, 0)} for row in found],
+        without=() if "statement" in context else {"month"},
+        labels={"month": f"{month.name} so far"},
+    )
+    return list_page(request, "projects/organization.html", shown, context, people)
 
 
 show = organization_page()(draw)
 
 
 @organization_action()
-def project_new(request: HttpRequest, here: OrganizationPlace) -> HttpResponse:
+def project_new(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBase:
     form = ProjectForm(request.POST)
     if form.is_valid():
         with refusals_on(form, Invalid):
@@ -65,7 +99,7 @@ def project_new(request: HttpRequest, here: OrganizationPlace) -> HttpResponse:
 
 
 @organization_action()
-def member_set(request: HttpRequest, here: OrganizationPlace) -> HttpResponse:
+def member_set(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBase:
     form = OrganizationMemberForm(sent(request), auto_id="member_%s")
     if form.is_valid():
         with refusals_on(form, Invalid, NotFound, default="user"):

@@ -1,26 +1,50 @@
 """A project's limits, members and audit log; the organization above it."""
 
 import uuid
-from typing import Any
 
-from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 
 from frontend import toasts
 from frontend.forms.projects import MemberForm
-from frontend.frame import done, draw_page, posted, refusals_on
-from frontend.lists import paged, query_of
+from frontend.frame import done, posted, refusals_on
+from frontend.lists import Column, Listing, Query, find, list_page
 from frontend.place import ProjectPlace, project_action, project_page
 from frontend.presenters import limits as limits_shown
 from frontend.presenters.events import audit_words
 from frontend.views.usage import crumbs
 from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.core.rows import first_of
+from tenants.models import AuditEntry, User
 from tenants.roles import Permission, ProjectRole
 from tenants.selectors import audit_for, project_members, project_person_get, user_find
 from tenants.services import project_member_remove, project_member_set
+
+PEOPLE = Listing(
+    "people",
+    columns=(
+        Column("username", "Person", "username"),
+        Column("email"),
+        Column("project_role", "Role here", "project_role"),
+        Column("organization_role", "Role in the organization", "organization_role"),
+        Column("actions", "Actions", value=None, quiet=True),
+    ),
+    filters=(find(),),
+)
+AUDIT = Listing(
+    "entries",
+    columns=(
+        Column("at", "When", "at", "entry.at"),
+        Column("actor", "Who", "actor", "entry.actor"),
+        Column("target", "Target", "target_name", "entry.target_name"),
+        Column("action", "Action", "action", "text"),
+        Column("ip", "From", "ip", "entry.ip"),
+        Column("token", value="entry.token_prefix"),
+    ),
+    filters=(find("Person, target or action", "Person, target or action"),),
+)
 
 
 @project_page(Permission.PROJECT_VIEW)
@@ -35,7 +59,7 @@ def limits(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
 
 
 @project_page(Permission.PROJECT_VIEW)
-def members(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+def members(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
     form = MemberForm(posted(request))
     if form.is_valid():
         with refusals_on(form, Invalid, NotFound, default="user"):
@@ -44,15 +68,25 @@ def members(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
             project_member_set(**here.given, user=user, role=role)
             text = f"{user.username} is now {ProjectRole(role).label.lower()} of {here.project.slug}."
             return done(request, text, "frontend:members", here.project.slug)
-    people = project_members(**here.given)
+    may_manage = here.can(Permission.PROJECT_MANAGE)
+    shown = PEOPLE.of(
+        request,
+        lambda query: people_found(project_members(**here.given), query["q"], emails=may_manage),
+        without=() if may_manage else {"email", "actions"},
+    )
     context = {
         "form": form,
         "roles": ProjectRole.choices,
-        "page": paged(request, people),
-        "may_manage": here.can(Permission.PROJECT_MANAGE),
+        "may_manage": may_manage,
         "crumbs": crumbs(here, "Members"),
     }
-    return draw_page(request, "projects/members.html", context)
+    return list_page(request, "projects/members.html", shown, context)
+
+
+def people_found(rows: QuerySet[User], text: str, *, emails: bool) -> QuerySet[User]:
+    """By name, and by e-mail address where the reader may see them."""
+    address = Q(email__icontains=text) if emails else Q()
+    return rows.filter(Q(username__icontains=text) | address) if text else rows
 
 
 @project_action(Permission.PROJECT_MANAGE)
@@ -87,16 +121,15 @@ def changed(request: HttpRequest, here: ProjectPlace, text: str, *, undo: str = 
 
 
 @project_page(Permission.AUDIT_VIEW)
-def audit(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    query = query_of(request, "q")["q"]
-    found = audit_for(actor=here.actor, project_id=here.project.pk)
-    if query:
-        found = found.filter(Q(actor=query) | Q(target_name__icontains=query) | Q(action__icontains=query))
-    page = paged(request, found)
-    context: dict[str, Any] = {
-        "query": query,
-        "page": page,
-        "rows": [{"entry": entry, "text": audit_words(entry, here.zone)} for entry in page],
-        "crumbs": crumbs(here, "Audit log"),
-    }
-    return render(request, "projects/audit.html", context)
+def audit(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
+    def found(query: Query) -> QuerySet[AuditEntry]:
+        rows, text = audit_for(actor=here.actor, project_id=here.project.pk), query["q"]
+        named = Q(actor=text) | Q(target_name__icontains=text) | Q(action__icontains=text)
+        return rows.filter(named) if text else rows
+
+    shown = AUDIT.of(
+        request,
+        found,
+        lambda rows: [{"entry": entry, "text": audit_words(entry, here.zone)} for entry in rows],
+    )
+    return list_page(request, "projects/audit.html", shown, {"crumbs": crumbs(here, "Audit log")})

@@ -4,14 +4,14 @@ import uuid
 from datetime import timedelta
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
 from frontend.forms.projects import TokenForm
-from frontend.frame import done, draw_page, refusals_on
-from frontend.lists import paged
+from frontend.frame import done, refusals_on
+from frontend.lists import Column, Listing, find, list_page, named
 from frontend.place import ProjectPlace, project_action, project_page
 from frontend.views.usage import crumbs
 from gpuaas.core.errors import Invalid
@@ -20,6 +20,20 @@ from tenants.selectors import token_get_for, tokens_for
 from tenants.services import token_create, token_revoke
 
 USUAL = timedelta(days=90)
+LIST = Listing(
+    "tokens",
+    columns=(
+        Column("name", "Token", "name", "token.name"),
+        Column("prefix", value="token.prefix"),
+        Column("owner", value="token.user.username"),
+        Column("state", "State", value="word"),
+        Column("scopes", "Scopes", value=lambda row: " ".join(row["token"].scopes)),
+        Column("expires_at", "Valid until", "expires_at", "token.expires_at"),
+        Column("last_used_at", "Last used", "last_used_at", "token.last_used_at"),
+        Column("actions", "Actions", value=None, quiet=True),
+    ),
+    filters=(find(),),
+)
 
 
 def offered(here: ProjectPlace) -> list[Permission]:
@@ -35,7 +49,7 @@ def blank(here: ProjectPlace) -> TokenForm:
 @never_cache
 @sensitive_variables("secret", "raw", "tried", "more", "context")
 @project_page(Permission.PROJECT_VIEW)
-def tokens(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+def tokens(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
     """The answer to the POST carries the secret; nothing keeps it, and loading the page again does not bring it back."""
     if request.method != "POST":
         return draw(request, here, blank(here))
@@ -54,17 +68,19 @@ def try_it(request: HttpRequest, secret: str) -> str:
     return f'curl -H "Authorization: Bearer {secret}" {address}'
 
 
-def draw(request: HttpRequest, here: ProjectPlace, form: TokenForm, **more: Any) -> HttpResponse:
-    page = paged(request, tokens_for(**here.given))
+def draw(request: HttpRequest, here: ProjectPlace, form: TokenForm, **more: Any) -> HttpResponseBase:
+    shown = LIST.of(
+        request,
+        lambda query: named(tokens_for(**here.given), query["q"], "name", "prefix", "user__username"),
+        lambda rows: [{"token": token, **look(token, here.now)} for token in rows],
+    )
     context = {
         "form": form,
-        "page": page,
-        "rows": [{"token": token, **look(token, here.now)} for token in page],
         "may_create": here.can(Permission.TOKEN_MANAGE),
         "crumbs": crumbs(here, "API tokens"),
         **more,
     }
-    return draw_page(request, "tokens/index.html", context)
+    return list_page(request, "tokens/index.html", shown, context)
 
 
 def look(token: Any, now: Any) -> dict[str, Any]:

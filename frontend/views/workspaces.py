@@ -3,8 +3,8 @@
 import uuid
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 
 from billing.months import month_of
@@ -13,7 +13,17 @@ from billing.selectors.costs import HolderCost, currency_of
 from billing.selectors.running import rates_of
 from frontend.forms.workspaces import ExtendForm, LifetimeForm, MemberForm, ReasonForm, RobotForm
 from frontend.frame import draw_page
-from frontend.lists import narrowed, paged, query_of, sorted_by, state_choices, states_of
+from frontend.lists import (
+    Column,
+    Filter,
+    Listing,
+    Query,
+    find,
+    list_page,
+    narrowed,
+    state_choices,
+    states_of,
+)
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page, row_doors
 from frontend.presenters import detail, held, money, workspaces
@@ -25,27 +35,55 @@ from gpuaas.workspaces.selectors import workspace_get_for, workspaces_for
 from gpuaas.workspaces.states import LIVE, WorkspaceState
 from tenants.roles import Permission
 
-ROWS = 25
-SORTS = {"name": "name", "lease": "lease_ends_at", "created": "created_at"}
+LIST = Listing(
+    "workspaces",
+    columns=(
+        Column("name", "Name", "name"),
+        Column("state", "State", "state", "word"),
+        Column("holds", "Holds"),
+        Column("site", "Site", "site__slug"),
+        Column("lease", "Lease ends", "lease_ends_at", "lease_ends_at"),
+        Column("created", "Requested", "created_at", "created_at"),
+        Column("created_by"),
+        Column("per_hour", "Per hour", numeric=True),
+        Column("month", "This month", numeric=True),
+        Column("currency"),
+    ),
+    filters=(
+        find(),
+        Filter("state", "State", "every state", state_choices(WorkspaceState)),
+        Filter("site", "Site", "every site"),
+    ),
+    size=25,
+)
+MONEY = frozenset({"per_hour", "month", "currency"})
 
 
 @project_page(Permission.WORKSPACE_VIEW)
-def index(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    query = query_of(request, "q", "state", "site", "sort")
-    states = states_of(query, WorkspaceState, LIVE)
-    found = workspaces_for(**here.given, states=states, search=query["q"])
-    found = narrowed(found, query, {"site": "site__slug"})
-    page = paged(request, sorted_by(found, query, SORTS), ROWS)
+def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
+    def found(query: Query) -> QuerySet[Workspace]:
+        states = states_of(query, WorkspaceState, LIVE)
+        rows = workspaces_for(**here.given, states=states, search=query["q"])
+        return narrowed(rows, query, {"site": "site__slug"})
+
+    priced = here.can(Permission.BILLING_VIEW)
+    month = f"{month_of(here.now):%B}"
+    shown = LIST.of(
+        request,
+        found,
+        lambda rows: rows_context(rows, here)["rows"],
+        without=() if priced else MONEY,
+        labels={"month": month},
+        site=site_slugs(here),
+    )
     context = {
-        **query.shown,
-        "states": state_choices(WorkspaceState),
-        "sites": site_slugs(here),
-        "page": page,
+        "money": priced,
+        "month_name": month,
+        "totals": totals_of(shown.rows),
         "crumbs": crumbs(here, "Workspaces"),
         **list_urls(here),
-        **rows_context(list(page.object_list), here),
     }
-    return render(request, "workspaces/list.html", context)
+    return list_page(request, "workspaces/list.html", shown, context)
 
 
 def rows_context(found: list[Workspace], here: ProjectPlace, *, dearest: int | None = 0) -> dict[str, Any]:
@@ -69,17 +107,21 @@ def rows_context(found: list[Workspace], here: ProjectPlace, *, dearest: int | N
         workspaces.row_of(workspace, now=here.now, rates=rates, costs=costs, currency=currency)
         for workspace in found
     ]
-    per_hour = [row.per_hour for row in rows if row.per_hour is not None]
-    spent_here = [row.month for row in rows if row.month is not None]
-    totals = {"per_hour": sum(per_hour), "month": sum(spent_here)} if rows else None
     return {
         "rows": rows,
         "spent": spent,
         "money": rates is not None,
         "currency": currency,
         "month_name": f"{month_of(here.now):%B}",
-        "totals": totals,
+        "totals": totals_of(rows),
     }
+
+
+def totals_of(rows: list[workspaces.Row]) -> dict[str, Any]:
+    """What the rows of a page come to."""
+    per_hour = [row.per_hour for row in rows if row.per_hour is not None]
+    month = [row.month for row in rows if row.month is not None]
+    return {"per_hour": sum(per_hour), "month": sum(month), "currency": rows[0].currency} if per_hour else {}
 
 
 def list_urls(here: ProjectPlace) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def test_a_simulated_fleet_has_42_gpus_though_it_counts_54_devices(attached: Sit
     browser.force_login(olga)
     for path in ("/operator/", "/operator/sites/at/lab-1/", "/operator/capacity/"):
         assert "42 GPUs" in " ".join(browser.get(path).content.decode().split()), path
-    assert browser.get("/operator/sites/").context["rows"][0].gpus == 42
+    assert browser.get("/operator/sites/").context["list"].rows[0].gpus == 42
     cells = [node.cells for row in browser.get("/operator/").context["rows"] for node in row.nodes]
     assert sum(map(len, cells)) == 42
 

@@ -1,11 +1,29 @@
 """What an address asks of a list, and the rows that follow from it. The SQL is looked at, not run."""
 
 from datetime import UTC, date, datetime
+from string import ascii_lowercase
+from typing import Any
 
 import pytest
+from django.db.models import QuerySet
 from django.test import RequestFactory
 
-from frontend.lists import Query, month_asked, narrowed, paged, query_of, sorted_by, state_choices, states_of
+from frontend.lists import (
+    Column,
+    Filter,
+    Listed,
+    Listing,
+    Query,
+    find,
+    month_asked,
+    narrowed,
+    ordered,
+    paged,
+    query_of,
+    saying,
+    state_choices,
+    states_of,
+)
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import LIVE, WorkspaceState
 
@@ -59,8 +77,82 @@ def test_every_state_can_be_chosen() -> None:
     ],
 )
 def test_only_known_columns_sort(typed: str, order: tuple[str, ...]) -> None:
-    rows = Workspace.objects.order_by()
-    assert sorted_by(rows, query(f"/?sort={typed}"), SORTS).query.order_by == order
+    rows = ordered(Workspace.objects.order_by(), typed, SORTS)
+    assert isinstance(rows, QuerySet)
+    assert rows.query.order_by == order
+
+
+def test_rows_that_are_no_query_sort_alike() -> None:
+    """Without regard to capitals; what has no value comes last, and first turned round; equal ones stay as they came."""
+    rows = [{"name": "b", "of": {"size": 2}}, {"name": "A", "of": None}, {"name": "c", "of": {"size": 2}}]
+    columns = {"name": "name", "size": "of__size"}
+    assert [row["name"] for row in ordered(rows, "name", columns)] == ["A", "b", "c"]
+    assert [row["name"] for row in ordered(rows, "size", columns)] == ["b", "c", "A"]
+    assert [row["name"] for row in ordered(rows, "-size", columns)] == ["A", "b", "c"]
+    assert ordered(rows, "password", columns) == rows
+
+
+LETTERS = Listing(
+    "letters",
+    columns=(
+        Column("letter", "Letter", "letter"),
+        Column("place", "Place", "place", lambda row: row["place"] * 10, numeric=True),
+        Column("change", "Change", value=None, quiet=True),
+        Column("said", value="letter"),
+    ),
+    filters=(find(), Filter("odd", "Kind", "every kind", (("1", "odd places"), ("0", "even places")))),
+    size=10,
+)
+
+
+def letters(address: str) -> Listed:
+    rows = [{"letter": letter, "place": place} for place, letter in enumerate(f"{ascii_lowercase}=")]
+
+    def found(query: Query) -> list[dict[str, Any]]:
+        some = [row for row in rows if query["odd"] in {"", str(row["place"] % 2)}]
+        return saying(some, query["q"], lambda row: str(row["letter"]))
+
+    return LETTERS.of(RequestFactory().get(address), found)
+
+
+def lines(listed: Listed) -> list[str]:
+    return listed.file().getvalue().decode().splitlines()
+
+
+def test_the_file_has_all_pages_as_they_are_filtered_and_sorted() -> None:
+    shown = letters("/?odd=1&sort=-letter&page=2&other=x")
+    assert [row["letter"] for row in shown.rows] == ["f", "d", "b"]
+    assert shown.file_url == "?odd=1&sort=-letter&other=x&csv=1"
+    told = lines(shown)
+    assert told[:2] == ["letter,place,said", "z,250,z"]
+    assert len(told) == 14
+    assert lines(letters("/?q=%3D"))[1] == "'=,260,'=", "no formula"
+
+
+def test_heads_say_how_it_is_sorted_and_lead_to_the_other_way_round() -> None:
+    letter, place, change = letters("/?sort=letter&page=2&odd=1").heads
+    assert (letter.url, letter.direction) == ("?odd=1&sort=-letter", "ascending")
+    assert (place.url, place.direction) == ("?odd=1&sort=-place", "none"), "numbers begin with the largest"
+    assert (change.url, change.quiet) == ("", True)
+    assert letters("/?sort=-place").heads[1].url == "?sort=place"
+
+
+def test_the_filter_to_lift_is_the_one_that_helps() -> None:
+    shown = letters("/?q=a&odd=1&sort=letter")
+    assert [(each.label, each.value, each.count) for each in shown.set] == [
+        ("Name", "a", 13),
+        ("Kind", "odd places", 1),
+    ]
+    assert shown.helps == shown.set[0]
+    assert shown.set[0].remove_url == "?odd=1&sort=letter"
+    assert shown.all_url == "?sort=letter"
+    assert letters("/?q=%C3%A9&odd=1").helps == letters("/?q=%C3%A9&odd=1").set[0]
+    assert letters("/?q=%C3%A9").set[0].count == 27
+
+
+def test_the_bar_keeps_what_is_no_filter_of_this_list() -> None:
+    shown = letters("/?q=a&month=2026-11&sort=-place&page=3&csv=1")
+    assert shown.kept == [("month", "2026-11"), ("sort", "-place")]
 
 
 def test_what_is_not_typed_filters_nothing() -> None:

@@ -3,15 +3,16 @@
 import json
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
-from django.urls import reverse
 
 from frontend.forms.clusters import TemplateForm, VersionForm
 from frontend.frame import done, draw_page, posted, refusals_on, sent, undo_by
-from frontend.lists import narrowed, paged, query_of, state_choices, states_of
+from frontend.lists import Column, Filter, Listing, Query, list_page, narrowed, offered
 from frontend.presenters import clusters as shown
 from frontend.presenters import held
+from frontend.views.clusters import COLUMNS, FILTERS, clusters_found
 from frontend.views.operator.common import (
     OperatorPlace,
     crumbs,
@@ -22,58 +23,72 @@ from frontend.views.operator.common import (
 from gpuaas.catalog.selectors import site_get_for, sites_for
 from gpuaas.clusters import services
 from gpuaas.clusters.imports import parameters_import_find
-from gpuaas.clusters.models import ClusterTemplate
+from gpuaas.clusters.models import Cluster, ClusterTemplate
 from gpuaas.clusters.selectors import (
-    clusters_for,
     definition_of,
     ledger_orphans,
     template_version_get,
     templates_all,
 )
-from gpuaas.clusters.states import CLUSTER_KINDS, LIVE, TEMPLATE_LOOKS, ClusterState, TemplateState
+from gpuaas.clusters.states import CLUSTER_KINDS, TEMPLATE_LOOKS, ClusterState, TemplateState
 from gpuaas.clusters.waiting import warm_pools
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
 from gpuaas.providers.registry import cluster_kinds
 from tenants.selectors import organization_get_for, organizations_for
 
+LIST = Listing(
+    "clusters",
+    (
+        *COLUMNS[:2],
+        Column("project", "Project", "project__slug"),
+        Column("organization"),
+        *COLUMNS[2:],
+    ),
+    (*FILTERS, Filter("organization", "Organization", "every organization")),
+)
+ORPHANS = Listing(
+    "objects",
+    (
+        Column("object", "Object", "name", lambda row: row[0].name),
+        Column("cluster", "Cluster", "cluster__name", lambda row: row[0].cluster.name),
+        Column("state", "State", "cluster__state", lambda row: row[2]),
+        Column("project", "Project", "cluster__project__slug", lambda row: row[0].cluster.project.slug),
+        Column("site", "Site", "cluster__site__slug", lambda row: (row[0].site or row[0].cluster.site).slug),
+        Column("recorded", "Recorded", "written_at", lambda row: row[0].written_at),
+    ),
+)
+
 
 @operator_page
-def clusters(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    query = query_of(request, "q", "state", "template", "site", "organization")
-    found = clusters_for(
-        actor=here.actor,
-        states=states_of(query, ClusterState, LIVE),
-        template=query["template"],
-        site=query["site"],
-        search=query["q"],
+def clusters(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
+    def found(query: Query) -> QuerySet[Cluster]:
+        rows = clusters_found(query, actor=here.actor)
+        return narrowed(rows, query, {"organization": "project__organization__slug"})
+
+    shown_list = LIST.of(
+        request,
+        found,
+        lambda rows: [shown.row_of(row, now=here.now) for row in rows],
+        site=offered(sites_for(actor=here.actor).values_list("slug", flat=True)),
+        template=offered(templates_all(actor=here.actor).values_list("slug", "name")),
+        organization=offered(organizations_for(actor=here.actor).values_list("slug", "name")),
     )
-    page = paged(request, narrowed(found, query, {"organization": "project__organization__slug"}))
     context = {
-        **query.shown,
-        "tenants": True,
-        "page": page,
-        "rows": [shown.row_of(row, now=here.now) for row in page.object_list],
-        "states": state_choices(ClusterState),
-        "sites": list(sites_for(actor=here.actor).values_list("slug", flat=True)),
-        "templates": list(templates_all(actor=here.actor).values_list("slug", "name")),
-        "organizations": list(organizations_for(actor=here.actor).values_list("slug", "name")),
-        "list_url": reverse("frontend:operator_clusters"),
         "orphans": ledger_orphans(actor=here.actor).filter(cluster__state=ClusterState.DELETED).count(),
         "crumbs": crumbs("Tenants", ("Clusters", "")),
     }
-    return render(request, "operator/clusters.html", context)
+    return list_page(request, "operator/clusters.html", shown_list, context)
 
 
 @operator_page
-def orphans(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    page = paged(request, ledger_orphans(actor=here.actor))
-    rows = [(entry, *held.look_of(entry.cluster), held.url_of(entry.cluster)) for entry in page.object_list]
-    context = {
-        "page": page,
-        "rows": rows,
-        "crumbs": crumbs("Tenants", ("Clusters", "operator_clusters"), ("Without a proof", "")),
-    }
-    return render(request, "operator/cluster_orphans.html", context)
+def orphans(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
+    shown_list = ORPHANS.of(
+        request,
+        ledger_orphans(actor=here.actor),
+        lambda rows: [(each, *held.look_of(each.cluster), held.url_of(each.cluster)) for each in rows],
+    )
+    trail = crumbs("Tenants", ("Clusters", "operator_clusters"), ("Without a proof", ""))
+    return list_page(request, "operator/cluster_orphans.html", shown_list, {"crumbs": trail})
 
 
 @operator_page

@@ -3,14 +3,14 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
-from django.urls import reverse
 
 from frontend.forms import sentence_of
 from frontend.forms.clusters import VersionForm
 from frontend.frame import done, draw_page
-from frontend.lists import paged, query_of
+from frontend.lists import Column, Filter, Listing, Query, find, list_page
 from frontend.presenters.operator.hosts import hosts_shown
 from frontend.views.operator.common import OperatorPlace, site_action, site_page
 from frontend.views.operator.site_parts import tab
@@ -18,31 +18,35 @@ from gpuaas.catalog.models import Site
 from gpuaas.clusters.services.hosts import HostState, host_do, host_get, hosts_of_site, hosts_put
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
 
+LIST = Listing(
+    "hosts",
+    columns=(
+        Column("name", "Host", "name"),
+        Column("state", "State", "state", "word"),
+        Column("gpus", "GPUs", "product"),
+        Column("holder", "Held by"),
+        Column("reason", "Reason"),
+    ),
+    filters=(find("Find by name or GPU"), Filter("state", "State", "every state", HostState.choices)),
+)
+
 
 @site_page
-def index(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+def index(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseBase:
     return _draw(request, here, row, VersionForm())
 
 
-def _draw(request: HttpRequest, here: OperatorPlace, row: Site, form: VersionForm) -> HttpResponse:
-    query = query_of(request, "q", "state")
-    state = query.one_of("state", HostState.values)
-    page = paged(request, hosts_of_site(actor=here.actor, site=row, state=state, search=query["q"]))
-    context = tab(
-        row,
-        "hosts",
-        **query.shown,
-        states=HostState.choices,
-        page=page,
-        hosts=hosts_shown(row, list(page.object_list)),
-        form=form,
-        list_url=reverse("frontend:operator_site_hosts", args=[row.slug]),
-    )
-    return draw_page(request, "operator/site_hosts.html", context)
+def _draw(request: HttpRequest, here: OperatorPlace, row: Site, form: VersionForm) -> HttpResponseBase:
+    def found(query: Query) -> QuerySet[Any]:
+        state = query.one_of("state", HostState.values)
+        return hosts_of_site(actor=here.actor, site=row, state=state, search=query["q"])
+
+    shown = LIST.of(request, found, lambda rows: hosts_shown(row, rows))
+    return list_page(request, "operator/site_hosts.html", shown, tab(row, "hosts", form=form))
 
 
 @site_action
-def put(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+def put(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseBase:
     """New ones and changed ones, all or none."""
     form = VersionForm(request.POST, request.FILES)
     if form.is_valid():

@@ -7,16 +7,16 @@ from decimal import Decimal
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Q, Sum
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.db.models import Q, QuerySet, Sum
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 
 from billing.selectors import gpu_price, prices_at, rate_card_default
 from billing.services import rate_set
 from billing.services.offers import flavor_offer
 from frontend.forms.operator import FlavorForm, SellForm
 from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown
-from frontend.lists import OFFERED, paged, query_of
+from frontend.lists import OFFERED, Column, Listing, Query, find, list_page, paged, saying
 from frontend.presenters.tuning import nodes_give, tuning_words
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
 from gpuaas.catalog.models import Flavor, GpuPool
@@ -64,30 +64,70 @@ class Unsold:
     trouble: str
 
 
+LIST = Listing(
+    "flavors",
+    columns=(
+        Column("slug", "Flavor", "slug", "flavor.slug"),
+        Column("gpu_type", value="flavor.pool.gpu_type.name"),
+        Column("state", "State", "state", "flavor.state"),
+        Column("site", "Site", "pool__site__slug", "flavor.pool.site.slug"),
+        Column("gpus", "GPUs", "gpus", "flavor.gpus", numeric=True),
+        Column("vcpus", "vCPU", "vcpus", "flavor.vcpus", numeric=True),
+        Column("memory_gib", "Memory", "memory_gib", "flavor.memory_gib", numeric=True),
+        Column("price_class", "Price class", "price_class", "flavor.price_class"),
+        Column("gpu_hour", "GPU hour", value="unit_price", numeric=True),
+        Column("currency"),
+        Column("free", "Free", numeric=True),
+        Column("change", "Change", value=None, quiet=True),
+    ),
+    filters=(find("Find by name or site", "Name or site"),),
+)
+
+
+def _of_type(name: str, label: str = "", *, numeric: bool = False) -> Column:
+    return Column(name, label, name if label else "", lambda told: getattr(told[0], name), numeric=numeric)
+
+
+GPU_TYPES = Listing(
+    "GPU types",
+    columns=(
+        _of_type("name", "GPU type"),
+        _of_type("slug"),
+        _of_type("state", "State"),
+        _of_type("product", "Product"),
+        _of_type("memory_gib", "Memory", numeric=True),
+        _of_type("compute_capability", "Capability"),
+        _of_type("sharing", "Sharing"),
+        _of_type("interconnect", "Link"),
+        _of_type("devices", "Devices", numeric=True),
+        Column("change", "Change", value=None, quiet=True),
+    ),
+    filters=(find(),),
+)
+
+
 def _draw(
     request: HttpRequest, here: OperatorPlace, refused: Mapping[uuid.UUID, SellForm] | None = None
-) -> HttpResponse:
-    query = query_of(request, "q")
-    known, pools = flavors_for(actor=here.actor, drafts=True), pools_for(actor=here.actor)
-    unsold = pools.filter(flavors=None)
-    if query["q"]:
-        named = _named(query["q"], "pool__")
-        known, pools = known.filter(named | Q(slug__icontains=query["q"])), pools.filter(_named(query["q"]))
+) -> HttpResponseBase:
+    pools, unsold = pools_for(actor=here.actor), pools_for(actor=here.actor).filter(flavors=None)
     if refused:
         unsold = unsold.filter(pk__in=list(refused))
-    page = paged(request, known)
+
+    def found(query: Query) -> QuerySet[Flavor]:
+        known, text = flavors_for(actor=here.actor, drafts=True), query["q"]
+        return known.filter(_named(text, "pool__") | Q(slug__icontains=text)) if text else known
+
+    shown = LIST.of(request, found, _shown, without=() if here.may_manage else {"change"})
+    text = shown.query["q"]
     waiting = paged(request, unsold, parameter="unsold")
     context = {
-        "rows": _shown(list(page)),
-        "page": page,
-        **query.shown,
-        "pools": pools[:OFFERED],
+        "pools": (pools.filter(_named(text)) if text else pools)[:OFFERED],
         "unsold": [_unsold(pool, refused or {}) for pool in waiting],
         "waiting": waiting,
         "currency": rate_card_default().currency,
         "crumbs": crumbs("Supply", ("Flavors", "")),
     }
-    return draw_page(request, "operator/flavors.html", context, refused=bool(refused))
+    return list_page(request, "operator/flavors.html", shown, context, refused=bool(refused))
 
 
 def _shown(flavors: Sequence[Flavor]) -> list[FlavorShown]:
@@ -154,7 +194,7 @@ def _pool(pk: uuid.UUID) -> GpuPool:
 
 
 @operator_action
-def pool_sell(request: HttpRequest, here: OperatorPlace, pool: uuid.UUID) -> HttpResponse:
+def pool_sell(request: HttpRequest, here: OperatorPlace, pool: uuid.UUID) -> HttpResponseBase:
     """The usual case in one step: the GPU type is published with the proposed flavor and its price, or nothing is."""
     row = _pool(pool)
     form = SellForm(request.POST, auto_id=f"sell-{pool}-%s")
@@ -187,16 +227,21 @@ def flavor_state(request: HttpRequest, here: OperatorPlace, slug: str, verb: str
 
 
 @operator_page
-def gpu_types(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def gpu_types(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     rows = gpu_types_for(actor=here.actor).annotate(devices=Sum("pools__capacity"))
     order = [OfferState.DRAFT, OfferState.ACTIVE, OfferState.RETIRED]
     found = sorted(rows, key=lambda row: (order.index(OfferState(row.state)), row.slug))
+    shown = GPU_TYPES.of(
+        request,
+        lambda query: saying(found, query["q"], lambda row: f"{row.slug} {row.name}"),
+        lambda rows: [(row, TONES[OfferState(row.state)]) for row in rows],
+        without=() if here.may_manage else {"change"},
+    )
     context = {
-        "rows": [(row, TONES[OfferState(row.state)]) for row in found],
         "drafts": sum(1 for row in found if row.state == OfferState.DRAFT),
         "crumbs": crumbs("Supply", ("GPU types", "")),
     }
-    return render(request, "operator/gpu_types.html", context)
+    return list_page(request, "operator/gpu_types.html", shown, context)
 
 
 @operator_action

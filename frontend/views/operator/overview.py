@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 
@@ -16,7 +16,7 @@ from billing.selectors.open_months import MonthSum, months_behind
 from billing.selectors.running import Earning, earning_now
 from frontend import formats
 from frontend.components import Meter, Stat
-from frontend.lists import paged, query_of
+from frontend.lists import Column, Filter, Listing, list_page, paged
 from frontend.presenters.money import hours_of
 from frontend.presenters.operator.capacity import PoolShown, Sums, map_by_type, map_of, pools_shown, sums_of
 from frontend.presenters.operator.sites import sites_shown
@@ -202,27 +202,56 @@ def utilization(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     return render(request, "operator/utilization.html", context)
 
 
+def _of_pool(name: str, label: str) -> Column:
+    return Column(name, label, f"sums__{name}", f"sums.{name}", numeric=True)
+
+
+POOLS = Listing(
+    "GPU pools",
+    columns=(
+        Column("gpu_type", "GPU type", "pool__gpu_type__name", "pool.gpu_type.name"),
+        Column("site", "Site", "pool__site__slug", "pool.site.slug"),
+        Column("resource", "Counted as", "pool__resource_name", "pool.resource_name"),
+        _of_pool("capacity", "Devices"),
+        _of_pool("healthy", "Healthy"),
+        Column("sellable", "Sellable", "sellable", numeric=True),
+        _of_pool("allocated", "Allocated"),
+        _of_pool("held", "Held"),
+        _of_pool("free", "Free"),
+        _of_pool("others", "Others"),
+        _of_pool("out", "Out"),
+        _of_pool("closed", "Not for sale"),
+        Column("largest_block", "Largest block", "pool__largest_block", "pool.largest_block", numeric=True),
+    ),
+    filters=(
+        Filter("site", "Site", "every site"),
+        Filter("type", "GPU type", "every GPU type"),
+        Filter("only", "Show", "all GPU pools", (("free", "with free GPUs"), ("out", "with GPUs out"))),
+    ),
+)
+
+
 @operator_page
-def capacity(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def capacity(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """Filters take pools away; the sums are those of what is shown."""
-    query = query_of(request, "site", "type", "only")
     everything = pools_shown(actor=here.actor)
-    pools = [pool for pool in everything if _wanted(pool, query)]
-    page = paged(request, pools)
+    shown = POOLS.of(
+        request,
+        lambda query: [pool for pool in everything if _wanted(pool, query)],
+        site=sorted({pool.pool.site.slug for pool in everything}),
+        type=sorted({(pool.pool.gpu_type.slug, pool.pool.gpu_type.name) for pool in everything}),
+    )
+    query = shown.query
     found = [] if query["type"] or query["only"] else unknown_devices(actor=here.actor)
     unknown = [each for each in found if query["site"] in {"", each["site"]}]
     context = {
         "crumbs": crumbs("Supply", ("Capacity", "")),
         "unknown": unknown,
         "not_understood": sum(each["count"] for each in unknown),
-        **query.shown,
-        "sites": sorted({pool.pool.site.slug for pool in everything}),
-        "types": sorted({(pool.pool.gpu_type.slug, pool.pool.gpu_type.name) for pool in everything}),
-        "rows": map_of(list(page)),
-        "page": page,
-        "sums": sums_of(pools),
+        "rows": map_of(shown.rows),
+        "sums": sums_of(list(shown.found)),
     }
-    return render(request, "operator/capacity.html", context)
+    return list_page(request, "operator/capacity.html", shown, context)
 
 
 def _wanted(pool: PoolShown, query: Mapping[str, str]) -> bool:

@@ -1,22 +1,22 @@
 """What a site's page shows behind its tabs: nodes, drift, metering. Asking is a row and a poke; the worker calls the site."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.contrib import messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from frontend.forms.operator import DriftPolicyForm
 from frontend.frame import done, draw_page, refusals_on, refusals_shown, sent, undo_by
-from frontend.lists import paged, query_of
+from frontend.lists import Column, Filter, Listing, Query, find, list_page, paged
 from frontend.nav import Crumb
 from frontend.presenters.drift import drifts_shown, open_first
 from frontend.presenters.operator.metering import cross_checked, meter_facts
-from frontend.presenters.operator.nodes import check_run, gpu_names_at, nodes_shown
+from frontend.presenters.operator.nodes import NodeShown, check_run, gpu_names_at, nodes_shown
 from frontend.presenters.operator.sites import conditions_shown
 from frontend.presenters.pods import eviction_rows
 from frontend.presenters.words import words_of
@@ -60,26 +60,60 @@ def tab(row: Site, name: str, leaf: str = "", **more: Any) -> dict[str, Any]:
     }
 
 
+def _each(name: str) -> Callable[[NodeShown], str]:
+    """What is told of each GPU type of a node."""
+    return lambda node: "; ".join(str(getattr(part, name)) for part in node.parts)
+
+
+NODES = Listing(
+    "nodes",
+    columns=(
+        Column("name", "Node", "name"),
+        Column("state", "State", value="word"),
+        Column("reason"),
+        Column(
+            "software",
+            "Software",
+            value=lambda node: "; ".join(f"{each.name}: {each.word}" for each in node.checks),
+        ),
+        Column("gpu_type", "GPU type", value=_each("name")),
+        Column("allocated", "Allocated", value=_each("allocated"), numeric=True),
+        Column("out", "Out", value=_each("unhealthy"), numeric=True),
+        Column("gpus", "GPUs", value=_each("capacity"), numeric=True),
+        Column("vcpus", "vCPU", numeric=True),
+        Column("memory_gib", "Memory", numeric=True),
+        Column(
+            "traits",
+            "Location and tuning",
+            value=lambda node: "; ".join(f"{each.term} {each.value}" for each in node.traits),
+        ),
+    ),
+    filters=(find(), Filter("type", "GPU type", "every GPU type")),
+)
+
+
 @site_page
-def nodes(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+def nodes(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseBase:
     """By name, those with trouble also above all others."""
-    query = query_of(request, "q", "type")
-    found = nodes_named(actor=here.actor, search=query["q"], site=row, gpu_type=query["type"])
-    page = paged(request, _names(found))
-    sick = _names(nodes_sick(rows=found))
-    shown = nodes_shown(row, _named(row, page.object_list))
+
+    def found(query: Query) -> QuerySet[Node]:
+        return nodes_named(actor=here.actor, search=query["q"], site=row, gpu_type=query["type"])
+
+    shown = NODES.of(
+        request,
+        lambda query: _names(found(query)),
+        lambda names: sorted(nodes_shown(row, _named(row, names)), key=lambda node: names.index(node.name)),
+        type=row.pools.order_by("gpu_type__name").values_list("gpu_type__slug", "gpu_type__name"),
+    )
+    sick = _names(nodes_sick(rows=found(shown.query)))
     context = tab(
         row,
         "nodes",
-        page=page,
-        nodes=shown,
-        traits=any(node.traits for node in shown),
+        live=f"site:{row.pk}",
         sick=nodes_shown(row, _named(row, sick[:SICK])),
         sick_count=sick.count(),
-        types=row.pools.order_by("gpu_type__name").values_list("gpu_type__slug", "gpu_type__name"),
-        **query.shown,
     )
-    return render(request, "operator/site_nodes.html", context)
+    return list_page(request, "operator/site_nodes.html", shown, context)
 
 
 def _names(rows: QuerySet[Node]) -> QuerySet[Node, str]:

@@ -3,16 +3,21 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 
 from billing.services.site_removal import site_leftovers, site_remove
 from frontend.forms.operator import FactorForm
 from frontend.forms.sites import CredentialsForm, OptionsForm, SiteForm
 from frontend.frame import Refusals, done, draw_page, posted, refusals_on, refusals_shown, sent, undo_by
-from frontend.lists import paged, query_of
+from frontend.lists import Column, Listing, find, list_page, saying
 from frontend.presenters.operator.capacity import PoolShown, map_of, pools_shown, sums_of
-from frontend.presenters.operator.sites import conditions_shown, readiness_of, site_shown, sites_shown
+from frontend.presenters.operator.sites import (
+    conditions_shown,
+    readiness_of,
+    site_shown,
+    sites_shown,
+)
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page, site_action, site_page
 from frontend.views.operator.site_parts import tab
 from gpuaas.catalog.models import Site
@@ -29,20 +34,36 @@ from gpuaas.workspaces.states import LIVE
 PERCENT = "oversubscription_percent"
 
 
+LIST = Listing(
+    "sites",
+    columns=(
+        Column("slug", "Site", "site__slug", "site.slug"),
+        Column("name", value="site.name"),
+        Column("condition", "Condition", value="word"),
+        Column("text", value="text"),
+        Column("system", "System", "what", "what"),
+        Column("gpus", "GPUs", "gpus", numeric=True),
+        Column(
+            "sold",
+            "Sold up to",
+            "site__oversubscription_percent",
+            "site.oversubscription_percent",
+            numeric=True,
+        ),
+        Column("answer_ms", "Response time", "site__answer_ms", "site.answer_ms", numeric=True),
+    ),
+    filters=(find(),),
+)
+
+
 @operator_page
-def sites(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    query = query_of(request, "q")
+def sites(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     rows = sites_shown(sites_for(actor=here.actor))
-    page = paged(
-        request, [row for row in rows if query["q"].lower() in f"{row.site.slug} {row.site.name}".lower()]
+
+    shown = LIST.of(
+        request, lambda query: saying(rows, query["q"], lambda row: f"{row.site.slug} {row.site.name}")
     )
-    context = {
-        "crumbs": crumbs("Supply", ("Sites", "")),
-        "page": page,
-        "rows": page.object_list,
-        **query.shown,
-    }
-    return render(request, "operator/sites.html", context)
+    return list_page(request, "operator/sites.html", shown, {"crumbs": crumbs("Supply", ("Sites", ""))})
 
 
 @operator_page

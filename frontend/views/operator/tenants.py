@@ -2,16 +2,17 @@
 
 import secrets
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 from django.contrib import messages
 from django.db.models import Count, Prefetch, Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 
 from frontend.forms.operator import OrganizationForm, OwnerForm, PersonForm, ProjectForm
-from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown, sent, undo_by
-from frontend.lists import ROWS, paged, query_of
+from frontend.frame import done, posted, refusals_on, refusals_shown, sent, undo_by
+from frontend.lists import ROWS, Column, Listing, find, list_page, named
 from frontend.views.operator.common import (
     OperatorPlace,
     crumbs,
@@ -45,9 +46,60 @@ from tenants.services import (
     user_platform_role_set,
 )
 
+LIST = Listing(
+    "organizations",
+    columns=(
+        Column("name", "Organization", "name"),
+        Column("slug"),
+        Column("projects", "Projects", value=lambda row: " ".join(each.slug for each in row.projects.all())),
+        Column("owners", "Owners", value=lambda row: " ".join(each.user.username for each in row.owners)),
+        Column("created_at", "Since", "created_at"),
+    ),
+    filters=(find(),),
+)
+PROJECTS = Listing(
+    "projects",
+    columns=(
+        Column("slug", "Project", "slug"),
+        Column("name"),
+        Column("workspaces", "Workspaces", "running", "running", numeric=True),
+        Column("members", "Members", "people", "people", numeric=True),
+    ),
+    filters=(find(),),
+)
+MEMBERS = Listing(
+    "people",
+    columns=(
+        Column("username", "Person", "user__username", "user.username"),
+        Column("email", value="user.email"),
+        Column("role", "Role", "role"),
+        Column("change", "Change", value=None, quiet=True),
+    ),
+    filters=(find(),),
+    mark="people-",
+)
+PEOPLE = Listing(
+    "people",
+    columns=(
+        Column("username", "Person", "username"),
+        Column("email", value="email"),
+        Column("belongs_to", "Belongs to", value=lambda row: "; ".join(_belongs(row))),
+        Column("platform_role", "Platform role", "platform_role"),
+        Column("active", "Account", "is_active", "is_active"),
+    ),
+    filters=(find("Find a name or address", "Name or e-mail address"),),
+)
+
+
+def _belongs(row: User) -> Iterator[str]:
+    for one in row.organization_memberships.all():
+        yield f"{one.organization.slug} {one.role}"
+    for each in row.project_memberships.all():
+        yield f"{each.project.slug} {each.role}"
+
 
 @operator_page
-def organizations(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def organizations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     form = OrganizationForm(posted(request), auto_id="new_%s")
     if form.is_valid():
         asked = form.cleaned_data
@@ -61,37 +113,42 @@ def organizations(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         Prefetch("projects", queryset=Project.objects.order_by("slug")),
         Prefetch("memberships", queryset=owners, to_attr="owners"),
     )
-    context = {
-        "page": paged(request, found),
-        "form": form,
-        "crumbs": crumbs("Tenants", ("Organizations", "")),
-    }
-    return draw_page(request, "operator/organizations.html", context)
+    shown = LIST.of(request, lambda query: named(found, query["q"], "name", "slug"))
+    context = {"form": form, "crumbs": crumbs("Tenants", ("Organizations", ""))}
+    return list_page(request, "operator/organizations.html", shown, context)
 
 
-def _organization(request: HttpRequest, here: OperatorPlace, row: Organization, **forms: Any) -> HttpResponse:
+def _organization(
+    request: HttpRequest, here: OperatorPlace, row: Organization, **forms: Any
+) -> HttpResponseBase:
     live = ~Q(workspaces__state=WorkspaceState.DELETED)
-    projects = projects_for(actor=here.actor).filter(organization=row)
+    projects = projects_for(actor=here.actor).filter(organization=row).order_by("slug")
+    counted = projects.annotate(
+        running=Count("workspaces", filter=live, distinct=True), people=Count("memberships", distinct=True)
+    )
+    members = organization_members(actor=here.actor, organization=row)
+    shown = PROJECTS.of(request, lambda query: named(counted, query["q"], "name", "slug"))
+    people = MEMBERS.of(
+        request,
+        lambda query: named(members, query["q"], "user__username", "user__email"),
+        without=() if here.may_manage else {"change"},
+    )
     context = {
         "organization": row,
-        "projects": projects.annotate(
-            running=Count("workspaces", filter=live, distinct=True),
-            people=Count("memberships", distinct=True),
-        ),
-        "members": organization_members(actor=here.actor, organization=row),
+        "people": people,
         "project_form": ProjectForm(auto_id="project_%s"),
         "member_form": OwnerForm(auto_id="member_%s"),
         "crumbs": crumbs("Tenants", ("Organizations", "operator_organizations"), (row.name, "")),
         **forms,
     }
-    return draw_page(request, "operator/organization.html", context)
+    return list_page(request, "operator/organization.html", shown, context, people)
 
 
 organization = organization_page(_organization)
 
 
 @organization_action
-def project_new(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
+def project_new(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     form = ProjectForm(request.POST, auto_id="project_%s")
     if form.is_valid():
         with refusals_on(form, Invalid):
@@ -102,7 +159,7 @@ def project_new(request: HttpRequest, here: OperatorPlace, row: Organization) ->
 
 
 @organization_action
-def member_set(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
+def member_set(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     form = OwnerForm(sent(request), auto_id="member_%s")
     if form.is_valid():
         with refusals_on(form, GpuaasError, default="user"):
@@ -130,7 +187,7 @@ def member_remove(
 
 
 @operator_page
-def people(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def people(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """A new account's password is shown on the next page, once: it is kept nowhere but in their hash."""
     form = PersonForm(posted(request), auto_id="person_%s")
     if form.is_valid():
@@ -139,21 +196,17 @@ def people(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         with refusals_on(form, Invalid):
             made = user_create(actor=here.actor, **asked, password=password)
             return _person_made(request, made, password)
-    query = query_of(request, "q")["q"]
     rows = users_for(actor=here.actor).prefetch_related(
         "organization_memberships__organization", "project_memberships__project"
     )
-    if query:
-        rows = rows.filter(Q(username__icontains=query) | Q(email__icontains=query))
+    shown = PEOPLE.of(request, lambda query: named(rows, query["q"], "username", "email"))
     context = {
-        "page": paged(request, rows),
-        "query": query,
         "form": form,
         "roles": PlatformRole.choices,
         "waiting": tries_for(actor=here.actor).filter(until__gt=here.now)[:ROWS],
         "crumbs": crumbs("Tenants", ("People", "")),
     }
-    return draw_page(request, "operator/people.html", context)
+    return list_page(request, "operator/people.html", shown, context)
 
 
 def _person_made(request: HttpRequest, person: User, password: str | None) -> HttpResponse:

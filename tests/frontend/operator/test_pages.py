@@ -45,7 +45,7 @@ BASELINES = {
     "limits.csv": 13,
     "workspaces/": 15,
     "organizations/": 10,
-    "organizations/climate/": 9,
+    "organizations/climate/": 11,
     "people/": 12,
     "usage/": 26,
     "rates/": 9,
@@ -179,14 +179,14 @@ def test_a_map_of_too_many_nodes_is_a_bar_for_each_pool(
 
 
 def test_nodes_and_sites_are_found_by_name(olga_at: Client, site: Site, nodes: None) -> None:
-    found = olga_at.get("/operator/sites/at/ber-1/nodes/?q=H100-01").context["nodes"]
+    found = olga_at.get("/operator/sites/at/ber-1/nodes/?q=H100-01").context["list"].rows
     assert [node.name for node in found] == ["h100-01"]
     kind = olga_at.get("/operator/sites/at/ber-1/nodes/?type=l40s-48gb").context
-    assert [node.name for node in kind["nodes"]] == ["l40s-01", "l40s-02"]
+    assert [node.name for node in kind["list"].rows] == ["l40s-01", "l40s-02"]
     assert [node.name for node in kind["sick"]] == ["l40s-02"]
     assert [row["label"] for row in olga_at.get("/search/?q=l40s-0").json()] == ["l40s-01", "l40s-02"]
-    assert not olga_at.get("/operator/sites/?q=nowhere").context["rows"]
-    assert olga_at.get("/operator/sites/?q=ber").context["rows"]
+    assert not olga_at.get("/operator/sites/?q=nowhere").context["list"].rows
+    assert olga_at.get("/operator/sites/?q=ber").context["list"].rows
 
 
 def test_what_a_filter_offers_is_bounded(
@@ -211,7 +211,7 @@ def test_workspaces_of_all_tenants_are_filtered(olga_at: Client, olga: User) -> 
         ("state=all", 13),
         ("project=no", 0),
     ):
-        assert len(olga_at.get(f"/operator/workspaces/?{query}").context["rows"]) == rows
+        assert len(olga_at.get(f"/operator/workspaces/?{query}").context["list"].rows) == rows
 
 
 def test_limits_are_filtered_and_exported(olga_at: Client, olga: User) -> None:
@@ -241,7 +241,7 @@ def test_limits_are_filtered_and_exported(olga_at: Client, olga: User) -> None:
     ],
 )
 def test_audit_is_filtered(olga_at: Client, workspace: Workspace, query: str, rows: bool) -> None:
-    assert bool(olga_at.get(f"/operator/audit/?{query}").context["rows"]) == rows
+    assert bool(olga_at.get(f"/operator/audit/?{query}").context["list"].rows) == rows
 
 
 @pytest.mark.parametrize("month", ["2026-13", "nonsense", "1999-01", "2999-01", "", "%D9%A2%D9%A0-1"])

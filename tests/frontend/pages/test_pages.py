@@ -73,9 +73,9 @@ def test_an_empty_project_says_what_to_do(alice_at: Client, dora_at: Client, pro
 def test_the_list_filters_and_sorts(alice_at: Client, workspace: Workspace, more: Callable[[], None]) -> None:
     more()
     url = reverse("frontend:workspaces", args=[workspace.project.slug])
-    found = alice_at.get(url, {"q": "more", "sort": "-name"}).context["rows"]
+    found = alice_at.get(url, {"q": "more", "sort": "-name"}).context["list"].rows
     assert [row.name for row in found] == ["more-2", "more-1", "more-0"]
-    assert alice_at.get(url, {"state": "failed"}).context["rows"] == []
+    assert alice_at.get(url, {"state": "failed"}).context["list"].rows == []
     assert "No workspaces match" in alice_at.get(url, {"site": "nowhere"}).content.decode()
 
 

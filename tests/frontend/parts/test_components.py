@@ -90,7 +90,6 @@ def test_glyph_shapes_differ() -> None:
         "{% copy x %}",
         "{% copy x block=True %}",
         "{% icon x label=x %}",
-        "{% sort_head x x %}",
         "{% confirm id=x title=x action=x name=x %}{{ x }}{% endconfirm %}",
     ],
 )
@@ -170,12 +169,6 @@ def test_a_refused_button_says_why() -> None:
     assert " disabled" in html
     assert "one change at a time" in html
     assert "<a " not in html
-
-
-def test_sorting_keeps_the_query() -> None:
-    html = render('{% sort_head "Cost" "cost" numeric=True %}')
-    assert 'aria-sort="none"' in html
-    assert 'href="?state=ready&amp;page=2&amp;sort=-cost"' in html
 
 
 def test_timeline_puts_what_comes_after_what_runs() -> None:

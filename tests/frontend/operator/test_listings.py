@@ -1,0 +1,245 @@
+"""Every list by one frame: each column that sorts, up and down; the filters; what is said where nothing matches; the file.
+
+olga reads all of them, those of tenants too. A list without an address here fails the last test.
+"""
+
+import csv
+import html
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client, RequestFactory
+from django.test.utils import CaptureQueriesContext
+
+import frontend.views
+from frontend.lists import Listed, Listing
+from gpuaas.clusters.models import Cluster, LedgerEntry
+from gpuaas.core import clock
+from gpuaas.workspaces.machines.models import Machine, PublicKey
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import SYSTEM
+from tenants.models import Project, User
+from tenants.selectors import actor_for
+from tenants.services import token_create
+from tests.api.cluster_stage import cluster_rows, cluster_stage
+from tests.clusters.host_stage import host_at
+from tests.factories.billing import invoice_make
+from tests.factories.catalog import SiteFactory
+from tests.factories.tenants import OrganizationFactory, OrganizationMembershipFactory, UserFactory
+from tests.frontend.markup import words
+
+LISTS = {
+    "/p/weather-lm/workspaces/": 1,
+    "/p/weather-lm/clusters/": 1,
+    "/p/weather-lm/members/": 1,
+    "/p/weather-lm/tokens/": 1,
+    "/p/weather-lm/audit/": 1,
+    "/p/weather-lm/workspaces/{room}/machines/": 1,
+    "/o/climate/": 2,
+    "/account/keys/": 1,
+    "/operator/sites/": 1,
+    "/operator/sites/at/ber-1/nodes/": 1,
+    "/operator/sites/at/ber-1/hosts/": 1,
+    "/operator/capacity/": 1,
+    "/operator/flavors/": 1,
+    "/operator/gpu-types/": 1,
+    "/operator/workspaces/": 1,
+    "/operator/clusters/": 1,
+    "/operator/clusters/without-proof/": 1,
+    "/operator/organizations/": 1,
+    "/operator/organizations/climate/": 2,
+    "/operator/people/": 1,
+    "/operator/audit/": 1,
+}
+
+
+@pytest.fixture
+def full(workspace: Workspace, alice: User, olga: User, bob: User, charlie: User) -> dict[str, str]:
+    """Two or more of everything that is listed."""
+    project, site, now = workspace.project, workspace.site, clock.now()
+    room = Workspace.objects.get(pk=workspace.pk)
+    room.pk, room.name, room.id, room._state.adding = None, "room", Workspace().id, True
+    room.site = SiteFactory.create(slug="ham-1", driver="sandbox-cloud")
+    room.save()
+    for name in ("alpha", "Beta"):
+        copy = Workspace.objects.get(pk=workspace.pk)
+        copy.pk, copy.name, copy.id, copy._state.adding = None, name, Workspace().id, True
+        copy.save()
+        Project.objects.create(organization=project.organization, slug=f"p-{name.lower()}", name=name)
+        Machine.objects.create(workspace=room, name=name, created_at=now)
+        host_at(site, len(name))
+        PublicKey.objects.create(
+            user=olga, name=name, public_key=name, fingerprint=f"SHA256:{name}", created_at=now
+        )
+        UserFactory.create(username=f"z-{name}")
+    OrganizationFactory.create(slug="zebra", name="Zebra")
+    OrganizationMembershipFactory.create(organization=project.organization, user=bob, role="billing")
+    as_alice = actor_for(user=alice)
+    for name in ("ci", "nightly"):
+        token_create(
+            actor=as_alice,
+            project=project,
+            name=name,
+            scopes=["project:view"],
+            expires_at=now + timedelta(days=9),
+        )
+    cluster_stage(olga=SYSTEM, alice=as_alice, project=project, site=site)
+    for number in (1, 2):
+        cluster_rows(project=project, site=site, user=alice, number=number)
+        invoice_make(project, number=f"INV-2026-000{number}", month=date(2026, number, 1))
+    first = Cluster.objects.earliest("pk")
+    LedgerEntry.objects.filter(cluster=first).update(cluster=Cluster.objects.filter(state="deleting")[0])
+    return {"room": str(room.pk)}
+
+
+def listed_of(page: Any) -> list[Listed]:
+    layers = (layer for context in page.context for layer in context.dicts)
+    found = {id(each): each for layer in layers for each in layer.values() if isinstance(each, Listed)}
+    return list(found.values())
+
+
+def asked_anew(listed: Listed, **asked: str) -> Listed:
+    mark = listed.listing.mark
+    return replace(
+        listed, request=RequestFactory().get("/", {mark + name: text for name, text in asked.items()})
+    )
+
+
+def table_of(answer: Any) -> list[dict[str, str]]:
+    assert answer["Content-Type"].startswith("text/csv")
+    return list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
+
+
+def file_of(listed: Listed, **asked: str) -> list[dict[str, str]]:
+    return table_of(asked_anew(listed, **asked).file())
+
+
+def rows_drawn(page: Any, listed: Listed) -> int:
+    """Of that list, in the page; rows that only explain the one above and totals do not count."""
+    text = page.content.decode()
+    region = text[text.index(f'id="{listed.id}"') :]
+    body = region[region.index("<tbody>") : region.index("</table>")].partition("<tfoot>")[0]
+    return len(re.findall(r'<th scope="row"', body))
+
+
+def each_list(client: Client, full: dict[str, str]) -> Iterator[tuple[str, Listed]]:
+    for pattern, count in LISTS.items():
+        address = pattern.format(**full)
+        page = client.get(address)
+        assert page.status_code == 200, address
+        found = listed_of(page)
+        assert len(found) == count, (address, found)
+        yield from ((address, each) for each in found)
+
+
+def test_each_column_sorts_up_and_down(
+    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]
+) -> None:
+    for address, listed in each_list(olga_at, full):
+        for column in listed.columns:
+            if column.order:
+                with subtests.test(address=address, column=column.key):
+                    up = [row[column.key] for row in file_of(listed, sort=column.key)]
+                    down = [row[column.key] for row in file_of(listed, sort=f"-{column.key}")]
+                    assert up == down[::-1], "one is the other turned round"
+
+
+def test_the_head_says_how_the_rows_are_sorted_and_turns_them_round(
+    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]
+) -> None:
+    for address, listed in each_list(olga_at, full):
+        with subtests.test(address=address):
+            column = next(each for each in listed.columns if each.order)
+            name = f"{listed.listing.mark}sort"
+            text = words(olga_at.get(address, {name: column.key, "kept": "yes"}))
+            assert (
+                f'aria-sort="ascending"><a class="g-sort" href="?{name}=-{column.key}&amp;kept=yes"'
+                in text.replace(f"kept=yes&amp;{name}=-{column.key}", f"{name}=-{column.key}&amp;kept=yes")
+            ), text[text.find("<thead") :][:300]
+
+
+def test_the_file_is_what_is_shown(subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]) -> None:
+    for address, listed in each_list(olga_at, full):
+        with subtests.test(address=address, what=listed.listing.what):
+            first = next(each for each in listed.columns if each.value is not None)
+            page = olga_at.get(address)
+            (shown,) = (each for each in listed_of(page) if each.listing is listed.listing)
+            found = table_of(olga_at.get(address, {f"{listed.listing.mark}csv": "1"}))
+            assert len(found) == shown.page.paginator.count
+            assert rows_drawn(page, shown) == len(shown.rows) == len(found) > 0
+            assert shown.file_url.replace("&", "&amp;") in page.content.decode()
+            assert [row[first.key].lstrip("'") for row in found] == [
+                _said(first.told(row)) for row in shown.rows
+            ]
+
+
+def _said(value: object) -> str:
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def test_what_matches_nothing_says_which_filter_to_lift(
+    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]
+) -> None:
+    for address, listed in each_list(olga_at, full):
+        mark, count = listed.listing.mark, listed.page.paginator.count
+        for each in listed.listing.filters:
+            if each.kind == "search":
+                with subtests.test(address=address, filter=each.name):
+                    text = html.unescape(
+                        words(olga_at.get(address, {mark + each.name: "zzz", f"{mark}sort": "x"}))
+                    )
+                    assert (f"No {listed.listing.what} match" in text) is True
+                    assert (f"{each.label}: <b>zzz</b>" in text) is True
+                    assert (f"Without {each.label}: {count}<" in text) is True
+                    (way,) = re.findall(r'<a class="btn btn-primary" href="([^"]+)">\s*Without', text)
+                    assert way == f"?{mark}sort=x", "the order stays"
+                    assert file_of(listed, **{each.name: "zzz"}) == []
+
+
+def test_sorting_asks_no_more(subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]) -> None:
+    for address, listed in each_list(olga_at, full):
+        with subtests.test(address=address):
+            column = next(each for each in reversed(listed.columns) if each.order)
+            plain = _queries(olga_at, address)
+            assert _queries(olga_at, f"{address}?{listed.listing.mark}sort={column.key}") <= plain
+
+
+def _queries(client: Client, address: str) -> int:
+    with CaptureQueriesContext(connection) as found:
+        assert client.get(address).status_code == 200
+    return len(found)
+
+
+def test_nonsense_sorts_and_filters_nothing(
+    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]
+) -> None:
+    for address, listed in each_list(olga_at, full):
+        with subtests.test(address=address):
+            mark = listed.listing.mark
+            page = olga_at.get(address, {f"{mark}sort": "password", f"{mark}page": "x"})
+            assert [one.page.paginator.count for one in listed_of(page) if one.listing is listed.listing] == [
+                listed.page.paginator.count
+            ]
+
+
+def test_every_list_has_an_address_here(olga_at: Client, full: dict[str, str]) -> None:
+    shown = {id(listed.listing) for _, listed in each_list(olga_at, full)}
+    assert {name for name, found in declared() if id(found) not in shown} == set()
+
+
+def declared() -> Sequence[tuple[str, Listing]]:
+    found = []
+    for info in walk_packages(frontend.views.__path__, "frontend.views."):
+        module = import_module(info.name)
+        found += [
+            (f"{info.name}.{name}", each) for name, each in vars(module).items() if isinstance(each, Listing)
+        ]
+    return found
