@@ -55,10 +55,8 @@ def test_with_scripts_everything_stays(
 
 
 def without_scripts(chromium: Browser, address: str, user: User) -> Page:
-    cookies = context_for(chromium, address, user).cookies()
-    context = chromium.new_context(java_script_enabled=False)
-    context.add_cookies(cookies)
-    return context.new_page()
+    state = context_for(chromium, address, user).storage_state()
+    return chromium.new_context(java_script_enabled=False, storage_state=state).new_page()
 
 
 def test_without_scripts_it_is_sent_again(chromium: Browser, address: str, alice: User) -> None:
