@@ -7,6 +7,10 @@ import uuid
 from datetime import datetime
 from typing import Literal
 
+from allauth.socialaccount.models import SocialAccount
+from allauth.usersessions.models import UserSession
+from django.contrib.auth import HASH_SESSION_KEY
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.db.models import OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
@@ -166,6 +170,28 @@ def platform_require(*, actor: Actor, permission: Permission = Permission.PLATFO
         raise Forbidden("auditors can only read; an operator has to make this change")
 
 
+def person_require(*, actor: Actor, user: User, permission: Permission = Permission.PLATFORM_VIEW) -> None:
+    """For what belongs to a person: they themselves, never a token of theirs, and who has `permission` on the platform."""
+    if actor.is_token or not actor.owns(user.pk):
+        platform_require(actor=actor, permission=permission)
+
+
+def links_of(*, actor: Actor, user: User) -> QuerySet[SocialAccount]:
+    """Identities at the provider by which the person signs in."""
+    person_require(actor=actor, user=user)
+    return SocialAccount.objects.filter(user=user).order_by("pk")
+
+
+def sessions_of(*, actor: Actor, user: User, now: datetime) -> list[UserSession]:
+    """Browsers in which the person is signed in, the latest first. Two queries."""
+    person_require(actor=actor, user=user)
+    rows = {row.session_key: row for row in UserSession.objects.filter(user=user).order_by("-created_at")}
+    stored = Session.objects.filter(pk__in=rows, expire_date__gt=now)
+    own = user.get_session_auth_hash()  # another one since a new password
+    alive = {row.pk for row in stored if row.get_decoded().get(HASH_SESSION_KEY) == own}
+    return [row for key, row in rows.items() if key in alive]
+
+
 def audit_for(
     *, actor: Actor, project_id: uuid.UUID | None = None, organization_id: uuid.UUID | None = None
 ) -> QuerySet[AuditEntry]:
@@ -279,6 +305,15 @@ def tokens_for(*, actor: Actor, project: Project) -> QuerySet[ApiToken]:
     if Permission.TOKEN_MANAGE in actor.on_project(project.pk, project.organization_id):
         return rows
     return rows.filter(user=actor.user_id)
+
+
+def tokens_of(*, actor: Actor, now: datetime) -> QuerySet[ApiToken]:
+    """The person's own tokens of all their projects that still work, newest first; a token sees none."""
+    if actor.is_token:
+        return ApiToken.objects.none()
+    seen = projects_for(actor=actor).order_by()
+    rows = ApiToken.objects.filter(project__in=seen, revoked_at=None, expires_at__gt=now, user=actor.user_id)
+    return rows.select_related("project")
 
 
 def token_get_for(*, actor: Actor, project: Project, token_id: uuid.UUID) -> ApiToken:

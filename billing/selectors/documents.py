@@ -17,7 +17,8 @@ from billing.states import InvoiceKind
 from gpuaas.core.rows import first_of
 from tenants.actors import Actor
 from tenants.models import Organization
-from tenants.selectors import platform_require
+from tenants.roles import Permission
+from tenants.selectors import organizations_for, platform_require
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,17 @@ def invoices_all(*, actor: Actor, filters: InvoiceFilters | None = None) -> Quer
     """Documents of all organizations, for operators and auditors, newest first."""
     platform_require(actor=actor)
     return _filtered(Invoice.objects.all(), filters)
+
+
+def invoices_numbered(*, actor: Actor, search: str) -> QuerySet[Invoice]:
+    """Documents of every organization whose invoices the actor may read, by a part of the number."""
+    rows = Invoice.objects.filter(number__icontains=search).select_related("organization").order_by("-number")
+    if actor.sees_all:
+        return rows
+    seen = organizations_for(actor=actor).values_list("pk", flat=True)
+    return rows.filter(
+        organization__in=[pk for pk in seen if Permission.BILLING_VIEW in actor.on_organization(pk)]
+    )
 
 
 def invoice_get_for(*, actor: Actor, organization: Organization, number: str) -> Invoice:

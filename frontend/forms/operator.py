@@ -1,6 +1,7 @@
 """Flavors, organizations, people and prices, as operators type them."""
 
 from datetime import datetime
+from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -59,6 +60,10 @@ class FlavorForm(forms.Form):
         return str(self.cleaned_data["sysctls"]).replace(",", " ").split()
 
 
+class SiteNameForm(forms.Form):
+    name = RequiredText("Enter a name.", 100)
+
+
 class SellForm(forms.Form):
     """The price of a new GPU type, which is offered once it has one."""
 
@@ -81,15 +86,26 @@ class OwnerForm(forms.Form):
     role = forms.ChoiceField(choices=OrganizationRole)
 
 
-class PersonForm(forms.Form):
+class PersonChangeForm(forms.Form):
+    """An account that has no address may stay without one."""
+
     username = RequiredText("Enter a user name.", 150, label="User name")
     email = forms.EmailField(
-        label="E-mail", error_messages={"required": "Enter an address.", "invalid": "Enter a valid address."}
+        label="E-mail",
+        required=False,
+        error_messages={"required": "Enter an address.", "invalid": "Enter a valid address."},
     )
     first_name = forms.CharField(label="First name", max_length=150, required=False)
     last_name = forms.CharField(label="Last name", max_length=150, required=False)
+
+
+class PersonForm(PersonChangeForm):
     platform_role = forms.ChoiceField(label="Role on the platform", choices=PlatformRole, required=False)
     without_password = forms.BooleanField(label="Without a password", required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["email"].required = True
 
     def clean_without_password(self) -> bool:
         wanted = bool(self.cleaned_data["without_password"])

@@ -160,7 +160,11 @@ async function update(text: string): Promise<void> {
   const local = [...places(), ...actions()].filter((entry) => entry.label && matches(entry, text));
   draw(local);
   const found = await search(text).catch(() => []);
-  if (mine === asked && found.length) draw([...found, ...local]);
+  if (mine !== asked || !found.length) return;
+  const shown = new Set(local.map((entry) => `${entry.label} ${entry.note}`));
+  const more = found.filter((entry) => !shown.has(`${entry.label} ${entry.note}`));
+  const pages = more.filter((entry) => entry.group === "Places"); // of the menu that is not shown
+  draw([...more.filter((entry) => !pages.includes(entry)), ...local, ...pages]);
 }
 
 export function openPalette(): void {

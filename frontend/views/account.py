@@ -1,27 +1,82 @@
-"""The reader's own account."""
+"""The reader's own account: time zone, how they sign in and where they are signed in, and their API tokens of all projects."""
 
+import uuid
 from zoneinfo import available_timezones
 
+from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
 
 from frontend.forms.projects import AccountForm
-from frontend.frame import done, draw_page, posted
+from frontend.frame import done, draw_page, number_of, posted, refusals_shown
+from frontend.lists import paged
 from frontend.nav import Crumb
 from frontend.place import place_of
+from frontend.presenters.sessions import links_shown, sessions_shown
+from gpuaas.core.errors import Conflict
+from gpuaas.core.rows import first_of
 from tenants.models import User
+from tenants.selectors import links_of, sessions_of, tokens_of
+from tenants.services import link_remove, sessions_end, token_revoke
 
 
 @login_required
 def account(request: HttpRequest) -> HttpResponse:
-    user = place_of(request).user
+    here = place_of(request)
+    user, own = here.user, {"actor": here.actor, "user": here.user}
     form = AccountForm(posted(request), initial={"time_zone": user.time_zone})
     if form.is_valid():
         User.objects.filter(pk=user.pk).update(time_zone=form.cleaned_data["time_zone"])
         return done(request, f"All times are now in {form.cleaned_data['time_zone']}.", "frontend:account")
+    page = paged(request, tokens_of(actor=here.actor, now=here.now))
     context = {
         "form": form,
         "zones": sorted(name for name in available_timezones() if "/" in name or name == "UTC"),
+        "sessions": sessions_shown(sessions_of(**own, now=here.now), current=request.session.session_key),
+        "end_url": reverse("frontend:sessions_end"),
+        "links": links_shown(links_of(**own)),
+        "page": page,
         "crumbs": (Crumb("Account"),),
     }
     return draw_page(request, "account/index.html", context)
+
+
+@require_POST
+@login_required
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """One browser, by its number in the list, or all but this one."""
+    here = place_of(request)
+    asked, own = number_of(request.POST.get("session", "")), {"actor": here.actor, "user": here.user}
+    rows = sessions_of(**own, now=here.now)
+    only = None if "session" not in request.POST else {row.session_key for row in rows if row.pk == asked}
+    ended = sessions_end(**own, only=only, but={str(request.session.session_key)})
+    return done(
+        request,
+        f"{ended} other session{'' if ended == 1 else 's'} ended."
+        if ended
+        else "There was no other session.",
+        "frontend:account",
+    )
+
+
+@require_POST
+@login_required
+def unlink(request: HttpRequest, link: int) -> HttpResponse:
+    here = place_of(request)
+    found: SocialAccount = first_of(links_of(actor=here.actor, user=here.user).filter(pk=link), "identity")
+    with refusals_shown(request, Conflict):
+        link_remove(actor=here.actor, link=found)
+        return done(request, "This identity no longer enters your account.", "frontend:account")
+    return redirect("frontend:account")
+
+
+@require_POST
+@login_required
+def token_end(request: HttpRequest, token: uuid.UUID) -> HttpResponse:
+    here = place_of(request)
+    found = first_of(tokens_of(actor=here.actor, now=here.now).filter(pk=token), "API token")
+    token_revoke(actor=here.actor, token=found)
+    return done(request, f"Token {found.name} revoked. It can no longer be used.", "frontend:account")

@@ -4,7 +4,7 @@ from django.db import connection
 from psycopg import sql
 
 # Their rows are of the running portal only: who is signed in, failed sign-ins, which processes are alive.
-NOT_KEPT = ("core_cache", "core_process", "django_session", "tenants_tries")
+NOT_KEPT = ("core_cache", "core_process", "django_session", "tenants_tries", "usersessions_usersession")
 
 
 def tables() -> list[str]:

@@ -28,7 +28,7 @@ from gpuaas.clusters.states import ClusterState, TemplateState
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, NotFound
 from gpuaas.core.percentiles import Percentile
-from gpuaas.core.rows import first_of
+from gpuaas.core.rows import first_of, searched
 from gpuaas.lifecycle.grants import grantee_of
 from gpuaas.lifecycle.operations import StepState
 from tenants.actors import SYSTEM, Actor
@@ -180,7 +180,7 @@ def clusters_for(
         rows = rows.filter(template_version__template__slug=template)
     if site:
         rows = rows.filter(site__slug=site)
-    return rows.filter(name__icontains=search) if search else rows
+    return searched(rows, search) if search else rows
 
 
 def cluster_get_for(

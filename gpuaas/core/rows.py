@@ -1,13 +1,18 @@
 """The key of our tables; a row of them that has to be there, and as it was read."""
 
+import re
 from typing import TypeVar
 
 from django.db import models
+from django.db.models.functions import Cast
+from django.db.models.lookups import EndsWith
 
 from gpuaas.core.errors import NotFound, StaleVersion
-from gpuaas.core.ids import uuid7
+from gpuaas.core.ids import uuid7, uuid_read
 
 Row = TypeVar("Row", bound=models.Model)
+# names of ours at a site have the short id (core/ids.py) in them
+AT_SITE = re.compile(r"(?:gpu|c)-([0-9a-f]{8})-")
 
 
 class Identified(models.Model):
@@ -33,3 +38,15 @@ def version_require(version: int, expected: int | None, noun: str) -> None:
         raise StaleVersion(
             f"the {noun} has changed since you read it; read it again", detail={"version": version}
         )
+
+
+def searched(
+    rows: models.QuerySet[Row], search: str, *, also: models.Q | None = None
+) -> models.QuerySet[Row]:
+    """Rows whose name contains `search`, or whose id or name at the site it is, or that are `also` meant."""
+    meant = models.Q(name__icontains=search) | models.Q(pk=uuid_read(search))
+    if also is not None:
+        meant |= also
+    if at_site := AT_SITE.match(search):
+        meant |= models.Q(EndsWith(Cast("pk", models.TextField()), at_site[1]))
+    return rows.filter(meant)

@@ -10,11 +10,13 @@ import time
 from typing import Any
 
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
+from django.db import DatabaseError, InterfaceError
 
 from gpuaas.core.events import Event
 from gpuaas.live.audience import groups_now
 
 ANONYMOUS = 4401
+AGAIN = 1013  # "try again later"
 HEARTBEAT_SECONDS = 25.0
 RECHECK_SECONDS = 120.0
 MEMBERSHIP_KINDS = frozenset({"membership", "project_membership", "organization_membership"})
@@ -78,6 +80,11 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
             await asyncio.sleep(HEARTBEAT_SECONDS)
             if time.monotonic() - checked >= RECHECK_SECONDS:
                 checked = time.monotonic()
-                if not await self.recheck():
+                try:
+                    if not await self.recheck():
+                        return
+                except (DatabaseError, InterfaceError):
+                    # nobody would look any more whether the session holds; the page connects anew, as often as it takes
+                    await self.close(AGAIN)
                     return
             await self.send_json({"type": "heartbeat"})

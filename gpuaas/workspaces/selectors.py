@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db.models import F, Prefetch, QuerySet
+from django.db.models import F, Prefetch, Q, QuerySet
 from django.db.models.functions import Extract
 
 from gpuaas.catalog.models import Node, Site
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core.clock import now
 from gpuaas.core.percentiles import Percentile
-from gpuaas.core.rows import first_of
+from gpuaas.core.rows import first_of, searched
 from gpuaas.lifecycle.grants import grantee_of
 from gpuaas.lifecycle.operations import StepState
 from gpuaas.lifecycle.visits import PROGRESSING
@@ -89,7 +89,7 @@ def workspaces_for(
     if states is not None:
         rows = rows.filter(state__in=list(states))
     if search:
-        rows = rows.filter(name__icontains=search)
+        rows = searched(rows, search, also=Q(adopted_name=search))
     return rows
 
 

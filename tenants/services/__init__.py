@@ -1,6 +1,6 @@
 """Writes of the tenants room. Each service checks the actor's permission and writes the audit log."""
 
-from tenants.services.entering import user_enter
+from tenants.services.entering import link_remove, user_enter
 from tenants.services.members import (
     organization_member_remove,
     organization_member_set,
@@ -13,6 +13,7 @@ from tenants.services.organizations import (
     project_create,
     project_update,
 )
+from tenants.services.sessions import sessions_end
 from tenants.services.tokens import token_create, token_revoke, token_touch
 from tenants.services.tries import (
     password_reset,
@@ -28,9 +29,11 @@ from tenants.services.users import (
     user_create,
     user_deactivate,
     user_platform_role_set,
+    user_update,
 )
 
 __all__ = [
+    "link_remove",
     "organization_create",
     "organization_member_remove",
     "organization_member_set",
@@ -41,6 +44,7 @@ __all__ = [
     "project_member_set",
     "project_update",
     "session_changed",
+    "sessions_end",
     "signed_in",
     "token_create",
     "token_revoke",
@@ -54,4 +58,5 @@ __all__ = [
     "user_deactivate",
     "user_enter",
     "user_platform_role_set",
+    "user_update",
 ]

@@ -18,10 +18,11 @@ def address_lock(address: str) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK, address.lower()])
 
 
-def address_free_require(address: str) -> None:
-    """Raises Invalid on `email` where an account has it, in any spelling. It stays free until the end of the transaction."""
+def address_free_require(address: str, *, but: User | None = None) -> None:
+    """Raises Invalid on `email` where an account (another one) has it, in any spelling. It stays free until the end of the transaction."""
     if not address:
         return
     address_lock(address)
-    if User.objects.filter(email__iexact=address).exists():
+    taken = User.objects.filter(email__iexact=address)
+    if (taken if but is None else taken.exclude(pk=but.pk)).exists():
         raise Invalid.field("email", "an account with this address already exists")

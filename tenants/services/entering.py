@@ -10,10 +10,12 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 
-from gpuaas.core.errors import Forbidden
+from gpuaas.core.errors import Conflict, Forbidden
+from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import User
-from tenants.selectors import actor_for
+from tenants.roles import Permission
+from tenants.selectors import actor_for, person_require
 from tenants.services.addresses import address_lock
 
 TRIES = 3  # of two at once that take the same name, one looks again
@@ -116,6 +118,20 @@ def _signed_up(link: SocialAccount, said: Said) -> User:
     user.save(force_insert=True)
     _link(link, user, "user.sign_up")
     return user
+
+
+@transaction.atomic
+def link_remove(*, actor: Actor, link: SocialAccount) -> None:
+    """Takes the identity at the provider off the account: by the person, where something else lets them in, or by an operator.
+    A next sign-in there with the verified address enters the account again, as the first one did."""
+    user = User.objects.select_for_update().get(pk=link.user_id)
+    person_require(actor=actor, user=user, permission=Permission.PLATFORM_MANAGE)
+    others = SocialAccount.objects.filter(user=user).exclude(pk=link.pk)
+    if actor.owns(user.pk) and not user.has_usable_password() and not others.exists():
+        raise Conflict("this is your only way in; set a password first")
+    if SocialAccount.objects.filter(pk=link.pk).delete()[0]:
+        before = {"provider": link.provider, "identity": link.uid}
+        audit_record(actor=actor, action="user.unlink", target=user, before=before)
 
 
 def _link(link: SocialAccount, user: User, action: str) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from allauth.account.models import EmailAddress
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
@@ -50,6 +51,37 @@ def user_create(
         raise Invalid.field("username", "an account with this name already exists") from error
     _recorded(actor, "create", user, after={"username": username, "platform_role": user.platform_role})
     return user
+
+
+@transaction.atomic
+def user_update(
+    *, actor: Actor, user: User, username: str, email: str, first_name: str, last_name: str
+) -> None:
+    """Another name or address. The old address opens nothing any more: no sign-in, no mailed link."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    wanted = {
+        "username": username,
+        "email": email.strip().lower(),
+        "first_name": first_name,
+        "last_name": last_name,
+    }
+    if wanted["email"] != user.email:
+        address_free_require(wanted["email"], but=user)
+    row = User.objects.select_for_update().get(pk=user.pk)
+    before = {name: getattr(row, name) for name in wanted if getattr(row, name) != wanted[name]}
+    if not before:
+        return
+    for name in before:
+        setattr(row, name, wanted[name])
+    row_check(row)
+    try:
+        with transaction.atomic():
+            row.save(update_fields=list(before))
+    except IntegrityError as error:
+        raise Invalid.field("username", "an account with this name already exists") from error
+    EmailAddress.objects.filter(user=row).exclude(email=row.email).delete()
+    _recorded(actor, "update", row, before=before, after={name: wanted[name] for name in before})
+    user.refresh_from_db()
 
 
 @transaction.atomic

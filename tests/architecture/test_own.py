@@ -21,6 +21,7 @@ BUILDERS = {"tenants/actors.py", "tenants/selectors.py", "gpuaas/live/audience.p
 # Rows are found by whose they are after the scope was asked for.
 BY_OWNER = {
     ("tokens_for", "tenants/selectors.py"),
+    ("tokens_of", "tenants/selectors.py"),
     ("keys_for", "gpuaas/workspaces/machines/keys.py"),
     ("admin_require", "gpuaas/workspaces/services/rows.py"),
     ("cluster_credential", "gpuaas/clusters/services/access.py"),

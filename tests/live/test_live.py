@@ -21,6 +21,7 @@ from gpuaas.live.routing import websocket_urlpatterns
 from tenants.actors import SYSTEM
 from tenants.models import Project, ProjectMembership, User
 from tenants.services import user_deactivate
+from tests.frontend.away import away_from_here
 from tests.live.page import Page
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -156,6 +157,25 @@ def test_heartbeats_recheck_and_end_a_session_that_was_signed_out(
         while "closed" not in message:
             message = await page.hears()
         assert message == {"closed": consumers.ANONYMOUS}
+
+    run(scenario)
+
+
+def test_a_page_connects_anew_when_nobody_could_look_whether_its_session_holds(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(consumers, "RECHECK_SECONDS", 0.0)
+
+    async def scenario() -> None:
+        page, away = await connect(alice), away_from_here()
+        assert await page.hears() == {"type": "heartbeat"}
+        await sync_to_async(away.__enter__)()
+        message = await page.hears()
+        while "closed" not in message:
+            message = await page.hears()
+        await sync_to_async(away.__exit__)(None, None, None)
+        assert message == {"closed": consumers.AGAIN}
 
     run(scenario)
 

@@ -271,3 +271,52 @@ def test_accounts_with_one_address_are_put_apart() -> None:
     assert list(EmailAddress.objects.values_list("email", flat=True)) == [DORA]
     entry = AuditEntry.objects.get(action="user.address_clear")
     assert (entry.target_name, entry.before) == ("second", {"email": DORA})
+
+
+def linked(user: User, uid: str = "1") -> SocialAccount:
+    found: SocialAccount = SocialAccount.objects.create(user=user, provider="oidc", uid=uid)
+    return found
+
+
+def test_a_person_takes_a_link_off_where_something_else_lets_them_in(alice: User, bob: User) -> None:
+    link, browser = linked(alice), Client()
+    browser.force_login(alice)
+    page, remove = reverse("frontend:account"), reverse("frontend:link_remove", args=[link.pk])
+    assert f'action="{remove}"' in browser.get(page).content.decode()
+    other = Client()
+    other.force_login(bob)
+    assert other.post(remove).status_code == 404
+    assert browser.get(remove).status_code in {302, 405}
+    assert browser.post(remove)["Location"] == page
+    assert not SocialAccount.objects.exists()
+    entry = AuditEntry.objects.get(action="user.unlink")
+    assert (entry.actor, entry.before) == ("alice", {"provider": "oidc", "identity": "1"})
+    alice.set_unusable_password()
+    alice.save()
+    browser.force_login(alice)
+    last = reverse("frontend:link_remove", args=[linked(alice).pk])
+    assert "your only way in" in browser.post(last, follow=True).content.decode()
+    assert SocialAccount.objects.count() == 1
+    linked(alice, "2")
+    browser.post(last)
+    assert [row.uid for row in SocialAccount.objects.all()] == ["2"]
+
+
+def test_an_operator_takes_it_off_and_the_next_identity_enters(dora: User, olga: User) -> None:
+    assert entered(claims()) == dora
+    with pytest.raises(Forbidden):
+        entered(claims(sub="2"), uid="2")
+    browser, link = Client(), SocialAccount.objects.get()
+    browser.force_login(olga)
+    person = reverse("frontend:operator_person", args=[dora.pk])
+    assert "Remove this identity?" in browser.get(person).content.decode()
+    elsewhere = reverse("frontend:operator_person_unlink", args=[olga.pk, link.pk])
+    assert browser.post(elsewhere).status_code == 404
+    browser.post(reverse("frontend:operator_person_unlink", args=[dora.pk, link.pk]))
+    assert entered(claims(sub="2"), uid="2") == dora
+
+
+def test_the_sign_in_offers_one_way_to_a_new_password(client: Client, db: None) -> None:
+    text = client.get(reverse("account_login")).content.decode()
+    assert text.count("Forgot") == 1
+    assert text.count(reverse("account_reset_password")) == 1

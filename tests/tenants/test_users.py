@@ -1,13 +1,20 @@
 """People: invited, disabled, given roles of the platform."""
 
+import threading
+
 import pytest
+from allauth.account.models import EmailAddress
+from django.core import mail
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
 
 from gpuaas.core.errors import Conflict, Invalid, NotFound, Unauthorized
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry, User
 from tenants.roles import Permission
 from tenants.selectors import actor_for, users_for
-from tenants.services import user_activate, user_create, user_deactivate, user_platform_role_set
+from tenants.services import user_activate, user_create, user_deactivate, user_platform_role_set, user_update
 
 
 def test_operator_invites(as_olga: Actor) -> None:
@@ -65,3 +72,77 @@ def test_auditor_looks_and_changes_nothing(as_olga: Actor, olga: User, bob: User
     assert users_for(actor=actor_for(user=bob)).count() == 2
     with pytest.raises(Conflict):
         user_platform_role_set(actor=as_olga, user=olga, platform_role="")
+
+
+def change(user: User, **wanted: str) -> None:
+    given = {name: getattr(user, name) for name in ("username", "email", "first_name", "last_name")}
+    user_update(actor=SYSTEM, user=user, **given | wanted)
+
+
+def test_a_person_is_renamed(alice: User, client: Client) -> None:
+    EmailAddress.objects.create(user=alice, email=alice.email, primary=True)
+    old = {name: getattr(alice, name) for name in ("username", "email")}
+    change(alice, username="alice.smith", email="Alice.Smith@Example.org")
+    assert (alice.username, alice.email) == ("alice.smith", "alice.smith@example.org")
+    entry = AuditEntry.objects.get(action="user.update")
+    assert entry.before == old
+    assert entry.after == {"username": "alice.smith", "email": "alice.smith@example.org"}
+    change(alice)
+    assert AuditEntry.objects.filter(action="user.update").count() == 1
+    for typed, status in ((old["username"], 200), (old["email"], 200), ("ALICE.SMITH@example.org", 302)):
+        sent = {"login": typed, "password": "correct horse battery"}
+        assert client.post(reverse("account_login"), sent).status_code == status
+    client.logout()
+    client.post(reverse("account_reset_password"), {"email": old["email"]})
+    assert mail.outbox == []
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("username", "bob"),
+        ("email", "BOB@example.org"),
+        ("username", ""),
+        ("username", "a b"),
+        ("email", "x"),
+    ],
+)
+def test_a_name_or_address_of_somebody_else_is_refused(alice: User, bob: User, field: str, text: str) -> None:
+    User.objects.filter(pk=bob.pk).update(email="bob@example.org")
+    before = User.objects.values().get(pk=alice.pk)
+    with pytest.raises(Invalid) as refused:
+        change(alice, **{field: text})
+    assert field in refused.value.fields
+    assert User.objects.values().get(pk=alice.pk) == before
+
+
+def test_only_operators_rename(alice: User, as_alice: Actor) -> None:
+    with pytest.raises(NotFound):
+        user_update(
+            actor=as_alice, user=alice, username="x", email="x@example.org", first_name="", last_name=""
+        )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_several_who_take_one_address_at_once_one_gets_it() -> None:
+    people = [user_create(actor=SYSTEM, username=name, email=f"{name}@example.org") for name in "abc"]
+    outcomes: list[str] = []
+    start = threading.Barrier(3)
+
+    def one(user: User) -> None:
+        start.wait()
+        try:
+            change(user, email="New@example.org")
+            outcomes.append("taken")
+        except Invalid as refused:
+            outcomes.append(",".join(refused.fields))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=one, args=(user,)) for user in people]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["email", "email", "taken"]
+    assert User.objects.filter(email="new@example.org").count() == 1

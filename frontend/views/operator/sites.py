@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 
 from billing.services.site_removal import site_leftovers, site_remove
-from frontend.forms.operator import FactorForm
+from frontend.forms.operator import FactorForm, SiteNameForm
 from frontend.forms.sites import CredentialsForm, OptionsForm, SiteForm
 from frontend.frame import Refusals, done, draw_page, posted, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import Column, Listing, find, list_page, saying
@@ -105,6 +105,7 @@ def _draw(request: HttpRequest, here: OperatorPlace, row: Site, **forms: Any) ->
         "factor_form": FactorForm(initial={PERCENT: row.oversubscription_percent}),
         "effect": factor_effect(pools, row.oversubscription_percent),
         "rotate_form": CredentialsForm(kind=kind),
+        "name_form": SiteNameForm(initial={"name": row.name}),
         "options_form": OptionsForm(kind=kind, before=row.options),
         "leftovers": site_leftovers(site=row) if here.may_manage and not row.enabled else [],
         "remove_title": f"Remove {row.slug}?",
@@ -173,6 +174,18 @@ def site_options(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpRe
             text = f"Options of {row.slug} saved. The site is being checked with them."
             return done(request, text, "frontend:operator_site", row.slug)
     return _draw(request, here, row, options_form=form, opened="options")
+
+
+@site_action
+def site_rename(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+    form = SiteNameForm(sent(request))
+    if form.is_valid():
+        back = undo_by("frontend:operator_site_rename", row.slug, name=row.name)
+        with refusals_on(form, Invalid):
+            site_update(actor=here.actor, site=row, **form.cleaned_data)
+            text = f"{row.slug} is called {form.cleaned_data['name']} now."
+            return done(request, text, "frontend:operator_site", row.slug, undo=back)
+    return _draw(request, here, row, name_form=form, opened="rename")
 
 
 @site_action

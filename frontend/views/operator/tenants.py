@@ -221,7 +221,7 @@ def _person(here: OperatorPlace, user: uuid.UUID) -> User:
     return first_of(users_for(actor=here.actor).filter(pk=user), "account")
 
 
-_, person_action = row_doors(_person, "user")
+person_page, person_action = row_doors(_person, "user")
 
 
 @person_action

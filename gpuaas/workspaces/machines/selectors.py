@@ -11,18 +11,22 @@ from django.db.models import F, Func, Max, Q, QuerySet, TextField, Value
 from gpuaas.catalog.models import Flavor, Node, Site
 from gpuaas.catalog.site import kind_of
 from gpuaas.core import clock
-from gpuaas.core.rows import first_of
+from gpuaas.core.rows import first_of, searched
 from gpuaas.providers.base import Belonging, MachineCapability, MachineImage, MachineVerb
 from gpuaas.workspaces.allowances import over_quota
 from gpuaas.workspaces.machines.models import Machine, MachineLook
 from gpuaas.workspaces.machines.states import ALLOWED, ALWAYS, AWAKE, LIVE, MachineState
 from gpuaas.workspaces.models import Eviction, Workspace
+from tenants.actors import Actor
+from tenants.roles import Permission
+from tenants.selectors import projects_for
 
 SCREENS_AGAIN = timedelta(days=1)
 NO_WAY_IN = (
     "It has no address that is reachable from outside: give it a floating IP with your own client, or "
     "connect through a machine that has one."
 )
+
 NO_KEY = "It was created without a key: only accounts of its image or of cloud-init can sign in."
 NO_USER = "USER is the account of its image; the image does not name it."
 
@@ -79,6 +83,14 @@ def machines_of(
     """Newest first; without deleted ones, unless they are asked for."""
     rows = Machine.objects.filter(workspace=workspace, state__in=list(states)).select_related("workspace")
     return rows.filter(name__icontains=search) if search else rows
+
+
+def machines_seen(*, actor: Actor, search: str) -> QuerySet[Machine]:
+    """Of every workspace that the actor may see: by name, by id, ours or the site's, or by an address; newest first."""
+    seen = projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW).order_by()
+    rows = Machine.objects.filter(workspace__project__in=seen, state__in=list(LIVE))
+    known = Q(uid=search) | Q(observed__addresses__contains=[search])
+    return searched(rows, search, also=known).select_related("workspace__project")
 
 
 def machine_get(*, workspace: Workspace, machine_id: uuid.UUID) -> Machine:

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Iterable
 
 import pytest
+from allauth.socialaccount.models import SocialAccount
 from django.test import Client
 from django.urls import reverse
 
@@ -35,6 +36,7 @@ ACTIONS = frozenset(
         "operator_site_factor",
         "operator_site_credentials",
         "operator_site_options",
+        "operator_site_rename",
         "operator_site_switch",
         "operator_site_remove",
         "operator_site_probe",
@@ -64,6 +66,8 @@ ACTIONS = frozenset(
         "operator_member_set",
         "operator_member_remove",
         "operator_person_role",
+        "operator_person_sign_out",
+        "operator_person_unlink",
         "operator_person_switch",
         "operator_tries_lift",
         "operator_invoice_note",
@@ -106,6 +110,14 @@ FORMS = frozenset(
 QUERY = {"kind": "project", "owner": "weather-lm", "resource": "gpu:h100-sxm-80gb", "hard": "9"}
 
 
+def of_person(name: str, user: User) -> dict[str, object]:
+    if name == "operator_tries_lift":
+        return {"tries": Tries.objects.create(account=str(user.pk), user=user, network="192.0.2.1").pk}
+    if name == "operator_person_unlink":
+        return {"link": SocialAccount.objects.create(user=user, provider="oidc", uid=str(user.pk)).pk}
+    return {}
+
+
 def address(name: str, workspace: Workspace, user: User) -> str:
     """The real address with things that exist: only who asks may decide."""
     pattern = next(pattern for pattern in urlpatterns if pattern.name == name)
@@ -121,8 +133,7 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     known = {"slug": slug, "verb": "retire", "pool": pool.pk, "user": user.pk, "node": "h100-01"}
     known |= {"name": plan.external_name, "adoption": plan.pk, "drift": drift_of(workspace).pk}
     known |= {"month": "2026-10"}
-    if name == "operator_tries_lift":
-        known["tries"] = Tries.objects.create(account=str(user.pk), user=user, network="192.0.2.1").pk
+    known |= of_person(name, user)
     if name == "operator_site_host":
         host_at(workspace.site, name=plan.external_name)
     known |= {"reservation": pool_stage(workspace.project, workspace.flavors.get().flavor).pk}
@@ -229,6 +240,7 @@ def test_things_that_are_not_there_are_not_found(
         "batch": uuid.uuid4(),
         "written": uuid.uuid4(),
         "tries": uuid.uuid4(),
+        "link": 999,
     }
 
     def check(name: str) -> None:

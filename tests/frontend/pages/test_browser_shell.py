@@ -1,5 +1,6 @@
 """The frame in a real browser: where an operator stands at a tenant's, and the palette on the way to a person."""
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -14,7 +15,7 @@ from gpuaas.workspaces.services import workspace_request
 from tenants.models import User
 from tenants.selectors import actor_for
 from tests.billing.stage import interval_make
-from tests.frontend.pages.browsing import NEEDED, SIZES, context_for, looked_at, opened
+from tests.frontend.pages.browsing import NEEDED, SIZES, context_for, looked_at, opened, sign_in
 from tests.frontend.pages.server import served
 
 pytestmark = NEEDED
@@ -51,6 +52,52 @@ def test_the_palette_leads_to_a_person_and_the_menu_to_the_account(
     page.get_by_role("button", name="alice, account menu").click()
     page.get_by_role("link", name="Account and time zone").click()
     expect(page.locator("h1")).to_have_text("Account")
+    assert complaints == []
+
+
+def test_an_operator_renames_a_person_and_a_site_and_signs_somebody_out(
+    chromium: Browser, address: str, olga: User, alice: User
+) -> None:
+    hers = context_for(chromium, address, alice).new_page()
+    hers.goto(f"{address}/p/weather-lm/")
+    page, complaints = opened(context_for(chromium, address, olga))
+    page.goto(f"{address}/operator/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("alice@")
+    expect(page.locator("#palette-list")).to_contain_text("alice")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("alice")
+    looked_at(page, "desk", picture="person")
+    page.get_by_label("User name").fill("alice.smith")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("h1")).to_have_text("alice.smith")
+    page.get_by_role("button", name="Sign out everywhere").click()
+    page.locator("#sign-out").get_by_role("button", name="Sign out everywhere").click()
+    expect(page.locator("#toasts")).to_contain_text("alice.smith is signed out everywhere.")
+    expect(hers).to_have_url(re.compile("/accounts/login/"), timeout=30_000)
+    page.goto(f"{address}/operator/sites/ber-1/")
+    page.get_by_role("button", name="Rename").click()
+    page.locator("#rename").get_by_label("Name").fill("Berlin, hall one")
+    page.locator("#rename").get_by_role("button", name="Save name").click()
+    expect(page.locator(".g-head")).to_contain_text("Berlin, hall one")
+    assert complaints == []
+
+
+def test_the_account_signs_the_others_out(chromium: Browser, address: str, alice: User) -> None:
+    pages = []
+    for size in SIZES:
+        page, complaints = opened(chromium.new_context(viewport=SIZES[size]))
+        page.goto(f"{address}/account/")
+        sign_in(page, "alice")
+        expect(page.locator("h1")).to_have_text("Account")
+        looked_at(page, size, picture="account")
+        pages.append(page)
+    pages[0].reload()
+    expect(pages[0].locator("#sessions")).to_contain_text("this one")
+    pages[0].get_by_role("button", name="Sign out the others").click()
+    expect(pages[0].locator("#toasts")).to_contain_text("1 other session ended.")
+    pages[1].reload()
+    expect(pages[1]).to_have_url(re.compile("/accounts/login/"))
     assert complaints == []
 
 

@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from gpuaas.clusters.models import Cluster
+from gpuaas.workspaces.machines.models import Machine
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspace_role
 from gpuaas.workspaces.spec import members_of, subject_of
@@ -14,6 +15,7 @@ from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
 from tenants.selectors import actor_for, people_seen
 from tests.api.cluster_stage import cluster_stage
+from tests.factories.billing import invoice_make
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
@@ -72,6 +74,70 @@ def test_the_palette_finds_an_outsider_nothing(
     assert found(charlie_at, "charlie")[0][:2] == ("People", "charlie")
 
 
+def test_the_palette_finds_by_id_address_and_number(
+    alice_at: Client, charlie_at: Client, olga: User, workspace: Workspace, cluster: Cluster
+) -> None:
+    project = workspace.project
+    machine = Machine.objects.create(
+        workspace=workspace,
+        name="node-a",
+        state="running",
+        uid="0c3d9c0e-site",
+        created_at=workspace.created_at,
+        observed={"addresses": ["10.0.0.17", "2001:db8::17"]},
+    )
+    invoice = invoice_make(project)
+    Workspace.objects.filter(pk=workspace.pk).update(adopted_name="tenant-7")
+    room = ("Workspaces", workspace.name, reverse("frontend:workspace", args=[project.slug, workspace.pk]))
+    group = ("Clusters", cluster.name, reverse("frontend:cluster", args=[project.slug, cluster.pk]))
+    box = ("Machines", "node-a", reverse("frontend:machine", args=[project.slug, workspace.pk, machine.pk]))
+    paper = ("Invoices", invoice.number, reverse("frontend:invoice", args=["climate", invoice.number]))
+    texts = {
+        str(workspace.pk): room,
+        workspace.pk.hex: room,
+        workspace.external_name: room,
+        "tenant-7": room,
+        str(cluster.pk): group,
+        cluster.external_name: group,
+        "node-a": box,
+        "10.0.0.17": box,
+        "2001:db8::17": box,
+        machine.uid: box,
+        str(machine.pk): box,
+        invoice.number: paper,
+    }
+    for text, entry in texts.items():
+        assert found(alice_at, text) == [entry], text
+        assert found(signed_in(olga), text) == [entry], text
+        assert found(charlie_at, text) == [], text
+
+
+def test_the_palette_finds_organizations_and_pages(
+    alice_at: Client, bob: User, olga: User, workspace: Workspace
+) -> None:
+    slug = workspace.project.organization.slug
+    assert ("Organizations", slug, reverse("frontend:projects", args=[slug])) in found(alice_at, slug)
+    assert all(group != "Organizations" for group, _, _ in found(signed_in(bob), slug))
+    operator = signed_in(olga)
+    page = reverse("frontend:operator_organization", args=[slug])
+    assert ("Organizations", slug, page) in found(operator, slug)
+    assert ("Places", "Keys", reverse("frontend:keys")) in found(alice_at, "keys")
+    assert ("Places", "Limits", reverse("frontend:limits", args=["weather-lm"])) in found(alice_at, "limits")
+    limits = [url for group, _, url in found(operator, "limits") if group == "Places"]
+    operator.get(reverse("frontend:home", args=["weather-lm"]))
+    both = [url for group, _, url in found(operator, "limits") if group == "Places"]
+    assert reverse("frontend:operator_limits") in limits
+    assert {reverse("frontend:operator_limits"), reverse("frontend:limits", args=["weather-lm"])} <= set(both)
+    assert reverse("frontend:operator_limits") not in [url for _, _, url in found(alice_at, "limits")]
+
+
+def test_a_search_asks_as_often_for_many_as_for_few(
+    alice_at: Client, workspace: Workspace, cluster: Cluster, django_assert_max_num_queries: Any
+) -> None:
+    with django_assert_max_num_queries(30):
+        found(alice_at, "a-name")
+
+
 def test_who_belongs_nowhere_finds_nothing(workspace: Workspace, cluster: Cluster) -> None:
     outsider: User = UserFactory.create(username="nina")
     client = signed_in(outsider)
@@ -82,8 +148,9 @@ def test_an_operator_finds_everybody_where_accounts_are_kept(
     olga: User, bob: User, charlie: User, workspace: Workspace, cluster: Cluster
 ) -> None:
     client = signed_in(olga)
-    page = reverse("frontend:operator_people")
-    assert found(client, "charlie") == [("People", "charlie", f"{page}?q=charlie")]
+    page = reverse("frontend:operator_person", args=[charlie.pk])
+    for text in ("charlie", "CHARLIE@", str(charlie.pk)):
+        assert found(client, text) == [("People", "charlie", page)]
     assert found(client, "lab")[0][:2] == ("Clusters", "lab")
 
 

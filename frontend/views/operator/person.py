@@ -1,0 +1,59 @@
+"""One account: its name and address, and how the person signs in."""
+
+from typing import Any
+
+from allauth.socialaccount.models import SocialAccount
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from frontend.forms.operator import PersonChangeForm
+from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown
+from frontend.presenters.sessions import links_shown, sessions_shown
+from frontend.views.operator.common import OperatorPlace, crumbs
+from frontend.views.operator.tenants import person_action, person_page
+from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.rows import first_of
+from tenants.models import User
+from tenants.selectors import links_of, sessions_of
+from tenants.services import link_remove, sessions_end, user_update
+
+NAMES = ("username", "email", "first_name", "last_name")
+
+
+@person_page
+def show(request: HttpRequest, here: OperatorPlace, row: User) -> HttpResponse:
+    before = {name: getattr(row, name) for name in NAMES}
+    form = PersonChangeForm(posted(request), initial=before)
+    if form.is_valid():
+        with refusals_on(form, Invalid):
+            user_update(actor=here.actor, user=row, **form.cleaned_data)
+            return done(request, f"{row.username} saved.", "frontend:operator_person", row.pk)
+    asked: dict[str, Any] = {"actor": here.actor, "user": row}
+    context = {
+        "person": row,
+        "shown": before["username"],
+        "form": form,
+        "sessions": sessions_shown(sessions_of(**asked, now=here.now)),
+        "links": links_shown(links_of(**asked)),
+        "crumbs": crumbs("Tenants", ("People", "operator_people"), (before["username"], "")),
+    }
+    return draw_page(request, "operator/person.html", context)
+
+
+@person_action
+def sign_out(request: HttpRequest, here: OperatorPlace, row: User) -> HttpResponse:
+    """Who signs themselves out keeps the session in which they ask."""
+    own = {str(request.session.session_key)} if here.actor.owns(row.pk) else set()
+    ended = sessions_end(actor=here.actor, user=row, but=own)
+    text = f"{row.username} is signed out everywhere." if ended else f"{row.username} was signed in nowhere."
+    return done(request, text, "frontend:operator_person", row.pk)
+
+
+@person_action
+def unlink(request: HttpRequest, here: OperatorPlace, row: User, link: int) -> HttpResponse:
+    found: SocialAccount = first_of(links_of(actor=here.actor, user=row).filter(pk=link), "identity")
+    with refusals_shown(request, Conflict):
+        link_remove(actor=here.actor, link=found)
+        text = f"This identity no longer enters the account of {row.username}."
+        return done(request, text, "frontend:operator_person", row.pk)
+    return redirect("frontend:operator_person", row.pk)

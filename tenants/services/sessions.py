@@ -1,0 +1,38 @@
+"""Sessions of browsers: ended one by one, or all of a person at once."""
+
+from collections.abc import Collection
+
+from allauth.usersessions.models import UserSession
+from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.models import Session
+from django.db import transaction
+
+from gpuaas.core import clock
+from tenants.actors import Actor
+from tenants.audit import audit_record
+from tenants.models import User
+from tenants.roles import Permission
+from tenants.selectors import person_require
+from tenants.services.users import session_changed
+
+
+@transaction.atomic
+def sessions_end(
+    *, actor: Actor, user: User, only: Collection[str] | None = None, but: Collection[str] = ()
+) -> int:
+    """Signs a person out: by themselves, or by an operator. How many sessions ended.
+
+    All are looked through, as those from before an upgrade are in no list; only, but: by their keys.
+    """
+    person_require(actor=actor, user=user, permission=Permission.PLATFORM_MANAGE)
+    person = User.objects.select_for_update().get(pk=user.pk)
+    rows = Session.objects.filter(expire_date__gt=clock.now()).exclude(pk__in=but)
+    if only is not None:
+        rows = rows.filter(pk__in=only)
+    ended = [row.pk for row in rows.iterator() if row.get_decoded().get(SESSION_KEY) == str(user.pk)]
+    Session.objects.filter(pk__in=ended).delete()
+    UserSession.objects.filter(session_key__in=ended).delete()
+    if ended:
+        audit_record(actor=actor, action="user.sign_out", target=person, after={"sessions": len(ended)})
+        session_changed(person)
+    return len(ended)

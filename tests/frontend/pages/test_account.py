@@ -1,0 +1,67 @@
+"""The account: one's own tokens of all projects, and nobody else's."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from gpuaas.core import clock
+from tenants.actors import Actor
+from tenants.models import ApiToken, Organization, Project, User
+from tenants.selectors import tokens_of
+from tenants.services import project_create, token_create
+
+pytestmark = pytest.mark.django_db
+
+
+def token(actor: Actor, project: Project, name: str) -> ApiToken:
+    until = clock.now() + timedelta(days=3)
+    made, _ = token_create(actor=actor, project=project, name=name, scopes=["project:view"], expires_at=until)
+    return made
+
+
+def test_tokens_of_all_projects_that_work(
+    alice_at: Client, charlie_at: Client, as_alice: Actor, as_olga: Actor, project: Project, bob: User
+) -> None:
+    organization: Organization = project.organization
+    project_create(actor=as_olga, organization=organization, slug="second", name="Second")
+    second = Project.objects.get(slug="second")
+    ours = [token(as_alice, project, "laptop"), token(as_alice, second, "pipeline")]
+    gone = token(as_alice, project, "revoked-one")
+    ApiToken.objects.filter(pk=gone.pk).update(revoked_at=clock.now())
+    ApiToken.objects.create(
+        project=project, user=bob, name="of-bob", prefix="b", secret_hash="x", expires_at=ours[0].expires_at
+    )
+    page = reverse("frontend:account")
+    text = alice_at.get(page).content.decode()
+    assert all(name in text for name in ("laptop", "pipeline"))
+    assert not any(name in text for name in ("revoked-one", "of-bob"))
+    revoke = reverse("frontend:own_token_revoke", args=[ours[1].pk])
+    assert f'action="{revoke}"' in text
+    assert charlie_at.post(revoke).status_code == 404
+    assert Client().post(revoke)["Location"].startswith("/accounts/login/")
+    assert alice_at.post(revoke)["Location"] == page
+    ours[1].refresh_from_db()
+    assert ours[1].revoked_at is not None
+    foreign = reverse("frontend:own_token_revoke", args=[ApiToken.objects.get(name="of-bob").pk])
+    assert alice_at.post(foreign).status_code == 404
+    assert [row.name for row in tokens_of(actor=as_alice, now=clock.now())] == ["laptop"]
+
+
+def test_a_site_is_renamed(olga: User, as_olga: Actor, site: object) -> None:
+    del as_olga, site
+    browser = Client()
+    browser.force_login(olga)
+    rename, page = (
+        reverse(f"frontend:{name}", args=["ber-1"]) for name in ("operator_site_rename", "operator_site")
+    )
+    assert browser.post(rename, {"name": "Berlin one"})["Location"] == page
+    text = browser.get(page).content.decode()
+    assert "ber-1 is called Berlin one now." in text
+    assert 'value="Berlin one"' in text
+    for nonsense in ("", "x" * 101):
+        said = browser.post(rename, {"name": nonsense})
+        assert said.status_code == 422
+        assert 'id="rename"' in said.content.decode().partition("data-open")[0][-400:]
+    assert "Berlin one" in browser.get(page).content.decode()
