@@ -369,5 +369,11 @@ def ordered(rows: Rows, asked: str, columns: Mapping[str, str]) -> Rows:
 def _at(row: Any, path: str, mark: str) -> Any:
     for name in path.split(mark):
         if row is not None:
-            row = row[name] if isinstance(row, Mapping) else getattr(row, name)
+            row = (
+                row[int(name)]
+                if name.isdecimal()
+                else row[name]
+                if isinstance(row, Mapping)
+                else getattr(row, name)
+            )
     return row

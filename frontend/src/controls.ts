@@ -81,16 +81,6 @@ function countChosen(event: Event): void {
   if (count) count.textContent = `${chosen} selected`;
 }
 
-/** `<input data-filter="#table">` hides the rows that do not hold every word. */
-function filterRows(event: Event): void {
-  const input = event.target;
-  if (!(input instanceof HTMLInputElement) || !input.dataset["filter"]) return;
-  const words = input.value.toLowerCase().split(/\s+/);
-  for (const row of all(`${input.dataset["filter"]} tbody tr`)) {
-    row.hidden = !words.every((word) => row.textContent?.toLowerCase().includes(word));
-  }
-}
-
 const opened = new Map<string, boolean>();
 
 /** What the reader has opened or closed stays so when the page fetches itself: `<details id=…>`. */
@@ -117,5 +107,4 @@ export function startControls(): void {
   onClick("[data-print-page]", () => window.print());
   document.addEventListener("keydown", walkMap);
   document.addEventListener("change", countChosen);
-  document.addEventListener("input", filterRows);
 }

@@ -50,7 +50,7 @@ const KEYS: Record<string, () => void> = {
   x: selectRow,
   t: toggleTheme,
   "?": () => openDialog("shortcuts"),
-  "/": () => one<HTMLInputElement>("[data-filter], .g-toolbar input[type=search]")?.focus(),
+  "/": () => one<HTMLInputElement>(".g-toolbar input[type=search]")?.focus(),
 };
 
 function single(event: KeyboardEvent): boolean {

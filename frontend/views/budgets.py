@@ -3,8 +3,7 @@
 import uuid
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
@@ -14,7 +13,7 @@ from billing.selectors.budgets import BudgetState, budget_get_for, budget_states
 from billing.services.budgets import budget_changeable, budget_create, budget_end, budget_update
 from frontend.forms.budgets import FIRST, BudgetForm, initial_of, thresholds_shown
 from frontend.frame import done, draw_page, refusals_on
-from frontend.lists import paged
+from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.presenters.budgets import row_of, rows_of
 from frontend.scope import Scope, of_organization, of_project
@@ -27,21 +26,42 @@ from gpuaas.workspaces.selectors import workspaces_for
 from gpuaas.workspaces.states import LIVE
 from tenants.roles import Permission
 
-ROWS = 50
+LIST = Listing(
+    "budgets",
+    columns=(
+        Column("name", "Budget", "name", "state.budget.name"),
+        Column("scope"),
+        Column("organization", "Organization", "organization__slug", "state.budget.organization.slug"),
+        Column("state", "State", value="word"),
+        Column("period", "Period", "period"),
+        Column("spent", "Spent and expected"),
+        Column("forecast"),
+        Column("amount", "Amount", numeric=True),
+        Column(
+            "thresholds",
+            "Thresholds",
+            value=lambda row: "; ".join(f"{one.percent} % {one.does}" for one in row.thresholds),
+        ),
+    ),
+    filters=(find(),),
+)
 
 
-def index(request: HttpRequest, scope: Scope) -> HttpResponse:
-    page = paged(request, budgets_for(**scope.given))
-    states = budget_states(budgets=list(page))
-    urls: dict[object, str] = {row.pk: scope.url("budget", row.pk) for row in page}
+def index(request: HttpRequest, scope: Scope) -> HttpResponseBase:
+    found = LIST.of(
+        request,
+        lambda query: named(budgets_for(**scope.given), query["q"], "name"),
+        lambda rows: rows_of(
+            budget_states(budgets=rows), {row.pk: scope.url("budget", row.pk) for row in rows}
+        ),
+        without={"organization"},
+    )
     context = {
         "scope": scope,
-        "page": page,
-        "rows": rows_of(states, urls),
         "new_url": scope.url("budget_new") if scope.may_manage else "",
         "crumbs": _crumbs(scope, Crumb("Budgets")),
     }
-    return render(request, "billing/budgets.html", context)
+    return list_page(request, "billing/budgets.html", found, context)
 
 
 def new(request: HttpRequest, scope: Scope) -> HttpResponse:

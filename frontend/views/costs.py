@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import Any
 
 from django.core.paginator import Page
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
@@ -19,11 +19,12 @@ from billing.selectors.costs import MonthCosts
 from billing.selectors.running import running_and_rest
 from frontend import formats
 from frontend.components import Chip, Meter, Stat
-from frontend.lists import ROWS, month_asked, page_asked, page_of, paged
+from frontend.lists import ROWS, list_page, month_asked, page_asked, page_of
 from frontend.nav import Crumb
 from frontend.presenters import money
 from frontend.scope import Scope, of_organization, of_project
 from frontend.views.home import running_stat
+from frontend.views.usage import INTERVALS, lengths_of
 from gpuaas.clusters.models import Cluster
 from gpuaas.core.streams import csv_streamed
 from gpuaas.workspaces.models import Workspace
@@ -220,16 +221,14 @@ def _cells(found: Breakdown) -> Iterator[Sequence[object]]:
         yield key, row.name, *within, row.gpu_seconds, row.amount, found.currency, row.quarantined
 
 
-def intervals(request: HttpRequest, scope: Scope) -> HttpResponse:
+def intervals(request: HttpRequest, scope: Scope) -> HttpResponseBase:
     """The last step: what was held, in whole seconds; cut to nothing, so that one sees where it began and ended."""
     want = asked(request, scope, scope.now)
     found = cost_intervals(month=want.month, filters=want.filters, **scope.given)
-    page = paged(request, found)
+    shown = INTERVALS.of(request, found, lambda rows: lengths_of(rows, scope.now))
     context = {
         "month": money.month_shown(want.month, now=scope.now),
         "day": want.filters.day,
-        "page": page,
-        "rows": [(row, int(((row.ended_at or scope.now) - row.started_at).total_seconds())) for row in page],
         "chips": _chips(scope, want, "cost_intervals"),
         "costs_url": scope.url("costs", query=_without(want.query, "day")),
         "csv_url": scope.url("cost_intervals_csv", query=want.query),
@@ -238,7 +237,7 @@ def intervals(request: HttpRequest, scope: Scope) -> HttpResponse:
             Crumb("Intervals"),
         ),
     }
-    return render(request, "billing/cost_intervals.html", context)
+    return list_page(request, "billing/cost_intervals.html", shown, context)
 
 
 def cost_intervals_csv(request: HttpRequest, scope: Scope) -> StreamingHttpResponse:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
@@ -16,7 +16,7 @@ from billing.selectors.credits import credits_of
 from billing.selectors.parties import parties_of
 from billing.services.pdfs import pdf_ready
 from billing.states import Account, EntryKind, InvoiceKind
-from frontend.lists import paged
+from frontend.lists import Column, Filter, Listing, Query, list_page, paged
 from frontend.nav import Crumb
 from frontend.place import OrganizationPlace, RowDoor, organization_page
 from frontend.presenters import invoices as shown
@@ -26,7 +26,22 @@ from gpuaas.core.streams import csv_streamed
 from tenants.actors import Actor
 from tenants.roles import Permission
 
-KINDS = (("", "All"), *((kind.value, f"{kind.label}s") for kind in InvoiceKind))
+LIST = Listing(
+    "documents",
+    columns=(
+        Column("number", "Number", "number", "invoice.number"),
+        Column("kind", value="invoice.kind"),
+        Column("organization", "Organization", "organization__name", "invoice.organization.slug"),
+        Column("month", "Month", "month", lambda row: f"{row.invoice.month:%Y-%m}"),
+        Column("closed_at", "Closed", "closed_at", "invoice.closed_at"),
+        Column("net", "Net", "subtotal_minor", "subtotal", numeric=True),
+        Column("total", "Total", "total_minor", "total", numeric=True),
+        Column("currency", value="invoice.currency"),
+    ),
+    filters=(
+        Filter("kind", "Kind", "every kind", tuple((kind.value, f"{kind.label}s") for kind in InvoiceKind)),
+    ),
+)
 
 
 REVERSED: dict[str, str] = {
@@ -36,9 +51,9 @@ REVERSED: dict[str, str] = {
 }
 
 
-def kind_asked(request: HttpRequest) -> InvoiceKind | None:
-    wanted = request.GET.get("kind", "")
-    return InvoiceKind(wanted) if wanted in InvoiceKind.values else None
+def filters_of(query: Query) -> documents.InvoiceFilters:
+    kind = query.one_of("kind", InvoiceKind.values)
+    return documents.InvoiceFilters(kind=InvoiceKind(kind) if kind else None)
 
 
 def crumbs(here: OrganizationPlace, *rest: Crumb) -> tuple[Crumb, ...]:
@@ -61,25 +76,28 @@ invoice_page: RowDoor[OrganizationPlace, Invoice] = RowDoor(
 
 
 @organization_page(Permission.BILLING_VIEW)
-def index(request: HttpRequest, here: OrganizationPlace) -> HttpResponse:
-    kind = kind_asked(request)
-    found = documents.invoices_of(**here.given, filters=documents.InvoiceFilters(kind=kind))
-    page = paged(request, found)
+def index(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBase:
+    found = LIST.of(
+        request,
+        lambda query: documents.invoices_of(**here.given, filters=filters_of(query)),
+        rows_of,
+        without={"organization"},
+    )
     (party,) = parties_of(organizations=[here.organization.pk])
     running = month_of(here.now)
     context = {
         "organization": here.organization,
-        "page": page,
-        "rows": shown.rows_of(page, credits_of(invoices=[row.pk for row in page])),
-        "kinds": KINDS,
-        "kind": kind.value if kind else "",
         "balance": balances.balance_of(currency=party.currency, **here.given),
         "grants": [grant_shown(row) for row in balances.grants_for(**here.given)[:20]],
         "running": running,
         "focus_url": reverse("api:organization-focus-csv", args=[here.organization.slug, f"{running:%Y-%m}"]),
         "crumbs": crumbs(here, Crumb("Invoices")),
     }
-    return render(request, "billing/invoices.html", context)
+    return list_page(request, "billing/invoices.html", found, context)
+
+
+def rows_of(found: list[Invoice]) -> list[shown.InvoiceRow]:
+    return shown.rows_of(found, credits_of(invoices=[row.pk for row in found]))
 
 
 def grant_shown(row: Grant) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
@@ -16,11 +16,12 @@ from billing.selectors.breakdown import cost_intervals
 from billing.selectors.costs import MonthCosts
 from frontend.charts import Chart
 from frontend.formats import SIGNS, full_when
-from frontend.lists import ROWS, month_asked, page_asked, page_of, paged
+from frontend.lists import ROWS, Column, Listing, list_page, month_asked, page_asked, page_of
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters import money
 from gpuaas.core.streams import csv_streamed
+from gpuaas.metering.models import UsageInterval
 from gpuaas.workspaces.selectors import workspace_get_for
 from tenants.roles import Permission
 
@@ -72,26 +73,47 @@ def chart_of(here: ProjectPlace, month: money.Month, now: datetime, costs: Month
     return money.day_chart(month=month, values=values, coming=coming, now=now, sign=sign)
 
 
+INTERVALS = Listing(
+    "intervals",
+    columns=(
+        Column("item", "Item", "consumer_name", "0.consumer_name"),
+        Column("flavor", value="0.flavor.slug"),
+        Column("held_by", value=lambda row: "cluster" if row[0].cluster_id else "workspace"),
+        Column("holder", "Workspace or cluster", value="0.holder_name"),
+        Column("project", value="0.project.slug"),
+        Column("meter", "Meter", "meter", "0.meter"),
+        Column("quantity", "Quantity", "quantity", "0.quantity", numeric=True),
+        Column("started_at", "From", "started_at", "0.started_at"),
+        Column("ended_at", "Until", "ended_at", "0.ended_at"),
+        Column("seconds", "Seconds", value="1", numeric=True),
+        Column("owner", value="0.owner"),
+        Column("node", value="0.node"),
+        Column("surplus", value="0.surplus"),
+    ),
+)
+
+
+def lengths_of(rows: list[UsageInterval], now: datetime) -> list[tuple[UsageInterval, int]]:
+    """With its whole seconds so far."""
+    return [(row, int(((row.ended_at or now) - row.started_at).total_seconds())) for row in rows]
+
+
 @project_page(Permission.BILLING_VIEW)
-def intervals(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponse:
+def intervals(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponseBase:
     """What a workspace's amount is made of: who held what, from when until when, in whole seconds."""
     month = money.month_shown(month_asked(request, here.now), now=here.now)
     row = workspace_get_for(actor=here.actor, workspace_id=workspace, permission=Permission.WORKSPACE_VIEW)
     found = cost_intervals(**here.given, month=month.first).filter(workspace=row)
-    page = paged(request, found)
+    shown = INTERVALS.of(request, found, lambda rows: lengths_of(rows, here.now), without={"holder"})
     context = {
         "month": month,
         "workspace": row,
-        "page": page,
-        "rows": [
-            (item, int(((item.ended_at or here.now) - item.started_at).total_seconds())) for item in page
-        ],
         "crumbs": (
             *crumbs(here, "Usage and cost", reverse("frontend:usage", args=[here.project.slug])),
             Crumb(row.name),
         ),
     }
-    return render(request, "billing/intervals.html", context)
+    return list_page(request, "billing/intervals.html", shown, context)
 
 
 @project_page(Permission.BILLING_VIEW)

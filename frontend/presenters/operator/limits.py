@@ -23,7 +23,6 @@ from quotas.matrix import (
     Cell,
     MatrixRow,
     Total,
-    limits_matrix,
     limits_rows,
     limits_totals,
     limits_within,
@@ -131,13 +130,6 @@ def matrix_shown(*, actor: Actor, owners: Iterable[tuple[str, str, UUID]]) -> Ma
     rows = limits_rows(owners=owners, resources=totals)
     uses = _uses(actor, {row.organization.pk for row in rows})
     return MatrixShown(columns, tuple(_row(row, columns, uses) for row in rows), _sums(totals))
-
-
-def rows_shown(*, actor: Actor) -> list[RowShown]:
-    """Of all organizations and projects, for an export."""
-    matrix = limits_matrix(actor=actor)
-    columns, uses = _columns(matrix.resources), _uses(actor)
-    return [_row(row, columns, uses) for row in matrix.rows]
 
 
 def _columns(resources: Iterable[str]) -> tuple[Column, ...]:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
 from billing.models import BillingAccount, Discount, ProjectCostCenter
@@ -20,20 +20,40 @@ from billing.services import (
     tax_rate_parse,
 )
 from frontend.forms.rates import AccountForm, CostCenterForm, DiscountForm
-from frontend.frame import done, draw_page, refusals_on, refusals_shown, sent, undo_by
-from frontend.lists import paged
+from frontend.frame import done, refusals_on, refusals_shown, sent, undo_by
+from frontend.lists import Column, Listing, find, list_page, named
 from frontend.presenters.rate_cards import percent_words
 from frontend.views.operator.common import OperatorPlace, crumbs, organization_action, organization_page
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import Conflict, Invalid
 from tenants.models import Organization, Project
 
+LIST = Listing(
+    "discounts",
+    columns=(
+        Column("percent", "Discount", "basis_points", "1"),
+        Column("flavor", value="0.flavor.slug"),
+        Column("note", value="0.note"),
+        Column("state", "State", value="3"),
+        Column("valid_from", "From", "valid_from", "0.valid_from"),
+        Column("valid_to", "Until", "valid_to", "0.valid_to"),
+        Column("created_by", "By", "created_by", "0.created_by"),
+        Column("end", "End", value=None, quiet=True),
+    ),
+    filters=(find("Find a flavor or note", "Flavor or note"),),
+)
 
-def _page(request: HttpRequest, here: OperatorPlace, row: Organization, **forms: Any) -> HttpResponse:
+
+def _page(request: HttpRequest, here: OperatorPlace, row: Organization, **forms: Any) -> HttpResponseBase:
     given: dict[str, Any] = {"actor": here.actor, "organization": row}
     account = accounts.account_get(**given)
     found = cards.rate_cards_for(actor=here.actor).filter(currency=account.currency)
-    page = paged(request, accounts.discounts_for(**given))
+    discounts = LIST.of(
+        request,
+        lambda query: named(accounts.discounts_for(**given), query["q"], "flavor__slug", "note"),
+        lambda rows: [(discount, *_standing(discount, here.now)) for discount in rows],
+        without=() if here.may_manage else {"end"},
+    )
     context = {
         "organization": row,
         "account": account,
@@ -41,8 +61,6 @@ def _page(request: HttpRequest, here: OperatorPlace, row: Organization, **forms:
         "cost_centers": accounts.cost_centers_of(**given),
         "own_card": found.filter(organization=row).first(),
         "standard_card": found.filter(organization=None).first(),
-        "page": page,
-        "discounts": [(discount, *_standing(discount, here.now)) for discount in page],
         "account_form": AccountForm(initial=_first(account), auto_id="account_%s"),
         "discount_form": DiscountForm(flavors=_flavors(), auto_id="discount_%s"),
         "center_form": CostCenterForm(auto_id="center_%s"),
@@ -51,7 +69,7 @@ def _page(request: HttpRequest, here: OperatorPlace, row: Organization, **forms:
         ),
         **forms,
     }
-    return draw_page(request, "operator/billing_account.html", context)
+    return list_page(request, "operator/billing_account.html", discounts, context)
 
 
 show = organization_page(_page)
@@ -76,7 +94,7 @@ def _standing(discount: Discount, now: datetime) -> tuple[str, str, str]:
 
 
 @organization_action
-def account(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
+def account(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     form = AccountForm(request.POST, auto_id="account_%s")
     if form.is_valid():
         asked = form.cleaned_data
@@ -95,7 +113,7 @@ def account(request: HttpRequest, here: OperatorPlace, row: Organization) -> Htt
 
 
 @organization_action
-def cost_center(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
+def cost_center(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     form = CostCenterForm(sent(request), auto_id="center_%s")
     if form.is_valid():
         asked = form.cleaned_data
@@ -113,7 +131,7 @@ def cost_center(request: HttpRequest, here: OperatorPlace, row: Organization) ->
 
 
 @organization_action
-def discount_new(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
+def discount_new(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     form = DiscountForm(request.POST, flavors=_flavors(), auto_id="discount_%s")
     if form.is_valid():
         asked = form.cleaned_data

@@ -49,12 +49,12 @@ LIST = Listing(
 ORPHANS = Listing(
     "objects",
     (
-        Column("object", "Object", "name", lambda row: row[0].name),
-        Column("cluster", "Cluster", "cluster__name", lambda row: row[0].cluster.name),
-        Column("state", "State", "cluster__state", lambda row: row[2]),
-        Column("project", "Project", "cluster__project__slug", lambda row: row[0].cluster.project.slug),
+        Column("object", "Object", "name", "0.name"),
+        Column("cluster", "Cluster", "cluster__name", "0.cluster.name"),
+        Column("state", "State", "cluster__state", "2"),
+        Column("project", "Project", "cluster__project__slug", "0.cluster.project.slug"),
         Column("site", "Site", "cluster__site__slug", lambda row: (row[0].site or row[0].cluster.site).slug),
-        Column("recorded", "Recorded", "written_at", lambda row: row[0].written_at),
+        Column("recorded", "Recorded", "written_at", "0.written_at"),
     ),
 )
 

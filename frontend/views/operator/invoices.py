@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 
 from billing.models import Invoice, LedgerEntry
 from billing.money import amount_of
 from billing.selectors import balances, documents
-from billing.selectors.credits import credits_of
 from billing.selectors.parties import parties_of
 from billing.services.notes import lines_left, note_issue
 from billing.services.payments import grant_give, payment_record, payout_record, write_off
@@ -19,9 +18,8 @@ from billing.services.reversals import grant_reverse, payment_reverse, payout_re
 from billing.states import EntryKind, InvoiceKind
 from frontend.forms.invoices import LINE, GrantForm, NoteForm, PaymentForm, WriteOffForm
 from frontend.frame import done, draw_page, refusals_on, refusals_shown
-from frontend.lists import paged
-from frontend.presenters import invoices as shown
-from frontend.views.invoices import KINDS, entry_shown, grant_shown, invoice_context, kind_asked
+from frontend.lists import list_page, paged
+from frontend.views.invoices import LIST, entry_shown, filters_of, grant_shown, invoice_context, rows_of
 from frontend.views.operator.common import (
     OperatorPlace,
     crumbs,
@@ -48,18 +46,13 @@ INVOICES = ("Invoices", "operator_invoices")
 
 
 @operator_page
-def index(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    kind = kind_asked(request)
-    found = documents.invoices_all(actor=here.actor, filters=documents.InvoiceFilters(kind=kind))
-    page = paged(request, found)
-    context = {
-        "page": page,
-        "rows": shown.rows_of(page, credits_of(invoices=[row.pk for row in page])),
-        "kinds": KINDS,
-        "kind": kind.value if kind else "",
-        "crumbs": crumbs("Money", ("Invoices", "")),
-    }
-    return render(request, "operator/invoices.html", context)
+def index(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
+    found = LIST.of(
+        request,
+        lambda query: documents.invoices_all(actor=here.actor, filters=filters_of(query)),
+        rows_of,
+    )
+    return list_page(request, "operator/invoices.html", found, {"crumbs": crumbs("Money", ("Invoices", ""))})
 
 
 def _invoice(here: OperatorPlace, number: str) -> Invoice:

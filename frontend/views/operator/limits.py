@@ -1,18 +1,17 @@
 """The limits of all organizations and projects: look, try, save; never over what somebody else saved meanwhile."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 
-from billing.exports import rows_csv
 from frontend import toasts
 from frontend.forms import sentence_of
 from frontend.forms.operator_limits import LimitForm
 from frontend.frame import UNDONE, done, number_of, sent, undo_by
-from frontend.lists import offered, paged, query_of
+from frontend.lists import Column, Filter, Listed, Listing, find, list_page, offered
 from frontend.presenters.operator.limits import (
     CellShown,
     Effect,
@@ -20,11 +19,9 @@ from frontend.presenters.operator.limits import (
     RowShown,
     effect_of,
     matrix_shown,
-    rows_shown,
 )
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
 from gpuaas.core.errors import Invalid, NotFound, StaleVersion
-from gpuaas.core.streams import csv_streamed
 from quotas.matrix import limits_owner, limits_owners
 from quotas.models import Limit
 from quotas.services import limit_set
@@ -50,39 +47,65 @@ class Editing:
         return self.cell.column.resource
 
 
-@operator_page
-def limits(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    query = query_of(request, "q", "organization", "over")
-    owners = limits_owners(
-        actor=here.actor,
-        search=query["q"],
-        organization=query["organization"],
-        tight=bool(query["over"]),
+LIST = Listing(
+    "organizations and projects",
+    columns=(
+        Column("organization"),
+        Column("project"),
+        Column("resource"),
+        Column("limit"),
+        Column("held"),
+        Column("allocated"),
+    ),
+    filters=(
+        find("Find by name", "Name of a project or organization"),
+        Filter("organization", "Organization", "every organization"),
+        Filter("over", "Only 90 % held or more", kind="box"),
+    ),
+)
+
+
+def _listed(request: HttpRequest, here: OperatorPlace) -> Listed:
+    return LIST.of(
+        request,
+        lambda query: limits_owners(
+            actor=here.actor,
+            search=query["q"],
+            organization=query["organization"],
+            tight=bool(query["over"]),
+        ),
+        lambda owners: _cells(matrix_shown(actor=here.actor, owners=owners).rows),
+        organization=offered(organizations_for(actor=here.actor).values_list("slug", "name")),
     )
-    page = paged(request, owners)
-    context = {
-        "crumbs": crumbs("Tenants", ("Limits", "")),
-        "matrix": matrix_shown(actor=here.actor, owners=page.object_list),
-        "page": page,
-        **query.shown,
-        "organizations": offered(organizations_for(actor=here.actor).values_list("slug", "name")),
-    }
-    return render(request, "operator/limits.html", context)
 
 
 @operator_page
-def limits_csv(request: HttpRequest, here: OperatorPlace) -> StreamingHttpResponse:
-    return csv_streamed(request, rows_csv(_cells(rows_shown(actor=here.actor))), name="limits")
+def limits(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
+    """Drawn as a matrix; the file has a row for each cell of it."""
+    shown = _listed(request, here)
+    matrix = matrix_shown(actor=here.actor, owners=shown.page.object_list)
+    context = {"crumbs": crumbs("Tenants", ("Limits", "")), "matrix": matrix}
+    return list_page(request, "operator/limits.html", shown, context)
 
 
-def _cells(rows: Iterable[RowShown]) -> Iterator[Sequence[object]]:
+@operator_page
+def limits_csv(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
+    """The same file by a name of its own."""
+    return _listed(request, here).file()
+
+
+def _cells(rows: Iterable[RowShown]) -> Iterator[dict[str, object]]:
     """A limit without a number has none: the column has numbers only."""
-    yield "organization", "project", "resource", "limit", "held", "allocated"
     for row in rows:
-        project = row.project.slug if row.project else ""
         for cell in row.cells:
-            limit, held = cell.cell.limit, cell.cell.used
-            yield row.organization.slug, project, cell.column.resource, limit, held, cell.allocated
+            yield {
+                "organization": row.organization.slug,
+                "project": row.project.slug if row.project else "",
+                "resource": cell.column.resource,
+                "limit": cell.cell.limit,
+                "held": cell.cell.used,
+                "allocated": cell.allocated,
+            }
 
 
 @operator_page

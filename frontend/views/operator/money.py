@@ -9,14 +9,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 
 from billing.exports import statement_csv
-from billing.models import Rate, RateCard
+from billing.models import Budget, Rate, RateCard
 from billing.money import CURRENCIES
 from billing.months import month_parse, month_span
 from billing.rating import Cell, LineStatus
@@ -28,11 +27,12 @@ from billing.services import rate_set
 from billing.services.rates import card_named
 from frontend.forms.operator import RateForm
 from frontend.forms.rates import ware_named
-from frontend.frame import done, draw_page, posted, refusals_on
-from frontend.lists import month_asked, paged
-from frontend.presenters.budgets import rows_of
+from frontend.frame import done, posted, refusals_on
+from frontend.lists import Column, Listing, find, list_page, month_asked, named, saying
+from frontend.presenters.budgets import BudgetRow, rows_of
 from frontend.presenters.money import SHARED, UNITS, hours_of, month_shown
 from frontend.presenters.unpriced import unpriced_of, unsold_choices
+from frontend.views.budgets import LIST as BUDGETS
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
 from gpuaas.catalog.models import Flavor, GpuType
 from gpuaas.catalog.selectors import flavors_for
@@ -54,17 +54,37 @@ class TypeSum:
     included: bool
 
 
+USAGE = Listing(
+    "projects",
+    columns=(
+        Column("project", "Project", "project", "0.project"),
+        Column("organization", "Organization", "organization", "0.organization"),
+        Column("gpu_hours", "GPU hours held", "gpu_seconds", "1", numeric=True),
+        Column("unpriced_hours", "No price, hours", "quarantined_seconds", "2", numeric=True),
+        Column("per_hour", "Per hour now", "per_hour", "0.per_hour", numeric=True),
+        Column("amount", "Amount", "amount", "0.amount", numeric=True),
+        Column("currency", value="0.currency"),
+    ),
+    filters=(find("Find a project or organization", "Project or organization"),),
+)
+
+
 @operator_page
-def usage(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def usage(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     first = month_asked(request, here.now)
     sheet = statement(actor=here.actor, month=first, now=here.now)
     revenue = revenue_by_project(actor=here.actor, month=first, now=here.now)
-    page = paged(request, revenue)
+    month = month_shown(first, now=here.now)
+    projects = USAGE.of(
+        request,
+        lambda query: saying(revenue, query["q"], lambda row: f"{row.project} {row.organization}"),
+        lambda rows: [(row, hours_of(row.gpu_seconds), hours_of(row.quarantined_seconds)) for row in rows],
+        without=() if month.running else {"per_hour"},
+        labels={"amount": "So far" if month.running else "Amount"},
+    )
     context = {
-        "month": month_shown(first, now=here.now),
+        "month": month,
         "sheet": sheet,
-        "page": page,
-        "projects": [(row, hours_of(row.gpu_seconds), hours_of(row.quarantined_seconds)) for row in page],
         "per_hour": earning_now(actor=here.actor, now=here.now),
         "types": _by_type(sheet.lines),
         "unpriced": unpriced_of(sheet.quarantined, month=first),
@@ -74,7 +94,7 @@ def usage(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         "gpu_hours": hours_of(sheet.gpu_seconds),
         "crumbs": crumbs("Money", ("Usage", "")),
     }
-    return render(request, "operator/usage.html", context)
+    return list_page(request, "operator/usage.html", projects, context)
 
 
 @operator_page
@@ -85,19 +105,20 @@ def usage_csv(request: HttpRequest, here: OperatorPlace, month: str) -> HttpResp
 
 
 @operator_page
-def budgets(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def budgets(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """All that are in force, each led to where its organization sees it."""
-    page = paged(request, budgets_for(actor=here.actor).order_by("organization__slug", "name", "pk"))
-    urls: dict[object, str] = {
-        row.pk: reverse("frontend:organization_budget", args=[row.organization.slug, row.pk]) for row in page
-    }
-    context = {
-        "page": page,
-        "rows": rows_of(budget_states(budgets=list(page)), urls),
-        "organizations": True,
-        "crumbs": crumbs("Money", ("Budgets", "")),
-    }
-    return render(request, "operator/budgets.html", context)
+    known = budgets_for(actor=here.actor).order_by("organization__slug", "name", "pk")
+
+    def shown(rows: list[Budget]) -> list[BudgetRow]:
+        urls: dict[object, str] = {
+            row.pk: reverse("frontend:organization_budget", args=[row.organization.slug, row.pk])
+            for row in rows
+        }
+        return rows_of(budget_states(budgets=rows), urls)
+
+    found = BUDGETS.of(request, lambda query: named(known, query["q"], "name", "organization__slug"), shown)
+    context = {"organizations": True, "crumbs": crumbs("Money", ("Budgets", ""))}
+    return list_page(request, "operator/budgets.html", found, context)
 
 
 def _by_type(lines: Iterable[Cell]) -> list[TypeSum]:
@@ -140,8 +161,31 @@ class RateGroup:
     past: tuple[Rate, ...]
 
 
+RATES = Listing(
+    "prices",
+    columns=(
+        Column("item", "Item", "name", "name"),
+        Column("note"),
+        Column("counted", "Counted", "meter__label", "meter.label"),
+        Column("now", "Now", "current__price", "current.price", numeric=True),
+        Column("since", "Since", "current__valid_from", "current.valid_from"),
+        Column(
+            "upcoming",
+            "Upcoming",
+            value=lambda group: "; ".join(f"{each.price} from {each.valid_from}" for each in group.upcoming),
+        ),
+        Column(
+            "past",
+            "Past",
+            value=lambda group: "; ".join(f"{each.price} until {each.valid_to}" for each in group.past),
+        ),
+    ),
+    filters=(find("Find an item", "Item"),),
+)
+
+
 @operator_page
-def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """Of the standard card in the portal's currency, or in the one that the link named."""
     flavors = list(flavors_for(actor=here.actor, drafts=True))
     form = RateForm(posted(request), initial=_asked(request))
@@ -153,7 +197,6 @@ def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     groups = rate_groups(rows, flavors, here.now)
     context = {
         "card": card,
-        "groups": groups,
         "unpriced": [group for group in groups if group.current is None and group.meter == Meter.GPU_HELD],
         "form": form,
         "flavors": flavors,
@@ -162,7 +205,13 @@ def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         "chosen": form["what"].value() or "",
         "crumbs": crumbs("Money", ("Rate cards", "operator_rate_cards"), ("Single prices", "")),
     }
-    return draw_page(request, "operator/rates.html", context)
+    found = RATES.of(
+        request,
+        lambda query: saying(
+            groups, query["q"], lambda group: f"{group.name} {group.note} {group.meter.label}"
+        ),
+    )
+    return list_page(request, "operator/rates.html", found, context)
 
 
 def _standard(here: OperatorPlace, currency: str | None) -> tuple[RateCard, list[Rate]]:

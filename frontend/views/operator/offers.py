@@ -85,7 +85,7 @@ LIST = Listing(
 
 
 def _of_type(name: str, label: str = "", *, numeric: bool = False) -> Column:
-    return Column(name, label, name if label else "", lambda told: getattr(told[0], name), numeric=numeric)
+    return Column(name, label, name if label else "", f"0.{name}", numeric=numeric)
 
 
 GPU_TYPES = Listing(

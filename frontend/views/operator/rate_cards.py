@@ -1,16 +1,16 @@
 """Rate cards: the list, a card with its versions on a line of time, and the beginning of a draft."""
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 
 from billing.models import RateCard, RateCardVersion
 from billing.selectors import cards
 from billing.selectors.accounts import currencies_of
 from billing.services import rate_card_make, rate_draft_open, rate_version_withdraw
 from frontend.forms.rates import CardForm
-from frontend.frame import done, draw_page, number_of, posted, refusals_on, refusals_shown
-from frontend.lists import paged
+from frontend.frame import done, number_of, posted, refusals_on, refusals_shown
+from frontend.lists import Column, Listing, find, list_page, named, paged, saying
 from frontend.presenters.rate_cards import price_rows, version_rows
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
 from gpuaas.core.errors import Conflict, Invalid
@@ -20,14 +20,34 @@ from tenants.models import Organization
 CARDS = ("Rate cards", "operator_rate_cards")
 
 
+LIST = Listing(
+    "cards",
+    columns=(
+        Column("name", "Card", "name"),
+        Column("slug"),
+        Column("organization", "For", "organization__name", "organization.slug"),
+        Column("currency", "Currency", "currency"),
+        Column("prices", "Prices in force", "prices", numeric=True),
+        Column("versions", "Versions", "version_count", "version_count", numeric=True),
+        Column("draft", "Draft", value=lambda card: "open" if card.draft_id else ""),
+    ),
+    filters=(find("Find a card", "Card or organization"),),
+)
+
+
 @operator_page
-def index(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def index(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     form = CardForm(posted(request), initial={"organization": request.GET.get("organization", "")})
     if form.is_valid() and (made := _made(here, form)):
         return redirect("frontend:operator_rate_card", made.slug)
-    page = paged(request, cards.rate_cards_for(actor=here.actor))
-    context = {"page": page, "form": form, "crumbs": crumbs("Money", ("Rate cards", ""))}
-    return draw_page(request, "operator/rate_cards.html", context)
+    found = LIST.of(
+        request,
+        lambda query: named(
+            cards.rate_cards_for(actor=here.actor), query["q"], "name", "slug", "organization__name"
+        ),
+    )
+    context = {"form": form, "crumbs": crumbs("Money", ("Rate cards", ""))}
+    return list_page(request, "operator/rate_cards.html", found, context)
 
 
 def _made(here: OperatorPlace, form: CardForm) -> RateCard | None:
@@ -42,8 +62,23 @@ def _made(here: OperatorPlace, form: CardForm) -> RateCard | None:
     return None
 
 
+PRICES = Listing(
+    "prices",
+    columns=(
+        Column("item", "Item", "what__name", "what.name"),
+        Column("note", value="what.note"),
+        Column("counted", "Counted", "what__counted", "what.counted"),
+        Column("price", "Price", "price", "price", numeric=True),
+        Column("terms", "More terms", value=lambda each: "; ".join(each.terms)),
+        Column("version", "Since", "rate__version__number", "rate.version.number"),
+    ),
+    filters=(find("Find an item", "Item"),),
+    mark="prices-",
+)
+
+
 @operator_page
-def card(request: HttpRequest, here: OperatorPlace, card: str) -> HttpResponse:
+def card(request: HttpRequest, here: OperatorPlace, card: str) -> HttpResponseBase:
     """The list of the version that `?version=` names, or of the one in force."""
     row, now = cards.rate_card_get(actor=here.actor, slug=card), here.now
     page = paged(request, cards.versions_of(actor=here.actor, card=row))
@@ -56,10 +91,16 @@ def card(request: HttpRequest, here: OperatorPlace, card: str) -> HttpResponse:
         "versions": version_rows(list(page), ends, now),
         "chosen": chosen,
         "withdrawable": _withdrawable(here, row),
-        "prices": price_rows(cards.prices_of(card=row, at=at), row.currency),
         "crumbs": crumbs("Money", CARDS, (row.name, "")),
     }
-    return render(request, "operator/rate_card.html", context)
+    prices = price_rows(cards.prices_of(card=row, at=at), row.currency)
+    found = PRICES.of(
+        request,
+        lambda query: saying(
+            prices, query["q"], lambda each: f"{each.what.name} {each.what.note} {each.what.counted}"
+        ),
+    )
+    return list_page(request, "operator/rate_card.html", found, context)
 
 
 def _withdrawable(here: OperatorPlace, row: RateCard) -> RateCardVersion | None:

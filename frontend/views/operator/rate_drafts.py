@@ -3,7 +3,7 @@
 import uuid
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
@@ -23,7 +23,8 @@ from billing.services import (
 from frontend import toasts
 from frontend.forms import sentence_of
 from frontend.forms.rates import PublishForm, TermsForm, terms_shown, ware_named, what_value
-from frontend.frame import done, draw_page, refusals_on, refusals_shown, sent, undo_by
+from frontend.frame import done, refusals_on, refusals_shown, sent, undo_by
+from frontend.lists import Column, Listing, find, list_page, saying
 from frontend.presenters.money import SHARED
 from frontend.presenters.rate_cards import draft_row_shown, draft_rows_shown
 from frontend.presenters.unpriced import unsold_choices
@@ -42,6 +43,22 @@ def _draft(here: OperatorPlace, draft: uuid.UUID) -> RateDraft:
 draft_page, draft_action = row_doors(_draft, "draft")
 
 
+LIST = Listing(
+    "prices",
+    columns=(
+        Column("item", "Item", "what__name", "what.name"),
+        Column("note", value="what.note"),
+        Column("counted", "Counted", "what__counted", "what.counted"),
+        Column("now", "Now", "now", "now", numeric=True),
+        Column("draft", "Draft", "line__price", "line.price", numeric=True),
+        Column("terms", "More terms", value=lambda line: "; ".join(line.terms)),
+        Column("change", "Change", "word", "word"),
+        Column("actions", "Actions", value=None, quiet=True),
+    ),
+    filters=(find("Find an item", "Item"),),
+)
+
+
 def _editor(
     request: HttpRequest,
     here: OperatorPlace,
@@ -49,7 +66,7 @@ def _editor(
     *,
     form: TermsForm | None = None,
     publishing: PublishForm | None = None,
-) -> HttpResponse:
+) -> HttpResponseBase:
     rows = cards.draft_rows(draft=row)
     form = form or _terms_form(request, rows)
     first = timezone.localtime(month_span(month_next(month_of(here.now))).starts_at)
@@ -58,7 +75,6 @@ def _editor(
         "card": row.card,
         "open": row.published is None,
         "may_change": row.published is None and here.may_manage,
-        "rows": draft_rows_shown(rows, row.card.currency),
         "beside": cards.rates_beside(draft=row)[:5] if row.published is None else (),
         "form": form,
         "flavors": Flavor.objects.order_by("slug"),
@@ -69,7 +85,15 @@ def _editor(
         "publish_opened": publishing is not None,
         "crumbs": crumbs("Money", CARDS, ("Draft", "")),
     }
-    return draw_page(request, "operator/rate_draft.html", context)
+    lines = draft_rows_shown(rows, row.card.currency)
+    found = LIST.of(
+        request,
+        lambda query: saying(
+            lines, query["q"], lambda line: f"{line.what.name} {line.what.note} {line.what.counted}"
+        ),
+        without=() if context["may_change"] else {"actions"},
+    )
+    return list_page(request, "operator/rate_draft.html", found, context)
 
 
 draft = draft_page(_editor)

@@ -4,7 +4,7 @@ import uuid
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
 from billing.selectors import prices_at
@@ -12,9 +12,9 @@ from billing.selectors.accounts import currencies_of
 from billing.selectors.idle import idle_now
 from frontend import formats
 from frontend.forms.reservations import EndForm, ReservationForm
-from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown
-from frontend.lists import paged
-from frontend.presenters.operator.reservations import guests_words, reservation_rows
+from frontend.frame import done, posted, refusals_on, refusals_shown
+from frontend.lists import Column, Listing, find, list_page, named
+from frontend.presenters.operator.reservations import ReservationRow, guests_words, reservation_rows
 from frontend.views.operator.common import (
     OperatorPlace,
     crumbs,
@@ -22,6 +22,7 @@ from frontend.views.operator.common import (
     operator_page,
     projects_known,
 )
+from frontend.views.prices import POOLS, RESERVED
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core.errors import Conflict, Invalid
@@ -36,9 +37,23 @@ from quotas.pools import (
     pool_reserve_check,
 )
 
+LIST = Listing(
+    "reservations",
+    columns=(
+        *POOLS.columns[:2],
+        Column("organization", "For", "project__organization__name", "row.project.organization.slug"),
+        Column("project", value="row.project.slug"),
+        POOLS.columns[2],
+        *POOLS.columns[5:],
+        Column("others"),
+        Column("end", "End", value=None, quiet=True),
+    ),
+    filters=(find("Find a pool, site or organization", "Pool, site or organization"),),
+)
+
 
 @operator_page
-def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """A POST without `confirmed` shows what would happen."""
     flavors, projects = _flavors(), projects_known()
     form = ReservationForm(
@@ -62,25 +77,27 @@ def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         "plan": plan,
         "may_reserve": bool(flavors) and here.may_manage,
         "crumbs": crumbs("Supply", ("Reservations", "")),
-        **_listed(request, here),
     }
-    return draw_page(request, "operator/reservations.html", context)
-
-
-def _listed(request: HttpRequest, here: OperatorPlace) -> dict[str, Any]:
-    page = paged(request, pool_reservations_for(actor=here.actor))
-    rows, now = list(page), here.now
-    owners = {row.project.organization_id for row in rows}
-    shown = reservation_rows(
-        rows,
-        now=now,
-        idle={each.reservation_id: each for each in idle_now(actor=here.actor, now=now)},
-        guests=pool_guests(
-            actor=here.actor, wanted=[(row.pool, row.project.organization_id) for row in rows]
+    found = LIST.of(
+        request,
+        lambda query: named(
+            pool_reservations_for(actor=here.actor), query["q"], *RESERVED, "project__organization__name"
         ),
-        currencies=currencies_of(organizations=list(owners)),
+        lambda rows: _rows(rows, here),
+        without=() if here.may_manage else {"end"},
     )
-    return {"page": page, "rows": shown}
+    return list_page(request, "operator/reservations.html", found, context)
+
+
+def _rows(rows: list[PoolReservation], here: OperatorPlace) -> list[ReservationRow]:
+    wanted = [(row.pool, row.project.organization_id) for row in rows]
+    return reservation_rows(
+        rows,
+        now=here.now,
+        idle={each.reservation_id: each for each in idle_now(actor=here.actor, now=here.now)},
+        guests=pool_guests(actor=here.actor, wanted=wanted),
+        currencies=currencies_of(organizations=[organization for _, organization in wanted]),
+    )
 
 
 def _plan(here: OperatorPlace, asked: dict[str, Any]) -> dict[str, Any]:

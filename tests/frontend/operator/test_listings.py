@@ -20,6 +20,7 @@ from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 import frontend.views
+from billing.models import Discount, RateCard
 from frontend.lists import Listed, Listing
 from gpuaas.clusters.models import Cluster, LedgerEntry
 from gpuaas.core import clock
@@ -30,6 +31,7 @@ from tenants.models import Project, User
 from tenants.selectors import actor_for
 from tenants.services import token_create
 from tests.api.cluster_stage import cluster_rows, cluster_stage
+from tests.billing.stage import budget_stage, card_stage, interval_make, pool_stage
 from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import SiteFactory
@@ -43,7 +45,14 @@ LISTS = {
     "/p/weather-lm/tokens/": 1,
     "/p/weather-lm/audit/": 1,
     "/p/weather-lm/workspaces/{room}/machines/": 1,
+    "/p/weather-lm/budgets/": 1,
+    "/p/weather-lm/usage/{old}/": 1,
+    "/p/weather-lm/costs/intervals/": 1,
     "/o/climate/": 2,
+    "/o/climate/budgets/": 1,
+    "/o/climate/invoices/": 1,
+    "/o/climate/prices/": 1,
+    "/o/climate/reserved-pools/": 1,
     "/account/keys/": 1,
     "/operator/sites/": 1,
     "/operator/sites/at/ber-1/nodes/": 1,
@@ -58,6 +67,16 @@ LISTS = {
     "/operator/organizations/climate/": 2,
     "/operator/people/": 1,
     "/operator/audit/": 1,
+    "/operator/limits/": 1,
+    "/operator/budgets/": 1,
+    "/operator/invoices/": 1,
+    "/operator/usage/": 1,
+    "/operator/reservations/": 1,
+    "/operator/rates/": 1,
+    "/operator/rates/prices/": 1,
+    "/operator/rates/at/{card}/": 1,
+    "/operator/rates/drafts/{draft}/": 1,
+    "/operator/organizations/climate/billing/": 1,
 }
 
 
@@ -97,7 +116,23 @@ def full(workspace: Workspace, alice: User, olga: User, bob: User, charlie: User
         invoice_make(project, number=f"INV-2026-000{number}", month=date(2026, number, 1))
     first = Cluster.objects.earliest("pk")
     LedgerEntry.objects.filter(cluster=first).update(cluster=Cluster.objects.filter(state="deleting")[0])
-    return {"room": str(room.pk)}
+    flavor = workspace.flavors.get().flavor
+    for number in (1, 2):
+        budget_stage(project, name=f"budget-{number}")
+        pool_stage(project, flavor, days=10 * number)
+        interval_make(workspace, flavor, now - timedelta(hours=number), now, quantity=number)
+    organization = project.organization
+    Discount.objects.create(
+        organization=organization, flavor=flavor, basis_points=900, valid_from=now, created_by="olga"
+    )
+    RateCard.objects.create(slug="francs", name="Francs", currency="CHF")
+    draft = card_stage(project, flavor)
+    return {
+        "room": str(room.pk),
+        "old": str(workspace.pk),
+        "draft": str(draft["draft"]),
+        "card": str(draft["card"]),
+    }
 
 
 def listed_of(page: Any) -> list[Listed]:
@@ -157,7 +192,9 @@ def test_the_head_says_how_the_rows_are_sorted_and_turns_them_round(
 ) -> None:
     for address, listed in each_list(olga_at, full):
         with subtests.test(address=address):
-            column = next(each for each in listed.columns if each.order)
+            column = next((each for each in listed.columns if each.order), None)
+            if column is None:
+                continue
             name = f"{listed.listing.mark}sort"
             text = words(olga_at.get(address, {name: column.key, "kept": "yes"}))
             assert (
@@ -173,8 +210,10 @@ def test_the_file_is_what_is_shown(subtests: pytest.Subtests, olga_at: Client, f
             page = olga_at.get(address)
             (shown,) = (each for each in listed_of(page) if each.listing is listed.listing)
             found = table_of(olga_at.get(address, {f"{listed.listing.mark}csv": "1"}))
-            assert len(found) == shown.page.paginator.count
-            assert rows_drawn(page, shown) == len(shown.rows) == len(found) > 0
+            assert len(found) == len(shown.rows) > 0
+            if address == "/operator/limits/":
+                continue  # a row of the file is a cell of the matrix
+            assert rows_drawn(page, shown) == len(shown.rows) == shown.page.paginator.count
             assert shown.file_url.replace("&", "&amp;") in page.content.decode()
             assert [row[first.key].lstrip("'") for row in found] == [
                 _said(first.told(row)) for row in shown.rows
@@ -207,7 +246,7 @@ def test_what_matches_nothing_says_which_filter_to_lift(
 def test_sorting_asks_no_more(subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]) -> None:
     for address, listed in each_list(olga_at, full):
         with subtests.test(address=address):
-            column = next(each for each in reversed(listed.columns) if each.order)
+            column = next((each for each in reversed(listed.columns) if each.order), listed.columns[0])
             plain = _queries(olga_at, address)
             assert _queries(olga_at, f"{address}?{listed.listing.mark}sort={column.key}") <= plain
 
