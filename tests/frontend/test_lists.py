@@ -106,7 +106,9 @@ LETTERS = Listing(
 
 
 def letters(address: str) -> Listed:
-    rows = [{"letter": letter, "place": place} for place, letter in enumerate(f"{ascii_lowercase}=")]
+    rows: list[dict[str, Any]] = [
+        {"letter": letter, "place": place} for place, letter in enumerate(f"{ascii_lowercase}=")
+    ]
 
     def found(query: Query) -> list[dict[str, Any]]:
         some = [row for row in rows if query["odd"] in {"", str(row["place"] % 2)}]

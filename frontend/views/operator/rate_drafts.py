@@ -110,7 +110,7 @@ def _terms_form(request: HttpRequest, rows: list[DraftRow]) -> TermsForm:
 
 
 @draft_action
-def line_set(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponse:
+def line_set(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponseBase:
     """All terms of one price."""
     asked = sent(request)
     form = TermsForm(asked, rows=sum(name.startswith("from_") for name in asked))
@@ -203,7 +203,7 @@ def preview(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpRe
 
 
 @draft_action
-def publish(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponse:
+def publish(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponseBase:
     form = PublishForm(request.POST, auto_id="publish_%s")
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict, StaleVersion):
