@@ -75,21 +75,25 @@ def warm_pool_cost(
 
 
 def cluster_wanted_quote(
-    *, cluster: Cluster, counts: Mapping[str, int] | None = None, lease_ends_at: datetime | None = None
+    *,
+    cluster: Cluster,
+    counts: Mapping[str, int] | None = None,
+    lease_ends_at: datetime | None = None,
+    awake: bool | None = None,
 ) -> Quote:
     """The cost of what is wanted of it, by present prices: of a suspended cluster its control plane, of a deleted one
     nothing. The cost of what runs is `held_quote`.
 
-    counts: other numbers of workers, by pool; lease_ends_at: another end.
+    counts: other numbers of workers, by pool; lease_ends_at: another end; awake: as if it were, or as if it slept.
     """
     wanted = counts or {}
     definition = definition_of(cluster.template_version)
     count = 0 if cluster.state == ClusterState.DELETED else cluster.control_count
-    awake = count and not is_asleep(cluster)
+    runs = count and (not is_asleep(cluster) if awake is None else awake)
     return quote(
         organization=cluster.project.organization,
         items=[
-            QuoteItem(pool.flavor, wanted.get(pool.name, pool.count)) for pool in cluster.pools.all() if awake
+            QuoteItem(pool.flavor, wanted.get(pool.name, pool.count)) for pool in cluster.pools.all() if runs
         ],
         storage_gib=count * definition.disk_gib,
         lease_ends_at=lease_ends_at or cluster.lease_ends_at,

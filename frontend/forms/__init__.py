@@ -5,7 +5,9 @@ from typing import Any
 
 from django import forms
 
+from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import GpuaasError, Invalid
+from quotas.resources import MEMORY, VCPU, gpu_resource
 
 WHOLE = {"required": "Enter a number.", "invalid": "Enter a whole number."}
 WRITTEN = {"invalid": "Enter a date as year-month-day and a time."}
@@ -29,7 +31,8 @@ def choices_set(form: forms.Form, name: str, choices: Iterable[tuple[str, str]])
 def refuse(
     form: forms.Form, error: GpuaasError, *, fields: Mapping[str, str] | None = None, default: str = ""
 ) -> None:
-    """Put a service's refusal beside the field it is about. `fields` maps the service's names to the form's."""
+    """Put a service's refusal beside the field it is about. `fields` maps the service's names, and resources that have no room,
+    to the form's."""
     names = dict(fields or {})
     if isinstance(error, Invalid) and error.fields:
         for name, sentences in error.fields.items():
@@ -37,7 +40,7 @@ def refuse(
             for sentence in sentences:
                 form.add_error(target if target in form.fields else None, sentence_of(sentence))
         return
-    named = str(error.detail.get("field", ""))
+    named = str(error.detail.get("field") or error.detail.get("resource", ""))
     target = names.get(named, named) or default
     form.add_error(target if target in form.fields else None, sentence_of(error.message))
 
@@ -46,3 +49,12 @@ def sentence_of(text: str) -> str:
     """A service's message as a sentence that stands alone."""
     sentence = text[:1].upper() + text[1:]
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
+
+
+def counts_of(flavors: Iterable[tuple[Flavor, str]]) -> dict[str, str]:
+    """By resource, the field of the first flavor that asks for it: GPUs of a type, or a share of vCPU and memory."""
+    found: dict[str, str] = {}
+    for flavor, field in flavors:
+        for resource in (gpu_resource(flavor.pool.gpu_type.slug), VCPU, MEMORY):
+            found.setdefault(resource, field)
+    return found

@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, RequiredText, refuse
+from frontend.forms import WHOLE, RequiredText, counts_of, refuse
 from frontend.forms.lease import LeaseForm
 from gpuaas.clusters.definition import Definition
 from gpuaas.clusters.models import Cluster
@@ -165,6 +165,10 @@ class ScaleForm(forms.Form):
 
     def counts(self) -> list[forms.BoundField]:
         return [self[self.key(pool.name)] for pool in self.pools]
+
+    def fields_of(self) -> dict[str, str]:
+        """Beside which field a limit of each resource is told."""
+        return counts_of((pool.flavor, self.key(pool.name)) for pool in self.pools)
 
     def wanted(self) -> dict[str, int]:
         """The counts that could be parsed; all of them if the form is valid."""

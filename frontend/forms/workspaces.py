@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, RequiredText
+from frontend.forms import WHOLE, RequiredText, counts_of
 from frontend.forms.lease import LeaseForm, moment_field, moment_typed
 from frontend.presenters.tuning import PLACEMENTS
 from gpuaas.core import clock
@@ -14,6 +14,7 @@ from gpuaas.lifecycle.lease import LEASE_MAX
 from gpuaas.providers.base import Placement
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import AccessRole
+from quotas.resources import STORAGE
 
 LIFETIMES = (1, 8, 24)
 COUNT_MAX = 1000
@@ -95,6 +96,13 @@ class ResizeForm(forms.Form):
 
     def counts(self) -> list[forms.BoundField]:
         return [self[self.key(item.flavor.slug)] for item in self.items]
+
+    def fields_of(self) -> dict[str, str]:
+        """Beside which field a limit of each resource is told."""
+        return {
+            STORAGE: "storage_gib",
+            **counts_of((item.flavor, self.key(item.flavor.slug)) for item in self.items),
+        }
 
     def wanted(self) -> list[tuple[str, int]]:
         """Flavors with a count; zero takes one away."""

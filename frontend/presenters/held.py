@@ -24,7 +24,10 @@ Held = Workspace | Cluster
 SOON = timedelta(days=3)
 ENDED = "Deleting"  # the reason of what a deletion has ended, as it should
 CONDITION_TONES = {Status.TRUE: Tone.OK, Status.FALSE: Tone.BAD, Status.UNKNOWN: Tone.WAIT}
-LINKS = ("credential", "suspend", "resume", "extend", "extend_effect", "delete", "retry")
+LINKS = (
+    *("credential", "suspend", "resume", "extend", "delete", "retry"),
+    *("suspend_effect", "resume_effect", "extend_effect", "delete_effect"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,10 +22,10 @@ from frontend.frame import done, draw_page, draw_piece, posted, refusals_on, ref
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters.cluster_access import revoke_url_of
-from frontend.presenters.cluster_answer import meters_of, refusal_text, refusal_title
+from frontend.presenters.cluster_answer import meters_of
+from frontend.presenters.effect import blocked_by, tell_beside, verdict
 from frontend.presenters.held import url_of
 from frontend.views.clusters import cluster_action, cluster_page, draw, trail
-from frontend.views.resize import blocked_by
 from frontend.views.workspace_access import lifetime_of
 from gpuaas.clusters import services
 from gpuaas.clusters.models import Cluster
@@ -47,7 +47,7 @@ def scale_form(row: Cluster, data: Any) -> ScaleForm:
 def scale(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
     form = scale_form(row, posted(request))
     if form.is_valid():
-        with refusals_on(form, Invalid, Conflict, StaleVersion):
+        with refusals_on(form, Invalid, Conflict, StaleVersion, fields=form.fields_of()):
             services.cluster_scale(
                 actor=here.actor,
                 cluster=row,
@@ -68,8 +68,9 @@ def scale(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpRespons
 
 @cluster_action(CREATE)
 def scale_effect(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
-    found = _effect(here, row, scale_form(row, request.POST))
-    return render(request, "clusters/_effect.html", {"typed": True, **found})
+    form = scale_form(row, request.POST)
+    found = _effect(here, row, form)
+    return render(request, "clusters/_effect.html", {"typed": True, "form": form, **found})
 
 
 def _effect(here: ProjectPlace, row: Cluster, form: ScaleForm) -> dict[str, Any]:
@@ -94,14 +95,8 @@ def _effect(here: ProjectPlace, row: Cluster, form: ScaleForm) -> dict[str, Any]
             Fact("Per hour then", formats.price(then.per_hour, then.currency)),
             Fact("Difference", formats.signed_price(then.per_hour - now.per_hour, now.currency)),
         ]
-    if preview.hold:
-        notice = Notice(Tone.BAD, "New requests are blocked", preview.hold)
-    elif preview.fits:
-        message = "Decreases are released when the site confirms them."
-        notice = Notice(Tone.OK, "Available now", message)
-    else:
-        check = preview.refusals[0]
-        notice = Notice(Tone.BAD, refusal_title(check), refusal_text(check))
+    tell_beside(form, preview, form.fields_of())
+    notice = verdict(preview, "Decreases are released when the site confirms them.")
     blocked = blocked_by(preview)
     return {"notice": notice, "meters": meters_of(preview.checks), "facts": facts, "blocked": blocked}
 

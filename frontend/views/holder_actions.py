@@ -14,6 +14,7 @@ from frontend.doors import is_piece
 from frontend.forms.workspaces import ExtendForm, ReasonForm
 from frontend.frame import done, name_require, refusals_on
 from frontend.place import ProjectPlace, ProjectRowDoor
+from frontend.presenters import effect as effects
 from frontend.presenters import extension, held
 from frontend.views.clusters import cluster_action
 from frontend.views.clusters import draw as draw_cluster
@@ -21,7 +22,7 @@ from frontend.views.workspaces import draw as draw_workspace
 from frontend.views.workspaces import workspace_action
 from gpuaas.clusters import services as cluster_services
 from gpuaas.clusters.models import Cluster
-from gpuaas.core.errors import Invalid
+from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.workspaces import services as workspace_services
 from gpuaas.workspaces.models import Workspace
 from tenants.roles import Permission
@@ -110,6 +111,12 @@ def extend_effect(kind: Pages[R], request: HttpRequest, here: ProjectPlace, row:
     return render(request, "components/extend_effect.html", context)
 
 
+def effect(verb: str, kind: Pages[R], request: HttpRequest, here: ProjectPlace, row: R) -> HttpResponse:
+    """What the button of that dialog would change of limits and price; nothing is changed."""
+    context = {"effect": effects.effect_of(row, verb, here), "verb": verb, "label": f"Resume {kind.noun}"}
+    return render(request, "components/effect.html", context)
+
+
 def retry(kind: Pages[R], request: HttpRequest, here: ProjectPlace, row: R) -> HttpResponse:
     kind.ask("retry", here, row)
     if is_piece(request):
@@ -121,25 +128,35 @@ def suspend(kind: Pages[R], request: HttpRequest, here: ProjectPlace, row: R) ->
     form = ReasonForm(request.POST)
     if not form.is_valid():
         return kind.draw(request, here, row, reason_form=form, opened="suspend")
-    kind.ask("suspend", here, row, reason=form.cleaned_data["reason"])
-    return kind.done(request, row, "suspend")
+    with refusals_on(form, Invalid, Conflict):
+        kind.ask("suspend", here, row, reason=form.cleaned_data["reason"])
+        return kind.done(request, row, "suspend")
+    return kind.draw(request, here, row, reason_form=form, opened="suspend")
 
 
 def resume(kind: Pages[R], request: HttpRequest, here: ProjectPlace, row: R) -> HttpResponse:
     """Refused with the limit or the capacity that has no room; it then stays asleep."""
-    kind.ask("resume", here, row)
-    return kind.done(request, row, "resume")
+    form = ReasonForm(request.POST)
+    form.is_valid()
+    with refusals_on(form, Invalid, Conflict):
+        kind.ask("resume", here, row)
+        return kind.done(request, row, "resume")
+    return kind.draw(request, here, row, resume_form=form, opened="resume")
 
 
 def patterns(kind: Pages[R]) -> list[URLPattern]:
     """The addresses of all of it, below the page of a row."""
-    views = {
+    views: dict[str, Callable[..., HttpResponse]] = {
         "delete": delete,
         "extend": extend,
         "extend_effect": extend_effect,
         "retry": retry,
         "suspend": suspend,
         "resume": resume,
+        **{
+            f"{verb}_effect": partial(effect, verb)
+            for verb in (effects.SUSPEND, effects.RESUME, effects.DELETE)
+        },
     }
     door = kind.action(Permission.WORKSPACE_CREATE)
     return [

@@ -14,6 +14,7 @@ from frontend.frame import draw_page, number_of, posted, refusals_on
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters.cost import PriceChange, change_lines
+from frontend.presenters.effect import blocked_by, tell_beside, verdict
 from frontend.presenters.held import url_of
 from frontend.views.workspaces import trail, workspace_page
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
@@ -22,9 +23,8 @@ from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import resize_waits
 from gpuaas.workspaces.services import workspace_resize
-from quotas.checks import Scope
 from quotas.resources import resource_unit
-from quotas.selectors import Preview, admission_preview
+from quotas.selectors import admission_preview
 from tenants.roles import Permission
 
 MOST = 1000
@@ -35,7 +35,7 @@ def resize(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResp
     data = posted(request)
     form = ResizeForm(data, workspace=row, back=data is None and resize_waits(workspace=row))
     if form.is_valid():
-        with refusals_on(form, Invalid, Conflict, StaleVersion):
+        with refusals_on(form, Invalid, Conflict, StaleVersion, fields=form.fields_of()):
             workspace_resize(
                 actor=here.actor,
                 workspace=row,
@@ -58,7 +58,9 @@ def resize(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResp
 @workspace_page(Permission.WORKSPACE_CREATE)
 def effect(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponse:
     form = ResizeForm(request.POST, workspace=row)
-    return render(request, "workspaces/_effect.html", {"typed": True, **effect_of(here, row, form)})
+    return render(
+        request, "workspaces/_effect.html", {"typed": True, "form": form, **effect_of(here, row, form)}
+    )
 
 
 def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str, Any]:
@@ -90,35 +92,10 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
         for check in preview.checks
         if check.resource.startswith("gpu:") or not check.fits
     )
-    notice = _verdict(preview)
+    tell_beside(form, preview, form.fields_of())
+    notice = verdict(preview, "Decreases are released when the site confirms them.")
     change = _money(row, wanted, storage) if here.can(Permission.BILLING_VIEW) else None
     return {"notice": notice, "meters": meters, "change": change, "blocked": blocked_by(preview)}
-
-
-def blocked_by(preview: Preview) -> str:
-    """Why a button that asks for this would be refused; "" where it would not."""
-    if preview.fits:
-        return ""
-    if preview.hold:
-        return "new requests are blocked"
-    return f"exceeds the {'capacity' if preview.refusals[0].scope is Scope.SITE else 'limit'}"
-
-
-def _verdict(preview: Preview) -> Notice:
-    if preview.fits:
-        text = "Decreases are released when the site confirms them."
-        return Notice(Tone.OK, "Available now", text)
-    if preview.hold:
-        return Notice(Tone.BAD, "New requests are blocked", preview.hold)
-    check = preview.refusals[0]
-    words = resource_unit(check.resource)
-    if check.reserved_because:
-        return Notice(Tone.BAD, f"Reserved at {check.scope_name}", check.reserved_because)
-    text = (
-        f"Held: {check.used:,} of {check.limit or 0:,} {words}. "
-        f"Requested: {check.asked:,} more. Available: {check.left:,}."
-    )
-    return Notice(Tone.BAD, f"Exceeds the limit of {check.scope_name}", text)
 
 
 def _money(row: Workspace, wanted: list[tuple[Any, Any]], storage: int) -> PriceChange:

@@ -12,6 +12,7 @@ from gpuaas.clusters.services.changes import (
     cluster_retry,
     cluster_scale,
     cluster_upgrade,
+    resume_preview,
     scale_preview,
 )
 from gpuaas.clusters.services.imports import (
@@ -73,6 +74,7 @@ __all__ = [
     "policy_update",
     "queue_report",
     "revocations_carry_out",
+    "resume_preview",
     "scale_preview",
     "seeds_rotate",
     "template_create",

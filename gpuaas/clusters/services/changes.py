@@ -83,6 +83,19 @@ def scale_preview(*, cluster: Cluster, counts: Mapping[str, int]) -> Preview:
     )
 
 
+def resume_preview(*, cluster: Cluster) -> Preview:
+    """What admission would answer now to waking it; its control plane is held. Reserves nothing."""
+    wanted = takes_wanted(cluster, pools_of(cluster))
+    held = takes_of(cluster, [], definition_of(cluster.template_version))
+    return admission_preview(
+        project=cluster.project,
+        site=cluster.site,
+        amounts=_more(wanted.home, held.home),
+        elsewhere=wanted.elsewhere,
+        holder_id=cluster.pk,
+    )
+
+
 def _more(wanted: Mapping[str, int], held: Mapping[str, int]) -> dict[str, int]:
     return {name: wanted.get(name, 0) - held.get(name, 0) for name in {**held, **wanted}}
 

@@ -27,7 +27,7 @@ from gpuaas.workspaces.services.look import workspace_look
 from gpuaas.workspaces.services.members import member_remove, member_set
 from gpuaas.workspaces.services.request import workspace_request
 from gpuaas.workspaces.services.robots import robot_access_issue, robot_create, robot_delete
-from gpuaas.workspaces.services.suspend import workspace_resume, workspace_suspend
+from gpuaas.workspaces.services.suspend import resume_preview, workspace_resume, workspace_suspend
 
 __all__ = [
     "access_revoke",
@@ -42,6 +42,7 @@ __all__ = [
     "eviction_record",
     "member_remove",
     "member_set",
+    "resume_preview",
     "robot_access_issue",
     "robot_create",
     "robot_delete",

@@ -17,7 +17,7 @@ from gpuaas.workspaces.services.rows import (
     operation_begin,
 )
 from gpuaas.workspaces.states import WorkspaceState
-from quotas.selectors import reservations_held
+from quotas.selectors import Preview, admission_preview, reservations_held
 from quotas.services import reservation_grow, reservation_reserve
 from tenants.actors import Actor
 
@@ -86,6 +86,20 @@ def workspace_resume(
         operation_begin(row, actor, S.RESUMING, summary=summary, admission=f"reserved {words}", reason=reason)
     _reserve_anew(row, amounts_of(items, storage_gib=row.storage_gib))
     return row
+
+
+def resume_preview(*, workspace: Workspace) -> Preview:
+    """What admission would answer now to waking it, beyond what it holds; reserves nothing."""
+    rows = workspace.flavors.select_related("flavor__pool__gpu_type")
+    items = [(item.flavor, item.count) for item in rows if item.count]
+    wanted = amounts_of(items, storage_gib=workspace.storage_gib)
+    held = reservations_held(holder_kind=HOLDER, holder_id=workspace.pk)
+    return admission_preview(
+        project=workspace.project,
+        site=workspace.site,
+        amounts={name: amount - held.get(name, 0) for name, amount in wanted.items()},
+        holder_id=workspace.pk,
+    )
 
 
 def _reserve_anew(row: Workspace, amounts: dict[str, int]) -> None:

@@ -1,18 +1,26 @@
 """Resizing and extending: what it costs and whether it may be had is said before anything is pressed."""
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+import pytest
 from django.test import Client
 from django.urls import reverse
 
 from frontend.formats import money
+from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.metering.services import held_sync
 from gpuaas.workspaces.holdings import holdings_set
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import workspace_suspend
+from quotas.models import Limit
+from tenants.actors import Actor
 from tenants.models import Project
+from tests.frontend.markup import words
+from tests.workspaces.stage import ready, settle
 
 
 def test_a_resize_says_now_then_and_the_difference(
@@ -83,3 +91,69 @@ def test_a_longer_lease_says_what_it_adds(
     assert f"+{money(Decimal('0.06') * 168)}" in asleep
     workspace.refresh_from_db()
     assert workspace.lease_ends_at == end
+
+
+@pytest.fixture
+def running(noon: None, limited: Project, workspace: Workspace) -> Workspace:
+    """2 × 2.40 and 500 GiB × 0.00012 per hour, metered."""
+    flavor = workspace.flavors.get().flavor
+    holdings_set(workspace=workspace, items=[(flavor, 2)], storage_gib=workspace.storage_gib, at=clock.now())
+    held_sync()
+    return workspace
+
+
+@pytest.mark.parametrize(
+    ("verb", "then", "less"), [("suspend", "€0.06", "€4.80"), ("delete", "€0.00", "€4.86")]
+)
+def test_what_is_given_back_is_told_before(
+    alice_at: Client, running: Workspace, verb: str, then: str, less: str
+) -> None:
+    text = words(alice_at.post(_url(running, f"{verb}_effect")))
+    assert "Limit of weather-lm" in text
+    assert "2 → 0 of 8" in text
+    assert re.search(rf"Per hour then.*?{then}", text)
+    assert f"−{less}" in text
+    page = words(alice_at.get(_url(running, "")))
+    assert page.count(f'hx-post="{_url(running, f"{verb}_effect")}"') == 1
+
+
+def test_a_resumption_that_has_no_room_is_said_in_its_dialog_and_leaves_nothing_to_press(
+    as_alice: Actor, alice_at: Client, limited: Project, site: Site
+) -> None:
+    row = ready(as_alice, limited, site)
+    row = settle(workspace_suspend(actor=as_alice, workspace=row))
+    free = words(alice_at.post(_url(row, "resume_effect")))
+    assert "Available now" in free
+    assert "data-blocked" not in free
+    Limit.objects.filter(project=limited, resource="gpu:h100-sxm-80gb").update(hard=1)
+    text = words(alice_at.post(_url(row, "resume_effect")))
+    assert "may hold at most 1" in text
+    assert "exceeds the limit" in text.partition('id="resume-button"')[2]
+    refused = alice_at.post(_url(row, "resume"))
+    assert refused.status_code == 422
+    assert 'aria-labelledby="resume-title" open' in words(refused)
+    assert "Not resumed" in words(refused)
+    row.refresh_from_db()
+    assert row.state == "suspended"
+
+
+def test_what_a_size_has_no_room_for_is_said_beside_its_field(
+    as_alice: Actor, alice_at: Client, limited: Project, site: Site
+) -> None:
+    row = ready(as_alice, limited, site)
+    Limit.objects.filter(project=limited, resource="gpu:h100-sxm-80gb").update(hard=8)
+    asked = {"count-h100.1": "9", "storage_gib": "100"}
+    told = words(alice_at.post(_url(row, "effect"), asked))
+    assert 'id="id_count-h100.1-help" hx-swap-oob="true"' in told.partition('class="invalid-feedback"')[2]
+    refused = words(alice_at.post(_url(row, "resize"), asked))
+    assert "invalid-feedback" in refused.partition('name="count-h100.1"')[2][:900]
+    assert "Not resized" not in refused
+    asked = {"count-h100.1": "2", "storage_gib": "999999"}
+    refused = words(alice_at.post(_url(row, "resize"), asked))
+    assert "invalid-feedback" in refused.partition('name="storage_gib"')[2][:600]
+    assert "Not resized" not in refused
+
+
+def _url(workspace: Workspace, name: str) -> str:
+    name = f"workspace_{name}" if name else "workspace"
+    return reverse(f"frontend:{name}", args=[workspace.project.slug, workspace.pk])

@@ -1,0 +1,147 @@
+"""What suspending, resuming and deleting change of what is held and of what it costs, told before it is asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django import forms
+
+from billing.clusters import cluster_wanted_quote
+from billing.held import held_quote
+from billing.quotes import Quote, QuoteItem, quote
+from frontend import formats
+from frontend.components import Fact, Meter, Notice
+from frontend.place import ProjectPlace
+from frontend.presenters import money
+from frontend.presenters.cluster_answer import meters_of, refusal_text, refusal_title
+from frontend.presenters.held import Held, kind_of
+from gpuaas.clusters.models import Cluster
+from gpuaas.clusters.services import resume_preview as cluster_resume_preview
+from gpuaas.core.looks import Tone
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import resume_preview as workspace_resume_preview
+from quotas.checks import Scope
+from quotas.resources import STORAGE, resource_unit
+from quotas.selectors import Preview, limits_for_project, reservations_held
+from tenants.roles import Permission
+
+SUSPEND, RESUME, DELETE = "suspend", "resume", "delete"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """blocked: why the service would refuse it now; "" if it would not."""
+
+    notice: Notice
+    meters: tuple[Meter, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    notes: tuple[str, ...] = ()
+    blocked: str = ""
+
+
+def effect_of(row: Held, verb: str, here: ProjectPlace) -> Effect:
+    facts, notes = _money(row, verb) if here.can(Permission.BILLING_VIEW) else ((), ())
+    if verb == RESUME:
+        preview = _resumed(row)
+        return Effect(verdict(preview), meters_of(preview.checks), facts, notes, blocked_by(preview))
+    held = reservations_held(holder_kind=kind_of(row).noun, holder_id=row.pk)
+    meters = _released(row, held, _kept(row, held) if verb == SUSPEND else {})
+    when = "the site confirms it" if verb == SUSPEND else "nothing is left of it at the site"
+    title = "Its GPUs are released" if meters else "It holds no GPUs"
+    return Effect(
+        Notice(Tone.WAIT, title, f"Limits have room again and charges fall when {when}."),
+        meters,
+        facts,
+        notes,
+    )
+
+
+def blocked_by(preview: Preview) -> str:
+    """Why a button that asks for this would be refused; "" where it would not."""
+    if preview.fits:
+        return ""
+    if preview.hold:
+        return "new requests are blocked"
+    return f"exceeds the {'capacity' if preview.refusals[0].scope is Scope.SITE else 'limit'}"
+
+
+def verdict(
+    preview: Preview, fits: str = "What it needs is within the limits and free at its site."
+) -> Notice:
+    if preview.fits:
+        return Notice(Tone.OK, "Available now", fits)
+    if preview.hold:
+        return Notice(Tone.BAD, "New requests are blocked", preview.hold)
+    check = preview.refusals[0]
+    if check.reserved_because:
+        return Notice(Tone.BAD, f"Reserved at {check.scope_name}", check.reserved_because)
+    return Notice(Tone.BAD, refusal_title(check), refusal_text(check))
+
+
+def tell_beside(form: forms.Form, preview: Preview, fields: Mapping[str, str]) -> None:
+    """What has no room is an error of the field that asks for it."""
+    for check in preview.refusals if form.is_bound else ():
+        name = fields.get(check.resource, "")
+        if name and name not in form.errors:
+            form.add_error(name, f"{refusal_title(check)}. {refusal_text(check)}")
+
+
+def _resumed(row: Held) -> Preview:
+    if isinstance(row, Cluster):
+        return cluster_resume_preview(cluster=row)
+    return workspace_resume_preview(workspace=row)
+
+
+def _kept(row: Held, held: Mapping[str, int]) -> dict[str, int]:
+    """GPUs go; a workspace keeps its storage, a cluster what its control plane has."""
+    if isinstance(row, Workspace):
+        return {STORAGE: held.get(STORAGE, 0)}
+    return {name: amount for name, amount in held.items() if not name.startswith("gpu:")}
+
+
+def _released(row: Held, held: Mapping[str, int], kept: Mapping[str, int]) -> tuple[Meter, ...]:
+    """What the limits of project and organization hold of its GPUs, now and then."""
+    found = []
+    project = row.project
+    for line in limits_for_project(project=project):
+        less = held.get(line.resource, 0) - kept.get(line.resource, 0)
+        if less <= 0 or not line.resource.startswith("gpu:"):
+            continue
+        unit = resource_unit(line.resource)
+        for name, used, limit in (
+            (project.slug, line.used, line.limit),
+            (project.organization.slug, line.organization_used, line.organization_limit),
+        ):
+            top = "no limit" if limit is None else f"{limit:,}"
+            text = f"{used:,} → {used - less:,} of {top}"
+            found.append(Meter(0, used - less, 0, limit, f"Limit of {name}, {unit}", text))
+    return tuple(found)
+
+
+def _money(row: Held, verb: str) -> tuple[tuple[Fact, ...], tuple[str, ...]]:
+    with money.Unpriced():
+        now = held_quote(holder=row)
+        then = None if verb == DELETE else _then(row, awake=verb == RESUME)
+        per_hour = then.per_hour if then else Decimal(0)
+        facts = [
+            Fact("Per hour now", formats.price(now.per_hour, now.currency)),
+            Fact("Per hour then", formats.price(per_hour, now.currency)),
+            Fact("Difference per hour", formats.signed_price(per_hour - now.per_hour, now.currency)),
+        ]
+        if now.to_lease_end is not None:
+            left = (then.to_lease_end if then else None) or Decimal(0)
+            more = formats.signed(left - now.to_lease_end, now.currency)
+            facts.append(Fact("Until the end of the lease", more))
+        return tuple(facts), money.notes_of(then) if then else ()
+    return (), ()
+
+
+def _then(row: Held, *, awake: bool) -> Quote:
+    if isinstance(row, Cluster):
+        return cluster_wanted_quote(cluster=row, awake=awake)
+    return quote(
+        organization=row.project.organization,
+        items=[QuoteItem(item.flavor, item.count) for item in row.flavors.all() if awake],
+        storage_gib=row.storage_gib,
+        lease_ends_at=row.lease_ends_at,
+    )
