@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
 from tenants import selectors
 from tenants.actors import Actor
@@ -53,6 +54,13 @@ def test_every_role_and_permission(
         project_require(actor=actor, project=project, permission=permission)
 
 
+def member_of(project: Project) -> User:
+    user: User = ProjectMembershipFactory.create(
+        project=project, user=UserFactory.create(), role="member"
+    ).user
+    return user
+
+
 Reading = Callable[[Actor, Project], Any]
 READINGS: dict[str, Reading] = {
     "project_get_for": lambda actor, project: selectors.project_get_for(actor=actor, slug=project.slug),
@@ -83,12 +91,20 @@ READINGS: dict[str, Reading] = {
     "audit_choices": lambda actor, project: selectors.audit_choices(actor=actor, column="actor", most=1),
     "users_for": lambda actor, project: selectors.users_for(actor=actor),
     "tries_for": lambda actor, project: selectors.tries_for(actor=actor),
+    "person_require": lambda actor, project: selectors.person_require(actor=actor, user=member_of(project)),
+    "links_of": lambda actor, project: selectors.links_of(actor=actor, user=member_of(project)),
+    "sessions_of": lambda actor, project: selectors.sessions_of(
+        actor=actor, user=member_of(project), now=clock.now()
+    ),
     "platform_require": lambda actor, project: selectors.platform_require(actor=actor),
 }
 LISTS: dict[str, Reading] = {
     "projects_for": lambda actor, project: selectors.projects_for(actor=actor).filter(pk=project.pk),
     "organizations_for": lambda actor, project: selectors.organizations_for(actor=actor).filter(
         pk=project.organization_id
+    ),
+    "tokens_of": lambda actor, project: selectors.tokens_of(actor=actor, now=clock.now()).filter(
+        project=project
     ),
 }
 NOT_ABOUT_TENANTS = {"actor_for", "actor_for_token", "token_find", "user_find", "personal_require"}

@@ -9,7 +9,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
@@ -22,6 +22,7 @@ from django.test.utils import CaptureQueriesContext
 import frontend.views
 from billing.models import Discount, RateCard
 from frontend.lists import Listed, Listing
+from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.models import Cluster, LedgerEntry
 from gpuaas.core import clock
 from gpuaas.workspaces.machines.models import Machine, PublicKey
@@ -80,10 +81,9 @@ LISTS = {
 }
 
 
-@pytest.fixture
-def full(workspace: Workspace, alice: User, olga: User, bob: User, charlie: User) -> dict[str, str]:
-    """Two or more of everything that is listed."""
-    project, site, now = workspace.project, workspace.site, clock.now()
+def two_of_each(workspace: Workspace, olga: User, now: datetime) -> Workspace:
+    """Workspaces, projects, machines of another workspace (which is returned), hosts, keys, people."""
+    project, site = workspace.project, workspace.site
     room = Workspace.objects.get(pk=workspace.pk)
     room.pk, room.name, room.id, room._state.adding = None, "room", Workspace().id, True
     room.site = SiteFactory.create(slug="ham-1", driver="sandbox-cloud")
@@ -99,6 +99,30 @@ def full(workspace: Workspace, alice: User, olga: User, bob: User, charlie: User
             user=olga, name=name, public_key=name, fingerprint=f"SHA256:{name}", created_at=now
         )
         UserFactory.create(username=f"z-{name}")
+    return room
+
+
+def money_of(workspace: Workspace, now: datetime) -> Flavor:
+    """Budgets, reserved pools, usage, a discount, a rate card."""
+    project = workspace.project
+    flavor = workspace.flavors.get().flavor
+    for number in (1, 2):
+        budget_stage(project, name=f"budget-{number}")
+        pool_stage(project, flavor, days=10 * number)
+        interval_make(workspace, flavor, now - timedelta(hours=number), now, quantity=number)
+    organization = project.organization
+    Discount.objects.create(
+        organization=organization, flavor=flavor, basis_points=900, valid_from=now, created_by="olga"
+    )
+    RateCard.objects.create(slug="francs", name="Francs", currency="CHF")
+    return flavor
+
+
+@pytest.fixture
+def full(workspace: Workspace, alice: User, olga: User, bob: User, charlie: User) -> dict[str, str]:
+    """Two or more of everything that is listed."""
+    project, site, now = workspace.project, workspace.site, clock.now()
+    room = two_of_each(workspace, olga, now)
     OrganizationFactory.create(slug="zebra", name="Zebra")
     OrganizationMembershipFactory.create(organization=project.organization, user=bob, role="billing")
     as_alice = actor_for(user=alice)
@@ -116,16 +140,7 @@ def full(workspace: Workspace, alice: User, olga: User, bob: User, charlie: User
         invoice_make(project, number=f"INV-2026-000{number}", month=date(2026, number, 1))
     first = Cluster.objects.earliest("pk")
     LedgerEntry.objects.filter(cluster=first).update(cluster=Cluster.objects.filter(state="deleting")[0])
-    flavor = workspace.flavors.get().flavor
-    for number in (1, 2):
-        budget_stage(project, name=f"budget-{number}")
-        pool_stage(project, flavor, days=10 * number)
-        interval_make(workspace, flavor, now - timedelta(hours=number), now, quantity=number)
-    organization = project.organization
-    Discount.objects.create(
-        organization=organization, flavor=flavor, basis_points=900, valid_from=now, created_by="olga"
-    )
-    RateCard.objects.create(slug="francs", name="Francs", currency="CHF")
+    flavor = money_of(workspace, now)
     draft = card_stage(project, flavor)
     return {
         "room": str(room.pk),
