@@ -4,14 +4,14 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, resolve_url
-from django.urls import include, path
+from django.urls import URLPattern, URLResolver, include, path
 from django.views.csrf import csrf_failure as page_csrf_failure
 
 from frontend.doors import older_page, signed_out
 from gpuaas.api.errors import csrf_refused, not_found
 from gpuaas.api.middleware import is_api
 
-urlpatterns = [
+urlpatterns: list[URLPattern | URLResolver] = [
     path("api/", include("gpuaas.api.urls")),
     path("api", not_found),
     path("accounts/", include("tenants.urls")),

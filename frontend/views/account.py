@@ -1,6 +1,7 @@
 """The reader's own account: time zone, how they sign in and where they are signed in, and their API tokens of all projects."""
 
 import uuid
+from typing import Any
 from zoneinfo import available_timezones
 
 from allauth.socialaccount.models import SocialAccount
@@ -26,7 +27,8 @@ from tenants.services import link_remove, sessions_end, token_revoke
 @login_required
 def account(request: HttpRequest) -> HttpResponse:
     here = place_of(request)
-    user, own = here.user, {"actor": here.actor, "user": here.user}
+    user = here.user
+    own: dict[str, Any] = {"actor": here.actor, "user": user}
     form = AccountForm(posted(request), initial={"time_zone": user.time_zone})
     if form.is_valid():
         User.objects.filter(pk=user.pk).update(time_zone=form.cleaned_data["time_zone"])
@@ -49,7 +51,8 @@ def account(request: HttpRequest) -> HttpResponse:
 def sign_out(request: HttpRequest) -> HttpResponse:
     """One browser, by its number in the list, or all but this one."""
     here = place_of(request)
-    asked, own = number_of(request.POST.get("session", "")), {"actor": here.actor, "user": here.user}
+    own: dict[str, Any] = {"actor": here.actor, "user": here.user}
+    asked = number_of(request.POST.get("session", ""))
     rows = sessions_of(**own, now=here.now)
     only = None if "session" not in request.POST else {row.session_key for row in rows if row.pk == asked}
     ended = sessions_end(**own, only=only, but={str(request.session.session_key)})

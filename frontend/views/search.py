@@ -1,6 +1,7 @@
 """What the palette finds: by name, id, address or number, and only what the reader may see."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import Q
@@ -105,7 +106,7 @@ def _invoices(place: Place, text: str) -> Iterator[Entry]:
 def _pages(request: HttpRequest, place: Place, text: str) -> Iterator[Entry]:
     """Of both menus, whichever is shown, and of the account; those that the reader's roles do not open are left out."""
     console = getattr(request, "console", None) or Console()
-    known = {"path": "", "scope": console.scope, "counts": {}, "hidden": console.hidden}
+    known: dict[str, Any] = {"path": "", "scope": console.scope, "counts": {}, "hidden": console.hidden}
     menus = [menu(**known, operator=False), menu(**known, operator=True) if place.actor.sees_all else ()]
     items = [
         (section.title, item.label, item.icon, item.url)

@@ -1,6 +1,7 @@
 """Sessions: listed for whose they are, ended by them or by an operator, and nobody else's with them."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -62,7 +63,7 @@ def test_nobody_ends_those_of_others(alice: User, bob: User, charlie: User, proj
         with pytest.raises(NotFound):
             sessions_of(actor=actor_for(user=person), user=alice, now=clock.now())
     every = sorted(scope.value for scope in TOKEN_SCOPES)
-    given = {"scopes": every, "expires_at": clock.now() + timedelta(days=1)}
+    given: dict[str, Any] = {"scopes": every, "expires_at": clock.now() + timedelta(days=1)}
     token, _ = token_create(actor=actor_for(user=alice), project=project, name="all", **given)
     with pytest.raises(NotFound):
         sessions_end(actor=actor_for_token(token=token), user=alice)
