@@ -51,10 +51,11 @@ def account(request: HttpRequest) -> HttpResponse:
 def sign_out(request: HttpRequest) -> HttpResponse:
     """One browser, by its number in the list, or all but this one."""
     here = place_of(request)
+    own: dict[str, Any] = {"actor": here.actor, "user": here.user}
     asked = number_of(request.POST.get("session", ""))
-    rows = sessions_of(actor=here.actor, user=here.user, now=here.now)
+    rows = sessions_of(**own, now=here.now)
     only = None if "session" not in request.POST else {row.session_key for row in rows if row.pk == asked}
-    ended = sessions_end(actor=here.actor, user=here.user, only=only, but={str(request.session.session_key)})
+    ended = sessions_end(**own, only=only, but={str(request.session.session_key)})
     return done(
         request,
         f"{ended} other session{'' if ended == 1 else 's'} ended."

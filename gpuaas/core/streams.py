@@ -51,9 +51,8 @@ class Places:
 
     def __init__(self) -> None:
         self._taken: Counter[str] = Counter()
-        self._lock = (
-            threading.RLock()
-        )  # a forgotten answer leaves whenever Python finds it, also while one is taken
+        # a forgotten answer leaves whenever Python finds it, also while another is taken
+        self._lock = threading.RLock()
 
     def take(self, caller: str) -> None:
         """Raises TooManyDownloads where the caller or the process has as many as it may."""
@@ -91,10 +90,12 @@ class Download(StreamingHttpResponse):
 def streamed(
     request: HttpRequest, parts: Iterator[bytes], *, content_type: str, name: str
 ) -> StreamingHttpResponse:
-    """A streamed download. Raises TooManyDownloads."""
-    content = in_parts(parts) if isinstance(request, ASGIRequest) else parts
-    caller = str(getattr(getattr(request, "user", None), "pk", ""))
-    response = Download(content, caller=caller, content_type=content_type)
+    """A streamed download. Raises TooManyDownloads, under ASGI."""
+    if isinstance(request, ASGIRequest):
+        caller = str(getattr(getattr(request, "user", None), "pk", ""))
+        response: StreamingHttpResponse = Download(in_parts(parts), caller=caller, content_type=content_type)
+    else:
+        response = StreamingHttpResponse(parts, content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 

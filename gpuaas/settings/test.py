@@ -35,7 +35,7 @@ CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}
 # Services poke tasks on commit; in tests nobody listens and reconcilers are run by hand.
 CELERY_TASK_ALWAYS_EAGER = False
 QUEUE_ENABLED = env.boolean("GPUAAS_TEST_QUEUE", default=False)
-WHITENOISE_AUTOREFRESH = True  # no collected static files in tests
+WHITENOISE_AUTOREFRESH = WHITENOISE_USE_FINDERS = True  # no collected static files in tests
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 MAILS_ENABLED = env.boolean("GPUAAS_TEST_MAILS", default=True)

@@ -5,20 +5,21 @@ import csv
 import gc
 import io
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
-from django.test import AsyncRequestFactory, RequestFactory
+from django.test import AsyncClient, AsyncRequestFactory, RequestFactory
 
 from gpuaas.core.errors import TooManyDownloads
 from gpuaas.core.streams import AT_ONCE, Places, StreamMiddleware, streamed
 from tenants.models import Project, User
 from tests.api.caller import V1, Caller
-from tests.frontend.pages.conftest import signed_in
 
 
 def body(caller: Caller, path: str, accept: str) -> tuple[int, bytes, str]:
@@ -60,29 +61,40 @@ def test_under_asgi_parts_are_sent_one_by_one() -> None:
     assert plain.getvalue() == b"one"
 
 
-@pytest.mark.django_db
+def asked(user: User, path: str) -> Any:
+    """As the real server asks."""
+    client = AsyncClient()
+    client.force_login(user)
+    return async_to_sync(client.get)(path)
+
+
+async def read(answer: Any) -> bytes:
+    return b"".join([part async for part in answer.streaming_content])
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_caller_has_few_downloads_at_once(alice: User, bob: User, project: Project) -> None:
     path, page = f"{V1}/projects/weather-lm/costs/intervals.csv", "/p/weather-lm/usage.csv"
-    caller, browser = Caller(alice), signed_in(alice)
-    held = [caller.client.get(path, headers=caller.headers), browser.get(page)]
+    held = [asked(alice, path), asked(alice, page)]
     assert [each.status_code for each in held] == [200, 200]
     assert len(held) == AT_ONCE
-    refused = caller.client.get(path, headers=caller.headers)
-    assert (refused.status_code, refused["Retry-After"], refused.json()["error"]["code"]) == (
-        429,
-        "30",
-        "throttled",
-    )
-    refused = browser.get(page)
+    refused = asked(alice, path)
+    assert (refused.status_code, refused["Retry-After"]) == (429, "30")
+    assert refused.json()["error"]["code"] == "throttled"
+    refused = asked(alice, page)
     assert (refused.status_code, refused["Retry-After"]) == (429, "30")
     assert "you have 2 downloads under way" in refused.content.decode().lower()
-    other = Caller(bob)
-    assert other.client.get(path, headers=other.headers).getvalue()
-    assert held.pop().getvalue()  # read to its end
-    assert browser.get(page).getvalue()
-    held.clear()  # nobody reads it
-    gc.collect()
-    assert [browser.get(page).getvalue() != b"" for _ in range(3 * AT_ONCE)]
+    assert async_to_sync(read)(asked(bob, path))
+    assert all(async_to_sync(read)(each) for each in held)
+    assert all(async_to_sync(read)(asked(alice, page)) for _ in range(3 * AT_ONCE))
+
+
+def test_a_download_that_nobody_reads_leaves_its_place() -> None:
+    for _ in range(3 * AT_ONCE):
+        answer = streamed(AsyncRequestFactory().get("/"), iter([b""]), content_type="text/plain", name="x")
+        assert answer.streaming
+        del answer
+        gc.collect()
 
 
 def test_all_together_leave_half_of_the_connections() -> None:
