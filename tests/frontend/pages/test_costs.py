@@ -73,7 +73,7 @@ def test_each_row_leads_one_step_down_to_the_intervals(alice_at: Client, spent: 
     query = parse_qs(urlsplit(url).query)
     assert set(query) == {"month", "project", "workspace", "gpu_type", "day"}
     page = alice_at.get(url)
-    ((row, seconds),) = page.context["rows"]
+    ((row, seconds),) = page.context["list"].rows
     assert (row.workspace.name, seconds) == ("train", 3 * 3600)
     told = list(csv.DictReader(io.StringIO(alice_at.get(page.context["csv_url"]).getvalue().decode())))
     assert [(line["holder"], line["flavor"], line["project"]) for line in told] == [
