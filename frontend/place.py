@@ -4,6 +4,7 @@ Doors are decorators of views: each lets in who may see the page, hands the view
 it as `place`.
 """
 
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,7 +28,7 @@ from gpuaas.workspaces.states import WorkspaceState
 from tenants.actors import Actor
 from tenants.models import Organization, Project, User
 from tenants.roles import Permission
-from tenants.selectors import organization_get_for, project_require, projects_for
+from tenants.selectors import organization_get_for, organizations_for, project_require, projects_for
 
 H = TypeVar("H")
 R = TypeVar("R")
@@ -106,7 +107,9 @@ class OrganizationPlace(Reader):
 
 def place_for(*, request: HttpRequest, user: User, actor: Actor, kwargs: dict[str, Any]) -> Place:
     """Three queries: the actor's two are the caller's, one for the projects, one for the count in the menu. One more
-    for a project or organization that is not among the first projects."""
+    for a project or organization that is not among the first projects, and for people without any.
+
+    Below an organization its pages say where one stands: of the projects only one of its own is the current one."""
     seen = projects_for(actor=actor)
     projects = list(seen[:SWITCHED])
     named = str(kwargs.get("project", ""))
@@ -116,15 +119,28 @@ def place_for(*, request: HttpRequest, user: User, actor: Actor, kwargs: dict[st
         current = next(iter(projects), None)
     if current is not None and named and request.session.get(REMEMBERED) != named:
         request.session[REMEMBERED] = named
+    organization = current.organization if current is not None else None
+    above = str(kwargs.get("organization", ""))
+    if above and (organization is None or organization.slug != above):
+        current = _one_of(projects, seen, organization=above)
+    if above or not projects:
+        organization = current.organization if current is not None else _own_organization(actor, above)
     place = Place(user=user, actor=actor, now=clock.now(), projects=projects, project=current)
-    console = _console(place)
-    visited = current.organization if current is not None and named else None
-    if "organization" in kwargs:
-        inside = _one_of(projects, seen, organization=str(kwargs["organization"]))
-        visited = inside.organization if inside is not None else None
-    visit, way_back = _visit(actor, visited, current if named else None)
+    console = _console(place, organization)
+    visit, way_back = _visit(actor, organization if named or above else None, current if named else None)
     attach(request, replace(console, visit=visit, visit_way_back=way_back))
     return place
+
+
+def _own_organization(actor: Actor, slug: str) -> Organization | None:
+    """One without projects that the reader may see: of that name, or the first."""
+    rows = organizations_for(actor=actor).order_by("slug")
+    if not slug and actor.sees_all:
+        return None
+    found = rows.filter(slug=slug) if slug else rows
+    return next(
+        (row for row in found[:1] if Permission.ORGANIZATION_VIEW in actor.on_organization(row.pk)), None
+    )
 
 
 def _one_of(
@@ -154,7 +170,7 @@ def _visit(actor: Actor, organization: Organization | None, project: Project | N
     return text, page
 
 
-def _console(place: Place) -> Console:
+def _console(place: Place, organization: Organization | None) -> Console:
     project = place.project
     operator = Permission.PLATFORM_VIEW in place.actor.on_platform()
     choices = tuple(
@@ -167,6 +183,10 @@ def _console(place: Place) -> Console:
         for row in place.projects
     )
     console = Console(projects=choices, is_operator=operator, time_zone=place.user.time_zone, now=place.now)
+    if project is None and organization is not None:
+        scope = {"organization": organization.slug}
+        above = _hidden_above(place, organization.pk)
+        return replace(console, organization=organization.name, scope=scope, hidden=above)
     if project is None:
         return console
     may = place.actor.on_project(project.pk, project.organization_id)
@@ -185,8 +205,12 @@ def _console(place: Place) -> Console:
 def _hidden(place: Place, project: Project, may: frozenset[Permission]) -> frozenset[str]:
     """Menu entries that would only lead to a refusal."""
     hidden = {name for name, permission in NEEDS.items() if permission not in may}
-    above = place.actor.on_organization(project.organization_id)
-    return frozenset(hidden | {name for name, permission in NEEDS_ABOVE.items() if permission not in above})
+    return _hidden_above(place, project.organization_id) | hidden
+
+
+def _hidden_above(place: Place, organization_id: uuid.UUID) -> frozenset[str]:
+    above = place.actor.on_organization(organization_id)
+    return frozenset(name for name, permission in NEEDS_ABOVE.items() if permission not in above)
 
 
 def place_of(request: HttpRequest) -> Place:

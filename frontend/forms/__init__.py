@@ -40,8 +40,8 @@ def refuse(
             for sentence in sentences:
                 form.add_error(target if target in form.fields else None, sentence_of(sentence))
         return
-    named = str(error.detail.get("field") or error.detail.get("resource", ""))
-    target = names.get(named, named) or default
+    named = str(error.detail.get("field", ""))
+    target = names.get(named, named) or names.get(str(error.detail.get("resource", "")), default)
     form.add_error(target if target in form.fields else None, sentence_of(error.message))
 
 

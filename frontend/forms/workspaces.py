@@ -41,6 +41,7 @@ class RequestForm(LeaseForm):
         label="Placement",
         choices=lambda: [(place.value, PLACEMENTS[place][0]) for place in Placement],
         required=False,
+        help_text="How close together pods are placed when there is room. Machines are placed by their cloud.",
         error_messages={"invalid_choice": "Choose one of the placements."},
     )
     name = RequiredText("Enter a name.", 300, help_text="1 to 40 lower-case letters, digits and hyphens.")
@@ -69,7 +70,7 @@ class RequestForm(LeaseForm):
 
     def beside(self) -> list[forms.BoundField]:
         """The fields that are checked while they are typed; the lease shows its errors itself."""
-        return [self[name] for name in ("storage_gib", "name", "members")]
+        return [self[name] for name in ("storage_gib", "placement", "name", "members")]
 
 
 class ResizeForm(forms.Form):

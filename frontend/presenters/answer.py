@@ -53,11 +53,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
-    """`count_problem` stands beside the count; `most` is the greatest count that fits."""
+    """`count_problem` and `storage_problem` stand beside their fields; `most` is the greatest count that fits."""
 
     panel: AnswerPanel
     count_problem: str
     most: int
+    storage_problem: str = ""
 
 
 def answer_of(asked: Asked, *, now: datetime, take_url: str) -> Answer:
@@ -82,8 +83,19 @@ def answer_of(asked: Asked, *, now: datetime, take_url: str) -> Answer:
         submit=_submit(preview, asked),
     )
     panel = _priced(panel, price, asked, now)
-    problem = _short(preview.refusals[0], flavor, most) if preview.refusals else ""
-    return Answer(panel, problem, most)
+    of_storage = [check for check in preview.refusals if check.resource == STORAGE]
+    others = [check for check in preview.refusals if check.resource != STORAGE]
+    return Answer(
+        panel,
+        _short(others[0], flavor, most) if others else "",
+        most,
+        _too_large(of_storage[0]) if of_storage else "",
+    )
+
+
+def _too_large(check: Check) -> str:
+    has = "has room for" if check.scope is Scope.SITE else "may hold"
+    return f"{check.scope_name} {has} {check.left or 0:,} GiB more."
 
 
 def most_of(preview: Preview, flavor: Flavor, storage_gib: int) -> int:

@@ -18,6 +18,7 @@ from billing.selectors.days import NAMED
 from billing.selectors.running import Running, running_and_rest
 from frontend import formats
 from frontend.components import Stat
+from frontend.context import Console
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, place_of, project_page
 from frontend.presenters import limits, money
@@ -48,6 +49,9 @@ def root(request: HttpRequest) -> HttpResponse:
             except NoReverseMatch:
                 continue
     if place.project is None:
+        scope = getattr(request, "console", Console()).scope
+        if "organization" in scope:
+            return redirect("frontend:projects", scope["organization"])
         return render(request, "home/empty.html", {"operator": operator})
     return redirect(reverse("frontend:home", args=[place.project.slug]))
 

@@ -7,9 +7,16 @@ from frontend.forms import refuse
 from frontend.forms.lease import typed_only
 from frontend.forms.workspaces import RequestForm
 from frontend.place import ProjectPlace
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.workspaces.selectors import name_is_taken
-from gpuaas.workspaces.services.validation import members_resolve, name_validate, storage_validate
+from gpuaas.workspaces.services.validation import (
+    members_resolve,
+    name_validate,
+    placement_validate,
+    storage_validate,
+)
 from gpuaas.workspaces.states import AccessRole
 
 SAID = ("name", "members", "lease", "lease_ends_at", "placement")
@@ -25,11 +32,23 @@ def checked(here: ProjectPlace, source: Mapping[str, Any]) -> RequestForm:
         _try(form, lambda: _name(here, found["name"]))
     if found.get("storage_gib"):
         _try(form, lambda: storage_validate(found["storage_gib"]))
+    if found.get("placement") and (site := _site(here, source)) is not None:
+        _try(form, lambda: placement_validate(found["placement"], site=site))
     others = [name for name in form.member_names() if name != here.user.username]
     if others:
         people = [(name, AccessRole.EDIT.value) for name in others]
         _try(form, lambda: members_resolve(people, project=here.project))
     return form
+
+
+def _site(here: ProjectPlace, source: Mapping[str, Any]) -> Site | None:
+    """Where the chosen flavor is."""
+    flavor = flavor_of(here, str(source.get("flavor", "")))
+    return None if flavor is None else flavor.pool.site
+
+
+def flavor_of(here: ProjectPlace, slug: str) -> Flavor | None:
+    return flavors_for(actor=here.actor).filter(slug=slug[:64]).first() if "\x00" not in slug else None
 
 
 def amiss(form: RequestForm) -> str:

@@ -20,13 +20,12 @@ from frontend.presenters.limits import gpus_allocated
 from frontend.presenters.sleep import after_lease
 from frontend.views import request_check
 from frontend.views.usage import crumbs
-from gpuaas.catalog.models import Flavor
-from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
 from gpuaas.providers.base import Placement
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_request
 from gpuaas.workspaces.states import LIVE, AccessRole
+from quotas.resources import STORAGE
 from tenants.roles import Permission
 
 ASKED = "requests_made"
@@ -82,7 +81,7 @@ def _request_or_refuse(here: ProjectPlace, form: RequestForm) -> Workspace | Non
 def _fields(error: GpuaasError) -> dict[str, str]:
     """The service speaks of items; on the form that is the count where it is about the number, else the flavor."""
     about_count = "count of" in error.message
-    return {"items": "count" if about_count else "flavor", "lease_ends_at": "lease_ends_at"}
+    return {"items": "count" if about_count else "flavor", STORAGE: "storage_gib"}
 
 
 def _pressed_twice(here: ProjectPlace, data: Mapping[str, Any], error: GpuaasError) -> Workspace | None:
@@ -123,7 +122,6 @@ def draw(request: HttpRequest, here: ProjectPlace, form: RequestForm) -> HttpRes
         "chosen": str(source.get("flavor", "")),
         "answer": answer_for(here, source, request_check.checked(here, source)),
         "urls": urls_of(here),
-        "may_set_limits": here.can(Permission.PLATFORM_MANAGE),
         "crumbs": (
             *crumbs(here, "Workspaces", reverse("frontend:workspaces", args=[here.project.slug])),
             Crumb("New"),
@@ -164,8 +162,11 @@ def answer_now(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     if take.isdigit():
         source["count"] = take
     form = request_check.checked(here, source)
+    found = answer_for(here, source, form)
+    if found.storage_problem and "storage_gib" not in form.errors:
+        form.add_error("storage_gib", found.storage_problem)
     context: dict[str, Any] = {
-        "answer": answer_for(here, source, form),
+        "answer": found,
         "checked": form,
         "after_lease": after_lease(),
         "urls": urls_of(here),
@@ -181,7 +182,7 @@ def answer_for(here: ProjectPlace, source: Mapping[str, Any], form: RequestForm)
     name = str(source.get("name", "")).strip()
     asked = answer.Asked(
         project=here.project,
-        flavor=flavor_of(here, str(source.get("flavor", ""))),
+        flavor=request_check.flavor_of(here, str(source.get("flavor", ""))),
         count=count if count is not None and 0 < count <= COUNT_MAX else None,
         storage_gib=storage or 0,
         lease_ends_at=None if form.lease_errors else form.lease_end(now=here.now),
@@ -207,10 +208,6 @@ def problem_of(count: int | None, storage: int | None) -> str:
     if storage is None or not 0 <= storage <= STORAGE_MAX:
         return f"Enter storage as a whole number of GiB from 0 to {STORAGE_MAX:,}."
     return ""
-
-
-def flavor_of(here: ProjectPlace, slug: str) -> Flavor | None:
-    return flavors_for(actor=here.actor).filter(slug=slug[:64]).first() if "\x00" not in slug else None
 
 
 def people_of(here: ProjectPlace, names: list[str]) -> list[str]:

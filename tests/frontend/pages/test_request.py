@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from billing.models import Discount
 from frontend.formats import money
-from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Node
+from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Node, Site
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from quotas.models import Limit
@@ -184,6 +184,28 @@ def test_over_the_limit_is_said_beside_the_count(alice_at: Client, limited: Proj
     assert response.status_code == 422
     assert "The limit of project weather-lm" in said
     assert "9 more were requested, 8 are left" in said
+
+
+def test_storage_without_room_is_said_beside_the_storage(alice_at: Client, limited: Project) -> None:
+    """Before it is sent and after; the count stays as it is."""
+    Limit.objects.filter(project=limited, resource="storage").update(hard=300)
+    said = answer(alice_at, limited)
+    assert "weather-lm may hold 300 GiB more" in beside(said, "storage_gib")
+    assert "data-blocked" in said
+    assert "weather-lm may hold" not in said.partition('id="count-said"')[2].partition("</p>")[0]
+    form = post(alice_at, limited).context["form"]
+    assert list(form.errors) == ["storage_gib"]
+
+
+def test_a_placement_that_its_cloud_refuses_is_red_before_it_is_sent(
+    alice_at: Client, limited: Project, site: Site
+) -> None:
+    Site.objects.filter(pk=site.pk).update(driver="sandbox-cloud")
+    said = answer(alice_at, limited, placement="rack")
+    assert "places machines itself" in beside(said, "placement")
+    assert "not complete yet" in said
+    assert "places machines itself" not in answer(alice_at, limited, placement="")
+    assert list(post(alice_at, limited, placement="rack").context["form"].errors) == ["placement"]
 
 
 def test_the_answer_grants_with_price_and_capacity(noon: None, alice_at: Client, limited: Project) -> None:

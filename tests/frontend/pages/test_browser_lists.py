@@ -1,0 +1,56 @@
+"""Lists in a real browser: sorted by their heads, filtered while it is typed, led out of an empty result, taken as a file."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from gpuaas.workspaces.models import Workspace
+from tenants.models import User
+from tests.frontend.pages.browsing import NEEDED, SIZES, context_for, looked_at, opened
+from tests.frontend.pages.server import served
+
+pytestmark = NEEDED
+
+
+@pytest.fixture
+def address(workspace: Workspace) -> Iterator[str]:
+    for name in ("alpha", "beta"):
+        copy = Workspace.objects.get(pk=workspace.pk)
+        copy.pk, copy.name, copy.id, copy._state.adding = None, name, Workspace().id, True
+        copy.save()
+    with served() as url:
+        yield url
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_list_is_sorted_filtered_and_taken(
+    chromium: Browser, address: str, alice: User, theme: str, tmp_path: Path
+) -> None:
+    page, complaints = opened(context_for(chromium, address, alice, theme=theme))
+    page.goto(f"{address}/p/weather-lm/workspaces/")
+    rows = page.locator("tbody th[scope=row] a")
+    page.get_by_role("link", name="Name", exact=True).click()
+    expect(rows).to_have_text(["alpha", "beta", "era5-finetune"])
+    page.get_by_role("link", name="Name", exact=True).click()
+    expect(rows).to_have_text(["era5-finetune", "beta", "alpha"])
+    expect(page).to_have_url(f"{address}/p/weather-lm/workspaces/?sort=-name")
+    page.get_by_label("Find by name").fill("a")
+    expect(page).to_have_url(lambda url: "q=a" in url and "sort=-name" in url)
+    with page.expect_download() as taken:
+        page.get_by_role("link", name="CSV").click()
+    taken.value.save_as(tmp_path / "rows.csv")
+    with (tmp_path / "rows.csv").open() as file:
+        assert [row["name"] for row in csv.DictReader(file)] == [
+            text.strip() for text in rows.all_inner_texts()
+        ]
+    page.get_by_label("Find by name").fill("nothing")
+    expect(page.get_by_text("No workspaces match")).to_be_visible()
+    for size in SIZES:
+        page.set_viewport_size(SIZES[size])
+        looked_at(page, size, picture=f"no-match-{theme}")
+    page.get_by_role("link", name="Without Name: 3").click()
+    expect(rows).to_have_text(["era5-finetune", "beta", "alpha"])
+    assert complaints == []
