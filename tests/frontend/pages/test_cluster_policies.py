@@ -72,8 +72,7 @@ def test_a_policy_is_added_changed_switched_and_removed(alice_at: Client, home: 
     assert "Between 1 and 4 workers" in dialog
     assert "At the most" in dialog, "what the cluster costs per hour with all of them"
     alice_at.post(f"{mine}switch/", {"enabled": "yes"})
-    policy.refresh_from_db()
-    assert policy.enabled
+    assert ScalingPolicy.objects.get().enabled
     alice_at.post(f"{mine}delete/")
     assert not ScalingPolicy.objects.exists()
 
