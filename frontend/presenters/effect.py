@@ -1,6 +1,6 @@
 """What suspending, resuming and deleting change of what is held and of what it costs, told before it is asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -11,18 +11,24 @@ from billing.held import held_quote
 from billing.quotes import Quote, QuoteItem, quote
 from frontend import formats
 from frontend.components import Fact, Meter, Notice
+from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import money
 from frontend.presenters.cluster_answer import meters_of, refusal_text, refusal_title
 from frontend.presenters.held import Held, kind_of
-from gpuaas.clusters.models import Cluster
+from gpuaas.catalog.models import Site
+from gpuaas.clusters.models import Cluster, ScalingPolicy
 from gpuaas.clusters.services import resume_preview as cluster_resume_preview
+from gpuaas.clusters.services import scale_preview
+from gpuaas.core.errors import Invalid
 from gpuaas.core.looks import Tone
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import resume_preview as workspace_resume_preview
+from quotas.amounts import amounts_of
 from quotas.checks import Scope
 from quotas.resources import STORAGE, resource_unit
-from quotas.selectors import Preview, limits_for_project, reservations_held
+from quotas.selectors import Preview, admission_preview, limits_for_project, reservations_held
+from tenants.models import Project
 from tenants.roles import Permission
 
 SUSPEND, RESUME, DELETE = "suspend", "resume", "delete"
@@ -54,6 +60,44 @@ def effect_of(row: Held, verb: str, here: ProjectPlace) -> Effect:
         facts,
         notes,
     )
+
+
+def taken(project: Project, site: Site, items: Sequence[QuoteItem], storage_gib: int) -> Effect:
+    """Of what runs already and is taken up as it is."""
+    amounts = amounts_of([(item.flavor, item.count) for item in items], storage_gib=storage_gib)
+    preview = admission_preview(project=project, site=site, amounts=amounts)
+    price = quote(organization=project.organization, items=items, storage_gib=storage_gib)
+    facts = (
+        Fact("Per hour from then on", formats.price(price.per_hour, price.currency)),
+        Fact("Per month at these prices", formats.money(price.per_month, price.currency)),
+    )
+    return Effect(
+        verdict(preview), meters_of(preview.checks), facts, money.notes_of(price), blocked_by(preview)
+    )
+
+
+def scaled_by(policy: ScalingPolicy, here: ProjectPlace) -> Effect:
+    """What its pool may come to, at most, once the policy scales."""
+    pool = policy.pool
+    row, title = pool.cluster, f"Between {policy.minimum:,} and {policy.maximum:,} workers"
+    try:
+        preview = scale_preview(cluster=row, counts={pool.name: policy.maximum})
+    except Invalid as error:
+        return Effect(Notice(Tone.WARN, title, sentence_of(error.message)))
+    rest = "" if preview.fits else " The most does not fit now; then as many are added as there is room for."
+    notice = Notice(Tone.OK if preview.fits else Tone.WARN, title, f"It has {pool.count:,} now.{rest}")
+    facts: tuple[Fact, ...] = ()
+    if here.can(Permission.BILLING_VIEW):
+        with money.Unpriced():
+            now, then = (
+                held_quote(holder=row),
+                cluster_wanted_quote(cluster=row, counts={pool.name: policy.maximum}),
+            )
+            facts = (
+                Fact("Cluster per hour now", formats.price(now.per_hour, now.currency)),
+                Fact("At the most", formats.price(then.per_hour, then.currency)),
+            )
+    return Effect(notice, meters_of(preview.checks), facts)
 
 
 def blocked_by(preview: Preview) -> str:

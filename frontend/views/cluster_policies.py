@@ -14,6 +14,7 @@ from frontend.lists import paged, query_of
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters.cluster_policies import Trial, decision_of, rows_of, trial_of, url_of
+from frontend.presenters.effect import scaled_by
 from frontend.views.clusters import cluster_action, cluster_at, cluster_page, trail
 from gpuaas.clusters import services
 from gpuaas.clusters.models import Cluster, ScalingOutcome, ScalingPolicy
@@ -130,6 +131,7 @@ def _form(
         "kinds": list(kinds().values()),
         "currency": currency_of(here.project.organization_id),
         "may_change": here.can(CREATE),
+        "effect": scaled_by(policy, here) if policy and not policy.enabled and here.can(CREATE) else None,
         "back_url": url_of(row),
         "switch_url": url_of(row, "policy_switch", policy.pk) if policy else "",
         "remove_url": url_of(row, "policy_delete", policy.pk) if policy else "",

@@ -5,14 +5,16 @@ import uuid
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
+from billing.quotes import QuoteItem
 from frontend.forms.adoption import AdoptionForm
 from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown, version_read
 from frontend.lists import paged
+from frontend.presenters.effect import taken
 from frontend.presenters.operator.adoption import adoptable_rows, plan_shown
 from frontend.presenters.operator.nodes import gpu_names_at
 from frontend.views.operator.common import OperatorPlace, row_doors, site_action, site_page
 from frontend.views.operator.site_parts import tab
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core.errors import Conflict, Invalid, NoCapacity, NotFound, QuotaRefused, StaleVersion
 from gpuaas.workspaces import services
@@ -110,9 +112,19 @@ def _plan_at(here: OperatorPlace, slug: str, adoption: uuid.UUID) -> Adoption:
 plan_page, plan_action = row_doors(_plan_at, "slug", "adoption")
 
 
+def _items(row: Adoption) -> list[QuoteItem]:
+    flavors = Flavor.objects.filter(slug__in=row.items, pool__site=row.site).select_related(
+        "pool__gpu_type", "pool__site"
+    )
+    return [QuoteItem(flavor, row.items[flavor.slug]) for flavor in flavors]
+
+
 @plan_page
 def plan(request: HttpRequest, here: OperatorPlace, row: Adoption) -> HttpResponse:
-    context = tab(row.site, "adoption", row.external_name, plan=plan_shown(row, now=here.now))
+    shown = plan_shown(row, now=here.now)
+    context = tab(row.site, "adoption", row.external_name, plan=shown)
+    if shown.may_confirm and here.may_manage:
+        context["effect"] = taken(row.project, row.site, _items(row), row.storage_gib)
     return render(request, "operator/adoption.html", context)
 
 

@@ -98,6 +98,18 @@ def test_what_is_in_the_way_stands_first_and_there_is_no_button(
     assert not Workspace.objects.exists()
 
 
+def test_what_limits_and_price_say_stands_in_the_dialog(
+    olga_at: Client, site: Site, project: Project, olga: User
+) -> None:
+    row = plan_at(site, project, olga)
+    url = f"{TAB}plans/{row.pk}/"
+    dialog = olga_at.get(url).content.decode().partition('id="confirm-plan"')[2]
+    assert "has no limit set" in dialog
+    assert "Per hour from then on" in dialog
+    limits_give(project)
+    assert "Available now" in olga_at.get(url).content.decode().partition('id="confirm-plan"')[2]
+
+
 def test_a_plan_that_is_too_old_has_no_button(
     olga_at: Client, site: Site, project: Project, olga: User
 ) -> None:

@@ -39,6 +39,7 @@ from tests.factories.catalog import SiteFactory
 from tests.factories.tenants import OrganizationFactory, OrganizationMembershipFactory, UserFactory
 from tests.frontend.markup import words
 
+PARTS = 4
 LISTS = {
     "/p/weather-lm/workspaces/": 1,
     "/p/weather-lm/clusters/": 1,
@@ -180,8 +181,17 @@ def rows_drawn(page: Any, listed: Listed) -> int:
     return len(re.findall(r'<th scope="row"', body))
 
 
-def each_list(client: Client, full: dict[str, str]) -> Iterator[tuple[str, Listed]]:
-    for pattern, count in LISTS.items():
+@pytest.fixture(params=range(PARTS))
+def part(request: pytest.FixtureRequest) -> int:
+    """So many tests of each kind, so that none takes long."""
+    number: int = request.param
+    return number
+
+
+def each_list(client: Client, full: dict[str, str], part: int | None = None) -> Iterator[tuple[str, Listed]]:
+    for number, (pattern, count) in enumerate(LISTS.items()):
+        if part not in {None, number % PARTS}:
+            continue
         address = pattern.format(**full)
         page = client.get(address)
         assert page.status_code == 200, address
@@ -191,9 +201,9 @@ def each_list(client: Client, full: dict[str, str]) -> Iterator[tuple[str, Liste
 
 
 def test_each_column_sorts_up_and_down(
-    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]
+    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
 ) -> None:
-    for address, listed in each_list(olga_at, full):
+    for address, listed in each_list(olga_at, full, part):
         for column in listed.columns:
             if column.order:
                 with subtests.test(address=address, column=column.key):
@@ -203,9 +213,9 @@ def test_each_column_sorts_up_and_down(
 
 
 def test_the_head_says_how_the_rows_are_sorted_and_turns_them_round(
-    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]
+    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
 ) -> None:
-    for address, listed in each_list(olga_at, full):
+    for address, listed in each_list(olga_at, full, part):
         with subtests.test(address=address):
             column = next((each for each in listed.columns if each.order), None)
             if column is None:
@@ -218,8 +228,10 @@ def test_the_head_says_how_the_rows_are_sorted_and_turns_them_round(
             ), text[text.find("<thead") :][:300]
 
 
-def test_the_file_is_what_is_shown(subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]) -> None:
-    for address, listed in each_list(olga_at, full):
+def test_the_file_is_what_is_shown(
+    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
+) -> None:
+    for address, listed in each_list(olga_at, full, part):
         with subtests.test(address=address, what=listed.listing.what):
             first = next(each for each in listed.columns if each.value is not None)
             page = olga_at.get(address)
@@ -240,9 +252,9 @@ def _said(value: object) -> str:
 
 
 def test_what_matches_nothing_says_which_filter_to_lift(
-    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]
+    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
 ) -> None:
-    for address, listed in each_list(olga_at, full):
+    for address, listed in each_list(olga_at, full, part):
         mark, count = listed.listing.mark, listed.page.paginator.count
         for each in listed.listing.filters:
             if each.kind == "search":
@@ -258,8 +270,10 @@ def test_what_matches_nothing_says_which_filter_to_lift(
                     assert file_of(listed, **{each.name: "zzz"}) == []
 
 
-def test_sorting_asks_no_more(subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]) -> None:
-    for address, listed in each_list(olga_at, full):
+def test_sorting_asks_no_more(
+    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
+) -> None:
+    for address, listed in each_list(olga_at, full, part):
         with subtests.test(address=address):
             column = next((each for each in reversed(listed.columns) if each.order), listed.columns[0])
             plain = _queries(olga_at, address)
@@ -273,9 +287,9 @@ def _queries(client: Client, address: str) -> int:
 
 
 def test_nonsense_sorts_and_filters_nothing(
-    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str]
+    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
 ) -> None:
-    for address, listed in each_list(olga_at, full):
+    for address, listed in each_list(olga_at, full, part):
         with subtests.test(address=address):
             mark = listed.listing.mark
             page = olga_at.get(address, {f"{mark}sort": "password", f"{mark}page": "x"})

@@ -39,8 +39,7 @@ def test_a_list_is_sorted_filtered_and_taken(
     expect(rows).to_have_text(["era5-finetune", "beta", "alpha"])
     expect(page).to_have_url(f"{address}/p/weather-lm/workspaces/?sort=-name")
     page.get_by_label("Find by name").fill("a")
-    for part in ("q=a", "sort=-name"):
-        expect(page).to_have_url(re.compile(re.escape(part)))
+    expect(page).to_have_url(re.compile(r"\?q=a&.*sort=-name"))
     with page.expect_download() as taken:
         page.get_by_role("link", name="CSV").click()
     taken.value.save_as(tmp_path / "rows.csv")

@@ -67,6 +67,12 @@ def test_a_policy_is_added_changed_switched_and_removed(alice_at: Client, home: 
     alice_at.post(f"{mine}switch/", {})
     policy.refresh_from_db()
     assert not policy.enabled
+    asked = words(alice_at.get(mine))
+    dialog = asked[asked.index('id="enable-policy"') :]
+    assert "Between 1 and 4 workers" in dialog
+    assert "At the most" in dialog, "what the cluster costs per hour with all of them"
+    alice_at.post(f"{mine}switch/", {"enabled": "yes"})
+    assert ScalingPolicy.objects.get().enabled
     alice_at.post(f"{mine}delete/")
     assert not ScalingPolicy.objects.exists()
 
