@@ -163,7 +163,7 @@ def test_the_link_that_says_so_leads_to_the_price(ran: Workspace, client: Client
     for name, meter in ((PCI, "gpu_stopped"), (PCI, "gpu_allocated"), (OTHER, "gpu_allocated")):
         form = {"what": f"resource:{name}", "meter": meter, "price": "1", "valid_from": "2026-10-01T00:00"}
         assert client.post("/operator/rates/prices/", form).status_code == 302
-    assert "unpriced" not in client.get("/operator/usage/?month=2026-10").content.decode()
+    assert 'id="unpriced"' not in client.get("/operator/usage/?month=2026-10").content.decode()
     assert "no usage is in quarantine" in client.get("/operator/closes/?month=2026-10").content.decode()
     assert PCI in client.get("/operator/rates/at/standard/").content.decode()
 
@@ -190,5 +190,5 @@ def test_the_link_prices_that_line_in_another_currency_too(
         refused = client.post("/operator/rates/prices/", {**form, "currency": "XAU"})
         assert refused.status_code == 422
     assert set(Rate.objects.values_list("card__slug", "card__currency")) == {("standard-kwd", "KWD")}
-    assert "unpriced" not in client.get("/operator/usage/?month=2026-10").content.decode()
+    assert 'id="unpriced"' not in client.get("/operator/usage/?month=2026-10").content.decode()
     assert Rate.objects.count() == 3
