@@ -9,7 +9,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
@@ -22,7 +22,7 @@ from django.test.utils import CaptureQueriesContext
 import frontend.views
 from billing.models import Discount, RateCard
 from frontend.lists import Listed, Listing
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, LedgerEntry
 from gpuaas.core import clock
 from gpuaas.workspaces.machines.models import Machine, PublicKey
@@ -82,73 +82,52 @@ LISTS = {
 }
 
 
-def two_of_each(workspace: Workspace, olga: User, now: datetime) -> Workspace:
-    """Workspaces, projects, machines of another workspace (which is returned), hosts, keys, people."""
-    project, site = workspace.project, workspace.site
-    room = Workspace.objects.get(pk=workspace.pk)
-    room.pk, room.name, room.id, room._state.adding = None, "room", Workspace().id, True
-    room.site = SiteFactory.create(slug="ham-1", driver="sandbox-cloud")
-    room.save()
-    for name in ("alpha", "Beta"):
-        copy = Workspace.objects.get(pk=workspace.pk)
-        copy.pk, copy.name, copy.id, copy._state.adding = None, name, Workspace().id, True
-        copy.save()
-        Project.objects.create(organization=project.organization, slug=f"p-{name.lower()}", name=name)
-        Machine.objects.create(workspace=room, name=name, created_at=now)
-        host_at(site, len(name))
-        PublicKey.objects.create(
-            user=olga, name=name, public_key=name, fingerprint=f"SHA256:{name}", created_at=now
-        )
-        UserFactory.create(username=f"z-{name}")
-    return room
-
-
-def money_of(workspace: Workspace, now: datetime) -> Flavor:
-    """Budgets, reserved pools, usage, a discount, a rate card."""
-    project = workspace.project
-    flavor = workspace.flavors.get().flavor
-    for number in (1, 2):
-        budget_stage(project, name=f"budget-{number}")
-        pool_stage(project, flavor, days=10 * number)
-        interval_make(workspace, flavor, now - timedelta(hours=number), now, quantity=number)
-    organization = project.organization
-    Discount.objects.create(
-        organization=organization, flavor=flavor, basis_points=900, valid_from=now, created_by="olga"
-    )
-    RateCard.objects.create(slug="francs", name="Francs", currency="CHF")
-    return flavor
-
-
 @pytest.fixture
 def full(workspace: Workspace, alice: User, olga: User, bob: User, charlie: User) -> dict[str, str]:
     """Two or more of everything that is listed."""
     project, site, now = workspace.project, workspace.site, clock.now()
-    room = two_of_each(workspace, olga, now)
+    room = copied(workspace, "room", SiteFactory.create(slug="ham-1", driver="sandbox-cloud"))
+    as_alice = actor_for(user=alice)
+    for name in ("alpha", "Beta"):
+        copied(workspace, name, site)
+        Project.objects.create(organization=project.organization, slug=f"p-{name.lower()}", name=name)
+        Machine.objects.create(workspace=room, name=name, created_at=now)
+        host_at(site, len(name))
+        PublicKey.objects.create(user=olga, name=name, public_key=name, fingerprint=name, created_at=now)
+        UserFactory.create(username=f"z-{name}")
+        soon, scopes = now + timedelta(days=9), ["project:view"]
+        token_create(actor=as_alice, project=project, name=name, scopes=scopes, expires_at=soon)
     OrganizationFactory.create(slug="zebra", name="Zebra")
     OrganizationMembershipFactory.create(organization=project.organization, user=bob, role="billing")
-    as_alice = actor_for(user=alice)
-    for name in ("ci", "nightly"):
-        token_create(
-            actor=as_alice,
-            project=project,
-            name=name,
-            scopes=["project:view"],
-            expires_at=now + timedelta(days=9),
-        )
     cluster_stage(olga=SYSTEM, alice=as_alice, project=project, site=site)
     for number in (1, 2):
         cluster_rows(project=project, site=site, user=alice, number=number)
-        invoice_make(project, number=f"INV-2026-000{number}", month=date(2026, number, 1))
     first = Cluster.objects.earliest("pk")
     LedgerEntry.objects.filter(cluster=first).update(cluster=Cluster.objects.filter(state="deleting")[0])
-    flavor = money_of(workspace, now)
-    draft = card_stage(project, flavor)
-    return {
-        "room": str(room.pk),
-        "old": str(workspace.pk),
-        "draft": str(draft["draft"]),
-        "card": str(draft["card"]),
-    }
+    return {"room": str(room.pk), "old": str(workspace.pk), **money_of(workspace)}
+
+
+def copied(workspace: Workspace, name: str, site: Site) -> Workspace:
+    copy = Workspace.objects.get(pk=workspace.pk)
+    copy.pk, copy.name, copy.id, copy._state.adding = None, name, Workspace().id, True
+    copy.site = site
+    copy.save()
+    return copy
+
+
+def money_of(workspace: Workspace) -> dict[str, str]:
+    """Invoices, budgets, pools, usage, discounts and cards; the open draft and its card."""
+    project, flavor, now = workspace.project, workspace.flavors.get().flavor, clock.now()
+    for number in (1, 2):
+        invoice_make(project, number=f"INV-2026-000{number}", month=date(2026, number, 1))
+        budget_stage(project, name=f"budget-{number}")
+        pool_stage(project, flavor, days=10 * number)
+        interval_make(workspace, flavor, now - timedelta(hours=number), now, quantity=number)
+    given = {"flavor": flavor, "basis_points": 900, "valid_from": now, "created_by": "olga"}
+    Discount.objects.create(organization=project.organization, **given)
+    RateCard.objects.create(slug="francs", name="Francs", currency="CHF")
+    staged = card_stage(project, flavor)
+    return {name: str(staged[name]) for name in ("draft", "card")}
 
 
 def listed_of(page: Any) -> list[Listed]:
