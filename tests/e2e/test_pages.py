@@ -97,7 +97,7 @@ def test_two_tabs_hear_of_the_last_state_at_once(portal: Pieces, chromium: Brows
     page.goto(f"{portal.url}/p/weather-lm/workspaces/{row['id']}/")
     alice.in_state(row["id"], "ready")
     expect(page.locator(".g-head__line .badge").first).to_have_text("Ready", timeout=AT_ONCE)
-    line = other.locator("#workspace-rows tr", has_text="two-tabs")
+    line = other.locator("#workspaces-list tr", has_text="two-tabs")
     expect(line).to_contain_text("Ready", timeout=AT_ONCE)
     alice.delete(row["id"])
     alice.in_state(row["id"], "deleted")
