@@ -110,6 +110,7 @@ def test_an_operator_checks_a_node_and_sees_what_is_wrong(portal: Pieces, page: 
     sign_in(page, portal, "olga")
     page.goto(f"{portal.url}{SITE}/")
     page.get_by_role("button", name="Check now").click()
+    expect(page.locator("#toasts")).to_contain_text("check", ignore_case=True)
     expect(page.locator("#site-live")).to_contain_text("Default storage class", timeout=SLOW)
     expect(page.locator("#site-live")).to_contain_text("Mark one as the default.")
     page.goto(f"{portal.url}{SITE}/nodes/")

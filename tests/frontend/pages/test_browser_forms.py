@@ -95,7 +95,7 @@ def test_a_resize_is_pressed_only_when_it_can_be_had(
     count = page.locator('input[name="count-h100.1"]')
     expect(press).to_be_disabled()
     count.fill("9")
-    expect(page.locator("#effect")).to_contain_text("Exceeds the limit")
+    expect(page.locator("#effect")).to_contain_text("may hold at most 8")
     expect(press).to_be_disabled()
     count.fill("8")
     expect(page.locator("#effect")).to_contain_text("Difference")

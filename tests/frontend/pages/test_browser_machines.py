@@ -104,7 +104,7 @@ def workspace_asked(page: Page, address: str) -> None:
 def key_added(page: Page, address: str) -> None:
     page.goto(f"{address}/account/keys/")
     expect(page.get_by_text("No keys yet")).to_be_visible()
-    page.get_by_label("Name").fill("laptop")
+    page.get_by_label("Name", exact=True).fill("laptop")
     page.get_by_label("Public key").fill(KEY)
     page.get_by_role("button", name="Add key").click()
     expect(page.get_by_role("row", name="laptop")).to_contain_text("SHA256:")
