@@ -7,6 +7,7 @@ import csv
 import html
 import io
 import re
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
@@ -21,7 +22,7 @@ from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 import frontend.views
-from billing.models import Discount, RateCard, UsageWriteOff
+from billing.models import Discount, MonthClose, RateCard, UsageWriteOff
 from billing.months import month_of
 from frontend.lists import Listed, Listing
 from gpuaas.catalog.models import Site
@@ -29,17 +30,28 @@ from gpuaas.clusters.models import Cluster, LedgerEntry
 from gpuaas.core import clock
 from gpuaas.workspaces.machines.models import Machine, PublicKey
 from gpuaas.workspaces.models import Workspace
+from quotas.models import CapacityStretch
 from tenants.actors import SYSTEM
 from tenants.models import Project, User
 from tenants.selectors import actor_for
 from tenants.services import token_create
-from tests.api.cluster_stage import cluster_rows, cluster_stage
-from tests.billing.stage import budget_stage, card_stage, interval_make, pool_stage, usage_write_off_stage
+from tests.api.cluster_stage import TEMPLATE, cluster_rows, cluster_stage
+from tests.billing.stage import (
+    budget_stage,
+    card_stage,
+    grant_stage,
+    interval_make,
+    pool_stage,
+    usage_import_stage,
+    usage_write_off_stage,
+)
 from tests.clusters.host_stage import host_at
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import SiteFactory
 from tests.factories.tenants import OrganizationFactory, OrganizationMembershipFactory, UserFactory
 from tests.frontend.markup import words
+from tests.frontend.operator.adopting import plan_at
+from tests.frontend.operator.trouble import drift_of, eviction_of
 
 PARTS = 4
 LISTS = {
@@ -58,19 +70,27 @@ LISTS = {
     "/p/weather-lm/costs/intervals/": 1,
     "/o/climate/": 2,
     "/o/climate/budgets/": 1,
-    "/o/climate/invoices/": 1,
-    "/o/climate/prices/": 1,
+    "/o/climate/invoices/": 2,
+    "/o/climate/ledger/": 1,
+    "/o/climate/prices/": 2,
     "/o/climate/reserved-pools/": 1,
     "/account/keys/": 1,
     "/operator/sites/": 1,
     "/operator/sites/at/ber-1/nodes/": 1,
     "/operator/sites/at/ber-1/hosts/": 1,
+    "/operator/sites/at/ber-1/drift/": 1,
+    "/operator/sites/at/ber-1/metering/": 1,
+    "/operator/sites/at/ber-1/adoption/": 2,
     "/operator/capacity/": 1,
+    "/operator/utilization/": 1,
     "/operator/flavors/": 1,
     "/operator/gpu-types/": 1,
     "/operator/workspaces/": 1,
     "/operator/clusters/": 1,
     "/operator/clusters/without-proof/": 1,
+    "/operator/cluster-templates/": 1,
+    "/operator/cluster-templates/of/{template}/": 1,
+    "/operator/cluster-templates/of/{template}/warm-pools/": 1,
     "/operator/organizations/": 1,
     "/operator/organizations/climate/": 2,
     "/operator/people/": 1,
@@ -79,12 +99,16 @@ LISTS = {
     "/operator/budgets/": 1,
     "/operator/invoices/": 1,
     "/operator/usage/": 3,
+    "/operator/usage-imports/": 1,
+    "/operator/usage-imports/at/{batch}/": 1,
+    "/operator/closes/": 1,
     "/operator/reservations/": 1,
     "/operator/rates/": 1,
     "/operator/rates/prices/": 1,
     "/operator/rates/at/{card}/": 1,
     "/operator/rates/drafts/{draft}/": 1,
     "/operator/organizations/climate/billing/": 1,
+    "/operator/organizations/climate/credits/": 2,
 }
 
 
@@ -108,9 +132,20 @@ def full(workspace: Workspace, alice: User, olga: User, bob: User, charlie: User
     cluster_stage(olga=SYSTEM, alice=as_alice, project=project, site=site)
     for number in (1, 2):
         cluster_rows(project=project, site=site, user=alice, number=number)
+    plan_at(site, project, alice)
+    for number in (1, 2):
+        drift_of(workspace, state="open" if number == 1 else "repaired")
+        eviction_of(workspace, "nvidia.com/gpu", uid=str(uuid.uuid4()))
+        MonthClose.objects.create(
+            month=date(2026, number, 1), state="refused", requested_at=now, requested_by="olga"
+        )
+    pool = workspace.flavors.get().flavor.pool
+    CapacityStretch.objects.create(
+        site=site, gpu_type=pool.gpu_type, devices=4, starts_at=now - timedelta(days=1)
+    )
     first = Cluster.objects.earliest("pk")
     LedgerEntry.objects.filter(cluster=first).update(cluster=Cluster.objects.filter(state="deleting")[0])
-    return {"room": str(room.pk), "old": str(workspace.pk), **money_of(workspace)}
+    return {"template": TEMPLATE, "room": str(room.pk), "old": str(workspace.pk), **money_of(workspace)}
 
 
 def copied(workspace: Workspace, name: str, site: Site) -> Workspace:
@@ -132,10 +167,13 @@ def money_of(workspace: Workspace) -> dict[str, str]:
     given = {"flavor": flavor, "basis_points": 900, "valid_from": now, "created_by": "olga"}
     Discount.objects.create(organization=project.organization, **given)
     RateCard.objects.create(slug="francs", name="Francs", currency="CHF")
+    grant_stage(project.organization)
+    grant_stage(project.organization)
     written = usage_write_off_stage()
     UsageWriteOff.objects.filter(pk=written.pk).update(month=month_of(now))
     staged = card_stage(project, flavor)
-    return {name: str(staged[name]) for name in ("draft", "card")}
+    batch = usage_import_stage(project)
+    return {"batch": str(batch), **{name: str(staged[name]) for name in ("draft", "card")}}
 
 
 def looked_at(client: Client, address: str, **asked: str) -> Any:
@@ -169,6 +207,9 @@ def rows_drawn(page: Any, listed: Listed) -> int:
     """Of that list, in the page; rows that only explain the one above and totals do not count."""
     text = page.content.decode()
     region = text[text.index(f'id="{listed.id}"') :]
+    region = region[: region.index('class="g-pager"')]
+    if "data-rows" not in region:
+        return len(re.findall(r"<[a-z]+[^>]* data-row\b", region))
     body = region[region.index("<tbody>") : region.index("</table>")].partition("<tfoot>")[0]
     return len(re.findall(r'<th scope="row"', body))
 
@@ -214,6 +255,12 @@ def test_the_head_says_how_the_rows_are_sorted_and_turns_them_round(
                 continue
             name = f"{listed.listing.mark}sort"
             text = words(looked_at(olga_at, address, **{name: column.key, "kept": "yes"}))
+            if (
+                "g-sort" not in text
+            ):  # no table: the order is chosen in the bar, which so few rows may not have
+                chosen = re.search(rf'<option value="{column.key}"[^>]* selected', text)
+                assert chosen or f'name="{name}"' not in text
+                continue
             (way,) = re.findall(r'aria-sort="ascending"><a class="g-sort" href="([^"]+)"', text)
             before = dict(parse_qsl(urlsplit(address).query))
             assert dict(parse_qsl(html.unescape(way)[1:])) == {
