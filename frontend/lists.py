@@ -31,8 +31,32 @@ M = TypeVar("M", bound=Model)
 T = TypeVar("T")
 ROWS, TYPED, OFFERED, FEW, CHUNK = 50, 100, 100, 10, 1000
 SORT, ALL, FILE = "sort", "all", "csv"
-Rows = QuerySet[Any, Any] | Sequence[Any]
 Choices = Iterable[Any] | None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Rows that their selector sorts and cuts: `read(order, most, skipped)` gives `most` of them, None for all, and how many there are,
+    which may be 0 where nothing is after `skipped`. `order`: of a column, with a minus in front turned round; empty as they come."""
+
+    read: Callable[[str, int | None, int], tuple[Sequence[Any], int]]
+    order: str = ""
+
+    def page(self, number: int, size: int) -> Page[Any]:
+        """The last one where there are not so many, or the first where it does not say how many there are."""
+        rows, count = self.read(self.order, size, (number - 1) * size)
+        if not rows and number > 1:
+            return self.page(max(1, -(-count // size)), size)
+        return Page(rows, number, Paginator(range(count), size))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.read(self.order, None, 0)[0])
+
+    def __len__(self) -> int:
+        return self.read(self.order, 1, 0)[1]
+
+
+Rows = QuerySet[Any, Any] | Sequence[Any] | Cut
 
 
 class Query(dict[str, str]):
@@ -89,15 +113,10 @@ def paged(
     return Paginator(rows, size).get_page(request.GET.get(parameter))
 
 
-def page_asked(request: HttpRequest) -> int:
+def page_asked(request: HttpRequest, parameter: str = "page") -> int:
     """The page that the address asks of rows which are read a page at a time; nonsense is the first."""
-    number = request.GET.get("page", "")
+    number = request.GET.get(parameter, "")
     return int(number) if number.isdecimal() and 0 < int(number[:9]) < 10**6 else 1
-
-
-def page_of(number: int, count: int, size: int = ROWS) -> Page[int]:
-    """Of so many rows, none of which it has."""
-    return Paginator(range(count), size).get_page(number)
 
 
 def offered(choices: QuerySet[M, T] | Sequence[T]) -> list[T] | None:
@@ -228,6 +247,10 @@ class Listed:
     def page_name(self) -> str:
         return f"{self.listing.mark}page"
 
+    @property
+    def sort_name(self) -> str:
+        return f"{self.listing.mark}{SORT}"
+
     @cached_property
     def columns(self) -> list[Column]:
         return [each for each in self.listing.columns if each.key not in self.without]
@@ -239,7 +262,10 @@ class Listed:
 
     @cached_property
     def page(self) -> Page[Any]:
-        return paged(self.request, self.found, self.listing.size, self.page_name)
+        found, size = self.found, self.listing.size
+        if isinstance(found, Cut):
+            return found.page(page_asked(self.request, self.page_name), size)
+        return paged(self.request, found, size, self.page_name)
 
     @cached_property
     def rows(self) -> list[Any]:
@@ -254,6 +280,19 @@ class Listed:
     @property
     def heads(self) -> list[Head]:
         return [self._head(each) for each in self.columns if each.label]
+
+    @property
+    def sorts(self) -> list[tuple[str, str]]:
+        """The orders to choose from, where no heads sort."""
+        some = [each for each in self.columns if each.order and each.label]
+        return [
+            choice
+            for each in some
+            for choice in (
+                (each.key, f"{each.label}, ascending"),
+                (f"-{each.key}", f"{each.label}, descending"),
+            )
+        ]
 
     @property
     def offers(self) -> list[tuple[Filter, str, str, Choices]]:
@@ -331,7 +370,7 @@ class Listed:
         asked = {column.key: "ascending", f"-{column.key}": "descending"}
         direction = asked.get(self.query[SORT], "none")
         down = direction == "ascending" or (column.numeric and direction == "none")
-        url = self.address(**{self.listing.mark + SORT: f"-{column.key}" if down else column.key})
+        url = self.address(**{self.sort_name: f"-{column.key}" if down else column.key})
         return Head(label, url, direction, column.numeric, column.quiet)
 
 
@@ -355,6 +394,8 @@ def ordered(rows: Rows, asked: str, columns: Mapping[str, str]) -> Rows:
     column, down = columns.get(asked.lstrip("-"), ""), asked.startswith("-")
     if not column:
         return rows
+    if isinstance(rows, Cut):
+        return Cut(rows.read, f"-{column}" if down else column)
     if isinstance(rows, QuerySet):
         last = () if rows.query.distinct else ("-pk",)
         return rows.order_by(f"-{column}" if down else column, *last)

@@ -16,7 +16,7 @@ from billing.selectors.open_months import MonthSum, months_behind
 from billing.selectors.running import Earning, earning_now
 from frontend import formats
 from frontend.components import Meter, Stat
-from frontend.lists import Column, Filter, Listing, list_page, paged
+from frontend.lists import Column, Filter, Listing, find, list_page, saying
 from frontend.presenters.money import hours_of
 from frontend.presenters.operator.capacity import PoolShown, Sums, map_by_type, map_of, pools_shown, sums_of
 from frontend.presenters.operator.sites import sites_shown
@@ -186,20 +186,41 @@ def _quarantine(revenue: list[ProjectRevenue], behind: list[MonthSum]) -> Stat:
     )
 
 
+def _of_use(name: str, label: str) -> Column:
+    return Column(f"{name}_hours", f"{label}, h", f"hours__{name}", f"hours.{name}", numeric=True)
+
+
+USE = Listing(
+    "GPU types at sites",
+    columns=(
+        Column("gpu_type", "GPU type", "name", "name"),
+        Column("site"),
+        Column("share", "Share", value=None),
+        Column("percent", "Running", "percent", "percent", numeric=True),
+        _of_use("capacity", "Capacity"),
+        _of_use("in_use", "Running"),
+        _of_use("unused", "Held only"),
+        _of_use("idle", "Idle"),
+        _of_use("over", "Over"),
+        _of_use("unknown", "Unknown"),
+    ),
+    filters=(find("Find a GPU type or site", "GPU type or site"),),
+)
+
+
 @operator_page
-def utilization(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def utilization(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """By site and GPU type; and the pools that one organization has for itself."""
     used = used_recently(actor=here.actor, now=here.now)
-    page = paged(request, types_used(used, by_site=True))
+    known = types_used(used, by_site=True)
+    shown = USE.of(request, lambda query: saying(known, query["q"], lambda row: f"{row.name} {row.site}"))
     context = {
         "crumbs": crumbs("Supply", ("Utilization", "")),
-        "page": page,
-        "rows": page.object_list,
         "whole": next(iter(types_used(replace(row, gpu_type_name="", site="") for row in used)), None),
         "chart": use_chart(used, now=here.now) if used else None,
         "days": DAYS,
     }
-    return render(request, "operator/utilization.html", context)
+    return list_page(request, "operator/utilization.html", shown, context)
 
 
 def _of_pool(name: str, label: str) -> Column:

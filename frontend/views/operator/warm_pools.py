@@ -4,7 +4,7 @@ import uuid
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
@@ -13,7 +13,7 @@ from billing.selectors.costs import currency_of
 from billing.selectors.running import warm_pool_rate
 from frontend.forms.warm_pools import WarmPoolChangeForm, WarmPoolForm
 from frontend.frame import Refusals, done, draw_page, posted, refusals_shown
-from frontend.lists import paged
+from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.views.operator.common import OperatorPlace, crumbs, projects_known, row_doors, template_page
 from gpuaas.clusters import services
@@ -24,9 +24,24 @@ from gpuaas.core.errors import Conflict, GpuaasError, Invalid, StaleVersion
 from gpuaas.core.schema import document_check
 from tenants.models import Project
 
+LIST = Listing(
+    "warm pools",
+    columns=(
+        Column("name", "Pool", "name"),
+        Column("state", "State", value="trouble"),
+        Column("ready", "Ready", "ready", numeric=True),
+        Column("wanted"),
+        Column("making", "Being built", "making", numeric=True),
+        Column("claimed", "Claimed", "claimed", numeric=True),
+        Column("claimed_last"),
+        Column("project", "Project", "project__slug", "project.slug"),
+    ),
+    filters=(find("Find a pool or project", "Pool or project"),),
+)
+
 
 @template_page
-def pools(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) -> HttpResponse:
+def pools(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) -> HttpResponseBase:
     """A POST without `confirmed` shows what they would cost."""
     projects = projects_known()
     form = WarmPoolForm(
@@ -46,15 +61,16 @@ def pools(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) 
                     request, f"Warm pool {made.name} created. Its clusters are being built.", _url_of(made)
                 )
             look = _look(here, template, asked)
+    known = warm_pools(actor=here.actor, template=template)
+    shown = LIST.of(request, lambda query: named(known, query["q"], "name", "project__slug"))
     context = {
         "template": template,
         "form": form,
         "look": look,
-        "page": paged(request, warm_pools(actor=here.actor, template=template)),
         "orderable": template.versions.exists(),
         "crumbs": _crumbs(template, "Warm pools"),
     }
-    return draw_page(request, "operator/warm_pools.html", context)
+    return list_page(request, "operator/warm_pools.html", shown, context)
 
 
 def _pool(here: OperatorPlace, slug: str, warm: uuid.UUID) -> WarmPool:

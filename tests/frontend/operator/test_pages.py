@@ -139,7 +139,7 @@ def test_idle_and_what_is_on_no_invoice_show_with_what_to_do(
     interval_make(workspace, flavor, first, first + timedelta(hours=1), quantity=2)
 
     page = olga_at.get("/operator/utilization/")
-    (row,) = page.context["rows"]
+    (row,) = page.context["list"].rows
     assert row.site == pool.site.slug
     assert row.used.idle + row.used.unused == row.used.capacity
     assert row.used.unused == 2 * 3600
