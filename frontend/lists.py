@@ -24,6 +24,7 @@ from django.http import HttpRequest, HttpResponseBase
 from billing.exports import rows_csv
 from billing.months import month_of, month_parse
 from frontend.frame import draw_page
+from frontend.rows import Cut, Rows, ordered, reached
 from gpuaas.core.errors import Invalid
 from gpuaas.core.streams import csv_streamed
 
@@ -32,31 +33,6 @@ T = TypeVar("T")
 ROWS, TYPED, OFFERED, FEW, CHUNK = 50, 100, 100, 10, 1000
 SORT, ALL, FILE = "sort", "all", "csv"
 Choices = Iterable[Any] | None
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Rows that their selector sorts and cuts: `read(order, most, skipped)` gives `most` of them, None for all, and how many there are,
-    which may be 0 where nothing is after `skipped`. `order`: of a column, with a minus in front turned round; empty as they come."""
-
-    read: Callable[[str, int | None, int], tuple[Sequence[Any], int]]
-    order: str = ""
-
-    def page(self, number: int, size: int) -> Page[Any]:
-        """The last one where there are not so many, or the first where it does not say how many there are."""
-        rows, count = self.read(self.order, size, (number - 1) * size)
-        if not rows and number > 1:
-            return self.page(max(1, -(-count // size)), size)
-        return Page(rows, number, Paginator(range(count), size))
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.read(self.order, None, 0)[0])
-
-    def __len__(self) -> int:
-        return self.read(self.order, 1, 0)[1]
-
-
-Rows = QuerySet[Any, Any] | Sequence[Any] | Cut
 
 
 class Query(dict[str, str]):
@@ -150,7 +126,7 @@ class Column:
     quiet: bool = False  # its label is read out and not drawn
 
     def told(self, row: Any) -> object:
-        return self.value(row) if callable(self.value) else _at(row, self.value or self.key, ".")
+        return self.value(row) if callable(self.value) else reached(row, self.value or self.key, ".")
 
 
 @dataclass(frozen=True)
@@ -387,34 +363,3 @@ def list_page(
         if each.wanted_as_file:
             return each.file()
     return draw_page(request, template, {"list": listed, **context}, refused=refused)
-
-
-def ordered(rows: Rows, asked: str, columns: Mapping[str, str]) -> Rows:
-    """`-key` turns it round; what is equal or no column stays as it comes. Nothing is after everything."""
-    column, down = columns.get(asked.lstrip("-"), ""), asked.startswith("-")
-    if not column:
-        return rows
-    if isinstance(rows, Cut):
-        return Cut(rows.read, f"-{column}" if down else column)
-    if isinstance(rows, QuerySet):
-        last = () if rows.query.distinct else ("-pk",)
-        return rows.order_by(f"-{column}" if down else column, *last)
-
-    def key(row: Any) -> tuple[bool, Any]:
-        value = _at(row, column, "__")
-        return (value is None, 0 if value is None else value.casefold() if isinstance(value, str) else value)
-
-    return sorted(rows, key=key, reverse=down)
-
-
-def _at(row: Any, path: str, mark: str) -> Any:
-    for name in path.split(mark):
-        if row is not None:
-            row = (
-                row[int(name)]
-                if name.isdecimal()
-                else row[name]
-                if isinstance(row, Mapping)
-                else getattr(row, name)
-            )
-    return row

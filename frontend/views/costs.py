@@ -18,9 +18,10 @@ from billing.selectors.costs import MonthCosts
 from billing.selectors.running import running_and_rest
 from frontend import formats
 from frontend.components import Chip, Meter, Stat
-from frontend.lists import Column, Cut, Listing, list_page, month_asked
+from frontend.lists import Column, Listed, Listing, list_page, month_asked
 from frontend.nav import Crumb
 from frontend.presenters import money
+from frontend.rows import Cut
 from frontend.scope import Scope, of_organization, of_project
 from frontend.views.home import running_stat
 from frontend.views.usage import INTERVALS, lengths_of
@@ -93,6 +94,31 @@ def costs(request: HttpRequest, scope: Scope) -> HttpResponseBase:
     month = money.month_shown(want.month, now=scope.now)
     unfiltered = month.running and want.filters == CostFilters()
     whole = month_costs(month=want.month, now=scope.now, **scope.given) if unfiltered else None
+    shown, reads = _listed(request, scope, want, whole)
+    if shown.wanted_as_file:
+        return shown.file()
+    page, found = shown.page, reads[-1]
+    context = {
+        "scope": scope,
+        "month": month,
+        "found": found,
+        "page": page,
+        "head": LABELS[want.by],
+        "hours": money.hours_of(found.gpu_seconds),
+        "chips": _chips(scope, want, "costs"),
+        "intervals_url": scope.url("cost_intervals", query=want.query),
+        **_other_views(scope, want, month),
+        "crumbs": _crumbs(scope),
+        "focus_url": _focus_url(scope, month.slug),
+        **(_running(scope, month, scope.now, whole) if whole else {}),
+    }
+    return list_page(request, "billing/costs.html", shown, context)
+
+
+def _listed(
+    request: HttpRequest, scope: Scope, want: Asked, whole: MonthCosts | None
+) -> tuple[Listed, list[Breakdown]]:
+    """The rows, and what was read of them so far: their sums with it."""
     given: dict[str, Any] = {
         "by": want.by,
         "month": want.month,
@@ -113,35 +139,24 @@ def costs(request: HttpRequest, scope: Scope) -> HttpResponseBase:
             for row, url in zip(rows, _steps(scope, want, rows), strict=True)
         ]
 
-    shown = LIST.of(request, Cut(read), drawn, labels={"name": LABELS[want.by]})
-    if shown.wanted_as_file:
-        return shown.file()
-    page, found = shown.page, reads[-1]
-    context = {
-        "scope": scope,
-        "month": month,
-        "found": found,
-        "page": page,
-        "head": LABELS[want.by],
-        "hours": money.hours_of(found.gpu_seconds),
+    listed = LIST.of(request, Cut(read), drawn, labels={"name": LABELS[want.by]})
+    return listed, reads
+
+
+def _other_views(scope: Scope, want: Asked, month: money.Month) -> dict[str, Any]:
+    """The same by something else, and of the months beside it."""
+
+    def at(slug: str) -> str:
+        return scope.url("costs", query={**_without(want.query, "day"), "month": slug, "by": want.by})
+
+    return {
         "views": [
             (by.value, LABELS[by], scope.url("costs", query={**want.query, "by": by.value}), by is want.by)
             for by in _views(scope)
         ],
-        "chips": _chips(scope, want, "costs"),
-        "intervals_url": scope.url("cost_intervals", query=want.query),
-        "previous": scope.url(
-            "costs", query={**_without(want.query, "day"), "month": month.previous, "by": want.by}
-        ),
-        "following": month.following
-        and scope.url(
-            "costs", query={**_without(want.query, "day"), "month": month.following, "by": want.by}
-        ),
-        "crumbs": _crumbs(scope),
-        "focus_url": _focus_url(scope, month.slug),
-        **(_running(scope, month, scope.now, whole) if whole else {}),
+        "previous": at(month.previous),
+        "following": month.following and at(month.following),
     }
-    return list_page(request, "billing/costs.html", shown, context)
 
 
 def _focus_url(scope: Scope, month: str) -> str:

@@ -18,10 +18,11 @@ from billing.selectors.breakdown import cost_intervals
 from billing.selectors.costs import HolderCost, MonthCosts
 from frontend.charts import Chart
 from frontend.formats import SIGNS, full_when
-from frontend.lists import Column, Cut, Listing, list_page, month_asked
+from frontend.lists import Column, Listing, list_page, month_asked
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters import money
+from frontend.rows import Cut
 from gpuaas.core.streams import csv_streamed
 from gpuaas.metering.models import UsageInterval
 from gpuaas.workspaces.selectors import workspace_get_for
