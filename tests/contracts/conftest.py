@@ -11,8 +11,8 @@ from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from gpuaas.providers.kubernetes.openshift.driver import OpenShiftDriver
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from gpuaas.providers.sandbox.dials import dials_set
-from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.fleet import fleet_seed
+from gpuaas.providers.sandbox.readings import SandboxPodsDriver
 from tests.contracts.rigs import (
     KubernetesRig,
     OpenStackRig,
@@ -34,7 +34,7 @@ REAL_PODS = "real-pods"
 NOT_ON_REAL_PODS = NodeCheckCapability
 
 DRIVERS: dict[str, tuple[type[Driver], tuple[pytest.MarkDecorator, ...]]] = {
-    "sandbox": (SandboxDriver, ()),
+    "sandbox": (SandboxPodsDriver, ()),
     "kubernetes": (KubernetesDriver, (LAB,)),
     "openshift": (OpenShiftDriver, (LAB,)),
     REAL_PODS: (KubernetesDriver, (LAB,)),
@@ -91,7 +91,7 @@ def _sandbox() -> SandboxRig:
     connection = Connection(site_id=uuid.uuid4(), site_slug="ber-1", endpoint="", credentials={})
     fleet_seed(connection.site_id, slug="ber-1")
     dials_set(connection.site_id, confirm_ms=50, grace_ms=0, namespace_ms=100)
-    return SandboxRig(SandboxDriver(connection), connection.site_id)
+    return SandboxRig(SandboxPodsDriver(connection), connection.site_id)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from gpuaas.providers.base.changes import (
     SiteChange,
 )
 from gpuaas.providers.base.signin import sign_in_of
-from gpuaas.providers.base.site import Check, Inventory, NodeHealth
+from gpuaas.providers.base.site import Check, DeviceReading, Inventory, NodeHealth
 from gpuaas.providers.base.steps import Change, Provisioner, StepOutcome, StepSpec
 from gpuaas.providers.base.usage import UsageEvent
 from gpuaas.providers.base.workspace import (
@@ -146,6 +146,18 @@ class HealthCapability(ABC):
     @abstractmethod
     def device_health(self) -> tuple[NodeHealth, ...]:
         """One report for each node that answered, with one request each; an omitted node keeps its last report."""
+
+
+class MetricsCapability(HealthCapability):
+    """Drivers whose sites report figures of each GPU beside its health."""
+
+    @abstractmethod
+    def device_metrics(self) -> tuple[DeviceReading, ...]:
+        """One reading for each device and pod that has it, of the nodes that answered.
+
+        What was asked for `device_health` by this driver a moment ago is not asked again. Names of namespaces and pods
+        are the site's claims: whose they are is for the caller to find out.
+        """
 
 
 class NodeCheckCapability(ABC):

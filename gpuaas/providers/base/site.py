@@ -83,6 +83,35 @@ class NodeHealth:
 
 
 @dataclass(frozen=True)
+class DeviceReading:
+    """What monitoring told of one GPU, MIG slice or time-sliced share, and of the pod that has it; None and "": not told.
+
+    device is the card's UUID, instance the slice's id, profile its MIG profile ("" of a whole card). utilization and
+    temperature in percent and degrees Celsius; energy_mj counts since the card's driver was loaded; nvlink is bytes per second in
+    both directions; xid: the last error that the driver wrote, 0 = none. What a card tells only as a whole (power,
+    energy) is left out for a part of it.
+    """
+
+    node: str
+    device: str
+    index: str = ""
+    instance: str = ""
+    profile: str = ""
+    product: str = ""
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+    utilization: float | None = None
+    memory_used_mib: int | None = None
+    memory_free_mib: int | None = None
+    power_watts: float | None = None
+    temperature: int | None = None
+    energy_mj: int | None = None
+    nvlink: int | None = None
+    xid: int | None = None
+
+
+@dataclass(frozen=True)
 class NodeTraits:
     """A node's location and tuning; "" and empty where the site does not say.
 

@@ -1,25 +1,29 @@
-"""Reads the health of each node's cards from DCGM's exporter: which should take no work.
+"""Reads from DCGM's exporter which of each node's cards should take no work, and what all of them do (readings.py).
 
 Its pods are asked through the API server (pods/proxy), each at most once in a round, several at a time.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from gpuaas.core.errors import GpuaasError, Unauthorized
-from gpuaas.providers.base import Check, NodeHealth
+from gpuaas.providers.base import Check, DeviceReading, NodeHealth
+from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import health
+from gpuaas.providers.kubernetes.readings import readings
 from gpuaas.providers.verdicts import Kind, some
 
 CARDS = Kind("CardsHealthy")
 
 AT_ONCE, ASK_SECONDS, ROUND_SECONDS = 8, 5.0, 40.0
+FRESH_SECONDS = 30.0  # an exporter looks at its cards no more often
 MOST_BYTES = 4 * 1024 * 1024
 DEFAULT_PORT = 9400
 # XIDs that a tenant's program causes itself; the card is healthy
@@ -38,35 +42,66 @@ class Card:
     reasons: dict[str, list[str]] = field(default_factory=dict)
 
 
-def device_health(api: Api) -> tuple[NodeHealth, ...]:
-    """Without an exporter it makes two calls only."""
-    exporters = _exporters(api)
-    deadline = time.monotonic() + ROUND_SECONDS
-    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        asked = pool.map(partial(_ask, api, deadline=deadline), exporters)
-        return tuple(found for found in asked if found is not None)
+@dataclass(frozen=True)
+class Page:
+    """What one exporter told."""
+
+    health: NodeHealth
+    readings: tuple[DeviceReading, ...]
+
+
+class Exporters:
+    """Of one site. Whoever asks for pages again within FRESH_SECONDS gets the same ones."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._read_at = -FRESH_SECONDS
+        self._pages: tuple[Page, ...] = ()
+
+    def pages(self) -> tuple[Page, ...]:
+        """Of each node that answers. Without an exporter it makes two calls only."""
+        if time.monotonic() >= self._read_at + FRESH_SECONDS:
+            exporters = _exporters(self._api)
+            deadline = time.monotonic() + ROUND_SECONDS
+            with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+                asked = pool.map(partial(_ask, self._api, deadline=deadline), exporters)
+                self._pages = tuple(found for found in asked if found is not None)
+            self._read_at = time.monotonic()
+        return self._pages
 
 
 def _exporters(api: Api) -> list[Object]:
-    """One ready pod for each node."""
-    names = ",".join(health.EXPORTER_NAMES)
+    """One ready pod for each node. A tenant's pod with the same labels is none: it could tell anything of anybody."""
+    labels = ",".join(health.EXPORTER_NAMES)
     found = [
         pod
         for key in health.EXPORTER_LABELS
-        for pod in api.items("/api/v1/pods", labelSelector=f"{key} in ({names})")
+        for pod in api.items("/api/v1/pods", labelSelector=f"{key} in ({labels})")
         if pod["spec"].get("nodeName") and health.is_ready(pod)
     ]
-    return list({pod["spec"]["nodeName"]: pod for pod in found}.values())
+    spaces = {pod["metadata"]["namespace"] for pod in found}
+    sites_own = {space for space in spaces if not _is_of_tenant(api, space)}
+    return list(
+        {pod["spec"]["nodeName"]: pod for pod in found if pod["metadata"]["namespace"] in sites_own}.values()
+    )
 
 
-def _ask(api: Api, pod: Object, *, deadline: float) -> NodeHealth | None:
+def _is_of_tenant(api: Api, space: str) -> bool:
+    if names.is_workspace_namespace(space):
+        return True
+    found = api.find(f"{names.NAMESPACES}/{space}")
+    labels = (found or {}).get("metadata", {}).get("labels") or {}
+    return found is None or names.WORKSPACE in labels or names.CLUSTER in labels
+
+
+def _ask(api: Api, pod: Object, *, deadline: float) -> Page | None:
     """None if there is no answer: the node's last report then stays valid."""
     if time.monotonic() > deadline:
         return None
     meta = pod["metadata"]
     path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}:{_port(pod)}/proxy/metrics"
     try:
-        return node_health(pod["spec"]["nodeName"], api.text(path, most=MOST_BYTES, seconds=ASK_SECONDS))
+        return page_read(pod["spec"]["nodeName"], api.text(path, most=MOST_BYTES, seconds=ASK_SECONDS))
     except Unauthorized:
         raise
     except (GpuaasError, ValueError):
@@ -79,9 +114,22 @@ def _port(pod: Object) -> int:
     return int((named or [port["containerPort"] for port in ports] or [DEFAULT_PORT])[0])
 
 
-def node_health(node: str, text: str) -> NodeHealth:
-    """Parses the exporter's page. Raises ValueError for any other text."""
-    cards = _cards(text)
+def page_read(node: str, text: str) -> Page:
+    """Raises ValueError for any other text than an exporter's page."""
+    try:
+        samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    except (
+        ArithmeticError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ) as error:  # the parser's, of what is no page
+        raise ValueError(f"not a page of metrics: {error}") from error
+    return Page(_node_health(node, samples), readings(node, samples))
+
+
+def _node_health(node: str, samples: Iterable[Sample]) -> NodeHealth:
+    cards = _cards(samples)
     sick: dict[str, int] = {}
     words = []
     for uuid, card in sorted(cards.items()):
@@ -108,20 +156,19 @@ def _cards_check(cards: int, words: list[str]) -> Check:
     return CARDS.good("Well", f"{cards} cards without errors.")
 
 
-def _cards(text: str) -> dict[str, Card]:
+def _cards(samples: Iterable[Sample]) -> dict[str, Card]:
     cards: dict[str, Card] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            uuid = sample.labels.get("UUID", "")
-            if not sample.name.startswith("DCGM_") or not uuid:
-                continue
-            card = cards.setdefault(uuid, Card())
-            part = sample.labels.get("GPU_I_ID", "")
-            if part:
-                card.slices[part] = sample.labels.get("GPU_I_PROFILE", "")
-            reason = _reason(sample.name, sample.value, sample.labels)
-            if reason:
-                card.reasons.setdefault(part, []).append(reason)
+    for sample in samples:
+        uuid = sample.labels.get("UUID", "")
+        if not sample.name.startswith("DCGM_") or not uuid:
+            continue
+        card = cards.setdefault(uuid, Card())
+        part = sample.labels.get("GPU_I_ID", "")
+        if part:
+            card.slices[part] = sample.labels.get("GPU_I_PROFILE", "")
+        reason = _reason(sample.name, sample.value, sample.labels)
+        if reason:
+            card.reasons.setdefault(part, []).append(reason)
     return cards
 
 

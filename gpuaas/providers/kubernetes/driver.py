@@ -15,13 +15,14 @@ from gpuaas.providers.base import (
     AdoptionStep,
     Change,
     Check,
+    DeviceReading,
     Difference,
     DriftCapability,
     Driver,
     ForeignWorkspace,
-    HealthCapability,
     Inventory,
     Member,
+    MetricsCapability,
     NodeCheckCapability,
     NodeCheckOutcome,
     NodeHealth,
@@ -62,7 +63,7 @@ class KubernetesDriver(
     UsageCapability,
     DriftCapability,
     PreflightCapability,
-    HealthCapability,
+    MetricsCapability,
     NodeCheckCapability,
     WardenCapability,
     AdoptionCapability,
@@ -179,8 +180,15 @@ class KubernetesDriver(
     def preflight(self) -> tuple[Check, ...]:
         return preflight.run(self._api, self._kubeconfig, self._schedulers)
 
+    @cached_property
+    def _exporters(self) -> dcgm.Exporters:
+        return dcgm.Exporters(self._api)
+
     def device_health(self) -> tuple[NodeHealth, ...]:
-        return dcgm.device_health(self._api)
+        return tuple(page.health for page in self._exporters.pages())
+
+    def device_metrics(self) -> tuple[DeviceReading, ...]:
+        return tuple(reading for page in self._exporters.pages() for reading in page.readings)
 
     def node_check_start(self, node: str, check_id: uuid.UUID) -> None:
         image = str(self.connection.options.get("check_image") or "")

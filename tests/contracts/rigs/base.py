@@ -18,8 +18,8 @@ from gpuaas.providers.base import (
     DriftCapability,
     Driver,
     GpuAmount,
-    HealthCapability,
     Member,
+    MetricsCapability,
     NodeCheckCapability,
     PreflightCapability,
     StepOutcome,
@@ -46,7 +46,7 @@ class Complete(
     WardenCapability,
     DriftCapability,
     PreflightCapability,
-    HealthCapability,
+    MetricsCapability,
     NodeCheckCapability,
     AdoptionCapability,
 ):

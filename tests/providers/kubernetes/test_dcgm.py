@@ -21,11 +21,11 @@ def page(*samples: str) -> str:
 
 
 def sick(*samples: str) -> dict[str, int]:
-    return dict(dcgm.node_health("n1", page(*samples)).sick)
+    return dict(dcgm.page_read("n1", page(*samples)).health.sick)
 
 
 def test_cards_without_errors_are_well() -> None:
-    found = dcgm.node_health("n1", page(sample("DCGM_FI_DEV_XID_ERRORS", 0)))
+    found = dcgm.page_read("n1", page(sample("DCGM_FI_DEV_XID_ERRORS", 0))).health
     assert (found.node, found.cards, dict(found.sick)) == ("n1", 4, {})
     assert found.check.status == Status.TRUE
 
@@ -59,7 +59,7 @@ def test_two_reasons_are_one_card_and_two_cards_are_two() -> None:
     xid, ecc = sample("DCGM_FI_DEV_XID_ERRORS", 79), sample("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", 3)
     assert sick(xid, ecc) == {"": 1}
     assert sick(xid, sample("DCGM_FI_DEV_XID_ERRORS", 79, "GPU-1")) == {"": 2}
-    message = dcgm.node_health("n1", page(xid, ecc)).check.message
+    message = dcgm.page_read("n1", page(xid, ecc)).health.check.message
     assert "GPU-0" in message
     assert "XID 79" in message
     assert "double-bit" in message
@@ -81,10 +81,10 @@ def test_a_slice_is_sick_by_itself_and_a_sick_card_with_all_its_slices() -> None
 
 
 def test_a_page_without_cards_is_not_known() -> None:
-    assert dcgm.node_health("n1", HEAD).check.status == Status.UNKNOWN
+    assert dcgm.page_read("n1", HEAD).health.check.status == Status.UNKNOWN
 
 
 @pytest.mark.parametrize("text", ["<html>not found</html>", 'DCGM_X{UUID="a" 1', "\x00\x01"])
 def test_what_is_no_such_page_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        dcgm.node_health("n1", text)
+        dcgm.page_read("n1", text)

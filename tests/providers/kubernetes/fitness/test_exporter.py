@@ -120,3 +120,33 @@ def test_a_page_that_is_no_page_is_left_out(portal: PortalSite, exporter: Export
     put(portal.api(), space, "h100-2", address=own_address(), port=exporter.port)
     assert "h100-2" not in {each.node for each in portal.driver().device_health()}
     assert exporter.asked == 1
+
+
+def test_one_request_tells_what_cards_do_and_how_they_are(
+    portal: PortalSite, exporter: Exporter, space: str
+) -> None:
+    pod = {"namespace": "gpu-01234567-train", "pod": "train-0", "container": "main"}
+    exporter.text = page(sample("DCGM_FI_DEV_GPU_UTIL", 87, "GPU-2", **pod))
+    put(portal.api(), space, "h100-2", address=own_address(), port=exporter.port)
+    driver = portal.driver()
+    assert [each.cards for each in driver.device_health() if each.node == "h100-2"] == [4]
+    (found,) = [each for each in driver.device_metrics() if each.pod]
+    assert (found.node, found.device, found.namespace, found.pod) == (
+        "h100-2",
+        "GPU-2",
+        pod["namespace"],
+        "train-0",
+    )
+    assert found.utilization == 87
+    assert exporter.asked == 1
+
+
+def test_a_pod_of_a_tenant_that_calls_itself_the_exporter_is_not_asked(
+    portal: PortalSite, exporter: Exporter, space: str
+) -> None:
+    """It could take other people's cards off sale, and tell anything of anybody's use."""
+    put(portal.api(), space, "h100-2", address=own_address(), port=exporter.port)
+    labels = {"gpuaas.io/workspace": str(uuid.uuid4())}
+    portal.api().merge(f"/api/v1/namespaces/{space}", {"metadata": {"labels": labels}})
+    assert "h100-2" not in {each.node for each in portal.driver().device_health()}
+    assert exporter.asked == 0
