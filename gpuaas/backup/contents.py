@@ -3,8 +3,17 @@
 from django.db import connection
 from psycopg import sql
 
-# Their rows are of the running portal only: who is signed in, failed sign-ins, which processes are alive.
-NOT_KEPT = ("core_cache", "core_process", "django_session", "tenants_tries", "usersessions_usersession")
+# Their rows are of the running portal only: who is signed in, failed sign-ins, which processes are alive, what GPUs did in
+# the last minutes and days.
+NOT_KEPT = (
+    "catalog_sitereadings",
+    "core_cache",
+    "core_process",
+    "django_session",
+    "gpustats_gpusample",
+    "tenants_tries",
+    "usersessions_usersession",
+)
 
 
 def tables() -> list[str]:

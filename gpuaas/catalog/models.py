@@ -85,6 +85,18 @@ class SiteRound(Claimable):
         return f"{self.kind} of {self.site}"
 
 
+class SiteReadings(Claimable):
+    """What the last round of health read of each device of a site (fields of DeviceReading), until it is kept by
+    gpustats, which claims this row."""
+
+    site = models.OneToOneField(Site, on_delete=models.CASCADE, primary_key=True, related_name="readings")
+    at = models.DateTimeField()
+    devices = models.JSONField(default=list, blank=True)
+
+    def __str__(self) -> str:
+        return f"readings of {self.site_id}"
+
+
 class GpuType(Identified):
     """A kind of device, the same at every site: `h100-sxm-80gb`. Limits are set per GPU type."""
 

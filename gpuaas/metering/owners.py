@@ -1,7 +1,7 @@
 """The owner of a consumer: workspaces by their name at the site, and the flavor as which a resource was sold."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -54,14 +54,7 @@ def owners_find(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> Owners:
     by_uid = _written(site_id, events)
     if not names and not by_uid:
         return Owners()
-    ours = Q(adopted_name="", name__in={name[PREFIX_LENGTH:] for name in names})
-    adopted = Q(adopted_name__in=names, adoption__adopted_at__isnull=False)
-    candidates = Workspace.objects.filter(ours | adopted, site_id=site_id).order_by("pk")
-    since = F("adoption__adopted_at")
-    rows = candidates.only("pk", "name", "adopted_name", "project_id").annotate(since=since)
-    # of two that took over the same name one after the other, the later
-    by_name = {row.external_name: Owner(row.pk, row.project_id, row.since) for row in rows}
-    owners = {name: owner for name, owner in by_name.items() if name in names}
+    owners = workspaces_named(site_id=site_id, names=names)
     flavors: dict[tuple[uuid.UUID, str], list[tuple[uuid.UUID, uuid.UUID]]] = {}
     workspaces = {owner.workspace_id for owner in (*owners.values(), *by_uid.values())}
     sold = WorkspaceFlavor.objects.filter(workspace__in=workspaces)
@@ -74,6 +67,18 @@ def owners_find(*, site_id: uuid.UUID, events: Sequence[UsageEvent]) -> Owners:
     ):
         flavors.setdefault((workspace_id, resource), []).append((flavor_id, pool_id))
     return Owners(owners, flavors, _pools_of_nodes(site_id, events), by_uid)
+
+
+def workspaces_named(*, site_id: uuid.UUID, names: Collection[str]) -> dict[str, Owner]:
+    """Our workspaces of these names at the site, deleted ones too; one query."""
+    ours = Q(adopted_name="", name__in={name[PREFIX_LENGTH:] for name in names})
+    adopted = Q(adopted_name__in=names, adoption__adopted_at__isnull=False)
+    candidates = Workspace.objects.filter(ours | adopted, site_id=site_id).order_by("pk")
+    since = F("adoption__adopted_at")
+    rows = candidates.only("pk", "name", "adopted_name", "project_id").annotate(since=since)
+    # of two that took over the same name one after the other, the later
+    by_name = {row.external_name: Owner(row.pk, row.project_id, row.since) for row in rows}
+    return {name: owner for name, owner in by_name.items() if name in names}
 
 
 def _written(site_id: uuid.UUID, events: Sequence[UsageEvent]) -> dict[str, Owner]:

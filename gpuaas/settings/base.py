@@ -57,6 +57,9 @@ BILLING_GRACE_HOURS = env.integer("GPUAAS_BILLING_GRACE_HOURS", default=48, mini
 BILLING_DUE_DAYS = env.integer("GPUAAS_BILLING_DUE_DAYS", default=30, minimum=0)
 # how many months old usage has to be before operators may make its month final; 0: never
 USAGE_RETENTION_MONTHS = env.integer("GPUAAS_USAGE_RETENTION_MONTHS", default=0, minimum=0)
+# for how many days what each GPU did is kept by the minute, and its sums by the hour
+GPU_SAMPLES_DAYS = env.integer("GPUAAS_GPU_SAMPLES_DAYS", default=3, minimum=1)
+GPU_HOURS_DAYS = env.integer("GPUAAS_GPU_HOURS_DAYS", default=400, minimum=31)
 # who writes the invoices: address lines as on an envelope, "\\n" between them
 BILLING_PROVIDER_ADDRESS = env.text("GPUAAS_BILLING_PROVIDER_ADDRESS", "").replace("\\n", "\n")
 
@@ -89,6 +92,7 @@ INSTALLED_APPS = [
     "gpuaas.workspaces",
     "gpuaas.clusters",
     "gpuaas.metering",
+    "gpuaas.gpustats",
     "billing",
     "gpuaas.backup",
     "gpuaas.sample",
@@ -261,6 +265,8 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
         "schedule": 3600.0,
         "options": {"expires": 3600},
     },
+    "gpustats-keep": {"task": "gpustats.keep_due", "schedule": 15.0, "options": {"expires": 15}},
+    "gpustats-forget": {"task": "gpustats.forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "billing-closes": {"task": "billing.closes_due", "schedule": 30.0, "options": {"expires": 30}},
     "billing-pdfs": {"task": "billing.pdfs_due", "schedule": 30.0, "options": {"expires": 30}},
     "billing-grants": {"task": "billing.grants_expire", "schedule": 3600.0, "options": {"expires": 3600}},

@@ -17,6 +17,7 @@ ROOMS = [
     "gpuaas/workspaces",
     "gpuaas/clusters",
     "gpuaas/metering",
+    "gpuaas/gpustats",
     "gpuaas/backup",
     "gpuaas/sample",
     "gpuaas/api",

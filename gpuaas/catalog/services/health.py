@@ -1,4 +1,4 @@
-"""Health of cards as nodes report it, read once a minute and merged with what the site counts.
+"""Health of cards as nodes report it, read once a minute and merged with what the site counts; with what they do.
 
 A node that does not answer keeps its last report: errors do not heal by silence.
 """
@@ -10,12 +10,21 @@ from typing import Any
 
 from django.db import transaction
 
-from gpuaas.catalog.models import Node, Site, SiteRound
+from gpuaas.catalog.models import Node, Site, SiteReadings, SiteRound
 from gpuaas.catalog.services.rounds import round_release, round_run
 from gpuaas.catalog.states import RoundKind, Sharing
 from gpuaas.core import clock
 from gpuaas.core.queue import poke
-from gpuaas.providers.base import Check, DeviceKind, HealthCapability, Inventory, NodeHealth, ObservedNode
+from gpuaas.providers.base import (
+    Check,
+    DeviceKind,
+    DeviceReading,
+    HealthCapability,
+    Inventory,
+    MetricsCapability,
+    NodeHealth,
+    ObservedNode,
+)
 
 
 def site_health(site_id: uuid.UUID) -> bool:
@@ -25,11 +34,15 @@ def site_health(site_id: uuid.UUID) -> bool:
 
 
 def _ask(row: SiteRound, driver: HealthCapability) -> bool:
-    return _health_write(row, driver.device_health())
+    reports = driver.device_health()
+    readings = driver.device_metrics() if isinstance(driver, MetricsCapability) else ()
+    return _health_write(row, reports, readings)
 
 
 @transaction.atomic
-def _health_write(row: SiteRound, reports: tuple[NodeHealth, ...]) -> bool:
+def _health_write(
+    row: SiteRound, reports: tuple[NodeHealth, ...], readings: tuple[DeviceReading, ...]
+) -> bool:
     nodes = set(Node.objects.filter(site=row.site_id).values_list("name", flat=True))
     stored = {name: each for name, each in row.found.items() if name in nodes}
     stored |= {each.node: _stored(each) for each in reports if each.node in nodes}
@@ -38,7 +51,23 @@ def _health_write(row: SiteRound, reports: tuple[NodeHealth, ...]) -> bool:
     if stored != row.found:
         Site.objects.filter(pk=row.site_id, enabled=True).update(due_at=clock.now())
         poke("catalog.probe", str(row.site_id))
+    if readings:
+        _readings_write(row.site_id, readings)
     return True
+
+
+def _readings_write(site_id: uuid.UUID, readings: tuple[DeviceReading, ...]) -> None:
+    """For gpustats, a floor above. Those of the round before are gone, if nobody kept them in time."""
+    now = clock.now()
+    SiteReadings.objects.update_or_create(
+        pk=site_id,
+        defaults={
+            "at": clock.whole_second(now),
+            "devices": [asdict(each) for each in readings],
+            "due_at": now,
+        },
+    )
+    poke("gpustats.keep", str(site_id))
 
 
 def inventory_with_health(site: Site, inventory: Inventory) -> Inventory:
