@@ -1,0 +1,238 @@
+"""Reads of what GPUs did: now, in the last 24 hours, and in a month beside what was held."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+from django.db.models import Avg, DateTimeField, F, Func, Max, Q, QuerySet, Sum
+
+from gpuaas.catalog.models import Flavor, Site, SiteReadings
+from gpuaas.catalog.site import kind_of
+from gpuaas.core import clock
+from gpuaas.core.sql import sql_read
+from gpuaas.gpustats.advice import BUSY_PERCENT, advice_of
+from gpuaas.gpustats.models import GpuHour, GpuSample
+from gpuaas.metering.models import Meter
+from gpuaas.metering.selectors import usage_by_project
+from gpuaas.providers.base import MetricsCapability
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import workspace_require
+from tenants.actors import Actor
+from tenants.models import Project
+from tenants.roles import Permission
+from tenants.selectors import platform_require
+
+SQL = Path(__file__).parent / "sql"
+FRESH = timedelta(minutes=5)  # a reading is of now until then
+DAY = timedelta(hours=24)
+MOST = 500  # rows of devices
+MACHINES = "Machines of {site} have their GPUs to themselves, and the portal does not look into them. Run nvidia-smi in a machine."
+SILENT = (
+    "{site} has told nothing of its GPUs for more than 5 minutes. It has no DCGM exporter that answers, or is "
+    "out of reach."
+)
+NOTHING = "No pod of this workspace had a GPU in the last 24 hours."
+
+
+class _Slot(Func):
+    """The quarter of an hour that a time is in."""
+
+    template = "date_bin('15 minutes', %(expressions)s, TIMESTAMPTZ '2000-01-01 00:00:00+00')"
+    output_field = DateTimeField()
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A quarter of an hour; utilization and memory in percent, None where nothing was seen of it."""
+
+    starts_at: datetime
+    utilization: float | None = None
+    memory: float | None = None
+
+
+@dataclass(frozen=True)
+class DeviceDay:
+    """A device and the pod that had it in the last 24 hours. now: its last sample, None if that is not of now; mean: its
+    utilization as long as the pod was seen to have it."""
+
+    node: str
+    device: str
+    index: str
+    instance: str
+    profile: str
+    pod: str
+    workspace: str
+    project: str
+    seen_at: datetime
+    mean: float | None
+    memory_max_mib: int | None
+    energy_wh: float | None
+    now: GpuSample | None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """why: why there is nothing, in a sentence; "" where there is something. advice: "" where there is none."""
+
+    devices: Sequence[DeviceDay]
+    slots: Sequence[Slot]
+    why: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class TypeMonth:
+    """GPU-hours of a project's month: held (paid for by default), with pods, and used, which is the time that was seen times its
+    utilization. seen_hours: of those with pods, what was seen; used is not more than that. gpu_type: "" = not known."""
+
+    gpu_type: str
+    held_hours: float
+    allocated_hours: float
+    seen_hours: float
+    used_hours: float
+    energy_kwh: float
+
+    @property
+    def used_share(self) -> float | None:
+        """Of what is held; None if most of what pods had was not seen, so that it would be too low."""
+        seen_enough = self.seen_hours >= 0.8 * self.allocated_hours
+        return min(self.used_hours / self.held_hours, 1.0) if self.held_hours and seen_enough else None
+
+
+def workspace_figures(*, actor: Actor, workspace: Workspace, now: datetime | None = None) -> Figures:
+    """NotFound for outsiders. The same few queries at any size."""
+    workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_VIEW)
+    at = now or clock.now()
+    rows = GpuSample.objects.filter(workspace=workspace, at__gt=at - DAY, at__lte=at)
+    devices = _devices(rows, at)
+    if not devices:
+        return Figures((), (), _why(workspace.site, at) or NOTHING)
+    return Figures(devices, _slots(rows, at), "", _advice(workspace, at))
+
+
+def node_figures(*, actor: Actor, site: Site, node: str, now: datetime | None = None) -> Figures:
+    """Of all devices of a node, whoever has them; for operators and auditors."""
+    platform_require(actor=actor)
+    at = now or clock.now()
+    devices = _devices(GpuSample.objects.filter(site=site, node=node, at__gt=at - DAY, at__lte=at), at)
+    why = _why(site, at) or "The DCGM exporter of this node has not answered in the last 24 hours."
+    return Figures(devices, (), "" if devices else why)
+
+
+def month_figures(
+    *, actor: Actor, project: Project, starts_at: datetime, ends_at: datetime, now: datetime | None = None
+) -> list[TypeMonth]:
+    """By GPU type. NotFound for outsiders; Conflict if a part of that time is archived."""
+    found: dict[str, dict[str, float]] = {}
+    usage = usage_by_project(actor=actor, starts_at=starts_at, ends_at=ends_at, project=project, now=now)
+    names = dict(
+        Flavor.objects.filter(slug__in={each.flavor for each in usage}).values_list(
+            "slug", "pool__gpu_type__name"
+        )
+    )
+    for each in usage:
+        if each.meter in {Meter.GPU_HELD, Meter.GPU_ALLOCATED}:
+            sums = found.setdefault(names.get(each.flavor or "", ""), {})
+            sums[each.meter] = sums.get(each.meter, 0) + each.unit_seconds / 3600
+    hours = GpuHour.objects.filter(project=project, hour__gte=starts_at, hour__lt=ends_at)
+    for row in hours.values(name=F("gpu_type__name")).annotate(
+        seen=Sum("seconds"), used=Sum("busy_seconds"), energy=Sum("energy_mj")
+    ):
+        sums = found.setdefault(row["name"] or "", {})
+        sums |= {"seen": row["seen"] / 3600, "used": row["used"] / 3600, "energy": row["energy"] / 3.6e12}
+    return [
+        TypeMonth(
+            name,
+            sums.get(Meter.GPU_HELD, 0.0),
+            sums.get(Meter.GPU_ALLOCATED, 0.0),
+            sums.get("seen", 0.0),
+            sums.get("used", 0.0),
+            sums.get("energy", 0.0),
+        )
+        for name, sums in sorted(found.items())
+    ]
+
+
+def _devices(rows: QuerySet[GpuSample], at: datetime) -> list[DeviceDay]:
+    """Those that are told of now first."""
+    key = ("device", "instance", "namespace", "pod")
+    fresh = rows.filter(at__gt=at - FRESH).order_by(*key, "-at").distinct(*key)
+    latest = {_key(row): row for row in fresh}
+    summed = rows.values(
+        "device", "instance", "namespace", "pod", "node", "profile", "index", "workspace__name",
+        "project__slug",
+    ).annotate(
+        seen_at=Max("at"), mean=Avg("utilization"), memory=Max("memory_used_mib"), spent=Sum("spent_mj")
+    )  # fmt: skip
+    found = [
+        DeviceDay(
+            node=row["node"],
+            device=row["device"],
+            index=row["index"],
+            instance=row["instance"],
+            profile=row["profile"],
+            pod=row["pod"],
+            workspace=row["workspace__name"] or "",
+            project=row["project__slug"] or "",
+            seen_at=row["seen_at"],
+            mean=row["mean"],
+            memory_max_mib=row["memory"],
+            energy_wh=None if row["spent"] is None else row["spent"] / 3.6e6,
+            now=latest.get((row["device"], row["instance"], row["namespace"], row["pod"])),
+        )
+        for row in summed.order_by("-seen_at", "pod", "node", "index", "instance", "device")[:MOST]
+    ]
+    return sorted(found, key=lambda each: each.now is None)
+
+
+def _key(row: GpuSample) -> tuple[str, str, str, str]:
+    return (row.device, row.instance, row.namespace, row.pod)
+
+
+def _slots(rows: QuerySet[GpuSample], at: datetime) -> list[Slot]:
+    """All quarters of the 24 hours, also those of which nothing was seen."""
+    both = Q(memory_used_mib__isnull=False, memory_free_mib__isnull=False)
+    told = rows.order_by().values(slot=_Slot(F("at"))).annotate(
+        mean=Avg("utilization"),
+        used=Sum("memory_used_mib", filter=both),
+        free=Sum("memory_free_mib", filter=both),
+    )  # fmt: skip
+    found: dict[datetime, dict[str, Any]] = {row["slot"]: dict(row) for row in told}
+    last = at.replace(minute=at.minute // 15 * 15, second=0, microsecond=0)
+    starts = [last - timedelta(minutes=15 * back) for back in reversed(range(96))]
+    return [_slot(start, found.get(start)) for start in starts]
+
+
+def _slot(start: datetime, row: dict[str, Any] | None) -> Slot:
+    if row is None:
+        return Slot(start)
+    all_of_it = (row["used"] or 0) + (row["free"] or 0)
+    return Slot(start, row["mean"], 100 * row["used"] / all_of_it if all_of_it else None)
+
+
+def _why(site: Site, at: datetime) -> str:
+    """Why nothing is told of the site's GPUs; "" if something is."""
+    if not issubclass(kind_of(site), MetricsCapability):
+        return MACHINES.format(site=site.slug)
+    if not SiteReadings.objects.filter(site=site, at__gt=at - FRESH).exists():
+        return SILENT.format(site=site.slug)
+    return ""
+
+
+def _advice(workspace: Workspace, at: datetime) -> str:
+    bought = sum(row.confirmed * row.flavor.gpus for row in workspace.flavors.select_related("flavor"))
+    parameters: dict[str, Any] = {
+        "workspace": workspace.pk, "since": at - DAY, "now": at, "busy": BUSY_PERCENT,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(sql_read(SQL, "use_at_once"), parameters)
+        at_once, minutes, seen, had = cursor.fetchone() or (None, 0, 0, 0)
+    return advice_of(
+        bought=bought,
+        at_once=at_once,
+        minutes_share=minutes / (DAY / timedelta(minutes=1)),
+        seconds_share=float(seen) / float(had) if had else 1.0,
+    )
