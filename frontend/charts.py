@@ -13,7 +13,7 @@ class Series:
     """One color of a chart. `expected` says from which index on values are an estimate (hatched)."""
 
     name: str
-    values: tuple[Number, ...]
+    values: tuple[Number | None, ...]  # None, in lines only: nothing is known there
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,12 @@ class Chart:
     note: str = ""
 
     @property
-    def rows(self) -> tuple[tuple[str, tuple[Number, ...], Number], ...]:
+    def rows(self) -> tuple[tuple[str, tuple[Number | None, ...], Number], ...]:
         found = []
         for place, label in enumerate(self.labels):
             values = tuple(series.values[place] for series in self.series)
-            found.append((label, values, sum(values[1:], values[0]) if values else 0))
+            known = [value for value in values if value is not None]
+            found.append((label, values, sum(known[1:], known[0]) if known else 0))
         return tuple(found)
 
     @property
@@ -59,5 +60,8 @@ class Chart:
             "expectedFrom": self.expected_from,
             "limit": None if self.limit is None else float(self.limit),
             "limitLabel": self.limit_label,
-            "series": [{"name": s.name, "values": [float(v) for v in s.values]} for s in self.series],
+            "series": [
+                {"name": s.name, "values": [None if v is None else float(v) for v in s.values]}
+                for s in self.series
+            ],
         }

@@ -36,6 +36,7 @@ workspace_patterns: list[URLPattern] = [
     *holder_actions.patterns(holder_actions.WORKSPACE),
     path("resize/", resize.resize, name="workspace_resize"),
     path("resize/effect/", resize.effect, name="workspace_effect"),
+    path("gpus/", workspaces.gpus, name="workspace_gpus"),
     path("drift/", workspace_actions.drift_check, name="workspace_drift_check"),
     path("credential/", workspace_access.credential, name="workspace_credential"),
     path("access/<uuid:user>/revoke/", workspace_access.revoke, name="workspace_access_revoke"),

@@ -77,7 +77,7 @@ class Page:
 
 
 def urls_of(workspace: Workspace) -> dict[str, str]:
-    urls = held.urls_of(workspace, "resize", "members", "robots", "drift_check")
+    urls = held.urls_of(workspace, "resize", "members", "robots", "drift_check", "gpus")
     return urls | {"usage": reverse("frontend:intervals", args=[workspace.project.slug, workspace.pk])}
 
 

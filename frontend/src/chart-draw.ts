@@ -34,7 +34,7 @@ interface Data {
   expectedFrom: number | null;
   limit: number | null;
   limitLabel: string;
-  series: { name: string; values: number[] }[];
+  series: { name: string; values: (number | null)[] }[];
 }
 
 const probe = document.createElement("i");

@@ -1,7 +1,8 @@
 """Usage and cost of one project: a month by workspace and cluster, by GPU type and by day, down to the intervals."""
 
 import uuid
-from datetime import datetime
+from contextlib import suppress
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.urls import reverse
 from billing import exports
 from billing.exports import interval_rows, rows_csv
 from billing.holders import DEAREST
-from billing.months import month_parse
+from billing.months import month_parse, month_span
 from billing.selectors import Statement, cost_by_holder_page, month_costs, statement
 from billing.selectors.breakdown import cost_intervals
 from billing.selectors.costs import HolderCost, MonthCosts
@@ -22,8 +23,11 @@ from frontend.lists import Column, Listing, list_page, month_asked
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters import money
+from frontend.presenters.gpus import MonthRow, month_rows
 from frontend.rows import Cut
+from gpuaas.core.errors import Conflict
 from gpuaas.core.streams import csv_streamed
+from gpuaas.gpustats.selectors import month_figures
 from gpuaas.metering.models import UsageInterval
 from gpuaas.workspaces.selectors import workspace_get_for
 from tenants.roles import Permission
@@ -71,6 +75,8 @@ def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
         sheet = costs.statement if costs else statement(**asked)
         context |= {"unpriced": False, "statement": sheet}
         context["gpu_hours"] = money.hours_of(sheet.gpu_seconds)
+        if context["view"] == "type":
+            context["gpu_use"] = use_of(here, first)
         if context["view"] == "workspace":
             shown = HOLDERS.of(request, holders(asked), with_hours)
             return list_page(request, "billing/usage.html", shown, context)
@@ -80,6 +86,16 @@ def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
         if costs:
             context["chart"] = chart_of(here, month, here.now, costs)
     return render(request, "billing/usage.html", context)
+
+
+def use_of(here: ProjectPlace, month: date) -> tuple[MonthRow, ...]:
+    """Nothing of an archived month, whose use was forgotten before."""
+    span = month_span(month)
+    with suppress(Conflict):
+        return month_rows(
+            month_figures(**here.given, starts_at=span.starts_at, ends_at=span.ends_at, now=here.now)
+        )
+    return ()
 
 
 def holders(asked: dict[str, Any]) -> Cut:

@@ -27,8 +27,10 @@ from frontend.lists import (
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page, row_doors
 from frontend.presenters import detail, held, money, workspaces
+from frontend.presenters.gpus import card_of
 from frontend.views.usage import crumbs
 from gpuaas.core.errors import NotFound
+from gpuaas.gpustats.selectors import workspace_figures
 from gpuaas.workspaces.machines.selectors import machines_sold
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspace_get_for, workspaces_for
@@ -178,3 +180,15 @@ def draw(request: HttpRequest, here: ProjectPlace, row: Workspace, **forms: Any)
 
 
 show = workspace_page(Permission.WORKSPACE_VIEW)(draw)
+
+
+@workspace_page(Permission.WORKSPACE_VIEW)
+def gpus(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponse:
+    """What the GPUs do; the workspace's page fetches a part of it every minute."""
+    figures = workspace_figures(actor=here.actor, workspace=row, now=here.now)
+    context = {
+        "workspace": row,
+        "gpus": card_of(figures, zone=here.zone),
+        "crumbs": trail(here, row, Crumb("GPUs")),
+    }
+    return draw_page(request, "workspaces/gpus.html", context)

@@ -133,6 +133,8 @@ NEEDS: Mapping[str, Need] = {
     "token_revoke": project(P.TOKEN_MANAGE, own="your own tokens"),
     "usage_list": SEE,
     "usage_totals": SEE,
+    "project_gpu_metrics": SEE,
+    "workspace_gpu_metrics": SEE,
     # -- workspaces and machines
     "workspace_list": SEE,
     "workspace_request": RUN,

@@ -142,7 +142,7 @@ def month_figures(
         seen=Sum("seconds"), used=Sum("busy_seconds"), energy=Sum("energy_mj")
     ):
         sums = found.setdefault(row["name"] or "", {})
-        sums |= {"seen": row["seen"] / 3600, "used": row["used"] / 3600, "energy": row["energy"] / 3.6e12}
+        sums |= {"seen": row["seen"] / 3600, "used": row["used"] / 3600, "energy": row["energy"] / 3.6e9}
     return [
         TypeMonth(
             name,

@@ -9,6 +9,8 @@ UNPAGED = {
     "organization",
     "project",
     "workspace",
+    "workspace-gpu-metrics",
+    "project-gpu-metrics",
     "workspace-robot",
     "workspace-member",
     "organization-member",

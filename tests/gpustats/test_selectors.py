@@ -189,7 +189,7 @@ def test_a_month_by_gpu_type(workspace: Workspace, h100: Flavor, as_alice: Actor
         told_seconds=90 * 3600,
         busy_seconds=48 * 3600,
         memory_mib_seconds=0,
-        energy_mj=int(2.5 * 3.6e12),
+        energy_mj=int(2.5 * 3.6e9),
     )
     (row,) = month_figures(actor=as_alice, project=workspace.project, starts_at=START, ends_at=END)
     assert (

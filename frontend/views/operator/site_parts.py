@@ -15,6 +15,7 @@ from frontend.frame import done, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import Column, Filter, Listing, Query, find, list_page, named, state_choices
 from frontend.nav import Crumb
 from frontend.presenters.drift import difference_words, drifts_shown, open_first
+from frontend.presenters.gpus import card_of
 from frontend.presenters.operator.metering import cross_checked, meter_facts
 from frontend.presenters.operator.nodes import NodeShown, check_run, gpu_names_at, nodes_shown
 from frontend.presenters.operator.sites import conditions_shown
@@ -26,6 +27,7 @@ from gpuaas.catalog.models import Node, Site
 from gpuaas.catalog.selectors import node_checks_of, nodes_named, nodes_sick
 from gpuaas.catalog.states import DriftPolicy
 from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.gpustats.selectors import node_figures
 from gpuaas.metering.health import meter_conditions
 from gpuaas.metering.models import SiteMeter
 from gpuaas.metering.selectors import cross_checks_of, gaps_of
@@ -131,8 +133,10 @@ def node(request: HttpRequest, here: OperatorPlace, row: Site, node: str) -> Htt
     shown = nodes_shown(row, row.nodes.select_related("pool__gpu_type").filter(name=node).order_by("pool"))
     if not shown:
         raise NotFound("there is no such node")
+    figures = node_figures(actor=here.actor, site=row, node=node, now=here.now)
     runs = [check_run(run) for run in node_checks_of(site=row).filter(node=node)[:CHECKS]]
     context = tab(row, "nodes", node, node=shown[0], runs=runs, busy=any(run.open for run in runs))
+    context["gpus"] = card_of(figures, zone=here.zone)
     return render(request, "operator/site_node.html", context)
 
 

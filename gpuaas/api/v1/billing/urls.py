@@ -13,7 +13,7 @@ from gpuaas.api.v1.billing import (
     usage_write_offs,
     views,
 )
-from gpuaas.api.v1.metering import usage
+from gpuaas.api.v1.metering import gpus, usage
 from gpuaas.api.v1.paths import ORGANIZATION, PROJECT, tagged
 from gpuaas.api.v1.quotas import pool_reservations as pools
 
@@ -32,6 +32,12 @@ money_urls = [
         "usage",
         (f"{PROJECT}/usage", usage.UsageView, "usage"),
         (f"{PROJECT}/usage/totals", usage.UsageTotalsView, "usage-totals"),
+        (f"{PROJECT}/gpu-metrics", gpus.ProjectGpuMetricsView, "project-gpu-metrics"),
+        (
+            f"{PROJECT}/workspaces/<uuid:workspace>/gpu-metrics",
+            gpus.WorkspaceGpuMetricsView,
+            "workspace-gpu-metrics",
+        ),
     ),
     *tagged(
         "billing",
