@@ -31,8 +31,8 @@ DAY = timedelta(hours=24)
 MOST = 500  # rows of devices
 MACHINES = "Machines of {site} have their GPUs to themselves, and the portal does not look into them. Run nvidia-smi in a machine."
 SILENT = (
-    "{site} has told nothing of its GPUs for more than 5 minutes. It has no DCGM exporter that answers, or is "
-    "out of reach."
+    "{site} has reported nothing about its GPUs for more than 5 minutes. It has no DCGM exporter that answers, "
+    "or is out of reach."
 )
 NOTHING = "No pod of this workspace had a GPU in the last 24 hours."
 
@@ -118,8 +118,11 @@ def node_figures(*, actor: Actor, site: Site, node: str, now: datetime | None = 
     platform_require(actor=actor)
     at = now or clock.now()
     devices = _devices(GpuSample.objects.filter(site=site, node=node, at__gt=at - DAY, at__lte=at), at)
-    why = _why(site, at) or "The DCGM exporter of this node has not answered in the last 24 hours."
-    return Figures(devices, (), "" if devices else why)
+    if devices:
+        return Figures(devices, (), "")
+    return Figures(
+        (), (), _why(site, at) or "The DCGM exporter of this node has not answered in the last 24 hours."
+    )
 
 
 def month_figures(

@@ -38,7 +38,7 @@ def test_where_there_is_nothing_it_says_why(workspace: Workspace, alices: Caller
     found = alices.get(f"/projects/weather-lm/workspaces/{workspace.pk}/gpu-metrics").json
     assert found["devices"] == []
     assert found["slots"] == []
-    assert "told nothing" in found["why"]
+    assert "reported nothing" in found["why"]
 
 
 def test_a_month_of_a_project(workspace: Workspace, alices: Caller) -> None:

@@ -83,7 +83,7 @@ def test_operators_see_all_of_a_node(workspace: Workspace, as_olga: Actor) -> No
 
 def test_why_there_is_nothing(workspace: Workspace, as_bob: Actor) -> None:
     site = workspace.site
-    assert "told nothing" in workspace_figures(actor=as_bob, workspace=workspace).why
+    assert "reported nothing" in workspace_figures(actor=as_bob, workspace=workspace).why
     keep(site, clock.now(), reading())
     assert "No pod" in workspace_figures(actor=as_bob, workspace=workspace).why
     site.driver = "sandbox-cloud"

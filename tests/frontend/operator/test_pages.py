@@ -35,7 +35,7 @@ BASELINES = {
     "sites/": 11,
     "sites/at/ber-1/": 17,
     "sites/at/ber-1/nodes/": 15,
-    "sites/at/ber-1/nodes/h100-01/": 10,
+    "sites/at/ber-1/nodes/h100-01/": 13,
     "sites/at/ber-1/drift/": 11,
     "sites/at/ber-1/metering/": 18,
     "sites/at/ber-1/adoption/": 17,

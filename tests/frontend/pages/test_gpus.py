@@ -43,7 +43,7 @@ def test_pods_with_their_devices_and_a_chart(bob_at: Client, plain: Workspace) -
 
 
 def test_a_page_that_has_nothing_says_why(bob_at: Client, plain: Workspace) -> None:
-    assert "ber-1 has told nothing of its GPUs" in flat(gpus(bob_at, plain))
+    assert "ber-1 has reported nothing about its GPUs" in flat(gpus(bob_at, plain))
     type(plain.site).objects.update(driver="sandbox-cloud")
     assert "the portal does not look into them" in flat(gpus(bob_at, plain))
 

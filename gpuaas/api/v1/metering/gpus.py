@@ -22,7 +22,7 @@ class DeviceNowOutput(Output):
     memory_used_mib = serializers.IntegerField(allow_null=True)
     memory_free_mib = serializers.IntegerField(allow_null=True)
     power_watts = serializers.FloatField(
-        allow_null=True, help_text="null for a part of a card: only the whole card tells it."
+        allow_null=True, help_text="null for a part of a card: known only of the whole card."
     )
     temperature = serializers.IntegerField(allow_null=True, help_text="Degrees Celsius.")
     nvlink = serializers.IntegerField(allow_null=True, help_text="Bytes per second, both directions.")
@@ -66,7 +66,7 @@ class TypeMonthOutput(Output):
     gpu_type = serializers.CharField(allow_blank=True, help_text="Blank: not known.")
     held_hours = serializers.FloatField(help_text="GPU-hours held, used or not.")
     allocated_hours = serializers.FloatField(help_text="GPU-hours that pods or machines had.")
-    seen_hours = serializers.FloatField(help_text="Of these, what the site told the use of.")
+    seen_hours = serializers.FloatField(help_text="Of these, those whose use the site reported.")
     used_hours = serializers.FloatField(help_text="Each of these times its utilization.")
     used_share = serializers.FloatField(
         allow_null=True, help_text="Used by held; null: less than 80 % of what pods had was seen."
@@ -85,7 +85,7 @@ class WorkspaceGpuMetricsView(WorkspaceView):
     )
     def get(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
         """Returns utilization, memory, power, temperature, energy and the last XID by pod and device, now and in the
-        last 24 hours. Machines tell none."""
+        last 24 hours. Machines have none."""
         return Response(
             WorkspaceGpuMetricsOutput(workspace_figures(actor=self.actor, workspace=self.held())).data
         )
