@@ -21,7 +21,7 @@ HOUR = timedelta(hours=1)
 @dataclass(frozen=True)
 class Past:
     """A workspace that held `count` GPUs over `span` of the time from the first of last month until now (0 to 1); `busy` of
-    them ran from `opens` o'clock for `hours`, on each day of it."""
+    them ran from `opens` o'clock for `hours`, on each day of it, at `use` percent."""
 
     project: str
     name: str
@@ -31,12 +31,13 @@ class Past:
     busy: int
     opens: int
     hours: int
+    use: int
 
 
 PASTS = (
-    Past("downscale", "era5-finetune", "h100-sxm-80gb", 4, (0.05, 0.62), 4, 6, 17),
-    Past("downscale", "notebooks", "l40s-48gb", 2, (0.10, 0.98), 1, 8, 9),
-    Past("protein-fold", "fold-batch", "a100-sxm-80gb", 6, (0.30, 0.98), 5, 0, 24),
+    Past("downscale", "era5-finetune", "h100-sxm-80gb", 4, (0.05, 0.62), 4, 6, 17, 71),
+    Past("downscale", "notebooks", "l40s-48gb", 2, (0.10, 0.98), 1, 8, 9, 12),
+    Past("protein-fold", "fold-batch", "a100-sxm-80gb", 6, (0.30, 0.98), 5, 0, 24, 88),
 )
 
 
@@ -71,6 +72,7 @@ def history_make(site: "Site", since: datetime) -> None:
                 _workspace(past, site, flavor, begins, ends)
                 rows.writerows(_usage(past, flavor, clock.whole_second(begins), clock.whole_second(ends)))
         files_import(actor=SYSTEM, usage=file)
+    _use_make(pasts)
 
 
 def _sold(site: "Site") -> Iterator["Flavor"]:
@@ -112,3 +114,45 @@ def _usage(past: Past, flavor: "Flavor", begins: datetime, ends: datetime) -> It
         if first < last:
             yield row(f"{day:%Y%m%d}", "gpu_allocated", past.busy, first, last)
         day += DAY
+
+
+def _use_make(pasts: list[Past]) -> None:
+    """What the GPUs of these workspaces did while they ran, by the hour."""
+    from gpuaas.gpustats.models import GpuHour
+    from gpuaas.metering.models import UsageInterval
+
+    uses = {past.name: past.use for past in pasts}
+    ran = UsageInterval.objects.filter(meter="gpu_allocated", workspace__name__in=uses)
+    found: dict[tuple[object, datetime], GpuHour] = {}
+    for row in ran.select_related("workspace", "flavor__pool"):
+        assert row.workspace is not None
+        assert row.flavor is not None
+        assert row.ended_at is not None
+        hour = row.started_at.replace(minute=0, second=0)
+        while hour < row.ended_at:
+            lasted = min(hour + HOUR, row.ended_at) - max(hour, row.started_at)
+            seconds = row.quantity * int(lasted.total_seconds())
+            use = uses[row.workspace.name]
+            made = found.setdefault(
+                (row.workspace_id, hour),
+                GpuHour(
+                    workspace=row.workspace,
+                    project_id=row.project_id,
+                    gpu_type_id=row.flavor.pool.gpu_type_id,
+                    hour=hour,
+                    seconds=0,
+                    told_seconds=0,
+                    busy_seconds=0,
+                    utilization_max=min(use * 1.3, 100),
+                    memory_mib_seconds=0,
+                    memory_max_mib=60_000,
+                    energy_mj=0,
+                ),
+            )
+            made.seconds += seconds
+            made.told_seconds += seconds
+            made.busy_seconds += seconds * use / 100
+            made.memory_mib_seconds += seconds * 50_000
+            made.energy_mj += seconds * (70 + 5 * use) * 1000
+            hour += HOUR
+    GpuHour.objects.bulk_create(found.values(), batch_size=1000)
