@@ -18,7 +18,7 @@ from operator import or_
 from typing import Any, NamedTuple, TypeVar
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Model, Q, QuerySet, TextChoices
+from django.db.models import Count, Model, Q, QuerySet, TextChoices, Window
 from django.http import HttpRequest, HttpResponseBase
 
 from billing.exports import rows_csv
@@ -111,6 +111,12 @@ def paged(
     request: HttpRequest, rows: QuerySet[M, Any] | Sequence[T], size: int = ROWS, parameter: str = "page"
 ) -> Page[Any]:
     return Paginator(rows, size).get_page(request.GET.get(parameter))
+
+
+def some_of(rows: QuerySet[M], most: int | None) -> tuple[list[M], int]:
+    """The first rows, and how many there are; one query. Where there are more, the page says so and links to all of them."""
+    found = list(rows.annotate(of_all=Window(Count("*")))[:most])
+    return found, found[0].of_all if found else 0  # type: ignore[attr-defined]
 
 
 def page_asked(request: HttpRequest, parameter: str = "page") -> int:

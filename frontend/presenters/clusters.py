@@ -26,7 +26,7 @@ from tenants.roles import Permission
 
 S = ClusterState
 HISTORY = "the median of the last 90 days with this template"
-SHOWN = 100
+SHOWN = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,7 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
 
 
 def urls_of(cluster: Cluster) -> dict[str, str]:
-    return held.urls_of(cluster, "scale", "upgrade", "policies")
+    return held.urls_of(cluster, "scale", "upgrade", "policies", "objects")
 
 
 def rights_of(cluster: Cluster, here: ProjectPlace) -> Rights:
