@@ -373,11 +373,15 @@ class Listed:
         label = self.labels.get(column.key, column.label)
         if not column.order:
             return Head(label, "", "", column.numeric, column.quiet)
-        asked = {column.key: "ascending", f"-{column.key}": "descending"}
+        return self.head(column.key, label, numeric=column.numeric, quiet=column.quiet)
+
+    def head(self, key: str, label: str, *, numeric: bool = False, quiet: bool = False) -> Head:
+        """Of what is sorted by that key; numbers begin with the largest."""
+        asked = {key: "ascending", f"-{key}": "descending"}
         direction = asked.get(self.query[SORT], "none")
-        down = direction == "ascending" or (column.numeric and direction == "none")
-        url = self.address(**{self.sort_name: f"-{column.key}" if down else column.key})
-        return Head(label, url, direction, column.numeric, column.quiet)
+        down = direction == "ascending" or (numeric and direction == "none")
+        url = self.address(**{self.sort_name: f"-{key}" if down else key})
+        return Head(label, url, direction, numeric, quiet)
 
 
 def list_page(
