@@ -183,7 +183,7 @@ def rights_of(cluster: Cluster, here: ProjectPlace) -> Rights:
         scale=change and scale,
         upgrade=change and Verb.UPGRADE in allowed,
         access=here.can(Permission.WORKSPACE_ACCESS) and Verb.ENTER in allowed,
-        why_not="" if scale else f"not available while the cluster is {held.look_of(cluster)[1].lower()}",
+        why_not="" if scale else f"It cannot be scaled while it is {held.look_of(cluster)[1].lower()}.",
     )
 
 

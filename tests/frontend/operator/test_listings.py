@@ -54,6 +54,7 @@ from tests.factories.tenants import (
     ProjectMembershipFactory,
     UserFactory,
 )
+from tests.frontend.disabled import sentences_of
 from tests.frontend.markup import words
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.trouble import drift_of, eviction_of
@@ -287,6 +288,7 @@ def each_list(client: Client, full: dict[str, str], part: int | None = None) -> 
         address = pattern.format(**full)
         page = client.get(address)
         assert page.status_code == 200, address
+        sentences_of(page.content.decode())
         found = listed_of(page)
         assert len(found) == count, (address, found)
         yield from ((address, each) for each in found)
