@@ -145,7 +145,7 @@ PANEL = c.AnswerPanel(
         c.Creation("gauge", "Quota of 4 H100, 64 vCPU, 720 GiB; no other GPUs"),
         c.Creation("shield-check", "Network isolated from other tenants"),
     ),
-    submit=c.Action("Create workspace", disabled="exceeds the limit"),
+    submit=c.Action("Create workspace", disabled="It exceeds the limit."),
 )
 CHIPS = (c.Chip("Site", "ber-1", "?"), c.Chip("State", "not deleted", "?"))
 

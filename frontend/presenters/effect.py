@@ -105,8 +105,8 @@ def blocked_by(preview: Preview) -> str:
     if preview.fits:
         return ""
     if preview.hold:
-        return "new requests are blocked"
-    return f"exceeds the {'capacity' if preview.refusals[0].scope is Scope.SITE else 'limit'}"
+        return "New requests are blocked."
+    return f"It exceeds the {'capacity' if preview.refusals[0].scope is Scope.SITE else 'limit'}."
 
 
 def verdict(

@@ -1,6 +1,6 @@
 """Ordering a cluster: choose a template, fill in the form that its schema makes, with the plan beside it."""
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
@@ -10,6 +10,7 @@ from frontend.forms import refuse, sentence_of
 from frontend.forms.clusters import OrderForm
 from frontend.forms.lease import typed_only
 from frontend.frame import draw_page, number_of, posted
+from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_action, project_page
 from frontend.presenters import cluster_answer
@@ -30,18 +31,33 @@ from gpuaas.clusters.states import LIVE, TEMPLATE_LOOKS, TemplateState
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
 from tenants.roles import Permission
 
+OFFERS = Listing(
+    "templates",
+    columns=(
+        Column("name", "Template", "name", "0.name"),
+        Column("slug", value="0.slug"),
+        Column("summary", value="0.summary"),
+        Column("kind", "Kind", "kind", "0.kind"),
+        Column("site", "Site", "site__slug", "0.site.slug"),
+        Column("offer", "Offer", "state", "1.label"),
+    ),
+    filters=(find(),),
+)
+
 
 @project_page(Permission.WORKSPACE_CREATE)
-def choose(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    found = list(templates_for(**here.given))
+def choose(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
+    known = templates_for(**here.given)
+    shown = OFFERS.of(
+        request,
+        lambda query: named(known, query["q"], "name", "slug", "summary"),
+        lambda rows: [(row, TEMPLATE_LOOKS[TemplateState(row.state)], _order_url(here, row)) for row in rows],
+    )
     context = {
-        "templates": [
-            (row, TEMPLATE_LOOKS[TemplateState(row.state)], _order_url(here, row)) for row in found
-        ],
         "list_url": reverse("frontend:clusters", args=[here.project.slug]),
         "crumbs": _trail(here, Crumb("New")),
     }
-    return render(request, "clusters/choose.html", context)
+    return list_page(request, "clusters/choose.html", shown, context)
 
 
 @project_page(Permission.WORKSPACE_CREATE)

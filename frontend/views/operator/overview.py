@@ -252,6 +252,19 @@ POOLS = Listing(
 )
 
 
+UNKNOWN = Listing(
+    "devices that are not understood",
+    columns=(
+        Column("site", "Site", "site", "site"),
+        Column("place", "Place", "place", "place"),
+        Column("name", "Counted as", "name", "name"),
+        Column("count", "Devices", "count", "count", numeric=True),
+        Column("reason", "Reason", "reason", "reason"),
+    ),
+    mark="unknown-",
+)
+
+
 @operator_page
 def capacity(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """Filters take pools away; the sums are those of what is shown."""
@@ -264,15 +277,15 @@ def capacity(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     )
     query = shown.query
     found = [] if query["type"] or query["only"] else unknown_devices(actor=here.actor)
-    unknown = [each for each in found if query["site"] in {"", each["site"]}]
+    unknown = UNKNOWN.of(request, [each for each in found if query["site"] in {"", each["site"]}])
     context = {
         "crumbs": crumbs("Supply", ("Capacity", "")),
         "unknown": unknown,
-        "not_understood": sum(each["count"] for each in unknown),
+        "not_understood": sum(each["count"] for each in unknown.found),
         "rows": map_of(shown.rows),
         "sums": sums_of(list(shown.found)),
     }
-    return list_page(request, "operator/capacity.html", shown, context)
+    return list_page(request, "operator/capacity.html", shown, context, unknown)
 
 
 def _wanted(pool: PoolShown, query: Mapping[str, str]) -> bool:

@@ -49,7 +49,7 @@ def test_a_resize_that_would_be_refused_leaves_nothing_to_press(
     alice_at: Client, limited: Project, workspace: Workspace
 ) -> None:
     url = reverse("frontend:workspace_resize", args=[limited.slug, workspace.pk])
-    assert "nothing has changed yet" in alice_at.get(url).content.decode()
+    assert "Nothing has changed yet." in alice_at.get(url).content.decode()
     url = reverse("frontend:workspace_effect", args=[limited.slug, workspace.pk])
     for count, reason in (
         ("9", "exceeds the limit"),

@@ -113,7 +113,7 @@ def test_what_is_typed_is_answered_field_by_field(alice_at: Client) -> None:
     """No name, a name that is taken, a day that is over: the answer is not green, or has nothing to press."""
     nameless = words(alice_at.post(f"{ORDER}answer/", {**POSTED, "name": ""}))
     assert "Available now" in nameless
-    assert "enter a name first" in nameless
+    assert "Enter a name first." in nameless
     assert "data-blocked" in nameless
     assert "data-blocked" not in words(alice_at.post(f"{ORDER}answer/", POSTED))
     past = words(alice_at.post(f"{ORDER}answer/", {**POSTED, "lease_ends_at": "2020-01-01T00:00"}))
@@ -268,7 +268,7 @@ def test_scaling_and_extending_say_what_they_cost_and_press_nothing_in_vain(
     cluster = order(as_alice, project)
     Cluster.objects.filter(pk=cluster.pk).update(state="ready")
     at = f"{HOME}{cluster.pk}/"
-    assert "nothing has changed yet" in words(alice_at.get(f"{at}scale/"))
+    assert "Nothing has changed yet." in words(alice_at.get(f"{at}scale/"))
     for count, reason in (("99", "outside the bounds of its pools"), ("x", "not complete yet")):
         text = words(alice_at.post(f"{at}scale/effect/", {"pools.gpu": count, "pools.small": "0"}))
         button = text.partition('id="change-button"')[2]
