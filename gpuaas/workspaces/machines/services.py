@@ -29,12 +29,12 @@ from gpuaas.workspaces.selectors import workspace_require
 from gpuaas.workspaces.services.rows import state_require, workspace_lock
 from gpuaas.workspaces.site import driver_of, outside_transaction
 from gpuaas.workspaces.spec import members_of, ref_of, subject_of
-from gpuaas.workspaces.states import ENTERED, AccessRole, WorkspaceState
+from gpuaas.workspaces.states import STAYING, AccessRole, WorkspaceState
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
 
-ASLEEP = (WorkspaceState.FAILED, WorkspaceState.RESUMING, WorkspaceState.SUSPENDED, WorkspaceState.SUSPENDING)
+STOPPABLE = STAYING - {WorkspaceState.REQUESTED, WorkspaceState.PROVISIONING}
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ def machine_act(
     workspace = machine.workspace
     run_require(actor, workspace)
     row = workspace_lock(workspace.pk)
-    state_require(row, *ENTERED, *(ASLEEP if verb in ALWAYS else ()))
-    if verb not in ALWAYS:
-        state_require(row, *AWAKE)
+    state_require(row, *(STOPPABLE if verb in ALWAYS else AWAKE))
     held = _lock(machine, expected_version)
     if held.state not in ALLOWED[verb]:
         label = LIFE.looks[MachineState(held.state)].label.lower()
