@@ -140,10 +140,6 @@ class Kind(Generic[RowT]):
         if why := self.why_not(row, verb):
             raise Conflict(why, detail={"state": row.state})
 
-    def state_require(self, row: RowT, *states: str) -> None:
-        if row.state not in states:
-            raise Conflict(self._while(row), detail={"state": row.state})
-
     def _while(self, row: RowT) -> str:
         label = self._machine.looks[row.state].label.lower()
         then = "; resume it first" if row.state == SUSPENDED else ""

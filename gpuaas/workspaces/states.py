@@ -39,12 +39,17 @@ MACHINE = life_machine(
 
 LIVE = frozenset(set(S) - {S.DELETED})
 STAYING = LIVE - {S.DELETING}
+LOOKED_AT = (S.READY, S.RESIZING, S.SUSPENDING, S.SUSPENDED, S.FAILED)  # with what is at the site
 ALLOWED: dict[Verb, Allowed] = {
     **life_allowed(S),
     # while another one is under way only where that waits for what runs to end
     Verb.RESIZE: Allowed(frozenset({S.READY, S.RESIZING}), while_awake),
     Verb.SUSPEND: Allowed(frozenset({S.READY, S.RESUMING}), once_ready),
     Verb.RESUME: Allowed(frozenset({S.SUSPENDING, S.SUSPENDED}), while_asleep),
+    Verb.COMPARE: Allowed(frozenset(LOOKED_AT)),
+    Verb.ORDER: Allowed(frozenset({S.READY})),
+    Verb.RUN: Allowed(frozenset({S.READY, S.RESIZING})),
+    Verb.HALT: Allowed(STAYING - {S.REQUESTED, S.PROVISIONING}),
 }
 
 

@@ -63,7 +63,7 @@ CLUSTER: Kind[Cluster] = Kind(
     steps=_steps,
     cured={"trouble": {}},
 )
-cluster_lock, state_require, operation_end = CLUSTER.lock, CLUSTER.state_require, CLUSTER.operation_end
+cluster_lock = CLUSTER.lock
 operation_start, operation_begin = CLUSTER.operation_start, CLUSTER.begin
 cluster_announce, cluster_wake = CLUSTER.announce, CLUSTER.wake
 

@@ -39,11 +39,7 @@ WORKSPACE: Kind[Workspace] = Kind(
     steps=_steps,
     cured={"failure": ""},
 )
-workspace_lock, state_require, operation_end = (
-    WORKSPACE.lock,
-    WORKSPACE.state_require,
-    WORKSPACE.operation_end,
-)
+workspace_lock, operation_end = WORKSPACE.lock, WORKSPACE.operation_end
 operation_start, operation_begin = WORKSPACE.operation_start, WORKSPACE.begin
 workspace_announce, workspace_wake = WORKSPACE.announce, WORKSPACE.wake
 
