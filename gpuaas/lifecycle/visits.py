@@ -78,11 +78,11 @@ class _Tally:
 _tally: ContextVar[_Tally | None] = ContextVar("tally", default=None)
 
 
-def visit(model: type[RowT], pk: uuid.UUID, *, work: Callable[[RowT], None], task: str) -> None:
-    """Runs `work` on the row if it is due and not claimed, and `task` once more if it is due again by then."""
-    claims.claimed(model, pk, lambda row: _counted(row, work), seconds=CLAIM_SECONDS, only_due=True)
-    if model._default_manager.filter(pk=pk, claim_until=None, due_at__lte=clock.now()).exists():
-        poke(task, str(pk))
+def visit(kind: Kind[RowT], pk: uuid.UUID, work: Callable[[RowT], None]) -> None:
+    """Runs `work` on the row if it is due and not claimed, and the kind's task once more if it is due again by then."""
+    claims.claimed(kind.rows.model, pk, lambda row: _counted(row, work), seconds=CLAIM_SECONDS, only_due=True)
+    if kind.rows.filter(pk=pk, claim_until=None, due_at__lte=clock.now()).exists():
+        poke(kind.task, str(pk))
 
 
 def _counted(row: RowT, work: Callable[[RowT], None]) -> None:

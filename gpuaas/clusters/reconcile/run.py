@@ -11,21 +11,16 @@ from gpuaas.clusters.reconcile import record
 from gpuaas.clusters.reconcile.job import Job, job_load
 from gpuaas.clusters.reconcile.plan import (
     Action,
-    Begin,
-    CleanUp,
-    Finish,
     Heal,
     Look,
     Observed,
-    Rest,
-    Restart,
     Step,
     awake_still,
     difference,
     plan,
 )
 from gpuaas.clusters.reconcile.record import Seen
-from gpuaas.clusters.services.rows import driver_of
+from gpuaas.clusters.services.rows import CLUSTER, driver_of
 from gpuaas.clusters.site import outside_transaction
 from gpuaas.clusters.spec import Part
 from gpuaas.clusters.states import CHANGING, ClusterState
@@ -33,6 +28,7 @@ from gpuaas.core import clock
 from gpuaas.core.backoff import delay
 from gpuaas.core.claims import retry_at
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
+from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest, Restart
 from gpuaas.lifecycle.operations import StepState
 from gpuaas.lifecycle.visits import (
     LEFTOVERS_AFTER,
@@ -59,7 +55,7 @@ Away = Unavailable | Unauthorized  # why a site does not answer
 
 def run(cluster_id: uuid.UUID) -> None:
     """Brings one cluster as far as possible now. Safe to call at any time, in any number of processes."""
-    visit(Cluster, cluster_id, work=lambda row: Visit(row).work(), task="clusters.reconcile")
+    visit(CLUSTER, cluster_id, lambda row: Visit(row).work())
 
 
 class Visit:
@@ -67,10 +63,10 @@ class Visit:
 
     def __init__(self, row: Cluster) -> None:
         self.row = row
-        self.observed: Observed | None = None
-        self.healed = False
         self.away: dict[str, Away] = {}
         self.current_site: Site | None = None
+        self.observed: Observed | None = None
+        self.healed = False
 
     def work(self) -> None:
         for _ in range(ACTIONS_MAX):

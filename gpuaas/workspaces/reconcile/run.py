@@ -12,6 +12,7 @@ from gpuaas.core import clock
 from gpuaas.core.backoff import delay
 from gpuaas.core.claims import retry_at
 from gpuaas.core.errors import GpuaasError, NotFound, Unauthorized, Unavailable
+from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest, Restart
 from gpuaas.lifecycle.visits import (
     LEFTOVERS_AFTER,
     REFUSALS_MAX,
@@ -33,20 +34,16 @@ from gpuaas.workspaces.reconcile.job import Job, job_load
 from gpuaas.workspaces.reconcile.plan import (
     OBSERVE_EVERY,
     Action,
-    Begin,
-    CleanUp,
     Compare,
-    Finish,
     Heal,
     Observe,
     Observed,
-    Rest,
-    Restart,
     Step,
     Wait,
     drift,
     plan,
 )
+from gpuaas.workspaces.services.rows import WORKSPACE
 from gpuaas.workspaces.site import driver_of, outside_transaction
 from gpuaas.workspaces.spec import ref_of
 from gpuaas.workspaces.states import WorkspaceState
@@ -60,7 +57,7 @@ KNOWN = (Begin, Step, Observe)
 
 def run(workspace_id: uuid.UUID) -> None:
     """Brings one workspace as far as possible now. Safe to call at any time, in any number of processes."""
-    visit(Workspace, workspace_id, work=lambda row: Visit(row).work(), task="workspaces.reconcile")
+    visit(WORKSPACE, workspace_id, lambda row: Visit(row).work())
 
 
 class Visit:

@@ -137,10 +137,9 @@ def workspace_open(
     )
     words = words_of(flavors, storage_gib=workspace.storage_gib)
     operation_start(
-        workspace=workspace,
-        kind=kind,
-        actor_name=actor.name,
-        now=workspace.created_at,
+        workspace,
+        kind,
+        actor,
         steps=[*first, *driver_of(workspace.site).steps(Change.CREATE)],
         summary=words,
         admission=f"reserved {words}",
