@@ -90,8 +90,6 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
     may = rights_of(workspace, here)
     retry = reverse("frontend:workspace_retry", args=[here.project.slug, workspace.pk]) if may.retry else ""
     removed, removed_count = some_of(evictions_of(workspace=workspace), SHOWN)
-    drifts, drifts_count = some_of(drift.open_first(drifts_of(workspace=workspace)), SHOWN)
-    told, told_count = events.events_of(workspace, with_audit=may.audit, zone=here.zone)
     words = words_of(workspace.site)
     rows = machine_pods(workspace, now=now) if words.machines else pods.pods_of(workspace, removed, now=now)
     evictions = pods.eviction_rows(removed, pods.gpu_names(workspace))
@@ -115,10 +113,7 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         pods_summary=pods.pods_summary(rows),
         evictions=evictions,
         evictions_count=removed_count,
-        drifts=drift.drifts_shown(drifts),
-        drifts_count=drifts_count,
-        events=tuple(told),
-        events_count=told_count,
+        **_found_and_told(workspace, here, may),
         cost=_cost(workspace, here, now),
         access=_access(workspace, here, may),
         setup=tuning.setup_facts(workspace),
@@ -129,6 +124,18 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         delete_text=_delete_text(workspace, rows),
         after_lease=after_lease(workspace, here.zone),
     )
+
+
+def _found_and_told(workspace: Workspace, here: ProjectPlace, may: Rights) -> dict[str, Any]:
+    """The newest differences and events, each with how many there are."""
+    drifts, drifts_count = some_of(drift.open_first(drifts_of(workspace=workspace)), SHOWN)
+    told, told_count = events.events_of(workspace, with_audit=may.audit, zone=here.zone)
+    return {
+        "drifts": drift.drifts_shown(drifts),
+        "drifts_count": drifts_count,
+        "events": tuple(told),
+        "events_count": told_count,
+    }
 
 
 def _access(workspace: Workspace, here: ProjectPlace, may: Rights) -> access.AccessCard:

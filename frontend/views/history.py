@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import F
 from django.http import HttpRequest, HttpResponseBase
 
-from frontend.lists import Column, Cut, Filter, Listing, find, list_page, named, saying, state_choices
+from frontend.lists import Column, Filter, Listing, find, list_page, named, saying, state_choices
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters.drift import difference_words, drifts_shown, open_first
@@ -14,6 +14,7 @@ from frontend.presenters.events import Event, events_of
 from frontend.presenters.pods import eviction_rows, gpu_names, pods_of
 from frontend.presenters.rights import rights_of
 from frontend.presenters.words import words_of
+from frontend.rows import Cut
 from frontend.views import clusters, workspaces
 from gpuaas.clusters.models import Cluster, LedgerEntry
 from gpuaas.clusters.selectors import ledger_of

@@ -54,6 +54,7 @@ from tests.factories.tenants import (
     ProjectMembershipFactory,
     UserFactory,
 )
+from tests.frontend.operator.listing_stage import everything_twice
 from tests.frontend.disabled import sentences_of
 from tests.frontend.markup import words
 from tests.frontend.operator.adopting import plan_at
@@ -127,113 +128,7 @@ LISTS = {
 
 @pytest.fixture
 def full(workspace: Workspace, alice: User, olga: User, bob: User, charlie: User) -> dict[str, str]:
-    """Two or more of everything that is listed."""
-    project, site, now = workspace.project, workspace.site, clock.now()
-    room = copied(workspace, "room", SiteFactory.create(slug="ham-1", driver="sandbox-cloud"))
-    as_alice = actor_for(user=alice)
-    for name in ("alpha", "Beta"):
-        copied(workspace, name, site)
-        Project.objects.create(organization=project.organization, slug=f"p-{name.lower()}", name=name)
-        Machine.objects.create(workspace=room, name=name, created_at=now)
-        host_at(site, len(name))
-        PublicKey.objects.create(user=olga, name=name, public_key=name, fingerprint=name, created_at=now)
-        UserFactory.create(username=f"z-{name}")
-        soon, scopes = now + timedelta(days=9), ["project:view"]
-        token_create(actor=as_alice, project=project, name=name, scopes=scopes, expires_at=soon)
-    OrganizationFactory.create(slug="zebra", name="Zebra")
-    OrganizationMembershipFactory.create(organization=project.organization, user=bob, role="billing")
-    cluster_stage(olga=SYSTEM, alice=as_alice, project=project, site=site)
-    for number in (1, 2):
-        cluster_rows(project=project, site=site, user=alice, number=number)
-    plan_at(site, project, alice)
-    for number in (1, 2):
-        drift_of(workspace, state="open" if number == 1 else "repaired")
-        eviction_of(workspace, "nvidia.com/gpu", uid=str(uuid.uuid4()))
-        MonthClose.objects.create(
-            month=date(2026, number, 1), state="refused", requested_at=now, requested_by="olga"
-        )
-    pool = workspace.flavors.get().flavor.pool
-    CapacityStretch.objects.create(
-        site=site, gpu_type=pool.gpu_type, devices=4, starts_at=now - timedelta(days=1)
-    )
-    first = Cluster.objects.earliest("pk")
-    going = Cluster.objects.filter(state="deleting")[0]
-    LedgerEntry.objects.filter(cluster=first).update(cluster=going)
-    lines_of(workspace, going, olga)
-    return {
-        "template": TEMPLATE,
-        "cluster": str(going.pk),
-        "room": str(room.pk),
-        "old": str(workspace.pk),
-        **money_of(workspace),
-    }
-
-
-def lines_of(workspace: Workspace, cluster: Cluster, olga: User) -> None:
-    """What only single pages list: pods, decisions, waits, devices of no known type, olga's tokens."""
-    now = clock.now()
-    ProjectMembershipFactory.create(project=workspace.project, user=olga, role="admin")
-    pods, devices = [], []
-    for number in (1, 2):
-        pods.append(
-            {
-                "name": f"pod-{number}",
-                "uid": str(number),
-                "phase": "Running",
-                "gpus": {"nvidia.com/gpu": number},
-            }
-        )
-        devices.append(
-            {"place": f"h-{number}", "name": f"acme.com/{number}", "count": number, "reason": "no known type"}
-        )
-        Tries.objects.create(
-            account=str(number), user=olga, network="", failures=number, until=now + timedelta(hours=number)
-        )
-        sized = {
-            "before": number,
-            "wanted": 3,
-            "after": 3,
-            "signals": {"used_gpus": 1, "pending_gpus": number},
-        }
-        cluster.scaling_decisions.create(
-            pool="gpu", kind="pending", at=now, outcome="scaled", reason="more", **sized
-        )
-        token = {
-            "prefix": f"olga-{number}",
-            "secret_hash": str(number),
-            "expires_at": now + timedelta(days=number),
-        }
-        ApiToken.objects.create(project=workspace.project, user=olga, name=f"t-{number}", **token)
-    Workspace.objects.filter(pk=workspace.pk).update(observed={**workspace.observed, "consumers": pods})
-    Site.objects.filter(pk=workspace.site_id).update(unknown=devices)
-
-
-def copied(workspace: Workspace, name: str, site: Site) -> Workspace:
-    copy = Workspace.objects.get(pk=workspace.pk)
-    copy.pk, copy.name, copy.id, copy._state.adding = None, name, Workspace().id, True
-    copy.site = site
-    copy.save()
-    return copy
-
-
-def money_of(workspace: Workspace) -> dict[str, str]:
-    """Invoices, budgets, pools, usage, discounts and cards; the open draft and its card."""
-    project, flavor, now = workspace.project, workspace.flavors.get().flavor, clock.now()
-    for number in (1, 2):
-        invoice_make(project, number=f"INV-2026-000{number}", month=date(2026, number, 1))
-        budget_stage(project, name=f"budget-{number}")
-        pool_stage(project, flavor, days=10 * number)
-        interval_make(workspace, flavor, now - timedelta(hours=number), now, quantity=number)
-    given = {"flavor": flavor, "basis_points": 900, "valid_from": now, "created_by": "olga"}
-    Discount.objects.create(organization=project.organization, **given)
-    RateCard.objects.create(slug="francs", name="Francs", currency="CHF")
-    grant_stage(project.organization)
-    grant_stage(project.organization)
-    written = usage_write_off_stage()
-    UsageWriteOff.objects.filter(pk=written.pk).update(month=month_of(now))
-    staged = card_stage(project, flavor)
-    batch = usage_import_stage(project)
-    return {"batch": str(batch), **{name: str(staged[name]) for name in ("draft", "card")}}
+    return everything_twice(workspace, alice=alice, olga=olga, bob=bob)
 
 
 def looked_at(client: Client, address: str, **asked: str) -> Any:
