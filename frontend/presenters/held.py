@@ -78,7 +78,7 @@ def states_of(row: Held) -> Any:
 
 
 def look_of(row: Held) -> tuple[Tone, str]:
-    look = states_of(row).MACHINE.looks[row.state]
+    look = kind_of(row).look(row)
     return look.tone, look.label
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.db import models, transaction
@@ -13,7 +14,7 @@ from gpuaas.core.conditions import condition_set
 from gpuaas.core.errors import Conflict
 from gpuaas.core.queue import poke
 from gpuaas.core.rows import first_of, version_require
-from gpuaas.core.statemachine import Machine, TransitionRow
+from gpuaas.core.statemachine import Look, Machine, TransitionRow
 from gpuaas.lifecycle.allowed import Allowed, Verb
 from gpuaas.lifecycle.models import Provisioned
 from gpuaas.lifecycle.operations import OperationRow, steps_write
@@ -58,7 +59,6 @@ class Kind(Generic[RowT]):
         machine: Machine[Any],
         history: type[TransitionRow],
         operations: models.Manager[Any],
-        reads: tuple[str, ...],
         task: str,
         allowed: Mapping[Verb, Allowed],
         permit: Callable[[Actor, RowT], None],
@@ -66,7 +66,8 @@ class Kind(Generic[RowT]):
         end: EndWords,
         changing: Mapping[Any, Change],
         steps: Callable[[RowT, Change, str], Iterable[StepSpec]],
-        cured: Mapping[str, Any],
+        cured: Mapping[str, Any] = MappingProxyType({}),
+        reads: tuple[str, ...] = ("project__organization", "site"),
     ) -> None:
         self.noun, self.rows, self._operations = noun, rows, operations
         self.overtaken, self.end = overtaken, end
@@ -140,8 +141,11 @@ class Kind(Generic[RowT]):
         if why := self.why_not(row, verb):
             raise Conflict(why, detail={"state": row.state})
 
+    def look(self, row: RowT) -> Look:
+        return self._machine.looks[self._state(row.state)]
+
     def _while(self, row: RowT) -> str:
-        label = self._machine.looks[row.state].label.lower()
+        label = self.look(row).label.lower()
         then = "; resume it first" if row.state == SUSPENDED else ""
         return f"this cannot be done while the {self.noun} is {label}{then}"
 

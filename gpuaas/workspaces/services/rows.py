@@ -27,7 +27,6 @@ WORKSPACE: Kind[Workspace] = Kind(
     machine=MACHINE,
     history=WorkspaceTransition,
     operations=Operation.objects,
-    reads=("project__organization", "site"),
     task="workspaces.reconcile",
     allowed=ALLOWED,
     permit=lambda actor, row: workspace_require(
