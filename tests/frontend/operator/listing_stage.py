@@ -1,27 +1,10 @@
 """Two or more of everything that the console lists."""
 
-import csv
-import html
-import io
-import re
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import date, timedelta
-from importlib import import_module
-from pkgutil import walk_packages
-from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
-import pytest
-from django.db import connection
-from django.test import Client, RequestFactory
-from django.test.utils import CaptureQueriesContext
-
-import frontend.views
 from billing.models import Discount, MonthClose, RateCard, UsageWriteOff
 from billing.months import month_of
-from frontend.lists import Listed, Listing
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, LedgerEntry
 from gpuaas.core import clock
@@ -51,8 +34,6 @@ from tests.factories.tenants import (
     ProjectMembershipFactory,
     UserFactory,
 )
-from tests.frontend.disabled import sentences_of
-from tests.frontend.markup import words
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.trouble import drift_of, eviction_of
 

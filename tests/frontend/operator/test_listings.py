@@ -7,10 +7,8 @@ import csv
 import html
 import io
 import re
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
@@ -22,43 +20,12 @@ from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 import frontend.views
-from billing.models import Discount, MonthClose, RateCard, UsageWriteOff
-from billing.months import month_of
 from frontend.lists import Listed, Listing
-from gpuaas.catalog.models import Site
-from gpuaas.clusters.models import Cluster, LedgerEntry
-from gpuaas.core import clock
-from gpuaas.workspaces.machines.models import Machine, PublicKey
 from gpuaas.workspaces.models import Workspace
-from quotas.models import CapacityStretch
-from tenants.actors import SYSTEM
-from tenants.models import ApiToken, Project, Tries, User
-from tenants.selectors import actor_for
-from tenants.services import token_create
-from tests.api.cluster_stage import TEMPLATE, cluster_rows, cluster_stage
-from tests.billing.stage import (
-    budget_stage,
-    card_stage,
-    grant_stage,
-    interval_make,
-    pool_stage,
-    usage_import_stage,
-    usage_write_off_stage,
-)
-from tests.clusters.host_stage import host_at
-from tests.factories.billing import invoice_make
-from tests.factories.catalog import SiteFactory
-from tests.factories.tenants import (
-    OrganizationFactory,
-    OrganizationMembershipFactory,
-    ProjectMembershipFactory,
-    UserFactory,
-)
-from tests.frontend.operator.listing_stage import everything_twice
+from tenants.models import User
 from tests.frontend.disabled import sentences_of
 from tests.frontend.markup import words
-from tests.frontend.operator.adopting import plan_at
-from tests.frontend.operator.trouble import drift_of, eviction_of
+from tests.frontend.operator.listing_stage import everything_twice
 
 PARTS = 4
 LISTS = {
