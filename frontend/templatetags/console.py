@@ -117,8 +117,11 @@ def button(
 ) -> Data:
     """kind: primary, secondary, ghost, danger (outlined), delete (filled). A text in `disabled` is the reason.
 
-    blocked: why the form would be refused now; scripts disable it, without them the server answers.
+    blocked: why the form would be refused now; scripts disable it, without them the server answers. `data_dialog` opens
+    that dialog: by a link to it, so that it opens without scripts too.
     """
+    if dialog := extra.get("data_dialog"):
+        href, extra["role"] = f"#{dialog}", "button"
     return {
         "label": label,
         "kind": kind,
@@ -318,7 +321,7 @@ def confirm(
     name: str = "",
     htmx: bool = False,
 ) -> SafeString:
-    """A dialog opened by `data-dialog="<id>"`. With `name`, that name must be typed first.
+    """A dialog opened by `{% button … data_dialog="<id>" %}`. With `name`, that name must be typed first.
 
     The block's content says what will happen; it may hold further inputs.
     """
