@@ -18,6 +18,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from frontend import components, fields, formats, vite
 from frontend.charts import Chart
+from frontend.presenters.work import Work
 from gpuaas.core.looks import Tone
 
 register = template.Library()
@@ -192,6 +193,11 @@ def empty_state(
     return render_to_string(
         "components/empty.html", data | {"icon_name": icon, "more": more, "more_href": more_href}
     )
+
+
+@register.inclusion_tag("components/work.html", takes_context=True)
+def work(context: Context, work: Work) -> Data:
+    return {"work": work, "zone": context.get("zone")}
 
 
 @register.inclusion_tag("components/skeleton.html")

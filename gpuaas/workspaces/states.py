@@ -52,6 +52,9 @@ MACHINE: Machine[WorkspaceState] = Machine(
 
 LIVE = frozenset(set(S) - {S.DELETED})
 STAYING = LIVE - {S.DELETING}
+# what is compared with the site: in periods, and all of a site when somebody asks for it
+LOOKED_AT = frozenset({S.READY, S.RESIZING, S.SUSPENDING, S.SUSPENDED, S.FAILED})
+CHECKS_PER_SECOND = 10  # so that a large site is not asked everything in one second
 # members stay in while nothing runs: their data is there
 ENTERED = frozenset({S.READY, S.RESIZING, S.SUSPENDING, S.SUSPENDED, S.RESUMING})
 ALLOWED: dict[Verb, Allowed] = {

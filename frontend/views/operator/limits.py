@@ -6,7 +6,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
-from django.urls import reverse
 
 from frontend import toasts
 from frontend.doors import is_piece
@@ -240,5 +239,5 @@ def _draw(
 ) -> HttpResponse:
     """The row alone for a script, else a page around it."""
     context = {"matrix": matrix, "row": row, "editing": editing, "focus": focus, "totals": totals}
-    context["crumbs"] = crumbs("Tenants", ("Limits", reverse("frontend:operator_limits")), (row.name, ""))
+    context["crumbs"] = crumbs("Tenants", ("Limits", "operator_limits"), (row.name, ""))
     return render(request, ROW if is_piece(request) else PAGE, context, status=status)
