@@ -82,7 +82,7 @@ def _supply(
 
 
 def _demand(
-    organization: Organization | None, project: bool, limit: bool
+    organization: Organization | None, *, project: bool, limit: bool
 ) -> tuple[FirstStep, FirstStep, FirstStep]:
     """Whom it is sold to, and how much of it."""
     return (
