@@ -42,7 +42,7 @@ def first_day(sites: Sequence[SiteShown]) -> tuple[FirstStep, ...]:
     project = limit or Project.objects.exists()
     return (
         *_supply(sites, ready=ready, offered=offered, priced=priced),
-        *_demand(organization, project, limit),
+        *_demand(organization, project=project, limit=limit),
     )
 
 
