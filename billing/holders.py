@@ -12,6 +12,9 @@ from django.db import connection
 from billing.money import amount_of
 from billing.rating import Slots, hashed, rated_sql, sql_text
 
+DEAREST = "-amount"
+SORTS = ("amount", DEAREST, "hours", "-hours", "name", "-name")
+
 
 @dataclass(frozen=True)
 class HolderRow:
@@ -30,7 +33,7 @@ class HolderRow:
 
 @dataclass(frozen=True)
 class HolderPage:
-    """Some of what a question finds, the most expensive first. count, amount, gpu_seconds: of all of it; largest: the amount of the
+    """Some of what a question finds, in the order asked for. count, amount, gpu_seconds: of all of it; largest: the amount of the
     most expensive one. Without rows they are zero: nothing was found, or nothing after those skipped.
     """
 
@@ -50,14 +53,16 @@ def rate_holders(
     dearest: int = 0,
     most: int | None = None,
     skipped: int = 0,
+    sort: str = DEAREST,
 ) -> HolderPage:
-    """`most` of them after the first `skipped`; `wanted` = only these and as many of the most expensive."""
+    """`most` of them after the first `skipped`; `wanted` = only these and as many of the most expensive. sort: one of `SORTS`."""
     sql, parameters = rated_sql(slots=slots, now=now, projects=projects, by_holder=True, stored=True)
     parameters |= {
         "wanted": None if wanted is None else list(wanted),
         "dearest": dearest,
         "most": most,
         "skipped": skipped,
+        "sort": sort,
     }
     with hashed() if projects is None else nullcontext(), connection.cursor() as cursor:
         cursor.execute(sql + sql_text("cards") + sql_text("holders"), parameters)

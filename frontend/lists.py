@@ -18,12 +18,13 @@ from operator import or_
 from typing import Any, NamedTuple, TypeVar
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Model, Q, QuerySet, TextChoices
+from django.db.models import Count, Model, Q, QuerySet, TextChoices, Window
 from django.http import HttpRequest, HttpResponseBase
 
 from billing.exports import rows_csv
 from billing.months import month_of, month_parse
 from frontend.frame import draw_page
+from frontend.rows import Cut, Rows, ordered, reached
 from gpuaas.core.errors import Invalid
 from gpuaas.core.streams import csv_streamed
 
@@ -31,7 +32,6 @@ M = TypeVar("M", bound=Model)
 T = TypeVar("T")
 ROWS, TYPED, OFFERED, FEW, CHUNK = 50, 100, 100, 10, 1000
 SORT, ALL, FILE = "sort", "all", "csv"
-Rows = QuerySet[Any, Any] | Sequence[Any]
 Choices = Iterable[Any] | None
 
 
@@ -89,15 +89,16 @@ def paged(
     return Paginator(rows, size).get_page(request.GET.get(parameter))
 
 
-def page_asked(request: HttpRequest) -> int:
+def some_of(rows: QuerySet[M], most: int | None) -> tuple[list[M], int]:
+    """The first rows, and how many there are; one query. Where there are more, the page says so and links to all of them."""
+    found = list(rows.annotate(of_all=Window(Count("*")))[:most])
+    return found, found[0].of_all if found else 0  # type: ignore[attr-defined]
+
+
+def page_asked(request: HttpRequest, parameter: str = "page") -> int:
     """The page that the address asks of rows which are read a page at a time; nonsense is the first."""
-    number = request.GET.get("page", "")
+    number = request.GET.get(parameter, "")
     return int(number) if number.isdecimal() and 0 < int(number[:9]) < 10**6 else 1
-
-
-def page_of(number: int, count: int, size: int = ROWS) -> Page[int]:
-    """Of so many rows, none of which it has."""
-    return Paginator(range(count), size).get_page(number)
 
 
 def offered(choices: QuerySet[M, T] | Sequence[T]) -> list[T] | None:
@@ -131,7 +132,7 @@ class Column:
     quiet: bool = False  # its label is read out and not drawn
 
     def told(self, row: Any) -> object:
-        return self.value(row) if callable(self.value) else _at(row, self.value or self.key, ".")
+        return self.value(row) if callable(self.value) else reached(row, self.value or self.key, ".")
 
 
 @dataclass(frozen=True)
@@ -228,6 +229,10 @@ class Listed:
     def page_name(self) -> str:
         return f"{self.listing.mark}page"
 
+    @property
+    def sort_name(self) -> str:
+        return f"{self.listing.mark}{SORT}"
+
     @cached_property
     def columns(self) -> list[Column]:
         return [each for each in self.listing.columns if each.key not in self.without]
@@ -239,7 +244,10 @@ class Listed:
 
     @cached_property
     def page(self) -> Page[Any]:
-        return paged(self.request, self.found, self.listing.size, self.page_name)
+        found, size = self.found, self.listing.size
+        if isinstance(found, Cut):
+            return found.page(page_asked(self.request, self.page_name), size)
+        return paged(self.request, found, size, self.page_name)
 
     @cached_property
     def rows(self) -> list[Any]:
@@ -254,6 +262,19 @@ class Listed:
     @property
     def heads(self) -> list[Head]:
         return [self._head(each) for each in self.columns if each.label]
+
+    @property
+    def sorts(self) -> list[tuple[str, str]]:
+        """The orders to choose from, where no heads sort."""
+        some = [each for each in self.columns if each.order and each.label]
+        return [
+            choice
+            for each in some
+            for choice in (
+                (each.key, f"{each.label}, ascending"),
+                (f"-{each.key}", f"{each.label}, descending"),
+            )
+        ]
 
     @property
     def offers(self) -> list[tuple[Filter, str, str, Choices]]:
@@ -328,11 +349,15 @@ class Listed:
         label = self.labels.get(column.key, column.label)
         if not column.order:
             return Head(label, "", "", column.numeric, column.quiet)
-        asked = {column.key: "ascending", f"-{column.key}": "descending"}
+        return self.head(column.key, label, numeric=column.numeric, quiet=column.quiet)
+
+    def head(self, key: str, label: str, *, numeric: bool = False, quiet: bool = False) -> Head:
+        """Of what is sorted by that key; numbers begin with the largest."""
+        asked = {key: "ascending", f"-{key}": "descending"}
         direction = asked.get(self.query[SORT], "none")
-        down = direction == "ascending" or (column.numeric and direction == "none")
-        url = self.address(**{self.listing.mark + SORT: f"-{column.key}" if down else column.key})
-        return Head(label, url, direction, column.numeric, column.quiet)
+        down = direction == "ascending" or (numeric and direction == "none")
+        url = self.address(**{self.sort_name: f"-{key}" if down else key})
+        return Head(label, url, direction, numeric, quiet)
 
 
 def list_page(
@@ -348,32 +373,3 @@ def list_page(
         if each.wanted_as_file:
             return each.file()
     return draw_page(request, template, {"list": listed, **context}, refused=refused)
-
-
-def ordered(rows: Rows, asked: str, columns: Mapping[str, str]) -> Rows:
-    """`-key` turns it round; what is equal or no column stays as it comes. Nothing is after everything."""
-    column, down = columns.get(asked.lstrip("-"), ""), asked.startswith("-")
-    if not column:
-        return rows
-    if isinstance(rows, QuerySet):
-        last = () if rows.query.distinct else ("-pk",)
-        return rows.order_by(f"-{column}" if down else column, *last)
-
-    def key(row: Any) -> tuple[bool, Any]:
-        value = _at(row, column, "__")
-        return (value is None, 0 if value is None else value.casefold() if isinstance(value, str) else value)
-
-    return sorted(rows, key=key, reverse=down)
-
-
-def _at(row: Any, path: str, mark: str) -> Any:
-    for name in path.split(mark):
-        if row is not None:
-            row = (
-                row[int(name)]
-                if name.isdecimal()
-                else row[name]
-                if isinstance(row, Mapping)
-                else getattr(row, name)
-            )
-    return row

@@ -6,7 +6,7 @@ And the intervals behind a row. The member is the person who requested the works
 """
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db.models import F, Q, QuerySet
 
-from billing.holders import HolderRow, rate_holders
+from billing.holders import DEAREST, HolderRow, rate_holders
 from billing.models.rates import SHARED_METERS
 from billing.money import MICRO, amount_of, charge_divisor, largest_remainder, minor_places
 from billing.months import Span, day_span, month_days, month_of, month_span
@@ -94,9 +94,10 @@ def cost_breakdown(
     most: int | None = None,
     skipped: int = 0,
     costs: MonthCosts | None = None,
+    sort: str = "",
 ) -> Breakdown:
-    """The most expensive first, days in their order; `most` rows after the first `skipped`. Of one project or one organization;
-    counted up to `now`. costs: of the same month and moment, where they are known already.
+    """The most expensive first, days in their order, or as one of `billing.holders.SORTS` says; `most` rows after the first
+    `skipped`. Of one project or one organization; counted up to `now`. costs: of the same month and moment, where they are known.
 
     Raises Invalid on `day` outside the month.
     """
@@ -109,14 +110,14 @@ def cost_breakdown(
     shown = slice(skipped, None if most is None else skipped + most)
     if by is By.WORKSPACE and wanted == CostFilters(project=wanted.project):
         currency = currency_in((), project, organization)
-        return _of_holders(first, currency, moment, scope, shown)
+        return _of_holders(first, currency, moment, scope, shown, sort)
     cells = _cells(by, wanted, first, moment, scope, costs)
     members = _members(cells) if by is By.MEMBER or wanted.member else {}
     matching = (
         cells if wanted == CostFilters() else [cell for cell in cells if _wanted(cell, wanted, members)]
     )
     currency = currency_in(cells, project, organization)
-    rows = _ordered(_rows(matching, by, members, currency), by)
+    rows = _ordered(_rows(matching, by, members, currency), by, sort)
     total, largest = total_of(matching, currency), max((row.amount for row in rows), default=Decimal(0))
     gpu_seconds = gpu_seconds_of(matching)
     return Breakdown(by, first, currency, total, gpu_seconds, tuple(rows[shown]), len(rows), largest)
@@ -309,12 +310,12 @@ def _rows(cells: Iterable[Cell], by: By, members: Members, currency: str) -> lis
 
 
 def _of_holders(
-    month: date, currency: str, now: datetime, scope: Sequence[uuid.UUID] | None, shown: slice
+    month: date, currency: str, now: datetime, scope: Sequence[uuid.UUID] | None, shown: slice, sort: str
 ) -> Breakdown:
     """Where each row is all that a holder cost, which the database adds up, orders and pages: no part of a line is read."""
     asked: dict[str, Any] = {"slots": Slots([month], [month_span(month)]), "now": now, "projects": scope}
     most = None if shown.stop is None else shown.stop - shown.start
-    found = rate_holders(**asked, most=most, skipped=shown.start)
+    found = rate_holders(**asked, most=most, skipped=shown.start, sort=sort or DEAREST)
     whole = found if found.rows or not shown.start else rate_holders(**asked, most=1)
     nothing = amount_of(0, currency)
     return Breakdown(
@@ -342,10 +343,19 @@ def _holder_row(row: HolderRow) -> CostRow:
     )
 
 
-def _ordered(rows: list[CostRow], by: By) -> list[CostRow]:
-    if by is By.DAY:
-        return sorted(rows, key=lambda row: row.key)
-    return sorted(rows, key=lambda row: (-row.amount, row.name, row.project, row.key))
+def _ordered(rows: list[CostRow], by: By, sort: str) -> list[CostRow]:
+    """What is equal comes by name; days are named by their dates."""
+
+    def name(row: CostRow) -> tuple[str, ...]:
+        return (row.key,) if by is By.DAY else (row.name, row.project, row.key)
+
+    keys: dict[str, Callable[[CostRow], Any]] = {
+        "name": name,
+        "amount": lambda row: row.amount,
+        "hours": lambda row: row.gpu_seconds,
+    }
+    asked = sort or ("name" if by is By.DAY else DEAREST)
+    return sorted(sorted(rows, key=name), key=keys[asked.lstrip("-")], reverse=asked.startswith("-"))
 
 
 def _uuid(text: str) -> uuid.UUID:

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
 
 from django.conf import settings
 
-from billing.holders import rate_holders
+from billing.holders import DEAREST, rate_holders
 from billing.models import BillingAccount
 from billing.money import amount_of, price_of
 from billing.months import Span, month_days, month_of, month_span, months_between
@@ -252,13 +253,15 @@ def cost_by_holder_page(
     organization: Organization | None = None,
     month: date | None = None,
     now: datetime | None = None,
-    most: int,
+    most: int | None,
     skipped: int = 0,
+    sort: str = DEAREST,
 ) -> tuple[list[HolderCost], int]:
-    """`most` after the first `skipped`, the most expensive first; and how many there are, if the page is not empty."""
+    """`most` after the first `skipped`, the most expensive first or as one of `billing.holders.SORTS` says; and how many there are,
+    if the page is not empty."""
     moment = now or clock.now()
     scope = cost_scope(actor, project, organization)
-    return _by_holder([month or month_of(moment)], moment, scope, most=most, skipped=skipped)
+    return _by_holder([month or month_of(moment)], moment, scope, most=most, skipped=skipped, sort=sort)
 
 
 def holder_cost(*, actor: Actor, holder: Workspace | Cluster, now: datetime | None = None) -> Decimal:
@@ -314,12 +317,18 @@ def _by_holder(
     dearest: int = 0,
     most: int | None = None,
     skipped: int = 0,
+    sort: str = DEAREST,
 ) -> tuple[list[HolderCost], int]:
     spans = [month_span(month) for month in months]
     slots = Slots([span.day for span in spans], spans)
-    found = rate_holders(
-        slots=slots, now=now, projects=scope, wanted=wanted, dearest=dearest, most=most, skipped=skipped
-    )
+    asked: dict[str, Any] = {
+        "wanted": wanted,
+        "dearest": dearest,
+        "most": most,
+        "skipped": skipped,
+        "sort": sort,
+    }
+    found = rate_holders(slots=slots, now=now, projects=scope, **asked)
     made = [
         HolderCost(
             holder_id=row.holder_id,

@@ -1,14 +1,14 @@
 -- Rounding once per line and sharing out to the finer cells by largest remainder. Before it: cells.sql, and invoiced.sql or
 -- not_invoiced.sql.
 , line AS (
-    SELECT c.*, div(2 * sum(numerator) OVER line + divisor, 2 * divisor::numeric) - sum(share) OVER line AS left_over,
+    SELECT c.*, div(2 * sum(remainder) OVER line + divisor, 2 * divisor::numeric) AS left_over,
            bool_or(estimated) OVER line AS line_estimated, row_number() OVER line AS place
     FROM (
-        SELECT n.*, div(numerator, divisor) AS share, mod(numerator, divisor) AS remainder
+        SELECT n.*, div(numerator, divisor) AS share, mod(numerator, divisor)::bigint AS remainder
         FROM (SELECT c.*, c.unit_seconds * c.price_micro AS numerator FROM cell c) n
     ) c
     WINDOW line AS (
-        PARTITION BY kind, project, month, resource, surplus, price_micro ORDER BY remainder DESC, slot, holder
+        PARTITION BY kind, price_micro, project, month, surplus, resource ORDER BY remainder DESC, slot, holder
         ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
     )
 ),

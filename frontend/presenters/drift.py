@@ -79,6 +79,12 @@ def _difference(item: Mapping[str, Any]) -> DifferenceRow:
     )
 
 
+def difference_words(row: DifferenceRow) -> str:
+    """In one line, for a file."""
+    who = f" by {row.changed_by}" if row.changed_by else ""
+    return f"{row.object} {row.field or 'the whole object'}: wanted {row.wanted}, found {row.found}{who}"
+
+
 def _title(rows: Sequence[DifferenceRow]) -> str:
     """`ResourceQuota/gpuaas changed by kubectl-edit`, or the number of changes and who made them."""
     if not rows:

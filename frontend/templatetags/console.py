@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
+from zlib import crc32
 
 from django import template
 from django.core.paginator import Page
@@ -79,6 +80,13 @@ def url_with(name: str, **query: str | int) -> str:
     return f"{reverse(name)}?{urlencode(query)}"
 
 
+@register.simple_tag
+def resource(name: str) -> SafeString:
+    """As a site counts it, `nvidia.com/gpu`: it wraps after the slash alone."""
+    parts = format_html_join(mark_safe("/<wbr>"), "{}", ((part,) for part in name.split("/")))
+    return format_html('<code class="g-resource">{}</code>', parts)
+
+
 @register.filter
 def clock(value: datetime, zone: tzinfo | None = None) -> str:
     local = formats.zoned(value, zone)
@@ -110,19 +118,21 @@ def button(
     href: str = "",
     key: str = "",
     size: str = "",
-    disabled: bool | str = False,
+    disabled: str = "",
     type: str = "button",
     only_icon: bool = False,
     blocked: str = "",
     **extra: object,
 ) -> Data:
-    """kind: primary, secondary, ghost, danger (outlined), delete (filled). A text in `disabled` is the reason.
+    """kind: primary, secondary, ghost, danger (outlined), delete (filled). disabled: the sentence that says why, which stands
+    beside it and is read out with it.
 
-    blocked: why the form would be refused now; scripts disable it, without them the server answers. `data_dialog` opens
-    that dialog: by a link to it, so that it opens without scripts too.
+    blocked: why the form would be refused now, a sentence too; scripts disable it, without them the server answers.
+    `data_dialog` opens that dialog: by a link to it, so that it opens without scripts too.
     """
     if dialog := extra.get("data_dialog"):
         href, extra["role"] = f"#{dialog}", "button"
+    reason = blocked or disabled
     return {
         "label": label,
         "kind": kind,
@@ -131,7 +141,8 @@ def button(
         "key": key,
         "size": size,
         "disabled": bool(disabled),
-        "reason": blocked or (disabled if isinstance(disabled, str) else ""),
+        "reason": reason,
+        "reason_id": f"why-{crc32(f'{label} {reason} {sorted(extra.items())}'.encode()):08x}",
         "blocked": bool(blocked),
         "type": type,
         "only_icon": only_icon,

@@ -104,12 +104,13 @@ def listing(
     trigger: str = "",
     css: str = "g-stacked",
     bar: bool = True,
+    plain: bool = False,
     **extra: object,
 ) -> SafeString:
     """A list with its filters, head and pages. The block draws its rows, then perhaps a `tfoot`; where there is no row at
     all, what is said instead (`{% empty %}` of its loop). `live` names what it is fetched again for; `trigger` does
-    so by another event."""
-    data = {"list": list, "content": content, "live": live, "css": css, "bar": bar}
+    so by another event. `plain`: no table; the block draws all of it, and the order is chosen in the bar."""
+    data = {"list": list, "content": content, "live": live, "css": css, "bar": bar, "plain": plain}
     data["body"] = format_html("<tbody>{}", content)  # a `tfoot` ends it
     data["trigger"] = trigger or ("live" if live else "")
     data["attributes"] = attributes(extra)
@@ -118,12 +119,27 @@ def listing(
 
 @register.simple_block_tag(takes_context=True)
 def list_bar(
-    context: Context, content: SafeString, list: Listed, target: str = "", live: str = ""
+    context: Context,
+    content: SafeString,
+    list: Listed,
+    target: str = "",
+    live: str = "",
+    sorts: bool = False,
 ) -> SafeString:
     """The filters of a list alone, for a page that draws the rest in its own way: `target` is fetched again. The block is
     what else stands in the bar."""
-    data = {"list": list, "target": target or f"#{list.id}", "live": live, "content": content}
+    data = {"list": list, "target": target or f"#{list.id}", "live": live, "content": content, "sorts": sorts}
     return render_to_string("components/list_bar.html", data, request=context["request"])
+
+
+@register.simple_tag
+def shown_of(shown: int, count: int, url: str, what: str) -> SafeString:
+    """Under the first rows of a list whose rest is on a page of its own: how many they are of how many, and the way there."""
+    if count <= shown:
+        return format_html("")
+    return format_html(
+        '<p class="card-footer">{} of {} {}. <a href="{}">View all</a></p>', shown, f"{count:,}", what, url
+    )
 
 
 @register.inclusion_tag("components/no_match.html")

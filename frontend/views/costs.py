@@ -4,11 +4,10 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
-from django.core.paginator import Page
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from django.urls import reverse
 
 from billing.exports import interval_rows, rows_csv
@@ -19,9 +18,10 @@ from billing.selectors.costs import MonthCosts
 from billing.selectors.running import running_and_rest
 from frontend import formats
 from frontend.components import Chip, Meter, Stat
-from frontend.lists import ROWS, list_page, month_asked, page_asked, page_of
+from frontend.lists import Column, Listed, Listing, list_page, month_asked
 from frontend.nav import Crumb
 from frontend.presenters import money
+from frontend.rows import Cut
 from frontend.scope import Scope, of_organization, of_project
 from frontend.views.home import running_stat
 from frontend.views.usage import INTERVALS, lengths_of
@@ -39,6 +39,18 @@ LABELS = {
 }
 # what a click on a row shows next, as far as it is not filtered already; then come the intervals
 STEPS = (By.PROJECT, By.WORKSPACE, By.GPU_TYPE, By.DAY)
+LIST = Listing(
+    "rows",
+    columns=(
+        Column("name", "Item", "name", "0.name"),
+        Column("key", value="0.key"),
+        Column("project", value="0.project"),
+        Column("share", "Share", value=None, quiet=True),
+        Column("gpu_hours", "GPU hours held", "hours", "1", numeric=True),
+        Column("amount", "Cost", "amount", "0.amount", numeric=True),
+        Column("unpriced_lines", value="0.quarantined"),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -77,12 +89,15 @@ def _day(text: str, month: date) -> date | None:
     return found if found.replace(day=1) == month else None
 
 
-def costs(request: HttpRequest, scope: Scope) -> HttpResponse:
+def costs(request: HttpRequest, scope: Scope) -> HttpResponseBase:
     want = asked(request, scope, scope.now)
     month = money.month_shown(want.month, now=scope.now)
     unfiltered = month.running and want.filters == CostFilters()
     whole = month_costs(month=want.month, now=scope.now, **scope.given) if unfiltered else None
-    found, page = _page(page_asked(request), want, scope, whole)
+    shown, reads = _listed(request, scope, want, whole)
+    if shown.wanted_as_file:
+        return shown.file()
+    page, found = shown.page, reads[-1]
     context = {
         "scope": scope,
         "month": month,
@@ -90,45 +105,58 @@ def costs(request: HttpRequest, scope: Scope) -> HttpResponse:
         "page": page,
         "head": LABELS[want.by],
         "hours": money.hours_of(found.gpu_seconds),
-        "rows": [
-            (row, money.hours_of(row.gpu_seconds), Meter(used=row.amount, limit=found.largest or 1), url)
-            for row, url in zip(found.rows, _steps(scope, want, found.rows), strict=True)
-        ],
+        "chips": _chips(scope, want, "costs"),
+        "intervals_url": scope.url("cost_intervals", query=want.query),
+        **_other_views(scope, want, month),
+        "crumbs": _crumbs(scope),
+        "focus_url": _focus_url(scope, month.slug),
+        **(_running(scope, month, scope.now, whole) if whole else {}),
+    }
+    return list_page(request, "billing/costs.html", shown, context)
+
+
+def _listed(
+    request: HttpRequest, scope: Scope, want: Asked, whole: MonthCosts | None
+) -> tuple[Listed, list[Breakdown]]:
+    """The rows, and what was read of them so far: their sums with it."""
+    given: dict[str, Any] = {
+        "by": want.by,
+        "month": want.month,
+        "filters": want.filters,
+        "now": scope.now,
+        **scope.given,
+    }
+    reads: list[Breakdown] = []
+
+    def read(sort: str, most: int | None, skipped: int) -> tuple[Sequence[CostRow], int]:
+        reads.append(cost_breakdown(**given, costs=whole, most=most, skipped=skipped, sort=sort))
+        return reads[-1].rows, reads[-1].count
+
+    def drawn(rows: list[CostRow]) -> list[tuple[CostRow, Decimal, Meter, str]]:
+        largest = reads[-1].largest or 1
+        return [
+            (row, money.hours_of(row.gpu_seconds), Meter(used=row.amount, limit=largest), url)
+            for row, url in zip(rows, _steps(scope, want, rows), strict=True)
+        ]
+
+    listed = LIST.of(request, Cut(read), drawn, labels={"name": LABELS[want.by]})
+    return listed, reads
+
+
+def _other_views(scope: Scope, want: Asked, month: money.Month) -> dict[str, Any]:
+    """The same by something else, and of the months beside it."""
+
+    def at(slug: str) -> str:
+        return scope.url("costs", query={**_without(want.query, "day"), "month": slug, "by": want.by})
+
+    return {
         "views": [
             (by.value, LABELS[by], scope.url("costs", query={**want.query, "by": by.value}), by is want.by)
             for by in _views(scope)
         ],
-        "chips": _chips(scope, want, "costs"),
-        "intervals_url": scope.url("cost_intervals", query=want.query),
-        "previous": scope.url(
-            "costs", query={**_without(want.query, "day"), "month": month.previous, "by": want.by}
-        ),
-        "following": month.following
-        and scope.url(
-            "costs", query={**_without(want.query, "day"), "month": month.following, "by": want.by}
-        ),
-        "crumbs": _crumbs(scope),
-        "csv_url": scope.url("costs_csv", query={**want.query, "by": want.by.value}),
-        "focus_url": _focus_url(scope, month.slug),
-        **(_running(scope, month, scope.now, whole) if whole else {}),
+        "previous": at(month.previous),
+        "following": month.following and at(month.following),
     }
-    return render(request, "billing/costs.html", context)
-
-
-def _page(number: int, want: Asked, scope: Scope, whole: MonthCosts | None) -> tuple[Breakdown, Page[int]]:
-    """The rows of a page; of the last one where there are not so many."""
-    found = cost_breakdown(
-        by=want.by,
-        month=want.month,
-        filters=want.filters,
-        now=scope.now,
-        most=ROWS,
-        skipped=(number - 1) * ROWS,
-        costs=whole,
-        **scope.given,
-    )
-    page = page_of(number, found.count)
-    return (found, page) if page.number == number else _page(page.number, want, scope, whole)
 
 
 def _focus_url(scope: Scope, month: str) -> str:

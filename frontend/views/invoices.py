@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -16,7 +17,7 @@ from billing.selectors.credits import credits_of
 from billing.selectors.parties import parties_of
 from billing.services.pdfs import pdf_ready
 from billing.states import Account, EntryKind, InvoiceKind
-from frontend.lists import Column, Filter, Listing, Query, list_page, paged
+from frontend.lists import Column, Filter, Listed, Listing, Query, find, list_page, named
 from frontend.nav import Crumb
 from frontend.place import OrganizationPlace, RowDoor, organization_page
 from frontend.presenters import invoices as shown
@@ -24,6 +25,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Unavailable
 from gpuaas.core.streams import csv_streamed
 from tenants.actors import Actor
+from tenants.models import Organization
 from tenants.roles import Permission
 
 PDF_SECONDS = 3  # between two tries of a page that waits for a document
@@ -46,6 +48,50 @@ LIST = Listing(
 )
 
 
+def _grant_state(row: dict[str, Any]) -> str:
+    return "reversed" if row["reversed_at"] else "expired" if row["expired"] else "valid"
+
+
+GRANTS = Listing(
+    "grants",
+    columns=(
+        Column("grant", "Grant", value=lambda row: str(row["grant"])),
+        Column("amount", "Amount", "amount_minor", numeric=True),
+        Column("currency", value="grant.currency"),
+        Column("gpu_types", value=lambda row: ", ".join(row["types"])),
+        Column("expires_at", "Until", "expires_at", "grant.expires_at"),
+        Column("state", value=_grant_state),
+        Column("left", "Left", numeric=True),
+    ),
+    filters=(find("Find a note", "Note"),),
+    size=20,
+    mark="grant-",
+)
+
+
+def _side(row: dict[str, Any], side: str) -> str:
+    """`Receivables 119.00; …`: every account of that side."""
+    some = [each for each in row["postings"] if each[side] is not None]
+    return "; ".join(f"{each['account']} {each[side]}" for each in some)
+
+
+LEDGER = Listing(
+    "entries",
+    columns=(
+        Column("entry", "Entry", "text", "entry.text"),
+        Column("kind"),
+        Column("by", value="entry.by"),
+        Column("at", "When", "at", "entry.at"),
+        Column("currency", value="entry.currency"),
+        Column("account", "Account", value=None),
+        Column("debits", "Debit", value=lambda row: _side(row, "debit"), numeric=True),
+        Column("credits", "Credit", value=lambda row: _side(row, "credit"), numeric=True),
+    ),
+    filters=(
+        find("Find an entry", "Entry"),
+        Filter("kind", "Kind", "every kind", [(kind.value, str(kind.label)) for kind in EntryKind]),
+    ),
+)
 REVERSED: dict[str, str] = {
     EntryKind.WRITE_OFF: "Write-off reversed",
     EntryKind.PAYOUT: "Payout reversed",
@@ -85,17 +131,28 @@ def index(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBase:
         rows_of,
         without={"organization"},
     )
+    grants = grants_shown(request, here, here.organization)
     (party,) = parties_of(organizations=[here.organization.pk])
     running = month_of(here.now)
     context = {
         "organization": here.organization,
         "balance": balances.balance_of(currency=party.currency, **here.given),
-        "grants": [grant_shown(row) for row in balances.grants_for(**here.given)[:20]],
+        "grants": grants,
         "running": running,
         "focus_url": reverse("api:organization-focus-csv", args=[here.organization.slug, f"{running:%Y-%m}"]),
         "crumbs": crumbs(here, Crumb("Invoices")),
     }
-    return list_page(request, "billing/invoices.html", found, context)
+    return list_page(request, "billing/invoices.html", found, context, grants)
+
+
+def grants_shown(request: HttpRequest, here: Any, organization: Organization) -> Listed:
+    """Every page that has them draws them alike."""
+    known = balances.grants_for(actor=here.actor, organization=organization)
+    return GRANTS.of(
+        request,
+        lambda query: named(known, query["q"], "note"),
+        lambda rows: [grant_shown(row) for row in rows],
+    )
 
 
 def rows_of(found: list[Invoice]) -> list[shown.InvoiceRow]:
@@ -168,16 +225,21 @@ def pdf(request: HttpRequest, here: OrganizationPlace, invoice: Invoice) -> Http
 
 
 @organization_page(Permission.BILLING_VIEW)
-def ledger(request: HttpRequest, here: OrganizationPlace) -> HttpResponse:
-    found = balances.entries_for(**here.given)
-    page = paged(request, found)
-    context = {
-        "organization": here.organization,
-        "page": page,
-        "rows": [entry_shown(row) for row in page],
-        "crumbs": _trail(here, "Ledger"),
-    }
-    return render(request, "billing/ledger.html", context)
+def ledger(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBase:
+    context = {"organization": here.organization, "crumbs": _trail(here, "Ledger")}
+    found = entries_shown(request, here, here.organization)
+    return list_page(request, "billing/ledger.html", found, context)
+
+
+def entries_shown(request: HttpRequest, here: Any, organization: Organization) -> Listed:
+    known = balances.entries_for(actor=here.actor, organization=organization)
+
+    def found(query: Query) -> QuerySet[LedgerEntry]:
+        kind = query.one_of("kind", EntryKind.values)
+        rows = named(known, query["q"], "text")
+        return rows.filter(kind=kind) if kind else rows
+
+    return LEDGER.of(request, found, lambda rows: [entry_shown(row) for row in rows])
 
 
 def entry_shown(row: LedgerEntry) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from django.http import HttpRequest, HttpResponseBase
 from billing.selectors import accounts, balances
 from billing.selectors.idle import idle_now
 from billing.selectors.sheets import price_sheet
-from frontend.lists import Column, Listing, find, list_page, named, paged, saying
+from frontend.lists import Column, Listing, find, list_page, named, saying
 from frontend.nav import Crumb
 from frontend.place import OrganizationPlace, organization_page
 from frontend.presenters.operator.reservations import reservation_rows
 from frontend.presenters.rate_cards import percent_words, sheet_lines
-from frontend.views.invoices import crumbs, grant_shown
+from frontend.views.invoices import crumbs, grants_shown
 from quotas.pools import pool_reservations_for
 from tenants.roles import Permission
 
@@ -57,7 +57,7 @@ def index(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBase:
     discounts = [
         row for row in accounts.discounts_for(**here.given) if row.valid_to is None or row.valid_to > here.now
     ]
-    page = paged(request, balances.grants_for(**here.given), ROWS)
+    grants = grants_shown(request, here, here.organization)
     lines = sheet_lines(sheet)
     context = {
         "organization": here.organization,
@@ -65,8 +65,7 @@ def index(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBase:
         "announced": sum(len(line.upcoming) for line in lines),
         "discounts": [(row, percent_words(row.basis_points), row.valid_from > here.now) for row in discounts],
         "balance": balances.balance_of(currency=sheet.currency, **here.given),
-        "page": page,
-        "grants": [grant_shown(row) for row in page],
+        "grants": grants,
         "crumbs": crumbs(here, Crumb("Prices and credits")),
     }
     found = LIST.of(
@@ -75,7 +74,7 @@ def index(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBase:
             lines, query["q"], lambda line: f"{line.what.name} {line.what.note} {line.what.counted}"
         ),
     )
-    return list_page(request, "billing/prices.html", found, context)
+    return list_page(request, "billing/prices.html", found, context, grants)
 
 
 @organization_page(Permission.BILLING_VIEW)

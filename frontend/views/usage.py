@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
@@ -10,16 +11,18 @@ from django.urls import reverse
 
 from billing import exports
 from billing.exports import interval_rows, rows_csv
+from billing.holders import DEAREST
 from billing.months import month_parse
 from billing.selectors import Statement, cost_by_holder_page, month_costs, statement
 from billing.selectors.breakdown import cost_intervals
-from billing.selectors.costs import MonthCosts
+from billing.selectors.costs import HolderCost, MonthCosts
 from frontend.charts import Chart
 from frontend.formats import SIGNS, full_when
-from frontend.lists import ROWS, Column, Listing, list_page, month_asked, page_asked, page_of
+from frontend.lists import Column, Listing, list_page, month_asked
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters import money
+from frontend.rows import Cut
 from gpuaas.core.streams import csv_streamed
 from gpuaas.metering.models import UsageInterval
 from gpuaas.workspaces.selectors import workspace_get_for
@@ -28,8 +31,30 @@ from tenants.roles import Permission
 VIEWS = (("workspace", "By workspace and cluster"), ("type", "By GPU type"), ("day", "By day"))
 
 
+HOLDERS = Listing(
+    "workspaces and clusters",
+    columns=(
+        Column("name", "Workspace or cluster", "name", "0.holder"),
+        Column("held_by", value=lambda row: "cluster" if row[0].is_cluster else "workspace"),
+        Column("gpu_hours", "GPU hours", "hours", "1", numeric=True),
+        Column("amount", "Cost", "amount", "0.amount", numeric=True),
+    ),
+)
+LINES = Listing(
+    "lines",
+    columns=(
+        Column("line", "Line", "name", "name"),
+        Column("note"),
+        Column("quantity", "Quantity", "hours", "hours", numeric=True),
+        Column("unit", "Unit", "unit"),
+        Column("price", "Price", "price", numeric=True),
+        Column("amount", "Amount", "amount", numeric=True),
+    ),
+)
+
+
 @project_page(Permission.BILLING_VIEW)
-def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
     first = month_asked(request, here.now)
     month = money.month_shown(first, now=here.now)
     view = request.GET.get("by", "workspace")
@@ -44,22 +69,30 @@ def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
         asked = {**here.given, "month": first, "now": here.now}
         costs = month_costs(**asked) if context["view"] == "day" else None
         sheet = costs.statement if costs else statement(**asked)
-        context |= {"unpriced": False, "statement": sheet, "groups": money.groups_of(sheet)}
+        context |= {"unpriced": False, "statement": sheet}
         context["gpu_hours"] = money.hours_of(sheet.gpu_seconds)
         if context["view"] == "workspace":
-            context |= holders_context(page_asked(request), asked)
+            shown = HOLDERS.of(request, holders(asked), with_hours)
+            return list_page(request, "billing/usage.html", shown, context)
+        if context["view"] == "type":
+            lines = [line for group in money.groups_of(sheet) for line in group.lines]
+            return list_page(request, "billing/usage.html", LINES.of(request, lines), context)
         if costs:
             context["chart"] = chart_of(here, month, here.now, costs)
     return render(request, "billing/usage.html", context)
 
 
-def holders_context(number: int, asked: dict[str, Any]) -> dict[str, Any]:
-    """A page of what workspaces and clusters cost; the first one where that page has none."""
-    spent, count = cost_by_holder_page(**asked, most=ROWS, skipped=(number - 1) * ROWS)
-    if not spent and number > 1:
-        return holders_context(1, asked)
-    rows = [{"cost": row, "hours": money.hours_of(row.gpu_seconds)} for row in spent]
-    return {"page": page_of(number, count), "rows": rows}
+def holders(asked: dict[str, Any]) -> Cut:
+    """What workspaces and clusters cost, a page at a time."""
+    return Cut(
+        lambda sort, most, skipped: cost_by_holder_page(
+            **asked, most=most, skipped=skipped, sort=sort or DEAREST
+        )
+    )
+
+
+def with_hours(rows: list[HolderCost]) -> list[tuple[HolderCost, Decimal]]:
+    return [(row, money.hours_of(row.gpu_seconds)) for row in rows]
 
 
 def chart_of(here: ProjectPlace, month: money.Month, now: datetime, costs: MonthCosts) -> Chart:

@@ -125,7 +125,7 @@ CSRF_FAILURE_VIEW = "gpuaas.urls.csrf_failure"
 ASGI_APPLICATION = "gpuaas.asgi.application"
 WSGI_APPLICATION = "gpuaas.wsgi.application"
 
-TEMPLATES = [
+TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "frontend" / "templates"],

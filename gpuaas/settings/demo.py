@@ -5,7 +5,7 @@ The launcher starts the services and names them in the environment; a lone `mana
 
 from gpuaas.core import env
 from gpuaas.settings.base import *  # noqa: F403  Django's own way to layer settings
-from gpuaas.settings.base import DATABASE_OPTIONS
+from gpuaas.settings.base import DATABASE_OPTIONS, TEMPLATES
 
 from deploy.embedded import POSTGRES_PROGRAMS as EMBEDDED_PROGRAMS, demo_environment  # isort: skip
 
@@ -31,6 +31,14 @@ CHANNEL_LAYERS = {
         "CONFIG": {"hosts": [_demo.redis_url]},
     }
 }
+if not env.boolean(
+    "GPUAAS_TEMPLATES_CACHED", default=True
+):  # `make dev`: a changed template shows at the next load
+    _folders = ("filesystem", "app_directories")
+    _loaders = [f"django.template.loaders.{name}.Loader" for name in _folders]
+    TEMPLATES = [
+        {**TEMPLATES[0], "APP_DIRS": False, "OPTIONS": {**TEMPLATES[0]["OPTIONS"], "loaders": _loaders}}
+    ]
 PROVIDER_NAME = env.text("GPUAAS_PROVIDER_NAME", "Meridian Cloud")
 # The demo's passwords are one short word on purpose; it listens on loopback alone.
 AUTH_PASSWORD_VALIDATORS = []

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from billing.holders import SORTS
 from billing.months import month_span
 from billing.rating import Slots, rate_usage
 from billing.selectors import cost_by_day, month_costs, statement
-from billing.selectors.breakdown import By, CostFilters, cost_breakdown, cost_intervals
+from billing.selectors.breakdown import NO_KEY, By, CostFilters, cost_breakdown, cost_intervals
 from billing.services import rate_set
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import Forbidden, Invalid, NotFound
@@ -209,6 +210,25 @@ def test_pages_of_rows_are_cut_from_all(
         for skipped in range(0, whole.count + 3, 2):
             page = cost_breakdown(by=by, most=2, skipped=skipped, **given)
             assert page == replace(whole, rows=whole.rows[skipped : skipped + 2])
+
+
+@pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize("by", By)
+def test_rows_come_in_the_order_that_is_asked_for(
+    by: By, sort: str, halves: list[Workspace], organization: Organization, as_alice: Actor
+) -> None:
+    """Up and down, by the database and by Python; pages are cut of that order, and what is said of all stays."""
+    given: dict[str, Any] = {"actor": as_alice, "organization": organization, "month": OCTOBER, "now": NOW}
+    whole, found = cost_breakdown(by=by, **given), cost_breakdown(by=by, sort=sort, **given)
+    assert replace(found, rows=whole.rows) == whole
+    assert sorted(found.rows, key=str) == sorted(whole.rows, key=str)
+    named = "key" if by is By.DAY else "name"
+    of = {"amount": "amount", "hours": "gpu_seconds", "name": named}[sort.lstrip("-")]
+    told = [getattr(row, of) for row in found.rows if row.key != NO_KEY or of != "name"]
+    assert told == sorted(told, reverse=sort.startswith("-"))
+    for skipped in range(0, whole.count + 2, 2):
+        page = cost_breakdown(by=by, most=2, skipped=skipped, sort=sort, **given)
+        assert page == replace(found, rows=found.rows[skipped : skipped + 2])
 
 
 def test_what_one_workspace_cost_is_its_share_of_the_lines(

@@ -151,13 +151,19 @@ def standing() -> Iterator[Standing]:
 
 
 @pytest.fixture
+def lasting(request: pytest.FixtureRequest, kind: str) -> Callable[[], Rig]:
+    """Makes the rig of the standing workspace; a file with a rig of its own overrides it."""
+    return partial(_on_lab, request, kind)
+
+
+@pytest.fixture
 def shared(
-    rig: Rig, kind: str, standing: Standing, provision: Drive, request: pytest.FixtureRequest
+    rig: Rig, kind: str, standing: Standing, provision: Drive, lasting: Callable[[], Rig]
 ) -> Iterator[WorkspaceSpec]:
     """As `ready`, for tests that look, and start and stop: on a control plane all of a file share it, each leaving it empty."""
     if kind == "sandbox":  # whose rows go with the test's transaction
         provision(spec := rig.spec())
     else:
-        spec = standing.find(kind, partial(_on_lab, request, kind))
+        spec = standing.find(kind, lasting)
     yield spec
     rig.empty(spec)

@@ -17,13 +17,13 @@ from frontend.lists import (
     find,
     month_asked,
     narrowed,
-    ordered,
     paged,
     query_of,
     saying,
     state_choices,
     states_of,
 )
+from frontend.rows import ordered
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import LIVE, WorkspaceState
 

@@ -13,7 +13,7 @@ from gpuaas.providers.measured import CALLS
 from gpuaas.system.gauges import PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
-RULES = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yaml").read_text("utf-8"))
+RULES = yaml.safe_load((ROOT / "deploy/helm/gpuaas/files/alerts.yaml").read_text("utf-8"))
 ALERTS: dict[str, dict[str, Any]] = {row["alert"]: row for group in RULES["groups"] for row in group["rules"]}
 PAGE = ROOT / "docs/operators/alerts.md"
 

@@ -16,7 +16,7 @@ from tenants.models import User
 from tests.system.scene import TOKEN, full_swing
 
 ROOT = Path(__file__).resolve().parents[2]
-RULES = ROOT / "deploy" / "prometheus" / "alerts.yaml"
+RULES = ROOT / "deploy/helm/gpuaas/files/alerts.yaml"
 EVERY = 30  # seconds between two samples, and between two looks at the rules
 GONE = "stale"
 pytestmark = pytest.mark.skipif(program("promtool") is None, reason="promtool is not on this machine")

@@ -40,6 +40,16 @@ def first_day(sites: Sequence[SiteShown]) -> tuple[FirstStep, ...]:
     offered = priced or Flavor.objects.filter(state=OfferState.ACTIVE).exists()
     organization = Organization.objects.order_by("created_at").first()
     project = limit or Project.objects.exists()
+    return (
+        *_supply(sites, ready=ready, offered=offered, priced=priced),
+        *_demand(organization, project=project, limit=limit),
+    )
+
+
+def _supply(
+    sites: Sequence[SiteShown], *, ready: bool, offered: bool, priced: bool
+) -> tuple[FirstStep, FirstStep, FirstStep]:
+    """What there is to sell."""
     slug = sites[0].site.slug if sites else ""
     checks, checked = _checks(sites, ready=ready)
     return (
@@ -68,6 +78,14 @@ def first_day(sites: Sequence[SiteShown]) -> tuple[FirstStep, ...]:
             reverse("frontend:operator_prices" if offered else "frontend:operator_flavors"),
             "Prices" if offered else "Flavors",
         ),
+    )
+
+
+def _demand(
+    organization: Organization | None, *, project: bool, limit: bool
+) -> tuple[FirstStep, FirstStep, FirstStep]:
+    """Whom it is sold to, and how much of it."""
+    return (
         FirstStep(
             "Create an organization",
             organization is not None,

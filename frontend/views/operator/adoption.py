@@ -3,16 +3,17 @@
 import uuid
 from datetime import datetime
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 
 from billing.quotes import QuoteItem
 from frontend.forms.adoption import AdoptionForm
 from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown, version_read
-from frontend.lists import paged
+from frontend.lists import Column, Listing, find, list_page, named, saying
 from frontend.presenters.effect import taken
 from frontend.presenters.operator.adoption import adoptable_rows, plan_shown
 from frontend.presenters.operator.nodes import gpu_names_at
+from frontend.presenters.words import words_of
 from frontend.presenters.work import Work, work_of
 from frontend.views.operator.common import OperatorPlace, row_doors, site_action, site_page
 from frontend.views.operator.site_parts import tab
@@ -30,27 +31,72 @@ from gpuaas.workspaces.selectors import (
 )
 from tenants.selectors import project_get_for, projects_for
 
-PLANS, PROJECTS = 25, 200
+PROJECTS = 200
 REFUSALS = (Conflict, Invalid, NoCapacity, QuotaRefused, StaleVersion)
 
 
+FOUND = Listing(
+    "resources",
+    columns=(
+        Column("name", "Name", "name"),
+        Column("consumers", "Consumers", "consumers", numeric=True),
+        Column("holds", "Holds"),
+        Column("quota", "Its own quota", value="allowed"),
+        Column("proposed", "Proposed"),
+        Column("storage_gib", "Storage", "storage_gib", numeric=True),
+        Column("since", "Since", "created_at", "created_at"),
+        Column("adopted", value="taken"),
+        Column("plan", "Plan", value=None, quiet=True),
+    ),
+    filters=(find(),),
+)
+PLANS = Listing(
+    "plans",
+    columns=(
+        Column("name", "Name", "external_name", "adoption.external_name"),
+        Column("state", "State", "state", "word"),
+        Column("becomes", "Becomes", "name", "adoption.name"),
+        Column("project", value="adoption.project.slug"),
+        Column("size", "Size", value="holds"),
+        Column("steps", "Steps", value="summary"),
+        Column("requested_at", "Requested", "requested_at", "adoption.requested_at"),
+        Column("requested_by", value="adoption.requested_by.username"),
+    ),
+    filters=(find(),),
+    size=25,
+    mark="plan-",
+)
+
+
 @site_page
-def adoption(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+def adoption(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseBase:
     """What the last look found, and the plans so far."""
     scan = adoption_scan_get_for(actor=here.actor, site=row)
     found = adoptables_of(actor=here.actor, scan=scan) if scan else []
-    page = paged(request, adoptions_for(actor=here.actor, site=row), PLANS)
+    rows = adoptable_rows(row, found, gpu_names_at(row))
+    words = words_of(row)
+    known = adoptions_for(actor=here.actor, site=row)
+    space = words.space.capitalize()
+    shown = FOUND.of(
+        request,
+        lambda query: saying(rows, query["q"], lambda each: each.name),
+        labels={"name": space, "consumers": words.consumers.capitalize()},
+    )
+    plans = PLANS.of(
+        request,
+        lambda query: named(known, query["q"], "external_name", "name"),
+        lambda some: [plan_shown(plan, now=here.now) for plan in some],
+        labels={"name": space},
+    )
     context = tab(
         row,
         "adoption",
         scan=scan,
         work=_scan_work(scan, here.now) if scan else None,
         looking=scan is not None and scan.due_at is not None and not scan.failure,
-        found=adoptable_rows(row, found, gpu_names_at(row)),
-        page=page,
-        plans=[plan_shown(plan, now=here.now) for plan in page],
+        plans=plans,
     )
-    return render(request, "operator/site_adoption.html", context)
+    return list_page(request, "operator/site_adoption.html", shown, context, plans)
 
 
 def _scan_work(scan: AdoptionScan, now: datetime) -> Work:

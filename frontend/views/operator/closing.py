@@ -3,8 +3,8 @@
 from datetime import date
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from billing.months import month_parse
@@ -14,6 +14,7 @@ from billing.states import CloseState
 from frontend.forms import refuse
 from frontend.forms.invoices import CloseForm
 from frontend.frame import done, draw_page, posted
+from frontend.lists import Column, Listing, list_page
 from frontend.presenters.closing import progress_shown
 from frontend.presenters.invoices import look_of
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
@@ -26,8 +27,22 @@ def _page_of(month: date) -> str:
     return f"{reverse('frontend:operator_closes')}?month={month:%Y-%m}"
 
 
+MONTHS = Listing(
+    "months",
+    columns=(
+        Column("month", "Month", "month", lambda row: f"{row[0].month:%Y-%m}"),
+        Column("state", "State", "state", "1.label"),
+        Column("requested_by", value="0.requested_by"),
+        Column("closed_at", value="0.closed_at"),
+        Column("invoices", value="0.invoices"),
+    ),
+    size=12,
+    mark="months-",
+)
+
+
 @operator_page
-def closes(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def closes(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """While it runs, only how far it is: the page asks every two seconds, and to rate the month is not free."""
     month, now = _month(request), here.now
     row = checklist.close_for(actor=here.actor, month=month)
@@ -43,10 +58,12 @@ def closes(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
         "progress": progress_shown(closing.progress_of(row), now) if row else None,
         "look": look_of(row) if row else None,
         "preview": None if settled else closing.close_preview(actor=here.actor, month=month, now=now),
-        "months": [(each, look_of(each)) for each in documents.closes_for(actor=here.actor)[:24]],
         "crumbs": crumbs("Money", (CLOSES[0], "")),
     }
-    return render(request, "operator/closes.html", context)
+    months = MONTHS.of(
+        request, documents.closes_for(actor=here.actor), lambda rows: [(each, look_of(each)) for each in rows]
+    )
+    return list_page(request, "operator/closes.html", months, context)
 
 
 def _month(request: HttpRequest) -> date:

@@ -5,11 +5,11 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from frontend.forms.clusters import TemplateForm, VersionForm
 from frontend.frame import done, draw_page, posted, refusals_on, sent, undo_by
-from frontend.lists import Column, Filter, Listing, Query, list_page, narrowed, offered
+from frontend.lists import Column, Filter, Listing, Query, find, list_page, named, narrowed, offered
 from frontend.presenters import clusters as shown
 from frontend.presenters import held
 from frontend.views.clusters import COLUMNS, FILTERS, clusters_found
@@ -23,7 +23,7 @@ from frontend.views.operator.common import (
 from gpuaas.catalog.selectors import site_get_for, sites_for
 from gpuaas.clusters import services
 from gpuaas.clusters.imports import parameters_import_find
-from gpuaas.clusters.models import Cluster, ClusterTemplate
+from gpuaas.clusters.models import Cluster, ClusterTemplate, TemplateVersion
 from gpuaas.clusters.selectors import (
     definition_of,
     ledger_orphans,
@@ -91,14 +91,57 @@ def orphans(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     return list_page(request, "operator/cluster_orphans.html", shown_list, {"crumbs": trail})
 
 
+TEMPLATES = Listing(
+    "templates",
+    (
+        Column("name", "Template", "name", "0.name"),
+        Column("slug", value="0.slug"),
+        Column("state", "State", "state", "1.label"),
+        Column("kind", "Kind", "kind", "0.kind"),
+        Column("site", "Site", "site__slug", "0.site.slug"),
+        Column("driver", "Driver", "driver", "0.driver"),
+        Column("versions", "Versions", value=lambda row: len(row[0].versions.all()), numeric=True),
+        Column("offered_to", "Offered to", value="2"),
+    ),
+    (
+        find(),
+        Filter("state", "State", "every state", TemplateState.choices),
+        Filter("site", "Site", "every site"),
+    ),
+)
+VERSIONS = Listing(
+    "versions",
+    (
+        Column("version", "Version", "number", "0.number", numeric=True),
+        Column("state", "State", value="2"),
+        Column("releases", "Releases", value=lambda row: ", ".join(row[1].releases)),
+        Column("pools", "Worker pools", value=lambda row: ", ".join(pool.name for pool in row[1].pools)),
+        Column("added_at", "Added", "created_at", "0.created_at"),
+        Column("added_by", value="0.created_by"),
+        Column("note", value="0.note"),
+        Column("deprecate", "Deprecate", value=None, quiet=True),
+    ),
+    size=20,
+)
+
+
 @operator_page
-def templates(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
-    found = templates_all(actor=here.actor)
-    context = {
-        "rows": [(row, TEMPLATE_LOOKS[TemplateState(row.state)], _seen_by(row)) for row in found],
-        "crumbs": crumbs("Supply", ("Cluster templates", "")),
-    }
-    return render(request, "operator/cluster_templates.html", context)
+def templates(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
+    known = templates_all(actor=here.actor)
+
+    def found(query: Query) -> QuerySet[ClusterTemplate]:
+        return narrowed(
+            named(known, query["q"], "name", "slug"), query, {"state": "state", "site": "site__slug"}
+        )
+
+    shown_list = TEMPLATES.of(
+        request,
+        found,
+        lambda rows: [(row, TEMPLATE_LOOKS[TemplateState(row.state)], _seen_by(row)) for row in rows],
+        site=offered(sites_for(actor=here.actor).values_list("slug", flat=True)),
+    )
+    context = {"crumbs": crumbs("Supply", ("Cluster templates", ""))}
+    return list_page(request, "operator/cluster_templates.html", shown_list, context)
 
 
 def _seen_by(row: ClusterTemplate) -> str:
@@ -133,12 +176,18 @@ def template_new(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     return draw_page(request, "operator/cluster_template_new.html", context)
 
 
-def _draw(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate, **more: Any) -> HttpResponse:
-    versions = list(row.versions.all())
-    newest = versions[0] if versions else None
+def _draw(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate, **more: Any) -> HttpResponseBase:
+    newest = row.versions.first()
     text = json.dumps(newest.document, indent=2, ensure_ascii=False) if newest else ""
-    for version in versions:
-        version.template = row
+
+    def drawn(some: list[TemplateVersion]) -> list[tuple[TemplateVersion, Any, str]]:
+        for version in some:
+            version.template = row
+        return [(version, definition_of(version), _standing(version, newest)) for version in some]
+
+    shown_list = VERSIONS.of(
+        request, list(row.versions.all()), drawn, without=() if here.may_manage else {"deprecate"}
+    )
     given = {grant.organization_id for grant in row.grants.all()}
     context = {
         "template": row,
@@ -148,7 +197,7 @@ def _draw(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate, **mor
             for state in TemplateState
             if state != TemplateState.DRAFT or row.state == TemplateState.DRAFT
         ],
-        "versions": [(version, definition_of(version)) for version in versions],
+        "versions": newest is not None,
         "document": text,
         "given": [grant.organization for grant in row.grants.all()],
         "others": [one for one in organizations_for(actor=here.actor) if one.pk not in given],
@@ -159,14 +208,19 @@ def _draw(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate, **mor
         "crumbs": crumbs("Supply", ("Cluster templates", "operator_cluster_templates"), (row.name, "")),
         **more,
     }
-    return draw_page(request, "operator/cluster_template.html", context, refused="offer_error" in more)
+    refused = "offer_error" in more
+    return list_page(request, "operator/cluster_template.html", shown_list, context, refused=refused)
+
+
+def _standing(version: TemplateVersion, newest: TemplateVersion | None) -> str:
+    return "deprecated" if version.deprecated_at else "newest" if version == newest else "earlier"
 
 
 template = template_page(_draw)
 
 
 @template_action
-def template_state(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate) -> HttpResponse:
+def template_state(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate) -> HttpResponseBase:
     asked = sent(request)
     state, public = asked.get("state", ""), "public" in asked
     before: dict[str, Any] = {"state": row.state, **({"public": "on"} if row.public else {})}
@@ -181,7 +235,7 @@ def template_state(request: HttpRequest, here: OperatorPlace, row: ClusterTempla
 
 
 @template_action
-def template_version(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate) -> HttpResponse:
+def template_version(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate) -> HttpResponseBase:
     form = VersionForm(request.POST, request.FILES)
     if form.is_valid():
         with refusals_on(form, GpuaasError, fields={"settings": "document"}, default="document"):

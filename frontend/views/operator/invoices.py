@@ -18,8 +18,8 @@ from billing.services.reversals import grant_reverse, payment_reverse, payout_re
 from billing.states import EntryKind, InvoiceKind
 from frontend.forms.invoices import LINE, GrantForm, NoteForm, PaymentForm, WriteOffForm
 from frontend.frame import done, draw_page, refusals_on, refusals_shown
-from frontend.lists import list_page, paged
-from frontend.views.invoices import LIST, entry_shown, filters_of, grant_shown, invoice_context, rows_of
+from frontend.lists import list_page
+from frontend.views.invoices import LIST, entries_shown, filters_of, grants_shown, invoice_context, rows_of
 from frontend.views.operator.common import (
     OperatorPlace,
     crumbs,
@@ -161,16 +161,14 @@ def _reverse(
         messages.success(request, f"{what} reversed. The ledger keeps both entries.")
 
 
-def _credits(request: HttpRequest, here: OperatorPlace, row: Organization, **forms: Any) -> HttpResponse:
+def _credits(request: HttpRequest, here: OperatorPlace, row: Organization, **forms: Any) -> HttpResponseBase:
     (party,) = parties_of(organizations=[row.pk])
     given: dict[str, Any] = {"actor": here.actor, "organization": row}
-    entries = paged(request, balances.entries_for(**given))
+    entries, grants = entries_shown(request, here, row), grants_shown(request, here, row)
     context = {
         "organization": row,
         "balance": balances.balance_of(currency=party.currency, **given),
-        "grants": [grant_shown(grant) for grant in balances.grants_for(**given)[:50]],
-        "page": entries,
-        "rows": [entry_shown(entry) for entry in entries],
+        "grants": grants,
         "grant_form": GrantForm(auto_id="grant_%s"),
         "payment_form": PaymentForm(auto_id="payment_%s"),
         "payout_form": PaymentForm(auto_id="payout_%s"),
@@ -179,14 +177,14 @@ def _credits(request: HttpRequest, here: OperatorPlace, row: Organization, **for
         ),
         **forms,
     }
-    return draw_page(request, "operator/credits.html", context)
+    return list_page(request, "operator/credits.html", entries, context, grants)
 
 
 money_of = organization_page(_credits)
 
 
 @organization_action
-def grant(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
+def grant(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     form = GrantForm(request.POST, auto_id="grant_%s")
     if form.is_valid():
         asked = form.cleaned_data
@@ -235,14 +233,14 @@ def payout_reversed(
 
 
 @organization_action
-def payment(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
+def payment(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     return _money(
         request, here, row, "payment", payment_record, payment_asked, f"Payment of {row.name} recorded."
     )
 
 
 @organization_action
-def payout(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponse:
+def payout(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     return _money(
         request, here, row, "payout", payout_record, payout_asked, f"Payout to {row.name} recorded."
     )
@@ -256,7 +254,7 @@ def _money(
     record: Callable[..., None],
     asked: Callable[[HttpRequest, Organization], Sure],
     text: str,
-) -> HttpResponse:
+) -> HttpResponseBase:
     """Money that came in or went out: asked about first, and recorded with the answer. `name`: of the form."""
     form = PaymentForm(request.POST, auto_id=f"{name}_%s")
     if form.is_valid():

@@ -12,7 +12,7 @@ from frontend.doors import is_piece
 from frontend.forms import sentence_of
 from frontend.forms.operator_limits import LimitForm
 from frontend.frame import UNDONE, done, number_of, sent, undo_by
-from frontend.lists import Column, Filter, Listed, Listing, find, list_page, offered
+from frontend.lists import SORT, Column, Filter, Head, Listed, Listing, find, list_page, offered
 from frontend.presenters.operator.limits import (
     CellShown,
     Effect,
@@ -75,6 +75,7 @@ def _listed(request: HttpRequest, here: OperatorPlace) -> Listed:
             search=query["q"],
             organization=query["organization"],
             tight=bool(query["over"]),
+            sort=query[SORT],
         ),
         lambda owners: _cells(matrix_shown(actor=here.actor, owners=owners).rows),
         organization=offered(organizations_for(actor=here.actor).values_list("slug", "name")),
@@ -86,8 +87,20 @@ def limits(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """Drawn as a matrix; the file has a row for each cell of it."""
     shown = _listed(request, here)
     matrix = matrix_shown(actor=here.actor, owners=shown.page.object_list)
-    context = {"crumbs": crumbs("Tenants", ("Limits", "")), "matrix": matrix}
+    context = {
+        "crumbs": crumbs("Tenants", ("Limits", "")),
+        "matrix": matrix,
+        "by_name": shown.head("name", "Project"),
+        "heads": [(column, _heads(shown, column.resource)) for column in matrix.columns],
+    }
     return list_page(request, "operator/limits.html", shown, context)
+
+
+def _heads(shown: Listed, resource: str) -> tuple[Head, Head]:
+    return (
+        shown.head(f"held:{resource}", "Held", numeric=True),
+        shown.head(f"limit:{resource}", "Limit", numeric=True),
+    )
 
 
 @operator_page

@@ -67,6 +67,32 @@ USAGE = Listing(
     ),
     filters=(find("Find a project or organization", "Project or organization"),),
 )
+TYPES = Listing(
+    "usage by GPU type",
+    columns=(
+        Column("item", "Item", "name", "name"),
+        Column("quantity", "Quantity", "hours", "hours", numeric=True),
+        Column("unit"),
+        Column("revenue", "Revenue", "amount", "amount", numeric=True),
+        Column("currency"),
+        Column("without_price", value="quarantined"),
+        Column("included"),
+    ),
+    mark="type-",
+)
+WRITTEN_OFF = Listing(
+    "write-offs",
+    columns=(
+        Column("usage", "Usage", value="0.what"),
+        Column("counted", value="1"),
+        Column("currency", value="0.card.currency"),
+        Column("reason", "Reason", "reason", "0.reason"),
+        Column("by", "By", "created_by", "0.created_by"),
+        Column("at", "When", "created_at", "0.created_at"),
+        Column("back", "Take back", value=None, quiet=True),
+    ),
+    mark="off-",
+)
 
 
 @operator_page
@@ -82,19 +108,24 @@ def usage(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         without=() if month.running else {"per_hour"},
         labels={"amount": "So far" if month.running else "Amount"},
     )
+    types = TYPES.of(request, _by_type(sheet.lines))
+    off = WRITTEN_OFF.of(
+        request,
+        usage_write_offs_for(actor=here.actor, month=first),
+        lambda rows: [(row, Meter(row.meter).label) for row in rows],
+        without=() if here.may_manage else {"back"},
+    )
     context = {
         "month": month,
         "sheet": sheet,
         "per_hour": earning_now(actor=here.actor, now=here.now),
-        "types": _by_type(sheet.lines),
+        "types": types,
         "unpriced": unpriced_of(sheet.quarantined, month=first),
-        "written_off": [
-            (row, Meter(row.meter).label) for row in usage_write_offs_for(actor=here.actor, month=first)
-        ],
+        "written_off": off,
         "gpu_hours": hours_of(sheet.gpu_seconds),
         "crumbs": crumbs("Money", ("Usage", "")),
     }
-    return list_page(request, "operator/usage.html", projects, context)
+    return list_page(request, "operator/usage.html", projects, context, types, off)
 
 
 @operator_page

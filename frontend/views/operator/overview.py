@@ -16,7 +16,7 @@ from billing.selectors.open_months import MonthSum, months_behind
 from billing.selectors.running import Earning, earning_now
 from frontend import formats
 from frontend.components import Meter, Stat
-from frontend.lists import Column, Filter, Listing, list_page, paged
+from frontend.lists import Column, Filter, Listing, find, list_page, saying
 from frontend.presenters.money import hours_of
 from frontend.presenters.operator.capacity import PoolShown, Sums, map_by_type, map_of, pools_shown, sums_of
 from frontend.presenters.operator.first_day import first_day
@@ -188,20 +188,41 @@ def _quarantine(revenue: list[ProjectRevenue], behind: list[MonthSum]) -> Stat:
     )
 
 
+def _of_use(name: str, label: str) -> Column:
+    return Column(f"{name}_hours", f"{label}, h", f"hours__{name}", f"hours.{name}", numeric=True)
+
+
+USE = Listing(
+    "GPU types at sites",
+    columns=(
+        Column("gpu_type", "GPU type", "name", "name"),
+        Column("site"),
+        Column("share", "Share", value=None),
+        Column("percent", "Running", "percent", "percent", numeric=True),
+        _of_use("capacity", "Capacity"),
+        _of_use("in_use", "Running"),
+        _of_use("unused", "Held only"),
+        _of_use("idle", "Idle"),
+        _of_use("over", "Over"),
+        _of_use("unknown", "Unknown"),
+    ),
+    filters=(find("Find a GPU type or site", "GPU type or site"),),
+)
+
+
 @operator_page
-def utilization(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def utilization(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """By site and GPU type; and the pools that one organization has for itself."""
     used = used_recently(actor=here.actor, now=here.now)
-    page = paged(request, types_used(used, by_site=True))
+    known = types_used(used, by_site=True)
+    shown = USE.of(request, lambda query: saying(known, query["q"], lambda row: f"{row.name} {row.site}"))
     context = {
         "crumbs": crumbs("Supply", ("Utilization", "")),
-        "page": page,
-        "rows": page.object_list,
         "whole": next(iter(types_used(replace(row, gpu_type_name="", site="") for row in used)), None),
         "chart": use_chart(used, now=here.now) if used else None,
         "days": DAYS,
     }
-    return render(request, "operator/utilization.html", context)
+    return list_page(request, "operator/utilization.html", shown, context)
 
 
 def _of_pool(name: str, label: str) -> Column:
@@ -233,6 +254,19 @@ POOLS = Listing(
 )
 
 
+UNKNOWN = Listing(
+    "devices that are not understood",
+    columns=(
+        Column("site", "Site", "site", "site"),
+        Column("place", "Place", "place", "place"),
+        Column("name", "Counted as", "name", "name"),
+        Column("count", "Devices", "count", "count", numeric=True),
+        Column("reason", "Reason", "reason", "reason"),
+    ),
+    mark="unknown-",
+)
+
+
 @operator_page
 def capacity(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """Filters take pools away; the sums are those of what is shown."""
@@ -245,15 +279,15 @@ def capacity(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     )
     query = shown.query
     found = [] if query["type"] or query["only"] else unknown_devices(actor=here.actor)
-    unknown = [each for each in found if query["site"] in {"", each["site"]}]
+    unknown = UNKNOWN.of(request, [each for each in found if query["site"] in {"", each["site"]}])
     context = {
         "crumbs": crumbs("Supply", ("Capacity", "")),
         "unknown": unknown,
-        "not_understood": sum(each["count"] for each in unknown),
+        "not_understood": sum(each["count"] for each in unknown.found),
         "rows": map_of(shown.rows),
         "sums": sums_of(list(shown.found)),
     }
-    return list_page(request, "operator/capacity.html", shown, context)
+    return list_page(request, "operator/capacity.html", shown, context, unknown)
 
 
 def _wanted(pool: PoolShown, query: Mapping[str, str]) -> bool:

@@ -11,10 +11,10 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from frontend.forms.operator import DriftPolicyForm
-from frontend.frame import done, draw_page, refusals_on, refusals_shown, sent, undo_by
-from frontend.lists import Column, Filter, Listing, Query, find, list_page, paged
+from frontend.frame import done, refusals_on, refusals_shown, sent, undo_by
+from frontend.lists import Column, Filter, Listing, Query, find, list_page, named, state_choices
 from frontend.nav import Crumb
-from frontend.presenters.drift import drifts_shown, open_first
+from frontend.presenters.drift import difference_words, drifts_shown, open_first
 from frontend.presenters.operator.metering import cross_checked, meter_facts
 from frontend.presenters.operator.nodes import NodeShown, check_run, gpu_names_at, nodes_shown
 from frontend.presenters.operator.sites import conditions_shown
@@ -31,7 +31,7 @@ from gpuaas.metering.models import SiteMeter
 from gpuaas.metering.selectors import cross_checks_of, gaps_of
 from gpuaas.providers.registry import kind_or_missing
 from gpuaas.workspaces import services as workspace_services
-from gpuaas.workspaces.models import Eviction
+from gpuaas.workspaces.models import Drift, Eviction
 from gpuaas.workspaces.selectors import comparison_at, drift_get_for, drifts_at
 from gpuaas.workspaces.states import DriftState
 
@@ -153,21 +153,59 @@ def site_preflight(request: HttpRequest, here: OperatorPlace, row: Site) -> Http
     return redirect("frontend:operator_site", row.slug)
 
 
+DRIFT = Listing(
+    "findings",
+    columns=(
+        Column("workspace", "Workspace", "workspace__name", "workspace.name"),
+        Column("project", "Project", "workspace__project__slug", "workspace.project.slug"),
+        Column("state", value="word"),
+        Column("found_at", "Found", "found_at"),
+        Column("resolved_at", "Resolved", "resolved_at"),
+        Column("resolved_by"),
+        Column("differences", value=lambda drift: "; ".join(map(difference_words, drift.rows))),
+    ),
+    filters=(
+        find("Find a workspace or project", "Workspace or project"),
+        Filter("state", "State", "every state", state_choices(DriftState)[:-1]),
+    ),
+    size=DRIFTS,
+)
+EVICTED = Listing(
+    "evictions",
+    columns=(
+        Column("name", "Name", "consumer_name"),
+        Column("gpus"),
+        Column("workspace", "Workspace", "workspace__name", "workspace.name"),
+        Column("project", "Project", "workspace__project__slug", "workspace.project.slug"),
+        Column("seen_at", "Seen", "seen_at", "at"),
+        Column("text"),
+    ),
+    filters=(find("Find a name, workspace or project", "Name, workspace or project"),),
+    size=EVICTIONS,
+)
+OF_WORKSPACE = ("workspace__name", "workspace__project__slug")
+
+
+def drift_found(rows: QuerySet[Drift], query: Query) -> QuerySet[Drift]:
+    state = query.one_of("state", DriftState.values)
+    rows = named(open_first(rows), query["q"], *OF_WORKSPACE)
+    return rows.filter(state=state) if state else rows
+
+
 @site_page
-def drift(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+def drift(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseBase:
     return _draw_drift(request, row, DriftPolicyForm(initial={"drift_policy": row.drift_policy}))
 
 
-def _draw_drift(request: HttpRequest, row: Site, form: DriftPolicyForm) -> HttpResponse:
+def _draw_drift(request: HttpRequest, row: Site, form: DriftPolicyForm) -> HttpResponseBase:
     """Open ones first, then the newest."""
-    page = paged(request, open_first(drifts_at(site=row)), DRIFTS)
-    context = tab(row, "drift", page=page, drifts=drifts_shown(page), form=form, policies=POLICIES)
-    context["comparison"] = comparison_at(site=row)
-    return draw_page(request, "operator/site_drift.html", context)
+    shown = DRIFT.of(request, lambda query: drift_found(drifts_at(site=row), query), drifts_shown)
+    context = tab(row, "drift", form=form, policies=POLICIES, comparison=comparison_at(site=row))
+    return list_page(request, "operator/site_drift.html", shown, context)
 
 
 @site_action
-def drift_policy(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+def drift_policy(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseBase:
     form = DriftPolicyForm(sent(request))
     if form.is_valid():
         back = undo_by("frontend:operator_site_drift_policy", row.slug, drift_policy=row.drift_policy)
@@ -207,12 +245,16 @@ def site_sell_unfit(request: HttpRequest, here: OperatorPlace, row: Site) -> Htt
 
 
 @site_page
-def metering(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+def metering(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseBase:
     meter = SiteMeter.objects.filter(site=row).first()
     evictions = Eviction.objects.filter(workspace__site=row).select_related(
         "workspace__project", "workspace__site"
     )
-    page = paged(request, evictions, EVICTIONS)
+    shown = EVICTED.of(
+        request,
+        lambda query: named(evictions, query["q"], "consumer_name", *OF_WORKSPACE),
+        lambda rows: eviction_rows(rows, gpu_names_at(row)),
+    )
     context = tab(
         row,
         "metering",
@@ -220,7 +262,5 @@ def metering(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpRespon
         meter=meter_facts(meter, now=here.now),
         checks=cross_checked(cross_checks_of(actor=here.actor, site=row)[:CHECKS]),
         gaps=gaps_of(actor=here.actor, site=row)[:CHECKS],
-        page=page,
-        evictions=eviction_rows(list(page), gpu_names_at(row)),
     )
-    return render(request, "operator/site_metering.html", context)
+    return list_page(request, "operator/site_metering.html", shown, context)

@@ -4,13 +4,13 @@ import uuid
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
 from billing.files import files_import, import_take_back, take_back_obstacle, usage_file
 from frontend.forms.usage_imports import UsageImportForm
-from frontend.frame import done, draw_page, refusals_on, refusals_shown
-from frontend.lists import paged
+from frontend.frame import done, refusals_on, refusals_shown
+from frontend.lists import Column, Listing, find, list_page, named
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, row_doors
 from frontend.views.operator.sure import is_sure
 from gpuaas.core.errors import Conflict, Invalid
@@ -21,13 +21,46 @@ from gpuaas.metering.selectors import import_sums_of, imports_for
 
 IMPORTS = ("Usage imports", "operator_usage_imports")
 SUMS = 50  # of a preview
+LIST = Listing(
+    "imports",
+    columns=(
+        Column("name", "Name", "name"),
+        Column("file"),
+        Column("by", value="imported_by"),
+        Column("state", "State", value=lambda row: "taken back" if row.taken_back_at else "imported"),
+        Column("imported_at", "Imported", "imported_at"),
+        Column("starts_at", "From", "starts_at"),
+        Column("ends_at", "Until", "ends_at"),
+        Column("intervals", "Intervals", "intervals", numeric=True),
+    ),
+    filters=(find("Find a name or file", "Name or file"),),
+)
+BROUGHT = Listing(
+    "sums",
+    columns=(
+        Column("month", "Month", "month", lambda row: f"{row.month:%Y-%m}"),
+        Column("project", "Project", "project__slug", "project.slug"),
+        Column("meter", "Meter", "meter"),
+        Column("intervals", "Intervals", "intervals", numeric=True),
+        Column("unit_seconds", "Brings, unit-hours", "unit_seconds", numeric=True),
+        Column(
+            "before_unit_seconds",
+            "Was there, unit-hours",
+            "besides_unit_seconds",
+            "besides_unit_seconds",
+            numeric=True,
+        ),
+    ),
+    filters=(find("Find a project", "Project"),),
+)
 
 
 def _draw(
     request: HttpRequest, here: OperatorPlace, form: UsageImportForm, preview: Imported | None = None
-) -> HttpResponse:
+) -> HttpResponseBase:
+    known = imports_for(actor=here.actor)
+    shown = LIST.of(request, lambda query: named(known, query["q"], "name", "file"))
     context: dict[str, Any] = {
-        "page": paged(request, imports_for(actor=here.actor)),
         "form": form,
         "preview": preview,
         "crumbs": crumbs("Money", (IMPORTS[0], "")),
@@ -39,16 +72,16 @@ def _draw(
             "more": max(0, len(preview.sums) - SUMS),
             "same": preview.rows - preview.written,
         }
-    return draw_page(request, "operator/usage_imports.html", context)
+    return list_page(request, "operator/usage_imports.html", shown, context)
 
 
 @operator_page
-def index(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def index(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     return _draw(request, here, UsageImportForm())
 
 
 @operator_action
-def new(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
+def new(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """First the preview; imported when that was answered."""
     form = UsageImportForm(request.POST, request.FILES)
     if form.is_valid():
@@ -74,14 +107,15 @@ import_page, import_action = row_doors(_batch, "batch")
 
 
 @import_page
-def show(request: HttpRequest, here: OperatorPlace, row: UsageImport) -> HttpResponse:
+def show(request: HttpRequest, here: OperatorPlace, row: UsageImport) -> HttpResponseBase:
+    known = import_sums_of(actor=here.actor, batch=row)
+    shown = BROUGHT.of(request, lambda query: named(known, query["q"], "project__slug"))
     context = {
         "batch": row,
-        "page": paged(request, import_sums_of(actor=here.actor, batch=row)),
         "obstacle": take_back_obstacle(batch=row) if row.taken_back_at is None else "",
         "crumbs": crumbs("Money", IMPORTS, (row.name, "")),
     }
-    return draw_page(request, "operator/usage_import.html", context)
+    return list_page(request, "operator/usage_import.html", shown, context)
 
 
 @import_action

@@ -13,6 +13,7 @@ from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict
 from gpuaas.core.queue import poke
+from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.models import PREFIX_LENGTH, Drift, SiteWatch, Workspace
 from gpuaas.workspaces.selectors import COMPARED, workspace_require
 from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
@@ -32,8 +33,7 @@ def drift_check_request(*, actor: Actor, workspace: Workspace) -> Workspace:
     """Compares it with the site now, field by field."""
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
     row = workspace_lock(workspace.pk)
-    if row.state not in LOOKED_AT:
-        raise Conflict("only a workspace that has been created can be compared", detail={"state": row.state})
+    WORKSPACE.require(row, Verb.COMPARE)
     _due_now(row)
     WORKSPACE.audit(row, actor, "drift_check")
     return row

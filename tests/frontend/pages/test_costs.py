@@ -53,7 +53,7 @@ def spent(project: Project, h100: Flavor, l40s: Flavor, alice: User, bob: User) 
 def shown(client: Client, url: str) -> list[tuple[str, Decimal, str]]:
     page = client.get(url)
     assert page.status_code == 200
-    return [(row.name, row.amount, link) for row, _, _, link in page.context["rows"]]
+    return [(row.name, row.amount, link) for row, _, _, link in page.context["list"].rows]
 
 
 def test_each_row_leads_one_step_down_to_the_intervals(alice_at: Client, spent: list[Workspace]) -> None:
@@ -145,7 +145,11 @@ def test_rows_come_a_page_at_a_time(
 
     def found(number: int) -> tuple[int, int, int]:
         page = alice_at.get(f"{url}&page={number}")
-        return len(page.context["rows"]), page.context["page"].number, page.context["page"].paginator.count
+        return (
+            len(page.context["list"].rows),
+            page.context["list"].page.number,
+            page.context["list"].page.paginator.count,
+        )
 
     more(range(1, 60))
     before = len(alice_at.get(url).content)

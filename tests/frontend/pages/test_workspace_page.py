@@ -15,6 +15,7 @@ from gpuaas.workspaces.models import Robot, Workspace
 from gpuaas.workspaces.services import workspace_delete
 from tenants.actors import Actor
 from tenants.models import User
+from tests.frontend.disabled import sentences_of
 from tests.frontend.markup import words
 from tests.frontend.operator.trouble import drift_of, eviction_of
 from tests.frontend.pages.scene import busy, grant_to, robot_of
@@ -116,7 +117,7 @@ def test_it_is_put_to_sleep_and_woken(alice_at: Client, troubled: Workspace) -> 
     assert "Nothing runs and nothing can be started" in text
     assert 'data-dialog="resume"' in text
     assert 'data-dialog="suspend"' not in text
-    assert "resume the workspace first" in text
+    assert "Resume the workspace first." in sentences_of(text)
 
 
 def test_a_viewer_has_no_button_for_it(dora_at: Client, troubled: Workspace) -> None:

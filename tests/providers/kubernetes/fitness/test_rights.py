@@ -1,7 +1,8 @@
 """The contract by an account that has only what `manage.py site_role` prints; and nothing is printed that is not used."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -73,6 +74,11 @@ RARE: dict[Asked, str] = {
 @pytest.fixture
 def kind() -> str:
     return "kubernetes"
+
+
+@pytest.fixture
+def lasting(portal: PortalSite) -> Callable[[], KubernetesRig]:
+    return partial(KubernetesRig, portal)
 
 
 @pytest.fixture
