@@ -17,7 +17,9 @@ myst_heading_anchors = 4
 suppress_warnings = ["misc.highlighting_failure"]
 HERE = Path(__file__).parent
 LINK = re.compile(r"\]\(([\w./-]+\.md)\)")
-PICTURE = re.compile(r'<picture><source [^>]*srcset="([^"]+)">\s*<img src="([^"]+)"\s+alt="([^"]*)"></picture>')
+PICTURE = re.compile(
+    r'<picture><source [^>]*srcset="([^"]+)">\s*<img src="([^"]+)"\s+alt="([^"]*)"></picture>'
+)
 OUTSIDE = re.compile(r"\]\(((?:\.\./)+[\w./-]+\.md)[^)]*\)")
 
 

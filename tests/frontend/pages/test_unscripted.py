@@ -24,7 +24,7 @@ from tests.frontend.pages.test_shown import addresses
 
 pytestmark = pytest.mark.django_db
 # the page fetches its buttons anew when the state changes, and these dialogs wait for them
-BY_STATE = {"suspend", "resume", "upgrade"}
+BY_STATE = {"suspend", "resume", "upgrade", "retry"}
 
 
 class Openers(HTMLParser):
@@ -62,7 +62,7 @@ def faults(client: Client, url: str) -> list[str]:
 
 
 @pytest.mark.parametrize("reader", ["alice", "bob", "olga"])
-@pytest.mark.parametrize("state", ["ready", "suspended"])
+@pytest.mark.parametrize("state", ["ready", "suspended", "failed"])
 def test_every_dialog_of_a_project_has_a_link_that_opens_it(
     reader: str,
     state: str,
