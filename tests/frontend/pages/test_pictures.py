@@ -46,6 +46,7 @@ from tests.workspaces import stage as workspaces
 pytestmark = NEEDED
 WIDTH, HEIGHT, TALLEST = 1280, 800, 1500
 MOST_BYTES = 150_000
+H100 = "h100-sxm-80gb.1"
 MOMENT = datetime(2026, 11, 23, 15, 12, tzinfo=UTC)
 
 
@@ -69,50 +70,25 @@ def staged(settings: Any) -> Iterator[dict[str, object]]:
 
 
 def _made(project: Project, alice: User) -> dict[str, object]:
-    actor, site = actor_for(user=alice), Site.objects.get(slug="ber-1")
-    h100 = Flavor.objects.get(slug="h100-sxm-80gb.1")
-    workspace = workspaces.settle(
-        workspace_request(
-            actor=actor, project=project, name="llama-tune", items=[(h100.slug, 2)], storage_gib=500
-        )
-    )
+    workspace = _workspace(project, alice, "llama-tune", H100)
     busy(workspace)
-    rooms_flavor = Flavor.objects.get(pool__site__slug="ham-1")
-    Flavor.objects.filter(pk=rooms_flavor.pk).update(disk_gib=14)
-    room = workspaces.settle(
-        workspace_request(
-            actor=actor, project=project, name="vm-lab", items=[(rooms_flavor.slug, 2)], storage_gib=100
-        )
-    )
-    assert visit(room.pk)
-    machine_order(
-        actor=actor, workspace=room, order=MachineOrder("train-vm", rooms_flavor.slug, "img-debian-12")
-    )
-    assert visit(room.pk)
+    _workspace(Project.objects.get(slug="downscale"), alice, "era5-eval", H100)
+    room = _room(project, alice)
     cluster = clusters.settle(
         cluster_order(
-            actor=actor,
+            actor=actor_for(user=alice),
             project=project,
             template="kubernetes",
             name="fold-farm",
             document={"release": "1.35.6", "pools": {"gpu": {"count": 1}}},
         )
     )
-    workspaces.settle(
-        workspace_request(
-            actor=actor,
-            project=Project.objects.get(slug="downscale"),
-            name="era5-eval",
-            items=[(h100.slug, 2)],
-            storage_gib=200,
-        )
-    )
     held_sync()
-    policy = scaled_by(actor, cluster, enabled=False)
+    policy = scaled_by(actor_for(user=alice), cluster, enabled=False)
     recorded(policy, [2, 4, 9, 7] * 8)
     template = ClusterTemplate.objects.get(slug="kubernetes")
     _imported(template)
-    drift_of(Workspace.objects.get(pk=room.pk))
+    drift_of(room)
     _processes()
     _heard()
     return {
@@ -120,9 +96,29 @@ def _made(project: Project, alice: User) -> dict[str, object]:
         "room": room.pk,
         "cluster": cluster.pk,
         "policy": policy.pk,
-        "plan": plan_at(site, project, alice, blocked=True).pk,
+        "plan": plan_at(workspace.site, project, alice, blocked=True).pk,
         "warm": warm_stage(template, project, alice, name="usual", wanted=2).pk,
     }
+
+
+def _workspace(project: Project, user: User, name: str, flavor: str) -> Workspace:
+    items = [(flavor, 2)]
+    actor = actor_for(user=user)
+    return workspaces.settle(
+        workspace_request(actor=actor, project=project, name=name, items=items, storage_gib=500)
+    )
+
+
+def _room(project: Project, user: User) -> Workspace:
+    """With a machine that runs."""
+    flavor = Flavor.objects.get(pool__site__slug="ham-1")
+    Flavor.objects.filter(pk=flavor.pk).update(disk_gib=14)
+    room = _workspace(project, user, "vm-lab", flavor.slug)
+    assert visit(room.pk)
+    order = MachineOrder("train-vm", flavor.slug, "img-debian-12")
+    machine_order(actor=actor_for(user=user), workspace=room, order=order)
+    assert visit(room.pk)
+    return room
 
 
 def _imported(template: ClusterTemplate) -> None:
