@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 from deploy.embedded import seed
 from gpuaas.catalog.models import Flavor, Site, SiteRound
 from gpuaas.catalog.services import site_preflight
-from gpuaas.clusters.models import Cluster, ClusterTemplate, ParametersImport
+from gpuaas.clusters.models import Cluster, ClusterTemplate, ParametersImport, ScalingPolicy
 from gpuaas.clusters.services import cluster_order, template_create, template_version_add
 from gpuaas.core import clock
 from gpuaas.core.models import Process, ProcessKind
@@ -177,7 +177,7 @@ def _alive() -> None:
     now = clock.now()
     Process.objects.filter(host="portal-1").update(seen_at=now)
     SiteMeter.objects.update(last_proof_at=now)
-    for model in (Site, SiteRound, Workspace, Cluster):
+    for model in (Site, SiteRound, Workspace, Cluster, ScalingPolicy):
         model._default_manager.filter(due_at__isnull=False).update(due_at=now + timedelta(hours=1))
 
 
