@@ -83,7 +83,7 @@ STEPS = (
         11,
         None,
         "the mirror did not answer, next try in 40 s",
-        "/dev/parts/answer/",
+        may_retry=True,
     ),
     c.TimelineStep("Machines starting", c.StepState.RUNNING, 6.3, 24, 32, "3 of 4 answer"),
     c.TimelineStep("Check with a job", c.StepState.TODO, usual=8),

@@ -141,7 +141,6 @@ def count_of(pool: Any) -> str:
 def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
     tone, word = held.look_of(cluster)
     may = rights_of(cluster, here)
-    retry = urls_of(cluster)["retry"] if may.retry else ""
     nodes = tuple(cluster.observed.get("nodes", ()))
     return Page(
         tone=tone,
@@ -152,7 +151,7 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
         lease_over=cluster.lease_ends_at <= now,
         trouble=_trouble(cluster),
         operation=operations.operation_of(
-            timeline(cluster=cluster), now=now, history=HISTORY, retry_url=retry
+            timeline(cluster=cluster), now=now, history=HISTORY, may_retry=may.retry
         ),
         pools=_pools(cluster, nodes),
         control=_control(cluster, nodes),

@@ -88,7 +88,6 @@ def urls_of(workspace: Workspace) -> dict[str, str]:
 def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
     tone, word = held.look_of(workspace)
     may = rights_of(workspace, here)
-    retry = reverse("frontend:workspace_retry", args=[here.project.slug, workspace.pk]) if may.retry else ""
     removed, removed_count = some_of(evictions_of(workspace=workspace), SHOWN)
     words = words_of(workspace.site)
     rows = machine_pods(workspace, now=now) if words.machines else pods.pods_of(workspace, removed, now=now)
@@ -104,7 +103,7 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         failure=_failure(workspace),
         sleep=sleep_of(workspace, rows, here),
         operation=operations.operation_of(
-            timeline(workspace=workspace), now=now, history=HISTORY, retry_url=retry
+            timeline(workspace=workspace), now=now, history=HISTORY, may_retry=may.retry
         ),
         meters=() if workspace.state == S.DELETED else workspaces.meters_of(workspace),
         bounds=tuple(workspace.observed.get("bounds", ())),

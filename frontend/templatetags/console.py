@@ -19,6 +19,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from frontend import components, fields, formats, vite
 from frontend.charts import Chart
+from frontend.presenters.work import Work
 from gpuaas.core.looks import Tone
 
 register = template.Library()
@@ -127,7 +128,10 @@ def button(
     beside it and is read out with it.
 
     blocked: why the form would be refused now, a sentence too; scripts disable it, without them the server answers.
+    `data_dialog` opens that dialog: by a link to it, so that it opens without scripts too.
     """
+    if dialog := extra.get("data_dialog"):
+        href, extra["role"] = f"#{dialog}", "button"
     reason = blocked or disabled
     return {
         "label": label,
@@ -200,6 +204,11 @@ def empty_state(
     return render_to_string(
         "components/empty.html", data | {"icon_name": icon, "more": more, "more_href": more_href}
     )
+
+
+@register.inclusion_tag("components/work.html", takes_context=True)
+def work(context: Context, work: Work) -> Data:
+    return {"work": work, "zone": context.get("zone")}
 
 
 @register.inclusion_tag("components/skeleton.html")
@@ -329,7 +338,7 @@ def confirm(
     name: str = "",
     htmx: bool = False,
 ) -> SafeString:
-    """A dialog opened by `data-dialog="<id>"`. With `name`, that name must be typed first.
+    """A dialog opened by `{% button … data_dialog="<id>" %}`. With `name`, that name must be typed first.
 
     The block's content says what will happen; it may hold further inputs.
     """

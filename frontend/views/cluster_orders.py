@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from billing.clusters import cluster_plan_priced
+from billing.clusters import PricedPlan, cluster_plan_priced
 from frontend.components import AnswerPanel
 from frontend.forms import refuse, sentence_of
 from frontend.forms.clusters import OrderForm
@@ -14,6 +14,7 @@ from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_action, project_page
 from frontend.presenters import cluster_answer
+from frontend.presenters.effect import tell_beside
 from frontend.presenters.held import url_of
 from frontend.presenters.sleep import after_lease
 from frontend.views.requests import AGAIN
@@ -100,8 +101,27 @@ def _order_or_refuse(here: ProjectPlace, version: TemplateVersion, form: OrderFo
     except (Invalid, Conflict) as error:
         duplicate = _pressed_twice(here, version, form, error)
         if duplicate is None:
-            refuse(form, error)
+            refuse(form, error, fields=_fields_of(here, version, form))
         return duplicate
+
+
+def _fields_of(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> dict[str, str]:
+    """Beside which field a limit of each resource is told; none where the order could not be planned."""
+    try:
+        return form.fields_of(_planned(here, version, form).plan.draft)
+    except GpuaasError:
+        return {}
+
+
+def _planned(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> PricedPlan:
+    return cluster_plan_priced(
+        **here.given,
+        template=version.template.slug,
+        number=version.number,
+        document=form.document,
+        name=form.cleaned_data.get("name") if form.is_bound else None,
+        lease_ends_at=form.lease_end(now=here.now) if form.is_bound else None,
+    )
 
 
 def _pressed_twice(
@@ -148,14 +168,7 @@ def _panel(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> Ans
             label = f"{form[name].label}: " if name in form.fields else ""
             return cluster_answer.waiting(f"{label}{errors[0]}")
     try:
-        priced = cluster_plan_priced(
-            **here.given,
-            template=version.template.slug,
-            number=version.number,
-            document=form.document,
-            name=form.cleaned_data.get("name") if form.is_bound else None,
-            lease_ends_at=form.lease_end(now=here.now) if form.is_bound else None,
-        )
+        priced = _planned(here, version, form)
     except Invalid as error:
         if form.is_bound:
             refuse(form, error)
@@ -166,6 +179,8 @@ def _panel(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> Ans
     if name and name_is_taken(project=here.project, name=name):
         form.add_error("name", f"{here.project.slug} already has a cluster called {name}.")
         return cluster_answer.waiting(str(form.errors["name"][0]), title="The name is taken")
+    if not priced.plan.fits:
+        tell_beside(form, priced.plan.admission, form.fields_of(priced.plan.draft))
     return cluster_answer.panel_of(priced, now=here.now, named=bool(name))
 
 

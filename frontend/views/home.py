@@ -77,7 +77,7 @@ def project_home(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     rows = limits.limit_rows(project=here.project, allocated=everything)
     more = count > SHOWN
     # of many workspaces, what each of them costs is rated for the second answer, which the page asks for by itself
-    later = more and not request.headers.get("HX-Request")
+    later = more and not request.headers.get("HX-Request") and "costs" not in request.GET
     shown = rows_context(found, here, dearest=None if later else NAMED)
     context: dict[str, Any] = {
         "more": more,

@@ -39,14 +39,16 @@ MACHINE = life_machine(
 
 LIVE = frozenset(set(S) - {S.DELETED})
 STAYING = LIVE - {S.DELETING}
-LOOKED_AT = (S.READY, S.RESIZING, S.SUSPENDING, S.SUSPENDED, S.FAILED)  # with what is at the site
+# what is compared with the site: in periods, and all of a site when somebody asks for it
+LOOKED_AT = frozenset({S.READY, S.RESIZING, S.SUSPENDING, S.SUSPENDED, S.FAILED})
+CHECKS_PER_SECOND = 10  # so that a large site is not asked everything in one second
 ALLOWED: dict[Verb, Allowed] = {
     **life_allowed(S),
     # while another one is under way only where that waits for what runs to end
     Verb.RESIZE: Allowed(frozenset({S.READY, S.RESIZING}), while_awake),
     Verb.SUSPEND: Allowed(frozenset({S.READY, S.RESUMING}), once_ready),
     Verb.RESUME: Allowed(frozenset({S.SUSPENDING, S.SUSPENDED}), while_asleep),
-    Verb.COMPARE: Allowed(frozenset(LOOKED_AT)),
+    Verb.COMPARE: Allowed(LOOKED_AT),
     Verb.ORDER: Allowed(frozenset({S.READY})),
     Verb.RUN: Allowed(frozenset({S.READY, S.RESIZING})),
     Verb.HALT: Allowed(STAYING - {S.REQUESTED, S.PROVISIONING}),

@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 
 from frontend import toasts
+from frontend.doors import is_piece
 from frontend.forms import sentence_of
 from frontend.forms.operator_limits import LimitForm
 from frontend.frame import UNDONE, done, number_of, sent, undo_by
@@ -27,7 +28,8 @@ from quotas.models import Limit
 from quotas.services import limit_set
 from tenants.selectors import organizations_for
 
-TABLE = "operator/limits_rows.html"
+ROW = "operator/limits_rows.html"
+PAGE = "operator/limit.html"
 
 
 @dataclass(frozen=True)
@@ -175,9 +177,6 @@ def limit_save(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     matrix, row = _matrix(here, sent(request))
     cell = _cell(row, resource)
     title = f"{row.name} may hold {cell.top} {cell.column.name}"
-    if UNDONE in request.GET:
-        return done(request, title, "frontend:operator_limits")
-    response = _draw(request, here, matrix, row, focus=resource, totals=True)
     asked: dict[str, Any] = {
         "kind": row.kind,
         "owner": row.slug,
@@ -186,6 +185,9 @@ def limit_save(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     }
     asked["hard"] = "unlimited" if before is None else before
     back = undo_by("frontend:operator_limit_save", **asked)
+    if UNDONE in request.GET or not is_piece(request):
+        return done(request, title, "frontend:operator_limits", undo=back)
+    response = _draw(request, here, matrix, row, focus=resource, totals=True)
     response["HX-Trigger"] = toasts.header(tone="ok", title=title, undo=back)
     return response
 
@@ -248,5 +250,7 @@ def _draw(
     totals: bool = False,
     status: int = 200,
 ) -> HttpResponse:
+    """The row alone for a script, else a page around it."""
     context = {"matrix": matrix, "row": row, "editing": editing, "focus": focus, "totals": totals}
-    return render(request, TABLE, context, status=status)
+    context["crumbs"] = crumbs("Tenants", ("Limits", "operator_limits"), (row.name, ""))
+    return render(request, ROW if is_piece(request) else PAGE, context, status=status)

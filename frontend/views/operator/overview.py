@@ -19,6 +19,7 @@ from frontend.components import Meter, Stat
 from frontend.lists import Column, Filter, Listing, find, list_page, saying
 from frontend.presenters.money import hours_of
 from frontend.presenters.operator.capacity import PoolShown, Sums, map_by_type, map_of, pools_shown, sums_of
+from frontend.presenters.operator.first_day import first_day
 from frontend.presenters.operator.sites import sites_shown
 from frontend.presenters.operator.utilization import DAYS, percent_of, types_used, use_chart, used_recently
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
@@ -52,6 +53,7 @@ def overview(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     used = used_recently(actor=here.actor, now=here.now)
     context = {
         "crumbs": crumbs("Platform", ("Overview", "")),
+        "first_day": first_day(sites),
         "sites": sites[:SITES],
         "site_count": len(sites),
         "node_count": sum(row.nodes for row in sites),

@@ -58,6 +58,7 @@ ACTIONS = frozenset(
         "operator_cluster_template_give",
         "operator_cluster_template_import_publish",
         "operator_cluster_template_import_drop",
+        "operator_cluster_template_pool_effect",
         "operator_cluster_template_pool_end",
         "operator_pool_sell",
         "operator_flavor_state",

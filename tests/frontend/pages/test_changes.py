@@ -157,3 +157,14 @@ def test_what_a_size_has_no_room_for_is_said_beside_its_field(
 def _url(workspace: Workspace, name: str) -> str:
     name = f"workspace_{name}" if name else "workspace"
     return reverse(f"frontend:{name}", args=[workspace.project.slug, workspace.pk])
+
+
+def test_trying_again_tells_its_effect_before(alice_at: Client, workspace: Workspace) -> None:
+    Workspace.objects.filter(pk=workspace.pk).update(state="failed", failure="The site rejected it.")
+    page = alice_at.get(reverse("frontend:workspace", args=[workspace.project.slug, workspace.pk]))
+    assert 'data-dialog="retry"' in page.content.decode()
+    text = effect(alice_at, workspace, "retry")
+    for said in ("What it needs is still reserved", "Per hour now", "Per hour then", "Difference per hour"):
+        assert said in text, said
+    workspace.refresh_from_db()
+    assert workspace.state == "failed"
