@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
+from django.db.models.functions import Coalesce
 from django.utils.dateparse import parse_datetime
 
 from frontend import formats
@@ -44,9 +45,10 @@ def events_of(
         (shown,) = eviction_rows([row], names)
         return Event(shown.at, "portal", f"{shown.name}: {shown.text}")
 
+    ended = evictions_of(workspace=workspace).select_related("workspace__project", "workspace__site")
     sources: list[tuple[QuerySet[Any], Callable[[Any], Event]]] = [
         (workspace.transitions.all(), lambda row: Event(row.at, row.actor, transition_words(row))),
-        (evictions_of(workspace=workspace).select_related("workspace__project", "workspace__site"), removed),
+        (ended.annotate(at=Coalesce("removed_at", "seen_at")), removed),
     ]
     if with_audit:
         entries = AuditEntry.objects.filter(target_kind="workspace", target_id=str(workspace.pk))
@@ -54,8 +56,8 @@ def events_of(
         sources.append((said, lambda row: Event(row.at, row.actor, audit_words(row, zone))))
     found, total = [], 0
     for rows, say in sources:
-        order = "pk" if oldest_first else "-pk"
-        some, count = some_of(rows.order_by(order), None if most is None else skipped + most)
+        order = ("at", "pk") if oldest_first else ("-at", "-pk")
+        some, count = some_of(rows.order_by(*order), None if most is None else skipped + most)
         found += [say(row) for row in some]
         total += count
     found.sort(key=lambda event: event.at, reverse=not oldest_first)
