@@ -34,7 +34,7 @@ EXEMPT = {
     "operator/adoption.html": (1, "the steps of one plan, in their order"),
     "operator/closes.html": (1, "the steps of one close, in their order"),
     "operator/cluster_template_import.html": (2, "one comparison, in the order of the schema"),
-    "operator/limits.html": (1, "the matrix: its rows are a list, its cells are edited"),
+    "operator/limits_matrix.html": (1, "the matrix: its rows are a list, its cells are edited"),
     "operator/overview.html": (2, "the largest few, with bars"),
     "operator/site_effect.html": (1, "before and after, by GPU type"),
     "operator/site_metering.html": (1, "what one comparison found"),
