@@ -72,7 +72,7 @@ image: $(STAMPS)/demo frontend/static/frontend/.stamp ## the container image and
 release: package image ## both, with their sums signed: make release KEY=~/.ssh/id_ed25519
 	@$(BIN)/python -m deploy.image sign --key $(KEY)
 
-.PHONY: test test-deep durations check lint audit bench bench-compare bench-keep docs openapi lock
+.PHONY: test test-deep durations check lint audit bench bench-compare bench-keep docs pictures openapi lock
 test: $(STAMPS)/test frontend/static/frontend/.stamp ## the fast tier of the suite: PostgreSQL, one real Kubernetes API server, a browser
 	@$(BIN)/python -m deploy.testing fast -n $(PYTEST_WORKERS)
 
@@ -92,8 +92,8 @@ check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, t
 	@npm --prefix frontend run --silent check
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py check
-	@$(BIN)/python -m pytest -q -n0 --no-header --no-summary tests/architecture/test_house.py tests/architecture/test_docs.py \
-		tests/architecture/test_idioms.py tests/architecture/test_reference.py
+	@$(BIN)/python -m pytest -q -n0 --no-header --tb=short tests/architecture/test_house.py tests/architecture/test_docs.py \
+		tests/architecture/test_idioms.py tests/architecture/test_reference.py tests/architecture/test_budget.py
 	@$(MAKE) --silent docs
 
 lint: $(STAMPS)/test frontend/node_modules/.stamp ## repair what can be repaired: style of Python, templates, TypeScript and CSS
@@ -116,6 +116,9 @@ bench-keep: $(STAMPS)/test frontend/static/frontend/.stamp ## the same, written 
 
 docs: $(STAMPS)/test ## the documentation as a site in site/; every link is checked
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs site
+
+pictures: $(STAMPS)/test frontend/static/frontend/.stamp ## the pictures of the guides anew, in light and dark
+	@GPUAAS_PICTURES=$(CURDIR)/docs/pictures $(BIN)/python -m pytest -q -n0 tests/frontend/pages/test_pictures.py
 
 openapi: $(STAMPS)/test ## write the API's document, the table of permissions and the reference anew
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.v1.yaml

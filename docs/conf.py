@@ -17,6 +17,9 @@ myst_heading_anchors = 4
 suppress_warnings = ["misc.highlighting_failure"]
 HERE = Path(__file__).parent
 LINK = re.compile(r"\]\(([\w./-]+\.md)\)")
+PICTURE = re.compile(
+    r'<picture><source [^>]*srcset="([^"]+)">\s*<img src="([^"]+)"\s+alt="([^"]*)"></picture>'
+)
 OUTSIDE = re.compile(r"\]\(((?:\.\./)+[\w./-]+\.md)[^)]*\)")
 
 
@@ -46,6 +49,15 @@ def neighbors(_: Sphinx, page: str, source: list[str]) -> None:
     source[0] = OUTSIDE.sub(linked, source[0])
 
 
+def pictures(_: Sphinx, __: str, source: list[str]) -> None:
+    """What GitHub shows by the theme of the browser, the site shows by its own."""
+    shown = "\n\n".join(
+        f"```{{image}} \\{number}\n:alt: \\3\n:class: only-{theme}\n```"
+        for number, theme in ((2, "light"), (1, "dark"))
+    )
+    source[0] = PICTURE.sub(shown, source[0])
+
+
 def entrance(app: Sphinx, failed: Exception | None) -> None:
     """The address of the folder leads to the first page."""
     if failed is None and app.builder.format == "html":
@@ -56,4 +68,5 @@ def entrance(app: Sphinx, failed: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     app.connect("source-read", contents)
     app.connect("source-read", neighbors)
+    app.connect("source-read", pictures)
     app.connect("build-finished", entrance)

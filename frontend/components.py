@@ -228,7 +228,7 @@ class TimelineStep:
     seconds: float = 0.0
     usual: float | None = None
     note: str = ""
-    retry_url: str = ""
+    may_retry: bool = False  # by the dialog `retry` of its page
     retry_label: str = "Try now"
 
     @property

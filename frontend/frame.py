@@ -88,10 +88,10 @@ def name_require(request: HttpRequest, name: str, done: str = "deleted", do: str
 
 def done(request: HttpRequest, text: str, to: str, *args: object, undo: str = "") -> HttpResponse:
     """`to` is an address, or the name of one with its `args`; `undo` one of `undo_by`. What is undone has none itself."""
-    if UNDONE in request.GET:  # a script asked, from whatever page the toast stood on
-        messages.success(request, text)
+    undone = UNDONE in request.GET
+    messages.success(request, text, extra_tags="" if undone else undo)
+    if undone and is_piece(request):  # from whatever page the toast stood on
         return HttpResponse(status=204, headers={"HX-Refresh": "true"})
-    messages.success(request, text, extra_tags=undo)
     return redirect(to, *args)
 
 

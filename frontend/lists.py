@@ -18,7 +18,7 @@ from operator import or_
 from typing import Any, NamedTuple, TypeVar
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Model, Q, QuerySet, TextChoices
+from django.db.models import Count, Model, Q, QuerySet, TextChoices, Window
 from django.http import HttpRequest, HttpResponseBase
 
 from billing.exports import rows_csv
@@ -87,6 +87,12 @@ def paged(
     request: HttpRequest, rows: QuerySet[M, Any] | Sequence[T], size: int = ROWS, parameter: str = "page"
 ) -> Page[Any]:
     return Paginator(rows, size).get_page(request.GET.get(parameter))
+
+
+def some_of(rows: QuerySet[M], most: int | None) -> tuple[list[M], int]:
+    """The first rows, and how many there are; one query. Where there are more, the page says so and links to all of them."""
+    found = list(rows.annotate(of_all=Window(Count("*")))[:most])
+    return found, found[0].of_all if found else 0  # type: ignore[attr-defined]
 
 
 def page_asked(request: HttpRequest, parameter: str = "page") -> int:
@@ -343,11 +349,15 @@ class Listed:
         label = self.labels.get(column.key, column.label)
         if not column.order:
             return Head(label, "", "", column.numeric, column.quiet)
-        asked = {column.key: "ascending", f"-{column.key}": "descending"}
+        return self.head(column.key, label, numeric=column.numeric, quiet=column.quiet)
+
+    def head(self, key: str, label: str, *, numeric: bool = False, quiet: bool = False) -> Head:
+        """Of what is sorted by that key; numbers begin with the largest."""
+        asked = {key: "ascending", f"-{key}": "descending"}
         direction = asked.get(self.query[SORT], "none")
-        down = direction == "ascending" or (column.numeric and direction == "none")
-        url = self.address(**{self.sort_name: f"-{column.key}" if down else column.key})
-        return Head(label, url, direction, column.numeric, column.quiet)
+        down = direction == "ascending" or (numeric and direction == "none")
+        url = self.address(**{self.sort_name: f"-{key}" if down else key})
+        return Head(label, url, direction, numeric, quiet)
 
 
 def list_page(

@@ -134,6 +134,7 @@ urlpatterns: list[URLPattern] = [
         ("import/drop/", cluster_imports.drop, "operator_cluster_template_import_drop"),
         ("warm-pools/", warm_pools.pools, "operator_cluster_template_pools"),
         ("warm-pools/<uuid:warm>/", warm_pools.pool, "operator_cluster_template_pool"),
+        ("warm-pools/<uuid:warm>/effect/", warm_pools.pool_effect, "operator_cluster_template_pool_effect"),
         ("warm-pools/<uuid:warm>/end/", warm_pools.pool_end, "operator_cluster_template_pool_end"),
     ),
     path("organizations/", tenants.organizations, name="operator_organizations"),

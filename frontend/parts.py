@@ -83,7 +83,7 @@ STEPS = (
         11,
         None,
         "the mirror did not answer, next try in 40 s",
-        "/dev/parts/answer/",
+        may_retry=True,
     ),
     c.TimelineStep("Machines starting", c.StepState.RUNNING, 6.3, 24, 32, "3 of 4 answer"),
     c.TimelineStep("Check with a job", c.StepState.TODO, usual=8),
@@ -145,7 +145,7 @@ PANEL = c.AnswerPanel(
         c.Creation("gauge", "Quota of 4 H100, 64 vCPU, 720 GiB; no other GPUs"),
         c.Creation("shield-check", "Network isolated from other tenants"),
     ),
-    submit=c.Action("Create workspace", disabled="exceeds the limit"),
+    submit=c.Action("Create workspace", disabled="It exceeds the limit."),
 )
 CHIPS = (c.Chip("Site", "ber-1", "?"), c.Chip("State", "not deleted", "?"))
 

@@ -4,9 +4,10 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum, Value
+from django.db.models import BigIntegerField, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 
 from gpuaas.core.errors import NotFound
@@ -16,6 +17,7 @@ from tenants.actors import Actor
 from tenants.models import Organization, Project
 from tenants.selectors import platform_require
 
+UNLIMITED = 2**62  # sorts after every limit
 TIGHT = {"used__gt": 0, "hard__lte": F("used") * 10 / 9}  # 90 % or more of the limit is held
 
 
@@ -96,10 +98,16 @@ def _columns(limited: Iterable[str]) -> list[str]:
 
 
 def limits_owners(
-    *, actor: Actor, search: str = "", organization: str = "", tight: bool = False
-) -> QuerySet[Organization, tuple[str, str, uuid.UUID]]:
+    *,
+    actor: Actor,
+    search: str = "",
+    organization: str = "",
+    tight: bool = False,
+    sort: str = "",
+) -> QuerySet[Organization, tuple[Any, ...]]:
     """Organizations, each before its projects, to be read page by page. search: part of a name of the project or of
-    its organization; organization: a slug. tight: only projects that hold 90 % or more of a limit.
+    its organization; organization: a slug. tight: only projects that hold 90 % or more of a limit. sort: `name`, or `held:` or
+    `limit:` with a resource (no limit is the highest); with a minus in front turned round. Anything else sorts nothing.
     """
     platform_require(actor=actor)
     projects, organizations = Project.objects.order_by(), Organization.objects.order_by()
@@ -112,9 +120,22 @@ def limits_owners(
     if tight:
         organizations = organizations.none()
         projects = projects.filter(Exists(Limit.objects.filter(project=OuterRef("pk"), **TIGHT)))
-    above = organizations.annotate(of=F("slug"), own=Value("")).values_list("of", "own", "pk")
-    below = projects.annotate(of=F("organization__slug"), own=F("slug")).values_list("of", "own", "pk")
-    return above.union(below, all=True).order_by("of", "own")
+    what, _, resource = sort.lstrip("-").partition(":")
+    above = organizations.annotate(of=F("slug"), own=Value(""), by=_sorts("organization", what, resource))
+    below = projects.annotate(of=F("organization__slug"), own=F("slug"), by=_sorts("project", what, resource))
+    fields, down = ("of", "own", "pk", "by"), "-" if sort.startswith("-") else ""
+    named = down if what == "name" else ""
+    rows = above.values_list(*fields).union(below.values_list(*fields), all=True)
+    return rows.order_by(f"{down}by", f"{named}of", "own")
+
+
+def _sorts(owner: str, what: str, resource: str) -> Combinable:
+    """What of an owner's limit the rows are sorted by; the same for all where that is something else."""
+    values = {"held": F("used"), "limit": Coalesce(F("hard"), Value(UNLIMITED))}
+    if what not in values:
+        return Value(0)
+    rows = Limit.objects.filter(**{owner: OuterRef("pk")}, resource=resource).order_by()
+    return Coalesce(Subquery(rows.values(number=values[what])[:1]), Value(0), output_field=BigIntegerField())
 
 
 def _named(search: str, of: str = "") -> Q:
@@ -139,7 +160,7 @@ def limits_rows(
     *, owners: Iterable[tuple[str, str, uuid.UUID]], resources: Collection[str]
 ) -> list[MatrixRow]:
     """Of what `limits_owners` found, in its order; 3 queries."""
-    wanted = [Owner(*owner) for owner in owners]
+    wanted = [Owner(*owner[:3]) for owner in owners]
     keys = [owner.pk for owner in wanted]
     projects = Project.objects.select_related("organization").in_bulk(keys)
     organizations = Organization.objects.in_bulk(keys)

@@ -7,7 +7,6 @@ its row. A reading of an older version, or older than the last one applied, does
 import uuid
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import partial
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -109,18 +108,10 @@ def budgets_enforce() -> int:
     for alert in alerts.select_related("budget"):
         reason = f"the budget {alert.budget.name} is spent"
         for workspace in in_turn(_awake(alert.budget, now), now)[:BATCH]:
-            asked += enforce(WORKSPACE, workspace, partial(_workspace_end, reason), now=now) is None
+            asked += enforce(WORKSPACE, workspace, workspace_suspend, reason, now=now) is None
         for cluster in in_turn(_clusters_awake(alert.budget, now), now)[:BATCH]:
-            asked += enforce(CLUSTER, cluster, partial(_cluster_end, reason), now=now) is None
+            asked += enforce(CLUSTER, cluster, cluster_suspend, reason, now=now) is None
     return asked
-
-
-def _workspace_end(reason: str, row: Workspace) -> None:
-    workspace_suspend(actor=SYSTEM, workspace=row, expected_version=row.version, reason=reason)
-
-
-def _cluster_end(reason: str, row: Cluster) -> None:
-    cluster_suspend(actor=SYSTEM, cluster=row, expected_version=row.version, reason=reason)
 
 
 def _awake(budget: Budget, now: datetime) -> QuerySet[Workspace]:

@@ -97,7 +97,7 @@ def announce(url: str, started: float) -> None:
         "",
         f"  gpuaas is ready at {url} ({time.monotonic() - started:.0f} s)",
         "",
-        "  alice   owner of an organization, project weather-lm     password: demo",
+        "  alice   owner: projects weather-lm and downscale         password: demo",
         "  bob     her teammate                                     password: demo",
         "  charlie another organization                             password: demo",
         "  olga    operator of the platform                         password: demo",

@@ -141,7 +141,7 @@ def _use_make(pasts: list[Past]) -> None:
                     gpu_type_id=row.flavor.pool.gpu_type_id,
                     hour=hour,
                     seconds=0,
-                    told_seconds=0,
+                    measured_seconds=0,
                     busy_seconds=0,
                     utilization_max=min(use * 1.3, 100),
                     memory_mib_seconds=0,
@@ -150,7 +150,7 @@ def _use_make(pasts: list[Past]) -> None:
                 ),
             )
             made.seconds += seconds
-            made.told_seconds += seconds
+            made.measured_seconds += seconds
             made.busy_seconds += seconds * use / 100
             made.memory_mib_seconds += seconds * 50_000
             made.energy_mj += seconds * (70 + 5 * use) * 1000

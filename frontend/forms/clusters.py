@@ -12,9 +12,11 @@ from frontend.forms.lease import LeaseForm
 from gpuaas.clusters.definition import Definition
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.selectors import burst_places
+from gpuaas.clusters.services import Draft
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Document, document_check
 from gpuaas.core.schema_form import NO, YES, FieldKind, FormField, document_of, fields_of
+from quotas.resources import MEMORY, STORAGE, VCPU
 
 DOCUMENT_MAX = 60_000  # characters; what the API takes as one body
 NAMES = {"": "Cluster", "addons": "Add-ons", "parameters": "Parameters"}
@@ -70,6 +72,14 @@ class OrderForm(LeaseForm):
     def beside(self) -> list[forms.BoundField]:
         """The fields that are checked while they are typed; the lease shows its errors itself."""
         return [self["name"], *(self[leaf.name] for leaf in self.leaves)]
+
+    def fields_of(self, draft: Draft) -> dict[str, str]:
+        """Beside which field a limit of each resource is told: of the first pool with workers that ask for it, else of the control
+        plane, where its size can be chosen."""
+        asked = (pool for pool in draft.pools if pool.count)
+        found = counts_of((pool.flavor, f"pools.{pool.name}.count") for pool in asked)
+        control = dict.fromkeys((VCPU, MEMORY, STORAGE), "control_plane")
+        return {name: field for name, field in {**control, **found}.items() if field in self.fields}
 
     def sections(self) -> list[Section]:
         """In the order of the schema, without empty sections."""

@@ -119,7 +119,7 @@ def _waiting(asked: Asked) -> Answer:
         notice = Notice(Tone.WAIT, "Choose a GPU", "Availability and cost then appear here.")
     else:
         notice = Notice(Tone.WAIT, "Enter a count", "The minimum is 1.")
-    submit = Action("Create workspace", disabled="not complete yet")
+    submit = Action("Create workspace", disabled="The form is not complete yet.")
     return Answer(AnswerPanel("Your request", notice, submit=submit), asked.count_problem, 0)
 
 
@@ -276,10 +276,10 @@ def _sentence(text: str) -> str:
 
 def _submit(preview: Preview, asked: Asked) -> Action:
     if preview.fits and asked.amiss:
-        return Action("Create workspace", disabled="not complete yet")
+        return Action("Create workspace", disabled="The form is not complete yet.")
     if preview.fits:
-        return Action("Create workspace", disabled="" if asked.name else "enter a name first")
+        return Action("Create workspace", disabled="" if asked.name else "Enter a name first.")
     if preview.hold:
-        return Action("Create workspace", disabled="new requests are blocked")
+        return Action("Create workspace", disabled="New requests are blocked.")
     where = "capacity" if preview.refusals[0].scope is Scope.SITE else "limit"
-    return Action("Create workspace", disabled=f"exceeds the {where}")
+    return Action("Create workspace", disabled=f"It exceeds the {where}.")

@@ -20,12 +20,14 @@ ICONS = {"machine": "server-2", "network": "network", "load-balancer": "send", "
 
 def waiting(text: str, *, title: str = "Check your input") -> AnswerPanel:
     notice = Notice(Tone.WARN, title, text)
-    return AnswerPanel("Your cluster", notice, submit=Action(SUBMIT, disabled="not complete yet"))
+    return AnswerPanel(
+        "Your cluster", notice, submit=Action(SUBMIT, disabled="The form is not complete yet.")
+    )
 
 
 def refused(text: str) -> AnswerPanel:
     notice = Notice(Tone.BAD, "Not available now", text)
-    return AnswerPanel("Your cluster", notice, submit=Action(SUBMIT, disabled="not now"))
+    return AnswerPanel("Your cluster", notice, submit=Action(SUBMIT, disabled="It cannot be ordered now."))
 
 
 def panel_of(priced: PricedPlan, *, now: datetime, named: bool) -> AnswerPanel:
@@ -144,8 +146,8 @@ def _counted(kind: str, count: int) -> str:
 
 def _submit(plan: Plan, *, named: bool) -> Action:
     if plan.fits:
-        return Action(SUBMIT, disabled="" if named else "enter a name first")
+        return Action(SUBMIT, disabled="" if named else "Enter a name first.")
     if plan.admission.hold:
-        return Action(SUBMIT, disabled="new requests are blocked")
+        return Action(SUBMIT, disabled="New requests are blocked.")
     where = "capacity" if plan.admission.refusals[0].scope is Scope.SITE else "limit"
-    return Action(SUBMIT, disabled=f"exceeds the {where}")
+    return Action(SUBMIT, disabled=f"It exceeds the {where}.")

@@ -26,7 +26,7 @@ from tenants.roles import Permission
 
 S = ClusterState
 HISTORY = "the median of the last 90 days with this template"
-SHOWN = 100
+SHOWN = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +141,6 @@ def count_of(pool: Any) -> str:
 def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
     tone, word = held.look_of(cluster)
     may = rights_of(cluster, here)
-    retry = urls_of(cluster)["retry"] if may.retry else ""
     nodes = tuple(cluster.observed.get("nodes", ()))
     return Page(
         tone=tone,
@@ -152,7 +151,7 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
         lease_over=cluster.lease_ends_at <= now,
         trouble=_trouble(cluster),
         operation=operations.operation_of(
-            timeline(cluster=cluster), now=now, history=HISTORY, retry_url=retry
+            timeline(cluster=cluster), now=now, history=HISTORY, may_retry=may.retry
         ),
         pools=_pools(cluster, nodes),
         control=_control(cluster, nodes),
@@ -171,7 +170,7 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
 
 
 def urls_of(cluster: Cluster) -> dict[str, str]:
-    return held.urls_of(cluster, "scale", "upgrade", "policies")
+    return held.urls_of(cluster, "scale", "upgrade", "policies", "objects")
 
 
 def rights_of(cluster: Cluster, here: ProjectPlace) -> Rights:
@@ -183,7 +182,7 @@ def rights_of(cluster: Cluster, here: ProjectPlace) -> Rights:
         scale=change and scale,
         upgrade=change and Verb.UPGRADE in allowed,
         access=here.can(Permission.WORKSPACE_ACCESS) and Verb.ENTER in allowed,
-        why_not="" if scale else f"not available while the cluster is {held.look_of(cluster)[1].lower()}",
+        why_not="" if scale else f"It cannot be scaled while it is {held.look_of(cluster)[1].lower()}.",
     )
 
 

@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from frontend import formats
 from frontend.components import Fact, Meter, Notice
+from frontend.lists import some_of
 from frontend.place import ProjectPlace
 from frontend.presenters import access, cost, drift, events, held, money, operations, pods, tuning, workspaces
 from frontend.presenters.machines import machine_pods
@@ -54,8 +55,11 @@ class Page:
     pods: tuple[PodRow, ...]
     pods_summary: str
     evictions: tuple[EvictionRow, ...]
+    evictions_count: int
     drifts: tuple[drift.DriftShown, ...]
+    drifts_count: int
     events: tuple[events.Event, ...]
+    events_count: int
     cost: cost.CostCard | None
     access: access.AccessCard
     setup: tuple[Fact, ...]
@@ -77,15 +81,14 @@ class Page:
 
 
 def urls_of(workspace: Workspace) -> dict[str, str]:
-    urls = held.urls_of(workspace, "resize", "members", "robots", "drift_check", "gpus")
+    urls = held.urls_of(workspace, "resize", "members", "robots", "drift_check", "history", "gpus")
     return urls | {"usage": reverse("frontend:intervals", args=[workspace.project.slug, workspace.pk])}
 
 
 def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
     tone, word = held.look_of(workspace)
     may = rights_of(workspace, here)
-    retry = reverse("frontend:workspace_retry", args=[here.project.slug, workspace.pk]) if may.retry else ""
-    removed = list(evictions_of(workspace=workspace)[:SHOWN])
+    removed, removed_count = some_of(evictions_of(workspace=workspace), SHOWN)
     words = words_of(workspace.site)
     rows = machine_pods(workspace, now=now) if words.machines else pods.pods_of(workspace, removed, now=now)
     evictions = pods.eviction_rows(removed, pods.gpu_names(workspace))
@@ -100,7 +103,7 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         failure=_failure(workspace),
         sleep=sleep_of(workspace, rows, here),
         operation=operations.operation_of(
-            timeline(workspace=workspace), now=now, history=HISTORY, retry_url=retry
+            timeline(workspace=workspace), now=now, history=HISTORY, may_retry=may.retry
         ),
         meters=() if workspace.state == S.DELETED else workspaces.meters_of(workspace),
         bounds=tuple(workspace.observed.get("bounds", ())),
@@ -108,8 +111,8 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         pods=rows,
         pods_summary=pods.pods_summary(rows),
         evictions=evictions,
-        drifts=drift.drifts_shown(drift.open_first(drifts_of(workspace=workspace))[:SHOWN]),
-        events=events.events_of(workspace, with_audit=may.audit, zone=here.zone, evictions=evictions),
+        evictions_count=removed_count,
+        **_found_and_told(workspace, here, may),
         cost=_cost(workspace, here, now),
         access=_access(workspace, here, may),
         setup=tuning.setup_facts(workspace),
@@ -120,6 +123,18 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         delete_text=_delete_text(workspace, rows),
         after_lease=after_lease(workspace, here.zone),
     )
+
+
+def _found_and_told(workspace: Workspace, here: ProjectPlace, may: Rights) -> dict[str, Any]:
+    """The newest differences and events, each with how many there are."""
+    drifts, drifts_count = some_of(drift.open_first(drifts_of(workspace=workspace)), SHOWN)
+    told, told_count = events.events_of(workspace, with_audit=may.audit, zone=here.zone)
+    return {
+        "drifts": drift.drifts_shown(drifts),
+        "drifts_count": drifts_count,
+        "events": tuple(told),
+        "events_count": told_count,
+    }
 
 
 def _access(workspace: Workspace, here: ProjectPlace, may: Rights) -> access.AccessCard:

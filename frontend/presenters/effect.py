@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from django import forms
 
-from billing.clusters import cluster_wanted_quote
+from billing.clusters import cluster_wanted_quote, draft_quote
 from billing.held import held_quote
 from billing.quotes import Quote, QuoteItem, quote
 from frontend import formats
@@ -17,9 +17,9 @@ from frontend.presenters import money
 from frontend.presenters.cluster_answer import meters_of, refusal_text, refusal_title
 from frontend.presenters.held import Held, kind_of
 from gpuaas.catalog.models import Site
-from gpuaas.clusters.models import Cluster, ScalingPolicy
+from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
+from gpuaas.clusters.services import Draft, scale_preview
 from gpuaas.clusters.services import resume_preview as cluster_resume_preview
-from gpuaas.clusters.services import scale_preview
 from gpuaas.core.errors import Invalid
 from gpuaas.core.looks import Tone
 from gpuaas.workspaces.models import Workspace
@@ -31,7 +31,7 @@ from quotas.selectors import Preview, admission_preview, limits_for_project, res
 from tenants.models import Project
 from tenants.roles import Permission
 
-SUSPEND, RESUME, DELETE = "suspend", "resume", "delete"
+SUSPEND, RESUME, DELETE, RETRY = "suspend", "resume", "delete", "retry"
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,9 @@ def effect_of(row: Held, verb: str, here: ProjectPlace) -> Effect:
     if verb == RESUME:
         preview = _resumed(row)
         return Effect(verdict(preview), meters_of(preview.checks), facts, notes, blocked_by(preview))
+    if verb == RETRY:
+        text = "Nothing more is reserved: limits and capacity stay as they are. Usage is charged as it becomes ready."
+        return Effect(Notice(Tone.OK, "What it needs is still reserved", text), (), facts, notes)
     held = reservations_held(holder_kind=kind_of(row).noun, holder_id=row.pk)
     meters = _released(row, held, _kept(row, held) if verb == SUSPEND else {})
     when = "the site confirms it" if verb == SUSPEND else "nothing is left of it at the site"
@@ -74,6 +77,36 @@ def taken(project: Project, site: Site, items: Sequence[QuoteItem], storage_gib:
     return Effect(
         verdict(preview), meters_of(preview.checks), facts, money.notes_of(price), blocked_by(preview)
     )
+
+
+def kept_ready(pool: WarmPool, draft: Draft, wanted: int, per_hour: Decimal) -> Effect:
+    """Of a warm pool that is to keep so many of this cluster ready. per_hour: of its clusters that wait now."""
+    waits = pool.clusters.filter(claimed_at__isnull=True).count() if draft.document == pool.document else 0
+    more, takes = max(wanted - waits, 0), draft.takes
+    preview = admission_preview(
+        project=pool.project,
+        site=pool.template.site,
+        amounts=_times(takes.home, more),
+        elsewhere={site: _times(amounts, more) for site, amounts in takes.elsewhere.items()},
+    )
+    one = draft_quote(draft=draft)
+    facts = (
+        Fact("One costs", f"{formats.price(one.per_hour, one.currency)} per hour"),
+        Fact("Per hour now", formats.price(per_hour, one.currency)),
+        Fact("Per hour once all are ready", formats.price(one.per_hour * wanted, one.currency)),
+        Fact("Difference per hour", formats.signed_price(one.per_hour * wanted - per_hour, one.currency)),
+    )
+    notice = Notice(
+        Tone.OK, f"{more:,} more to build" if more else "Nothing more to build", "All of it fits now."
+    )
+    if not preview.fits:
+        rest = "As many are built as there is room for; the others wait."
+        notice = Notice(Tone.WARN, verdict(preview).title, rest)
+    return Effect(notice, meters_of(preview.checks), facts, money.notes_of(one))
+
+
+def _times(amounts: Mapping[str, int], count: int) -> dict[str, int]:
+    return {name: amount * count for name, amount in amounts.items()}
 
 
 def scaled_by(policy: ScalingPolicy, here: ProjectPlace) -> Effect:
@@ -105,8 +138,8 @@ def blocked_by(preview: Preview) -> str:
     if preview.fits:
         return ""
     if preview.hold:
-        return "new requests are blocked"
-    return f"exceeds the {'capacity' if preview.refusals[0].scope is Scope.SITE else 'limit'}"
+        return "New requests are blocked."
+    return f"It exceeds the {'capacity' if preview.refusals[0].scope is Scope.SITE else 'limit'}."
 
 
 def verdict(
@@ -165,7 +198,7 @@ def _released(row: Held, held: Mapping[str, int], kept: Mapping[str, int]) -> tu
 def _money(row: Held, verb: str) -> tuple[tuple[Fact, ...], tuple[str, ...]]:
     with money.Unpriced():
         now = held_quote(holder=row)
-        then = None if verb == DELETE else _then(row, awake=verb == RESUME)
+        then = None if verb == DELETE else _then(row, awake=verb in {RESUME, RETRY})
         per_hour = then.per_hour if then else Decimal(0)
         facts = [
             Fact("Per hour now", formats.price(now.per_hour, now.currency)),

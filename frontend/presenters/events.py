@@ -1,16 +1,19 @@
 """The events of a workspace as sentences: its state changes and, for readers who may see it, the audit log."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
+from django.db.models import QuerySet
+from django.db.models.functions import Coalesce
 from django.utils.dateparse import parse_datetime
 
 from frontend import formats
-from frontend.presenters.pods import EvictionRow
-from gpuaas.workspaces.models import Workspace, WorkspaceTransition
+from frontend.lists import some_of
+from frontend.presenters.pods import eviction_rows, gpu_names
+from gpuaas.workspaces.models import Eviction, Workspace, WorkspaceTransition
+from gpuaas.workspaces.selectors import evictions_of
 from gpuaas.workspaces.states import MACHINE, WorkspaceState
 from tenants.models import AuditEntry
 
@@ -26,17 +29,39 @@ class Event:
 
 
 def events_of(
-    workspace: Workspace, *, with_audit: bool, zone: Any, evictions: Sequence[EvictionRow] = ()
-) -> tuple[Event, ...]:
-    """Newest first; two queries at most. Everybody sees what the warden removed, so the audit log's entry is left out."""
-    rows = workspace.transitions.order_by("-pk")[:SHOWN]
-    found = [Event(row.at, row.actor, transition_words(row)) for row in rows]
+    workspace: Workspace,
+    *,
+    with_audit: bool,
+    zone: Any,
+    most: int | None = SHOWN,
+    skipped: int = 0,
+    oldest_first: bool = False,
+) -> tuple[list[Event], int]:
+    """`most` of them after the first `skipped`, newest first, and how many there are; three queries at most. Everybody sees what
+    the warden removed, so the audit log's entry is left out."""
+    names = gpu_names(workspace)
+
+    def removed(row: Eviction) -> Event:
+        (shown,) = eviction_rows([row], names)
+        return Event(shown.at, "portal", f"{shown.name}: {shown.text}")
+
+    ended = evictions_of(workspace=workspace).select_related("workspace__project", "workspace__site")
+    sources: list[tuple[QuerySet[Any], Callable[[Any], Event]]] = [
+        (workspace.transitions.all(), lambda row: Event(row.at, row.actor, transition_words(row))),
+        (ended.annotate(at=Coalesce("removed_at", "seen_at")), removed),
+    ]
     if with_audit:
         entries = AuditEntry.objects.filter(target_kind="workspace", target_id=str(workspace.pk))
-        entries = entries.exclude(action="workspace.evict")[:SHOWN]
-        found = list(chain(found, (Event(e.at, e.actor, audit_words(e, zone)) for e in entries)))
-    found += [Event(row.at, "portal", f"{row.name}: {row.text}") for row in evictions]
-    return tuple(sorted(found, key=lambda event: event.at, reverse=True)[:SHOWN])
+        said = entries.exclude(action="workspace.evict")
+        sources.append((said, lambda row: Event(row.at, row.actor, audit_words(row, zone))))
+    found, total = [], 0
+    for rows, say in sources:
+        order = ("at", "pk") if oldest_first else ("-at", "-pk")
+        some, count = some_of(rows.order_by(*order), None if most is None else skipped + most)
+        found += [say(row) for row in some]
+        total += count
+    found.sort(key=lambda event: event.at, reverse=not oldest_first)
+    return found[skipped : None if most is None else skipped + most], total
 
 
 def transition_words(row: WorkspaceTransition) -> str:

@@ -59,14 +59,18 @@ def cluster_extension(row: Cluster, form: ExtendForm, here: ProjectPlace) -> Ext
 def _extension(form: ExtendForm, ends_at: datetime, here: ProjectPlace, ends: Ends) -> Extension:
     if not form.is_valid():
         error = str(next(iter(form.errors.values()))[0])
-        return Extension(Notice(Tone.WARN, "Check your input", error), blocked="not complete yet")
+        return Extension(
+            Notice(Tone.WARN, "Check your input", error), blocked="The form is not complete yet."
+        )
     until = form.cleaned_data["until"]
     if until == ends_at.replace(second=0, microsecond=0):
         notice = Notice(Tone.WAIT, "No change yet", "Choose a later date or time to see the cost.")
-        return Extension(notice, blocked="nothing has changed yet")
+        return Extension(notice, blocked="Nothing has changed yet.")
     problem = _problem(until, ends_at)
     if problem:
-        return Extension(Notice(Tone.WARN, "Choose another time", problem), blocked="not complete yet")
+        return Extension(
+            Notice(Tone.WARN, "Choose another time", problem), blocked="The form is not complete yet."
+        )
     longer = formats.duration(until - ends_at)
     facts: tuple[Fact, ...] = ()
     notes: tuple[str, ...] = ()

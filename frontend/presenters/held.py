@@ -26,7 +26,7 @@ ENDED = "Deleting"  # the reason of what a deletion has ended, as it should
 CONDITION_TONES = {Status.TRUE: Tone.OK, Status.FALSE: Tone.BAD, Status.UNKNOWN: Tone.WAIT}
 LINKS = (
     *("credential", "suspend", "resume", "extend", "delete", "retry"),
-    *("suspend_effect", "resume_effect", "extend_effect", "delete_effect"),
+    *("suspend_effect", "resume_effect", "extend_effect", "delete_effect", "retry_effect"),
 )
 
 
@@ -78,7 +78,7 @@ def states_of(row: Held) -> Any:
 
 
 def look_of(row: Held) -> tuple[Tone, str]:
-    look = states_of(row).MACHINE.looks[row.state]
+    look = kind_of(row).look(row)
     return look.tone, look.label
 
 

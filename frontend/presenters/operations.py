@@ -59,14 +59,14 @@ class OperationShown:
 
 
 def operation_of(
-    views: Sequence[Operation], *, now: datetime, history: str, retry_url: str = ""
+    views: Sequence[Operation], *, now: datetime, history: str, may_retry: bool = False
 ) -> OperationShown | None:
     """The newest operation with its steps on one axis; earlier ones in a line each. `history`: the source of the usual durations."""
     if not views:
         return None
     newest = views[0]
     row = newest.operation
-    steps = tuple(_step(view, row.requested_at, now, retry_url) for view in newest.steps)
+    steps = tuple(_step(view, row.requested_at, now, may_retry=may_retry) for view in newest.steps)
     known = [view for view in newest.steps if view.usual_seconds is not None]
     kind = row.get_kind_display()
     return OperationShown(
@@ -105,7 +105,7 @@ def _progress(view: Operation, now: datetime) -> str:
     return f"{place} · about {formats.duration(max(round(remaining - spent), 1))} left"
 
 
-def _step(view: Step, origin: datetime, now: datetime, retry_url: str) -> TimelineStep:
+def _step(view: Step, origin: datetime, now: datetime, *, may_retry: bool) -> TimelineStep:
     step = view.step
     state = STEP_STATES[State(step.state)]
     started = max((step.started_at - origin).total_seconds(), 0.0) if step.started_at else 0.0
@@ -119,5 +119,5 @@ def _step(view: Step, origin: datetime, now: datetime, retry_url: str) -> Timeli
         seconds=seconds,
         usual=view.usual_seconds,
         note=" · ".join(part for part in (step.detail, tries) if part),
-        retry_url=retry_url if state is StepState.FAILED else "",
+        may_retry=may_retry and state is StepState.FAILED,
     )

@@ -53,5 +53,5 @@ def is_open(workspace: Workspace) -> bool:
 
 def _why_no_resize(workspace: Workspace) -> str:
     if workspace.state in {S.SUSPENDED, S.FAILED} and workspace.suspended_at is not None:
-        return "resume the workspace first"
-    return f"not available while the workspace is {held.look_of(workspace)[1].lower()}"
+        return "Resume the workspace first."
+    return f"It cannot be resized while it is {held.look_of(workspace)[1].lower()}."

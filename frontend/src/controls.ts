@@ -17,7 +17,8 @@ function readNode(node: HTMLElement): void {
   if (!map || !readout) return;
   all(".g-node[aria-pressed=true]", map).forEach((other) => other.setAttribute("aria-pressed", "false"));
   node.setAttribute("aria-pressed", "true");
-  const { name = "", counts = "", detail = "", url = "" } = node.dataset;
+  const { name = "", counts = "", detail = "" } = node.dataset;
+  const url = node.getAttribute("href");
   const parts: Node[] = [Object.assign(document.createElement("b"), { textContent: name })];
   for (const text of [counts, detail].filter(Boolean)) {
     parts.push(Object.assign(document.createElement("span"), { textContent: text }));
@@ -100,7 +101,8 @@ export function startControls(): void {
   document.addEventListener("toggle", rememberOpened, true);
   document.addEventListener("htmx:afterSwap", restoreOpened);
   onClick("[data-step]", step);
-  onClick(".g-node", (node) => {
+  onClick(".g-node", (node, event) => {
+    event.preventDefault();
     readNode(node);
     focusNode(node);
   });

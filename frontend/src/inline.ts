@@ -30,7 +30,14 @@ function restore(event: KeyboardEvent): void {
   event.preventDefault();
 }
 
+/** Enter has saved it as a change; its form is sent only where no script does. */
+function keepPage(event: SubmitEvent): void {
+  if (event.target instanceof Element && event.target.querySelector("[data-inline][hx-post]"))
+    event.preventDefault();
+}
+
 export function startInline(): void {
+  document.addEventListener("submit", keepPage);
   document.addEventListener("focusin", open);
   document.addEventListener("click", keepSelected);
   document.addEventListener("keydown", restore);

@@ -27,7 +27,7 @@ function moveCursor(step: number): void {
 const cursor = (): HTMLElement | null => one("[data-rows] tr.g-cursor");
 
 function openRow(): boolean {
-  const link = cursor() && one<HTMLAnchorElement>("th a, td a", cursor()!);
+  const link = cursor() && one<HTMLAnchorElement>("th a, td a:not([role=button])", cursor()!);
   link?.click();
   return link !== null;
 }

@@ -7,7 +7,7 @@ const STEPS: Record<string, [number, number]> = {
   ArrowUp: [-1, 0],
 };
 
-/** Arrow keys walk the cells of a `[data-matrix]`; a cell is one `[data-cell]` button. */
+/** Arrow keys walk the cells of a `[data-matrix]`; a cell is one `[data-cell]`. */
 function walk(event: KeyboardEvent): void {
   const cell = event.target instanceof Element ? event.target.closest<HTMLElement>("[data-cell]") : null;
   const matrix = cell?.closest<HTMLElement>("[data-matrix]");
@@ -25,7 +25,7 @@ function walk(event: KeyboardEvent): void {
 function leave(event: KeyboardEvent): void {
   if (event.key !== "Escape" || !(event.target instanceof Element)) return;
   const open = event.target.closest("tbody");
-  const cancel = open && one<HTMLButtonElement>("[data-limit-cancel]", open);
+  const cancel = open && one("[data-limit-cancel]", open);
   if (!cancel) return;
   event.preventDefault();
   cancel.click();
@@ -49,7 +49,7 @@ function drawRefusal(event: Event): void {
 function closeOthers(event: Event): void {
   const body = (event.target as Element).closest("[data-matrix] > tbody") ?? (event.target as Element);
   if (!one("[data-limit-input]", body)) return;
-  for (const other of all<HTMLButtonElement>("[data-limit-cancel]")) {
+  for (const other of all("[data-limit-cancel]")) {
     if (!body.contains(other)) other.click();
   }
 }
@@ -66,5 +66,4 @@ export function startMatrix(): void {
   document.addEventListener("htmx:beforeSwap", drawRefusal);
   document.addEventListener("htmx:afterSettle", closeOthers);
   document.addEventListener("change", submitOnChange);
-  for (const dialog of all<HTMLDialogElement>("dialog[data-open]")) dialog.showModal();
 }

@@ -6,7 +6,32 @@ export function openDialog(id: string): void {
   const dialog = document.getElementById(id);
   if (!(dialog instanceof HTMLDialogElement) || dialog.open) return;
   dialog.showModal();
+  const submit = one<HTMLButtonElement>("button[type=submit]", dialog);
+  if (submit && dialog.dataset["confirmName"]) submit.disabled = !isNamed(dialog);
   one<HTMLInputElement>("input:not([type=hidden]):not([type=checkbox])", dialog)?.focus();
+}
+
+const isNamed = (dialog: HTMLDialogElement): boolean =>
+  one<HTMLInputElement>("input[name=confirm_name]", dialog)?.value === dialog.dataset["confirmName"];
+
+/** What came open with the page, or was opened by its link before scripts ran, is now opened by them. */
+function takeOver(): void {
+  const named = document.getElementById(location.hash.slice(1));
+  if (named?.matches("dialog.g-dialog"))
+    history.replaceState(history.state, "", location.pathname + location.search);
+  for (const dialog of all<HTMLDialogElement>("dialog.g-dialog")) {
+    if (!dialog.open && dialog !== named) continue;
+    dialog.open = false;
+    openDialog(dialog.id);
+  }
+}
+
+/** A link that opens something is a button to whoever presses it: by the space bar too. */
+function pressLink(event: KeyboardEvent): void {
+  if (event.key !== " " || !(event.target instanceof HTMLAnchorElement) || event.target.role !== "button")
+    return;
+  event.preventDefault();
+  event.target.click();
 }
 
 function closeMenus(except?: Element): void {
@@ -55,10 +80,13 @@ function checkName(event: Event): void {
   if (!(input instanceof HTMLInputElement) || input.name !== "confirm_name") return;
   const dialog = input.closest<HTMLDialogElement>("dialog[data-confirm-name]");
   const submit = dialog && one<HTMLButtonElement>("button[type=submit]", dialog);
-  if (dialog && submit) submit.disabled = input.value !== dialog.dataset["confirmName"];
+  if (dialog && submit) submit.disabled = !isNamed(dialog);
 }
 
 export function startOverlays(): void {
+  onClick("a[role=button][href^='#']", (_, event) => event.preventDefault());
+  onClick("[data-drawer-close]", (_, event) => event.preventDefault());
+  document.addEventListener("keydown", pressLink);
   onClick("[data-dialog]", (button) => {
     opener = button;
     closeMenus();
@@ -102,4 +130,5 @@ export function startOverlays(): void {
   document.addEventListener("htmx:afterSwap", (event) => {
     if ((event.target as Element).id === "drawer-body") openDialog("drawer");
   });
+  takeOver();
 }

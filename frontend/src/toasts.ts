@@ -51,10 +51,11 @@ function fill(element: HTMLElement, toast: Toast): void {
     text.textContent = toast.text;
     title?.after(text);
   }
-  const undo = one("[hx-post]", element);
-  if (undo && toast.undo) {
+  const undo = one("form", element);
+  const button = undo && one("button", undo);
+  if (button && toast.undo) {
     undo.setAttribute("hx-post", toast.undo);
-    undo.textContent = toast.label ?? "Undo";
+    button.textContent = toast.label ?? "Undo";
   } else undo?.remove();
 }
 
@@ -83,6 +84,8 @@ export function startToasts(): void {
   document.addEventListener("toast", (event) => showToast((event as CustomEvent<Toast>).detail));
   document.addEventListener("htmx:responseError", explainFailure);
   onClick("[data-toast-close]", (button) => button.closest(".toast")?.remove());
-  onClick(".toast [hx-post]", (button) => button.closest(".toast")?.setAttribute("hidden", ""));
+  document.addEventListener("submit", (event) =>
+    (event.target as Element).closest(".toast")?.setAttribute("hidden", ""),
+  );
   all("#toasts > .toast").forEach(startClock);
 }

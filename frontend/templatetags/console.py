@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
+from zlib import crc32
 
 from django import template
 from django.core.paginator import Page
@@ -18,6 +19,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from frontend import components, fields, formats, vite
 from frontend.charts import Chart
+from frontend.presenters.work import Work
 from gpuaas.core.looks import Tone
 
 register = template.Library()
@@ -78,6 +80,13 @@ def url_with(name: str, **query: str | int) -> str:
     return f"{reverse(name)}?{urlencode(query)}"
 
 
+@register.simple_tag
+def resource(name: str) -> SafeString:
+    """As a site counts it, `nvidia.com/gpu`: it wraps after the slash alone."""
+    parts = format_html_join(mark_safe("/<wbr>"), "{}", ((part,) for part in name.split("/")))
+    return format_html('<code class="g-resource">{}</code>', parts)
+
+
 @register.filter
 def clock(value: datetime, zone: tzinfo | None = None) -> str:
     local = formats.zoned(value, zone)
@@ -109,16 +118,21 @@ def button(
     href: str = "",
     key: str = "",
     size: str = "",
-    disabled: bool | str = False,
+    disabled: str = "",
     type: str = "button",
     only_icon: bool = False,
     blocked: str = "",
     **extra: object,
 ) -> Data:
-    """kind: primary, secondary, ghost, danger (outlined), delete (filled). A text in `disabled` is the reason.
+    """kind: primary, secondary, ghost, danger (outlined), delete (filled). disabled: the sentence that says why, which stands
+    beside it and is read out with it.
 
-    blocked: why the form would be refused now; scripts disable it, without them the server answers.
+    blocked: why the form would be refused now, a sentence too; scripts disable it, without them the server answers.
+    `data_dialog` opens that dialog: by a link to it, so that it opens without scripts too.
     """
+    if dialog := extra.get("data_dialog"):
+        href, extra["role"] = f"#{dialog}", "button"
+    reason = blocked or disabled
     return {
         "label": label,
         "kind": kind,
@@ -127,7 +141,8 @@ def button(
         "key": key,
         "size": size,
         "disabled": bool(disabled),
-        "reason": blocked or (disabled if isinstance(disabled, str) else ""),
+        "reason": reason,
+        "reason_id": f"why-{crc32(f'{label} {reason} {sorted(extra.items())}'.encode()):08x}",
         "blocked": bool(blocked),
         "type": type,
         "only_icon": only_icon,
@@ -189,6 +204,11 @@ def empty_state(
     return render_to_string(
         "components/empty.html", data | {"icon_name": icon, "more": more, "more_href": more_href}
     )
+
+
+@register.inclusion_tag("components/work.html", takes_context=True)
+def work(context: Context, work: Work) -> Data:
+    return {"work": work, "zone": context.get("zone")}
 
 
 @register.inclusion_tag("components/skeleton.html")
@@ -318,7 +338,7 @@ def confirm(
     name: str = "",
     htmx: bool = False,
 ) -> SafeString:
-    """A dialog opened by `data-dialog="<id>"`. With `name`, that name must be typed first.
+    """A dialog opened by `{% button … data_dialog="<id>" %}`. With `name`, that name must be typed first.
 
     The block's content says what will happen; it may hold further inputs.
     """

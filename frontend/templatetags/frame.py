@@ -50,8 +50,12 @@ def vite_styles_if_built(entry: str) -> SafeString:
 
 @register.simple_tag(name="vite")
 def vite_script(entry: str) -> SafeString:
-    """The style sheets and the module script of one entry of the built front end."""
-    return format_html('{}\n<script type="module" src="{}"></script>', vite_styles(entry), vite.asset(entry))
+    """The style sheets and the module script of one entry of the built front end.
+
+    Nothing is painted before the script has started: until then the page is as it is for who runs none.
+    """
+    script = '<script type="module" blocking="render" src="{}"></script>'
+    return format_html("{}\n" + script, vite_styles(entry), vite.asset(entry))
 
 
 @register.simple_tag

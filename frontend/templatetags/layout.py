@@ -132,6 +132,16 @@ def list_bar(
     return render_to_string("components/list_bar.html", data, request=context["request"])
 
 
+@register.simple_tag
+def shown_of(shown: int, count: int, url: str, what: str) -> SafeString:
+    """Under the first rows of a list whose rest is on a page of its own: how many they are of how many, and the way there."""
+    if count <= shown:
+        return format_html("")
+    return format_html(
+        '<p class="card-footer">{} of {} {}. <a href="{}">View all</a></p>', shown, f"{count:,}", what, url
+    )
+
+
 @register.inclusion_tag("components/no_match.html")
 def no_match(list: Listed) -> Data:
     """In place of the rows of a list none of which match: which filters are set, and the one to lift."""

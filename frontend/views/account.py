@@ -6,14 +6,14 @@ from zoneinfo import available_timezones
 
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from frontend.forms.projects import AccountForm
-from frontend.frame import done, draw_page, number_of, posted, refusals_shown
-from frontend.lists import paged
+from frontend.frame import done, number_of, posted, refusals_shown
+from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.place import place_of
 from frontend.presenters.sessions import links_shown, sessions_shown
@@ -23,9 +23,22 @@ from tenants.models import User
 from tenants.selectors import links_of, sessions_of, tokens_of
 from tenants.services import link_remove, sessions_end, token_revoke
 
+TOKENS = Listing(
+    "tokens",
+    columns=(
+        Column("name", "Token", "name"),
+        Column("prefix"),
+        Column("project", "Project", "project__slug", "project.slug"),
+        Column("expires_at", "Valid until", "expires_at"),
+        Column("last_used_at", "Last used", "last_used_at"),
+        Column("revoke", "Revoke", value=None, quiet=True),
+    ),
+    filters=(find("Find a token or project", "Token or project"),),
+)
+
 
 @login_required
-def account(request: HttpRequest) -> HttpResponse:
+def account(request: HttpRequest) -> HttpResponseBase:
     here = place_of(request)
     user = here.user
     own: dict[str, Any] = {"actor": here.actor, "user": user}
@@ -33,17 +46,17 @@ def account(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         User.objects.filter(pk=user.pk).update(time_zone=form.cleaned_data["time_zone"])
         return done(request, f"All times are now in {form.cleaned_data['time_zone']}.", "frontend:account")
-    page = paged(request, tokens_of(actor=here.actor, now=here.now))
+    known = tokens_of(actor=here.actor, now=here.now)
+    tokens = TOKENS.of(request, lambda query: named(known, query["q"], "name", "project__slug"))
     context = {
         "form": form,
         "zones": sorted(name for name in available_timezones() if "/" in name or name == "UTC"),
         "sessions": sessions_shown(sessions_of(**own, now=here.now), current=request.session.session_key),
         "end_url": reverse("frontend:sessions_end"),
         "links": links_shown(links_of(**own)),
-        "page": page,
         "crumbs": (Crumb("Account"),),
     }
-    return draw_page(request, "account/index.html", context)
+    return list_page(request, "account/index.html", tokens, context)
 
 
 @require_POST

@@ -77,16 +77,16 @@ def _effect(here: ProjectPlace, row: Cluster, form: ScaleForm) -> dict[str, Any]
     """What the new counts ask of limits and capacity on top of what is held, and what they cost per hour."""
     if form.is_bound and not form.is_valid():
         notice = Notice(Tone.WARN, "Check your input", "Enter whole numbers.")
-        return {"notice": notice, "blocked": "not complete yet"}
+        return {"notice": notice, "blocked": "The form is not complete yet."}
     counts = form.wanted() if form.is_bound else {}
     if all(counts.get(pool.name, pool.count) == pool.count for pool in form.pools):
         notice = Notice(Tone.WAIT, "No change yet", "Change a number to see its effect.")
-        return {"notice": notice, "blocked": "nothing has changed yet"}
+        return {"notice": notice, "blocked": "Nothing has changed yet."}
     try:
         preview = scale_preview(cluster=row, counts=counts)
     except Invalid as error:
         notice = Notice(Tone.WARN, "Not possible", sentence_of(error.message))
-        return {"notice": notice, "blocked": "outside the bounds of its pools"}
+        return {"notice": notice, "blocked": "It is outside the bounds of its pools."}
     facts = []
     if here.can(Permission.BILLING_VIEW):
         now, then = held_quote(holder=row), cluster_wanted_quote(cluster=row, counts=counts)

@@ -1,18 +1,20 @@
 """Ordering a cluster: choose a template, fill in the form that its schema makes, with the plan beside it."""
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from billing.clusters import cluster_plan_priced
+from billing.clusters import PricedPlan, cluster_plan_priced
 from frontend.components import AnswerPanel
 from frontend.forms import refuse, sentence_of
 from frontend.forms.clusters import OrderForm
 from frontend.forms.lease import typed_only
 from frontend.frame import draw_page, number_of, posted
+from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_action, project_page
 from frontend.presenters import cluster_answer
+from frontend.presenters.effect import tell_beside
 from frontend.presenters.held import url_of
 from frontend.presenters.sleep import after_lease
 from frontend.views.requests import AGAIN
@@ -30,18 +32,33 @@ from gpuaas.clusters.states import LIVE, TEMPLATE_LOOKS, TemplateState
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
 from tenants.roles import Permission
 
+OFFERS = Listing(
+    "templates",
+    columns=(
+        Column("name", "Template", "name", "0.name"),
+        Column("slug", value="0.slug"),
+        Column("summary", value="0.summary"),
+        Column("kind", "Kind", "kind", "0.kind"),
+        Column("site", "Site", "site__slug", "0.site.slug"),
+        Column("offer", "Offer", "state", "1.label"),
+    ),
+    filters=(find(),),
+)
+
 
 @project_page(Permission.WORKSPACE_CREATE)
-def choose(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    found = list(templates_for(**here.given))
+def choose(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
+    known = templates_for(**here.given)
+    shown = OFFERS.of(
+        request,
+        lambda query: named(known, query["q"], "name", "slug", "summary"),
+        lambda rows: [(row, TEMPLATE_LOOKS[TemplateState(row.state)], _order_url(here, row)) for row in rows],
+    )
     context = {
-        "templates": [
-            (row, TEMPLATE_LOOKS[TemplateState(row.state)], _order_url(here, row)) for row in found
-        ],
         "list_url": reverse("frontend:clusters", args=[here.project.slug]),
         "crumbs": _trail(here, Crumb("New")),
     }
-    return render(request, "clusters/choose.html", context)
+    return list_page(request, "clusters/choose.html", shown, context)
 
 
 @project_page(Permission.WORKSPACE_CREATE)
@@ -84,8 +101,27 @@ def _order_or_refuse(here: ProjectPlace, version: TemplateVersion, form: OrderFo
     except (Invalid, Conflict) as error:
         duplicate = _pressed_twice(here, version, form, error)
         if duplicate is None:
-            refuse(form, error)
+            refuse(form, error, fields=_fields_of(here, version, form))
         return duplicate
+
+
+def _fields_of(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> dict[str, str]:
+    """Beside which field a limit of each resource is told; none where the order could not be planned."""
+    try:
+        return form.fields_of(_planned(here, version, form).plan.draft)
+    except GpuaasError:
+        return {}
+
+
+def _planned(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> PricedPlan:
+    return cluster_plan_priced(
+        **here.given,
+        template=version.template.slug,
+        number=version.number,
+        document=form.document,
+        name=form.cleaned_data.get("name") if form.is_bound else None,
+        lease_ends_at=form.lease_end(now=here.now) if form.is_bound else None,
+    )
 
 
 def _pressed_twice(
@@ -132,14 +168,7 @@ def _panel(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> Ans
             label = f"{form[name].label}: " if name in form.fields else ""
             return cluster_answer.waiting(f"{label}{errors[0]}")
     try:
-        priced = cluster_plan_priced(
-            **here.given,
-            template=version.template.slug,
-            number=version.number,
-            document=form.document,
-            name=form.cleaned_data.get("name") if form.is_bound else None,
-            lease_ends_at=form.lease_end(now=here.now) if form.is_bound else None,
-        )
+        priced = _planned(here, version, form)
     except Invalid as error:
         if form.is_bound:
             refuse(form, error)
@@ -150,6 +179,8 @@ def _panel(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> Ans
     if name and name_is_taken(project=here.project, name=name):
         form.add_error("name", f"{here.project.slug} already has a cluster called {name}.")
         return cluster_answer.waiting(str(form.errors["name"][0]), title="The name is taken")
+    if not priced.plan.fits:
+        tell_beside(form, priced.plan.admission, form.fields_of(priced.plan.draft))
     return cluster_answer.panel_of(priced, now=here.now, named=bool(name))
 
 

@@ -3,21 +3,21 @@
 import uuid
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from billing.policies import policy_dry_run
 from billing.selectors.costs import currency_of
 from frontend.forms.cluster_policies import PolicyForm, initial_of
 from frontend.frame import done, draw_page, posted, refusals_on
-from frontend.lists import paged, query_of
+from frontend.lists import Column, Filter, Listing, Query, list_page
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters.cluster_policies import Trial, decision_of, rows_of, trial_of, url_of
 from frontend.presenters.effect import scaled_by
 from frontend.views.clusters import cluster_action, cluster_at, cluster_page, trail
 from gpuaas.clusters import services
-from gpuaas.clusters.models import Cluster, ScalingOutcome, ScalingPolicy
+from gpuaas.clusters.models import Cluster, ScalingDecision, ScalingOutcome, ScalingPolicy
 from gpuaas.clusters.policies.registry import Kind, kinds
 from gpuaas.clusters.selectors import decisions_of, definition_of, policies_of, policy_get_of
 from gpuaas.clusters.spec import burst_site
@@ -25,7 +25,6 @@ from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from tenants.roles import Permission
 
 VIEW, CREATE = Permission.WORKSPACE_VIEW, Permission.WORKSPACE_CREATE
-ROWS = 25
 
 
 def crumbs(here: ProjectPlace, row: Cluster, *rest: str) -> tuple[Crumb, ...]:
@@ -33,28 +32,51 @@ def crumbs(here: ProjectPlace, row: Cluster, *rest: str) -> tuple[Crumb, ...]:
     return trail(here, row, above, *(Crumb(word) for word in rest))
 
 
+LIST = Listing(
+    "decisions",
+    columns=(
+        Column("at", "When", "at"),
+        Column("outcome", "Outcome", "outcome", "word"),
+        Column("pool", "Pool", "pool"),
+        Column("kind"),
+        Column("workers", "Workers", value="change"),
+        Column("seen"),
+        Column("reason", "Reason"),
+        Column("refused"),
+        Column("cost", "Cost", value="price", numeric=True),
+    ),
+    filters=(
+        Filter("pool", "Worker pool", "every worker pool"),
+        Filter("outcome", "Outcome", "every outcome", ScalingOutcome.choices),
+    ),
+    size=25,
+)
+
+
 @cluster_page(VIEW)
-def index(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
-    query = query_of(request, "pool", "outcome")
-    outcome = query.one_of("outcome", ScalingOutcome.values)
-    found = decisions_of(cluster=row, pool=query["pool"], outcome=outcome)
-    page = paged(request, found, ROWS)
+def index(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponseBase:
+    def found(query: Query) -> QuerySet[ScalingDecision]:
+        outcome = query.one_of("outcome", ScalingOutcome.values)
+        return decisions_of(cluster=row, pool=query["pool"], outcome=outcome)
+
     prices = here.can(Permission.BILLING_VIEW)
     rows = rows_of(row, policies_of(cluster=row), currency=currency_of(here.project.organization_id))
+    shown = LIST.of(
+        request,
+        found,
+        lambda some: [decision_of(one, prices=prices) for one in some],
+        pool=[each.pool for each in rows],
+    )
     context = {
         "cluster": row,
+        "live": f"cluster:{row.pk}",
         "rows": rows,
-        "page": page,
-        "decisions": [decision_of(one, prices=prices) for one in page.object_list],
-        **query.shown,
-        "outcomes": ScalingOutcome.choices,
-        "list_url": url_of(row),
         "new_url": url_of(row, "policy_new")
         if _may_add(here, row) and any(not one.url for one in rows)
         else "",
         "crumbs": crumbs(here, row),
     }
-    return render(request, "clusters/policies.html", context)
+    return list_page(request, "clusters/policies.html", shown, context)
 
 
 @cluster_page(CREATE)

@@ -10,7 +10,6 @@ from django.shortcuts import render
 from django.urls import URLPattern, path
 
 from frontend import formats
-from frontend.doors import is_piece
 from frontend.forms.workspaces import ExtendForm, ReasonForm
 from frontend.frame import done, name_require, refusals_on
 from frontend.place import ProjectPlace, ProjectRowDoor
@@ -119,8 +118,6 @@ def effect(verb: str, kind: Pages[R], request: HttpRequest, here: ProjectPlace, 
 
 def retry(kind: Pages[R], request: HttpRequest, here: ProjectPlace, row: R) -> HttpResponse:
     kind.ask("retry", here, row)
-    if is_piece(request):
-        return HttpResponse(status=204, headers={"HX-Refresh": "true"})
     return kind.done(request, row, "retry")
 
 
@@ -155,7 +152,7 @@ def patterns(kind: Pages[R]) -> list[URLPattern]:
         "resume": resume,
         **{
             f"{verb}_effect": partial(effect, verb)
-            for verb in (effects.SUSPEND, effects.RESUME, effects.DELETE)
+            for verb in (effects.SUSPEND, effects.RESUME, effects.DELETE, effects.RETRY)
         },
     }
     door = kind.action(Permission.WORKSPACE_CREATE)

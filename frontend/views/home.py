@@ -19,6 +19,7 @@ from billing.selectors.running import Running, running_and_rest
 from frontend import formats
 from frontend.components import Stat
 from frontend.context import Console
+from frontend.lists import some_of
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, place_of, project_page
 from frontend.presenters import limits, money
@@ -69,17 +70,18 @@ def new_workspace(request: HttpRequest) -> HttpResponse:
 def project_home(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     may_look = here.can(Permission.WORKSPACE_VIEW)
     live = workspaces_for(**here.given, states=LIVE)
-    found = list(live[: SHOWN + 1]) if may_look else []
+    found, count = some_of(live, SHOWN) if may_look else ([], 0)
     needy = needing(live, here.now) if may_look else []
     allocated, in_use = limits.gpus_allocated(**here.given)
     everything = {**allocated, **limits.shared_allocated(project=here.project)}
     rows = limits.limit_rows(project=here.project, allocated=everything)
-    more = len(found) > SHOWN
+    more = count > SHOWN
     # of many workspaces, what each of them costs is rated for the second answer, which the page asks for by itself
-    later = more and not request.headers.get("HX-Request")
-    shown = rows_context(found[:SHOWN], here, dearest=None if later else NAMED)
+    later = more and not request.headers.get("HX-Request") and "costs" not in request.GET
+    shown = rows_context(found, here, dearest=None if later else NAMED)
     context: dict[str, Any] = {
         "more": more,
+        "count": count,
         "later": later and shown["money"],
         "limit_rows": [row for row in rows if row.line.limit != 0 or row.line.used],
         "needs": [*budget_needs(here), *needs_of(needy, here, here.now)][:NEEDS],

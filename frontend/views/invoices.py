@@ -28,6 +28,8 @@ from tenants.actors import Actor
 from tenants.models import Organization
 from tenants.roles import Permission
 
+PDF_SECONDS = 3  # between two tries of a page that waits for a document
+
 LIST = Listing(
     "documents",
     columns=(
@@ -209,9 +211,11 @@ def pdf(request: HttpRequest, here: OrganizationPlace, invoice: Invoice) -> Http
     try:
         made = pdf_ready(invoice=invoice)
     except Unavailable as error:
-        context = {"invoice": invoice, "error": error, "crumbs": _trail(here, invoice.number)}
+        trail = _trail(here, invoice.number)
+        context = {"invoice": invoice, "error": error, "every": PDF_SECONDS, "crumbs": trail}
         waits = render(request, "billing/pdf_waits.html", context, status=503)
         waits["Retry-After"] = str(error.retry_after)
+        waits["Refresh"] = str(PDF_SECONDS)
         return waits
     return HttpResponse(
         made,

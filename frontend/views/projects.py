@@ -4,13 +4,12 @@ import uuid
 
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render
 from django.urls import reverse
 
 from frontend import toasts
 from frontend.forms.projects import MemberForm
 from frontend.frame import done, posted, refusals_on
-from frontend.lists import Column, Listing, Query, find, list_page
+from frontend.lists import Column, Listing, Query, find, list_page, saying
 from frontend.place import ProjectPlace, project_action, project_page
 from frontend.presenters import limits as limits_shown
 from frontend.presenters.events import audit_words
@@ -47,15 +46,31 @@ AUDIT = Listing(
 )
 
 
+LIMITS = Listing(
+    "limits",
+    columns=(
+        Column("resource", "Resource", "name", "name"),
+        Column("project", "Project", value=None),
+        Column("held_of_project", "Held of limit", "line__used", "meter.words", numeric=True),
+        Column("organization", "Organization", value=None),
+        Column("held_of_organization", "Held of limit", value="organization.words", numeric=True),
+        Column("left", "Still available", numeric=True),
+    ),
+    filters=(find("Find a resource", "Resource"),),
+)
+
+
 @project_page(Permission.PROJECT_VIEW)
-def limits(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+def limits(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
     gpus, _ = limits_shown.gpus_allocated(**here.given)
     allocated = {**gpus, **limits_shown.shared_allocated(project=here.project)}
-    context = {
-        "rows": limits_shown.limit_rows(project=here.project, allocated=allocated),
-        "crumbs": crumbs(here, "Limits"),
-    }
-    return render(request, "projects/limits.html", context)
+    rows = limits_shown.limit_rows(project=here.project, allocated=allocated)
+    shown = LIMITS.of(
+        request,
+        lambda query: saying(rows, query["q"], lambda row: row.name),
+        labels={"project": here.project.name, "organization": here.project.organization.name},
+    )
+    return list_page(request, "projects/limits.html", shown, {"crumbs": crumbs(here, "Limits")})
 
 
 @project_page(Permission.PROJECT_VIEW)

@@ -69,7 +69,10 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
     storage = _value(form, "storage_gib", row.storage_gib)
     if storage is None or any(count is None for _, count in items):
         message = "Enter whole numbers from 0 to 1,000."
-        return {"notice": Notice(Tone.WARN, "Check your input", message), "blocked": "not complete yet"}
+        return {
+            "notice": Notice(Tone.WARN, "Check your input", message),
+            "blocked": "The form is not complete yet.",
+        }
     wanted = [(item.flavor, count) for item, count in items if count]
     asked = amounts_of([(item.flavor, item.count) for item in form.items], storage_gib=row.storage_gib)
     # a shrink that waits still holds what was confirmed: taking it back asks for nothing more
@@ -80,11 +83,11 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
         message = "To release everything, delete the workspace."
         return {
             "notice": Notice(Tone.WARN, "Nothing would be left", message),
-            "blocked": "nothing would be left",
+            "blocked": "Then nothing would be left.",
         }
     if then_held == asked:
         notice = Notice(Tone.WAIT, "No change yet", "Change a number to see its effect.")
-        return {"notice": notice, "blocked": "nothing has changed yet"}
+        return {"notice": notice, "blocked": "Nothing has changed yet."}
     more = {name: amount - now_held.get(name, 0) for name, amount in then_held.items()}
     preview = admission_preview(project=here.project, site=row.site, amounts=more, holder_id=row.pk)
     meters = tuple(

@@ -11,8 +11,7 @@ from gpuaas.clusters.services.suspend import cluster_suspend
 from gpuaas.clusters.states import LIVE, ClusterState
 from gpuaas.clusters.waiting import WAITING
 from gpuaas.lifecycle.enforce import PATIENCE
-from gpuaas.lifecycle.lease import REASON, lease_round
-from tenants.actors import SYSTEM
+from gpuaas.lifecycle.lease import lease_round
 
 HELD = LIVE - {ClusterState.DELETING}
 
@@ -30,10 +29,6 @@ def leases_enforce(*, now: datetime) -> int:
         Cluster.objects.filter(~WAITING, state__in=HELD).select_related("project"),
         awake(now),
         now=now,
-        sleep=lambda row: cluster_suspend(
-            actor=SYSTEM, cluster=row, expected_version=row.version, reason=REASON
-        ),
-        delete=lambda row: cluster_delete(
-            actor=SYSTEM, cluster=row, expected_version=row.version, reason=REASON
-        ),
+        suspend=cluster_suspend,
+        delete=cluster_delete,
     )

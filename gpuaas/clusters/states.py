@@ -5,9 +5,9 @@ from typing import Any
 from django.db import models
 
 from gpuaas.core.looks import Tone
-from gpuaas.core.statemachine import Look, Machine
-from gpuaas.lifecycle.allowed import Allowed, Verb, always, once_ready, while_asleep
-from gpuaas.lifecycle.operations import life_look
+from gpuaas.core.statemachine import Look
+from gpuaas.lifecycle.allowed import Allowed, Verb, once_ready, while_asleep
+from gpuaas.lifecycle.states import life_allowed, life_changing, life_machine
 from gpuaas.providers.base import Change
 
 
@@ -27,37 +27,13 @@ class ClusterState(models.TextChoices):
 
 S = ClusterState
 
-MACHINE: Machine[ClusterState] = Machine(
-    looks={state: life_look(state) for state in S},
-    edges={
-        # accepted and reserved; the reconciler takes it up, or the tenant changes their mind first
-        S.REQUESTED: frozenset({S.PROVISIONING, S.DELETING}),
-        # all steps confirmed; given up after the last retry; deleted while it is being made
-        S.PROVISIONING: frozenset({S.READY, S.FAILED, S.DELETING}),
-        # other counts, another release, put to sleep by hand or at the end of the lease; deleted; claimed from a warm pool: then
-        # it is brought under its new project
-        S.READY: frozenset({S.SCALING, S.UPGRADING, S.SUSPENDING, S.PROVISIONING, S.DELETING}),
-        # the site confirmed; given up; put to sleep by the portal, which waits for nobody; deleted meanwhile
-        S.SCALING: frozenset({S.READY, S.FAILED, S.SUSPENDING, S.DELETING}),
-        S.UPGRADING: frozenset({S.READY, S.FAILED, S.SUSPENDING, S.DELETING}),
-        # no worker is left and its GPUs are given back; deleted
-        S.SUSPENDING: frozenset({S.SUSPENDED, S.DELETING}),
-        # woken, if its GPUs can be reserved anew; deleted
-        S.SUSPENDED: frozenset({S.RESUMING, S.DELETING}),
-        # all workers are back; given up; put back to sleep by the portal; deleted
-        S.RESUMING: frozenset({S.READY, S.FAILED, S.SUSPENDING, S.DELETING}),
-        # retried from the step that failed; a failed scaling also taken back or changed; put to sleep; or deleted
-        S.FAILED: frozenset({S.PROVISIONING, S.SCALING, S.UPGRADING, S.RESUMING, S.SUSPENDING, S.DELETING}),
-        # a sweep of the site found nothing of it any more
-        S.DELETING: frozenset({S.DELETED}),
-        S.DELETED: frozenset(),
-    },
-)
+OWN = {S.SCALING: Change.SCALE, S.UPGRADING: Change.UPGRADE}
+CHANGING = life_changing(S, OWN)
+# claimed from a warm pool: then it is brought under its new project
+MACHINE = life_machine(S, OWN, also={S.READY: {S.PROVISIONING}})
 
 LIVE = frozenset(set(S) - {S.DELETED})
-STAYING = LIVE - {S.DELETING}
 OVERTAKEN = frozenset({S.SCALING, S.UPGRADING, S.RESUMING})
-ENTERED = frozenset({S.READY, S.SCALING, S.UPGRADING, S.SUSPENDING, S.SUSPENDED, S.RESUMING})
 
 
 def failed_at(row: Any) -> str:
@@ -77,28 +53,11 @@ def _not_half_way(row: Any) -> str:
 
 
 ALLOWED: dict[Verb, Allowed] = {
-    Verb.RETRY: Allowed(frozenset(), always),
+    **life_allowed(S),
     Verb.RESIZE: Allowed(frozenset({S.READY}), _failed_to_scale),
     Verb.UPGRADE: Allowed(frozenset({S.READY})),
     Verb.SUSPEND: Allowed(frozenset({S.READY}), _not_half_way),
     Verb.RESUME: Allowed(frozenset({S.SUSPENDED}), while_asleep),
-    Verb.EXTEND: Allowed(STAYING),
-    Verb.DELETE: Allowed(STAYING),
-    Verb.MANAGE: Allowed(STAYING),
-    Verb.ENTER: Allowed(ENTERED, once_ready),
-}
-# while a change is under way, and which one
-CHANGING: dict[ClusterState, Change] = {
-    S.REQUESTED: Change.CREATE,
-    S.PROVISIONING: Change.CREATE,
-    S.SCALING: Change.SCALE,
-    S.UPGRADING: Change.UPGRADE,
-    S.SUSPENDING: Change.SUSPEND,
-    S.RESUMING: Change.RESUME,
-    S.DELETING: Change.DELETE,
-}
-STATE_OF: dict[Change, ClusterState] = {
-    change: state for state, change in CHANGING.items() if state != S.REQUESTED
 }
 CLAIM = "claim"  # the kind of an operation: the steps of a creation, on what is there already
 

@@ -26,6 +26,7 @@ log = structlog.get_logger(__name__)
 BIND = "GPUAAS_METRICS_BIND"
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # the library's own name
 REFUSAL = "send the token of GPUAAS_METRICS_TOKEN as `Authorization: Bearer`\n"
+NOWHERE = "not found\n"
 CHALLENGE = ("WWW-Authenticate", 'Bearer realm="metrics"')
 PLAIN = "text/plain; charset=utf-8"
 SLOWEST_SECONDS = 10

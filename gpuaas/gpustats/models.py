@@ -72,7 +72,7 @@ class GpuSample(models.Model):
 class GpuHour(models.Model):
     """Sums of a workspace's samples of one GPU type that ended in this hour.
 
-    seconds: GPU-seconds that were seen; busy_seconds: each times its utilization; told_seconds: those whose utilization
+    seconds: GPU-seconds that were seen; busy_seconds: each times its utilization; measured_seconds: those whose utilization
     is known. memory_mib_seconds: memory used × seconds. gpu_type null: the site does not say.
     """
 
@@ -83,7 +83,7 @@ class GpuHour(models.Model):
     )
     hour = models.DateTimeField()
     seconds = models.PositiveBigIntegerField()
-    told_seconds = models.PositiveBigIntegerField()
+    measured_seconds = models.PositiveBigIntegerField()
     busy_seconds = models.FloatField()
     utilization_max = models.FloatField(null=True)
     memory_mib_seconds = models.PositiveBigIntegerField()

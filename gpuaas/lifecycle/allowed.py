@@ -9,7 +9,8 @@ Why = Callable[[Any], str]  # of a row that has failed: why it may not be asked;
 
 
 class Verb(StrEnum):
-    """MANAGE: members, service accounts, policies. ENTER: credentials."""
+    """MANAGE: members, service accounts, policies. ENTER: credentials. COMPARE: with its site, field by field. ORDER, RUN
+    and HALT: what is in it, such as a machine, is made, does something, is stopped or deleted."""
 
     RETRY = "retry"
     RESIZE = "resize"
@@ -20,6 +21,10 @@ class Verb(StrEnum):
     DELETE = "delete"
     MANAGE = "manage"
     ENTER = "enter"
+    COMPARE = "compare"
+    ORDER = "order"
+    RUN = "run"
+    HALT = "halt"
 
 
 @dataclass(frozen=True)

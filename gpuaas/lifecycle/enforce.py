@@ -14,6 +14,7 @@ from gpuaas.core.errors import NotFound, StaleVersion
 from gpuaas.core.statemachine import TransitionLost
 from gpuaas.lifecycle.kind import ConditionChange, Kind, conditions_write
 from gpuaas.lifecycle.models import Provisioned
+from tenants.actors import SYSTEM
 
 ENFORCED = "Enforced"  # the condition: False while something that was to be ended is not
 REFUSED, OVERDUE = "Refused", "Overdue"
@@ -30,13 +31,16 @@ def in_turn(rows: QuerySet[RowT], now: datetime) -> QuerySet[RowT]:
     return turn.order_by(F("enforce_at").asc(nulls_first=True), "pk")
 
 
-def enforce(kind: Kind[RowT], row: RowT, act: Callable[[RowT], object], *, now: datetime) -> str | None:
+def enforce(
+    kind: Kind[RowT], row: RowT, service: Callable[..., object], reason: str, *, now: datetime
+) -> str | None:
     """None if it was done; otherwise why not, in words that are told on the row, or "" if it has changed meanwhile.
 
-    Whatever `act` raises concerns this row alone.
+    `service`: the kind's own, on the version that was read, so that a change at the same moment wins. Whatever it raises
+    concerns this row alone.
     """
     try:
-        act(row)
+        service(actor=SYSTEM, **{kind.noun: row}, expected_version=row.version, reason=reason)
     except SoftTimeLimitExceeded:
         raise
     except (StaleVersion, TransitionLost, NotFound):

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from django.db import models
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.clock import whole_second
@@ -28,6 +28,11 @@ class HoldingRow(models.Model):
     class Meta:
         abstract = True
         ordering = ["pk"]
+
+
+def ends_after(name: str) -> models.CheckConstraint:
+    condition = Q(ended_at__isnull=True) | Q(ended_at__gte=models.F("started_at"))
+    return models.CheckConstraint(condition=condition, name=name)
 
 
 RowT = TypeVar("RowT", bound=HoldingRow)

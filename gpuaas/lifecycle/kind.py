@@ -1,11 +1,12 @@
 """What the frame has to know about one kind, and what every service does with a row of it."""
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from gpuaas.core import clock, events
@@ -13,9 +14,11 @@ from gpuaas.core.conditions import condition_set
 from gpuaas.core.errors import Conflict
 from gpuaas.core.queue import poke
 from gpuaas.core.rows import first_of, version_require
-from gpuaas.core.statemachine import Machine, TransitionRow
+from gpuaas.core.statemachine import Look, Machine, TransitionRow
 from gpuaas.lifecycle.allowed import Allowed, Verb
 from gpuaas.lifecycle.models import Provisioned
+from gpuaas.lifecycle.operations import OperationRow, steps_write
+from gpuaas.providers.base import Change, StepSpec
 from tenants.actors import SYSTEM, Actor
 from tenants.audit import audit_record
 
@@ -26,6 +29,8 @@ ASLEEP, AWAKE = frozenset({"suspending", "suspended"}), frozenset({"resuming", "
 GOING = frozenset({"deleting", "deleted"})
 # where a verb has led already, or leads just now: to ask for it again changes nothing
 ALREADY = {Verb.SUSPEND: ASLEEP, Verb.RESUME: AWAKE, Verb.DELETE: GOING}
+# what the portal asks for as well, at the end of a lease or of a budget; its noun
+ENDINGS = {Verb.SUSPEND: "suspension", Verb.DELETE: "deletion"}
 # what nobody may begin while the lease is over
 NEEDS_LEASE = frozenset({Verb.RETRY, Verb.RESIZE, Verb.UPGRADE, Verb.RESUME})
 ConditionChange = Mapping[str, Any]  # of a condition: what `condition_set` takes
@@ -43,7 +48,8 @@ class Kind(Generic[RowT]):
     """noun: for people, in events and in actions of the audit log; also the column of an operation that refers to it.
     reads: related rows to load with a locked row. task: that of the reconciler. allowed: verbs by state. permit:
     raises if an actor may not change a row at all. overtaken: states that the portal's own suspension ends, whatever it
-    is that they wait for. end: words for the end of a lease."""
+    is that they wait for. end: words for the end of a lease. changing: in which state which change is under way. steps:
+    those of a change of a row, and of the state that it comes from. cured: what a new change clears of a failure."""
 
     def __init__(
         self,
@@ -53,19 +59,24 @@ class Kind(Generic[RowT]):
         machine: Machine[Any],
         history: type[TransitionRow],
         operations: models.Manager[Any],
-        reads: tuple[str, ...],
         task: str,
         allowed: Mapping[Verb, Allowed],
         permit: Callable[[Actor, RowT], None],
         overtaken: frozenset[str],
         end: EndWords,
+        changing: Mapping[Any, Change],
+        steps: Callable[[RowT, Change, str], Iterable[StepSpec]],
+        cured: Mapping[str, Any] = MappingProxyType({}),
+        reads: tuple[str, ...] = ("project__organization", "site"),
     ) -> None:
         self.noun, self.rows, self._operations = noun, rows, operations
         self.overtaken, self.end = overtaken, end
+        self._state_of = {change: state for state, change in changing.items()}
+        self._steps, self._cured = steps, cured
         self._allowed, self._permit = allowed, permit
         self._machine, self._history = machine, history
         self._state = type(next(iter(machine.looks)))
-        self._reads, self._task = reads, task
+        self._reads, self.task = reads, task
 
     def lock(self, pk: Any, *, expected_version: int | None = None, unless: Container[str] = ()) -> RowT:
         """The row as it is now, locked until the transaction ends. It is locked before anything else.
@@ -130,12 +141,11 @@ class Kind(Generic[RowT]):
         if why := self.why_not(row, verb):
             raise Conflict(why, detail={"state": row.state})
 
-    def state_require(self, row: RowT, *states: str) -> None:
-        if row.state not in states:
-            raise Conflict(self._while(row), detail={"state": row.state})
+    def look(self, row: RowT) -> Look:
+        return self._machine.looks[self._state(row.state)]
 
     def _while(self, row: RowT) -> str:
-        label = self._machine.looks[row.state].label.lower()
+        label = self.look(row).label.lower()
         then = "; resume it first" if row.state == SUSPENDED else ""
         return f"this cannot be done while the {self.noun} is {label}{then}"
 
@@ -143,6 +153,70 @@ class Kind(Generic[RowT]):
         """Writes the history row and increases the version. Raises Conflict as the kind's state machine does."""
         state, history = self._state(to), self._history
         self._machine.transition(row, to=state, history=history, actor=actor, reason=reason, **changes)
+
+    def lead(self, row: RowT, actor: Actor, change: Change, reason: str, **changes: Any) -> None:
+        """Moves the row to the change's state, due at once. The caller writes the operation."""
+        due = {"due_at": clock.now(), "attempts": 0}
+        state = self._state_of[change]
+        self.move(row, state, actor=actor.name, reason=reason, **due, **self._cured, **changes)
+
+    def begin(
+        self,
+        row: RowT,
+        actor: Actor,
+        change: Change,
+        *,
+        summary: str = "",
+        admission: str = "",
+        reason: str = "",
+        **changes: Any,
+    ) -> None:
+        """Moves the row to the change's state, with the operation whose steps lead out of it."""
+        was = row.state
+        self.lead(row, actor, change, reason, **changes)
+        steps = self._steps(row, change, was)
+        self.operation_start(row, change, actor, steps=steps, summary=summary, admission=admission)
+
+    def operation_start(
+        self,
+        row: RowT,
+        kind: str,
+        actor: Actor,
+        *,
+        steps: Iterable[StepSpec],
+        summary: str = "",
+        admission: str = "",
+    ) -> OperationRow:
+        """`admission`: what was reserved; then the operation starts with that step already done."""
+        moment = clock.now()
+        about = {"kind": str(kind), "requested_by": actor.name, "requested_at": moment}
+        operation: OperationRow = self._operations.create(**{self.noun: row}, **about, summary=summary[:200])
+        steps_write(operation, steps, admission=admission, now=moment)
+        return operation
+
+    @transaction.atomic
+    def take_down(
+        self,
+        actor: Actor,
+        seen: RowT,
+        verb: Verb,
+        expected_version: int | None,
+        reason: str,
+        first: Callable[[RowT], Mapping[str, Any]] = lambda _row: {},
+    ) -> RowT:
+        """Suspends or deletes it; a change under way ends. Repeating it changes nothing.
+
+        `first`: what has to be so besides, on the locked row; returns what the change writes with the new state.
+        """
+        row = self.asked(actor, seen, verb, expected_version)
+        if self.is_already(row, verb):
+            return row
+        changes = first(row)
+        if verb is Verb.SUSPEND:
+            changes = {"suspended_at": row.suspended_at or clock.now(), "deleted_after": None, **changes}
+        with self.changing(row, actor, verb, ended=f"ended by the {ENDINGS[verb]}"):
+            self.begin(row, actor, Change(verb), summary=reason, reason=reason, **changes)
+        return row
 
     def operation_end(self, row: RowT, summary: str) -> None:
         """Ends a running operation; the worker on it will find that it was overtaken."""
@@ -184,7 +258,7 @@ class Kind(Generic[RowT]):
     def wake(self, row: RowT) -> None:
         """Notifies pages and starts the reconciler. The caller has set `due_at` in the same transaction."""
         self.announce(row)
-        poke(self._task, str(row.pk))
+        poke(self.task, str(row.pk))
 
 
 def conditions_write(row: Provisioned, *changes: ConditionChange, drop: tuple[str, ...] = ()) -> bool:

@@ -15,6 +15,7 @@ from django.db.models import Q, QuerySet
 from gpuaas.core import clock
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.enforce import BATCH, ENFORCED, PATIENCE, enforce, in_turn, overdue_tell
 from gpuaas.lifecycle.kind import GOING, SUSPENDED, ConditionChange, Kind, conditions_write
 from gpuaas.lifecycle.models import Provisioned
@@ -42,8 +43,12 @@ def lease_validate(ends_at: datetime | None, *, now: datetime) -> datetime:
     return ends_at
 
 
-def lease_extend(kind: Kind[RowT], row: RowT, *, actor: Actor, ends_at: datetime) -> None:
-    """A later end for a locked row, at most 365 days from now; clears the warning and the date of its deletion."""
+@transaction.atomic
+def lease_extend(
+    kind: Kind[RowT], actor: Actor, seen: RowT, *, ends_at: datetime, expected_version: int | None = None
+) -> RowT:
+    """A later end, at most 365 days from now; clears the warning and the date of its deletion."""
+    row = kind.asked(actor, seen, Verb.EXTEND, expected_version)
     until, old = lease_validate(ends_at, now=clock.now()), row.lease_ends_at
     if until <= old:
         raise Invalid.field("lease_ends_at", "choose a time after the present end of the lease")
@@ -53,6 +58,7 @@ def lease_extend(kind: Kind[RowT], row: RowT, *, actor: Actor, ends_at: datetime
     before, after = {"lease_ends_at": old.isoformat()}, {"lease_ends_at": until.isoformat()}
     kind.audit(row, actor, "extend", before=before, after=after)
     kind.announce(row)
+    return row
 
 
 def resumable_require(row: Provisioned, *, takes_new: bool) -> None:
@@ -76,13 +82,12 @@ def lease_round(
     awake: Q,
     *,
     now: datetime,
-    sleep: Callable[[RowT], object],
-    delete: Callable[[RowT], object],
+    suspend: Callable[..., object],
+    delete: Callable[..., object],
 ) -> int:
     """Returns how many of `held` changed, each in a transaction of its own.
 
-    `sleep` and `delete` act on the version that was read, so that an extension at the same moment wins. What can be
-    suspended (`awake`) is never deleted instead; what cannot has its grace period from when that was told.
+    What can be suspended (`awake`) is never deleted instead; what cannot has its grace period from when that was told.
     """
     over = held.filter(lease_ends_at__lte=now)
     soon = held.filter(lease_ends_at__gt=now, lease_ends_at__lte=now + WARNING)
@@ -93,7 +98,8 @@ def lease_round(
     ]
     for row in warned:
         _mark(kind, row, now)
-    tried = [(row, enforce(kind, row, sleep, now=now)) for row in in_turn(over.filter(awake), now)[:BATCH]]
+    turn = in_turn(over.filter(awake), now)[:BATCH]
+    tried = [(row, enforce(kind, row, suspend, REASON, now=now)) for row in turn]
     refused = [(row, why) for row, why in tried if why]
     for row, why in refused:
         _grace_begin(kind, row, now, why=f"it cannot be suspended: {why}")
@@ -107,7 +113,7 @@ def lease_round(
     ended = over.filter(deleted_after__lte=now)
     others = in_turn(ended.exclude(pk__in=over.filter(awake).values("pk")), now)[:BATCH]
     gone = [*others, *ended.filter(pk__in=[row.pk for row, _ in refused])]
-    deleted = [row for row in gone if enforce(kind, row, delete, now=now) is None]
+    deleted = [row for row in gone if enforce(kind, row, delete, REASON, now=now) is None]
     overdue_tell(kind, now=now)
     return len({row.pk for row in (*warned, *(row for row, why in tried if why is None), *deleted)})
 

@@ -4,6 +4,7 @@ import uuid
 from typing import Any
 
 from django.db import models
+from django.db.models import Q
 
 from gpuaas.core.claims import Claimable
 from gpuaas.core.rows import Identified
@@ -34,3 +35,9 @@ class Provisioned(Identified, Claimable):
 
     class Meta:
         abstract = True
+        ordering = ["-pk"]
+
+
+def name_once(name: str) -> models.UniqueConstraint:
+    """A project has one of a name; that of a deleted one is free again."""
+    return models.UniqueConstraint(fields=["project", "name"], condition=~Q(state="deleted"), name=name)

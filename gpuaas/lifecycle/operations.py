@@ -1,14 +1,14 @@
 """Operations and their steps: what was requested, and its progress. Columns that both rooms share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, Self
 
 from django.db import models
+from django.db.models import Q
 
-from gpuaas.core.looks import Tone
 from gpuaas.core.rows import Identified
-from gpuaas.core.statemachine import Look
+from gpuaas.providers.base import StepSpec
 
 
 class StepState(models.TextChoices):
@@ -18,27 +18,14 @@ class StepState(models.TextChoices):
     FAILED = "failed", "Failed"
 
 
-_LIFE = {
-    "requested": (Tone.WAIT, "clock"),
-    "ready": (Tone.OK, "check"),
-    "suspended": (Tone.OFF, "player-pause"),
-    "failed": (Tone.BAD, "alert"),
-    "deleted": (Tone.OFF, "minus"),
-}
-
-
-def life_look(state: models.TextChoices) -> Look:
-    """For every kind: a state other than the stable ones means that a change is running."""
-    return Look(str(state.label), *_LIFE.get(str(state.value), (Tone.BUSY, "loader")))
-
-
-ADMISSION = (
-    "admission"  # key of the step that was done before the site is asked: limits checked, amounts reserved
-)
+ADMISSION = "admission"  # the step done before the site is asked: limits checked, amounts reserved
+ADMISSION_STEP = StepSpec(ADMISSION, "Check the limits and reserve")
 
 
 class OperationRow(Identified):
     """The concrete model adds its subject and its kinds; a constraint allows one open operation per subject."""
+
+    steps: Any
 
     requested_by = models.CharField(max_length=150)
     requested_at = models.DateTimeField()
@@ -48,6 +35,11 @@ class OperationRow(Identified):
 
     class Meta:
         abstract = True
+        ordering = ["-pk"]
+
+
+def open_once(subject: str, name: str) -> models.UniqueConstraint:
+    return models.UniqueConstraint(fields=[subject], condition=Q(finished_at__isnull=True), name=name)
 
 
 class StepRow(models.Model):
@@ -70,17 +62,20 @@ class StepRow(models.Model):
     def __str__(self) -> str:
         return self.label
 
+    @classmethod
+    def of(cls, steps: Sequence[StepSpec]) -> list[Self]:
+        """Rows of what a driver has named, unsaved."""
+        return [cls(key=step.key, label=step.label) for step in steps]
 
-StepT = TypeVar("StepT", bound=StepRow)
 
-
-def steps_write(rows: Sequence[StepT], *, admission: str, now: datetime) -> None:
+def steps_write(operation: OperationRow, steps: Iterable[StepSpec], *, admission: str, now: datetime) -> None:
     """In their order. `admission`: what was reserved; then the first step is the admission's, and already done."""
+    model: type[StepRow] = operation.steps.model
+    rows = model.of([ADMISSION_STEP, *steps] if admission else list(steps))
     for position, row in enumerate(rows):
-        row.position = position
+        row.operation, row.position = operation, position  # type: ignore[attr-defined]
     if admission:
         first = rows[0]
         first.state, first.started_at, first.finished_at = StepState.DONE, now, now
         first.attempts, first.detail = 1, admission[:500]
-    if rows:
-        type(rows[0])._default_manager.bulk_create(rows)
+    model._default_manager.bulk_create(rows)

@@ -14,18 +14,18 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from prometheus_client import Counter
 
 from gpuaas.core import claims, clock, traces
-from gpuaas.core.claims import ClaimLost, in_words
+from gpuaas.core.claims import ClaimLost, in_words, retry_at
 from gpuaas.core.conditions import Status
-from gpuaas.core.errors import Conflict, GpuaasError, Unauthorized, Unavailable
+from gpuaas.core.errors import Conflict, GpuaasError, NotFound, Unauthorized, Unavailable
 from gpuaas.core.queue import poke
 from gpuaas.lifecycle.kind import FAILED, ConditionChange, Kind, conditions_write
 from gpuaas.lifecycle.models import Provisioned
 from gpuaas.lifecycle.operations import ADMISSION, OperationRow, StepRow, StepState
-from gpuaas.providers.base import Change, Provisioner, StepOutcome, change_unknown
+from gpuaas.providers.base import TENACIOUS, Change, Provisioner, StepOutcome, change_unknown
 
 CLAIM_SECONDS = 30  # longer than any one call to a site may take; each write extends it
 POLL_SECONDS = (1.0, 2.0)
@@ -78,11 +78,11 @@ class _Tally:
 _tally: ContextVar[_Tally | None] = ContextVar("tally", default=None)
 
 
-def visit(model: type[RowT], pk: uuid.UUID, *, work: Callable[[RowT], None], task: str) -> None:
-    """Runs `work` on the row if it is due and not claimed, and `task` once more if it is due again by then."""
-    claims.claimed(model, pk, lambda row: _counted(row, work), seconds=CLAIM_SECONDS, only_due=True)
-    if model._default_manager.filter(pk=pk, claim_until=None, due_at__lte=clock.now()).exists():
-        poke(task, str(pk))
+def visit(kind: Kind[RowT], pk: uuid.UUID, work: Callable[[RowT], None]) -> None:
+    """Runs `work` on the row if it is due and not claimed, and the kind's task once more if it is due again by then."""
+    claims.claimed(kind.rows.model, pk, lambda row: _counted(row, work), seconds=CLAIM_SECONDS, only_due=True)
+    if kind.rows.filter(pk=pk, claim_until=None, due_at__lte=clock.now()).exists():
+        poke(kind.task, str(pk))
 
 
 def _counted(row: RowT, work: Callable[[RowT], None]) -> None:
@@ -123,6 +123,14 @@ def attempt(call: Callable[[], bool], refused: Callable[[GpuaasError], None], **
     except Exception as error:  # noqa: BLE001  whatever it is, it is written where people look
         refused(in_words(error, **about))
     return False
+
+
+def row_again(rows: QuerySet[RowT], claimed: RowT) -> RowT:
+    """Of `rows`, the row as it is now. Raises ClaimLost unless it is still claimed by us."""
+    row = rows.filter(pk=claimed.pk, claim_token=claimed.claim_token).first()
+    if row is None:
+        raise ClaimLost("another process is working on it")
+    return row
 
 
 def step_perform(driver: Provisioner[Spec], change: Change, spec: Spec, key: str) -> StepOutcome:
@@ -172,6 +180,50 @@ class Record(Generic[RowT]):
             news = conditions_write(row, condition)
             claims.release(row, due_at=due_at, attempts=F("attempts") + 1)
             if news or step is not None:
+                self._announce(row)
+
+    def refused(
+        self,
+        job: Job[RowT],
+        error: GpuaasError,
+        *,
+        step: StepRow | None,
+        change: Change | None,
+        fail: Callable[[StepRow], None],
+        hopeless: bool = False,
+        **restarted: Any,
+    ) -> None:
+        """After a failed call: retry later, start the steps again, or `fail`; always with a message. `restarted`: of
+        the operation, if its steps start again."""
+        due_at, tried = retry_at(job.row, error), step.refusals + 1 if step is not None else 0
+        if isinstance(error, Unavailable | Unauthorized):
+            self.later(job, unreachable(error), due_at=due_at, step=step)
+        elif step is not None and change not in TENACIOUS and (hopeless or tried >= REFUSALS_MAX):
+            fail(step)
+        elif step is not None and isinstance(error, NotFound):
+            self.steps_restart(job, error.message, due_at=due_at, refused=step, **restarted)
+        else:
+            self.later(job, refused_by_site(error), due_at=due_at, step=step, refused=True)
+
+    def step_done(self, job: Job[RowT], step: StepRow, detail: str, answers: ConditionChange) -> None:
+        with self.guarded(job) as row:
+            step.state, step.finished_at, step.detail = StepState.DONE, clock.now(), detail[:500]
+            step.save(update_fields=["state", "finished_at", "detail"])
+            conditions_write(row, answers, drop=(PROGRESSING,))
+            self._rows.filter(pk=row.pk).update(attempts=0)
+            self._announce(row)
+
+    def step_wait(
+        self, job: Job[RowT], step: StepRow, detail: str, answers: ConditionChange, *, due_at: datetime
+    ) -> None:
+        """The site is working on it: the claim is released until then."""
+        with self.guarded(job) as row:
+            news = step.detail != detail[:500]
+            step.detail = detail[:500]
+            step.save(update_fields=["detail"])
+            news = conditions_write(row, answers, drop=(PROGRESSING,)) or news
+            claims.release(row, due_at=due_at, attempts=0)
+            if news:
                 self._announce(row)
 
     def rest(self, job: Job[RowT], due_at: datetime | None) -> None:

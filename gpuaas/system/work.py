@@ -1,10 +1,10 @@
 """What waits for a worker, and what a worker has. The rows that are claimed are the queue: the broker only hints."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.apps import apps
 from django.db import models
 from django.db.models import CharField, Count, Min, Q, QuerySet, Value
 
@@ -47,10 +47,6 @@ def _counted(name: str, model: type[models.Model], now: datetime) -> QuerySet[An
     return found
 
 
-def claimables(base: type[models.Model] = Claimable) -> Iterator[type[models.Model]]:
-    """Every kind of row that workers claim."""
-    for model in base.__subclasses__():
-        if model._meta.abstract:
-            yield from claimables(model)
-        else:
-            yield model
+def claimables() -> list[type[models.Model]]:
+    """Every kind of row that workers claim, of the apps that are installed."""
+    return [model for model in apps.get_models() if issubclass(model, Claimable)]

@@ -5,14 +5,13 @@ from datetime import datetime
 from django.db.models import Q
 
 from gpuaas.lifecycle.enforce import PATIENCE
-from gpuaas.lifecycle.lease import REASON, lease_round
+from gpuaas.lifecycle.lease import lease_round
 from gpuaas.lifecycle.visits import PROGRESSING
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import IN_USE
 from gpuaas.workspaces.services import workspace_delete, workspace_suspend
 from gpuaas.workspaces.services.rows import WORKSPACE
 from gpuaas.workspaces.states import LIVE, WorkspaceState
-from tenants.actors import SYSTEM
 
 HELD = LIVE - {WorkspaceState.DELETING}
 
@@ -31,10 +30,6 @@ def leases_enforce(*, now: datetime) -> int:
         Workspace.objects.filter(state__in=HELD).select_related("project"),
         awake(now),
         now=now,
-        sleep=lambda row: workspace_suspend(
-            actor=SYSTEM, workspace=row, expected_version=row.version, reason=REASON
-        ),
-        delete=lambda row: workspace_delete(
-            actor=SYSTEM, workspace=row, expected_version=row.version, reason=REASON
-        ),
+        suspend=workspace_suspend,
+        delete=workspace_delete,
     )

@@ -9,9 +9,9 @@ from gpuaas.core.ids import short
 from gpuaas.core.rows import Identified
 from gpuaas.core.statemachine import TransitionRow
 from gpuaas.lifecycle.grants import GrantStanding, standing
-from gpuaas.lifecycle.holdings import HoldingRow
-from gpuaas.lifecycle.models import Provisioned
-from gpuaas.lifecycle.operations import OperationRow, StepRow
+from gpuaas.lifecycle.holdings import HoldingRow, ends_after
+from gpuaas.lifecycle.models import Provisioned, name_once
+from gpuaas.lifecycle.operations import OperationRow, StepRow, open_once
 from gpuaas.providers.base import Placement
 from gpuaas.workspaces.machines.models import Machine, MachineLook, MachineTransition, PublicKey
 from gpuaas.workspaces.states import (
@@ -48,14 +48,9 @@ class Workspace(Provisioned):
     # when the site is compared field by field again; null = with the next look
     drift_due_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    class Meta:
-        ordering = ["-pk"]
+    class Meta(Provisioned.Meta):
         constraints = [
-            models.UniqueConstraint(
-                fields=["project", "name"],
-                condition=~Q(state="deleted"),
-                name="workspace_name_once_per_project",
-            ),
+            name_once("workspace_name_once_per_project"),
             models.UniqueConstraint(
                 fields=["site", "adopted_name"],
                 condition=~Q(state="deleted") & ~Q(adopted_name=""),
@@ -248,10 +243,7 @@ class Holding(HoldingRow):
                 nulls_distinct=False,
                 name="holding_open_once",
             ),
-            models.CheckConstraint(
-                condition=Q(ended_at__isnull=True) | Q(ended_at__gte=models.F("started_at")),
-                name="holding_ends_after",
-            ),
+            ends_after("holding_ends_after"),
         ]
         indexes = [models.Index(fields=["ended_at"], name="holding_ended_idx")]
 
@@ -271,15 +263,8 @@ class Operation(OperationRow):
     # digest of the spec that every step so far worked from; "mixed" where it changed between steps
     spec_digest = models.CharField(max_length=64, blank=True, editable=False)
 
-    class Meta:
-        ordering = ["-pk"]
-        constraints = [
-            models.UniqueConstraint(
-                fields=["workspace"],
-                condition=Q(finished_at__isnull=True),
-                name="operation_one_open_per_workspace",
-            )
-        ]
+    class Meta(OperationRow.Meta):
+        constraints = [open_once("workspace", "operation_one_open_per_workspace")]
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.workspace}"

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import F, Prefetch, Q, QuerySet
 from django.db.models.functions import Extract
@@ -32,18 +32,21 @@ from gpuaas.workspaces.models import (
     WorkspaceMember,
 )
 from gpuaas.workspaces.states import (
+    CHECKS_PER_SECOND,
     LIVE,
+    LOOKED_AT,
     AccessRole,
     DriftState,
     OperationKind,
     WorkspaceState,
 )
 from tenants.actors import Actor
-from tenants.models import Project, User
+from tenants.models import AuditEntry, Project, User
 from tenants.roles import Permission
 from tenants.selectors import platform_require, project_require, projects_for
 
 HISTORY = timedelta(days=30)
+COMPARED = "site.drift_check"  # the action of who asked for all of a site to be compared
 FINISHED_STEPS = frozenset({StepState.DONE})
 IN_USE = "InUse"  # its reason: the site has all that was asked, the tenant still uses more
 RANK = {AccessRole.VIEW: 0, AccessRole.EDIT: 1, AccessRole.ADMIN: 2}
@@ -273,6 +276,32 @@ def drifts_at(*, site: Site, state: DriftState | None = None) -> QuerySet[Drift]
     """Of all workspaces of a site, newest first."""
     rows = Drift.objects.filter(workspace__site=site).select_related("workspace__project", "workspace__site")
     return rows if state is None else rows.filter(state=state)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of all workspaces of a site, as somebody asked for it: when, of how many, and how many are left."""
+
+    since: datetime
+    total: int
+    left: int
+
+    @property
+    def done(self) -> int:
+        return self.total - self.left
+
+
+def comparison_at(*, site: Site) -> Comparison | None:
+    """The last one that was asked for; None when all of it is done."""
+    rows = AuditEntry.objects.filter(action=COMPARED, target_id=str(site.pk))
+    asked = rows.values_list("at", "after__workspaces").first()
+    if asked is None or not asked[1]:
+        return None
+    since, total = asked
+    spread = since + timedelta(seconds=total / CHECKS_PER_SECOND)
+    due = Workspace.objects.filter(site=site, state__in=LOOKED_AT, drift_due_at__lte=spread)
+    left = min(due.count(), total)
+    return Comparison(since, total, left) if left else None
 
 
 def drift_get_for(*, actor: Actor, drift_id: uuid.UUID) -> Drift:

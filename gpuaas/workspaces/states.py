@@ -4,8 +4,8 @@ from django.db import models
 
 from gpuaas.core.looks import Tone
 from gpuaas.core.statemachine import Look, Machine
-from gpuaas.lifecycle.allowed import Allowed, Verb, always, once_ready, while_asleep, while_awake
-from gpuaas.lifecycle.operations import life_look
+from gpuaas.lifecycle.allowed import Allowed, Verb, once_ready, while_asleep, while_awake
+from gpuaas.lifecycle.states import life_allowed, life_changing, life_machine
 from gpuaas.providers.base import Change
 
 
@@ -24,57 +24,34 @@ class WorkspaceState(models.TextChoices):
 
 S = WorkspaceState
 
-MACHINE: Machine[WorkspaceState] = Machine(
-    looks={state: life_look(state) for state in S},
-    edges={
-        # accepted and reserved; the reconciler takes it up, or the tenant changes their mind first
-        S.REQUESTED: frozenset({S.PROVISIONING, S.DELETING}),
-        # all steps confirmed; given up after the last retry; deleted while it is being made
-        S.PROVISIONING: frozenset({S.READY, S.FAILED, S.DELETING}),
-        # new counts asked; put to sleep by hand, by a budget or at the end of the lease; deleted
-        S.READY: frozenset({S.RESIZING, S.SUSPENDING, S.DELETING}),
-        # the site confirmed the new counts; taken back while it waits for what has to go; given up; put to sleep by the
-        # portal, which waits for nobody; deleted meanwhile
-        S.RESIZING: frozenset({S.READY, S.RESIZING, S.FAILED, S.SUSPENDING, S.DELETING}),
-        # nothing of it runs and its GPUs are given back; woken again while it was falling asleep; deleted
-        S.SUSPENDING: frozenset({S.SUSPENDED, S.RESUMING, S.DELETING}),
-        # woken, if its GPUs can be reserved anew; deleted
-        S.SUSPENDED: frozenset({S.RESUMING, S.DELETING}),
-        # all that it had is there again; given up; put back to sleep; deleted
-        S.RESUMING: frozenset({S.READY, S.FAILED, S.SUSPENDING, S.DELETING}),
-        # retried by hand: to making, resizing or waking, whichever failed; put to sleep; or deleted
-        S.FAILED: frozenset({S.PROVISIONING, S.RESIZING, S.RESUMING, S.SUSPENDING, S.DELETING}),
-        # the site holds nothing of it any more
-        S.DELETING: frozenset({S.DELETED}),
-        S.DELETED: frozenset(),
+OWN = {S.RESIZING: Change.RESIZE}
+CHANGING = life_changing(S, OWN)
+MACHINE = life_machine(
+    S,
+    OWN,
+    also={
+        # taken back while it waits for what has to go
+        S.RESIZING: {S.RESIZING},
+        # woken again while it was falling asleep
+        S.SUSPENDING: {S.RESUMING},
     },
 )
 
 LIVE = frozenset(set(S) - {S.DELETED})
 STAYING = LIVE - {S.DELETING}
-# members stay in while nothing runs: their data is there
-ENTERED = frozenset({S.READY, S.RESIZING, S.SUSPENDING, S.SUSPENDED, S.RESUMING})
+# what is compared with the site: in periods, and all of a site when somebody asks for it
+LOOKED_AT = frozenset({S.READY, S.RESIZING, S.SUSPENDING, S.SUSPENDED, S.FAILED})
+CHECKS_PER_SECOND = 10  # so that a large site is not asked everything in one second
 ALLOWED: dict[Verb, Allowed] = {
-    Verb.RETRY: Allowed(frozenset(), always),
+    **life_allowed(S),
     # while another one is under way only where that waits for what runs to end
     Verb.RESIZE: Allowed(frozenset({S.READY, S.RESIZING}), while_awake),
     Verb.SUSPEND: Allowed(frozenset({S.READY, S.RESUMING}), once_ready),
     Verb.RESUME: Allowed(frozenset({S.SUSPENDING, S.SUSPENDED}), while_asleep),
-    Verb.EXTEND: Allowed(STAYING),
-    Verb.DELETE: Allowed(STAYING),
-    Verb.MANAGE: Allowed(STAYING),
-    Verb.ENTER: Allowed(ENTERED, once_ready),
-}
-
-
-# while a change is under way, and which one
-CHANGING: dict[WorkspaceState, Change] = {
-    S.REQUESTED: Change.CREATE,
-    S.PROVISIONING: Change.CREATE,
-    S.RESIZING: Change.RESIZE,
-    S.SUSPENDING: Change.SUSPEND,
-    S.RESUMING: Change.RESUME,
-    S.DELETING: Change.DELETE,
+    Verb.COMPARE: Allowed(LOOKED_AT),
+    Verb.ORDER: Allowed(frozenset({S.READY})),
+    Verb.RUN: Allowed(frozenset({S.READY, S.RESIZING})),
+    Verb.HALT: Allowed(STAYING - {S.REQUESTED, S.PROVISIONING}),
 }
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.frontend.pages.pictures import FOLDER, PICTURES, THEMES, file_of
+
 ROOT = Path(__file__).resolve().parents[2]
 # `a/path`, `a/file.py`, and [text](link) to a file
 NAMED = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|toml|md))`")
@@ -74,3 +76,14 @@ def test_license_is_named_where_packagers_look() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["license"] == "Apache-2.0"
     assert (ROOT / "LICENSE").read_text(encoding="utf-8").lstrip().startswith("Apache License")
+
+
+def test_every_picture_is_taken_by_a_command_and_shown_in_both_themes() -> None:
+    """`make pictures` writes them; a guide shows the dark one to who reads in the dark."""
+    shown = {
+        (page.parent / file).resolve().name
+        for page in pages()
+        for file in re.findall(r'(?:srcset|src)="([^"]+pictures/[^"]+)"', page.read_text(encoding="utf-8"))
+    }
+    taken = {file_of(name, theme) for name in PICTURES for theme in THEMES}
+    assert shown == taken == {path.name for path in FOLDER.glob("*.png")}

@@ -15,7 +15,7 @@ OWN = {
     "What a file calls itself, its folder or its part of the document": {"HERE", "SQL", "TAG"},
     "A short name within a file": {"C", "CREATE", "M", "P", "R", "S"},
     "Settings of a deployment, each file whole": {"ENCRYPTION_KEYS", "MAILS_ENABLED"},
-    "Of another state machine each": {"LIVE", "STAYING"},
+    "Of another state machine each": {"CHANGING", "LIVE", "STAYING"},
     "A register of its own": {"SHARED", "SHARED_LOCK"},
     "By chance: a word of two rooms, or of the lab or the sandbox, which stand apart from what they play": {
         "ADMISSION", "MACHINE", "PORTAL", "PRODUCT",

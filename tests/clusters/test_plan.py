@@ -7,17 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuaas.clusters.reconcile.plan import (
-    CleanUp,
     Desired,
-    Finish,
     Heal,
     Look,
     Observed,
-    Rest,
     Step,
     plan,
 )
 from gpuaas.clusters.states import CHANGING, MACHINE, ClusterState
+from gpuaas.lifecycle.actions import CleanUp, Finish, Rest
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 S = ClusterState

@@ -36,7 +36,7 @@ def test_samples_and_the_hour_they_add_up_to(workspace: Workspace, h100: Flavor)
         h100.pool.gpu_type,
         AT,
     )
-    assert (hour.seconds, hour.told_seconds, hour.busy_seconds) == (1200, 1200, 240)
+    assert (hour.seconds, hour.measured_seconds, hour.busy_seconds) == (1200, 1200, 240)
     assert (hour.utilization_max, hour.memory_max_mib) == (40, 60_000)
     assert hour.memory_mib_seconds == 1200 * 60_000
     assert hour.energy_mj == 2 * 600 * 600 * 1000
@@ -198,7 +198,7 @@ def test_hours_are_the_sums_of_samples(
     assert sum(each.energy_mj for each in hours) == sum(each.spent_mj or 0 for each in samples)
     busy = sum(each.seconds * (each.utilization or 0) / 100 for each in samples)
     assert sum(each.busy_seconds for each in hours) == pytest.approx(busy)
-    assert all(0 <= each.busy_seconds <= each.told_seconds <= each.seconds for each in hours)
+    assert all(0 <= each.busy_seconds <= each.measured_seconds <= each.seconds for each in hours)
 
 
 def test_the_round_of_health_leaves_what_a_simulated_site_tells(workspace: Workspace) -> None:

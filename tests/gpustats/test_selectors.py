@@ -186,7 +186,7 @@ def test_a_month_by_gpu_type(workspace: Workspace, h100: Flavor, as_alice: Actor
         gpu_type=h100.pool.gpu_type,
         hour=AT,
         seconds=90 * 3600,
-        told_seconds=90 * 3600,
+        measured_seconds=90 * 3600,
         busy_seconds=48 * 3600,
         memory_mib_seconds=0,
         energy_mj=int(2.5 * 3.6e9),

@@ -51,14 +51,15 @@ def failed(**facts: Any) -> Any:
 BROKEN: dict[str, Any] = {}
 READY = {"ready_at": now()}
 ASLEEP = {**READY, "suspended_at": now()}
+RUNNING = {Verb.ORDER, Verb.RUN}
 
 
 @pytest.mark.parametrize(
     ("facts", "allowed"),
     [
-        (BROKEN, {Verb.RETRY, Verb.EXTEND, Verb.DELETE, Verb.MANAGE}),
-        (READY, set(workspaces.ALLOWED) - {Verb.RESUME}),
-        (ASLEEP, set(workspaces.ALLOWED) - {Verb.RESIZE}),
+        (BROKEN, {Verb.RETRY, Verb.EXTEND, Verb.DELETE, Verb.MANAGE, Verb.COMPARE, Verb.HALT}),
+        (READY, set(workspaces.ALLOWED) - {Verb.RESUME, *RUNNING}),
+        (ASLEEP, set(workspaces.ALLOWED) - {Verb.RESIZE, *RUNNING}),
     ],
 )
 def test_a_workspace_that_failed(facts: dict[str, Any], allowed: set[Verb]) -> None:

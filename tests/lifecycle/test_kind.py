@@ -33,12 +33,12 @@ def test_a_row_is_locked_in_the_version_that_was_seen(workspace: Workspace) -> N
         WORKSPACE.lock(uuid.uuid4())
 
 
-@pytest.mark.parametrize(("state", "then"), [("suspended", "; resume it first"), ("resizing", "")])
+@pytest.mark.parametrize(("state", "then"), [("suspended", "; resume it first"), ("resuming", "")])
 def test_a_refusal_says_what_it_is_doing(workspace: Workspace, state: str, then: str) -> None:
     workspace.state = state
-    WORKSPACE.state_require(workspace, "ready", state)
+    WORKSPACE.require(workspace, Verb.HALT)
     with pytest.raises(Conflict) as refused:
-        WORKSPACE.state_require(workspace, "ready")
+        WORKSPACE.require(workspace, Verb.RUN)
     assert refused.value.message == f"this cannot be done while the workspace is {state}{then}"
     assert refused.value.detail == {"state": state}
 

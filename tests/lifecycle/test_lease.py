@@ -23,6 +23,7 @@ from gpuaas.clusters.services.rows import CLUSTER
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict
 from gpuaas.lifecycle import enforce
+from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.kind import Kind
 from gpuaas.providers.base import Change
 from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver
@@ -287,21 +288,21 @@ def test_an_extension_at_the_last_moment_counts(holder: Holder, frozen: time_mac
     row = holder.asleep()
     frozen.shift(GRACE)
 
-    def extended(seen: Row) -> None:
-        holder.extend(seen, now() + 9 * DAY)
-        holder.kind.asked(SYSTEM, seen, "delete", expected_version=seen.version)  # type: ignore[arg-type]
+    def extended(*, expected_version: int, **_asked: object) -> None:
+        holder.extend(row, now() + 9 * DAY)
+        holder.kind.asked(SYSTEM, row, Verb.DELETE, expected_version)
 
-    assert enforce.enforce(holder.kind, row, extended, now=now()) == ""
+    assert enforce.enforce(holder.kind, row, extended, "the lease ended", now=now()) == ""
     row.refresh_from_db()
     assert (row.state, row.deleted_after) == ("suspended", None)
 
 
 def test_what_is_settled_is_told_no_longer(holder: Holder) -> None:
-    def refuses(_row: Row) -> None:
+    def refuses(**_asked: object) -> None:
         raise Conflict("not now")
 
     moment: datetime = now()
-    assert enforce.enforce(holder.kind, holder.row, refuses, now=moment) == "not now"
+    assert enforce.enforce(holder.kind, holder.row, refuses, "it is spent", now=moment) == "not now"
     enforce.overdue_tell(holder.kind, now=moment + timedelta(minutes=11))
     holder.row.refresh_from_db()
     assert "Enforced" in holder.row.conditions, "it will be tried again"

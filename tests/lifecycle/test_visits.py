@@ -8,6 +8,7 @@ from gpuaas.core import claims
 from gpuaas.lifecycle.visits import visit
 from gpuaas.providers.sandbox.dials import ALWAYS, dials_set, failure_plan
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services.rows import WORKSPACE
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.workspaces.stage import fast, request, run_now, settle
@@ -67,7 +68,7 @@ def test_a_visit_that_lost_its_claim_or_broke(as_alice: Actor, project: Project,
 
     for work in (lost, broken):
         Workspace.objects.filter(pk=workspace.pk).update(claim_until=None)
-        visit(Workspace, workspace.pk, work=work, task="workspaces.reconcile")
+        visit(WORKSPACE, workspace.pk, work)
         Workspace.objects.filter(pk=workspace.pk).update(due_at=workspace.due_at)
     now = visits("", workspace.state)
     assert {word: now[word] - was.get(word, 0) for word in now} == {"lost": 1, "error": 1}

@@ -106,16 +106,19 @@ def test_rows_of_the_matrix_are_found_by_name_and_totals_are_of_all(
     Limit.objects.filter(project=other_project, resource=H100).update(used=2)
 
     everyone = list(limits_owners(actor=as_olga))
-    assert [(of, own) for of, own, _ in everyone] == [
+    assert [(of, own) for of, own, *_ in everyone] == [
         ("biology", ""),
         ("biology", "protein-fold"),
         ("climate", ""),
         ("climate", "weather-lm"),
     ]
-    assert [own for _, own, _ in limits_owners(actor=as_olga, search="CLIMATE ph")] == ["", "weather-lm"]
-    assert [own for _, own, _ in limits_owners(actor=as_olga, search="fold")] == ["protein-fold"]
-    assert [own for _, own, _ in limits_owners(actor=as_olga, organization="biology")] == ["", "protein-fold"]
-    assert [own for _, own, _ in limits_owners(actor=as_olga, tight=True)] == ["protein-fold"]
+    assert [own for _, own, *_ in limits_owners(actor=as_olga, search="CLIMATE ph")] == ["", "weather-lm"]
+    assert [own for _, own, *_ in limits_owners(actor=as_olga, search="fold")] == ["protein-fold"]
+    assert [own for _, own, *_ in limits_owners(actor=as_olga, organization="biology")] == [
+        "",
+        "protein-fold",
+    ]
+    assert [own for _, own, *_ in limits_owners(actor=as_olga, tight=True)] == ["protein-fold"]
 
     totals = limits_totals()
     assert (totals[H100].limits, totals[H100].held) == (10, 2)
@@ -125,6 +128,31 @@ def test_rows_of_the_matrix_are_found_by_name_and_totals_are_of_all(
     assert tuple(totals) == whole.resources
     with pytest.raises(NotFound):
         limits_owners(actor=as_alice)
+
+
+@pytest.mark.parametrize(
+    ("sort", "rows"),
+    [
+        ("", ["biology", "protein-fold", "climate", "weather-lm"]),
+        ("nonsense:gpu", ["biology", "protein-fold", "climate", "weather-lm"]),
+        ("-name", ["climate", "weather-lm", "biology", "protein-fold"]),
+        (f"-held:{H100}", ["protein-fold", "weather-lm", "biology", "climate"]),
+        (f"held:{H100}", ["biology", "climate", "weather-lm", "protein-fold"]),
+        (f"-limit:{H100}", ["climate", "weather-lm", "protein-fold", "biology"]),
+        (f"limit:{H100}", ["biology", "protein-fold", "weather-lm", "climate"]),
+    ],
+)
+def test_rows_of_the_matrix_come_in_the_order_that_is_asked_for(
+    sort: str, rows: list[str], as_olga: Actor, project: Project, other_project: Project, site: Site
+) -> None:
+    """By name an organization stays above its projects; by a resource all stand by their number, no limit above every limit."""
+    limits_give(project, {H100: 8}, organization=False)
+    limits_give(other_project, {H100: 2}, organization=False)
+    Limit.objects.create(organization=project.organization, resource=H100, hard=None)
+    Limit.objects.filter(project=other_project).update(used=2)
+    Limit.objects.filter(project=project).update(used=1)
+    found = [own or of for of, own, *_ in limits_owners(actor=as_olga, sort=sort)]
+    assert found == rows
 
 
 def test_a_wrong_counter_is_told_and_left_alone(project: Project, site: Site) -> None:

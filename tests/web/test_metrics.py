@@ -11,11 +11,17 @@ pytestmark = pytest.mark.django_db
 TOKEN = "a token for Prometheus alone"
 
 
-def test_without_a_setting_there_is_nothing(client: Client, olga: User, settings: Any) -> None:
+@pytest.mark.parametrize("address", ["/metrics", "/metrics/portal", "/health/parts"])
+@pytest.mark.parametrize("given", ["", "Bearer ", f"Bearer {TOKEN}"])
+def test_without_a_setting_there_is_nothing(
+    client: Client, olga: User, settings: Any, address: str, given: str
+) -> None:
+    """In the words of a scraper, who reads no pages; and nothing that a page for people would tell beside."""
     settings.METRICS_TOKEN = ""
     client.force_login(olga)
-    assert client.get("/metrics").status_code == 404
-    assert client.get("/metrics", headers={"Authorization": "Bearer "}).status_code == 404
+    said = client.get(address, headers={"Authorization": given} if given else {})
+    assert (said.status_code, said.content) == (404, b"not found\n")
+    assert said["Content-Type"] == "text/plain; charset=utf-8"
 
 
 @pytest.mark.parametrize(
@@ -27,6 +33,7 @@ def test_others_are_refused(client: Client, olga: User, settings: Any, given: st
     said = client.get("/metrics", headers={"Authorization": given} if given else {})
     assert said.status_code == 401
     assert said["WWW-Authenticate"].startswith("Bearer")
+    assert said["Content-Type"] == "text/plain; charset=utf-8"
     assert b"django_http" not in said.content
 
 

@@ -6,22 +6,18 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest, Restart
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.reconcile.plan import (
     CHANGED,
     COMPARE_EVERY,
     OBSERVE_EVERY,
     Action,
-    Begin,
-    CleanUp,
     Compare,
     Desired,
-    Finish,
     Heal,
     Observe,
     Observed,
-    Rest,
-    Restart,
     Step,
     Wait,
     plan,

@@ -8,6 +8,7 @@ from typing import Any
 from django.urls import reverse
 
 from frontend.presenters.held import url_of
+from frontend.presenters.work import Work, work_of
 from gpuaas.catalog.models import Site
 from gpuaas.core.looks import Tone
 from gpuaas.workspaces.models import Adoption
@@ -54,6 +55,7 @@ class PlanShown:
     tone: Tone
     word: str
     moving: bool
+    work: Work
     holds: str
     steps: tuple[StepRow, ...]
     summary: str
@@ -104,6 +106,7 @@ def plan_shown(row: Adoption, *, now: datetime) -> PlanShown:
         tone=Tone(look.tone),
         word=look.label,
         moving=state in {AdoptionState.PLANNING, AdoptionState.CONFIRMED},
+        work=_work_of(row, state, now),
         holds=_amounts(row.items, {}),
         steps=steps,
         summary=_summary(steps),
@@ -111,6 +114,17 @@ def plan_shown(row: Adoption, *, now: datetime) -> PlanShown:
         may_confirm=ready and fresh and not any(step.blocking for step in steps),
         may_discard=AdoptionState.DISCARDED in ADOPTION.edges[state],
     )
+
+
+def _work_of(row: Adoption, state: AdoptionState, now: datetime) -> Work:
+    """Planning changes nothing at the site; adopting is what was confirmed."""
+    asked = f"Requested by {row.requested_by.username}"
+    doing = (
+        ("Everything in it is looked at", "The plan is shown here")
+        if state == AdoptionState.PLANNING
+        else ("The steps below are done at the site", "The workspace is metered")
+    )
+    return work_of(row, asked, *doing, since=row.requested_at, now=now)
 
 
 def _rank(step: Mapping[str, Any]) -> tuple[bool, int, str]:

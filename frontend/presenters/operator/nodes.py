@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from frontend.components import Fact
 from frontend.presenters.operator.sites import ConditionShown, conditions_shown
+from frontend.presenters.work import Work, work_of
 from gpuaas.catalog.models import Node, NodeCheck, Site
 from gpuaas.catalog.states import NodeCheckState
 from gpuaas.core.conditions import Condition, conditions_read
@@ -78,6 +79,7 @@ class CheckRun:
     asked_by: str
     asked_at: datetime
     finished_at: datetime | None
+    work: Work
 
 
 def gpu_names_at(site: Site) -> dict[str, str]:
@@ -148,7 +150,7 @@ def _traits(node: Node) -> tuple[Fact, ...]:
     return tuple(Fact(term, value) for term, value in found if value)
 
 
-def check_run(row: NodeCheck) -> CheckRun:
+def check_run(row: NodeCheck, now: datetime) -> CheckRun:
     tone, word = CHECK_LOOKS[NodeCheckState(row.state)]
     return CheckRun(
         id=row.pk,
@@ -160,4 +162,12 @@ def check_run(row: NodeCheck) -> CheckRun:
         asked_by=row.requested_by,
         asked_at=row.requested_at,
         finished_at=row.finished_at,
+        work=work_of(
+            row,
+            f"Requested by {row.requested_by}",
+            f"A short-lived pod runs it on {row.node}",
+            "Its output is shown here",
+            since=row.requested_at,
+            now=now,
+        ),
     )

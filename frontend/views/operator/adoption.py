@@ -1,6 +1,7 @@
 """Taking over what was at a site before the portal: look, choose, plan, read the plan, confirm or discard."""
 
 import uuid
+from datetime import datetime
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -13,13 +14,14 @@ from frontend.presenters.effect import taken
 from frontend.presenters.operator.adoption import adoptable_rows, plan_shown
 from frontend.presenters.operator.nodes import gpu_names_at
 from frontend.presenters.words import words_of
+from frontend.presenters.work import Work, work_of
 from frontend.views.operator.common import OperatorPlace, row_doors, site_action, site_page
 from frontend.views.operator.site_parts import tab
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core.errors import Conflict, Invalid, NoCapacity, NotFound, QuotaRefused, StaleVersion
 from gpuaas.workspaces import services
-from gpuaas.workspaces.models import Adoption
+from gpuaas.workspaces.models import Adoption, AdoptionScan
 from gpuaas.workspaces.selectors import (
     Adoptable,
     adoptables_of,
@@ -90,10 +92,18 @@ def adoption(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpRespon
         row,
         "adoption",
         scan=scan,
+        work=_scan_work(scan, here.now) if scan else None,
         looking=scan is not None and scan.due_at is not None and not scan.failure,
         plans=plans,
     )
     return list_page(request, "operator/site_adoption.html", shown, context, plans)
+
+
+def _scan_work(scan: AdoptionScan, now: datetime) -> Work:
+    asked, taken = f"Requested by {scan.requested_by}", f"{scan.site.slug} is asked for what is there"
+    return work_of(
+        scan, asked, taken, "What could be adopted is listed here", since=scan.requested_at, now=now
+    )
 
 
 @site_action

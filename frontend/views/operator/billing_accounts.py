@@ -21,7 +21,7 @@ from billing.services import (
 )
 from frontend.forms.rates import AccountForm, CostCenterForm, DiscountForm
 from frontend.frame import done, refusals_on, refusals_shown, sent, undo_by
-from frontend.lists import Column, Listing, find, list_page, named
+from frontend.lists import Column, Listing, find, list_page, named, saying
 from frontend.presenters.rate_cards import percent_words
 from frontend.views.operator.common import OperatorPlace, crumbs, organization_action, organization_page
 from gpuaas.catalog.models import Flavor
@@ -42,6 +42,15 @@ LIST = Listing(
     ),
     filters=(find("Find a flavor or note", "Flavor or note"),),
 )
+CENTERS = Listing(
+    "projects",
+    columns=(
+        Column("project", "Project", "0", "0"),
+        Column("cost_center", "Cost center", "1", "1"),
+    ),
+    filters=(find("Find a project or cost center", "Project or cost center"),),
+    mark="center-",
+)
 
 
 def _page(request: HttpRequest, here: OperatorPlace, row: Organization, **forms: Any) -> HttpResponseBase:
@@ -54,11 +63,16 @@ def _page(request: HttpRequest, here: OperatorPlace, row: Organization, **forms:
         lambda rows: [(discount, *_standing(discount, here.now)) for discount in rows],
         without=() if here.may_manage else {"end"},
     )
+    known = accounts.cost_centers_of(**given)
+    centers = CENTERS.of(
+        request, lambda query: saying(known.items(), query["q"], lambda each: f"{each[0]} {each[1]}")
+    )
     context = {
         "organization": row,
         "account": account,
         "balance": balances.balance_of(currency=account.currency, **given),
-        "cost_centers": accounts.cost_centers_of(**given),
+        "cost_centers": known,
+        "centers": centers,
         "own_card": found.filter(organization=row).first(),
         "standard_card": found.filter(organization=None).first(),
         "account_form": AccountForm(initial=_first(account), auto_id="account_%s"),
@@ -69,7 +83,7 @@ def _page(request: HttpRequest, here: OperatorPlace, row: Organization, **forms:
         ),
         **forms,
     }
-    return list_page(request, "operator/billing_account.html", discounts, context)
+    return list_page(request, "operator/billing_account.html", discounts, context, centers)
 
 
 show = organization_page(_page)

@@ -1,5 +1,7 @@
 """Operators: what a template's site says that may be chosen, beside what the template says; published or dropped."""
 
+from datetime import datetime
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -7,10 +9,11 @@ from django.urls import reverse
 from frontend.frame import done, refusals_shown, version_read
 from frontend.nav import Crumb
 from frontend.presenters.held import url_of
+from frontend.presenters.work import Work, work_of
 from frontend.views.operator.common import OperatorPlace, crumbs, template_action, template_page
 from gpuaas.clusters import services
 from gpuaas.clusters.imports import parameters_import_answer, parameters_import_find
-from gpuaas.clusters.models import ClusterTemplate
+from gpuaas.clusters.models import ClusterTemplate, ParametersImport
 from gpuaas.core.errors import Conflict, Invalid, NotFound, StaleVersion
 
 SHOWN = 50  # clusters whose choice no longer fits
@@ -30,6 +33,7 @@ def show(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) -
         "importable": services.parameters_are_told(template),
         "asked": row,
         "asking": row is not None and row.due_at is not None,
+        "work": _work_of(row, here.now) if row else None,
         "answer": answer,
         "published": f"It is version {row.published.number} now." if row and row.published else "",
         "misfits": [(one, url_of(one.cluster) if one.cluster else "") for one in misfits[:SHOWN]],
@@ -41,6 +45,17 @@ def show(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) -
         ),
     }
     return render(request, "operator/cluster_template_import.html", context)
+
+
+def _work_of(row: ParametersImport, now: datetime) -> Work:
+    return work_of(
+        row,
+        f"Requested by {row.requested_by}",
+        f"The class is read at {row.template.site.slug}",
+        f"Its parameters are compared with version {row.base.number}",
+        since=row.requested_at,
+        now=now,
+    )
 
 
 def _ask(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) -> HttpResponse:

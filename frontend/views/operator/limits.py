@@ -8,10 +8,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 
 from frontend import toasts
+from frontend.doors import is_piece
 from frontend.forms import sentence_of
 from frontend.forms.operator_limits import LimitForm
 from frontend.frame import UNDONE, done, number_of, sent, undo_by
-from frontend.lists import Column, Filter, Listed, Listing, find, list_page, offered
+from frontend.lists import SORT, Column, Filter, Head, Listed, Listing, find, list_page, offered
 from frontend.presenters.operator.limits import (
     CellShown,
     Effect,
@@ -27,7 +28,8 @@ from quotas.models import Limit
 from quotas.services import limit_set
 from tenants.selectors import organizations_for
 
-TABLE = "operator/limits_rows.html"
+ROW = "operator/limits_rows.html"
+PAGE = "operator/limit.html"
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def _listed(request: HttpRequest, here: OperatorPlace) -> Listed:
             search=query["q"],
             organization=query["organization"],
             tight=bool(query["over"]),
+            sort=query[SORT],
         ),
         lambda owners: _cells(matrix_shown(actor=here.actor, owners=owners).rows),
         organization=offered(organizations_for(actor=here.actor).values_list("slug", "name")),
@@ -84,8 +87,20 @@ def limits(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """Drawn as a matrix; the file has a row for each cell of it."""
     shown = _listed(request, here)
     matrix = matrix_shown(actor=here.actor, owners=shown.page.object_list)
-    context = {"crumbs": crumbs("Tenants", ("Limits", "")), "matrix": matrix}
+    context = {
+        "crumbs": crumbs("Tenants", ("Limits", "")),
+        "matrix": matrix,
+        "by_name": shown.head("name", "Project"),
+        "heads": [(column, _heads(shown, column.resource)) for column in matrix.columns],
+    }
     return list_page(request, "operator/limits.html", shown, context)
+
+
+def _heads(shown: Listed, resource: str) -> tuple[Head, Head]:
+    return (
+        shown.head(f"held:{resource}", "Held", numeric=True),
+        shown.head(f"limit:{resource}", "Limit", numeric=True),
+    )
 
 
 @operator_page
@@ -162,9 +177,6 @@ def limit_save(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     matrix, row = _matrix(here, sent(request))
     cell = _cell(row, resource)
     title = f"{row.name} may hold {cell.top} {cell.column.name}"
-    if UNDONE in request.GET:
-        return done(request, title, "frontend:operator_limits")
-    response = _draw(request, here, matrix, row, focus=resource, totals=True)
     asked: dict[str, Any] = {
         "kind": row.kind,
         "owner": row.slug,
@@ -173,6 +185,9 @@ def limit_save(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     }
     asked["hard"] = "unlimited" if before is None else before
     back = undo_by("frontend:operator_limit_save", **asked)
+    if UNDONE in request.GET or not is_piece(request):
+        return done(request, title, "frontend:operator_limits", undo=back)
+    response = _draw(request, here, matrix, row, focus=resource, totals=True)
     response["HX-Trigger"] = toasts.header(tone="ok", title=title, undo=back)
     return response
 
@@ -235,5 +250,7 @@ def _draw(
     totals: bool = False,
     status: int = 200,
 ) -> HttpResponse:
+    """The row alone for a script, else a page around it."""
     context = {"matrix": matrix, "row": row, "editing": editing, "focus": focus, "totals": totals}
-    return render(request, TABLE, context, status=status)
+    context["crumbs"] = crumbs("Tenants", ("Limits", "operator_limits"), (row.name, ""))
+    return render(request, ROW if is_piece(request) else PAGE, context, status=status)

@@ -19,6 +19,7 @@ from frontend.components import Meter, Stat
 from frontend.lists import Column, Filter, Listing, find, list_page, saying
 from frontend.presenters.money import hours_of
 from frontend.presenters.operator.capacity import PoolShown, Sums, map_by_type, map_of, pools_shown, sums_of
+from frontend.presenters.operator.first_day import first_day
 from frontend.presenters.operator.sites import sites_shown
 from frontend.presenters.operator.utilization import DAYS, percent_of, types_used, use_chart, used_recently
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
@@ -52,6 +53,7 @@ def overview(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     used = used_recently(actor=here.actor, now=here.now)
     context = {
         "crumbs": crumbs("Platform", ("Overview", "")),
+        "first_day": first_day(sites),
         "sites": sites[:SITES],
         "site_count": len(sites),
         "node_count": sum(row.nodes for row in sites),
@@ -252,6 +254,19 @@ POOLS = Listing(
 )
 
 
+UNKNOWN = Listing(
+    "devices that are not understood",
+    columns=(
+        Column("site", "Site", "site", "site"),
+        Column("place", "Place", "place", "place"),
+        Column("name", "Counted as", "name", "name"),
+        Column("count", "Devices", "count", "count", numeric=True),
+        Column("reason", "Reason", "reason", "reason"),
+    ),
+    mark="unknown-",
+)
+
+
 @operator_page
 def capacity(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """Filters take pools away; the sums are those of what is shown."""
@@ -264,15 +279,15 @@ def capacity(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     )
     query = shown.query
     found = [] if query["type"] or query["only"] else unknown_devices(actor=here.actor)
-    unknown = [each for each in found if query["site"] in {"", each["site"]}]
+    unknown = UNKNOWN.of(request, [each for each in found if query["site"] in {"", each["site"]}])
     context = {
         "crumbs": crumbs("Supply", ("Capacity", "")),
         "unknown": unknown,
-        "not_understood": sum(each["count"] for each in unknown),
+        "not_understood": sum(each["count"] for each in unknown.found),
         "rows": map_of(shown.rows),
         "sums": sums_of(list(shown.found)),
     }
-    return list_page(request, "operator/capacity.html", shown, context)
+    return list_page(request, "operator/capacity.html", shown, context, unknown)
 
 
 def _wanted(pool: PoolShown, query: Mapping[str, str]) -> bool:

@@ -1,6 +1,7 @@
 """A draft of a rate card: its prices, what last month would have cost, publication and the end of it."""
 
 import uuid
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -21,6 +22,7 @@ from billing.services import (
     rate_draft_publish,
 )
 from frontend import toasts
+from frontend.doors import is_piece
 from frontend.forms import sentence_of
 from frontend.forms.rates import PublishForm, TermsForm, terms_shown, ware_named, what_value
 from frontend.frame import done, refusals_on, refusals_shown, sent, undo_by
@@ -85,6 +87,8 @@ def _editor(
         "publish_opened": publishing is not None,
         "crumbs": crumbs("Money", CARDS, ("Draft", "")),
     }
+    if context["open"] and "preview" in request.GET:  # asked for by a link where no script fetches it
+        context |= {"previewed": True, **_previewed(here, row)}
     lines = draft_rows_shown(rows, row.card.currency)
     found = LIST.of(
         request,
@@ -167,6 +171,11 @@ def price_set(request: HttpRequest, here: OperatorPlace, row: RateDraft, line: u
         )
     except (Invalid, Conflict) as refused:
         error = sentence_of(refused.message)
+    if not is_piece(request):  # by the button that stands beside the price where no script saves it
+        if error:
+            messages.error(request, error)
+            return redirect("frontend:operator_rate_draft", row.pk)
+        return done(request, "Price saved in the draft.", "frontend:operator_rate_draft", row.pk, undo=back)
     shown = next(each for each in cards.draft_rows(draft=row) if each.line and each.line.pk == line)
     drawn = draft_row_shown(shown, row.card.currency, typed=typed if error else None, error=error)
     context = {"row": drawn, "draft": row, "card": row.card, "may_change": here.may_manage}
@@ -190,16 +199,18 @@ def line_remove(request: HttpRequest, here: OperatorPlace, row: RateDraft, line:
 @draft_page
 def preview(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponse:
     """The part of the editor that fetches itself after every change."""
+    return render(request, "operator/_draft_preview.html", _previewed(here, row))
+
+
+def _previewed(here: OperatorPlace, row: RateDraft) -> dict[str, Any]:
     found = draft_preview(actor=here.actor, draft=row)
-    total = preview_total(previews=found)
-    context = {
+    return {
         "month": preview_month(),
         "currency": row.card.currency,
         "previews": found,
-        "total": total,
+        "total": preview_total(previews=found),
         "fingerprint": cards.draft_fingerprint(lines=row.lines.all()),
     }
-    return render(request, "operator/_draft_preview.html", context)
 
 
 @draft_action

@@ -34,7 +34,7 @@ from gpuaas.metering.selectors import cross_checks_of, gaps_of
 from gpuaas.providers.registry import kind_or_missing
 from gpuaas.workspaces import services as workspace_services
 from gpuaas.workspaces.models import Drift, Eviction
-from gpuaas.workspaces.selectors import drift_get_for, drifts_at
+from gpuaas.workspaces.selectors import comparison_at, drift_get_for, drifts_at
 from gpuaas.workspaces.states import DriftState
 
 SICK, CHECKS, DRIFTS, EVICTIONS = 25, 5, 25, 25
@@ -134,7 +134,7 @@ def node(request: HttpRequest, here: OperatorPlace, row: Site, node: str) -> Htt
     if not shown:
         raise NotFound("there is no such node")
     figures = node_figures(actor=here.actor, site=row, node=node, now=here.now)
-    runs = [check_run(run) for run in node_checks_of(site=row).filter(node=node)[:CHECKS]]
+    runs = [check_run(run, here.now) for run in node_checks_of(site=row).filter(node=node)[:CHECKS]]
     context = tab(row, "nodes", node, node=shown[0], runs=runs, busy=any(run.open for run in runs))
     context["gpus"] = card_of(figures, zone=here.zone)
     return render(request, "operator/site_node.html", context)
@@ -204,7 +204,7 @@ def drift(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseB
 def _draw_drift(request: HttpRequest, row: Site, form: DriftPolicyForm) -> HttpResponseBase:
     """Open ones first, then the newest."""
     shown = DRIFT.of(request, lambda query: drift_found(drifts_at(site=row), query), drifts_shown)
-    context = tab(row, "drift", form=form, policies=POLICIES)
+    context = tab(row, "drift", form=form, policies=POLICIES, comparison=comparison_at(site=row))
     return list_page(request, "operator/site_drift.html", shown, context)
 
 

@@ -1,5 +1,6 @@
 """Sites: attach, look, change, give new credentials. Nothing here calls a site; the worker does, after the commit."""
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -18,14 +19,15 @@ from frontend.presenters.operator.sites import (
     site_shown,
     sites_shown,
 )
+from frontend.presenters.work import waits_since
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page, site_action, site_page
 from frontend.views.operator.site_parts import tab
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.selectors import sites_for
-from gpuaas.catalog.services import site_create, site_update
+from gpuaas.catalog.services import site_create, site_probe_request, site_update
+from gpuaas.catalog.states import RoundKind
 from gpuaas.core.conditions import conditions_read
 from gpuaas.core.errors import Conflict, Invalid
-from gpuaas.core.queue import poke
 from gpuaas.metering.health import meter_conditions
 from gpuaas.providers.registry import kind_or_missing, site_kinds
 from gpuaas.workspaces.selectors import workspaces_for
@@ -96,6 +98,8 @@ def _draw(request: HttpRequest, here: OperatorPlace, row: Site, **forms: Any) ->
     context = {
         **tab(row, "overview"),
         "readiness": readiness_of(row),
+        "contacted_since": waits_since(row, here.now) if row.enabled else None,
+        "checked_since": _checked_since(row, here.now),
         "shown": site_shown(row, nodes=nodes, gpus=sums_of(pools).capacity),
         "conditions": conditions_shown(found),
         "pools": pools,
@@ -116,6 +120,12 @@ def _draw(request: HttpRequest, here: OperatorPlace, row: Site, **forms: Any) ->
 
 
 site = site_page(_draw)
+
+
+def _checked_since(row: Site, now: datetime) -> datetime | None:
+    """Since when its checks wait for a worker, or are taken by one."""
+    round_ = row.rounds.filter(kind=RoundKind.PREFLIGHT).first() if row.enabled else None
+    return waits_since(round_, now) if round_ else None
 
 
 def factor_effect(pools: list[PoolShown], percent: int) -> list[dict[str, Any]]:
@@ -210,7 +220,7 @@ def site_removed(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpRe
 
 @site_action
 def site_probe_now(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
-    """A poke to the worker; the page hears by its socket what was found."""
-    poke("catalog.probe", str(row.pk))
-    messages.info(request, f"Checking {row.slug}. Results will appear here.")
+    with refusals_shown(request, Conflict):
+        site_probe_request(actor=here.actor, site=row)
+        messages.info(request, f"Checking {row.slug}. Results will appear here.")
     return redirect("frontend:operator_site", row.slug)

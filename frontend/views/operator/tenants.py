@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 
 from frontend.forms.operator import OrganizationForm, OwnerForm, PersonForm, ProjectForm
 from frontend.frame import done, posted, refusals_on, refusals_shown, sent, undo_by
-from frontend.lists import ROWS, Column, Listing, find, list_page, named
+from frontend.lists import Column, Listing, find, list_page, named
 from frontend.views.operator.common import (
     OperatorPlace,
     crumbs,
@@ -186,6 +186,19 @@ def member_remove(
     return redirect("frontend:operator_organization", row.slug)
 
 
+WAITING = Listing(
+    "waits",
+    columns=(
+        Column("who", "Who", "user__username", lambda row: row.user.username if row.user else ""),
+        Column("network", "From", "network"),
+        Column("failures", "Wrong", "failures", numeric=True),
+        Column("until", "Next try", "until"),
+        Column("lift", "End the wait", value=None, quiet=True),
+    ),
+    mark="wait-",
+)
+
+
 @operator_page
 def people(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """A new account's password is shown on the next page, once: it is kept nowhere but in their hash."""
@@ -200,13 +213,18 @@ def people(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         "organization_memberships__organization", "project_memberships__project"
     )
     shown = PEOPLE.of(request, lambda query: named(rows, query["q"], "username", "email"))
+    waiting = WAITING.of(
+        request,
+        tries_for(actor=here.actor).filter(until__gt=here.now),
+        without=() if here.may_manage else {"lift"},
+    )
     context = {
         "form": form,
         "roles": PlatformRole.choices,
-        "waiting": tries_for(actor=here.actor).filter(until__gt=here.now)[:ROWS],
+        "waiting": waiting,
         "crumbs": crumbs("Tenants", ("People", "")),
     }
-    return list_page(request, "operator/people.html", shown, context)
+    return list_page(request, "operator/people.html", shown, context, waiting)
 
 
 def _person_made(request: HttpRequest, person: User, password: str | None) -> HttpResponse:

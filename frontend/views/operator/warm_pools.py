@@ -5,22 +5,26 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from billing.clusters import draft_quote, warm_pool_cost
 from billing.selectors.costs import currency_of
 from billing.selectors.running import warm_pool_rate
+from frontend.components import Notice
+from frontend.forms import sentence_of
 from frontend.forms.warm_pools import WarmPoolChangeForm, WarmPoolForm
 from frontend.frame import Refusals, done, draw_page, posted, refusals_shown
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
+from frontend.presenters.effect import Effect, kept_ready
 from frontend.views.operator.common import OperatorPlace, crumbs, projects_known, row_doors, template_page
 from gpuaas.clusters import services
 from gpuaas.clusters.models import ClusterTemplate, WarmPool
 from gpuaas.clusters.selectors import definition_of, template_get
 from gpuaas.clusters.waiting import warm_pool_get, warm_pools
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid, StaleVersion
+from gpuaas.core.looks import Tone
 from gpuaas.core.schema import document_check
 from tenants.models import Project
 
@@ -102,6 +106,24 @@ def pool(request: HttpRequest, here: OperatorPlace, row: WarmPool) -> HttpRespon
         "crumbs": _crumbs(row.template, row.name, within=True),
     }
     return draw_page(request, "operator/warm_pool.html", context)
+
+
+@pool_action
+def pool_effect(request: HttpRequest, here: OperatorPlace, row: WarmPool) -> HttpResponse:
+    """What is typed, as limits and price have it; nothing is changed."""
+    form = WarmPoolChangeForm(request.POST)
+    effect = Effect(Notice(Tone.WARN, "Check your input", "Its price shows when every field can be read."))
+    if form.is_valid():
+        asked = {name: form.cleaned_data[name] for name in ("wanted", "making_most", "document")}
+        try:
+            given: dict[str, Any] = {"template": row.template, "project": row.project, **asked}
+            draft = services.warm_pool_draft(actor=here.actor, **given)
+        except (Invalid, Conflict) as error:
+            effect = Effect(Notice(Tone.WARN, "Check your input", sentence_of(error.message)))
+        else:
+            rate = warm_pool_rate(actor=here.actor, pool=row)
+            effect = kept_ready(row, draft, asked["wanted"], rate.per_hour)
+    return render(request, "components/effect.html", {"effect": effect})
 
 
 @pool_action

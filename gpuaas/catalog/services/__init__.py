@@ -14,7 +14,7 @@ from gpuaas.catalog.services.health import site_health
 from gpuaas.catalog.services.node_checks import node_check_look, node_check_request
 from gpuaas.catalog.services.offers import site_offers
 from gpuaas.catalog.services.preflight import site_preflight, site_preflight_look, site_preflight_request
-from gpuaas.catalog.services.probe import site_look, site_probe
+from gpuaas.catalog.services.probe import site_look, site_probe, site_probe_request
 from gpuaas.catalog.services.removal import site_detach
 from gpuaas.catalog.services.rounds import rounds_fill
 from gpuaas.catalog.services.sites import credentials_rotate, site_create, site_update
@@ -41,5 +41,6 @@ __all__ = [
     "site_preflight_look",
     "site_preflight_request",
     "site_probe",
+    "site_probe_request",
     "site_update",
 ]

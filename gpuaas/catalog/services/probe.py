@@ -24,12 +24,26 @@ from gpuaas.catalog.states import RoundKind
 from gpuaas.core import clock
 from gpuaas.core.claims import claimed, release, rest, retry
 from gpuaas.core.conditions import Status, Stored, condition_set
-from gpuaas.core.errors import GpuaasError, Unauthorized, Unusable
+from gpuaas.core.errors import Conflict, GpuaasError, Unauthorized, Unusable
 from gpuaas.core.events import OPERATORS_GROUP, publish
 from gpuaas.core.queue import poke
 from gpuaas.providers.base import Inventory
+from tenants.actors import Actor
+from tenants.roles import Permission
+from tenants.selectors import platform_require
 
 PROBE_SECONDS = 20
+
+
+@transaction.atomic
+def site_probe_request(*, actor: Actor, site: Site) -> None:
+    """Makes the site due now: what is found appears on it. Raises Conflict for a disabled one, which is not contacted."""
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    row = Site.objects.select_for_update().get(pk=site.pk)
+    if not row.enabled:
+        raise Conflict("a disabled site is not contacted: enable it first")
+    Site.objects.filter(pk=row.pk).update(due_at=clock.now())
+    poke("catalog.probe", str(row.pk))
 
 
 def site_probe(site_id: uuid.UUID) -> bool:

@@ -1,7 +1,10 @@
 """Clusters, the operations on them, and the ledger of what was made."""
 
+from collections.abc import Sequence
+from typing import Self
+
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.models.templates import TemplateVersion
@@ -11,9 +14,10 @@ from gpuaas.core.ids import short
 from gpuaas.core.rows import Identified
 from gpuaas.core.statemachine import TransitionRow
 from gpuaas.lifecycle.grants import GrantStanding, standing
-from gpuaas.lifecycle.holdings import HoldingRow
-from gpuaas.lifecycle.models import Provisioned
-from gpuaas.lifecycle.operations import OperationRow, StepRow
+from gpuaas.lifecycle.holdings import HoldingRow, ends_after
+from gpuaas.lifecycle.models import Provisioned, name_once
+from gpuaas.lifecycle.operations import OperationRow, StepRow, open_once
+from gpuaas.providers.base import StepSpec
 from tenants.models import Project, User
 
 
@@ -43,14 +47,9 @@ class Cluster(Provisioned):
     )
     claimed_at = models.DateTimeField(null=True, blank=True)
 
-    class Meta:
-        ordering = ["-pk"]
+    class Meta(Provisioned.Meta):
         constraints = [
-            models.UniqueConstraint(
-                fields=["project", "name"],
-                condition=~Q(state="deleted"),
-                name="cluster_name_once_per_project",
-            ),
+            name_once("cluster_name_once_per_project"),
             models.CheckConstraint(condition=Q(state__in=ClusterState.values), name="cluster_state_known"),
             models.CheckConstraint(
                 condition=Q(claimed_at__isnull=True) | Q(warm_pool__isnull=False),
@@ -103,15 +102,8 @@ class ClusterOperation(OperationRow):
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="operations")
     kind = models.CharField(max_length=16, choices=CHANGE_KINDS)
 
-    class Meta:
-        ordering = ["-pk"]
-        constraints = [
-            models.UniqueConstraint(
-                fields=["cluster"],
-                condition=Q(finished_at__isnull=True),
-                name="cluster_operation_one_open",
-            )
-        ]
+    class Meta(OperationRow.Meta):
+        constraints = [open_once("cluster", "cluster_operation_one_open")]
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.cluster}"
@@ -133,6 +125,15 @@ class ClusterOperationStep(StepRow):
                 name="cluster_step_once_per_operation",
             )
         ]
+
+    @classmethod
+    def of(cls, steps: Sequence[StepSpec]) -> list[Self]:
+        elsewhere = {step.site for step in steps if step.site}
+        sites = {site.slug: site for site in Site.objects.filter(slug__in=elsewhere)} if elsewhere else {}
+        rows = super().of(steps)
+        for row, step in zip(rows, steps, strict=True):
+            row.site, row.makes = sites.get(step.site), [[made.kind, made.name] for made in step.makes]
+        return rows
 
     @property
     def name(self) -> str:
@@ -187,10 +188,7 @@ class ClusterHolding(HoldingRow):
                 nulls_distinct=False,
                 name="cluster_holding_open_once",
             ),
-            models.CheckConstraint(
-                condition=Q(ended_at__isnull=True) | Q(ended_at__gte=F("started_at")),
-                name="cluster_holding_ends_after",
-            ),
+            ends_after("cluster_holding_ends_after"),
         ]
         indexes = [models.Index(fields=["ended_at"], name="cluster_holding_ended_idx")]
 

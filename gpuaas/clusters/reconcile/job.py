@@ -10,8 +10,8 @@ from gpuaas.clusters.reconcile.plan import Desired
 from gpuaas.clusters.spec import Part, parts_of
 from gpuaas.clusters.states import ClusterState
 from gpuaas.clusters.steps import sites_held
-from gpuaas.core.claims import ClaimLost
 from gpuaas.lifecycle.operations import StepState
+from gpuaas.lifecycle.visits import row_again
 from gpuaas.providers.base import ClusterSpec
 
 
@@ -44,9 +44,7 @@ class Job:
 def job_load(claimed: Cluster) -> Job:
     """The row, read again, if it is still claimed by us."""
     rows = Cluster.objects.select_related("project__organization", "site", "template_version__template")
-    row = rows.filter(pk=claimed.pk, claim_token=claimed.claim_token).first()
-    if row is None:
-        raise ClaimLost("another process is working on this cluster")
+    row = row_again(rows, claimed)
     steps = Prefetch("steps", queryset=ClusterOperationStep.objects.select_related("site"))
     operation = row.operations.filter(finished_at__isnull=True).prefetch_related(steps).first()
     listed = tuple(operation.steps.all()) if operation else ()

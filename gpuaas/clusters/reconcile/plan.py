@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpuaas.clusters.states import ClusterState
+from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest, Restart
 from gpuaas.providers.base import ClusterSpec, ObservedCluster
 
 LOOK_EVERY = timedelta(seconds=60)
@@ -49,11 +50,6 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Begin:
-    """Start the order."""
-
-
-@dataclass(frozen=True)
 class Step:
     name: str
 
@@ -64,34 +60,10 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Restart:
-    """Every step was done, but the site does not show it: all steps start again."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Finish:
-    state: ClusterState
-
-
-@dataclass(frozen=True)
 class Heal:
     """Make what is missing again, without an operation."""
 
     reason: str
-
-
-@dataclass(frozen=True)
-class CleanUp:
-    """The site has something of a deleted cluster (from a late answer): remove it."""
-
-
-@dataclass(frozen=True)
-class Rest:
-    """Nothing to do until then; None = nothing at all."""
-
-    until: datetime | None
 
 
 Action = Begin | Step | Look | Restart | Finish | Heal | CleanUp | Rest

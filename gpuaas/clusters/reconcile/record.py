@@ -24,7 +24,7 @@ from gpuaas.lifecycle.enforce import ENFORCED
 from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.lifecycle.lease import LEASE_ENDING
 from gpuaas.lifecycle.lease import asleep as asleep_since
-from gpuaas.lifecycle.operations import StepState
+from gpuaas.lifecycle.operations import StepRow, StepState
 from gpuaas.lifecycle.visits import (
     LEFTOVERS_AFTER,
     PROGRESSING,
@@ -86,24 +86,11 @@ def step_start(job: Job, step: ClusterOperationStep) -> None:
 
 
 def step_done(job: Job, step: ClusterOperationStep, detail: str) -> None:
-    with guarded(job) as row:
-        step.state, step.finished_at, step.detail = StepState.DONE, clock.now(), detail[:500]
-        step.save(update_fields=["state", "finished_at", "detail"])
-        conditions_write(row, answers(step.site), drop=(PROGRESSING,))
-        Cluster.objects.filter(pk=row.pk).update(attempts=0)
-        cluster_announce(row)
+    RECORD.step_done(job, step, detail, answers(step.site))
 
 
 def step_wait(job: Job, step: ClusterOperationStep, detail: str, *, due_at: datetime) -> None:
-    """The site is working on it: the claim is released until then."""
-    with guarded(job) as row:
-        news = step.detail != detail[:500]
-        step.detail = detail[:500]
-        step.save(update_fields=["detail"])
-        news = conditions_write(row, answers(step.site), drop=(PROGRESSING,)) or news
-        claims.release(row, due_at=due_at, attempts=0)
-        if news:
-            cluster_announce(row)
+    RECORD.step_wait(job, step, detail, answers(step.site), due_at=due_at)
 
 
 def passed_over(job: Job, site: Site | None, error: Unavailable | Unauthorized) -> None:
@@ -113,12 +100,12 @@ def passed_over(job: Job, site: Site | None, error: Unavailable | Unauthorized) 
             cluster_announce(row)
 
 
-def give_up(job: Job, step: ClusterOperationStep, error: GpuaasError) -> None:
+def give_up(job: Job, step: StepRow, error: GpuaasError) -> None:
     """With cause, evidence and what to do next."""
     RECORD.give_up(job, step, error.message, trouble=trouble_of(step, error))
 
 
-def trouble_of(step: ClusterOperationStep, error: GpuaasError) -> dict[str, Any]:
+def trouble_of(step: StepRow, error: GpuaasError) -> dict[str, Any]:
     evidence = [str(line)[:500] for line in error.detail.get("evidence", ())][:20]
     return {
         "step": step.key,

@@ -11,36 +11,30 @@ from gpuaas.clusters.reconcile import record
 from gpuaas.clusters.reconcile.job import Job, job_load
 from gpuaas.clusters.reconcile.plan import (
     Action,
-    Begin,
-    CleanUp,
-    Finish,
     Heal,
     Look,
     Observed,
-    Rest,
-    Restart,
     Step,
     awake_still,
     difference,
     plan,
 )
 from gpuaas.clusters.reconcile.record import Seen
-from gpuaas.clusters.services.rows import driver_of
+from gpuaas.clusters.services.rows import CLUSTER, driver_of
 from gpuaas.clusters.site import outside_transaction
 from gpuaas.clusters.spec import Part
 from gpuaas.clusters.states import CHANGING, ClusterState
 from gpuaas.core import clock
 from gpuaas.core.backoff import delay
 from gpuaas.core.claims import retry_at
-from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
+from gpuaas.core.errors import GpuaasError, Permanent, Unauthorized, Unavailable
+from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest, Restart
 from gpuaas.lifecycle.operations import StepState
 from gpuaas.lifecycle.visits import (
     LEFTOVERS_AFTER,
-    REFUSALS_MAX,
     RESTARTS_MAX,
     Overtaken,
     attempt,
-    refused_by_site,
     soon,
     step_perform,
     visit,
@@ -59,7 +53,7 @@ Away = Unavailable | Unauthorized  # why a site does not answer
 
 def run(cluster_id: uuid.UUID) -> None:
     """Brings one cluster as far as possible now. Safe to call at any time, in any number of processes."""
-    visit(Cluster, cluster_id, work=lambda row: Visit(row).work(), task="clusters.reconcile")
+    visit(CLUSTER, cluster_id, lambda row: Visit(row).work())
 
 
 class Visit:
@@ -67,10 +61,10 @@ class Visit:
 
     def __init__(self, row: Cluster) -> None:
         self.row = row
-        self.observed: Observed | None = None
-        self.healed = False
         self.away: dict[str, Away] = {}
         self.current_site: Site | None = None
+        self.observed: Observed | None = None
+        self.healed = False
 
     def work(self) -> None:
         for _ in range(ACTIONS_MAX):
@@ -249,20 +243,18 @@ def _again(job: Job, reason: str) -> None:
 
 def refuse(job: Job, action: Action, error: GpuaasError, *, site: Site | None = None) -> None:
     """After a failed call to a site: retry later, start the steps again, or give up; always with a message."""
-    due_at = retry_at(job.row, error)
     step = job.step(action.name) if isinstance(action, Step) else None
     if isinstance(error, Unavailable | Unauthorized):
-        record.later(job, record.silent(site, error), due_at=due_at, step=step)
+        record.later(job, record.silent(site, error), due_at=retry_at(job.row, error), step=step)
         return
-    change = CHANGING.get(ClusterState(job.row.state))
-    tried = step.refusals + 1 if step is not None else 0
-    hopeless = isinstance(error, _Stuck) or tried >= REFUSALS_MAX
-    if step is not None and change not in TENACIOUS and hopeless:
-        record.give_up(job, step, error)
-    elif isinstance(error, NotFound) and step is not None:
-        record.steps_restart(job, error.message, due_at=due_at, refused=step)
-    else:
-        record.later(job, refused_by_site(error), due_at=due_at, step=step, refused=True)
+    record.RECORD.refused(
+        job,
+        error,
+        step=step,
+        change=CHANGING.get(ClusterState(job.row.state)),
+        fail=lambda step: record.give_up(job, step, error),
+        hopeless=isinstance(error, _Stuck),
+    )
 
 
 def _is_done(step: ClusterOperationStep) -> bool:

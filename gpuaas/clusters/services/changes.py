@@ -194,23 +194,15 @@ def last_operation(row: Cluster) -> ClusterOperation:
     return found
 
 
-@transaction.atomic
 def cluster_extend(
     *, actor: Actor, cluster: Cluster, lease_ends_at: datetime, expected_version: int | None = None
 ) -> Cluster:
     """A later end of the lease, at most 365 days from now."""
-    row = CLUSTER.asked(actor, cluster, Verb.EXTEND, expected_version)
-    lease_extend(CLUSTER, row, actor=actor, ends_at=lease_ends_at)
-    return row
+    return lease_extend(CLUSTER, actor, cluster, ends_at=lease_ends_at, expected_version=expected_version)
 
 
-@transaction.atomic
 def cluster_delete(
     *, actor: Actor, cluster: Cluster, expected_version: int | None = None, reason: str = ""
 ) -> Cluster:
     """Starts the deletion, from any live state; a running operation ends. Repeating it changes nothing."""
-    row = CLUSTER.asked(actor, cluster, Verb.DELETE, expected_version)
-    if not CLUSTER.is_already(row, Verb.DELETE):
-        with CLUSTER.changing(row, actor, "delete", ended="ended by the deletion"):
-            operation_begin(row, actor, Change.DELETE, summary=reason, reason=reason)
-    return row
+    return CLUSTER.take_down(actor, cluster, Verb.DELETE, expected_version, reason)

@@ -52,7 +52,7 @@ def cluster_claim(*, actor: Actor, draft: Draft) -> Cluster | None:
     parts = parts_of(row)
     held = sites_held(row, parts)
     steps = plan_whole(Change.CREATE, parts, partial(driver_of, row), held=held).steps
-    operation_start(row, CLAIM, actor.name, steps=steps, summary=REASON, admission="handed over as it stood")
+    operation_start(row, CLAIM, actor, steps=steps, summary=REASON, admission="handed over as it stood")
     _record(actor, row, draft, giver)
     cluster_wake(row)
     poke("clusters.warm_pool", str(row.warm_pool_id))

@@ -72,7 +72,7 @@ def cluster_build(*, actor: Actor, draft: Draft) -> Cluster:
     operation_start(
         cluster,
         Change.CREATE,
-        actor.name,
+        actor,
         steps=draft.plan.steps,
         summary=words,
         admission=f"reserved {words}" if words else "reserved the control plane",

@@ -15,34 +15,27 @@ from gpuaas.clusters.services.rows import (
 )
 from gpuaas.clusters.spec import pools_of
 from gpuaas.clusters.states import ClusterState
-from gpuaas.core import clock
 from gpuaas.core.errors import Conflict
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.lease import resumable_require
 from gpuaas.providers.base import Change
 from tenants.actors import Actor
 
-S = ClusterState
 
-
-@transaction.atomic
 def cluster_suspend(
     *, actor: Actor, cluster: Cluster, expected_version: int | None = None, reason: str = ""
 ) -> Cluster:
     """Removes the workers and releases their GPUs. Repeating it changes nothing. A failed scaling is dropped, and one
     under way by the portal: it resumes with what it had before, and goes on with an upgrade."""
-    row = CLUSTER.asked(actor, cluster, Verb.SUSPEND, expected_version)
-    if CLUSTER.is_already(row, Verb.SUSPEND):
-        return row
+    return CLUSTER.take_down(actor, cluster, Verb.SUSPEND, expected_version, reason, _put_down)
+
+
+def _put_down(row: Cluster) -> dict[str, Any]:
     if Change.SUSPEND not in driver_of(row).changes:
         raise Conflict("clusters of this template cannot be suspended")
-    if row.state in {S.FAILED, S.SCALING} and row.suspended_at is None:
+    if row.state in {ClusterState.FAILED, ClusterState.SCALING} and row.suspended_at is None:
         row.pools.update(count=F("confirmed"))
-    since = row.suspended_at or clock.now()
-    with CLUSTER.changing(row, actor, "suspend", ended="ended by the suspension"):
-        times: dict[str, Any] = {"suspended_at": since, "deleted_after": None}
-        operation_begin(row, actor, Change.SUSPEND, summary=reason, reason=reason, **times)
-    return row
+    return {}
 
 
 @transaction.atomic

@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('hour', models.DateTimeField()),
                 ('seconds', models.PositiveBigIntegerField()),
-                ('told_seconds', models.PositiveBigIntegerField()),
+                ('measured_seconds', models.PositiveBigIntegerField()),
                 ('busy_seconds', models.FloatField()),
                 ('utilization_max', models.FloatField(null=True)),
                 ('memory_mib_seconds', models.PositiveBigIntegerField()),

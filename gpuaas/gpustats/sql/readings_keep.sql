@@ -46,7 +46,7 @@ WITH told AS (
   RETURNING *
 ), hours AS (
   INSERT INTO gpustats_gpuhour (
-    workspace_id, project_id, gpu_type_id, hour, seconds, told_seconds, busy_seconds, utilization_max, memory_mib_seconds,
+    workspace_id, project_id, gpu_type_id, hour, seconds, measured_seconds, busy_seconds, utilization_max, memory_mib_seconds,
     memory_max_mib, energy_mj
   )
   SELECT
@@ -58,7 +58,7 @@ WITH told AS (
   GROUP BY workspace_id, project_id, gpu_type_id, date_trunc('hour', at, 'UTC')
   ON CONFLICT (workspace_id, gpu_type_id, hour) DO UPDATE SET
     seconds = gpustats_gpuhour.seconds + excluded.seconds,
-    told_seconds = gpustats_gpuhour.told_seconds + excluded.told_seconds,
+    measured_seconds = gpustats_gpuhour.measured_seconds + excluded.measured_seconds,
     busy_seconds = gpustats_gpuhour.busy_seconds + excluded.busy_seconds,
     utilization_max = greatest(gpustats_gpuhour.utilization_max, excluded.utilization_max),
     memory_mib_seconds = gpustats_gpuhour.memory_mib_seconds + excluded.memory_mib_seconds,

@@ -11,6 +11,7 @@ from gpuaas.core import clock
 from gpuaas.core.crypto import encrypt_json
 from gpuaas.core.errors import Conflict, Forbidden, NotFound
 from gpuaas.core.rows import version_require
+from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Console, MachineCapability, MachineVerb, NoScreens
 from gpuaas.workspaces.machines.checks import Order, order_check, rebuild_image_check
 from gpuaas.workspaces.machines.keys import fingerprint_of
@@ -23,18 +24,16 @@ from gpuaas.workspaces.machines.rows import (
     screens_refused,
 )
 from gpuaas.workspaces.machines.selectors import machines_sold
-from gpuaas.workspaces.machines.states import ALLOWED, ALWAYS, AWAKE, LIFE, MachineState
+from gpuaas.workspaces.machines.states import ALLOWED, ALWAYS, LIFE, MachineState
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspace_require
-from gpuaas.workspaces.services.rows import state_require, workspace_lock
+from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
 from gpuaas.workspaces.site import driver_of, outside_transaction
 from gpuaas.workspaces.spec import members_of, ref_of, subject_of
-from gpuaas.workspaces.states import ENTERED, AccessRole, WorkspaceState
+from gpuaas.workspaces.states import AccessRole
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
-
-ASLEEP = (WorkspaceState.FAILED, WorkspaceState.RESUMING, WorkspaceState.SUSPENDED, WorkspaceState.SUSPENDING)
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def machine_order(*, actor: Actor, workspace: Workspace, order: MachineOrder) ->
     """
     run_require(actor, workspace)
     row = workspace_lock(workspace.pk)
-    state_require(row, WorkspaceState.READY)
+    WORKSPACE.require(row, Verb.ORDER)
     sold_require(row)
     checked: Order = order_check(actor, row, order)
     machine = Machine.objects.create(
@@ -96,9 +95,7 @@ def machine_act(
     workspace = machine.workspace
     run_require(actor, workspace)
     row = workspace_lock(workspace.pk)
-    state_require(row, *ENTERED, *(ASLEEP if verb in ALWAYS else ()))
-    if verb not in ALWAYS:
-        state_require(row, *AWAKE)
+    WORKSPACE.require(row, Verb.HALT if verb in ALWAYS else Verb.RUN)
     held = _lock(machine, expected_version)
     if held.state not in ALLOWED[verb]:
         label = LIFE.looks[MachineState(held.state)].label.lower()

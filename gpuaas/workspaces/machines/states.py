@@ -4,8 +4,9 @@ from django.db import models
 
 from gpuaas.core.looks import Tone
 from gpuaas.core.statemachine import Look, Machine
+from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import MachineStatus, MachineVerb
-from gpuaas.workspaces.states import WorkspaceState
+from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 
 
 class MachineState(models.TextChoices):
@@ -65,7 +66,7 @@ ALLOWED: dict[MachineVerb, frozenset[MachineState]] = {
 }
 # what may be done while the workspace sleeps, changes or has failed; all else only while it is awake
 ALWAYS = frozenset({V.STOP, V.SHELVE, V.DELETE})
-AWAKE = (WorkspaceState.READY, WorkspaceState.RESIZING)
+AWAKE = WORKSPACE_ALLOWED[Verb.RUN].states
 GOALS: dict[MachineVerb, frozenset[MachineState]] = {
     V.START: frozenset({S.RUNNING}),
     V.STOP: frozenset({S.STOPPED}),

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from gpuaas.core.claims import ClaimLost
 from gpuaas.lifecycle.operations import StepState
-from gpuaas.lifecycle.visits import PROGRESSING
+from gpuaas.lifecycle.visits import PROGRESSING, row_again
 from gpuaas.providers.base import WorkspaceSpec
 from gpuaas.workspaces.models import Operation, Step, Workspace
 from gpuaas.workspaces.reconcile.drifts import NO_DRIFTS, Drifts, drifts_load, is_watched
@@ -63,9 +62,7 @@ def job_load(claimed: Workspace) -> Job:
     """The row, read again, if it is still claimed by us; for a failed resize the wanted state is what was confirmed
     before."""
     rows = Workspace.objects.select_related("project__organization", "site__watch")
-    row = rows.filter(pk=claimed.pk, claim_token=claimed.claim_token).first()
-    if row is None:
-        raise ClaimLost("another process is working on this workspace")
+    row = row_again(rows, claimed)
     operation = row.operations.filter(finished_at__isnull=True).prefetch_related("steps").first()
     spec = spec_of(row, confirmed=row.state == WorkspaceState.FAILED)
     return Job(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest, Restart
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.states import CHANGING, WorkspaceState
 
@@ -62,11 +63,6 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Begin:
-    """Start the requested operation."""
-
-
-@dataclass(frozen=True)
 class Step:
     change: Change
     key: str
@@ -83,22 +79,10 @@ class Compare:
 
 
 @dataclass(frozen=True)
-class Restart:
-    """Every step was done, but the site does not show it: all steps start again."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
 class Wait:
     """The site still counts more than it should hold; `reason` says what has to end."""
 
     reason: str
-
-
-@dataclass(frozen=True)
-class Finish:
-    state: WorkspaceState
 
 
 @dataclass(frozen=True)
@@ -110,18 +94,6 @@ class Heal:
 
     reason: str
     safety: bool = False
-
-
-@dataclass(frozen=True)
-class CleanUp:
-    """The site has something of a deleted workspace (from a late answer): remove it."""
-
-
-@dataclass(frozen=True)
-class Rest:
-    """Nothing to do until then; None = nothing at all."""
-
-    until: datetime | None
 
 
 Action = Begin | Step | Observe | Compare | Restart | Wait | Finish | Heal | CleanUp | Rest

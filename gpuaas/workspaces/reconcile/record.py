@@ -15,12 +15,13 @@ from gpuaas.core.conditions import Status
 from gpuaas.lifecycle.enforce import ENFORCED
 from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.lifecycle.lease import LEASE_ENDING, asleep
+from gpuaas.lifecycle.operations import StepRow
 from gpuaas.lifecycle.visits import LEFTOVERS_AFTER, PROGRESSING, Record, reachable
 from gpuaas.providers.base import ObjectBound, ObservedWorkspace
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.grants import grants_end
 from gpuaas.workspaces.holdings import holdings_end, holdings_set
-from gpuaas.workspaces.models import Step, Workspace
+from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile.drifts import is_watched
 from gpuaas.workspaces.reconcile.job import Job
 from gpuaas.workspaces.reconcile.plan import (
@@ -52,7 +53,7 @@ def waiting(job: Job, reason: str, *, due_at: datetime) -> None:
             workspace_announce(row)
 
 
-def give_up(job: Job, step: Step, message: str) -> None:
+def give_up(job: Job, step: StepRow, message: str) -> None:
     """A failed resize is checked again at once: the previously confirmed state is maintained."""
     due_at = clock.now() if job.row.ready_at else None
     RECORD.give_up(job, step, message, due_at=due_at, failure=message[:500], ensured_digest="")

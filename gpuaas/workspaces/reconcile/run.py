@@ -10,18 +10,15 @@ from functools import partial
 
 from gpuaas.core import clock
 from gpuaas.core.backoff import delay
-from gpuaas.core.claims import retry_at
-from gpuaas.core.errors import GpuaasError, NotFound, Unauthorized, Unavailable
+from gpuaas.core.errors import GpuaasError, Unauthorized, Unavailable
+from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest, Restart
 from gpuaas.lifecycle.visits import (
     LEFTOVERS_AFTER,
-    REFUSALS_MAX,
     RESTARTS_MAX,
     Overtaken,
     attempt,
-    refused_by_site,
     soon,
     step_perform,
-    unreachable,
     visit,
 )
 from gpuaas.providers.base import TENACIOUS, Change, DriftCapability, Driver, MachineCapability, StepOutcome
@@ -33,20 +30,16 @@ from gpuaas.workspaces.reconcile.job import Job, job_load
 from gpuaas.workspaces.reconcile.plan import (
     OBSERVE_EVERY,
     Action,
-    Begin,
-    CleanUp,
     Compare,
-    Finish,
     Heal,
     Observe,
     Observed,
-    Rest,
-    Restart,
     Step,
     Wait,
     drift,
     plan,
 )
+from gpuaas.workspaces.services.rows import WORKSPACE
 from gpuaas.workspaces.site import driver_of, outside_transaction
 from gpuaas.workspaces.spec import ref_of
 from gpuaas.workspaces.states import WorkspaceState
@@ -60,7 +53,7 @@ KNOWN = (Begin, Step, Observe)
 
 def run(workspace_id: uuid.UUID) -> None:
     """Brings one workspace as far as possible now. Safe to call at any time, in any number of processes."""
-    visit(Workspace, workspace_id, work=lambda row: Visit(row).work(), task="workspaces.reconcile")
+    visit(WORKSPACE, workspace_id, lambda row: Visit(row).work())
 
 
 class Visit:
@@ -240,23 +233,19 @@ def _perform(driver: Driver, job: Job, action: Step) -> StepOutcome:
 
 def refuse(job: Job, action: Action, error: GpuaasError) -> None:
     """After a failed call: retry later, start the steps again, or give up; always with a message."""
-    due_at = retry_at(job.row, error)
     step = job.step(action.key) if isinstance(action, Step) else None
-    if isinstance(error, Unavailable | Unauthorized):
-        record.later(job, unreachable(error), due_at=due_at, step=step)
-        return
-    if step is not None and step.key == ADOPT.key:
+    away = isinstance(error, Unavailable | Unauthorized)
+    if step is not None and step.key == ADOPT.key and not away:
         adoption.refused(job, error)
         return
-    tried = step.refusals + 1 if step is not None else 0
-    given_up = isinstance(action, Step) and action.change not in TENACIOUS and tried >= REFUSALS_MAX
-    if given_up and step is not None:
-        record.give_up(job, step, error.message)
-        return
-    if isinstance(error, NotFound) and step is not None:
-        record.steps_restart(job, error.message, due_at=due_at, refused=step)
-        return
-    record.later(job, refused_by_site(error), due_at=due_at, step=step, refused=True)
+    record.RECORD.refused(
+        job,
+        error,
+        step=step,
+        change=action.change if isinstance(action, Step) else None,
+        fail=lambda step: record.give_up(job, step, error.message),
+        spec_digest="",
+    )
 
 
 def _jittered(until: datetime | None) -> datetime | None:

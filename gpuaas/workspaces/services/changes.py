@@ -10,6 +10,7 @@ from django.db import transaction
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.lease import lease_extend
+from gpuaas.providers.base import Change
 from gpuaas.workspaces.amounts import amounts_of, words_of
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
 from gpuaas.workspaces.selectors import resize_waits
@@ -60,7 +61,7 @@ def workspace_resize(
     operation_begin(
         row,
         actor,
-        WorkspaceState.RESIZING,
+        Change.RESIZE,
         summary=words,
         admission=f"reserved for {words}",
         storage_gib=storage,
@@ -104,46 +105,38 @@ def _counts_write(row: Workspace, wanted: list[FlavorItem]) -> None:
 def workspace_retry(*, actor: Actor, workspace: Workspace, expected_version: int | None = None) -> Workspace:
     """Retries a failed creation, resize or resumption; what was reserved is still held."""
     row = WORKSPACE.asked(actor, workspace, Verb.RETRY, expected_version)
-    state = _tried(row)
     before = {"failure": row.failure}
     items = [(item.flavor, item.count) for item in row.flavors.select_related("flavor") if item.count]
     words = words_of(items, storage_gib=row.storage_gib)
     operation_begin(
-        row, actor, state, reason="retried", summary=words, admission="still reserved from the first attempt"
+        row,
+        actor,
+        _tried(row),
+        reason="retried",
+        summary=words,
+        admission="still reserved from the first attempt",
     )
     WORKSPACE.audit(row, actor, "retry", before=before)
     workspace_wake(row)
     return row
 
 
-def _tried(failed: Workspace) -> WorkspaceState:
+def _tried(failed: Workspace) -> Change:
     """What it was doing when it failed."""
     if failed.suspended_at is not None:
-        return WorkspaceState.RESUMING
-    return WorkspaceState.PROVISIONING if failed.ready_at is None else WorkspaceState.RESIZING
+        return Change.RESUME
+    return Change.CREATE if failed.ready_at is None else Change.RESIZE
 
 
-@transaction.atomic
 def workspace_extend(
-    *,
-    actor: Actor,
-    workspace: Workspace,
-    lease_ends_at: datetime,
-    expected_version: int | None = None,
+    *, actor: Actor, workspace: Workspace, lease_ends_at: datetime, expected_version: int | None = None
 ) -> Workspace:
     """A later end of the lease, at most 365 days from now."""
-    row = WORKSPACE.asked(actor, workspace, Verb.EXTEND, expected_version)
-    lease_extend(WORKSPACE, row, actor=actor, ends_at=lease_ends_at)
-    return row
+    return lease_extend(WORKSPACE, actor, workspace, ends_at=lease_ends_at, expected_version=expected_version)
 
 
-@transaction.atomic
 def workspace_delete(
     *, actor: Actor, workspace: Workspace, expected_version: int | None = None, reason: str = ""
 ) -> Workspace:
     """Starts the deletion, from any live state; a running operation ends. Repeating it changes nothing."""
-    row = WORKSPACE.asked(actor, workspace, Verb.DELETE, expected_version)
-    if not WORKSPACE.is_already(row, Verb.DELETE):
-        with WORKSPACE.changing(row, actor, "delete", ended="ended by the deletion"):
-            operation_begin(row, actor, WorkspaceState.DELETING, summary=reason[:200], reason=reason)
-    return row
+    return WORKSPACE.take_down(actor, workspace, Verb.DELETE, expected_version, reason)

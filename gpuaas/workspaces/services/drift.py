@@ -13,18 +13,16 @@ from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict
 from gpuaas.core.queue import poke
+from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.models import PREFIX_LENGTH, Drift, SiteWatch, Workspace
-from gpuaas.workspaces.selectors import workspace_require
-from gpuaas.workspaces.services.look import LOOKED_AT
+from gpuaas.workspaces.selectors import COMPARED, workspace_require
 from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
-from gpuaas.workspaces.states import DriftState
+from gpuaas.workspaces.states import CHECKS_PER_SECOND, LOOKED_AT, DriftState
 from tenants.actors import SYSTEM, Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
 from tenants.selectors import platform_require
 
-# so that a large site is not asked everything in one second
-CHECKS_PER_SECOND = 10
 # after so long without a proof of life the old, frequent looks begin again
 WATCH_LOST_AFTER = timedelta(seconds=60)
 LOOKS_WITHIN = timedelta(seconds=30)
@@ -35,8 +33,7 @@ def drift_check_request(*, actor: Actor, workspace: Workspace) -> Workspace:
     """Compares it with the site now, field by field."""
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_CREATE)
     row = workspace_lock(workspace.pk)
-    if row.state not in LOOKED_AT:
-        raise Conflict("only a workspace that has been created can be compared", detail={"state": row.state})
+    WORKSPACE.require(row, Verb.COMPARE)
     _due_now(row)
     WORKSPACE.audit(row, actor, "drift_check")
     return row
@@ -47,7 +44,7 @@ def site_drift_check_request(*, actor: Actor, site: Site) -> int:
     """Compares every workspace of the site, ten a second, and the objects for the whole site; returns how many."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     count = site_checks_spread(site_id=site.pk)
-    audit_record(actor=actor, action="site.drift_check", target=site, after={"workspaces": count})
+    audit_record(actor=actor, action=COMPARED, target=site, after={"workspaces": count})
     poke("workspaces.site_repair", str(site.pk))
     return count
 

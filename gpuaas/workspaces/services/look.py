@@ -5,15 +5,7 @@ import uuid
 from gpuaas.core import clock
 from gpuaas.core.queue import poke
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.states import WorkspaceState
-
-LOOKED_AT = (
-    WorkspaceState.READY,
-    WorkspaceState.RESIZING,
-    WorkspaceState.SUSPENDING,
-    WorkspaceState.SUSPENDED,
-    WorkspaceState.FAILED,
-)
+from gpuaas.workspaces.states import LOOKED_AT
 
 
 def workspace_look(*, workspace_id: uuid.UUID) -> bool:

@@ -65,9 +65,7 @@ def workspace_request(
     workspace.site = flavors[0][0].pool.site
     workspace.placement = placement_validate(placement, site=workspace.site)
     refuse_hopeless(workspace, flavors)
-    people = [(requester, AccessRole.ADMIN)]
-    if members is not None:
-        people = members_resolve(members, project=project)
+    people = [(requester, AccessRole.ADMIN)] if members is None else members_resolve(members, project=project)
     with name_taken(workspace, flavors), transaction.atomic():
         _audit(actor, workspace, flavors, people)
         workspace_open(actor, workspace, flavors, people)
@@ -137,10 +135,9 @@ def workspace_open(
     )
     words = words_of(flavors, storage_gib=workspace.storage_gib)
     operation_start(
-        workspace=workspace,
-        kind=kind,
-        actor_name=actor.name,
-        now=workspace.created_at,
+        workspace,
+        kind,
+        actor,
         steps=[*first, *driver_of(workspace.site).steps(Change.CREATE)],
         summary=words,
         admission=f"reserved {words}",

@@ -1,5 +1,8 @@
 """Suspending and resuming a workspace: nothing runs and no GPU is held, while data and access stay."""
 
+from functools import partial
+from typing import Any
+
 from django.db import transaction
 from django.db.models import F
 
@@ -7,6 +10,7 @@ from gpuaas.core import clock
 from gpuaas.core.conditions import Status, Stored, condition_set
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.lease import resumable_require
+from gpuaas.providers.base import Change
 from gpuaas.workspaces.amounts import amounts_of, words_of
 from gpuaas.workspaces.holdings import storage_held
 from gpuaas.workspaces.models import Workspace
@@ -21,10 +25,7 @@ from quotas.selectors import Preview, admission_preview, reservations_held
 from quotas.services import reservation_grow, reservation_reserve
 from tenants.actors import Actor
 
-S = WorkspaceState
 
-
-@transaction.atomic
 def workspace_suspend(
     *, actor: Actor, workspace: Workspace, expected_version: int | None = None, reason: str = ""
 ) -> Workspace:
@@ -33,25 +34,15 @@ def workspace_suspend(
 
     Pods without an owner do not come back. A failed resize is dropped, and one under way by the portal: it resumes with what it had before.
     """
-    row = WORKSPACE.asked(actor, workspace, Verb.SUSPEND, expected_version)
-    if WORKSPACE.is_already(row, Verb.SUSPEND):
-        return row
-    if row.state in {S.FAILED, S.RESIZING} and row.suspended_at is None:
+    first = partial(_put_down, actor=actor, reason=reason)
+    return WORKSPACE.take_down(actor, workspace, Verb.SUSPEND, expected_version, reason, first)
+
+
+def _put_down(row: Workspace, actor: Actor, reason: str) -> dict[str, Any]:
+    if row.state in {WorkspaceState.FAILED, WorkspaceState.RESIZING} and row.suspended_at is None:
         row.flavors.update(count=F("confirmed"))
         row.storage_gib = storage_held(row)
-    with WORKSPACE.changing(row, actor, "suspend", ended="ended by the suspension"):
-        operation_begin(
-            row,
-            actor,
-            S.SUSPENDING,
-            summary=reason[:200],
-            reason=reason,
-            suspended_at=row.suspended_at or clock.now(),
-            deleted_after=None,
-            storage_gib=row.storage_gib,
-            conditions=_told(row, actor, reason),
-        )
-    return row
+    return {"storage_gib": row.storage_gib, "conditions": _told(row, actor, reason)}
 
 
 def _told(row: Workspace, actor: Actor, reason: str) -> Stored:
@@ -82,8 +73,8 @@ def workspace_resume(
     items = [(item.flavor, item.count) for item in rows if item.count]
     words = words_of(items, storage_gib=row.storage_gib)
     with WORKSPACE.changing(row, actor, "resume", ended="ended by the resumption"):
-        summary = reason[:200] or words
-        operation_begin(row, actor, S.RESUMING, summary=summary, admission=f"reserved {words}", reason=reason)
+        summary, admission = reason or words, f"reserved {words}"
+        operation_begin(row, actor, Change.RESUME, summary=summary, admission=admission, reason=reason)
     _reserve_anew(row, amounts_of(items, storage_gib=row.storage_gib))
     return row
 

@@ -23,6 +23,9 @@ H100 = "gpu:h100-sxm-80gb"
 CELL = {"kind": "project", "owner": "weather-lm", "resource": H100}
 
 
+BY_SCRIPT = {"HX-Request": "true"}
+
+
 def limit_of(project: str = "weather-lm") -> Limit:
     return Limit.objects.get(project__slug=project, resource=H100)
 
@@ -103,7 +106,7 @@ def test_site_is_switched_and_gets_new_credentials(olga_at: Client, site: Site) 
     assert Site.objects.get().enabled
     refused = olga_at.post("/operator/sites/at/ber-1/credentials/", {"kubeconfig": " "})
     assert refused.status_code == 422
-    assert "data-open" in refused.content.decode()
+    assert 'aria-labelledby="rotate-title" open>' in words(refused)
     olga_at.post("/operator/sites/at/ber-1/credentials/", {"kubeconfig": kubeconfig_made("fresh")})
     assert decrypt_json(Site.objects.get().credentials) == {"kubeconfig": kubeconfig_made("fresh").strip()}
     assert olga_at.post("/operator/sites/at/ber-1/probe/").status_code == 302
@@ -222,7 +225,9 @@ def test_tuning_is_refused_beside_its_field(
 
 def test_limit_is_saved_under_its_version(olga_at: Client, workspace: Workspace) -> None:
     row = limit_of()
-    answer = olga_at.post("/operator/limits/save/", {**CELL, "hard": "12", "version": row.version})
+    answer = olga_at.post(
+        "/operator/limits/save/", {**CELL, "hard": "12", "version": row.version}, headers=BY_SCRIPT
+    )
     assert answer.status_code == 200
     assert 'id="limit-totals" hx-swap-oob="true"' in answer.content.decode()
     assert (limit_of().hard, limit_of().version) == (12, row.version + 1)
@@ -244,7 +249,7 @@ def test_limit_refuses_what_is_no_number(olga_at: Client, workspace: Workspace, 
 
 def test_unlimited_is_said_explicitly(olga_at: Client, workspace: Workspace) -> None:
     typed = {**CELL, "hard": "", "unlimited": "1", "version": limit_of().version}
-    assert olga_at.post("/operator/limits/save/", typed).status_code == 200
+    assert olga_at.post("/operator/limits/save/", typed, headers=BY_SCRIPT).status_code == 200
     assert limit_of().hard is None
     assert "of <b>unlimited</b>" in words(olga_at.get("/operator/limits/"))
 

@@ -11,6 +11,7 @@ from gpuaas.catalog.states import RoundKind
 from gpuaas.core import clock
 from gpuaas.core.crypto import decrypt_json
 from tenants.models import AuditEntry
+from tests.frontend.markup import words
 
 NEW = "/operator/sites/new/"
 CLOUDS = "clouds:\n  mine:\n    auth: {auth_url: 'https://keystone.invalid:5000/v3', username: gpuaas, password: very-secret}\n"
@@ -154,7 +155,7 @@ def test_options_that_cannot_be_are_refused_beside_the_field(
     olga_at.post(NEW, {**FORM, "clouds_yaml": CLOUDS, "external_network": "public"})
     answer = olga_at.post(OPTIONS, {"external_network": "changed", **given})
     assert answer.status_code == 422
-    assert "data-open" in answer.content.decode()
+    assert 'aria-labelledby="options-title" open>' in words(answer)
     errors = answer.context["options_form"].errors
     assert any(said in error for error in errors[beside]), errors
     assert Site.objects.get().options == {"external_network": "public"}

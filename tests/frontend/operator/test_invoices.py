@@ -142,7 +142,8 @@ def _as_tenant(alice_at: Client, slug: str, invoice: Invoice) -> None:
     assert "Issue note" not in page
     pdf = reverse("frontend:invoice_pdf", args=[slug, invoice.number])
     waits = alice_at.get(pdf)
-    assert (waits.status_code, waits["Retry-After"]) == (503, "5")
+    assert (waits.status_code, waits["Retry-After"], waits["Refresh"]) == (503, "5", "3")
+    assert "asks again every 3 seconds" in words(waits)
     assert pdfs_make() == 2
     made = alice_at.get(pdf)
     assert (made.status_code, made["Content-Type"]) == (200, "application/pdf")

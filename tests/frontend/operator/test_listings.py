@@ -7,10 +7,8 @@ import csv
 import html
 import io
 import re
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
@@ -22,36 +20,12 @@ from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 import frontend.views
-from billing.models import Discount, MonthClose, RateCard, UsageWriteOff
-from billing.months import month_of
 from frontend.lists import Listed, Listing
-from gpuaas.catalog.models import Site
-from gpuaas.clusters.models import Cluster, LedgerEntry
-from gpuaas.core import clock
-from gpuaas.workspaces.machines.models import Machine, PublicKey
 from gpuaas.workspaces.models import Workspace
-from quotas.models import CapacityStretch
-from tenants.actors import SYSTEM
-from tenants.models import Project, User
-from tenants.selectors import actor_for
-from tenants.services import token_create
-from tests.api.cluster_stage import TEMPLATE, cluster_rows, cluster_stage
-from tests.billing.stage import (
-    budget_stage,
-    card_stage,
-    grant_stage,
-    interval_make,
-    pool_stage,
-    usage_import_stage,
-    usage_write_off_stage,
-)
-from tests.clusters.host_stage import host_at
-from tests.factories.billing import invoice_make
-from tests.factories.catalog import SiteFactory
-from tests.factories.tenants import OrganizationFactory, OrganizationMembershipFactory, UserFactory
+from tenants.models import User
+from tests.frontend.disabled import sentences_of
 from tests.frontend.markup import words
-from tests.frontend.operator.adopting import plan_at
-from tests.frontend.operator.trouble import drift_of, eviction_of
+from tests.frontend.operator.listing_stage import everything_twice
 
 PARTS = 4
 LISTS = {
@@ -61,6 +35,11 @@ LISTS = {
     "/p/weather-lm/tokens/": 1,
     "/p/weather-lm/audit/": 1,
     "/p/weather-lm/workspaces/{room}/machines/": 1,
+    "/p/weather-lm/workspaces/{old}/history/": 4,
+    "/p/weather-lm/clusters/{cluster}/objects/": 1,
+    "/p/weather-lm/clusters/{cluster}/policies/": 1,
+    "/p/weather-lm/clusters/new/": 1,
+    "/p/weather-lm/limits/": 1,
     "/p/weather-lm/budgets/": 1,
     "/p/weather-lm/usage/{old}/": 1,
     "/p/weather-lm/usage/": 1,
@@ -74,6 +53,7 @@ LISTS = {
     "/o/climate/ledger/": 1,
     "/o/climate/prices/": 2,
     "/o/climate/reserved-pools/": 1,
+    "/account/": 1,
     "/account/keys/": 1,
     "/operator/sites/": 1,
     "/operator/sites/at/ber-1/nodes/": 1,
@@ -81,7 +61,8 @@ LISTS = {
     "/operator/sites/at/ber-1/drift/": 1,
     "/operator/sites/at/ber-1/metering/": 1,
     "/operator/sites/at/ber-1/adoption/": 2,
-    "/operator/capacity/": 1,
+    "/operator/capacity/": 2,
+    "/operator/system/": 1,
     "/operator/utilization/": 1,
     "/operator/flavors/": 1,
     "/operator/gpu-types/": 1,
@@ -93,7 +74,7 @@ LISTS = {
     "/operator/cluster-templates/of/{template}/warm-pools/": 1,
     "/operator/organizations/": 1,
     "/operator/organizations/climate/": 2,
-    "/operator/people/": 1,
+    "/operator/people/": 2,
     "/operator/audit/": 1,
     "/operator/limits/": 1,
     "/operator/budgets/": 1,
@@ -107,73 +88,14 @@ LISTS = {
     "/operator/rates/prices/": 1,
     "/operator/rates/at/{card}/": 1,
     "/operator/rates/drafts/{draft}/": 1,
-    "/operator/organizations/climate/billing/": 1,
+    "/operator/organizations/climate/billing/": 2,
     "/operator/organizations/climate/credits/": 2,
 }
 
 
 @pytest.fixture
 def full(workspace: Workspace, alice: User, olga: User, bob: User, charlie: User) -> dict[str, str]:
-    """Two or more of everything that is listed."""
-    project, site, now = workspace.project, workspace.site, clock.now()
-    room = copied(workspace, "room", SiteFactory.create(slug="ham-1", driver="sandbox-cloud"))
-    as_alice = actor_for(user=alice)
-    for name in ("alpha", "Beta"):
-        copied(workspace, name, site)
-        Project.objects.create(organization=project.organization, slug=f"p-{name.lower()}", name=name)
-        Machine.objects.create(workspace=room, name=name, created_at=now)
-        host_at(site, len(name))
-        PublicKey.objects.create(user=olga, name=name, public_key=name, fingerprint=name, created_at=now)
-        UserFactory.create(username=f"z-{name}")
-        soon, scopes = now + timedelta(days=9), ["project:view"]
-        token_create(actor=as_alice, project=project, name=name, scopes=scopes, expires_at=soon)
-    OrganizationFactory.create(slug="zebra", name="Zebra")
-    OrganizationMembershipFactory.create(organization=project.organization, user=bob, role="billing")
-    cluster_stage(olga=SYSTEM, alice=as_alice, project=project, site=site)
-    for number in (1, 2):
-        cluster_rows(project=project, site=site, user=alice, number=number)
-    plan_at(site, project, alice)
-    for number in (1, 2):
-        drift_of(workspace, state="open" if number == 1 else "repaired")
-        eviction_of(workspace, "nvidia.com/gpu", uid=str(uuid.uuid4()))
-        MonthClose.objects.create(
-            month=date(2026, number, 1), state="refused", requested_at=now, requested_by="olga"
-        )
-    pool = workspace.flavors.get().flavor.pool
-    CapacityStretch.objects.create(
-        site=site, gpu_type=pool.gpu_type, devices=4, starts_at=now - timedelta(days=1)
-    )
-    first = Cluster.objects.earliest("pk")
-    LedgerEntry.objects.filter(cluster=first).update(cluster=Cluster.objects.filter(state="deleting")[0])
-    return {"template": TEMPLATE, "room": str(room.pk), "old": str(workspace.pk), **money_of(workspace)}
-
-
-def copied(workspace: Workspace, name: str, site: Site) -> Workspace:
-    copy = Workspace.objects.get(pk=workspace.pk)
-    copy.pk, copy.name, copy.id, copy._state.adding = None, name, Workspace().id, True
-    copy.site = site
-    copy.save()
-    return copy
-
-
-def money_of(workspace: Workspace) -> dict[str, str]:
-    """Invoices, budgets, pools, usage, discounts and cards; the open draft and its card."""
-    project, flavor, now = workspace.project, workspace.flavors.get().flavor, clock.now()
-    for number in (1, 2):
-        invoice_make(project, number=f"INV-2026-000{number}", month=date(2026, number, 1))
-        budget_stage(project, name=f"budget-{number}")
-        pool_stage(project, flavor, days=10 * number)
-        interval_make(workspace, flavor, now - timedelta(hours=number), now, quantity=number)
-    given = {"flavor": flavor, "basis_points": 900, "valid_from": now, "created_by": "olga"}
-    Discount.objects.create(organization=project.organization, **given)
-    RateCard.objects.create(slug="francs", name="Francs", currency="CHF")
-    grant_stage(project.organization)
-    grant_stage(project.organization)
-    written = usage_write_off_stage()
-    UsageWriteOff.objects.filter(pk=written.pk).update(month=month_of(now))
-    staged = card_stage(project, flavor)
-    batch = usage_import_stage(project)
-    return {"batch": str(batch), **{name: str(staged[name]) for name in ("draft", "card")}}
+    return everything_twice(workspace, alice=alice, olga=olga, bob=bob)
 
 
 def looked_at(client: Client, address: str, **asked: str) -> Any:
@@ -228,6 +150,7 @@ def each_list(client: Client, full: dict[str, str], part: int | None = None) -> 
         address = pattern.format(**full)
         page = client.get(address)
         assert page.status_code == 200, address
+        sentences_of(page.content.decode())
         found = listed_of(page)
         assert len(found) == count, (address, found)
         yield from ((address, each) for each in found)
@@ -255,8 +178,9 @@ def test_the_head_says_how_the_rows_are_sorted_and_turns_them_round(
                 continue
             name = f"{listed.listing.mark}sort"
             text = words(looked_at(olga_at, address, **{name: column.key, "kept": "yes"}))
+            region = text[text.index(f'id="{listed.id}"') :].partition('class="g-pager"')[0]
             if (
-                "g-sort" not in text
+                "g-sort" not in region
             ):  # no table: the order is chosen in the bar, which so few rows may not have
                 chosen = re.search(rf'<option value="{column.key}"[^>]* selected', text)
                 assert chosen or f'name="{name}"' not in text
@@ -279,6 +203,9 @@ def test_the_file_is_what_is_shown(
             page = olga_at.get(address)
             (shown,) = (each for each in listed_of(page) if each.listing is listed.listing)
             found = table_of(looked_at(olga_at, address, **{f"{listed.listing.mark}csv": "1"}))
+            if shown.page.has_other_pages():
+                assert len(found) == shown.page.paginator.count > len(shown.rows) == rows_drawn(page, shown)
+                continue
             assert len(found) == len(shown.rows) > 0
             if address == "/operator/limits/":
                 continue  # a row of the file is a cell of the matrix

@@ -1,8 +1,11 @@
 """Lists: what they show, filter and page; and that their queries do not grow with their rows."""
 
+import csv
+import io
 import re
 from collections import Counter
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 from django.db import connection
@@ -29,11 +32,11 @@ from tests.frontend.operator.trouble import drift_of, eviction_of, node_checks, 
 
 # Queries of a page, those of session, person and place included.
 BASELINES = {
-    "": 35,
+    "": 36,
     "capacity/": 11,
     "utilization/": 8,
     "sites/": 11,
-    "sites/at/ber-1/": 17,
+    "sites/at/ber-1/": 18,
     "sites/at/ber-1/nodes/": 15,
     "sites/at/ber-1/nodes/h100-01/": 13,
     "sites/at/ber-1/drift/": 11,
@@ -220,8 +223,29 @@ def test_limits_are_filtered_and_exported(olga_at: Client, olga: User) -> None:
     assert [row.slug for row in rows] == ["climate-physics", "downscale", "weather-lm"]
     full = olga_at.get("/operator/limits/?over=1").context["matrix"].rows
     assert "grasp-sim" not in {row.slug for row in full}
-    csv = olga_at.get("/operator/limits.csv").getvalue().decode()
-    assert "climate-physics,weather-lm,gpu:h100-sxm-80gb,8,6,4" in csv
+    told = olga_at.get("/operator/limits.csv").getvalue().decode()
+    assert "climate-physics,weather-lm,gpu:h100-sxm-80gb,8,6,4" in told
+
+
+def test_the_matrix_sorts_by_name_by_held_and_by_limit(olga_at: Client, olga: User) -> None:
+    """The file has its cells in the same order; each head leads to the other way round."""
+    stage(olga)
+    h100 = "gpu:h100-sxm-80gb"
+    for sort in ("-name", f"-held:{h100}", f"limit:{h100}"):
+        page = olga_at.get("/operator/limits/", {"sort": sort, "q": "climate"})
+        rows = page.context["matrix"].rows
+        cells = [row.cell(h100).cell for row in rows]
+        if sort.startswith("-held"):
+            assert [cell.used for cell in cells] == sorted((cell.used for cell in cells), reverse=True)
+        if sort.startswith("limit"):
+            numbers = [2**62 if cell.limit is None else cell.limit for cell in cells]
+            assert numbers == sorted(numbers)
+        answer = olga_at.get("/operator/limits/", {"sort": sort, "q": "climate", "csv": "1"})
+        told = list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
+        owners = [row["project"] or row["organization"] for row in told if row["resource"] == h100]
+        assert owners == [row.slug for row in rows]
+        turned = sort[1:] if sort.startswith("-") else f"-{sort}"
+        assert urlencode({"sort": turned}) in page.content.decode()
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,9 @@ from tests.frontend.operator.conftest import signed_in
 H100, TYPE = "h100.1", "h100-sxm-80gb"
 
 
+BY_SCRIPT = {"HX-Request": "true"}
+
+
 def state_of(slug: str = H100) -> str:
     return str(Flavor.objects.values_list("state", flat=True).get(slug=slug))
 
@@ -141,7 +144,7 @@ def test_downloads_and_hints_lead_somewhere(olga_at: Client, alice: User, worksp
 
 def undone(client: Client, url: str) -> None:
     """As the button of a toast asks: nothing is sent but the address."""
-    answer = client.post(url, headers={"HX-Request": "true"})
+    answer = client.post(url, headers=BY_SCRIPT)
     assert (answer.status_code, answer["HX-Refresh"]) == (204, "true")
 
 
@@ -158,19 +161,19 @@ def test_a_limit_is_put_back_unless_somebody_changed_it(olga_at: Client, workspa
     row = Limit.objects.get(project=project, resource=resource)
     save = reverse("frontend:operator_limit_save")
     asked = {"kind": "project", "owner": project.slug, "resource": resource}
-    undo = undo_in(olga_at.post(save, {**asked, "hard": "3", "version": row.version}))
+    undo = undo_in(olga_at.post(save, {**asked, "hard": "3", "version": row.version}, headers=BY_SCRIPT))
     assert Limit.objects.get(pk=row.pk).hard == 3
     undone(olga_at, undo)
     assert Limit.objects.get(pk=row.pk).hard == row.hard
-    again = olga_at.post(undo, headers={"HX-Request": "true"})
+    again = olga_at.post(undo, headers=BY_SCRIPT)
     assert (again.status_code, "Nothing was undone" in again["HX-Trigger"]) == (412, True)
     version = Limit.objects.get(pk=row.pk).version
-    undo = undo_in(olga_at.post(save, {**asked, "unlimited": "on", "version": version}))
+    undo = undo_in(olga_at.post(save, {**asked, "unlimited": "on", "version": version}, headers=BY_SCRIPT))
     version = Limit.objects.get(pk=row.pk).version
-    back = undo_in(olga_at.post(save, {**asked, "hard": "5", "version": version}))
+    back = undo_in(olga_at.post(save, {**asked, "hard": "5", "version": version}, headers=BY_SCRIPT))
     undone(olga_at, back)
     assert Limit.objects.get(pk=row.pk).hard is None
-    assert olga_at.post(undo, headers={"HX-Request": "true"}).status_code == 412
+    assert olga_at.post(undo, headers=BY_SCRIPT).status_code == 412
 
 
 def test_a_role_in_an_organization_is_put_back(olga_at: Client, workspace: Workspace, bob: User) -> None:
@@ -244,7 +247,7 @@ def test_prices_of_a_draft_are_put_back(olga_at: Client, as_olga: Actor, workspa
             reverse(f"frontend:operator_rate_draft_{name}", args=[draft.pk, row.pk])
             for name in ("price", "line_remove")
         )
-        undo = undo_in(olga_at.post(price, {"price": "7"}))
+        undo = undo_in(olga_at.post(price, {"price": "7"}, headers=BY_SCRIPT))
         assert terms(draft) != before
         undone(olga_at, undo)
         assert terms(draft) == before

@@ -99,13 +99,13 @@ def test_terms_are_refused_beside_the_field(
 def test_a_price_typed_into_the_table(draft: RateDraft, olga_at: Client) -> None:
     line = draft.lines.get(flavor__slug="h100.1")
     path = at("_price", draft.pk, line.pk)
-    refused = olga_at.post(path, {"price": "2,40"})
+    refused = olga_at.post(path, {"price": "2,40"}, headers={"HX-Request": "true"})
     assert (refused.status_code, 'aria-invalid="true"' in words(refused), "2,40" in words(refused)) == (
         422,
         True,
         True,
     )
-    taken = olga_at.post(path, {"price": "2.5"})
+    taken = olga_at.post(path, {"price": "2.5"}, headers={"HX-Request": "true"})
     assert taken.status_code == 200
     events = json.loads(taken["HX-Trigger"])
     assert "draft-changed" in events

@@ -126,7 +126,7 @@ def test_versions_and_licenses(olga_at: Client) -> None:
     found = {row.name: row.version for row in context["versions"]}
     assert found["gpuaas"] == __version__
     assert int(found["PostgreSQL"].partition(".")[0]) >= 15
-    licenses = {row.name: row.license for row in context["installed"]}
+    licenses = {row.name: row.license for row in context["list"].found}
     assert licenses["Django"] == "BSD-3-Clause"
     assert all(licenses.values())
 

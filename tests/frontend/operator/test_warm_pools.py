@@ -131,3 +131,24 @@ def test_a_template_without_a_version_says_what_to_do(
     assert "Review" not in page
     posted = olga_at.post("/operator/cluster-templates/of/bare/warm-pools/", {**ASKED, "document": "{}"})
     assert posted.status_code == 404
+
+
+@pytest.mark.usefixtures("template")
+def test_a_change_shows_its_price_and_limits_before_it_is_saved(
+    olga_at: Client, as_olga: Actor, other_project: Project
+) -> None:
+    flavor = Flavor.objects.get(slug="h100.2")
+    rate_set(actor=as_olga, flavor=flavor, meter=Meter.GPU_HELD, price="2.50", valid_from=utc("2026-01-01"))
+    here = olga_at.post(LIST, {**ASKED, "wanted": "0", "confirmed": "on"})["Location"]
+    assert f'hx-post="{here}effect/"' in olga_at.get(here).content.decode()
+    asked = {"wanted": "3", "making_most": "1", "document": json.dumps(CHOICE), "version": "1"}
+    shown = words(olga_at.post(f"{here}effect/", asked))
+    for said in ("3 more to build", "€10.00 per hour", "Per hour once all are ready", "€30.00", "+€30.00"):
+        assert said in shown, said
+    limits_give(other_project, {"gpu:h100-sxm-80gb": 4})
+    over = words(olga_at.post(f"{here}effect/", asked))
+    assert "may hold at most 4 h100-sxm-80gb GPUs" in over
+    assert "As many are built as there is room for" in over
+    for wrong, said in (({"wanted": "many"}, "Check your input"), ({"wanted": "101"}, "from 0 to 100")):
+        assert said in words(olga_at.post(f"{here}effect/", {**asked, **wrong}))
+    assert WarmPool.objects.get().wanted == 0

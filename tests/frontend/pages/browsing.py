@@ -1,6 +1,6 @@
 """A real browser beside the test's own portal: signed in, watched for complaints, looked at in every size and theme.
 
-GPUAAS_PICTURES names a folder for pictures of the pages.
+GPUAAS_PICTURES names a folder for pictures of the pages in every size; those of the guides are in pictures.py.
 """
 
 import os

@@ -9,17 +9,24 @@ from django.test import Client
 
 from billing.services import rate_set
 from gpuaas.catalog.models import Flavor, Site
+from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.fleet import H100, Rack, fleet_seed
 from gpuaas.workspaces.machines.visit import visit
-from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.models import Workspace, WorkspaceMember
 from gpuaas.workspaces.services import workspace_request
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
+from tenants.selectors import actor_for
+from tenants.services import token_create
+from tests.api.cluster_stage import cluster_stage
+from tests.billing.stage import budget_stage
+from tests.factories.billing import invoice_make
 from tests.factories.quotas import limits_give
-from tests.factories.tenants import ProjectMembershipFactory, UserFactory
+from tests.factories.tenants import OrganizationMembershipFactory, ProjectMembershipFactory, UserFactory
+from tests.frontend.pages.scene import busy, grant_of_cluster, grant_to, robot_of
 from tests.workspaces.stage import ready
 
 
@@ -100,3 +107,51 @@ def room(as_alice: Actor, project: Project, site: Site) -> Workspace:
     made = ready(as_alice, project, site)
     assert visit(made.pk)
     return made
+
+
+@pytest.fixture
+def people(alice: User, bob: User, dora: User, olga: User, workspace: Workspace) -> dict[str, User]:
+    """An owner, a member, a viewer, an admin of the project, the billing role, an operator, an auditor."""
+    pia: User = UserFactory.create(username="pia")
+    ProjectMembershipFactory.create(project=workspace.project, user=pia, role="admin")
+    bill: User = UserFactory.create(username="bill")
+    OrganizationMembershipFactory.create(
+        organization=workspace.project.organization, user=bill, role="billing"
+    )
+    ada: User = UserFactory.create(username="ada", platform_role="auditor")
+    return {row.username: row for row in (alice, bob, dora, pia, bill, olga, ada)}
+
+
+@pytest.fixture
+def known(people: dict[str, User], workspace: Workspace) -> dict[str, object]:
+    """A project in use: what its addresses name, each with credentials, accounts and tokens of several people."""
+    alice, bob = people["alice"], people["bob"]
+    busy(workspace)
+    WorkspaceMember.objects.create(workspace=workspace, user=bob, role="edit")
+    for user in (alice, bob):
+        grant_to(workspace, user)
+        token_create(
+            actor=actor_for(user=alice),
+            project=workspace.project,
+            name=f"ci-{user.username}",
+            scopes=["workspace:view"],
+            expires_at=clock.now() + timedelta(days=3),
+        )
+    found: dict[str, object] = {
+        "project": workspace.project.slug,
+        "organization": workspace.project.organization.slug,
+        "workspace": workspace.pk,
+        "robot": robot_of(workspace).pk,
+        "user": bob.pk,
+        "month": f"{clock.now():%Y-%m}",
+        "number": invoice_make(workspace.project).number,
+        "budget": budget_stage(workspace.project).pk,
+    }
+    found |= cluster_stage(
+        olga=SYSTEM, alice=actor_for(user=alice), project=workspace.project, site=workspace.site
+    )
+    cluster = Cluster.objects.get()
+    Cluster.objects.filter(pk=cluster.pk).update(state="ready", ready_at=clock.now())
+    for user in (alice, bob):
+        grant_of_cluster(cluster, user)
+    return found

@@ -9,7 +9,8 @@ from playwright.sync_api import Browser, Page, expect
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
-from tests.frontend.pages.browsing import NEEDED, context_for, looked_at, opened
+from tests.billing.stage import interval_make
+from tests.frontend.pages.browsing import NEEDED, SIZES, context_for, looked_at, opened
 from tests.frontend.pages.scene import busy
 from tests.frontend.pages.server import served
 
@@ -67,13 +68,98 @@ def test_a_request_is_answered_field_by_field(chromium: Browser, address: str, a
     assert complaints == []
 
 
+def unscripted(chromium: Browser, address: str, user: User, size: str = "desk") -> Page:
+    cookies = context_for(chromium, address, user).cookies()
+    context = chromium.new_context(java_script_enabled=False, viewport=SIZES[size])
+    context.add_cookies([{"name": one["name"], "value": one["value"], "url": address} for one in cookies])
+    return context.new_page()
+
+
+def test_without_scripts_a_dialog_opens_and_its_form_is_sent(
+    chromium: Browser, address: str, alice: User, workspace: Workspace
+) -> None:
+    page = unscripted(chromium, address, alice)
+    page.goto(f"{address}/p/weather-lm/workspaces/{workspace.pk}/")
+    dialog = page.locator("#suspend")
+    expect(dialog).not_to_be_visible()
+    page.get_by_role("button", name="Suspend").first.click()
+    expect(dialog).to_be_visible()
+    expect(dialog).to_contain_text("The effect on limits and price is worked out by a script")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).not_to_be_visible()
+    page.get_by_role("button", name="Suspend").first.click()
+    dialog.get_by_label("Reason").fill("over the weekend")
+    dialog.get_by_role("button", name="Suspend workspace").click()
+    expect(page.locator("#toasts")).to_contain_text("suspend", ignore_case=True)
+    workspace.refresh_from_db()
+    assert workspace.state == "suspending"
+
+    Workspace.objects.filter(pk=workspace.pk).update(state="ready")
+    page.goto(f"{address}/p/weather-lm/workspaces/{workspace.pk}/")
+    page.get_by_role("button", name="Extend").first.click()
+    page.locator("#extend #id_until").fill("2020-01-01T00:00")
+    page.locator("#extend").get_by_role("button", name="Extend lease").click()
+    expect(page.locator("#extend .invalid-feedback")).to_be_visible()
+    page.locator("#extend").get_by_role("button", name="Cancel").click()
+    expect(page.locator("#extend")).not_to_be_visible()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.locator("#delete-name").fill(workspace.name)
+    page.get_by_role("button", name="Delete workspace").click()
+    expect(page.locator("#toasts")).to_contain_text("delet", ignore_case=True)
+    workspace.refresh_from_db()
+    assert workspace.state == "deleting"
+
+
+def test_without_scripts_a_token_is_made_and_revoked_and_one_signs_out(
+    chromium: Browser, address: str, alice: User, project: Project, workspace: Workspace
+) -> None:
+    now = clock.now()
+    interval_make(workspace, workspace.flavors.get().flavor, now - timedelta(hours=2), now)
+    page = unscripted(chromium, address, alice, "phone")
+    page.goto(f"{address}/p/weather-lm/tokens/")
+    expect(page.get_by_role("button", name="Switch theme")).to_have_count(0)
+    page.get_by_label("Name", exact=True).fill("ci")
+    page.locator("input[name=scopes]").first.check()
+    page.locator("main form").get_by_role("button", name="Create token").click()
+    expect(page.locator("main")).to_contain_text("gpa_")
+    page.goto(f"{address}/p/weather-lm/tokens/")
+    page.get_by_role("button", name="Revoke").first.click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    assert project.tokens.get().revoked_at
+    expect(page.get_by_role("link", name="Usage")).not_to_be_visible()
+    page.get_by_role("button", name="Menu", exact=True).click()
+    page.get_by_role("link", name="Usage").click()
+    page.get_by_role("link", name="By day").click()
+    expect(page.locator("[data-chart-part=table]").first).to_be_visible()
+    expect(page.locator("[data-chart-canvas]").first).not_to_be_visible()
+    page.get_by_role("button", name="alice, account menu").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.locator("body")).to_contain_text("Sign in")
+
+
+def test_a_dialog_that_was_opened_by_its_link_is_taken_over(
+    chromium: Browser, address: str, alice: User, workspace: Workspace
+) -> None:
+    """And a link that opens one is pressed by the space bar, as a button is."""
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/workspaces/{workspace.pk}/#delete")
+    expect(page.locator("#delete:modal")).to_be_visible()
+    expect(page.locator("#delete-name")).to_be_focused()
+    expect(page.get_by_role("button", name="Delete workspace")).to_be_disabled()
+    expect(page).to_have_url(f"{address}/p/weather-lm/workspaces/{workspace.pk}/")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Extend").first.focus()
+    page.keyboard.press("Space")
+    expect(page.locator("#extend:modal")).to_be_visible()
+    page.locator("#extend").get_by_role("button", name="Cancel").click()
+    expect(page.locator("#extend")).not_to_be_visible()
+    assert complaints == []
+
+
 def test_without_scripts_the_form_is_sent_and_says_what_is_missing(
     chromium: Browser, address: str, alice: User
 ) -> None:
-    cookies = context_for(chromium, address, alice).cookies()
-    context = chromium.new_context(java_script_enabled=False)
-    context.add_cookies([{"name": one["name"], "value": one["value"], "url": address} for one in cookies])
-    page = context.new_page()
+    page = unscripted(chromium, address, alice)
     new_request(page, address)
     page.locator("input[name=members]").fill("nobody-here")
     page.get_by_role("button", name="Create workspace").click()

@@ -49,7 +49,7 @@ def test_a_resize_that_would_be_refused_leaves_nothing_to_press(
     alice_at: Client, limited: Project, workspace: Workspace
 ) -> None:
     url = reverse("frontend:workspace_resize", args=[limited.slug, workspace.pk])
-    assert "nothing has changed yet" in alice_at.get(url).content.decode()
+    assert "Nothing has changed yet." in alice_at.get(url).content.decode()
     url = reverse("frontend:workspace_effect", args=[limited.slug, workspace.pk])
     for count, reason in (
         ("9", "exceeds the limit"),
@@ -157,3 +157,14 @@ def test_what_a_size_has_no_room_for_is_said_beside_its_field(
 def _url(workspace: Workspace, name: str) -> str:
     name = f"workspace_{name}" if name else "workspace"
     return reverse(f"frontend:{name}", args=[workspace.project.slug, workspace.pk])
+
+
+def test_trying_again_tells_its_effect_before(alice_at: Client, workspace: Workspace) -> None:
+    Workspace.objects.filter(pk=workspace.pk).update(state="failed", failure="The site rejected it.")
+    page = alice_at.get(reverse("frontend:workspace", args=[workspace.project.slug, workspace.pk]))
+    assert 'data-dialog="retry"' in page.content.decode()
+    text = effect(alice_at, workspace, "retry")
+    for said in ("What it needs is still reserved", "Per hour now", "Per hour then", "Difference per hour"):
+        assert said in text, said
+    workspace.refresh_from_db()
+    assert workspace.state == "failed"

@@ -1,6 +1,7 @@
 """Pages of clusters without a browser: what a form posts, what is refused beside its field, what a page says."""
 
 import json
+import re
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
@@ -113,7 +114,7 @@ def test_what_is_typed_is_answered_field_by_field(alice_at: Client) -> None:
     """No name, a name that is taken, a day that is over: the answer is not green, or has nothing to press."""
     nameless = words(alice_at.post(f"{ORDER}answer/", {**POSTED, "name": ""}))
     assert "Available now" in nameless
-    assert "enter a name first" in nameless
+    assert "Enter a name first." in nameless
     assert "data-blocked" in nameless
     assert "data-blocked" not in words(alice_at.post(f"{ORDER}answer/", POSTED))
     past = words(alice_at.post(f"{ORDER}answer/", {**POSTED, "lease_ends_at": "2020-01-01T00:00"}))
@@ -133,7 +134,9 @@ def test_over_the_limit_the_answer_says_by_how_much(alice_at: Client, project: P
     assert "Held: 0. Requested: 4. Too many: 1." in answer
     refused = alice_at.post(ORDER, POSTED)
     assert refused.status_code == 422
-    assert "Not ordered" in words(refused)
+    told = re.search(r'<input [^>]*id="id_pools.gpu.count"[^>]*>', words(refused))
+    assert told
+    assert 'aria-invalid="true"' in told[0]
 
 
 def test_the_version_that_was_read_is_ordered(
@@ -262,13 +265,44 @@ def test_an_operator_uploads_offers_and_takes_back(olga: User, project: Project,
     assert alice_at.get(ORDER).status_code == 404
 
 
+def test_an_order_without_room_says_so_beside_the_count_that_asks_for_it(
+    alice_at: Client, template: ClusterTemplate, project: Project
+) -> None:
+    """Before it is sent and where it is refused."""
+    limits_give(project, {"gpu:h100-sxm-80gb": 1})
+    beside = 'id="id_pools.gpu.count-help"'
+    answer = words(alice_at.post(f"{ORDER}answer/", POSTED))
+    assert "may hold at most 1 h100-sxm-80gb GPUs" in answer.partition(beside)[2].partition("</p>")[0]
+    refused = alice_at.post(ORDER, POSTED)
+    assert refused.status_code == 422
+    assert "h100-sxm-80gb" in words(refused).partition(beside)[2].partition("</p>")[0]
+    assert "Not ordered" not in words(refused)
+    assert not Cluster.objects.exists()
+
+
+def test_trying_again_tells_its_effect_before(
+    alice_at: Client, as_alice: Actor, template: ClusterTemplate, project: Project
+) -> None:
+    cluster = order(as_alice, project)
+    Cluster.objects.filter(pk=cluster.pk).update(state="failed", trouble={"cause": "No host has room."})
+    at = f"{HOME}{cluster.pk}/"
+    page = alice_at.get(at).content.decode()
+    assert 'data-dialog="retry"' in page
+    assert f'hx-post="{at}retry/effect/"' in page
+    effect = words(alice_at.post(f"{at}retry/effect/"))
+    for said in ("What it needs is still reserved", "Per hour now", "Per hour then"):
+        assert said in effect, said
+    cluster.refresh_from_db()
+    assert cluster.state == "failed"
+
+
 def test_scaling_and_extending_say_what_they_cost_and_press_nothing_in_vain(
     alice_at: Client, as_alice: Actor, template: ClusterTemplate, project: Project
 ) -> None:
     cluster = order(as_alice, project)
     Cluster.objects.filter(pk=cluster.pk).update(state="ready")
     at = f"{HOME}{cluster.pk}/"
-    assert "nothing has changed yet" in words(alice_at.get(f"{at}scale/"))
+    assert "Nothing has changed yet." in words(alice_at.get(f"{at}scale/"))
     for count, reason in (("99", "outside the bounds of its pools"), ("x", "not complete yet")):
         text = words(alice_at.post(f"{at}scale/effect/", {"pools.gpu": count, "pools.small": "0"}))
         button = text.partition('id="change-button"')[2]

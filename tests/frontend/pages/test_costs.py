@@ -178,10 +178,10 @@ def test_a_person_clicks_down_to_the_intervals(
     page.goto(f"{address}{reverse('frontend:organization_costs', args=['climate'])}")
     picture(page, "costs")
     for name in ("weather-lm", "train", "h100-sxm-80gb"):
-        page.get_by_role("region", name="Costs, table").get_by_role("link", name=name, exact=True).click()
+        page.get_by_role("region", name="Rows, table").get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_role("list", name="Filters")).to_contain_text(name)
     assert Axe().run(page).violations_count == 0
-    page.get_by_role("region", name="Costs, table").get_by_role("link").click()
+    page.get_by_role("region", name="Rows, table").get_by_role("rowheader").get_by_role("link").first.click()
     expect(page.get_by_role("heading", name="Intervals")).to_be_visible()
     expect(page.get_by_role("region", name="Intervals, table")).to_contain_text("train")
     expect(page.get_by_role("region", name="Intervals, table").get_by_role("row")).to_have_count(2)

@@ -22,6 +22,7 @@ from tests.apart import each_apart
 from tests.api.cluster_stage import cluster_stage
 from tests.billing.stage import budget_stage
 from tests.factories.billing import invoice_make
+from tests.frontend.disabled import sentences_of
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.scene import grant_of_cluster, robot_of
 
@@ -31,9 +32,11 @@ POSTED = frozenset(
         "workspace_extend",
         "workspace_extend_effect",
         "workspace_suspend_effect",
+        "workspace_retry_effect",
         "workspace_resume_effect",
         "workspace_delete_effect",
         "cluster_suspend_effect",
+        "cluster_retry_effect",
         "cluster_resume_effect",
         "cluster_delete_effect",
         "workspace_delete",
@@ -145,7 +148,10 @@ def address(name: str, workspace: Workspace, user: User) -> str:
 
 
 def ask(client: Client, name: str, url: str) -> int:
+    """What it answers; whatever page it is, each button that cannot be pressed says why."""
     response = client.post(url) if name in POSTED else client.get(url)
+    if response["Content-Type"].startswith("text/html") and not response.streaming:
+        sentences_of(response.content.decode())
     return response.status_code
 
 

@@ -206,6 +206,7 @@ def test_what_many_workspaces_cost_comes_by_a_second_answer(
     with CaptureQueriesContext(connection) as first:
         at_once = alice_at.get(url)
     assert 'hx-trigger="live, load"' in at_once.content.decode()
+    assert "1 of 2 workspaces. <a href=" in at_once.content.decode()
     assert "chart" not in at_once.context
     assert [row.month for row in at_once.context["rows"]] == [None]
     assert at_once.context["rows"][0].per_hour is not None

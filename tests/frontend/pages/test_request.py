@@ -110,7 +110,7 @@ def test_without_a_name_there_is_nothing_to_press(alice_at: Client, limited: Pro
     """Without scripts the button stays, and the server says what is missing beside its field."""
     text = answer(alice_at, limited, name="")
     assert "Available now" in text
-    assert "enter a name first" in text
+    assert "Enter a name first." in text
     assert "data-blocked" in text
     assert "data-blocked" not in answer(alice_at, limited)
     page = words(alice_at.get(reverse("frontend:workspace_new", args=[limited.slug])))

@@ -5,7 +5,6 @@ A service may still say that it cannot be done now (409, 422); that somebody may
 """
 
 from collections.abc import Iterator
-from datetime import timedelta
 from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
@@ -15,18 +14,9 @@ from django.test import Client
 from django.urls import reverse
 
 from gpuaas.clusters.models import Cluster
-from gpuaas.core import clock
-from gpuaas.workspaces.models import Workspace, WorkspaceMember
-from tenants.actors import SYSTEM
+from gpuaas.workspaces.models import Workspace
 from tenants.models import User
-from tenants.selectors import actor_for
-from tenants.services import token_create
-from tests.api.cluster_stage import cluster_stage
-from tests.billing.stage import budget_stage
-from tests.factories.billing import invoice_make
-from tests.factories.tenants import OrganizationMembershipFactory, ProjectMembershipFactory, UserFactory
 from tests.frontend.pages.conftest import signed_in
-from tests.frontend.pages.scene import busy, grant_of_cluster, grant_to, robot_of
 from tests.frontend.pages.test_outsiders import POSTED, SCOPED, SHAPES
 
 READERS = ("alice", "bob", "dora", "pia", "bill", "olga", "ada")
@@ -77,54 +67,6 @@ class Shown(HTMLParser):
 
 def _is_sent(at: dict[str, str]) -> bool:
     return at.get("type") not in {"checkbox", "radio"} or "checked" in at
-
-
-@pytest.fixture
-def people(alice: User, bob: User, dora: User, olga: User, workspace: Workspace) -> dict[str, User]:
-    """An owner, a member, a viewer, an admin of the project, the billing role, an operator, an auditor."""
-    pia: User = UserFactory.create(username="pia")
-    ProjectMembershipFactory.create(project=workspace.project, user=pia, role="admin")
-    bill: User = UserFactory.create(username="bill")
-    OrganizationMembershipFactory.create(
-        organization=workspace.project.organization, user=bill, role="billing"
-    )
-    ada: User = UserFactory.create(username="ada", platform_role="auditor")
-    return {row.username: row for row in (alice, bob, dora, pia, bill, olga, ada)}
-
-
-@pytest.fixture
-def known(people: dict[str, User], workspace: Workspace) -> dict[str, object]:
-    """A project in use: what its addresses name, each with credentials, accounts and tokens of several people."""
-    alice, bob = people["alice"], people["bob"]
-    busy(workspace)
-    WorkspaceMember.objects.create(workspace=workspace, user=bob, role="edit")
-    for user in (alice, bob):
-        grant_to(workspace, user)
-        token_create(
-            actor=actor_for(user=alice),
-            project=workspace.project,
-            name=f"ci-{user.username}",
-            scopes=["workspace:view"],
-            expires_at=clock.now() + timedelta(days=3),
-        )
-    found: dict[str, object] = {
-        "project": workspace.project.slug,
-        "organization": workspace.project.organization.slug,
-        "workspace": workspace.pk,
-        "robot": robot_of(workspace).pk,
-        "user": bob.pk,
-        "month": f"{clock.now():%Y-%m}",
-        "number": invoice_make(workspace.project).number,
-        "budget": budget_stage(workspace.project).pk,
-    }
-    found |= cluster_stage(
-        olga=SYSTEM, alice=actor_for(user=alice), project=workspace.project, site=workspace.site
-    )
-    cluster = Cluster.objects.get()
-    Cluster.objects.filter(pk=cluster.pk).update(state="ready", ready_at=clock.now())
-    for user in (alice, bob):
-        grant_of_cluster(cluster, user)
-    return found
 
 
 def addresses(known: dict[str, object]) -> Iterator[str]:

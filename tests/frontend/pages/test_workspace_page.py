@@ -1,5 +1,6 @@
 """The page of one workspace in trouble: what it says of pods, drift, access, sleep; and that its buttons do it."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -15,6 +16,7 @@ from gpuaas.workspaces.models import Robot, Workspace
 from gpuaas.workspaces.services import workspace_delete
 from tenants.actors import Actor
 from tenants.models import User
+from tests.frontend.disabled import sentences_of
 from tests.frontend.markup import words
 from tests.frontend.operator.trouble import drift_of, eviction_of
 from tests.frontend.pages.scene import busy, grant_to, robot_of
@@ -96,6 +98,38 @@ def test_the_page_costs_the_same_however_much_went_wrong(
     assert few <= QUERIES
 
 
+def test_what_is_cut_says_how_many_there_are_and_leads_to_all(alice_at: Client, troubled: Workspace) -> None:
+    for number in range(15):
+        eviction_of(troubled, "nvidia.com/gpu", uid=f"more-{number}")
+        drift_of(troubled, state="gone")
+    history = url(troubled, "history")
+    whole = alice_at.get(history).context
+    counts = {name: whole[name].page.paginator.count for name in ("list", "found", "removed", "pods")}
+    assert {name: counts[name] for name in ("found", "removed", "pods")} == {
+        "found": 17,
+        "removed": 17,
+        "pods": 4,
+    }
+    assert counts["list"] > 16
+    text = page(alice_at, troubled)
+    assert f'10 of 17 findings. <a href="{history}#findings-list">View all</a>' in text
+    assert re.search(rf'10 of 17 [a-z ]+\. <a href="{history}#evictions-list">View all</a>', text)
+    assert f'12 of {counts["list"]} events. <a href="{history}">View all</a>' in text
+    assert "10 of 4" not in text
+
+
+def test_all_events_come_a_page_at_a_time_in_either_order(alice_at: Client, troubled: Workspace) -> None:
+    for number in range(60):
+        eviction_of(troubled, "nvidia.com/gpu", uid=f"more-{number}")
+    history = url(troubled, "history")
+    first, second = (alice_at.get(f"{history}?page={number}").context["list"] for number in (1, 2))
+    every = [event.at for event in (*first.rows, *second.rows)]
+    assert (len(first.rows), len(every)) == (50, first.page.paginator.count)
+    assert every == sorted(every, reverse=True)
+    oldest = alice_at.get(f"{history}?sort=at").context["list"].rows
+    assert [event.at for event in oldest] == sorted(every)[:50]
+
+
 def test_suspending_says_what_stops_and_what_stays(alice_at: Client, troubled: Workspace) -> None:
     text = page(alice_at, troubled)
     assert "All 4 running and waiting pods end" in text
@@ -116,7 +150,7 @@ def test_it_is_put_to_sleep_and_woken(alice_at: Client, troubled: Workspace) -> 
     assert "Nothing runs and nothing can be started" in text
     assert 'data-dialog="resume"' in text
     assert 'data-dialog="suspend"' not in text
-    assert "resume the workspace first" in text
+    assert "Resume the workspace first." in sentences_of(text)
 
 
 def test_a_viewer_has_no_button_for_it(dora_at: Client, troubled: Workspace) -> None:

@@ -1,0 +1,161 @@
+"""Two or more of everything that the console lists."""
+
+import uuid
+from datetime import date, timedelta
+
+from billing.models import Discount, MonthClose, RateCard, UsageWriteOff
+from billing.months import month_of
+from gpuaas.catalog.models import Site
+from gpuaas.clusters.models import Cluster, LedgerEntry
+from gpuaas.core import clock
+from gpuaas.workspaces.machines.models import Machine, PublicKey
+from gpuaas.workspaces.models import Workspace
+from quotas.models import CapacityStretch
+from tenants.actors import SYSTEM
+from tenants.models import ApiToken, Project, Tries, User
+from tenants.selectors import actor_for
+from tenants.services import token_create
+from tests.api.cluster_stage import TEMPLATE, cluster_rows, cluster_stage
+from tests.billing.stage import (
+    budget_stage,
+    card_stage,
+    grant_stage,
+    interval_make,
+    pool_stage,
+    usage_import_stage,
+    usage_write_off_stage,
+)
+from tests.clusters.host_stage import host_at
+from tests.factories.billing import invoice_make
+from tests.factories.catalog import SiteFactory
+from tests.factories.tenants import (
+    OrganizationFactory,
+    OrganizationMembershipFactory,
+    ProjectMembershipFactory,
+    UserFactory,
+)
+from tests.frontend.operator.adopting import plan_at
+from tests.frontend.operator.trouble import drift_of, eviction_of
+
+
+def everything_twice(workspace: Workspace, *, alice: User, olga: User, bob: User) -> dict[str, str]:
+    """Two or more of everything that is listed; the ids that addresses ask for, by name."""
+    project, site, now = workspace.project, workspace.site, clock.now()
+    room = copied(workspace, "room", SiteFactory.create(slug="ham-1", driver="sandbox-cloud"))
+    as_alice = actor_for(user=alice)
+    for name in ("alpha", "Beta"):
+        copied(workspace, name, site)
+        Project.objects.create(organization=project.organization, slug=f"p-{name.lower()}", name=name)
+        Machine.objects.create(workspace=room, name=name, created_at=now)
+        host_at(site, len(name))
+        PublicKey.objects.create(user=olga, name=name, public_key=name, fingerprint=name, created_at=now)
+        UserFactory.create(username=f"z-{name}")
+        soon, scopes = now + timedelta(days=9), ["project:view"]
+        token_create(actor=as_alice, project=project, name=name, scopes=scopes, expires_at=soon)
+    OrganizationFactory.create(slug="zebra", name="Zebra")
+    OrganizationMembershipFactory.create(organization=project.organization, user=bob, role="billing")
+    going = clusters_of(workspace, alice)
+    troubles_of(workspace)
+    lines_of(workspace, going, olga)
+    return {
+        "template": TEMPLATE,
+        "cluster": str(going.pk),
+        "room": str(room.pk),
+        "old": str(workspace.pk),
+        **money_of(workspace),
+    }
+
+
+def clusters_of(workspace: Workspace, alice: User) -> Cluster:
+    """The one with lines in its ledger."""
+    project, site = workspace.project, workspace.site
+    cluster_stage(olga=SYSTEM, alice=actor_for(user=alice), project=project, site=site)
+    for number in (1, 2):
+        cluster_rows(project=project, site=site, user=alice, number=number)
+    plan_at(site, project, alice)
+    first = Cluster.objects.earliest("pk")
+    going = Cluster.objects.filter(state="deleting")[0]
+    LedgerEntry.objects.filter(cluster=first).update(cluster=going)
+    return going
+
+
+def troubles_of(workspace: Workspace) -> None:
+    """What went wrong at its site, months that were not closed, and what the site had."""
+    site, now = workspace.site, clock.now()
+    for number in (1, 2):
+        drift_of(workspace, state="open" if number == 1 else "repaired")
+        eviction_of(workspace, "nvidia.com/gpu", uid=str(uuid.uuid4()))
+        MonthClose.objects.create(
+            month=date(2026, number, 1), state="refused", requested_at=now, requested_by="olga"
+        )
+    pool = workspace.flavors.get().flavor.pool
+    CapacityStretch.objects.create(
+        site=site, gpu_type=pool.gpu_type, devices=4, starts_at=now - timedelta(days=1)
+    )
+
+
+def lines_of(workspace: Workspace, cluster: Cluster, olga: User) -> None:
+    """What only single pages list: pods, decisions, waits, devices of no known type, olga's tokens."""
+    now = clock.now()
+    ProjectMembershipFactory.create(project=workspace.project, user=olga, role="admin")
+    pods, devices = [], []
+    for number in (1, 2):
+        pods.append(
+            {
+                "name": f"pod-{number}",
+                "uid": str(number),
+                "phase": "Running",
+                "gpus": {"nvidia.com/gpu": number},
+            }
+        )
+        devices.append(
+            {"place": f"h-{number}", "name": f"acme.com/{number}", "count": number, "reason": "no known type"}
+        )
+        Tries.objects.create(
+            account=str(number), user=olga, network="", failures=number, until=now + timedelta(hours=number)
+        )
+        sized = {
+            "before": number,
+            "wanted": 3,
+            "after": 3,
+            "signals": {"used_gpus": 1, "pending_gpus": number},
+        }
+        cluster.scaling_decisions.create(
+            pool="gpu", kind="pending", at=now, outcome="scaled", reason="more", **sized
+        )
+        token = {
+            "prefix": f"olga-{number}",
+            "secret_hash": str(number),
+            "expires_at": now + timedelta(days=number),
+        }
+        ApiToken.objects.create(project=workspace.project, user=olga, name=f"t-{number}", **token)
+    Workspace.objects.filter(pk=workspace.pk).update(observed={**workspace.observed, "consumers": pods})
+    Site.objects.filter(pk=workspace.site_id).update(unknown=devices)
+
+
+def copied(workspace: Workspace, name: str, site: Site) -> Workspace:
+    copy = Workspace.objects.get(pk=workspace.pk)
+    copy.pk, copy.name, copy.id, copy._state.adding = None, name, Workspace().id, True
+    copy.site = site
+    copy.save()
+    return copy
+
+
+def money_of(workspace: Workspace) -> dict[str, str]:
+    """Invoices, budgets, pools, usage, discounts and cards; the open draft and its card."""
+    project, flavor, now = workspace.project, workspace.flavors.get().flavor, clock.now()
+    for number in (1, 2):
+        invoice_make(project, number=f"INV-2026-000{number}", month=date(2026, number, 1))
+        budget_stage(project, name=f"budget-{number}")
+        pool_stage(project, flavor, days=10 * number)
+        interval_make(workspace, flavor, now - timedelta(hours=number), now, quantity=number)
+    given = {"flavor": flavor, "basis_points": 900, "valid_from": now, "created_by": "olga"}
+    Discount.objects.create(organization=project.organization, **given)
+    RateCard.objects.create(slug="francs", name="Francs", currency="CHF")
+    grant_stage(project.organization)
+    grant_stage(project.organization)
+    written = usage_write_off_stage()
+    UsageWriteOff.objects.filter(pk=written.pk).update(month=month_of(now))
+    staged = card_stage(project, flavor)
+    batch = usage_import_stage(project)
+    return {"batch": str(batch), **{name: str(staged[name]) for name in ("draft", "card")}}
