@@ -19,6 +19,7 @@ EXEMPT = {
     "billing/budget.html": (1, "what each of the three thresholds does"),
     "billing/invoice.html": (3, "a document, its corrections and its write-offs"),
     "billing/statement.html": (2, "a document"),
+    "billing/usage.html": (1, "the GPU types of a project, of which there are few"),
     "catalog/_flavors.html": (1, "the choices of a form, with filters beside it"),
     "clusters/_ledger.html": (1, "ten objects, with a link to all"),
     "clusters/_pools.html": (1, "the pools of one cluster, as its template has them"),
