@@ -11,11 +11,13 @@ interface Change {
 
 const POLL_MS = 30_000;
 const WAIT_MAX_MS = 30_000;
+const LEAVING_MS = 5_000;
 const seen = new Map<string, string>();
 /** Parts with a request under way, and those of them that changed again since: their answer may be out of date. */
 const asking = new Set<string>();
 const outdated = new Set<string>();
 let failures = 0;
+let leaving = false;
 
 function showState(state: "on" | "lost"): void {
   for (const mark of all("[data-live-state]")) {
@@ -32,8 +34,20 @@ function partOf(element: HTMLElement): string {
 /** htmx would keep a second question for the element that the first answer replaces, and lose it. */
 function refresh(element: HTMLElement): void {
   const part = partOf(element);
+  if (leaving) return;
   if (asking.has(part)) outdated.add(part);
   else htmx.trigger(element, "live");
+}
+
+/** What a form changes is not fetched for the page that the browser leaves by it: it may have removed what the page shows. */
+function left(event: SubmitEvent): void {
+  const form = event.target;
+  if (event.defaultPrevented || !(form instanceof HTMLFormElement) || form.method !== "post") return;
+  leaving = true;
+  window.setTimeout(() => {
+    leaving = false;
+    refreshAll();
+  }, LEAVING_MS);
 }
 
 function began(event: Event): void {
@@ -98,6 +112,7 @@ function connect(topics: string): void {
 export function startLive(): void {
   const topics = document.body.dataset["topics"];
   if (topics) connect(topics);
+  document.addEventListener("submit", left);
   document.addEventListener("htmx:beforeSend", began);
   document.addEventListener("htmx:afterRequest", ended);
   // Heals what was lost: an event is a hint, the page's own question is the truth.
