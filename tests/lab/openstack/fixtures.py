@@ -159,10 +159,12 @@ class Cloud:
         return rows
 
     def swept(self, before: set[str]) -> list[str]:
-        """What the tests of a session have left. Flavors stay for the next workspace that buys them, but nobody may have them still."""
+        """What the tests of a session have left. Flavors stay for the next workspace that buys them, but nobody may have them still,
+        and those of the contracts for the next contract."""
         for row in self._all("compute", "/flavors?is_public=None&limit=1000", "flavors"):
             access = self.call("GET", "compute", f"/flavors/{row['id']}/os-flavor-access")
-            if access.ok and not access.json()["flavor_access"]:
+            is_unused = access.ok and not access.json()["flavor_access"]
+            if is_unused or row["name"].startswith("contract-"):
                 self.call("DELETE", "compute", f"/flavors/{row['id']}")
         until(lambda: not self._of_machines(before), "the machines that tests deleted last are gone")
         return sorted(self.standing() - before)

@@ -12,7 +12,7 @@ from deploy.lab.openstack import Lab
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
 from gpuaas.providers.base import Change, MachineStatus, MachineVerb, WorkspaceSpec
-from gpuaas.providers.openstack import projects
+from gpuaas.providers.openstack import limits, projects
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from gpuaas.providers.openstack.leftovers import inventory
@@ -231,8 +231,8 @@ def _delete_all(admin: Cloud, project_id: str) -> None:
 
 
 @pytest.fixture
-def without(openstack_lab: Lab, driver: OpenStackDriver, cloud: LabCloud) -> OpenStackDriver:
-    """The same cloud as seen from a region of it that has no Cinder."""
+def without(openstack_lab: Lab, driver: OpenStackDriver, cloud: LabCloud) -> Iterator[OpenStackDriver]:
+    """The same cloud as seen from a region of it that has no Cinder, and limits of its own."""
     region = f"no-volumes-{uuid.uuid4().hex[:8]}"
     cloud.made("identity", "/regions", "region", {"id": region})
     services = cloud.call("GET", "identity", "/services").json()["services"]
@@ -241,8 +241,17 @@ def without(openstack_lab: Lab, driver: OpenStackDriver, cloud: LabCloud) -> Ope
             here = {"service_id": service["id"], "region_id": region, "url": cloud.url(service["type"])}
             for interface in ("public", "internal"):
                 cloud.made("identity", "/endpoints", "endpoint", {**here, "interface": interface})
+    rows = [
+        {**{key: row[key] for key in ("service_id", "resource_name", "default_limit")}, "region_id": region}
+        for row in limits.registered_limits(driver._cloud).values()
+    ]
+    path, token = "/registered_limits", cloud.system_token
+    made = cloud.call("POST", "identity", path, token=token, json={"registered_limits": rows})
+    made.raise_for_status()
     credentials = {**driver.connection.credentials, "region_name": region}
-    return OpenStackDriver(replace(driver.connection, site_id=uuid.uuid4(), credentials=credentials))
+    yield OpenStackDriver(replace(driver.connection, site_id=uuid.uuid4(), credentials=credentials))
+    for row in made.json()["registered_limits"]:
+        cloud.call("DELETE", "identity", f"{path}/{row['id']}", token=token).raise_for_status()
 
 
 def test_a_site_without_cinder_has_no_storage_and_all_the_rest(without: OpenStackDriver) -> None:
