@@ -18,6 +18,7 @@ from billing.services.closing_work import final_work
 from billing.states import CloseState
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict
+from gpuaas.gpustats.months import month_keep
 from gpuaas.metering.archive import Tell, intervals_archive
 from gpuaas.metering.final import RETENTION_LEAST, final_until, month_final
 from gpuaas.metering.imports import closes_share
@@ -44,9 +45,11 @@ def month_finish(*, actor: Actor, month: date, now: datetime | None = None) -> F
     obstacle = _obstacle(first, moment)
     if obstacle:
         raise Conflict(f"{first:%B %Y} cannot become final: {obstacle}")
+    span = month_span(first)
     made = FinalMonth.objects.create(
-        month=first, ends_at=month_span(first).ends_at, marked_at=moment, marked_by=actor.name
+        month=first, ends_at=span.ends_at, marked_at=moment, marked_by=actor.name
     )
+    month_keep(starts_at=span.starts_at, ends_at=span.ends_at)
     KeptMonth.objects.filter(month__lte=first).delete()  # pages read the invoices from here on
     audit_record(actor=actor, action="month.final", target=made)
     return made

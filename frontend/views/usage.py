@@ -89,7 +89,7 @@ def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
 
 
 def use_of(here: ProjectPlace, month: date) -> tuple[MonthRow, ...]:
-    """Nothing of an archived month, whose use was forgotten before."""
+    """Nothing of a month that was archived before the portal kept what GPUs do."""
     span = month_span(month)
     with suppress(Conflict):
         return month_rows(

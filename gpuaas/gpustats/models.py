@@ -100,3 +100,28 @@ class GpuHour(models.Model):
 
     def __str__(self) -> str:
         return f"{self.workspace_id} in the hour of {self.hour:%Y-%m-%d %H}"
+
+
+class GpuMonth(models.Model):
+    """GPU-seconds of a project and GPU type that were held and that pods had in a final month, whose intervals may be in files.
+
+    gpu_type null: a type that nobody sells.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+", db_index=False)
+    gpu_type = models.ForeignKey(
+        GpuType, on_delete=models.CASCADE, null=True, related_name="+", db_index=False
+    )
+    starts_at = models.DateTimeField()
+    held_seconds = models.PositiveBigIntegerField()
+    allocated_seconds = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "starts_at", "gpu_type"], nulls_distinct=False, name="gpu_month_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.project_id} in the month from {self.starts_at:%Y-%m-%d}"

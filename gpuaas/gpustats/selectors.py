@@ -9,13 +9,13 @@ from typing import Any
 from django.db import connection
 from django.db.models import Avg, DateTimeField, F, Func, Max, Q, QuerySet, Sum
 
-from gpuaas.catalog.models import Flavor, Site, SiteReadings
+from gpuaas.catalog.models import GpuType, Site, SiteReadings
 from gpuaas.catalog.site import kind_of
 from gpuaas.core import clock
 from gpuaas.core.sql import sql_read
 from gpuaas.gpustats.advice import BUSY_PERCENT, advice_of
 from gpuaas.gpustats.models import GpuHour, GpuSample
-from gpuaas.metering.models import Meter
+from gpuaas.gpustats.months import kept_of, seconds_of
 from gpuaas.metering.selectors import usage_by_project
 from gpuaas.providers.base import MetricsCapability
 from gpuaas.workspaces.models import Workspace
@@ -23,7 +23,7 @@ from gpuaas.workspaces.selectors import workspace_require
 from tenants.actors import Actor
 from tenants.models import Project
 from tenants.roles import Permission
-from tenants.selectors import platform_require
+from tenants.selectors import platform_require, project_require
 
 SQL = Path(__file__).parent / "sql"
 FRESH = timedelta(minutes=5)  # a reading is of now until then
@@ -128,34 +128,30 @@ def node_figures(*, actor: Actor, site: Site, node: str, now: datetime | None = 
 def month_figures(
     *, actor: Actor, project: Project, starts_at: datetime, ends_at: datetime, now: datetime | None = None
 ) -> list[TypeMonth]:
-    """By GPU type. NotFound for outsiders; Conflict if a part of that time is archived."""
-    found: dict[str, dict[str, float]] = {}
-    usage = usage_by_project(actor=actor, starts_at=starts_at, ends_at=ends_at, project=project, now=now)
-    names = dict(
-        Flavor.objects.filter(slug__in={each.flavor for each in usage}).values_list(
-            "slug", "pool__gpu_type__name"
-        )
-    )
-    for each in usage:
-        if each.meter in {Meter.GPU_HELD, Meter.GPU_ALLOCATED}:
-            sums = found.setdefault(names.get(each.flavor or "", ""), {})
-            sums[each.meter] = sums.get(each.meter, 0) + each.unit_seconds / 3600
+    """By GPU type. NotFound for outsiders; Conflict for an archived month that was not kept when it became final."""
+    project_require(actor=actor, project=project, permission=Permission.WORKSPACE_VIEW)
+    found = kept_of(project=project, starts_at=starts_at)
+    if not found:
+        usage = usage_by_project(actor=actor, starts_at=starts_at, ends_at=ends_at, project=project, now=now)
+        by_type = seconds_of(usage)
+        names = dict(GpuType.objects.filter(pk__in=[key for _, key in by_type]).values_list("pk", "name"))
+        found = {names.get(key, "") if key else "": seconds for (_, key), seconds in by_type.items()}
     hours = GpuHour.objects.filter(project=project, hour__gte=starts_at, hour__lt=ends_at)
-    for row in hours.values(name=F("gpu_type__name")).annotate(
+    sums = hours.values(name=F("gpu_type__name")).annotate(
         seen=Sum("seconds"), used=Sum("busy_seconds"), energy=Sum("energy_mj")
-    ):
-        sums = found.setdefault(row["name"] or "", {})
-        sums |= {"seen": row["seen"] / 3600, "used": row["used"] / 3600, "energy": row["energy"] / 3.6e9}
+    )
+    told = {row["name"] or "": row for row in sums}
+    nothing = {"seen": 0, "used": 0.0, "energy": 0}
     return [
         TypeMonth(
             name,
-            sums.get(Meter.GPU_HELD, 0.0),
-            sums.get(Meter.GPU_ALLOCATED, 0.0),
-            sums.get("seen", 0.0),
-            sums.get("used", 0.0),
-            sums.get("energy", 0.0),
+            found.get(name, (0, 0))[0] / 3600,
+            found.get(name, (0, 0))[1] / 3600,
+            told.get(name, nothing)["seen"] / 3600,
+            told.get(name, nothing)["used"] / 3600,
+            told.get(name, nothing)["energy"] / 3.6e9,
         )
-        for name, sums in sorted(found.items())
+        for name in sorted(found.keys() | told.keys())
     ]
 
 

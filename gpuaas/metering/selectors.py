@@ -1,7 +1,7 @@
 """Reads of usage: intervals, sums of unit-seconds, and the state of each site's meter."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -124,8 +124,15 @@ def usage_by_project(
         rows = projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW)
         scope = list(rows.order_by().values_list("pk", flat=True))
     intervals_require(starts_at=starts_at)
+    return usage_sums(projects=scope, starts_at=starts_at, ends_at=ends_at, now=now)
+
+
+def usage_sums(
+    *, projects: Collection[uuid.UUID], starts_at: datetime, ends_at: datetime, now: datetime | None = None
+) -> list[UsageSum]:
+    """As `usage_by_project`, for services: nobody is asked for rights, and what is archived is left out. One query."""
     parameters: dict[str, Any] = {
-        "projects": scope,
+        "projects": list(projects),
         "starts_at": clock.whole_second(starts_at),
         "ends_at": clock.whole_second(ends_at),
         "now": clock.whole_second(now or clock.now()),

@@ -17,6 +17,7 @@ from billing.services.pdfs import pdfs_make
 from billing.services.retention import month_finish
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
+from gpuaas.gpustats.models import GpuHour
 from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
@@ -54,6 +55,15 @@ def spent(project: Project, h100: Flavor, alice: User, as_olga: Actor, month: da
             interval_make(row, h100, began, began + (5 + number) * HOUR, quantity=1 + number)
     interval_make(rows[0], h100, start - HOUR, start + 32 * 24 * HOUR, meter=Meter.STORAGE_HELD, quantity=500)
     interval_make(rows[1], None, start, start + HOUR, meter=Meter.GPU_ALLOCATED, resource="nvidia.com/odd")
+    hour = {
+        "memory_mib_seconds": 0,
+        "energy_mj": 7_200_000_000,
+        "busy_seconds": 900,
+        "measured_seconds": 3600,
+    }
+    GpuHour.objects.create(
+        workspace=rows[0], project=project, gpu_type=h100.pool.gpu_type, hour=start, seconds=3600, **hour
+    )
     for closed in (month_previous(month), month, month_of(start + 40 * 24 * HOUR)):
         month_close(as_olga, closed, accept="a GPU that nobody sells")
     pdfs_make()
@@ -94,6 +104,8 @@ def test_pages_files_and_answers_stay_as_they_were(
 
     known = seen()
     assert {url: status for url, (status, _) in known.items() if status != 200} == {}
+    by_type = next(body for url, (_, body) in known.items() if url.endswith("by=type"))
+    assert b"Used of what was held" in by_type
     for each in (month_previous(month), month):
         month_finish(actor=as_olga, month=each)
     assert seen() == known

@@ -24,6 +24,7 @@ OTHERS = {
     "billing.budgets_enforce",
     "billing.month_close",
     "billing.scaling_policy",
+    "gpustats.keep",
     "quotas.capacity_sync",
     "workspaces.members_sync",
     "workspaces.site_changed",

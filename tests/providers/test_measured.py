@@ -18,6 +18,7 @@ from gpuaas.providers.registry import (
 )
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.driver import SandboxDriver
+from gpuaas.providers.sandbox.readings import SandboxPodsDriver
 
 
 @pytest.fixture
@@ -62,9 +63,12 @@ def test_what_a_driver_calls_of_itself_is_part_of_the_call(
 
 
 def test_it_is_still_that_driver(driver: Driver) -> None:
-    assert isinstance(driver, SandboxDriver)
-    assert type(driver) is measured(SandboxDriver)
-    assert (type(driver).__name__, type(driver).__module__) == ("SandboxDriver", SandboxDriver.__module__)
+    assert isinstance(driver, SandboxPodsDriver)
+    assert type(driver) is measured(SandboxPodsDriver)
+    assert (type(driver).__name__, type(driver).__module__) == (
+        "SandboxPodsDriver",
+        SandboxPodsDriver.__module__,
+    )
     assert isinstance(driver, UsageCapability)
     assert type(driver).watch_usage is SandboxDriver.watch_usage, "a stream is no call"
     assert type(driver).steps is SandboxDriver.steps, "the site is not asked"

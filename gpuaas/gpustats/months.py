@@ -1,0 +1,61 @@
+"""What projects held of each GPU type in a month: from intervals, or, of a final month, as it was kept when it became final."""
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db.models import F
+
+from gpuaas.catalog.models import Flavor
+from gpuaas.gpustats.models import GpuMonth
+from gpuaas.metering.models import Meter
+from gpuaas.metering.selectors import UsageSum, usage_sums
+from tenants.models import Project
+
+METERS = (Meter.GPU_HELD, Meter.GPU_ALLOCATED)
+Key = tuple[uuid.UUID, uuid.UUID | None]  # project, GPU type
+Seconds = tuple[int, int]  # of METERS
+
+
+def month_keep(*, starts_at: datetime, ends_at: datetime) -> None:
+    """For whoever makes a month final: from then on its intervals may go into files. Repeating it changes nothing."""
+    projects = Project.objects.order_by().values_list("pk", flat=True)
+    found = seconds_of(usage_sums(projects=projects, starts_at=starts_at, ends_at=ends_at))
+    GpuMonth.objects.bulk_create(
+        [
+            GpuMonth(
+                project_id=project,
+                gpu_type_id=gpu_type,
+                starts_at=starts_at,
+                held_seconds=held,
+                allocated_seconds=allocated,
+            )
+            for (project, gpu_type), (held, allocated) in found.items()
+        ],
+        ignore_conflicts=True,
+        batch_size=1000,
+    )
+
+
+def kept_of(*, project: Project, starts_at: datetime) -> dict[str, Seconds]:
+    """By the name of the GPU type, "" for types that nobody sells; empty for a month that was not kept."""
+    rows = GpuMonth.objects.filter(project=project, starts_at=starts_at)
+    fields = ("name", "held_seconds", "allocated_seconds")
+    named = rows.annotate(name=F("gpu_type__name")).values_list(*fields)
+    return {name or "": (held, allocated) for name, held, allocated in named}
+
+
+def seconds_of(usage: Iterable[UsageSum]) -> dict[Key, Seconds]:
+    rows = [each for each in usage if each.meter in METERS]
+    slugs = {each.flavor for each in rows}
+    types = dict(Flavor.objects.filter(slug__in=slugs).values_list("slug", "pool__gpu_type"))
+    found: dict[Key, Seconds] = {}
+    for each in rows:
+        key = (each.project_id, types.get(each.flavor or ""))
+        held, allocated = found.get(key, (0, 0))
+        if each.meter == Meter.GPU_HELD:
+            held += each.unit_seconds
+        else:
+            allocated += each.unit_seconds
+        found[key] = (held, allocated)
+    return found
