@@ -7,7 +7,9 @@ from datetime import datetime
 from django.db.models import F
 
 from gpuaas.catalog.models import Flavor
+from gpuaas.core import clock
 from gpuaas.gpustats.models import GpuMonth
+from gpuaas.metering.final import YOUNG
 from gpuaas.metering.models import Meter
 from gpuaas.metering.selectors import UsageSum, usage_sums
 from tenants.models import Project
@@ -38,7 +40,10 @@ def month_keep(*, starts_at: datetime, ends_at: datetime) -> None:
 
 
 def kept_of(*, project: Project, starts_at: datetime) -> dict[str, Seconds]:
-    """By the name of the GPU type, "" for types that nobody sells; empty for a month that was not kept."""
+    """By the name of the GPU type, "" for types that nobody sells; empty for a month that was not kept. A young month costs no
+    query."""
+    if starts_at > clock.now() - YOUNG:
+        return {}
     rows = GpuMonth.objects.filter(project=project, starts_at=starts_at)
     fields = ("name", "held_seconds", "allocated_seconds")
     named = rows.annotate(name=F("gpu_type__name")).values_list(*fields)
