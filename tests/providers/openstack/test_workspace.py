@@ -26,14 +26,18 @@ def as_member(driver: OpenStackDriver, spec: WorkspaceSpec, member: Member = ALI
     return Cloud({"clouds_yaml": access.document})
 
 
-def boot(cloud: Cloud, name: str = "train") -> str:
-    """Returns when the machine runs: two that are placed at the same moment may want the same device, and one of them finds
-    no host then."""
+def order(cloud: Cloud, name: str = "train") -> str:
     (flavor,) = cloud.items("compute", "/flavors/detail", "flavors")
     image = cloud.items("image", "/images", "images", name="tiny")[0]["id"]
     network = cloud.items("network", "/networks", "networks", name="workspace")[0]["id"]
     body = {"name": name, "flavorRef": flavor["id"], "imageRef": image, "networks": [{"uuid": network}]}
-    made = str(cloud.post("compute", "/servers", {"server": body})["server"]["id"])
+    return str(cloud.post("compute", "/servers", {"server": body})["server"]["id"])
+
+
+def boot(cloud: Cloud, name: str = "train") -> str:
+    """Returns when the machine runs: two that are placed at the same moment may want the same device, and one of them finds
+    no host then."""
+    made = order(cloud, name)
     until(lambda: status(cloud, made) != "BUILD", f"{name} is placed")
     assert status(cloud, made) == "ACTIVE"
     return made
