@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from django.db import transaction
 from django.db.models import QuerySet
 
-from gpuaas.catalog.models import GpuPool
+from gpuaas.catalog.models import Site
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import NotFound
 from gpuaas.lifecycle.kind import Kind
@@ -76,9 +76,19 @@ def bought_of(rows: QuerySet[Any], holder: str) -> dict[uuid.UUID, dict[str, int
 
 
 def nothing_at(site_id: uuid.UUID) -> dict[str, int]:
-    """0 for every resource name under which the site counts devices."""
-    names = GpuPool.objects.filter(site_id=site_id).order_by().values_list("resource_name", flat=True)
-    return dict.fromkeys(names, 0)
+    """0 for every resource name under which the site counts devices or ever did, as it is closed at the site itself.
+
+    Second names of devices (`also`) are left out: who bought the devices has them under these names too. One query.
+    """
+    columns = ("gpu_names", "pools__resource_name", "pools__also")
+    counted: set[str] = set()
+    sold: set[str] = set()
+    second: set[str] = set()
+    for names, pool, also in Site.objects.filter(pk=site_id).order_by().values_list(*columns):
+        counted.update(names)
+        sold.update([pool] if pool else [])
+        second.update(also or [])
+    return dict.fromkeys(sorted(sold | (counted - second)), 0)
 
 
 def is_over_quota(conditions: Mapping[str, Mapping[str, Any]]) -> bool:
