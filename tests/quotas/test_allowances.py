@@ -13,7 +13,7 @@ from tests.factories.catalog import GpuPoolFactory, SiteFactory
 def test_every_name_by_which_a_site_counts_devices_is_closed() -> None:
     site = SiteFactory.create(gpu_names=["CUSTOM_GPU_H100", "nvidia.com/gpu", "second.name/gpu"])
     GpuPoolFactory.create(site=site, resource_name="nvidia.com/gpu", also=["second.name/gpu"])
-    GpuPoolFactory.create(site=site, resource_name="nvidia.com/new")
+    GpuPoolFactory.create(site=site, gpu_type__slug="new", resource_name="nvidia.com/new")
     with CaptureQueriesContext(connection) as queries:
         found = nothing_at(site.pk)
     assert found == {"CUSTOM_GPU_H100": 0, "nvidia.com/gpu": 0, "nvidia.com/new": 0}
