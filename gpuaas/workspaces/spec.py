@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from gpuaas.catalog.models import Flavor, GpuPool
-from gpuaas.catalog.spec import flavor_amount
+from gpuaas.catalog.spec import flavor_amount, storage_spec
 from gpuaas.core.ids import short
 from gpuaas.providers.base import (
     FlavorAmount,
@@ -62,10 +62,11 @@ def _put_to_sleep(spec: WorkspaceSpec) -> WorkspaceSpec:
 
 
 def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
-    """What is wanted now, or (confirmed) what the site confirmed last. Needs `project__organization` and `site`; 7 queries."""
+    """What is wanted now, or (confirmed) what the site confirmed last. Needs `project__organization` and `site`; 8 queries."""
     asleep = is_asleep(workspace)
     rows = workspace.flavors.select_related("flavor__pool").order_by("flavor__slug")
     items = [(row.flavor, row.confirmed if confirmed and not asleep else row.count) for row in rows]
+    storage_gib = storage_held(workspace) if confirmed else workspace.storage_gib
     spec = WorkspaceSpec(
         id=workspace.pk,
         external_name=workspace.external_name,
@@ -73,13 +74,14 @@ def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
         organization_slug=workspace.project.organization.slug,
         vcpus=sum(flavor.vcpus * count for flavor, count in items),
         memory_gib=sum((flavor.memory_gib - flavor.hugepages_gib) * count for flavor, count in items),
-        storage_gib=storage_held(workspace) if confirmed else workspace.storage_gib,
+        storage_gib=storage_gib,
         members=members_of(workspace),
         tuning=_tuning([(flavor, count) for flavor, count in items if count]),
         placement=Placement(workspace.placement),
         flavors=_flavors(items),
         groups=groups_of(workspace),
         **_gpus(workspace, items),
+        **storage_spec(site_id=workspace.site_id, plain_gib=storage_gib, bought={}),
     )
     return _put_to_sleep(spec) if asleep else spec
 

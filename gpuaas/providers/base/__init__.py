@@ -83,6 +83,7 @@ from gpuaas.providers.base.site import (
     NodeTraits,
     ObservedNode,
     ObservedPool,
+    ObservedStorageClass,
     SoldPool,
     Unknown,
 )
@@ -111,6 +112,7 @@ from gpuaas.providers.base.workspace import (
     UseState,
     WorkspaceRef,
     WorkspaceSpec,
+    storage_key,
 )
 
 __all__ = [
@@ -175,6 +177,7 @@ __all__ = [
     "ObservedMachine",
     "ObservedNode",
     "ObservedPool",
+    "ObservedStorageClass",
     "ObservedWorkspace",
     "OfferCapability",
     "Placement",
@@ -207,4 +210,5 @@ __all__ = [
     "queue_token",
     "sign_in_of",
     "step_require",
+    "storage_key",
 ]

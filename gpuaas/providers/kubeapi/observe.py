@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from gpuaas.core.clock import now
-from gpuaas.providers.base import ObservedConsumer, ObservedWorkspace, WorkspaceRef
+from gpuaas.providers.base import ObservedConsumer, ObservedWorkspace, WorkspaceRef, storage_key
 from gpuaas.providers.kubeapi import bounds, claims, names, namespaces, pods
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.quantities import gib, whole
@@ -50,9 +50,12 @@ def consumers_of(api: Api, namespace: str, sold: Mapping[str, str]) -> list[Obse
 
 
 def _amounts(amounts: Object) -> dict[str, int]:
-    """By GPU name, `cpu` (cores), `memory` and `storage` (GiB) and `pods`."""
+    """By GPU name, `cpu` (cores), `memory`, `storage` and each storage class (GiB) and `pods`."""
     found: dict[str, int] = {}
     for key, text in amounts.items():
+        if storage_class := names.storage_class_of(key):
+            found[storage_key(storage_class)] = gib(text)
+            continue
         name = _PLAIN.get(key, key.removeprefix("requests."))
         if key in _PLAIN or (key.startswith("requests.") and pods.is_device(name)):
             found[name] = gib(text) if name in _IN_GIB else whole(text)

@@ -10,6 +10,7 @@ from django.db.models import F, Q
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, QuotaRefused, Unauthorized
+from gpuaas.providers.base import storage_key
 from gpuaas.providers.sandbox.dials import refuse_where_down, site_write
 from gpuaas.providers.sandbox.models import (
     SandboxNamespace,
@@ -20,6 +21,8 @@ from gpuaas.providers.sandbox.models import (
 )
 from gpuaas.providers.sandbox.simulation import advance, event_add
 
+# keys of a quota that count something else
+NO_GPU = Q(resource__in=("cpu", "memory", "storage")) | Q(resource__startswith=storage_key(""))
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -158,7 +161,7 @@ def _namespace_for(site: SandboxSite, name: str, token: str) -> SandboxNamespace
 
 
 def _bought(room: SandboxNamespace) -> str:
-    row = room.quotas.filter(wanted__gt=0).exclude(resource__in=("cpu", "memory", "storage")).first()
+    row = room.quotas.filter(wanted__gt=0).exclude(NO_GPU).first()
     return row.resource if row else "nvidia.com/gpu"
 
 

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 
 from billing.models import Discount, MonthClose, RateCard, UsageWriteOff
 from billing.months import month_of
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import Site, StorageClass
 from gpuaas.clusters.models import Cluster, LedgerEntry
 from gpuaas.core import clock
 from gpuaas.workspaces.machines.models import Machine, PublicKey
@@ -48,6 +48,7 @@ def everything_twice(workspace: Workspace, *, alice: User, olga: User, bob: User
         Project.objects.create(organization=project.organization, slug=f"p-{name.lower()}", name=name)
         Machine.objects.create(workspace=room, name=name, created_at=now)
         host_at(site, len(name))
+        StorageClass.objects.create(site=site, name=name.lower(), observed_at=now)
         PublicKey.objects.create(user=olga, name=name, public_key=name, fingerprint=name, created_at=now)
         UserFactory.create(username=f"z-{name}")
         soon, scopes = now + timedelta(days=9), ["project:view"]

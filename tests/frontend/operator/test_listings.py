@@ -57,6 +57,7 @@ LISTS = {
     "/account/keys/": 1,
     "/operator/sites/": 1,
     "/operator/sites/at/ber-1/nodes/": 1,
+    "/operator/sites/at/ber-1/storage/": 1,
     "/operator/sites/at/ber-1/hosts/": 1,
     "/operator/sites/at/ber-1/drift/": 1,
     "/operator/sites/at/ber-1/metering/": 1,
