@@ -234,6 +234,9 @@ class Node(models.Model):
         return max(self.healthy - self.allocated, 0)
 
 
+STORAGE_PREFIX = "storage:"
+
+
 class StorageClass(Identified):
     """A class of storage of a site, by the name that claims use there. A class that is gone stays: it stays closed.
 
@@ -269,6 +272,11 @@ class StorageClass(Identified):
 
     def __str__(self) -> str:
         return f"{self.name} at {self.site}"
+
+    @property
+    def resource(self) -> str:
+        """The name by which usage and prices know it."""
+        return f"{STORAGE_PREFIX}{self.slug}"
 
 
 class NodeCheck(Identified, Claimable):

@@ -176,6 +176,17 @@ class ObjectBound:
 
 
 @dataclass(frozen=True)
+class ObservedVolume:
+    """A claim of storage in a workspace. storage_class: by the site's name, "" where it names none; bound: there is a volume."""
+
+    name: str
+    gib: int
+    storage_class: str
+    bound: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True)
 class ObservedWorkspace:
     """exists=False: nothing of it is left at the site. hard/used are what the site enforces and counts now, by GPU name, `cpu`,
     `memory`, `storage` and (`storage_key`) storage class; bounds: those of objects, where it has any."""
@@ -185,6 +196,7 @@ class ObservedWorkspace:
     used: Mapping[str, int] = field(default_factory=dict)
     consumers: tuple[ObservedConsumer, ...] = ()
     bounds: tuple[ObjectBound, ...] = ()
+    volumes: tuple[ObservedVolume, ...] = ()
 
 
 class AccessKind(StrEnum):

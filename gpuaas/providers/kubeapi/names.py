@@ -64,6 +64,8 @@ NAMESPACE_PATTERN = "^gpu-[0-9a-f]{8}-"
 _NAMESPACE = re.compile(NAMESPACE_PATTERN)
 
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+# on a claim, where it goes before the field
+BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 # of the key that limits claims of one storage class
 _OF_STORAGE_CLASS = ".storageclass.storage.k8s.io/requests.storage"
 

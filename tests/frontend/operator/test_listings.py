@@ -40,6 +40,7 @@ LISTS = {
     "/p/weather-lm/clusters/{cluster}/policies/": 1,
     "/p/weather-lm/clusters/new/": 1,
     "/p/weather-lm/limits/": 1,
+    "/p/weather-lm/volumes/": 1,
     "/p/weather-lm/budgets/": 1,
     "/p/weather-lm/usage/{old}/": 1,
     "/p/weather-lm/usage/": 1,

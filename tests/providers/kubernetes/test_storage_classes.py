@@ -73,6 +73,8 @@ def test_a_class_that_was_bought_is_admitted_up_to_the_amount(bought: Room) -> N
     seen = bought.driver.observe(bought.ref)
     assert (seen.hard[f"storage:{FAST}"], seen.hard[f"storage:{STANDARD}"]) == (5, 10)
     assert (seen.used[f"storage:{FAST}"], seen.used[f"storage:{STANDARD}"]) == (5, 10)
+    found = {each.name: (each.gib, each.storage_class, each.bound) for each in seen.volumes}
+    assert found == {"one": (3, FAST, False), "three": (2, FAST, False), "plain": (10, STANDARD, False)}
     with pytest.raises(GpuaasError, match="exceeded quota"):
         claim(bought, "four", "1Gi", STANDARD)
 

@@ -153,7 +153,7 @@ def _data(site: Site) -> Object:
 
 
 # as Kubernetes finds it: the older annotation goes before the field
-_CLASS = "{0}.metadata.?annotations[?'volume.beta.kubernetes.io/storage-class'].orValue({0}.spec.?storageClassName.orValue(''))"
+_CLASS = f"{{0}}.metadata.?annotations[?'{names.BETA_STORAGE_CLASS}'].orValue({{0}}.spec.?storageClassName.orValue(''))"
 
 
 def _volumes(site: Site) -> Object:
