@@ -63,14 +63,14 @@ def test_the_site_is_found_to_have_them(api: Api, lab: LabSite) -> None:
     assert found[FAST].provisioner == "example.com/none"
 
 
-def test_a_class_that_was_bought_is_admitted_up_to_the_amount(bought: Room) -> None:
+def test_a_class_that_was_bought_is_admitted_up_to_the_amount(bought: Room, lab: LabSite) -> None:
     claim(bought, "one", "3Gi", FAST)
     with pytest.raises(GpuaasError, match="exceeded quota"):
         claim(bought, "two", "3Gi", FAST)
     claim(bought, "three", "2Gi", FAST)
     made = claim(bought, "plain", "10Gi")
     assert made["spec"]["storageClassName"] == STANDARD
-    seen = bought.driver.observe(bought.ref)
+    seen = lab.driver().observe(bought.ref)
     assert (seen.hard[f"storage:{FAST}"], seen.hard[f"storage:{STANDARD}"]) == (5, 10)
     assert (seen.used[f"storage:{FAST}"], seen.used[f"storage:{STANDARD}"]) == (5, 10)
     found = {each.name: (each.gib, each.storage_class, each.bound) for each in seen.volumes}

@@ -27,7 +27,7 @@ class SiteStorageClassOutput(Output):
         help_text="false: the site does not have it any more; it stays closed."
     )
     plain = serializers.BooleanField(help_text="true: plain storage is taken from it.")
-    chosen = serializers.BooleanField(help_text="true: because an operator said so.")
+    chosen = serializers.BooleanField(help_text="true: chosen by an operator.")
     slug = serializers.CharField(allow_blank=True, help_text="As it is or was sold; empty: never.")
     state = serializers.ChoiceField(choices=OfferState.choices)
 
