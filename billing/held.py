@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from billing.money import amount_of, charge_divisor, price_of, round_half_up
 from billing.months import Span, month_of, month_span
-from billing.quotes import Part, Prices, Quote, QuoteItem, QuoteLine, changes_of, prices_of, quote_of
+from billing.quotes import Classes, Part, Prices, Quote, QuoteItem, QuoteLine, changes_of, prices_of, quote_of
 from billing.rating import LineStatus
 from billing.running import Ahead, OpenLine, coming, coming_minor, open_lines
+from billing.wares import storage_label, storage_slug
 from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.models import Cluster
 from gpuaas.metering.models import STREAMED_METERS, Meter
@@ -62,6 +64,7 @@ def what_if(
     workspace: Workspace,
     items: Sequence[QuoteItem] | None = None,
     storage_gib: int | None = None,
+    classes: Classes | None = None,
     lease_ends_at: datetime | None = None,
     now: datetime | None = None,
 ) -> WhatIf:
@@ -72,10 +75,16 @@ def what_if(
     prices = prices_of(workspace.project.organization, now, max(ends_at, workspace.lease_ends_at))
     lines = _lines(workspace, prices)
     storage = workspace.storage_gib if storage_gib is None else storage_gib
-    beside = [part for part in _parts(lines) if part.meter in STREAMED_METERS and _held_too(prices, part)]
+    beside = [
+        part for part in _parts(lines, prices) if part.meter in STREAMED_METERS and _held_too(prices, part)
+    ]
+    held = {row.storage_class.slug: row.gib for row in workspace.storage.all()}
+    kept = wanted if items is None else items
     return WhatIf(
         now=_held(prices, workspace, lines),
-        then=quote_of(prices, wanted if items is None else items, storage, ends_at, more=beside),
+        then=quote_of(
+            prices, kept, storage, ends_at, more=beside, classes=held if classes is None else classes
+        ),
     )
 
 
@@ -97,7 +106,7 @@ def _held(prices: Prices, holder: Workspace | Cluster, lines: Sequence[OpenLine]
     ahead = coming(now=prices.now, projects=[holder.project_id], stretches=stretches, holders=[holder.pk])
     seconds = int((stop - prices.now).total_seconds())
     each = sum(line.per_hour_micro for line in lines)
-    parts = _parts(lines)
+    parts = _parts(lines, prices)
     reasons = [SESSION] if any(line.tiers for line in lines) else []
     if any(line.meter is Meter.GPU_ALLOCATED for line in lines):
         reasons.append(USE)
@@ -119,24 +128,25 @@ def _held(prices: Prices, holder: Workspace | Cluster, lines: Sequence[OpenLine]
     )
 
 
-def _parts(lines: Sequence[OpenLine]) -> list[Part]:
+def _parts(lines: Sequence[OpenLine], prices: Prices) -> list[Part]:
     flavors = Flavor.objects.in_bulk([line.flavor_id for line in lines if line.flavor_id])
     parts = []
     for line in lines:
         flavor = flavors.get(line.flavor_id) if line.flavor_id else None
         label = flavor.name if flavor else SHARED.get(line.meter, "Unknown GPUs")
-        parts.append(
-            Part(
-                label, line.flavor_id, line.meter, line.quantity, of_several=bool(flavor and flavor.gpus > 1)
-            )
-        )
+        ware, slug = line.flavor_id, storage_slug(line.resource)
+        if slug:
+            label, ware = storage_label(slug), prices.ware_of(line.resource)
+        several = bool(flavor and flavor.gpus > 1)
+        parts.append(Part(label, ware, line.meter, line.quantity, several, storage_class=slug))
     return parts
 
 
 def _line(part: Part, line: OpenLine, month: Span, seconds: int, currency: str) -> QuoteLine:
     """seconds: those of the month for which it still runs."""
+    named: dict[str, Any] = {"of_several": part.of_several, "storage_class": part.storage_class}
     if line.price_micro is None:
-        return QuoteLine(part.label, part.meter, part.quantity, None, None, None, None, part.of_several)
+        return QuoteLine(part.label, part.meter, part.quantity, None, None, None, None, **named)
     return QuoteLine(
         label=part.label,
         meter=part.meter,
@@ -145,7 +155,7 @@ def _line(part: Part, line: OpenLine, month: Span, seconds: int, currency: str) 
         per_hour=price_of(line.per_hour_micro),
         per_month=_charge(line.per_hour_micro * month.seconds, currency),
         in_month=_charge(line.per_hour_micro * seconds, currency),
-        of_several=part.of_several,
+        **named,
     )
 
 

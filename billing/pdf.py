@@ -13,6 +13,7 @@ from billing.models import Invoice, InvoiceLine
 from billing.money import amount_of, price_of
 from billing.months import month_days, month_span
 from billing.states import InvoiceKind
+from billing.wares import storage_words
 from gpuaas.catalog.states import PriceClass
 
 PACKAGES = "libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0"
@@ -136,7 +137,10 @@ def _line(line: InvoiceLine, currency: str) -> PdfLine:
         notes.append(f"{line.charge_month:%B %Y}")
     seconds = line.unit_seconds
     return PdfLine(
-        name=line.flavor_name or line.flavor_slug or NAMES.get(line.meter, line.resource or line.meter),
+        name=line.flavor_name
+        or line.flavor_slug
+        or storage_words(line.resource)
+        or NAMES.get(line.meter, line.resource or line.meter),
         note=", ".join(notes),
         quantity=hours_text(seconds) if seconds else "",
         unit=UNITS.get(line.meter, "GPU h") if seconds else "",

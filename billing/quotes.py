@@ -1,22 +1,28 @@
 """The cost of a request before it is made: exact, by the organization's own prices, present and published."""
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any
 
 from billing.money import HOUR, amount_of, charge_divisor, price_of, round_half_up
 from billing.months import Span, billing_zone, month_of, month_span
 from billing.rating import Stretch, price_stretches
 from billing.selectors.costs import currency_of
-from gpuaas.catalog.models import Flavor
+from billing.wares import storage_label, storage_ware
+from gpuaas.catalog.models import STORAGE_PREFIX, Flavor
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter
 from tenants.models import Organization
 
 WHOLE = 10_000  # of Stretch.per_hour in a millionth
+Classes = Mapping[str, int]  # GiB by the short name of a storage class
+
+
+NO_CLASSES: Classes = {}
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,7 @@ class QuoteLine:
     per_month: Decimal | None
     in_month: Decimal | None
     of_several: bool = False  # GPUs that come several in one: `quantity` is not how often the label is wanted
+    storage_class: str = ""  # its short name; "" for plain storage
 
     @property
     def gpu_words(self) -> str:
@@ -99,16 +106,22 @@ class Prices:
         stretches = self.stretches.get((flavor_id, meter), [])
         return next((one for one in stretches if one.starts_at <= self.now < one.ends_at), None)
 
+    def ware_of(self, resource: str) -> uuid.UUID | None:
+        """What prices a storage class: itself, or (None) plain storage where it has no price of its own."""
+        ware = storage_ware(resource)
+        return ware if (ware, Meter.STORAGE_HELD) in self.stretches else None
+
 
 @dataclass(frozen=True)
 class Part:
-    """`quantity` of what one price counts."""
+    """`quantity` of what one price counts; flavor_id: of a storage class with a price of its own, that of `storage_ware`."""
 
     label: str
     flavor_id: uuid.UUID | None
     meter: Meter
     quantity: int
     of_several: bool = False
+    storage_class: str = ""
 
 
 def quote(
@@ -119,13 +132,15 @@ def quote(
     lease_ends_at: datetime | None = None,
     now: datetime | None = None,
     beside: Beside = NOTHING,
+    classes: Classes = NO_CLASSES,
 ) -> Quote:
-    """The cost of holding `items` per hour, for the current month, and until the end of the lease if there is one.
+    """The cost of holding `items` per hour, for the current month, and until the end of the lease if there is one. classes:
+    storage beside storage_gib.
 
     Two queries.
     """
     prices = prices_of(organization, now, lease_ends_at)
-    return quote_of(prices, items, storage_gib, lease_ends_at, beside)
+    return quote_of(prices, items, storage_gib, lease_ends_at, beside, classes=classes)
 
 
 def prices_of(organization: Organization, now: datetime | None, until: datetime | None) -> Prices:
@@ -145,9 +160,11 @@ def quote_of(
     lease_ends_at: datetime | None,
     beside: Beside = NOTHING,
     more: Iterable[Part] = (),
+    classes: Classes = NO_CLASSES,
 ) -> Quote:
     """more: what exists beside `items` and continues."""
-    parts = [*_gpu_parts(items, prices), *_shared_parts(items, storage_gib, prices, beside), *more]
+    shared = _shared_parts(items, storage_gib, prices, beside)
+    parts = [*_gpu_parts(items, prices), *shared, *_class_parts(classes, prices), *more]
     month = month_span(month_of(prices.now))
     held = [(part, prices.now_of(part.flavor_id, part.meter)) for part in parts]
     each = sum(part.quantity * price.per_hour for part, price in held if price)
@@ -168,6 +185,15 @@ def quote_of(
         estimate=bool(reasons),
         notes=(*reasons, *changes_of(prices, parts, end)),
     )
+
+
+def storage_month(prices: Prices, slug: str, gib: int) -> Decimal | None:
+    """What so many GiB of a storage class ("" = plain storage) cost in all of the current month; None: no price is set."""
+    ware = prices.ware_of(f"{STORAGE_PREFIX}{slug}") if slug else None
+    price = prices.now_of(ware, Meter.STORAGE_HELD)
+    if price is None:
+        return None
+    return _charge(gib * price.per_hour * month_span(month_of(prices.now)).seconds, prices.currency)
 
 
 def _gpu_parts(items: Iterable[QuoteItem], prices: Prices) -> list[Part]:
@@ -203,9 +229,25 @@ def _shared_parts(items: Sequence[QuoteItem], storage_gib: int, prices: Prices, 
     return [part for part in wanted if part.quantity and prices.now_of(None, part.meter)]
 
 
+def _class_parts(classes: Classes, prices: Prices) -> list[Part]:
+    wanted = [
+        Part(
+            storage_label(slug),
+            prices.ware_of(f"{STORAGE_PREFIX}{slug}"),
+            Meter.STORAGE_HELD,
+            gib,
+            storage_class=slug,
+        )
+        for slug, gib in sorted(classes.items())
+        if gib
+    ]
+    return [part for part in wanted if prices.now_of(part.flavor_id, part.meter)]
+
+
 def _line(prices: Prices, part: Part, price: Stretch | None, month: Span, stop: datetime) -> QuoteLine:
+    named: dict[str, Any] = {"of_several": part.of_several, "storage_class": part.storage_class}
     if price is None:
-        return QuoteLine(part.label, part.meter, part.quantity, None, None, None, None, part.of_several)
+        return QuoteLine(part.label, part.meter, part.quantity, None, None, None, None, **named)
     each = part.quantity * price.per_hour
     return QuoteLine(
         label=part.label,
@@ -215,7 +257,7 @@ def _line(prices: Prices, part: Part, price: Stretch | None, month: Span, stop: 
         per_hour=_per_hour(each),
         per_month=_charge(each * month.seconds, prices.currency),
         in_month=_charge(_until(prices, [part], stop), prices.currency),
-        of_several=part.of_several,
+        **named,
     )
 
 

@@ -30,7 +30,8 @@ class OpenLine:
     """`quantity` running units. holder_id: a workspace or cluster, by `kind`; None if holders are not separated, and
     for idle GPUs.
 
-    price_micro: millionths of a unit-hour; None if another price includes it, or (quarantined) if no price is set.
+    price_micro: millionths of a unit-hour; None if another price includes it, or (quarantined) if no price is set. resource: of
+    a storage class, the name by which usage knows it.
     """
 
     project_id: uuid.UUID
@@ -44,6 +45,7 @@ class OpenLine:
     price_micro: int | None
     status: LineStatus
     tiers: bool
+    resource: str = ""
 
     @property
     def per_hour_micro(self) -> int:
@@ -80,8 +82,17 @@ def open_lines(
     parameters = _parameters(moment, moment + MOMENT, projects, holders) | {"by_holder": by_holder}
     rows = []
     for row in _run(("running",), parameters):
-        meter, surplus, quantity, micro, status, tiers = row[5:]
-        values: list[Any] = [*row[:5], Meter(meter), surplus, quantity, micro, LineStatus(status), tiers]
+        meter, surplus, quantity, micro, status, tiers, resource = row[5:]
+        values: list[Any] = [
+            *row[:5],
+            Meter(meter),
+            surplus,
+            quantity,
+            micro,
+            LineStatus(status),
+            tiers,
+            resource,
+        ]
         rows.append(OpenLine(*values))
     return rows
 

@@ -16,6 +16,7 @@ from django.conf import settings
 from billing.focus.charges import Charge
 from billing.money import HOUR, amount_of, price_of
 from billing.months import day_span, month_of, month_span
+from billing.wares import storage_words
 from gpuaas.metering.models import Meter
 
 Value = str | bool | int | Decimal | datetime | None
@@ -118,7 +119,12 @@ def focus_rows(charges: Iterator[Charge]) -> Iterator[tuple[Value, ...]]:
 
 def _description(facts: Facts) -> str:
     charge = facts.charge
-    what = charge.flavor_name or charge.resource or charge.meter.replace("_", " ")
+    what = (
+        charge.flavor_name
+        or storage_words(charge.resource)
+        or charge.resource
+        or charge.meter.replace("_", " ")
+    )
     if facts.category == "Tax":
         return f"{charge.text or 'Tax'} on {charge.number}"
     if not facts.usage:

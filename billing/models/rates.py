@@ -6,17 +6,19 @@ from django.db import models
 from django.db.models import F, Q
 
 from billing.money import price_of
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import STORAGE_PREFIX, Flavor
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core.rows import Identified
 from tenants.models import Organization
 
 SHARED_METERS = ["vcpu_held", "memory_held", "storage_held"]  # one price for all flavors
-# of a flavor, or of a resource that was counted without one, or of what all flavors share
+# of a flavor, or of a resource that was counted without one, or of what all flavors share, or of a storage class that differs from
+# plain storage
 PRICED_ONCE = (
     Q(flavor__isnull=False, resource_name="") & ~Q(meter__in=SHARED_METERS)
     | Q(flavor__isnull=True) & ~Q(resource_name="") & ~Q(meter__in=SHARED_METERS)
     | Q(flavor__isnull=True, resource_name="", meter__in=SHARED_METERS)
+    | Q(flavor__isnull=True, resource_name__startswith=STORAGE_PREFIX, meter="storage_held")
 )
 
 

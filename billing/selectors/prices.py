@@ -7,11 +7,14 @@ from datetime import datetime
 from decimal import Decimal
 
 from django.conf import settings
+from django.db.models import Q
 
 from billing.models import Rate, RateCard
 from billing.money import price_of
 from billing.rating import price_list
 from billing.selectors.costs import currency_of
+from billing.wares import storage_ware
+from gpuaas.catalog.models import STORAGE_PREFIX
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter
 from tenants.actors import Actor
@@ -47,7 +50,7 @@ def rates_for(*, actor: Actor, at: datetime | None = None) -> list[Rate]:
 def prices_at(
     *, at: datetime | None = None, organization: Organization | None = None
 ) -> dict[tuple[uuid.UUID | None, Meter], Price]:
-    """Every price in force, by (flavor id, meter), in two queries at most: those of the standard card in the portal's
+    """Every price in force, by (flavor id or `storage_ware`, meter), in two queries at most: those of the standard card in the portal's
     currency, or what an organization pays (its currency, its own prices, less its discounts). Of tiers the first price.
     """
     moment = at or clock.now()
@@ -57,16 +60,22 @@ def prices_at(
         return {key: Price(currency, price_of(micro)) for key, micro in prices.items()}
     rows = (
         Rate.objects.filter(card__organization=None, card__currency=settings.CURRENCY, valid_from__lte=moment)
-        .filter(resource_name="")
+        .filter(Q(resource_name="") | Q(resource_name__startswith=STORAGE_PREFIX))
         .exclude(valid_to__lte=moment)
         .select_related("flavor")
         .values_list(
-            "flavor_id", "meter", "price_micro", "card__currency", "price_class", "flavor__price_class"
+            "flavor_id",
+            "resource_name",
+            "meter",
+            "price_micro",
+            "card__currency",
+            "price_class",
+            "flavor__price_class",
         )
     )
     return {
-        (flavor_id, Meter(meter)): Price(currency, price_of(micro))
-        for flavor_id, meter, micro, currency, price_class, sold_as in rows
+        (storage_ware(resource) if resource else flavor_id, Meter(meter)): Price(currency, price_of(micro))
+        for flavor_id, resource, meter, micro, currency, price_class, sold_as in rows
         if price_class == (sold_as or "on_demand")
     }
 

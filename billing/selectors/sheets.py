@@ -12,7 +12,8 @@ from billing.quotes import WHOLE
 from billing.rating import Stretch, price_stretches
 from billing.selectors.balances import billing_require
 from billing.selectors.costs import currency_of
-from gpuaas.catalog.models import Flavor
+from billing.wares import storage_ware
+from gpuaas.catalog.models import Flavor, StorageClass
 from gpuaas.catalog.states import OfferState
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter
@@ -58,12 +59,14 @@ class SheetPrice:
 
 @dataclass(frozen=True)
 class SheetRow:
-    """flavor None: vCPU, memory, storage. now None: no price is set. ends: the price ends and none follows."""
+    """flavor None: vCPU, memory, storage; resource: of a storage class. now None: no price is set. ends: the price ends and none
+    follows."""
 
     flavor: Flavor | None
     meter: Meter
     now: SheetPrice | None
     upcoming: tuple[SheetPrice, ...]
+    resource: str = ""
 
     @property
     def ends_at(self) -> datetime | None:
@@ -81,7 +84,7 @@ class Sheet:
 def price_sheet(*, actor: Actor, organization: Organization, now: datetime | None = None) -> Sheet:
     """For those who may see the organization's costs: everything on offer and everything with a price, flavors first.
 
-    5 queries.
+    6 queries.
     """
     billing_require(actor=actor, organization=organization)
     moment = clock.whole_second(now or clock.now())
@@ -93,15 +96,17 @@ def price_sheet(*, actor: Actor, organization: Organization, now: datetime | Non
     flavors = {row.pk: row for row in _flavors({key[0] for key in found})}
     for pk in flavors.keys() - {key[0] for key in found}:
         found[pk, Meter.GPU_HELD] = []
+    classes = {storage_ware(row.resource): row.resource for row in StorageClass.objects.exclude(slug="")}
     rows = [
         SheetRow(
-            flavor=flavors[pk] if pk else None,
+            flavor=flavors.get(pk) if pk else None,
+            resource=classes.get(pk, "") if pk else "",
             meter=meter,
             now=next((price for price in prices if price.starts_at <= moment), None),
             upcoming=tuple(price for price in prices if price.starts_at > moment),
         )
         for (pk, meter), prices in found.items()
-        if pk is None or pk in flavors
+        if pk is None or pk in flavors or pk in classes
     ]
     return Sheet(currency_of(organization.pk), moment, tuple(sorted(rows, key=_place)))
 
@@ -144,4 +149,5 @@ def _append(prices: list[SheetPrice], price: SheetPrice) -> None:
 
 
 def _place(row: SheetRow) -> tuple[bool, str, int]:
-    return row.flavor is None, row.flavor.slug if row.flavor else "", list(Meter).index(row.meter)
+    slug = row.flavor.slug if row.flavor else row.resource
+    return row.flavor is None, slug, list(Meter).index(row.meter)

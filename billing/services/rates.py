@@ -10,7 +10,8 @@ from django.db.models import Max, Q, QuerySet
 from billing.models import Rate, RateCard, RateCardVersion
 from billing.money import currency_parse, price_of, price_parse
 from billing.selectors import rate_card_default
-from gpuaas.catalog.models import Flavor
+from billing.wares import storage_slug
+from gpuaas.catalog.models import Flavor, StorageClass
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
@@ -51,7 +52,8 @@ def rate_set(
         card = rate_card_ensure(currency)
         ware = {"flavor": flavor, "resource_name": resource}
         rows = Rate.objects.filter(card=card, **ware, meter=known, price_class=price_class)
-        _past_require_unrated(rows, flavor=flavor, resource=resource, meter=known, start=start, now=now)
+        rated = rows | _plain_storage(card) if storage_slug(resource) else rows
+        _past_require_unrated(rated, flavor=flavor, resource=resource, meter=known, start=start, now=now)
         before = rows.filter(valid_from__lte=start).exclude(valid_to__lte=start).first()
         old = {"price": str(price_of(before.price_micro))} if before else None
         _room_make(rows, start)
@@ -64,6 +66,11 @@ def rate_set(
         after = {"price": str(price_of(micro)), "valid_from": start.isoformat(), "meter": known.value}
         audit_record(actor=actor, action="rate.set", target=rate, before=old, after=after)
     return rate
+
+
+def _plain_storage(card: RateCard) -> QuerySet[Rate]:
+    """What a storage class costs while it has no price of its own."""
+    return Rate.objects.filter(card=card, flavor=None, resource_name="", meter=Meter.STORAGE_HELD)
 
 
 def rate_card_ensure(currency: str = "") -> RateCard:
@@ -95,7 +102,7 @@ def version_at(*, card: RateCard, at: datetime, actor: Actor, note: str = "") ->
 
 
 def meter_require(meter: Meter | str, flavor: Flavor | None, resource: str = "") -> Meter:
-    """What is priced: a flavor's GPUs, those of a resource that is not sold, or what all flavors share."""
+    """What is priced: a flavor's GPUs, those of a resource that is not sold, a storage class, or what all flavors share."""
     if meter not in Meter.values:
         raise Invalid.field("meter", f"unknown meter {meter!r}; known: {', '.join(Meter.values)}")
     known = Meter(meter)
@@ -114,6 +121,12 @@ def meter_require(meter: Meter | str, flavor: Flavor | None, resource: str = "")
 def _resource_require(meter: Meter, flavor: Flavor | None, resource: str) -> None:
     if flavor is not None:
         raise Invalid.field("resource", "a price is for either a flavor or a resource, not both")
+    if slug := storage_slug(resource):
+        if meter is not Meter.STORAGE_HELD:
+            raise Invalid.field("meter", f"a storage class is counted as {Meter.STORAGE_HELD.label} alone")
+        if "\x00" in slug or not StorageClass.objects.filter(slug=slug).exists():
+            raise Invalid.field("resource", f"no storage class was ever sold as {slug[:40]!r}")
+        return
     if meter not in GPU_METERS - {Meter.GPU_IDLE}:
         raise Invalid.field("resource", f"{meter.label} has no resource name; leave this empty")
     used = UsageInterval.objects.filter(flavor=None, meter__startswith="gpu_", resource_name=resource)

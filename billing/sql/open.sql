@@ -9,6 +9,7 @@
     SELECT u.project_id AS project, coalesce(u.workspace_id, u.cluster_id) AS holder,
            CASE WHEN u.workspace_id IS NULL THEN 'cluster' ELSE 'workspace' END AS kind,
            coalesce(u.flavor_id, n.ware, '00000000-0000-0000-0000-000000000000') AS ware, u.meter, u.surplus, u.quantity,
+           CASE WHEN u.meter = 'storage_held' AND u.resource_name <> u.meter THEN u.resource_name ELSE '' END AS resource,
            CASE
                WHEN coalesce(w.state, c.state) = 'deleting' THEN %(now)s
                WHEN coalesce(w.state, c.state) = 'suspending' AND u.flavor_id IS NOT NULL THEN %(now)s
@@ -24,7 +25,7 @@
       AND (%(projects)s::uuid[] IS NULL OR u.project_id = ANY (%(projects)s::uuid[]))
       AND (%(holders)s::uuid[] IS NULL OR u.workspace_id = ANY (%(holders)s::uuid[]) OR u.cluster_id = ANY (%(holders)s::uuid[]))
     UNION ALL
-    SELECT i.project, NULL, 'idle', i.ware, 'gpu_idle', false, i.gpus, coalesce(i.until, 'infinity'::timestamptz)
+    SELECT i.project, NULL, 'idle', i.ware, 'gpu_idle', false, i.gpus, '', coalesce(i.until, 'infinity'::timestamptz)
     FROM unnest(%(idle_projects)s::uuid[], %(idle_wares)s::uuid[], %(idle_gpus)s::bigint[], %(idle_untils)s::timestamptz[])
         AS i (project, ware, gpus, until)
 )

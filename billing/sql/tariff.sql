@@ -2,6 +2,7 @@
 -- [first, last) cut into stretches with one price,
 -- or with none. Because it covers all of that time, joining usage with it loses no second and counts none twice.
 -- Sessions keep the rates of all of time: their own began before.
+-- A storage class without a price has that of plain storage: by its own key again, and only where the class has none (plain).
 -- payer.sql and published.sql (or drafted.sql) come before it. Parameters: meters, first, last.
 unsold AS (
     SELECT DISTINCT r.resource_name, md5(r.resource_name)::uuid AS ware FROM rate_row r WHERE r.resource_name <> ''
@@ -19,11 +20,17 @@ tariff_key AS (
     FROM account
 ),
 key_rate AS (
-    SELECT k.key, c.own, coalesce(r.flavor_id, n.ware, '00000000-0000-0000-0000-000000000000') AS flavor_key, r.*
+    SELECT k.key, c.own, false AS plain, coalesce(r.flavor_id, n.ware, '00000000-0000-0000-0000-000000000000') AS flavor_key, r.*
     FROM tariff_key k
     CROSS JOIN LATERAL (VALUES (k.card, false), (k.own_card, true)) AS c (card, own)
     JOIN rate_row r ON r.card_id = c.card
     LEFT JOIN unsold n ON n.resource_name = r.resource_name
+    UNION ALL
+    SELECT k.key, c.own, true, n.ware, r.*
+    FROM tariff_key k
+    CROSS JOIN LATERAL (VALUES (k.card, false), (k.own_card, true)) AS c (card, own)
+    JOIN rate_row r ON r.card_id = c.card AND r.meter = 'storage_held' AND r.resource_name = ''
+    JOIN unsold n ON starts_with(n.resource_name, 'storage:')
 ),
 key_discount AS (
     SELECT d.organization_id AS key, d.flavor_id, d.basis_points, d.valid_from,
@@ -50,20 +57,26 @@ stretch AS (
 ),
 priced AS (
     SELECT s.key, s.flavor_key, f.flavor_id, m.meter, f.price_class, s.starts_at, s.ends_at,
-           CASE WHEN o.id IS NULL THEN r.id ELSE o.id END AS rate,
-           CASE WHEN o.id IS NULL THEN r.price_micro ELSE o.price_micro END AS price_micro,
-           coalesce(o.tier_mode, r.tier_mode, '') AS tier_mode,
-           coalesce(o.surplus_percent, r.surplus_percent, 100) AS surplus_percent,
+           coalesce(o.id, r.id, op.id, rp.id) AS rate,
+           coalesce(o.price_micro, r.price_micro, op.price_micro, rp.price_micro) AS price_micro,
+           coalesce(o.tier_mode, r.tier_mode, op.tier_mode, rp.tier_mode, '') AS tier_mode,
+           coalesce(o.surplus_percent, r.surplus_percent, op.surplus_percent, rp.surplus_percent, 100) AS surplus_percent,
            coalesce(d.basis_points, e.basis_points, 0) AS discount
     FROM stretch s
     JOIN flavor_key f ON f.id = s.flavor_key
     CROSS JOIN unnest(%(meters)s::text[]) AS m (meter)
     LEFT JOIN key_rate o
-        ON o.own AND o.key = s.key AND o.flavor_key = s.flavor_key AND o.meter = m.meter AND o.price_class = f.price_class
+        ON o.own AND NOT o.plain AND o.key = s.key AND o.flavor_key = s.flavor_key AND o.meter = m.meter AND o.price_class = f.price_class
         AND o.valid_from <= s.starts_at AND o.valid_to >= s.ends_at
     LEFT JOIN key_rate r
-        ON NOT r.own AND r.key = s.key AND r.flavor_key = s.flavor_key AND r.meter = m.meter AND r.price_class = f.price_class
-        AND r.valid_from <= s.starts_at AND r.valid_to >= s.ends_at
+        ON NOT r.own AND NOT r.plain AND r.key = s.key AND r.flavor_key = s.flavor_key AND r.meter = m.meter
+        AND r.price_class = f.price_class AND r.valid_from <= s.starts_at AND r.valid_to >= s.ends_at
+    LEFT JOIN key_rate op
+        ON op.own AND op.plain AND op.key = s.key AND op.flavor_key = s.flavor_key AND op.meter = m.meter
+        AND op.valid_from <= s.starts_at AND op.valid_to >= s.ends_at
+    LEFT JOIN key_rate rp
+        ON NOT rp.own AND rp.plain AND rp.key = s.key AND rp.flavor_key = s.flavor_key AND rp.meter = m.meter
+        AND rp.valid_from <= s.starts_at AND rp.valid_to >= s.ends_at
     LEFT JOIN key_discount d
         ON d.key = s.key AND d.flavor_id = f.flavor_id AND d.valid_from <= s.starts_at AND d.valid_to >= s.ends_at
     LEFT JOIN key_discount e
@@ -97,7 +110,7 @@ padded_key AS (
     SELECT DISTINCT key, flavor_key, meter FROM key_rate WHERE increment_seconds > 1 OR minimum_seconds > 0
 ),
 session_rate AS (
-    SELECT r.key, r.flavor_key AS ware, r.meter, r.own, r.valid_from, r.valid_to, r.increment_seconds, r.minimum_seconds
+    SELECT r.key, r.flavor_key AS ware, r.meter, r.own, r.plain, r.valid_from, r.valid_to, r.increment_seconds, r.minimum_seconds
     FROM key_rate r
     JOIN padded_key p ON p.key = r.key AND p.flavor_key = r.flavor_key AND p.meter = r.meter
     JOIN flavor_key f ON f.id = r.flavor_key AND f.price_class = r.price_class

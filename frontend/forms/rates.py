@@ -1,6 +1,6 @@
 """Rate cards, discounts and billing accounts, as operators type them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,10 +11,12 @@ from billing.models.rates import SHARED_METERS
 from billing.money import price_of
 from billing.selectors.cards import tiers_of
 from billing.services import LineTerms
+from billing.wares import storage_slug
 from frontend.forms import WRITTEN, RequiredText, choices_set
 from frontend.forms.lease import moment_field
 from frontend.forms.operator import GPU_METERS
 from gpuaas.catalog.models import Flavor
+from gpuaas.metering.models import Meter
 
 TIERS = 3
 WHOLE = {"invalid": "Enter a whole number."}
@@ -32,6 +34,13 @@ def ware_named(what: str, flavors: Iterable[Flavor]) -> dict[str, Any] | None:
     if flavor is None and what not in SHARED_METERS:
         return None
     return {"flavor": flavor, "resource": ""}
+
+
+def meter_named(what: str, ware: Mapping[str, Any], typed: str) -> str:
+    """Flavors and GPUs without one are counted as `typed`; all else is counted in one way."""
+    if storage_slug(ware["resource"]):
+        return Meter.STORAGE_HELD
+    return typed if any(ware.values()) else what
 
 
 def what_value(row: Rate | RateDraftLine) -> str:

@@ -1,5 +1,6 @@
 """Sites, as operators attach them: what every site has, and what its driver declares."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -12,6 +13,23 @@ from gpuaas.providers.base import DriverKind
 from gpuaas.providers.registry import site_kinds
 
 CREDENTIALS, OPTIONS = "credentials", "options"
+
+
+class StorageSellForm(forms.Form):
+    """Which class of a site is sold, and as what."""
+
+    slug = forms.CharField(label="Short name", max_length=40, required=False)
+    field_order = ("name", "slug")
+
+    def __init__(self, *args: Any, names: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        unknown = "The site has no such class that can be sold. Choose another."
+        self.fields["name"] = forms.ChoiceField(
+            label="Storage class",
+            choices=[("", "Choose"), *((name, name) for name in names)],
+            error_messages={"required": "Choose a class.", "invalid_choice": unknown},
+        )
+        self.order_fields(self.field_order)
 
 
 class SiteForm(forms.Form):

@@ -5,9 +5,10 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, RequiredText, counts_of
+from frontend.forms import WHOLE, RequiredText, choices_set, counts_of
 from frontend.forms.lease import LeaseForm, moment_field, moment_typed
 from frontend.presenters.tuning import PLACEMENTS
+from gpuaas.catalog.selectors import storage_classes_sold
 from gpuaas.core import clock
 from gpuaas.lifecycle.grants import lifetime_max
 from gpuaas.lifecycle.lease import LEASE_MAX
@@ -37,6 +38,17 @@ class RequestForm(LeaseForm):
         help_text="For volumes, shared by everything in the workspace.",
         error_messages={"invalid": "Enter a whole number of GiB."},
     )
+    storage_class = forms.ChoiceField(
+        label="Storage class",
+        required=False,
+        help_text="Storage of a class of its own, beside the shared storage.",
+        error_messages={"invalid_choice": "Choose one of the storage classes."},
+    )
+    class_gib = forms.IntegerField(
+        label="Storage of that class",
+        required=False,
+        error_messages={"invalid": "Enter a whole number of GiB."},
+    )
     placement = forms.ChoiceField(
         label="Placement",
         choices=lambda: [(place.value, PLACEMENTS[place][0]) for place in Placement],
@@ -53,9 +65,27 @@ class RequestForm(LeaseForm):
     )
     token = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        sold = [(row.slug, f"{row.slug} at {row.site.slug}") for row in storage_classes_sold()]
+        self.has_classes = bool(sold)
+        choices_set(self, "storage_class", [("", "none"), *sold])
+
     def member_names(self) -> list[str]:
         text = str(self.cleaned_data.get("members", "")).replace(",", " ")
         return list(dict.fromkeys(text.split()))
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        if found.get("storage_class") and not found.get("class_gib") and "class_gib" not in self.errors:
+            self.add_error("class_gib", "Enter how many GiB of it, or choose no storage class.")
+        if found.get("class_gib") and not found.get("storage_class") and "storage_class" not in self.errors:
+            self.add_error("storage_class", "Choose the class, or leave its amount empty.")
+        return found
+
+    def classes(self) -> list[tuple[str, int]]:
+        slug, gib = self.cleaned_data.get("storage_class"), self.cleaned_data.get("class_gib")
+        return [(slug, gib)] if slug and gib is not None else []
 
     def wanted(self, *, now: datetime) -> dict[str, Any]:
         """As the service takes it; people are the view's, who knows the reader."""
@@ -64,17 +94,22 @@ class RequestForm(LeaseForm):
             "name": data["name"],
             "items": [(data["flavor"], data["count"])],
             "storage_gib": data["storage_gib"] or 0,
+            "storage_classes": self.classes(),
             "lease_ends_at": self.lease_end(now=now),
             "placement": data["placement"],
         }
 
     def beside(self) -> list[forms.BoundField]:
         """The fields that are checked while they are typed; the lease shows its errors itself."""
-        return [self[name] for name in ("storage_gib", "placement", "name", "members")]
+        return [
+            self[name]
+            for name in ("storage_gib", "storage_class", "class_gib", "placement", "name", "members")
+        ]
 
 
 class ResizeForm(forms.Form):
-    """One count per flavor of the workspace, and its storage. `back`: starts from the confirmed size, not the requested one."""
+    """One count per flavor of the workspace, and its storage, by class where its site sells classes. `back`: starts from the
+    confirmed size, not the requested one."""
 
     storage_gib = forms.IntegerField(label="Shared storage", required=False)
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
@@ -90,10 +125,33 @@ class ResizeForm(forms.Form):
                 initial=item.confirmed if back else item.count,
                 error_messages=WHOLE,
             )
+        held = {row.storage_class.slug: row for row in workspace.storage.all()}
+        sold = storage_classes_sold().filter(site=workspace.site_id).values_list("slug", flat=True)
+        self.slugs = sorted({*held, *sold})
+        for slug in self.slugs:
+            row = held.get(slug)
+            self.fields[self.class_key(slug)] = forms.IntegerField(
+                label=f"Storage {slug}",
+                initial=0 if row is None else row.confirmed if back else row.gib,
+                required=False,
+                error_messages={"invalid": "Enter a whole number of GiB."},
+            )
 
     @staticmethod
     def key(slug: str) -> str:
         return f"count-{slug}"
+
+    @staticmethod
+    def class_key(slug: str) -> str:
+        return f"storage-{slug}"
+
+    def class_fields(self) -> list[forms.BoundField]:
+        return [self[self.class_key(slug)] for slug in self.slugs]
+
+    def classes(self) -> list[tuple[str, int]]:
+        """Storage classes with an amount; empty or zero takes one away."""
+        pairs = [(slug, self.cleaned_data.get(self.class_key(slug)) or 0) for slug in self.slugs]
+        return [(slug, gib) for slug, gib in pairs if gib]
 
     def counts(self) -> list[forms.BoundField]:
         return [self[self.key(item.flavor.slug)] for item in self.items]
@@ -102,6 +160,7 @@ class ResizeForm(forms.Form):
         """Beside which field a limit of each resource is told."""
         return {
             STORAGE: "storage_gib",
+            "storage_classes": self.class_key(self.slugs[0]) if self.slugs else "storage_gib",
             **counts_of((item.flavor, self.key(item.flavor.slug)) for item in self.items),
         }
 

@@ -41,6 +41,7 @@ class Asked:
     flavor: Flavor | None = None
     count: int | None = None
     storage_gib: int = 0
+    classes: Mapping[str, int] = field(default_factory=dict)
     lease_ends_at: datetime | None = None
     name: str = ""
     people: Sequence[str] = ()
@@ -49,6 +50,10 @@ class Asked:
     count_problem: str = ""
     amiss: str = ""
     placement: str = ""
+
+    @property
+    def all_gib(self) -> int:
+        return self.storage_gib + sum(self.classes.values())
 
 
 @dataclass(frozen=True)
@@ -65,9 +70,9 @@ def answer_of(asked: Asked, *, now: datetime, take_url: str) -> Answer:
     flavor, count = asked.flavor, asked.count
     if flavor is None or count is None or count < 1 or asked.problem:
         return _waiting(asked)
-    amounts = amounts_of([(flavor, count)], storage_gib=asked.storage_gib)
+    amounts = amounts_of([(flavor, count)], storage_gib=asked.all_gib)
     preview = admission_preview(project=asked.project, site=flavor.pool.site, amounts=amounts)
-    most = most_of(preview, flavor, asked.storage_gib)
+    most = most_of(preview, flavor, asked.all_gib)
     notice = _notice(preview, flavor, count, most, take_url)
     if preview.fits and asked.amiss:
         notice = Notice(Tone.WARN, "Change the request", asked.amiss)
@@ -219,6 +224,7 @@ def _quote(asked: Asked, now: datetime) -> Quote | None:
             storage_gib=asked.storage_gib,
             lease_ends_at=asked.lease_ends_at,
             now=now,
+            classes=asked.classes,
         )
     return None
 
@@ -248,7 +254,11 @@ def total_line(price: Quote) -> PriceLine:
 
 def price_line(line: QuoteLine, currency: str) -> PriceLine:
     gpus = line.meter is Metered.GPU_HELD
-    name = line.gpu_words if gpus else f"{line.quantity:,} {SHARED_WORDS[line.meter]}"
+    name = (
+        line.gpu_words
+        if gpus
+        else f"{line.quantity:,} {SHARED_WORDS[line.meter]} {line.storage_class}".strip()
+    )
     if line.per_hour is None:
         return PriceLine(name, "no price", "no price")
     return PriceLine(name, formats.price(line.per_hour, currency), formats.money(line.in_month, currency))
@@ -263,6 +273,10 @@ def _creates(asked: Asked, flavor: Flavor, count: int) -> tuple[Creation, ...]:
     ]
     if asked.storage_gib:
         made.append(Creation("database", f"Storage for up to {asked.storage_gib:,} GiB of volumes"))
+    made += [
+        Creation("database", f"Storage for up to {gib:,} GiB of volumes of {slug}")
+        for slug, gib in asked.classes.items()
+    ]
     if asked.placement and not words_of(flavor.pool.site).machines:
         made.append(Creation("grid-dots", _sentence(placement_words(asked.placement, flavor.pool.site)[1])))
     made.append(Creation("users", f"Access for {', '.join(asked.people)}"))

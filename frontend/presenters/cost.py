@@ -10,7 +10,7 @@ from billing.quotes import Quote, QuoteItem, QuoteLine, quote
 from billing.rating import Cell, Slots, rate_usage
 from frontend import formats
 from frontend.components import Fact
-from frontend.presenters.money import HOW, SHARED, month_words
+from frontend.presenters.money import HOW, SHARED, month_words, shared_name
 from gpuaas.metering.models import Meter
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import STAYING, WorkspaceState
@@ -79,12 +79,18 @@ def change_lines(found: WhatIf) -> tuple[ChangeLine, ...]:
     )
 
 
+def classes_of(workspace: Workspace) -> dict[str, int]:
+    """GiB by storage class, beside plain storage."""
+    return {row.storage_class.slug: row.gib for row in workspace.storage.all() if row.gib}
+
+
 def as_asked(workspace: Workspace, *, now: datetime) -> Quote:
     """The price of the requested size, once it is ready and not suspended."""
     return quote(
         organization=workspace.project.organization,
         items=[QuoteItem(item.flavor, item.count) for item in workspace.flavors.all()],
         storage_gib=workspace.storage_gib,
+        classes=classes_of(workspace),
         lease_ends_at=workspace.lease_ends_at,
         now=now,
     )
@@ -97,7 +103,7 @@ def cost_card(workspace: Workspace, *, now: datetime, zone_day: str) -> CostCard
     zero = running.per_hour - running.per_hour
     so_far: dict[str, Decimal] = {}
     for cell in cells:
-        name = cell.flavor_name or SHARED.get(Meter(cell.meter), cell.resource)
+        name = cell.flavor_name or shared_name(Meter(cell.meter), cell.resource) or cell.resource
         so_far[name] = so_far.get(name, zero) + (cell.amount or zero)
     total = sum(so_far.values(), zero)
     return CostCard(
@@ -131,7 +137,7 @@ def _lines(running: Quote, so_far: dict[str, Decimal]) -> tuple[CostLine, ...]:
     left = dict(so_far)
     lines = []
     for line in running.lines:
-        name = SHARED.get(line.meter, line.label)
+        name = f"Storage {line.storage_class}" if line.storage_class else SHARED.get(line.meter, line.label)
         what, note = _words(line, name, running.currency)
         lines.append(CostLine(what, note, line.per_hour, left.pop(name, Decimal(0))))
     lines += [CostLine(name, "not held now", Decimal(0), amount) for name, amount in left.items() if amount]

@@ -189,7 +189,7 @@ def _delete_text(workspace: Workspace, rows: tuple[PodRow, ...]) -> str:
     words = words_of(workspace.site)
     if rows:
         parts.append(words.count(len(rows)))
-    if workspace.storage_gib:
-        parts.append(f"up to {workspace.storage_gib:,} GiB of data")
+    if gib := workspace.storage_gib + sum(row.gib for row in workspace.storage.all()):
+        parts.append(f"up to {gib:,} GiB of data")
     inside = f" with {' and '.join(parts)}" if parts else ""
     return f"This deletes the {words.space} at {workspace.site.slug}{inside}."

@@ -15,6 +15,7 @@ from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import money
 from frontend.presenters.cluster_answer import meters_of, refusal_text, refusal_title
+from frontend.presenters.cost import classes_of
 from frontend.presenters.held import Held, kind_of
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
@@ -220,5 +221,6 @@ def _then(row: Held, *, awake: bool) -> Quote:
         organization=row.project.organization,
         items=[QuoteItem(item.flavor, item.count) for item in row.flavors.all() if awake],
         storage_gib=row.storage_gib,
+        classes=classes_of(row),
         lease_ends_at=row.lease_ends_at,
     )

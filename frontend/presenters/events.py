@@ -83,6 +83,7 @@ def _sizes(values: dict[str, Any]) -> str:
     parts = [f"{count} × {slug}" for slug, count in (values.get("items") or {}).items()]
     if values.get("storage_gib"):
         parts.append(f"{values['storage_gib']:,} GiB")
+    parts += [f"{gib:,} GiB {slug}" for slug, gib in (values.get("storage_classes") or {}).items()]
     return ", ".join(parts) or "nothing"
 
 

@@ -10,7 +10,7 @@ from billing.money import amount_of, price_of
 from billing.pdf import tax_name
 from billing.selectors.credits import Credit
 from billing.states import CLOSE_LOOKS, CloseState, InvoiceKind
-from frontend.presenters.money import SHARED, UNITS, hours_of
+from frontend.presenters.money import UNITS, hours_of, shared_name
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core.statemachine import Look
 from gpuaas.metering.models import Meter
@@ -80,7 +80,7 @@ def line_of(invoice: Invoice, line: InvoiceLine) -> LineShown:
     if line.corrects is not None:
         notes.append(f"corrects {line.corrects.invoice.number}, line {line.corrects.position}")
     known = Meter(line.meter) if line.meter in Meter.values else None
-    shared = SHARED.get(known, "") if known else ""
+    shared = shared_name(known, line.resource)
     return LineShown(
         position=line.position,
         name=line.flavor_name or line.flavor_slug or shared or line.resource or line.meter,

@@ -15,6 +15,7 @@ from billing.selectors import DayCost, Statement
 from billing.selectors.costs import NO_HOLDER, HolderCost
 from billing.selectors.days import cost_by_holder_day
 from billing.selectors.running import rest_by_day
+from billing.wares import storage_words
 from frontend.charts import Chart, Series
 from frontend.formats import currency_of
 from gpuaas.catalog.states import PriceClass
@@ -46,6 +47,11 @@ HOW = {
 }
 Days = dict[str, dict[date, Decimal]]
 SHARED = {Meter.VCPU_HELD: "vCPU", Meter.MEMORY_HELD: "Memory", Meter.STORAGE_HELD: "Storage"}
+
+
+def shared_name(meter: Meter | None, resource: str = "") -> str:
+    """What is counted without a flavor; a storage class by its name."""
+    return storage_words(resource) or (SHARED.get(meter, "") if meter else "")
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,9 @@ def hours_of(seconds: int) -> Decimal:
 
 def line_of(cell: Cell) -> Line:
     meter = Meter(cell.meter)
-    name = cell.flavor_name or cell.gpu_type or SHARED.get(meter) or cell.resource or "Unknown"
+    name = (
+        cell.flavor_name or cell.gpu_type or shared_name(meter, cell.resource) or cell.resource or "Unknown"
+    )
     if cell.flavor_id is not None or meter not in SHARED:
         note = PriceClass(cell.price_class).label.lower()
         note = f"{note}, {HOW[meter]}" if meter in HOW else note

@@ -10,6 +10,7 @@ from billing.models import Rate, RateCardVersion, RateDraftLine, TierMode
 from billing.money import price_of
 from billing.selectors.cards import Change, DraftRow, tiers_of
 from billing.selectors.sheets import Sheet, SheetPrice, SheetRow
+from billing.wares import storage_words
 from frontend import formats
 from frontend.presenters.money import SHARED
 from gpuaas.catalog.models import Flavor
@@ -83,6 +84,8 @@ class SheetLine:
 def what_of(flavor: Flavor | None, meter: str, price_class: str = "", resource: str = "") -> What:
     known = Meter(meter) if meter in Meter.values else None
     counted = known.label if known else meter
+    if storage := storage_words(resource):
+        return What(storage, "a storage class", counted)
     if resource:
         return What(resource, "not sold as a flavor", counted)
     if flavor is None:
@@ -196,7 +199,7 @@ def _standing(start: datetime, end: datetime | None, now: datetime) -> tuple[Ton
 def sheet_lines(sheet: Sheet) -> list[SheetLine]:
     return [
         SheetLine(
-            what=what_of(row.flavor, row.meter),
+            what=what_of(row.flavor, row.meter, resource=row.resource),
             row=row,
             terms=_sheet_terms(row.now, sheet.currency),
             notes=_notes(row.now),

@@ -76,7 +76,8 @@ def _stops(workspace: Workspace, pods: Sequence[PodRow]) -> tuple[str, ...]:
 
 def _stays(workspace: Workspace) -> tuple[str, ...]:
     consumer = words_of(workspace.site).consumer
-    data = f"Volumes, up to {workspace.storage_gib:,} GiB" if workspace.storage_gib else "Volumes"
+    gib = workspace.storage_gib + sum(row.gib for row in workspace.storage.all())
+    data = f"Volumes, up to {gib:,} GiB" if gib else "Volumes"
     return (
         f"{data}, at their current price. GPUs, vCPU and memory are not charged once the last {consumer} is gone.",
         "Members, credentials, secrets and configuration. The lease keeps running.",

@@ -10,8 +10,10 @@ from django.conf import settings
 from django.urls import reverse
 
 from billing.rating import Cell
+from billing.wares import storage_words
 from frontend.forms.rates import UNSOLD
-from frontend.presenters.money import hours_of
+from frontend.presenters.money import SHARED, hours_of
+from gpuaas.catalog.models import StorageClass
 from gpuaas.metering.models import Meter
 from gpuaas.metering.selectors import resources_unsold
 from tenants.actors import Actor
@@ -55,6 +57,15 @@ def unsold_choices(actor: Actor) -> list[tuple[str, str]]:
     """For the field `what` of forms of prices."""
     names = dict.fromkeys(name for name, _ in resources_unsold(actor=actor))
     return [(f"{UNSOLD}{name}", name) for name in names]
+
+
+def shared_choices() -> list[tuple[str, str]]:
+    """The same of what is counted without a flavor: one price for all, and storage classes that were ever sold."""
+    classes = StorageClass.objects.exclude(slug="").order_by("slug")
+    return [
+        *((meter.value, name) for meter, name in SHARED.items()),
+        *((f"{UNSOLD}{row.resource}", storage_words(row.resource)) for row in classes),
+    ]
 
 
 def _url(what: str, meter: Meter, currency: str, month: date) -> str:

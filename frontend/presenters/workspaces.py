@@ -9,6 +9,7 @@ from typing import Any
 from billing.selectors.running import NOTHING_RUNS, HolderRate
 from frontend.components import Meter
 from frontend.presenters import held
+from gpuaas.providers.base import storage_key
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
 from gpuaas.workspaces.states import WorkspaceState
 
@@ -31,6 +32,7 @@ def holds_of(workspace: Workspace) -> str:
     parts = [_holding(item, workspace) for item in workspace.flavors.all() if item.count or item.confirmed]
     if workspace.storage_gib:
         parts.append(f"{workspace.storage_gib:,} GiB")
+    parts += [f"{row.gib:,} GiB {row.storage_class.slug}" for row in workspace.storage.all() if row.gib]
     return ", ".join(parts) or "nothing"
 
 
@@ -64,7 +66,8 @@ def meters_of(workspace: Workspace) -> tuple[Meter, ...]:
     hard: Mapping[str, int] = workspace.observed.get("hard", {})
     used: Mapping[str, int] = workspace.observed.get("used", {})
     names: dict[str, str] = {}
-    wanted: dict[str, int] = {"storage": workspace.storage_gib}
+    classes = list(workspace.storage.all())
+    wanted: dict[str, int] = {"storage": workspace.storage_gib + sum(row.gib for row in classes)}
     for item in workspace.flavors.all():
         flavor = item.flavor
         names.setdefault(flavor.pool.resource_name, flavor.pool.gpu_type.name)
@@ -75,7 +78,11 @@ def meters_of(workspace: Workspace) -> tuple[Meter, ...]:
         }
         for key, amount in amounts.items():
             wanted[key] = wanted.get(key, 0) + amount * item.count
+    wanted |= {storage_key(row.storage_class.name): row.gib for row in classes}
     rows = [(key, name, "") for key, name in names.items()] + list(SHARED)
+    rows += [
+        (storage_key(row.storage_class.name), f"Storage {row.storage_class.slug}", "GiB") for row in classes
+    ]
     shown = [_meter(key, name, unit, hard, used, wanted) for key, name, unit in rows]
     return tuple(meter for meter in shown if meter is not None)
 

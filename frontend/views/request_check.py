@@ -15,11 +15,12 @@ from gpuaas.workspaces.services.validation import (
     members_resolve,
     name_validate,
     placement_validate,
+    storage_resolve,
     storage_validate,
 )
 from gpuaas.workspaces.states import AccessRole
 
-SAID = ("name", "members", "lease", "lease_ends_at", "placement")
+SAID = ("name", "members", "lease", "lease_ends_at", "placement", "storage_class", "class_gib")
 
 
 def checked(here: ProjectPlace, source: Mapping[str, Any]) -> RequestForm:
@@ -32,8 +33,10 @@ def checked(here: ProjectPlace, source: Mapping[str, Any]) -> RequestForm:
         _try(form, lambda: _name(here, found["name"]))
     if found.get("storage_gib"):
         _try(form, lambda: storage_validate(found["storage_gib"]))
-    if found.get("placement") and (site := _site(here, source)) is not None:
-        _try(form, lambda: placement_validate(found["placement"], site=site))
+    site = _site(here, source) if form.classes() or found.get("placement") else None
+    if site is not None:
+        _try(form, lambda: storage_resolve(form.classes(), site=site))
+        _try(form, lambda: placement_validate(found.get("placement", ""), site=site))
     others = [name for name in form.member_names() if name != here.user.username]
     if others:
         people = [(name, AccessRole.EDIT.value) for name in others]
@@ -69,4 +72,4 @@ def _try(form: RequestForm, rule: Callable[[], object]) -> None:
     try:
         rule()
     except (Invalid, Conflict) as error:
-        refuse(form, error)
+        refuse(form, error, fields={"storage_classes": "storage_class"})

@@ -81,7 +81,11 @@ def _request_or_refuse(here: ProjectPlace, form: RequestForm) -> Workspace | Non
 def _fields(error: GpuaasError) -> dict[str, str]:
     """The service speaks of items; on the form that is the count where it is about the number, else the flavor."""
     about_count = "count of" in error.message
-    return {"items": "count" if about_count else "flavor", STORAGE: "storage_gib"}
+    return {
+        "items": "count" if about_count else "flavor",
+        STORAGE: "storage_gib",
+        "storage_classes": "storage_class",
+    }
 
 
 def _pressed_twice(here: ProjectPlace, data: Mapping[str, Any], error: GpuaasError) -> Workspace | None:
@@ -185,6 +189,7 @@ def answer_for(here: ProjectPlace, source: Mapping[str, Any], form: RequestForm)
         flavor=request_check.flavor_of(here, str(source.get("flavor", ""))),
         count=count if count is not None and 0 < count <= COUNT_MAX else None,
         storage_gib=storage or 0,
+        classes=dict(form.classes()),
         lease_ends_at=None if form.lease_errors else form.lease_end(now=here.now),
         name=name[:40],
         people=people_of(here, form.member_names()),

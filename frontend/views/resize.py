@@ -13,7 +13,7 @@ from frontend.forms.workspaces import ResizeForm
 from frontend.frame import draw_page, number_of, posted, refusals_on
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
-from frontend.presenters.cost import PriceChange, change_lines
+from frontend.presenters.cost import PriceChange, change_lines, classes_of
 from frontend.presenters.effect import blocked_by, tell_beside, verdict
 from frontend.presenters.held import url_of
 from frontend.views.workspaces import trail, workspace_page
@@ -41,6 +41,7 @@ def resize(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResp
                 workspace=row,
                 items=form.wanted(),
                 storage_gib=form.cleaned_data["storage_gib"],
+                storage_classes=form.classes(),
                 expected_version=form.cleaned_data["version"],
             )
             return redirect(url_of(row))
@@ -67,25 +68,24 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
     """What the new size asks of limits and capacity on top of what is held, and what it costs."""
     items = [(item, _count(form, item.flavor.slug)) for item in form.items]
     storage = _value(form, "storage_gib", row.storage_gib)
-    if storage is None or any(count is None for _, count in items):
+    classes = {slug: _class(form, slug) for slug in form.slugs}
+    if storage is None or None in classes.values() or any(count is None for _, count in items):
         message = "Enter whole numbers from 0 to 1,000."
         return {
             "notice": Notice(Tone.WARN, "Check your input", message),
             "blocked": "The form is not complete yet.",
         }
+    by_class = {slug: gib for slug, gib in classes.items() if gib}
     wanted = [(item.flavor, count) for item, count in items if count]
-    asked = amounts_of([(item.flavor, item.count) for item in form.items], storage_gib=row.storage_gib)
-    # a shrink that waits still holds what was confirmed: taking it back asks for nothing more
-    most = [(item.flavor, max(item.count, item.confirmed)) for item in form.items]
-    now_held = amounts_of(most, storage_gib=row.storage_gib)
-    then_held = amounts_of(wanted, storage_gib=storage)
+    asked, now_held = _held(row, form)
+    then_held = amounts_of(wanted, storage_gib=storage + sum(by_class.values()))
     if not wanted:
         message = "To release everything, delete the workspace."
         return {
             "notice": Notice(Tone.WARN, "Nothing would be left", message),
             "blocked": "Then nothing would be left.",
         }
-    if then_held == asked:
+    if then_held == asked and (storage, by_class) == (row.storage_gib, classes_of(row)):
         notice = Notice(Tone.WAIT, "No change yet", "Change a number to see its effect.")
         return {"notice": notice, "blocked": "Nothing has changed yet."}
     more = {name: amount - now_held.get(name, 0) for name, amount in then_held.items()}
@@ -97,19 +97,42 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
     )
     tell_beside(form, preview, form.fields_of())
     notice = verdict(preview, "Decreases are released when the site confirms them.")
-    change = _money(row, wanted, storage) if here.can(Permission.BILLING_VIEW) else None
+    change = _money(row, wanted, storage, by_class) if here.can(Permission.BILLING_VIEW) else None
     return {"notice": notice, "meters": meters, "change": change, "blocked": blocked_by(preview)}
 
 
-def _money(row: Workspace, wanted: list[tuple[Any, Any]], storage: int) -> PriceChange:
+def _held(row: Workspace, form: ResizeForm) -> tuple[dict[str, int], dict[str, int]]:
+    """As asked before, and at most: a shrink that waits still holds what was confirmed, and taking it back asks for nothing more."""
+    classes = row.storage.all()
+    asked = amounts_of(
+        [(item.flavor, item.count) for item in form.items],
+        storage_gib=row.storage_gib + sum(each.gib for each in classes),
+    )
+    most = amounts_of(
+        [(item.flavor, max(item.count, item.confirmed)) for item in form.items],
+        storage_gib=row.storage_gib + sum(max(each.gib, each.confirmed) for each in classes),
+    )
+    return asked, most
+
+
+def _money(
+    row: Workspace, wanted: list[tuple[Any, Any]], storage: int, classes: dict[str, int]
+) -> PriceChange:
     items = [QuoteItem(flavor, count) for flavor, count in wanted]
-    found = what_if(workspace=row, items=items, storage_gib=storage)
+    found = what_if(workspace=row, items=items, storage_gib=storage, classes=classes)
     return PriceChange(found, change_lines(found))
 
 
 def _count(form: ResizeForm, slug: str) -> int | None:
     name = form.key(slug)
     return _value(form, name, form.fields[name].initial, most=MOST)
+
+
+def _class(form: ResizeForm, slug: str) -> int | None:
+    name = form.class_key(slug)
+    if form.is_bound and not str(form.data.get(name, "")).strip():
+        return 0
+    return _value(form, name, form.fields[name].initial)
 
 
 def _value(form: ResizeForm, name: str, held: int, most: int = 1_000_000) -> int | None:

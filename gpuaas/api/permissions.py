@@ -106,6 +106,7 @@ NEEDS: Mapping[str, Need] = {
     "node_report": Need(For.MACHINES),
     "queue_report": Need(For.MACHINES),
     "site_list": ANYBODY,
+    "storage_class_list": ANYBODY,
     # -- projects
     "project_list": Need(For.PROJECT, (P.PROJECT_VIEW,), cut=True),
     "project_get": PROJECT,
@@ -173,6 +174,7 @@ NEEDS: Mapping[str, Need] = {
     "workspace_sign_in_kubeconfig": ENTER,
     "workspace_suspend": RUN,
     "workspace_preview": RUN,
+    "project_volume_list": SEE,
     # -- clusters
     "cluster_template_list": SEE,
     "cluster_template_get": SEE,

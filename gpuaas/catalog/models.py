@@ -234,6 +234,51 @@ class Node(models.Model):
         return max(self.healthy - self.allocated, 0)
 
 
+STORAGE_PREFIX = "storage:"
+
+
+class StorageClass(Identified):
+    """A class of storage of a site, by the name that claims use there. A class that is gone stays: it stays closed.
+
+    plain: what an amount of storage without a class is taken from; chosen: an operator said so, else it follows the site's
+    default. At the site a workspace has a limit for each class, 0 for what it did not buy. slug: the name by which it is sold and
+    priced, kept from the first offer on; "" = never offered.
+    """
+
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="storage_classes")
+    name = models.CharField(max_length=253)
+    provisioner = models.CharField(max_length=253, blank=True)
+    is_default = models.BooleanField(default=False)
+    present = models.BooleanField(default=True)
+    plain = models.BooleanField(default=False)
+    chosen = models.BooleanField(default=False)
+    slug = models.CharField(max_length=40, blank=True, validators=[slug_validator])
+    state = models.CharField(max_length=16, choices=OfferState, default=OfferState.DRAFT)
+    observed_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["site", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["site", "name"], name="storage_class_once_per_site"),
+            models.UniqueConstraint(fields=["site"], condition=Q(plain=True), name="storage_class_one_plain"),
+            models.UniqueConstraint(fields=["slug"], condition=~Q(slug=""), name="storage_class_sold_once"),
+            models.CheckConstraint(
+                condition=Q(chosen=False) | Q(plain=True), name="storage_class_chosen_is_plain"
+            ),
+            models.CheckConstraint(
+                condition=Q(state="draft") | ~Q(slug=""), name="storage_class_sold_has_a_slug"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.site}"
+
+    @property
+    def resource(self) -> str:
+        """The name by which usage and prices know it."""
+        return f"{STORAGE_PREFIX}{self.slug}"
+
+
 class NodeCheck(Identified, Claimable):
     """One run of the vendor's own check (nvidia-smi) on a node, requested by an operator.
 

@@ -23,7 +23,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, Least
 
-from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Node, NodeCheck, Site
+from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Node, NodeCheck, Site, StorageClass
 from gpuaas.catalog.offers import Attributes, Wanted, matching, with_traits
 from gpuaas.catalog.states import OfferState
 from gpuaas.core.conditions import Condition, Status, conditions_read
@@ -221,6 +221,21 @@ class _AnyFails(Func):
 def nodes_sick(*, rows: QuerySet[Node]) -> QuerySet[Node]:
     """Those of them that are not ready, have devices that cannot take work, or fail a check."""
     return rows.alias(fails=_AnyFails("checks")).filter(Q(ready=False) | Q(unhealthy__gt=0) | Q(fails=True))
+
+
+# -- storage ---------------------------------------------------------------------------------------------------------
+
+
+def storage_classes_at(*, actor: Actor, site: Site) -> QuerySet[StorageClass]:
+    """Every class that the site has or had, by name; for operators and auditors."""
+    platform_require(actor=actor)
+    return StorageClass.objects.filter(site=site).select_related("site").order_by("name")
+
+
+def storage_classes_sold() -> QuerySet[StorageClass]:
+    """What an order may name, by site and short name."""
+    rows = StorageClass.objects.filter(state=OfferState.ACTIVE, present=True, plain=False)
+    return rows.filter(site__enabled=True).select_related("site").order_by("site__slug", "slug")
 
 
 # -- whether a site is fit to be sold -----------------------------------------------------------------------------

@@ -1,7 +1,31 @@
 """What drivers are told of what is sold."""
 
-from gpuaas.catalog.models import Flavor
+import uuid
+from collections.abc import Mapping
+from typing import TypedDict
+
+from gpuaas.catalog.models import Flavor, StorageClass
 from gpuaas.providers.base import FlavorAmount
+
+
+class StorageSpec(TypedDict):
+    """Fields of a WorkspaceSpec."""
+
+    storage_classes: dict[str, int]
+    closed_classes: tuple[str, ...]
+
+
+def storage_spec(*, site_id: uuid.UUID, plain_gib: int, bought: Mapping[uuid.UUID, int]) -> StorageSpec:
+    """GiB by the names of the site, `bought` by class; and all its other classes. One query."""
+    rows = StorageClass.objects.filter(site=site_id).order_by("name").values_list("pk", "name", "plain")
+    held: dict[str, int] = {}
+    closed: list[str] = []
+    for pk, name, plain in rows:
+        if plain or pk in bought:
+            held[name] = bought.get(pk, 0) + (plain_gib if plain else 0)
+        else:
+            closed.append(name)
+    return StorageSpec(storage_classes=held, closed_classes=tuple(closed))
 
 
 def flavor_amount(flavor: Flavor, count: int) -> FlavorAmount:

@@ -6,10 +6,11 @@ from django.db import models
 from gpuaas.core.errors import Invalid
 
 
-def row_check(row: models.Model) -> None:
-    """The model's own rules, uniqueness included, as our Invalid with a sentence for each field."""
+def row_check(row: models.Model, *, constraints: bool = True) -> None:
+    """The model's own rules, uniqueness included, as our Invalid with a sentence for each field. Without `constraints` the
+    database is left to hold those."""
     try:
-        row.full_clean()
+        row.full_clean(validate_constraints=constraints)
     except ValidationError as error:
         fields: dict[str, list[str]] = {
             "" if name == "__all__" else name: texts for name, texts in error.message_dict.items()

@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.models import Flavor, Site, StorageClass
 from gpuaas.core.claims import Claimable
 from gpuaas.core.ids import short
 from gpuaas.core.rows import Identified
@@ -31,7 +31,10 @@ PREFIX_LENGTH = len("gpu-00000000-")  # of a name at a site, before the name tha
 
 
 class Workspace(Provisioned):
-    """A tenant's slice of a site: flavors × counts, storage, members, lease. observed: hard, used, consumers, at."""
+    """A tenant's slice of a site: flavors × counts, storage, members, lease. observed: hard, used, consumers, at.
+
+    storage_gib is plain storage; what is bought of a storage class by name are its `storage` rows.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="workspaces")
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="workspaces")
@@ -86,6 +89,24 @@ class WorkspaceFlavor(models.Model):
 
     def __str__(self) -> str:
         return f"{self.count} × {self.flavor}"
+
+
+class WorkspaceStorage(models.Model):
+    """How many GiB of a storage class are wanted, and how many the site has confirmed."""
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="storage")
+    storage_class = models.ForeignKey(StorageClass, on_delete=models.PROTECT, related_name="+")
+    gib = models.PositiveIntegerField()
+    confirmed = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "storage_class"], name="workspace_storage_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.gib} GiB of {self.storage_class}"
 
 
 class WorkspaceMember(models.Model):
@@ -249,6 +270,27 @@ class Holding(HoldingRow):
 
     def __str__(self) -> str:
         return f"{self.quantity} {self.meter} of {self.workspace}"
+
+
+class StorageHolding(HoldingRow):
+    """The same of a storage class, beside plain storage; the meter is always that of storage."""
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="storage_holdings")
+    storage_class = models.ForeignKey(StorageClass, on_delete=models.PROTECT, related_name="+")
+
+    class Meta(HoldingRow.Meta):
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "storage_class"],
+                condition=Q(ended_at__isnull=True),
+                name="storage_holding_open_once",
+            ),
+            ends_after("storage_holding_ends_after"),
+        ]
+        indexes = [models.Index(fields=["ended_at"], name="storage_holding_ended_idx")]
+
+    def __str__(self) -> str:
+        return f"{self.quantity} GiB of {self.storage_class}"
 
 
 class WorkspaceTransition(TransitionRow):

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from gpuaas.catalog.models import Flavor, GpuPool
-from gpuaas.catalog.spec import flavor_amount
+from gpuaas.catalog.spec import flavor_amount, storage_spec
 from gpuaas.core.ids import short
 from gpuaas.providers.base import (
     FlavorAmount,
@@ -20,7 +20,7 @@ from gpuaas.providers.base import (
     WorkspaceRef,
     WorkspaceSpec,
 )
-from gpuaas.workspaces.holdings import storage_held
+from gpuaas.workspaces.holdings import storage_confirmed, storage_wanted
 from gpuaas.workspaces.identity import groups_of, identities_of
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import AccessRole, WorkspaceState
@@ -62,10 +62,12 @@ def _put_to_sleep(spec: WorkspaceSpec) -> WorkspaceSpec:
 
 
 def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
-    """What is wanted now, or (confirmed) what the site confirmed last. Needs `project__organization` and `site`; 7 queries."""
+    """What is wanted now, or (confirmed) what the site confirmed last. Needs `project__organization` and `site`; 9 queries."""
     asleep = is_asleep(workspace)
     rows = workspace.flavors.select_related("flavor__pool").order_by("flavor__slug")
     items = [(row.flavor, row.confirmed if confirmed and not asleep else row.count) for row in rows]
+    storage = storage_confirmed(workspace) if confirmed else storage_wanted(workspace)
+    by_class = {key: gib for key, gib in storage.items() if key is not None}
     spec = WorkspaceSpec(
         id=workspace.pk,
         external_name=workspace.external_name,
@@ -73,13 +75,14 @@ def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
         organization_slug=workspace.project.organization.slug,
         vcpus=sum(flavor.vcpus * count for flavor, count in items),
         memory_gib=sum((flavor.memory_gib - flavor.hugepages_gib) * count for flavor, count in items),
-        storage_gib=storage_held(workspace) if confirmed else workspace.storage_gib,
+        storage_gib=sum(storage.values()),
         members=members_of(workspace),
         tuning=_tuning([(flavor, count) for flavor, count in items if count]),
         placement=Placement(workspace.placement),
         flavors=_flavors(items),
         groups=groups_of(workspace),
         **_gpus(workspace, items),
+        **storage_spec(site_id=workspace.site_id, plain_gib=storage[None], bought=by_class),
     )
     return _put_to_sleep(spec) if asleep else spec
 

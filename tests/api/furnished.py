@@ -65,6 +65,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         **cluster_stage(olga=olga, alice=alice, project=project, site=site),
         "adoption": _plan(olga, project, site),
         "check": _check(olga, site),
+        "storage_class": str(site.storage_classes.get(name="fast").pk),
     }
 
 

@@ -23,7 +23,7 @@ from billing.models import (
     RateDraftLine,
     UsageWriteOff,
 )
-from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site
+from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site, StorageClass
 from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
 from gpuaas.core import clock
 from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageImport, UsageInterval
@@ -155,6 +155,13 @@ class World:
         gpu_type = GpuTypeFactory.create(slug=f"gpu-{n:03}")
         pool: GpuPool = GpuPoolFactory.create(site=site, gpu_type=gpu_type)
         FlavorFactory.create(pool=pool, slug=f"flavor-{n:03}")
+        StorageClass.objects.create(
+            site=self.site,
+            name=f"class-{n:03}",
+            slug=f"class-{n:03}",
+            state="active",
+            observed_at=clock.now(),
+        )
         Limit.objects.create(project=self.project, resource=f"gpu:gpu-{n:03}", hard=n)
         NodeCheck.objects.create(
             site=self.site, node=f"node-{n:03}", requested_by="olga", requested_at=clock.now()
@@ -168,6 +175,13 @@ class World:
         first = Workspace.objects.order_by("pk")[0]
         if row != first:
             member_set(actor=self.actor, workspace=first, username=f"person-{n:03}", role="edit")
+        volume = {"name": f"v-{n:03}", "gib": n, "storage_class": f"class-{n:03}", "bound": True}
+        volume["created_at"] = clock.now().isoformat()
+        first.observed = {
+            "at": clock.now().isoformat(),
+            "volumes": [*first.observed.get("volumes", []), volume],
+        }
+        first.save(update_fields=["observed"])
         self._access(first, n)
         self._machine(first, n)
         self._adoption(n)
@@ -281,6 +295,7 @@ def path_of(name: str) -> str:
         "version": RateCardVersion.objects.order_by("-valid_from")[0].number,
         "draft": RateDraft.objects.get().pk,
         "reservation": PoolReservation.objects.order_by("pk")[0].pk,
+        "storage_class": StorageClass.objects.order_by("pk")[0].pk,
         "cluster": Cluster.objects.earliest("pk").pk,
         "template": "t-001",
         "policy": ScalingPolicy.objects.order_by("pk")[0].pk,

@@ -1,6 +1,5 @@
 """An outsider finds nothing, at every address of the API: one that is added without a case here fails the test."""
 
-import uuid
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 
 from billing.models import Invoice, LedgerEntry, MonthClose
-from gpuaas.catalog.models import Flavor, GpuType, NodeCheck, Site
+from gpuaas.catalog.models import Flavor, GpuType, Site, StorageClass
 from gpuaas.clusters.models import (
     Cluster,
     ClusterTemplate,
@@ -21,7 +20,7 @@ from gpuaas.core import clock
 from gpuaas.core.ids import uuid7
 from gpuaas.providers.baremetal.models import Host
 from gpuaas.workspaces.machines.models import Machine, PublicKey
-from gpuaas.workspaces.models import Adoption, AdoptionScan, Drift, Workspace
+from gpuaas.workspaces.models import Adoption, Drift, Workspace
 from tenants.actors import Actor
 from tenants.models import ApiToken, AuditEntry, Organization, Project, User
 from tests.apart import each_apart
@@ -36,6 +35,7 @@ from tests.billing.stage import (
 )
 from tests.clusters.host_stage import described, host_at
 from tests.factories.billing import invoice_make
+from tests.factories.catalog import check_make, class_make
 
 pytestmark = pytest.mark.django_db
 
@@ -48,6 +48,7 @@ OPEN = {
     ("flavors", "GET"),
     ("gpu-types", "GET"),
     ("sites", "GET"),
+    ("storage-classes", "GET"),
 }
 # What is the asker's own, so that everybody may: a person; a token may not.
 PERSONAL = {("keys", "POST"): (201, 403), ("node-reports", "POST"): (401, 401)}
@@ -101,6 +102,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-site-preflight", "POST"): {},
     ("platform-node-checks", "POST"): {"node": "h100-01"},
     ("platform-flavor", "PATCH"): {"state": "retired"},
+    ("platform-storage-class", "PATCH"): {"state": "retired"},
     ("platform-flavors", "POST"): {
         "site": "ber-1",
         "gpu_type": "h100-sxm-80gb",
@@ -203,14 +205,6 @@ CASES = [
 ]
 
 
-def check_make(site: Site) -> uuid.UUID:
-    """Beside it, somebody has looked what could be taken over."""
-    AdoptionScan.objects.create(site=site, requested_at=clock.now())
-    made = NodeCheck.objects.create(site=site, node="h100-01", requested_by="olga", requested_at=clock.now())
-    found: uuid.UUID = made.pk
-    return found
-
-
 def key_make(user: User) -> None:
     PublicKey.objects.create(
         user=user, name="laptop", public_key=KEY, fingerprint="f", created_at=clock.now()
@@ -244,7 +238,7 @@ def stage(
         "key": "laptop",
         **ledger_stage(invoice, project),
         "adoption": adoption_make(site, project, alice).pk,
-        "check": check_make(site),
+        "check": check_make(site).pk,
         "drift": Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="one").pk,
         "project": project.slug,
         "organization": organization.slug,
@@ -259,6 +253,7 @@ def stage(
         "resource": "gpu:h100-sxm-80gb",
         "month": "2026-11",
         "budget": budget_stage(project).pk,
+        "storage_class": class_make(site).pk,
         "reservation": pool_stage(project, Flavor.objects.get(slug="h100.1")).pk,
         **card_stage(project, Flavor.objects.get(slug="h100.1")),
     }
@@ -279,6 +274,7 @@ def world() -> tuple[int, ...]:
         Flavor.objects.filter(state="active").count(),
         Flavor.objects.count(),
         GpuType.objects.filter(state="active").count(),
+        StorageClass.objects.filter(state="active").count(),
         Site.objects.filter(enabled=True).count(),
         Adoption.objects.filter(state="planning").count(),
         LedgerEntry.objects.count(),

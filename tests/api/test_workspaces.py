@@ -179,7 +179,9 @@ def test_a_change_is_priced_before_it_is_made(
     program: Caller, bob: User, workspace: Workspace, as_olga: Actor
 ) -> None:
     flavor = workspace.flavors.get().flavor
-    holdings_set(workspace=workspace, items=[(flavor, 2)], storage_gib=workspace.storage_gib, at=clock.now())
+    holdings_set(
+        workspace=workspace, items=[(flavor, 2)], storage={None: workspace.storage_gib}, at=clock.now()
+    )
     held_sync()
     rate_set(actor=as_olga, flavor=flavor, meter=Meter.GPU_HELD, price="2.40", valid_from=clock.now())
     address = f"{HOME}/{workspace.pk}/quote"

@@ -17,6 +17,7 @@ UNPAGED = {
     "project-member",
     "token",
     "platform-flavor",
+    "platform-storage-class",
     "platform-gpu-type",
     "platform-project-limit",
     "platform-organization-limit",

@@ -3,7 +3,9 @@
 import factory
 from factory.django import DjangoModelFactory
 
-from gpuaas.catalog.models import Flavor, GpuPool, GpuType, Site
+from gpuaas.catalog.models import Flavor, GpuPool, GpuType, NodeCheck, Site, StorageClass
+from gpuaas.core import clock
+from gpuaas.workspaces.models import AdoptionScan
 from quotas.models import SiteCapacity
 
 
@@ -67,3 +69,16 @@ def stock_site(*, h100s: int = 16, l40s: int = 8) -> Site:
     for resource in ("vcpu", "memory", "storage"):
         SiteCapacity.objects.create(site=site, resource=resource, hard=None)
     return site
+
+
+def check_make(site: Site) -> NodeCheck:
+    """Beside it, somebody has looked what could be taken over."""
+    AdoptionScan.objects.create(site=site, requested_at=clock.now())
+    return NodeCheck.objects.create(site=site, node="h100-01", requested_by="olga", requested_at=clock.now())
+
+
+def class_make(site: Site) -> StorageClass:
+    """A storage class that is sold."""
+    return StorageClass.objects.create(
+        site=site, name="fast", slug="fast-1", state="active", observed_at=clock.now()
+    )

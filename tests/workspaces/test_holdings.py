@@ -28,10 +28,10 @@ def test_costs_do_not_wait_for_the_meters_round(
     workspace = workspace_make(project, h100, alice)
 
     with django_capture_on_commit_callbacks(execute=True):
-        holdings_set(workspace=workspace, items=[(h100, 2)], storage_gib=10, at=now())
+        holdings_set(workspace=workspace, items=[(h100, 2)], storage={None: 10}, at=now())
     assert sent == ["metering.held_sync"]
     with django_capture_on_commit_callbacks(execute=True):
-        holdings_set(workspace=workspace, items=[(h100, 2)], storage_gib=10, at=now())
+        holdings_set(workspace=workspace, items=[(h100, 2)], storage={None: 10}, at=now())
     assert len(sent) == 1
     with django_capture_on_commit_callbacks(execute=True):
         holdings_end(workspace=workspace, at=now())

@@ -270,3 +270,17 @@ def test_a_site_that_does_as_told_brings_every_plan_to_rest(desired: Desired) ->
     assert world.wish.state in {S.READY, S.SUSPENDED, S.FAILED, S.DELETED}
     kept = world.wish.state in {S.READY, S.SUSPENDED} or (world.wish.state == S.FAILED and desired.was_ready)
     assert (action.until is not None) == kept
+
+
+def test_what_is_stored_in_a_class_that_was_never_bought_delays_nothing() -> None:
+    """It is older than the limit; what was bought and is given back is waited for."""
+    hard = {"cpu": 1, "storage:fast": 0}
+    desired = Desired(state=S.RESIZING, hard=hard, digest="one", ensured="one")
+    seen = Observed(exists=True, hard=hard, used={"storage:fast": 40})
+
+    assert isinstance(plan(desired, seen, NOW)[0], Wait)
+    older = replace(desired, never_bought=frozenset({"storage:fast"}))
+    assert plan(older, seen, NOW) == (Finish(S.READY),)
+    assert plan(replace(older, state=S.SUSPENDING), seen, NOW) == (Finish(S.SUSPENDED),)
+    unlimited = replace(seen, hard={"cpu": 1})
+    assert plan(older, unlimited, NOW) == (Restart("the site enforces no limit of storage:fast, wanted 0"),)

@@ -44,7 +44,7 @@ def test_lists_cost_the_same_at_any_length(
     for number in range(8):
         request(as_alice, project, name=f"n-{number}", h100s=1)
 
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         for row in workspaces_for(actor=as_alice, project=project, search="n-"):
             assert row.project.organization.slug == "climate"
             assert row.site.slug == "ber-1"

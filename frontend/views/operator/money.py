@@ -25,13 +25,14 @@ from billing.selectors.running import earning_now
 from billing.selectors.usage_write_offs import usage_write_offs_for
 from billing.services import rate_set
 from billing.services.rates import card_named
+from billing.wares import storage_slug
 from frontend.forms.operator import RateForm
-from frontend.forms.rates import ware_named
+from frontend.forms.rates import meter_named, ware_named
 from frontend.frame import done, posted, refusals_on
 from frontend.lists import Column, Listing, find, list_page, month_asked, named, saying
 from frontend.presenters.budgets import BudgetRow, rows_of
-from frontend.presenters.money import SHARED, UNITS, hours_of, month_shown
-from frontend.presenters.unpriced import unpriced_of, unsold_choices
+from frontend.presenters.money import SHARED, UNITS, hours_of, month_shown, shared_name
+from frontend.presenters.unpriced import shared_choices, unpriced_of, unsold_choices
 from frontend.views.budgets import LIST as BUDGETS
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
 from gpuaas.catalog.models import Flavor, GpuType
@@ -160,7 +161,8 @@ def _by_type(lines: Iterable[Cell]) -> list[TypeSum]:
             names.get(line.gpu_type or "")
             or line.gpu_type
             or line.flavor_name
-            or SHARED.get(line.meter, line.resource)
+            or shared_name(line.meter, line.resource)
+            or line.resource
         )
         unpriced = line.status is LineStatus.QUARANTINED
         found.setdefault((name, UNITS[line.meter], unpriced, line.currency), []).append(line)
@@ -222,7 +224,11 @@ def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     form = RateForm(posted(request), initial=_asked(request))
     card, rows = _standard(here, form["currency"].value())
     if form.is_valid() and (made := _rate_made(here, form, flavors)):
-        what = made.flavor.slug if made.flavor else made.resource_name or SHARED[Meter(made.meter)]
+        what = (
+            made.flavor.slug
+            if made.flavor
+            else shared_name(Meter(made.meter), made.resource_name) or made.resource_name
+        )
         back = f"{reverse('frontend:operator_prices')}?{urlencode({'currency': made.card.currency})}"
         return done(request, f"The new price of {what} is {made.price} per hour.", back)
     groups = rate_groups(rows, flavors, here.now)
@@ -231,7 +237,7 @@ def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         "unpriced": [group for group in groups if group.current is None and group.meter == Meter.GPU_HELD],
         "form": form,
         "flavors": flavors,
-        "shared": [(meter.value, name) for meter, name in SHARED.items()],
+        "shared": shared_choices(),
         "unsold": unsold_choices(here.actor),
         "chosen": form["what"].value() or "",
         "crumbs": crumbs("Money", ("Rate cards", "operator_rate_cards"), ("Single prices", "")),
@@ -261,7 +267,7 @@ def _rate_made(here: OperatorPlace, form: RateForm, flavors: list[Flavor]) -> Ra
     if ware is None:
         form.add_error("what", "There is no such flavor.")
         return None
-    meter = found["meter"] or Meter.GPU_HELD if any(ware.values()) else what
+    meter = meter_named(what, ware, found["meter"] or Meter.GPU_HELD)
     fields = {"flavor": "what", "resource": "what", "currency": "price"}
     with refusals_on(form, Invalid, fields=fields):
         return rate_set(
@@ -297,7 +303,7 @@ def rate_groups(rows: Iterable[Rate], flavors: Iterable[Flavor], now: datetime) 
         flavor = names.get(slug)
         groups.append(
             RateGroup(
-                name=slug or SHARED[meter],
+                name=shared_name(meter, slug) if storage_slug(slug) else slug or SHARED[meter],
                 slug=slug or meter.value,
                 note=_note(flavor, slug),
                 meter=meter,
@@ -312,6 +318,8 @@ def rate_groups(rows: Iterable[Rate], flavors: Iterable[Flavor], now: datetime) 
 def _note(flavor: Flavor | None, slug: str) -> str:
     if flavor is not None:
         return f"{flavor.pool.gpu_type.name} at {flavor.pool.site.slug}"
+    if storage_slug(slug):
+        return "a storage class"
     return "not sold as a flavor" if slug else "all flavors"
 
 

@@ -24,12 +24,12 @@ from billing.services import (
 from frontend import toasts
 from frontend.doors import is_piece
 from frontend.forms import sentence_of
-from frontend.forms.rates import PublishForm, TermsForm, terms_shown, ware_named, what_value
+from frontend.forms.rates import PublishForm, TermsForm, meter_named, terms_shown, ware_named, what_value
 from frontend.frame import done, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import Column, Listing, find, list_page, saying
 from frontend.presenters.money import SHARED
 from frontend.presenters.rate_cards import draft_row_shown, draft_rows_shown
-from frontend.presenters.unpriced import unsold_choices
+from frontend.presenters.unpriced import shared_choices, unsold_choices
 from frontend.views.operator.common import OperatorPlace, crumbs, row_doors
 from frontend.views.operator.rate_cards import CARDS
 from gpuaas.catalog.models import Flavor
@@ -80,7 +80,7 @@ def _editor(
         "beside": cards.rates_beside(draft=row)[:5] if row.published is None else (),
         "form": form,
         "flavors": Flavor.objects.order_by("slug"),
-        "shared": [(meter.value, name) for meter, name in SHARED.items()],
+        "shared": shared_choices(),
         "unsold": unsold_choices(here.actor),
         "publishing": publishing
         or PublishForm(initial={"when": "date", "valid_from": first}, auto_id="publish_%s"),
@@ -139,7 +139,7 @@ def _set(here: OperatorPlace, row: RateDraft, form: TermsForm) -> RateDraftLine 
     if ware is None:
         form.add_error("what", "There is no such flavor.")
         return None
-    meter = form.cleaned_data["meter"] if any(ware.values()) else what
+    meter = meter_named(what, ware, form.cleaned_data["meter"])
     with refusals_on(
         form, Invalid, Conflict, fields={"flavor": "what", "resource": "what", "tiers": "from_1"}
     ):

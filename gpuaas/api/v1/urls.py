@@ -3,7 +3,7 @@
 from gpuaas.api.v1.billing import exports, quotes
 from gpuaas.api.v1.billing import views as billing
 from gpuaas.api.v1.billing.urls import card_urls, invoice_urls, money_urls, pool_urls
-from gpuaas.api.v1.catalog import drivers, fitness, offers, sites
+from gpuaas.api.v1.catalog import drivers, fitness, offers, sites, storage
 from gpuaas.api.v1.catalog import views as catalog
 from gpuaas.api.v1.clusters.urls import cluster_urls, platform_cluster_urls
 from gpuaas.api.v1.metering import meters
@@ -11,7 +11,7 @@ from gpuaas.api.v1.paths import ORGANIZATION, PROJECT, tagged
 from gpuaas.api.v1.quotas import limits
 from gpuaas.api.v1.system import state
 from gpuaas.api.v1.tenants import audit, me, members, organizations, projects, tokens
-from gpuaas.api.v1.workspaces import access, adoptions, drifts, keys, machines
+from gpuaas.api.v1.workspaces import access, adoptions, drifts, keys, machines, volumes
 from gpuaas.api.v1.workspaces import views as workspaces
 
 SITE = "platform/sites/<name_slug:site>"
@@ -58,6 +58,7 @@ catalog_urls = tagged(
     ("flavors", catalog.FlavorsView, "flavors"),
     ("gpu-types", catalog.GpuTypesView, "gpu-types"),
     ("sites", catalog.SitesView, "sites"),
+    ("storage-classes", catalog.StorageClassesView, "storage-classes"),
 )
 
 workspace_urls = [
@@ -71,6 +72,7 @@ workspace_urls = [
         (f"{WORKSPACE}/suspend", workspaces.WorkspaceSuspendView, "workspace-suspend"),
         (f"{WORKSPACE}/resume", workspaces.WorkspaceResumeView, "workspace-resume"),
         (f"{WORKSPACE}/operations", workspaces.WorkspaceOperationsView, "workspace-operations"),
+        (f"{PROJECT}/volumes", volumes.ProjectVolumesView, "project-volumes"),
         (f"{WORKSPACE}/members", workspaces.WorkspaceMembersView, "workspace-members"),
         (f"{WORKSPACE}/members/<username:username>", workspaces.WorkspaceMemberView, "workspace-member"),
     ),
@@ -116,6 +118,12 @@ platform_urls = tagged(
     ("platform/drivers", drivers.PlatformDriversView, "platform-drivers"),
     ("platform/sites", sites.PlatformSitesView, "platform-sites"),
     (SITE, sites.PlatformSiteView, "platform-site"),
+    (f"{SITE}/storage-classes", storage.SiteStorageClassesView, "platform-storage-classes"),
+    (
+        f"{SITE}/storage-classes/<uuid:storage_class>",
+        storage.SiteStorageClassView,
+        "platform-storage-class",
+    ),
     (f"{SITE}/meter", meters.SiteMeterView, "platform-site-meter"),
     (f"{SITE}/meter/cross-checks", meters.CrossChecksView, "platform-cross-checks"),
     (f"{SITE}/meter/gaps", meters.MeterGapsView, "platform-meter-gaps"),

@@ -8,8 +8,9 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
-from gpuaas.catalog.models import GpuPool, GpuType, Node, Site
+from gpuaas.catalog.models import GpuPool, GpuType, Node, Site, StorageClass
 from gpuaas.catalog.services.checks import conditions_of
+from gpuaas.catalog.services.storage import storage_classes_write
 from gpuaas.providers.base import DeviceKind, Inventory, ObservedNode
 from gpuaas.providers.kinds import cards_of
 
@@ -69,8 +70,8 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
     """New GPU types become drafts; pools that no longer exist become empty; nodes that no longer exist are removed.
 
     `inventory` and `breaches` come from `contracts_keep`. True if the site counts under a new name, selects the nodes
-    of a pool in another way, or no longer has what was sold: then every workspace there must be closed to the name,
-    be pinned again, or report it.
+    of a pool in another way, no longer has what was sold, or has a new storage class: then every workspace there must be
+    closed to the name, be pinned again, or report it.
     """
     before = _ways(site)
     types = _gpu_types([pool.kind for pool in inventory.pools])
@@ -102,6 +103,7 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
     _shares_write(site, by_kind)
     _gone_write(site, by_kind, breaches, at)
     _nodes_write(site, inventory.nodes, at)
+    storage_classes_write(site=site, found=inventory.storage_classes, at=at)
     return _names_write(site, inventory) or _ways(site) != before
 
 
@@ -131,7 +133,8 @@ def _gone_write(site: Site, found: Mapping[str, object], breaches: Mapping[str, 
 def _ways(site: Site) -> set[str]:
     columns = ("resource_name", "selector", "device_class", "also", "trouble")
     rows = GpuPool.objects.filter(site=site).order_by().values_list(*columns)
-    return {json.dumps(row, sort_keys=True) for row in rows}
+    classes = StorageClass.objects.filter(site=site).order_by().values_list("name", "plain")
+    return {json.dumps(row, sort_keys=True) for row in (*rows, *classes)}
 
 
 def _names_write(site: Site, inventory: Inventory) -> bool:

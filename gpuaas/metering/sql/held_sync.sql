@@ -7,17 +7,23 @@ INSERT INTO metering_usageinterval AS t (
     quantity, started_at, ended_at, last_seen_at, ended_by
 )
 SELECT gen_random_uuid(), h.site_id, h.project_id, h.workspace_id, h.cluster_id, h.flavor_id, h.uid, h.name, '', h.meter,
-       coalesce(i.resource_name, o.resource_name, h.meter), h.quantity, h.started_at, h.ended_at, coalesce(h.ended_at, %(now)s),
+       coalesce(i.resource_name, o.resource_name, h.storage, h.meter), h.quantity, h.started_at, h.ended_at, coalesce(h.ended_at, %(now)s),
        CASE WHEN h.ended_at IS NULL THEN '' ELSE 'observed' END
 FROM (
     SELECT 'holding:' || h.id AS uid, w.site_id, w.project_id, w.id AS workspace_id, NULL::uuid AS cluster_id, w.name,
-           h.flavor_id, h.meter, h.quantity, h.started_at, h.ended_at
+           h.flavor_id, NULL::text AS storage, h.meter, h.quantity, h.started_at, h.ended_at
     FROM workspaces_holding h
     JOIN workspaces_workspace w ON w.id = h.workspace_id
     UNION ALL
+    SELECT 'storage-holding:' || h.id, w.site_id, w.project_id, w.id, NULL, w.name,
+           NULL, 'storage:' || s.slug, h.meter, h.quantity, h.started_at, h.ended_at
+    FROM workspaces_storageholding h
+    JOIN workspaces_workspace w ON w.id = h.workspace_id
+    JOIN catalog_storageclass s ON s.id = h.storage_class_id
+    UNION ALL
     SELECT 'cluster-holding:' || h.id, coalesce(h.site_id, c.site_id), h.project_id, NULL, c.id,
            CASE WHEN c.project_id = h.project_id THEN c.name ELSE 'warm-' || right(c.id::text, 8) END,
-           h.flavor_id, h.meter, h.quantity, h.started_at, h.ended_at
+           h.flavor_id, NULL, h.meter, h.quantity, h.started_at, h.ended_at
     FROM clusters_clusterholding h
     JOIN clusters_cluster c ON c.id = h.cluster_id
 ) h

@@ -83,6 +83,7 @@ from gpuaas.providers.base.site import (
     NodeTraits,
     ObservedNode,
     ObservedPool,
+    ObservedStorageClass,
     SoldPool,
     Unknown,
 )
@@ -105,12 +106,14 @@ from gpuaas.providers.base.workspace import (
     Member,
     ObjectBound,
     ObservedConsumer,
+    ObservedVolume,
     ObservedWorkspace,
     Placement,
     Tuning,
     UseState,
     WorkspaceRef,
     WorkspaceSpec,
+    storage_key,
 )
 
 __all__ = [
@@ -175,6 +178,8 @@ __all__ = [
     "ObservedMachine",
     "ObservedNode",
     "ObservedPool",
+    "ObservedStorageClass",
+    "ObservedVolume",
     "ObservedWorkspace",
     "OfferCapability",
     "Placement",
@@ -207,4 +212,5 @@ __all__ = [
     "queue_token",
     "sign_in_of",
     "step_require",
+    "storage_key",
 ]

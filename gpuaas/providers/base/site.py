@@ -201,11 +201,21 @@ class Unknown:
 
 
 @dataclass(frozen=True)
+class ObservedStorageClass:
+    """A class of storage by the name that claims use; default: what a claim without a name gets, at most one of a site."""
+
+    name: str
+    provisioner: str = ""
+    default: bool = False
+
+
+@dataclass(frozen=True)
 class Inventory:
     """unknown: devices of no pool and no node above. names: every name by which the site counts GPUs, including those of unknown product.
 
     seconds: further names for GPUs that are sold by another one, each in words; nobody may use these names.
-    unknown: what is neither in `pools` nor in `nodes`.
+    unknown: what is neither in `pools` nor in `nodes`. storage_classes: empty where the site does not tell them apart, so that
+    its storage is one amount.
     """
 
     server_version: str
@@ -214,3 +224,4 @@ class Inventory:
     names: tuple[str, ...] = ()
     seconds: tuple[str, ...] = ()
     unknown: tuple[Unknown, ...] = ()
+    storage_classes: tuple[ObservedStorageClass, ...] = ()

@@ -76,7 +76,8 @@ class Placement(StrEnum):
 @dataclass(frozen=True)
 class WorkspaceSpec:
     """The desired state of a workspace at a site. `closed` = GPU names of the site that were not bought;
-    memory_gib is what pods may have besides the hugepages of `tuning`.
+    memory_gib is what pods may have besides the hugepages of `tuning`. storage_gib is all of its storage; storage_classes: GiB of it
+    by the site's classes, and closed_classes those that were not bought. Both are empty where the site has no classes.
 
     A suspended workspace has no GPUs, vCPUs or memory here; its storage and members stay. groups: role to the group of
     the site's own OIDC that has it; empty if the site uses none. labels and annotations: further ones for its namespace,
@@ -100,6 +101,13 @@ class WorkspaceSpec:
     groups: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    storage_classes: Mapping[str, int] = field(default_factory=dict)
+    closed_classes: tuple[str, ...] = ()
+
+    @property
+    def storage_limits(self) -> dict[str, int]:
+        """GiB by class, 0 for what was not bought."""
+        return {**dict.fromkeys(self.closed_classes, 0), **self.storage_classes}
 
     @property
     def ref(self) -> "WorkspaceRef":
@@ -151,6 +159,11 @@ class ObservedConsumer:
     gpus_like: str = ""
 
 
+def storage_key(storage_class: str) -> str:
+    """The key of a class among those of `ObservedWorkspace.hard`."""
+    return f"storage:{storage_class}"
+
+
 @dataclass(frozen=True)
 class ObjectBound:
     """How many objects of a kind a workspace may have. label: of several, for people; remedy: what to do when it is full."""
@@ -163,15 +176,27 @@ class ObjectBound:
 
 
 @dataclass(frozen=True)
+class ObservedVolume:
+    """A claim of storage in a workspace. storage_class: by the site's name, "" where it names none; bound: there is a volume."""
+
+    name: str
+    gib: int
+    storage_class: str
+    bound: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True)
 class ObservedWorkspace:
-    """exists=False: nothing of it is left at the site. hard/used are what the site enforces and counts now; bounds: those of
-    objects, where it has any."""
+    """exists=False: nothing of it is left at the site. hard/used are what the site enforces and counts now, by GPU name, `cpu`,
+    `memory`, `storage` and (`storage_key`) storage class; bounds: those of objects, where it has any."""
 
     exists: bool
     hard: Mapping[str, int] = field(default_factory=dict)
     used: Mapping[str, int] = field(default_factory=dict)
     consumers: tuple[ObservedConsumer, ...] = ()
     bounds: tuple[ObjectBound, ...] = ()
+    volumes: tuple[ObservedVolume, ...] = ()
 
 
 class AccessKind(StrEnum):

@@ -69,9 +69,16 @@ def namespace(spec: WorkspaceSpec) -> Object:
                 **scheduling(spec),
                 names.SYSCTLS: ",".join(further_sysctls(spec)),
                 names.SUSPENDED: "true" if spec.suspended else "false",
+                **_storage_classes(spec),
             },
         },
     }
+
+
+def _storage_classes(spec: WorkspaceSpec) -> dict[str, str]:
+    """A class that the site gets later is closed by not being among these, before the quota names it."""
+    bought = sorted(name for name, gib in spec.storage_classes.items() if gib)
+    return {names.STORAGE: ",".join(bought)} if spec.storage_limits else {}
 
 
 def further_sysctls(spec: WorkspaceSpec) -> tuple[str, ...]:
@@ -148,6 +155,10 @@ def quota(
         "requests.cpu": str(spec.vcpus),
         "requests.memory": f"{spec.memory_gib}Gi",
         "requests.storage": f"{spec.storage_gib}Gi",
+        **{
+            names.storage_quota_key(name): f"{gib}Gi" if gib else "0"
+            for name, gib in sorted(spec.storage_limits.items())
+        },
         **{
             f"requests.hugepages-{size}": f"{count}Gi"
             if (count := spec.tuning.hugepages.get(size, 0))

@@ -43,6 +43,8 @@ POOLS = f"{DOMAIN}/pools"
 NEAR = f"{DOMAIN}/near"
 SYSCTLS = f"{DOMAIN}/sysctls"
 SUSPENDED = f"{DOMAIN}/suspended"
+# the storage classes that were bought, `name,…`; absent where the portal knows of no class
+STORAGE = f"{DOMAIN}/storage-classes"
 # on namespaces that existed before the portal and so have their own names
 ADOPTED = f"{DOMAIN}/adopted"
 # on pods of dry runs that probe whether the guards act
@@ -62,6 +64,10 @@ NAMESPACE_PATTERN = "^gpu-[0-9a-f]{8}-"
 _NAMESPACE = re.compile(NAMESPACE_PATTERN)
 
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+# on a claim, where it goes before the field
+BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+# of the key that limits claims of one storage class
+_OF_STORAGE_CLASS = ".storageclass.storage.k8s.io/requests.storage"
 
 
 @lru_cache(maxsize=4096)
@@ -94,6 +100,15 @@ def quota_keys(resource_name: str, *device_classes: str) -> tuple[str, ...]:
     for each in filter(None, (class_of(resource_name), *device_classes)):
         keys += [f"requests.{implicit_resource(each)}", f"{each}.deviceclass.resource.k8s.io/devices"]
     return tuple(dict.fromkeys(keys))
+
+
+def storage_quota_key(storage_class: str) -> str:
+    return f"{storage_class}{_OF_STORAGE_CLASS}"
+
+
+def storage_class_of(quota_key: str) -> str:
+    """ "" if the key limits something else."""
+    return quota_key.removesuffix(_OF_STORAGE_CLASS) if quota_key.endswith(_OF_STORAGE_CLASS) else ""
 
 
 def resource_of(device_class: str, extended_name: str | None) -> str:

@@ -4,7 +4,13 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from gpuaas.core.clock import now
-from gpuaas.providers.base import ObservedConsumer, ObservedWorkspace, WorkspaceRef
+from gpuaas.providers.base import (
+    ObservedConsumer,
+    ObservedVolume,
+    ObservedWorkspace,
+    WorkspaceRef,
+    storage_key,
+)
 from gpuaas.providers.kubeapi import bounds, claims, names, namespaces, pods
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.quantities import gib, whole
@@ -32,6 +38,19 @@ def observe(
         used=_amounts(quota.get("used") or {}),
         bounds=bounds.observed(quota),
         consumers=(*consumers, *(() if fresh else _refused(api, space))),
+        volumes=() if fresh else tuple(map(_volume, api.items(f"{space}/persistentvolumeclaims"))),
+    )
+
+
+def _volume(claim: Object) -> ObservedVolume:
+    metadata, spec = claim["metadata"], claim["spec"]
+    older = (metadata.get("annotations") or {}).get(names.BETA_STORAGE_CLASS)
+    return ObservedVolume(
+        name=metadata["name"],
+        gib=gib(spec["resources"]["requests"]["storage"]),
+        storage_class=older or spec.get("storageClassName") or "",
+        bound=(claim.get("status") or {}).get("phase") == "Bound",
+        created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
     )
 
 
@@ -50,9 +69,12 @@ def consumers_of(api: Api, namespace: str, sold: Mapping[str, str]) -> list[Obse
 
 
 def _amounts(amounts: Object) -> dict[str, int]:
-    """By GPU name, `cpu` (cores), `memory` and `storage` (GiB) and `pods`."""
+    """By GPU name, `cpu` (cores), `memory`, `storage` and each storage class (GiB) and `pods`."""
     found: dict[str, int] = {}
     for key, text in amounts.items():
+        if storage_class := names.storage_class_of(key):
+            found[storage_key(storage_class)] = gib(text)
+            continue
         name = _PLAIN.get(key, key.removeprefix("requests."))
         if key in _PLAIN or (key.startswith("requests.") and pods.is_device(name)):
             found[name] = gib(text) if name in _IN_GIB else whole(text)

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Permanent
-from gpuaas.providers.base import Connection, Difference, SiteChange, WorkspaceSpec
+from gpuaas.providers.base import Connection, Difference, SiteChange, WorkspaceSpec, storage_key
 from gpuaas.providers.sandbox.dials import call, refuse_where_down, site_write
 from gpuaas.providers.sandbox.models import SandboxChange, SandboxNamespace, SandboxSite
 from gpuaas.providers.sandbox.watch import POLL_SECONDS
@@ -76,7 +76,8 @@ def wanted(spec: WorkspaceSpec) -> tuple[dict[str, int], dict[str, dict[str, str
             raise Permanent("a quota cannot be negative")
         hard[gpu.resource_name] = hard.get(gpu.resource_name, 0) + gpu.count
     sizes = {"cpu": spec.vcpus, "memory": spec.memory_gib, "storage": spec.storage_gib}
-    return {**hard, **sizes}, selectors
+    classes = {storage_key(name): gib for name, gib in spec.storage_limits.items()}
+    return {**hard, **sizes, **classes}, selectors
 
 
 def compare(

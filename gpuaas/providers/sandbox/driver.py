@@ -42,6 +42,7 @@ from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.kubeconfig import kubeconfig_check
 from gpuaas.providers.sandbox import access, fitness
 from gpuaas.providers.sandbox.adoption import SandboxAdoption
+from gpuaas.providers.sandbox.claims import volumes_in
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.drift import LIMITS, changes_stream, compare, labels_of, wanted
 from gpuaas.providers.sandbox.inventory import inventory
@@ -136,6 +137,7 @@ class SandboxDriver(
                 hard={row.resource: row.hard for row in quotas if row.hard is not None},
                 used={row.resource: row.used for row in quotas},
                 consumers=tuple(consumer_of(pod) for pod in room.pods.all()),
+                volumes=volumes_in(room),
             )
 
     def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
@@ -237,8 +239,10 @@ def _ensure_quota(site: SandboxSite, spec: WorkspaceSpec) -> StepOutcome:
 
 
 def _counted(room: SandboxNamespace) -> Counter[str]:
-    """What live pods hold of each key; a newly listed key starts from there, not from zero."""
+    """What live pods and claims hold of each key; a newly listed key starts from there, not from zero."""
     used: Counter[str] = Counter()
+    for claim in room.claims.all():
+        used.update(claim.charges)
     for pod in room.pods.filter(finished_at=None):
         used.update(pod.charges)
     return used

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 
 from django.db.models import Q, Sum
 
-from gpuaas.providers.base import DeviceKind, Inventory, NodeTraits, ObservedNode, ObservedPool, SoldPool
+from gpuaas.providers.base import (
+    DeviceKind,
+    Inventory,
+    NodeTraits,
+    ObservedNode,
+    ObservedPool,
+    ObservedStorageClass,
+    SoldPool,
+)
 from gpuaas.providers.contracts import kinds_apart
 from gpuaas.providers.sandbox import fitness
 from gpuaas.providers.sandbox.models import SandboxNode, SandboxSite
@@ -13,6 +21,10 @@ PRODUCT = "nvidia.com/gpu.product"
 _LIVE = Q(pods__finished_at=None)
 _FOREIGN = Q(pods__namespace__owner=None) & ~Q(pods__namespace__name__startswith=fitness.CHECKS)
 HELD = Sum("pods__gpus", filter=_LIVE, default=0)
+STORAGE_CLASSES = (
+    ObservedStorageClass("fast", "sandbox/flash"),
+    ObservedStorageClass("standard", "sandbox/disk", default=True),
+)
 OTHERS = Sum("pods__gpus", filter=_LIVE & _FOREIGN, default=0)
 
 
@@ -32,6 +44,7 @@ def inventory(site: SandboxSite, sold: Sequence[SoldPool] = ()) -> Inventory:
     return Inventory(
         server_version="sandbox 1",
         pools=tuple(pools.values()),
+        storage_classes=STORAGE_CLASSES,
         names=tuple(sorted({node.resource_name for node in nodes if node.resource_name})),
         nodes=tuple(
             ObservedNode(

@@ -28,7 +28,7 @@ from gpuaas.providers.base import (
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.driver import SandboxDriver, timeline
 from gpuaas.providers.sandbox.models import SandboxMachine, SandboxNamespace, SandboxPod, SandboxSite
-from gpuaas.providers.sandbox.pods import pod_admit, pod_evict, pods_end
+from gpuaas.providers.sandbox.pods import NO_GPU, pod_admit, pod_evict, pods_end
 from gpuaas.providers.sandbox.simulation import MACHINE, advance
 
 S, V = MachineStatus, MachineVerb
@@ -132,7 +132,7 @@ def machine_behind(
     """A tenant creates a machine with their own client; returns its uid."""
     with site_write(site_id) as site:
         room = SandboxNamespace.objects.get(site=site, name=namespace)
-        quota = room.quotas.filter(wanted__gt=0).exclude(resource__in=("cpu", "memory", "storage")).first()
+        quota = room.quotas.filter(wanted__gt=0).exclude(NO_GPU).first()
         made = SandboxMachine(name=name, flavor=flavor, image=IMAGES[0].id, gpus=gpus)
         made.resource_name = quota.resource if quota else "nvidia.com/gpu"
         return str(_admit(site, room, made).uid)

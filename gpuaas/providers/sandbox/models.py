@@ -5,6 +5,8 @@ from typing import Any
 
 from django.db import models
 
+from gpuaas.providers.base import storage_key
+
 
 class SandboxSite(models.Model):
     """One simulated site and its dials. Its row lock is the site's single writer, so `revision` has no holes.
@@ -177,6 +179,27 @@ class SandboxPod(models.Model):
         """What it takes of its namespace's quota, from creation until it has finished or is gone."""
         asked: dict[str, Any] = {"cpu": self.vcpus, "memory": self.memory_gib, self.resource_name: self.gpus}
         return {resource: amount for resource, amount in sorted(asked.items()) if amount}
+
+
+class SandboxClaim(models.Model):
+    """A claim of storage; it is bound at once and goes with its namespace."""
+
+    namespace = models.ForeignKey(SandboxNamespace, on_delete=models.CASCADE, related_name="claims")
+    name = models.CharField(max_length=63)
+    storage_class = models.CharField(max_length=253)
+    gib = models.PositiveIntegerField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["namespace", "name"], name="sandbox_claim_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def charges(self) -> dict[str, int]:
+        return {"storage": self.gib, storage_key(self.storage_class): self.gib}
 
 
 class SandboxMachine(models.Model):

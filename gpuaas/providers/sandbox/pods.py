@@ -10,6 +10,7 @@ from django.db.models import F, Q
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, QuotaRefused, Unauthorized
+from gpuaas.providers.base import storage_key
 from gpuaas.providers.sandbox.dials import refuse_where_down, site_write
 from gpuaas.providers.sandbox.models import (
     SandboxNamespace,
@@ -20,6 +21,8 @@ from gpuaas.providers.sandbox.models import (
 )
 from gpuaas.providers.sandbox.simulation import advance, event_add
 
+# keys of a quota that count something else
+NO_GPU = Q(resource__in=("cpu", "memory", "storage")) | Q(resource__startswith=storage_key(""))
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -46,7 +49,7 @@ def pod_create(
         refuse_where_down(site)
         now = clock.now()
         advance(site, now=now)
-        room = _namespace_for(site, namespace, token)
+        room = namespace_for(site, namespace, token)
         if room.pods.filter(name=name).exists():
             raise Conflict(f'pods "{name}" already exists')
         pod = SandboxPod(
@@ -73,7 +76,7 @@ def pod_admit(site: SandboxSite, room: SandboxNamespace, pod: SandboxPod, *, out
             detail={"resource": "pods", "asked": 1, "used": 0, "limit": 0},
         )
     pod.site, pod.namespace, pod.created_at = site, room, clock.now()
-    _charge(room, pod, outrun=outrun)
+    charge(room, f'pods "{pod.name}"', pod.charges, outrun=outrun)
     pod.save(force_insert=True)
     event_add(site, pod, at=pod.created_at)
 
@@ -84,7 +87,7 @@ def pod_delete(site_id: uuid.UUID, namespace: str, name: str, *, token: str = ""
         refuse_where_down(site)
         now = clock.now()
         advance(site, now=now)
-        room = _namespace_for(site, namespace, token)
+        room = namespace_for(site, namespace, token)
         pod = room.pods.filter(name=name).first()
         if pod is None:
             raise NotFound(f'pods "{name}" not found')
@@ -146,7 +149,7 @@ def _asked_check(name: str, *amounts: int) -> None:
         raise Invalid("a pod cannot request negative amounts")
 
 
-def _namespace_for(site: SandboxSite, name: str, token: str) -> SandboxNamespace:
+def namespace_for(site: SandboxSite, name: str, token: str) -> SandboxNamespace:
     if token and token_role(site.site_id, name, token) not in {"admin", "edit"}:
         raise Forbidden(f'the role view cannot change pods in the namespace "{name}"')
     room = SandboxNamespace.objects.filter(site=site, name=name).first()
@@ -158,13 +161,13 @@ def _namespace_for(site: SandboxSite, name: str, token: str) -> SandboxNamespace
 
 
 def _bought(room: SandboxNamespace) -> str:
-    row = room.quotas.filter(wanted__gt=0).exclude(resource__in=("cpu", "memory", "storage")).first()
+    row = room.quotas.filter(wanted__gt=0).exclude(NO_GPU).first()
     return row.resource if row else "nvidia.com/gpu"
 
 
-def _charge(room: SandboxNamespace, pod: SandboxPod, *, outrun: bool) -> None:
-    """All or nothing: a refusal rolls back what was already charged."""
-    for resource, amount in pod.charges.items():
+def charge(room: SandboxNamespace, what: str, charges: Mapping[str, int], *, outrun: bool = False) -> None:
+    """All or nothing: a refusal rolls back what was already charged. The caller is the site's writer."""
+    for resource, amount in charges.items():
         rows = SandboxQuota.objects.filter(namespace=room, resource=resource)
         fits = Q() if outrun else Q(hard__isnull=True) | Q(hard__gte=F("used") + amount)
         if rows.filter(fits).update(used=F("used") + amount):
@@ -172,7 +175,7 @@ def _charge(room: SandboxNamespace, pod: SandboxPod, *, outrun: bool) -> None:
         row = rows.first()
         if row is not None:
             raise QuotaRefused(
-                f'pods "{pod.name}" is forbidden: exceeded quota: {room.name}, requested: {resource}={amount}, '
+                f"{what} is forbidden: exceeded quota: {room.name}, requested: {resource}={amount}, "
                 f"used: {resource}={row.used}, limited: {resource}={row.hard}",
                 detail={"resource": resource, "asked": amount, "used": row.used, "limit": row.hard},
             )

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from gpuaas.lifecycle.operations import StepState
 from gpuaas.lifecycle.visits import PROGRESSING, row_again
-from gpuaas.providers.base import WorkspaceSpec
+from gpuaas.providers.base import WorkspaceSpec, storage_key
 from gpuaas.workspaces.models import Operation, Step, Workspace
 from gpuaas.workspaces.reconcile.drifts import NO_DRIFTS, Drifts, drifts_load, is_watched
 from gpuaas.workspaces.reconcile.plan import Desired
@@ -29,6 +29,7 @@ class Job:
             state=WorkspaceState(self.row.state),
             pending=tuple(step.key for step in self.steps if step.state != StepState.DONE),
             hard=hard_of(self.spec),
+            never_bought=frozenset(map(storage_key, self.spec.closed_classes)),
             digest=self.digest,
             ensured=self.operation.spec_digest if self.operation else self.row.ensured_digest,
             was_ready=self.row.ready_at is not None,
@@ -55,6 +56,7 @@ def hard_of(spec: WorkspaceSpec) -> Mapping[str, int]:
     hard = dict.fromkeys(spec.closed, 0)
     for gpu in spec.gpus:
         hard[gpu.resource_name] = hard.get(gpu.resource_name, 0) + gpu.count
+    hard |= {storage_key(name): gib for name, gib in spec.storage_limits.items()}
     return {**hard, "cpu": spec.vcpus, "memory": spec.memory_gib, "storage": spec.storage_gib}
 
 

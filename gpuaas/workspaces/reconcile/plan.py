@@ -21,6 +21,7 @@ CHANGED = "members or pools have changed"
 @dataclass(frozen=True)
 class Desired:
     """`pending`: keys of the open operation's unfinished steps, in order. `hard`: what the site must enforce.
+    `never_bought`: keys of it whose use is older than the limit; nobody is asked to give that back.
 
     `digest` names the present spec, `ensured` the one that the site last confirmed completely; during an operation,
     the one from which all its steps worked.
@@ -33,6 +34,7 @@ class Desired:
     state: WorkspaceState
     pending: tuple[str, ...] = ()
     hard: Mapping[str, int] = field(default_factory=dict)
+    never_bought: frozenset[str] = frozenset()
     digest: str = ""
     ensured: str = ""
     was_ready: bool = False
@@ -133,7 +135,7 @@ def drift(desired: Desired, observed: Observed) -> str:
 def surplus(desired: Desired, observed: Observed) -> str:
     """In words, '' if nothing is used beyond what is wanted."""
     for resource, amount in sorted(desired.hard.items()):
-        if observed.used.get(resource, 0) > amount:
+        if resource not in desired.never_bought and observed.used.get(resource, 0) > amount:
             return f"{observed.used[resource]} of {resource} are in use; only {amount} may be: stop some"
     return ""
 

@@ -20,7 +20,7 @@ from gpuaas.lifecycle.visits import LEFTOVERS_AFTER, PROGRESSING, Record, reacha
 from gpuaas.providers.base import ObjectBound, ObservedWorkspace
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.grants import grants_end
-from gpuaas.workspaces.holdings import holdings_end, holdings_set
+from gpuaas.workspaces.holdings import holdings_end, holdings_set, storage_wanted
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile.drifts import is_watched
 from gpuaas.workspaces.reconcile.job import Job
@@ -67,7 +67,9 @@ def finish_ready(job: Job) -> None:
         digest = job.operation.spec_digest if job.operation else ""
         items = [(item.flavor, item.count) for item in row.flavors.select_related("flavor__pool__gpu_type")]
         row.flavors.update(confirmed=F("count"))
-        holdings_set(workspace=row, items=items, storage_gib=row.storage_gib, at=moment)
+        row.storage.update(confirmed=F("gib"))
+        storage = storage_wanted(row)
+        holdings_set(workspace=row, items=items, storage=storage, at=moment)
         grants_end(workspace=row, at=moment, keep=_subjects(job))
         conditions_write(row, reachable(), quota_in_sync(), _access(job), drop=(PROGRESSING, SUSPENDED))
         WORKSPACE.move(
@@ -80,7 +82,7 @@ def finish_ready(job: Job) -> None:
             failure="",
             attempts=0,
         )
-        amounts = amounts_of(items, storage_gib=row.storage_gib)
+        amounts = amounts_of(items, storage_gib=sum(storage.values()))
         reservation_shrink(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts)
         row.due_at = job.row.due_at  # the transition has read the row anew
         again = _next_look(row, moment) if digest == job.digest else moment
@@ -100,7 +102,9 @@ def finish_suspended(job: Job) -> None:
     with guarded(job) as row:
         RECORD.operation_end(job, moment, succeeded=True)
         row.flavors.update(confirmed=0)
-        holdings_set(workspace=row, items=(), storage_gib=row.storage_gib, at=moment)
+        row.storage.update(confirmed=F("gib"))
+        storage = storage_wanted(row)
+        holdings_set(workspace=row, items=(), storage=storage, at=moment)
         conditions_write(row, reachable(), quota_in_sync(), _access(job), drop=(PROGRESSING,))
         WORKSPACE.move(
             row,
@@ -109,7 +113,7 @@ def finish_suspended(job: Job) -> None:
             attempts=0,
             **asleep(WORKSPACE, row, at=moment),
         )
-        amounts = amounts_of((), storage_gib=row.storage_gib)
+        amounts = amounts_of((), storage_gib=sum(storage.values()))
         reservation_shrink(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts)
         workspace_announce(row)
 
@@ -127,6 +131,7 @@ def finish_deleted(job: Job) -> None:
         RECORD.operation_end(job, moment, succeeded=True)
         holdings_end(workspace=row, at=moment)
         row.flavors.update(confirmed=0)
+        row.storage.update(confirmed=0)
         row.drifts.filter(state=DriftState.OPEN).update(state=DriftState.GONE, resolved_at=moment)
         conditions_write(
             row, reachable(), drop=(PROGRESSING, QUOTA, OBJECTS, SUSPENDED, "InSync", LEASE_ENDING, ENFORCED)
@@ -181,6 +186,10 @@ def observed_facts(seen: ObservedWorkspace) -> dict[str, Any]:
         "hard": dict(seen.hard),
         "used": dict(seen.used),
         "bounds": [asdict(one) for one in seen.bounds],
+        "volumes": [
+            {**asdict(one), "created_at": one.created_at.isoformat()}
+            for one in sorted(seen.volumes, key=lambda one: one.name)
+        ],
         "consumers": [
             {
                 "uid": one.uid,

@@ -14,7 +14,7 @@ from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.lifecycle.operations import ADMISSION, StepState
 from gpuaas.lifecycle.visits import PROGRESSING, reachable
 from gpuaas.workspaces.grants import grants_end
-from gpuaas.workspaces.holdings import holdings_end, holdings_set, storage_held
+from gpuaas.workspaces.holdings import holdings_end, holdings_set, storage_confirmed
 from gpuaas.workspaces.models import Operation, Step, Workspace
 from gpuaas.workspaces.reconcile.job import Job
 from gpuaas.workspaces.reconcile.record import ACCESS, guarded
@@ -102,7 +102,7 @@ class Timeline:
             _released(row, step, at)
         elif row.state == WorkspaceState.SUSPENDING:
             if step.key == CONSUMERS_STEP:
-                holdings_set(workspace=row, items=(), storage_gib=storage_held(row), at=at)
+                holdings_set(workspace=row, items=(), storage=storage_confirmed(row), at=at)
         else:
             self._digest_note()
 

@@ -11,8 +11,8 @@ from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.lease import lease_extend
 from gpuaas.providers.base import Change
-from gpuaas.workspaces.amounts import amounts_of, words_of
-from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
+from gpuaas.workspaces.amounts import StorageItem, amounts_of, storage_items, storage_sum, words_of
+from gpuaas.workspaces.models import Workspace, WorkspaceFlavor, WorkspaceStorage
 from gpuaas.workspaces.selectors import resize_waits
 from gpuaas.workspaces.services.rows import (
     HOLDER,
@@ -25,6 +25,7 @@ from gpuaas.workspaces.services.validation import (
     FlavorItem,
     held_by,
     items_resolve,
+    storage_resolve,
     storage_validate,
 )
 from gpuaas.workspaces.states import WorkspaceState
@@ -40,9 +41,11 @@ def workspace_resize(
     workspace: Workspace,
     items: Sequence[tuple[str, int]],
     storage_gib: int | None = None,
+    storage_classes: Sequence[tuple[str, int]] | None = None,
     expected_version: int | None = None,
 ) -> Workspace:
-    """Requests exactly `items` from now on. An increase is reserved now, a decrease is released once confirmed.
+    """Requests exactly `items` from now on, and of storage exactly what is given; None: as it is. An increase is reserved now, a
+    decrease is released once confirmed.
 
     Also after a failed resize, as the way back, and while a decrease only waits for pods to end: it is taken back.
     Any other running resize has to finish first: of several requests at once, one wins.
@@ -50,25 +53,23 @@ def workspace_resize(
     row = WORKSPACE.asked(actor, workspace, Verb.RESIZE, expected_version)
     _other_resize_refuse(row)
     old = {item.flavor: item.count for item in row.flavors.select_related("flavor__pool") if item.count}
-    storage = row.storage_gib if storage_gib is None else storage_validate(storage_gib)
-    wanted = items_resolve(items, held=held_by(row), storage_gib=storage)
-    if old == dict(wanted) and storage == row.storage_gib:
+    plain = row.storage_gib if storage_gib is None else storage_validate(storage_gib)
+    held, classes = held_by(row), storage_items(row)
+    wanted = items_resolve(items, held=held, storage_gib=plain)
+    new = classes if storage_classes is None else storage_resolve(storage_classes, site=row.site, held=held)
+    if old == dict(wanted) and plain == row.storage_gib and dict(new) == dict(classes):
         raise Invalid.field("items", "the workspace already has exactly this")
-    before = _sizes(list(old.items()), row.storage_gib)
+    before = _sizes(list(old.items()), row.storage_gib, classes)
     _counts_write(row, wanted)
+    _storage_write(row, new)
     operation_end(row, "replaced by another resize")
-    words = words_of(wanted, storage_gib=storage)
-    operation_begin(
-        row,
-        actor,
-        Change.RESIZE,
-        summary=words,
-        admission=f"reserved for {words}",
-        storage_gib=storage,
-    )
-    _audit_resize(actor, row, before, _sizes(wanted, storage))
+    words = words_of(wanted, storage_gib=plain, storage=new)
+    admission = f"reserved for {words}"
+    operation_begin(row, actor, Change.RESIZE, summary=words, admission=admission, storage_gib=plain)
+    _audit_resize(actor, row, before, _sizes(wanted, plain, new))
     workspace_wake(row)
-    reservation_grow(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts_of(wanted, storage_gib=storage))
+    amounts = amounts_of(wanted, storage_gib=storage_sum(plain, new))
+    reservation_grow(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts)
     return row
 
 
@@ -85,8 +86,26 @@ def _audit_resize(actor: Actor, row: Workspace, before: dict[str, Any], after: d
     audit_record(actor=actor, action=action, target=row, project=row.project, before=before, after=after)
 
 
-def _sizes(items: Sequence[FlavorItem], storage_gib: int) -> dict[str, Any]:
-    return {"items": {flavor.slug: count for flavor, count in items}, "storage_gib": storage_gib}
+def _sizes(items: Sequence[FlavorItem], storage_gib: int, storage: Sequence[StorageItem]) -> dict[str, Any]:
+    return {
+        "items": {flavor.slug: count for flavor, count in items},
+        "storage_gib": storage_gib,
+        "storage_classes": {storage_class.slug: gib for storage_class, gib in storage},
+    }
+
+
+def _storage_write(row: Workspace, wanted: list[StorageItem]) -> None:
+    """As with flavors: a class that is no longer wanted stays with 0."""
+    row.storage.exclude(storage_class__in=[storage_class.pk for storage_class, _ in wanted]).update(gib=0)
+    WorkspaceStorage.objects.bulk_create(
+        [
+            WorkspaceStorage(workspace=row, storage_class=storage_class, gib=gib)
+            for storage_class, gib in wanted
+        ],
+        update_conflicts=True,
+        unique_fields=["workspace", "storage_class"],
+        update_fields=["gib"],
+    )
 
 
 def _counts_write(row: Workspace, wanted: list[FlavorItem]) -> None:
@@ -107,7 +126,7 @@ def workspace_retry(*, actor: Actor, workspace: Workspace, expected_version: int
     row = WORKSPACE.asked(actor, workspace, Verb.RETRY, expected_version)
     before = {"failure": row.failure}
     items = [(item.flavor, item.count) for item in row.flavors.select_related("flavor") if item.count]
-    words = words_of(items, storage_gib=row.storage_gib)
+    words = words_of(items, storage_gib=row.storage_gib, storage=storage_items(row))
     operation_begin(
         row,
         actor,

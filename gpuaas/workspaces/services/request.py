@@ -11,8 +11,14 @@ from gpuaas.core.errors import Conflict, Forbidden
 from gpuaas.core.ids import uuid7
 from gpuaas.lifecycle.lease import lease_validate
 from gpuaas.providers.base import Change, StepSpec
-from gpuaas.workspaces.amounts import amounts_of, words_of
-from gpuaas.workspaces.models import Workspace, WorkspaceFlavor, WorkspaceMember, WorkspaceTransition
+from gpuaas.workspaces.amounts import StorageItem, amounts_of, storage_sum, words_of
+from gpuaas.workspaces.models import (
+    Workspace,
+    WorkspaceFlavor,
+    WorkspaceMember,
+    WorkspaceStorage,
+    WorkspaceTransition,
+)
 from gpuaas.workspaces.services.rows import HOLDER, WORKSPACE, operation_start, workspace_wake
 from gpuaas.workspaces.services.validation import (
     FlavorItem,
@@ -20,6 +26,7 @@ from gpuaas.workspaces.services.validation import (
     members_resolve,
     name_validate,
     placement_validate,
+    storage_resolve,
     storage_validate,
 )
 from gpuaas.workspaces.site import driver_of
@@ -39,14 +46,15 @@ def workspace_request(
     name: str,
     items: Sequence[tuple[str, int]],
     storage_gib: int = 0,
+    storage_classes: Sequence[tuple[str, int]] = (),
     lease_ends_at: datetime | None = None,
     members: Sequence[tuple[str, str]] | None = None,
     placement: str = "",
 ) -> Workspace:
-    """Accepts and reserves, or changes nothing. `items` = (flavor slug, count); `members` = (username, role).
-
-    `placement`: how close together its pods are placed if there is room (`Placement`). Without `members` the
-    requester is its admin. Raises Invalid, QuotaRefused, NoCapacity, Conflict (name in use).
+    """Accepts and reserves, or changes nothing. `items` = (flavor slug, count); `members` = (username, role); `storage_classes` =
+    (short name, GiB), beside `storage_gib` of plain storage. `placement`: how close together its pods are placed if there
+    is room (`Placement`). Without `members` the requester is its admin. Raises Invalid, QuotaRefused, NoCapacity, Conflict
+    (name in use).
     """
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_CREATE)
     requester = requester_of(actor)
@@ -64,23 +72,28 @@ def workspace_request(
     flavors = items_resolve(items)
     workspace.site = flavors[0][0].pool.site
     workspace.placement = placement_validate(placement, site=workspace.site)
-    refuse_hopeless(workspace, flavors)
+    classes = storage_resolve(storage_classes, site=workspace.site)
+    refuse_hopeless(workspace, flavors, classes)
     people = [(requester, AccessRole.ADMIN)] if members is None else members_resolve(members, project=project)
-    with name_taken(workspace, flavors), transaction.atomic():
-        _audit(actor, workspace, flavors, people)
-        workspace_open(actor, workspace, flavors, people)
+    with name_taken(workspace, flavors, classes), transaction.atomic():
+        _audit(actor, workspace, flavors, people, classes)
+        workspace_open(actor, workspace, flavors, people, storage=classes)
     return workspace
 
 
-def refuse_hopeless(workspace: Workspace, flavors: list[FlavorItem]) -> None:
+def refuse_hopeless(
+    workspace: Workspace, flavors: list[FlavorItem], storage: Sequence[StorageItem] = ()
+) -> None:
     """Refuses what already exceeds a limit before anything is written; concurrent requests are decided by the
     reservation."""
-    amounts = amounts_of(flavors, storage_gib=workspace.storage_gib)
+    amounts = amounts_of(flavors, storage_gib=storage_sum(workspace.storage_gib, storage))
     admission_preview(project=workspace.project, site=workspace.site, amounts=amounts).refuse()
 
 
 @contextmanager
-def name_taken(workspace: Workspace, flavors: list[FlavorItem]) -> Iterator[None]:
+def name_taken(
+    workspace: Workspace, flavors: list[FlavorItem], storage: Sequence[StorageItem] = ()
+) -> Iterator[None]:
     """The database decides which of two requests was first; the other one gets an error.
 
     The first may also have taken the last of a limit. That error comes before the one about the name, as for later
@@ -89,7 +102,7 @@ def name_taken(workspace: Workspace, flavors: list[FlavorItem]) -> Iterator[None
     try:
         yield
     except IntegrityError as error:
-        refuse_hopeless(workspace, flavors)
+        refuse_hopeless(workspace, flavors, storage)
         if "workspace_adopted_once" in str(error):
             raise Conflict(f"{workspace.adopted_name} already belongs to another workspace") from error
         if "workspace_name_once_per_project" not in str(error):
@@ -124,16 +137,21 @@ def workspace_open(
     *,
     kind: OperationKind = OperationKind.CREATE,
     first: Sequence[StepSpec] = (),
+    storage: Sequence[StorageItem] = (),
 ) -> None:
     """Writes it with its first operation, whose steps are `first` and those of a creation, and reserves.
 
     Reserves last: requests compete for the counters, so they are locked for the shortest time.
     """
     workspace_rows(workspace, flavors, people)
+    WorkspaceStorage.objects.bulk_create(
+        WorkspaceStorage(workspace=workspace, storage_class=storage_class, gib=gib)
+        for storage_class, gib in storage
+    )
     WorkspaceTransition.objects.create(
         subject=workspace, old="", new=WorkspaceState.REQUESTED, actor=actor.name
     )
-    words = words_of(flavors, storage_gib=workspace.storage_gib)
+    words = words_of(flavors, storage_gib=workspace.storage_gib, storage=storage)
     operation_start(
         workspace,
         kind,
@@ -148,12 +166,16 @@ def workspace_open(
         holder_id=workspace.pk,
         project=workspace.project,
         site=workspace.site,
-        amounts=amounts_of(flavors, storage_gib=workspace.storage_gib),
+        amounts=amounts_of(flavors, storage_gib=storage_sum(workspace.storage_gib, storage)),
     )
 
 
 def _audit(
-    actor: Actor, workspace: Workspace, flavors: list[FlavorItem], people: list[tuple[User, AccessRole]]
+    actor: Actor,
+    workspace: Workspace,
+    flavors: list[FlavorItem],
+    people: list[tuple[User, AccessRole]],
+    storage: list[StorageItem],
 ) -> None:
     WORKSPACE.audit(
         workspace,
@@ -162,6 +184,7 @@ def _audit(
         after={
             "items": {flavor.slug: count for flavor, count in flavors},
             "storage_gib": workspace.storage_gib,
+            "storage_classes": {storage_class.slug: gib for storage_class, gib in storage},
             "lease_ends_at": workspace.lease_ends_at.isoformat(),
             "placement": workspace.placement,
             "members": {user.username: str(role) for user, role in people},

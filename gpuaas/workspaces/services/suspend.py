@@ -11,7 +11,7 @@ from gpuaas.core.conditions import Status, Stored, condition_set
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.lease import resumable_require
 from gpuaas.providers.base import Change
-from gpuaas.workspaces.amounts import amounts_of, words_of
+from gpuaas.workspaces.amounts import amounts_of, storage_items, storage_sum, words_of
 from gpuaas.workspaces.holdings import storage_held
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services.rows import (
@@ -41,6 +41,7 @@ def workspace_suspend(
 def _put_down(row: Workspace, actor: Actor, reason: str) -> dict[str, Any]:
     if row.state in {WorkspaceState.FAILED, WorkspaceState.RESIZING} and row.suspended_at is None:
         row.flavors.update(count=F("confirmed"))
+        row.storage.update(gib=F("confirmed"))
         row.storage_gib = storage_held(row)
     return {"storage_gib": row.storage_gib, "conditions": _told(row, actor, reason)}
 
@@ -71,11 +72,12 @@ def workspace_resume(
     resumable_require(row, takes_new=row.site.enabled)
     rows = row.flavors.select_related("flavor__pool__gpu_type")
     items = [(item.flavor, item.count) for item in rows if item.count]
-    words = words_of(items, storage_gib=row.storage_gib)
+    classes = storage_items(row)
+    words = words_of(items, storage_gib=row.storage_gib, storage=classes)
     with WORKSPACE.changing(row, actor, "resume", ended="ended by the resumption"):
         summary, admission = reason or words, f"reserved {words}"
         operation_begin(row, actor, Change.RESUME, summary=summary, admission=admission, reason=reason)
-    _reserve_anew(row, amounts_of(items, storage_gib=row.storage_gib))
+    _reserve_anew(row, amounts_of(items, storage_gib=storage_sum(row.storage_gib, classes)))
     return row
 
 
@@ -83,7 +85,8 @@ def resume_preview(*, workspace: Workspace) -> Preview:
     """What admission would answer now to waking it, beyond what it holds; reserves nothing."""
     rows = workspace.flavors.select_related("flavor__pool__gpu_type")
     items = [(item.flavor, item.count) for item in rows if item.count]
-    wanted = amounts_of(items, storage_gib=workspace.storage_gib)
+    storage_gib = storage_sum(workspace.storage_gib, storage_items(workspace))
+    wanted = amounts_of(items, storage_gib=storage_gib)
     held = reservations_held(holder_kind=HOLDER, holder_id=workspace.pk)
     return admission_preview(
         project=workspace.project,

@@ -5,11 +5,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuaas.catalog.models import Flavor, Site
-from gpuaas.catalog.selectors import is_sold
+from gpuaas.catalog.models import Flavor, Site, StorageClass
+from gpuaas.catalog.selectors import is_sold, storage_classes_sold
 from gpuaas.core.errors import Invalid
 from gpuaas.providers.base import MachineCapability, Placement
 from gpuaas.providers.registry import clusters_only
+from gpuaas.workspaces.amounts import StorageItem
 from gpuaas.workspaces.holdings import storage_held
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.site import driver_of
@@ -43,6 +44,38 @@ def storage_validate(storage_gib: int) -> int:
     return storage_gib
 
 
+def storage_resolve(
+    storage: Sequence[tuple[str, int]], *, site: Site, held: "Held | None" = None
+) -> list[StorageItem]:
+    """Storage classes of the site by short name with their GiB. What is `held` may be kept or given back, not grown, once it is
+    not sold."""
+    if len(storage) > MAX_ITEMS or len({slug for slug, _ in storage}) != len(storage):
+        raise Invalid.field("storage_classes", f"list each storage class only once, at most {MAX_ITEMS}")
+    slugs = [slug for slug, _ in storage if type(slug) is str and "\x00" not in slug]
+    sold = (
+        {row.pk for row in storage_classes_sold().filter(site=site, slug__in=slugs)}
+        if site.takes_new
+        else set()
+    )
+    known = {row.slug: row for row in StorageClass.objects.filter(site=site, slug__in=slugs)}
+    resolved: list[StorageItem] = []
+    for slug, gib in storage:
+        if type(gib) is not int or not 1 <= gib <= MAX_STORAGE_GIB:
+            sentence = (
+                f"the amount of {str(slug)[:40]} must be a whole number of GiB from 1 to {MAX_STORAGE_GIB:,}"
+            )
+            raise Invalid.field("storage_classes", sentence)
+        found = known.get(slug)
+        kept = held.classes.get(found.pk, 0) if held is not None and found is not None else 0
+        if found is None or (found.pk not in sold and gib > kept):
+            raise Invalid.field(
+                "storage_classes",
+                f"there is no more storage of the class {str(slug)[:40]!r} on offer at {site.slug}",
+            )
+        resolved.append((found, gib))
+    return resolved
+
+
 def placement_validate(placement: str, *, site: Site) -> Placement:
     try:
         wanted = Placement(placement)
@@ -65,6 +98,7 @@ class Held:
     site: Site
     counts: Mapping[uuid.UUID, int]
     storage_gib: int
+    classes: Mapping[uuid.UUID, int]  # GiB by storage class
     pools: Mapping[str, uuid.UUID]  # by the name that the site counts
 
 
@@ -75,6 +109,7 @@ def held_by(workspace: Workspace) -> Held:
         site=workspace.site,
         counts={row.flavor_id: max(row.count, row.confirmed) for row in rows},
         storage_gib=max(workspace.storage_gib, storage_held(workspace)),
+        classes={row.storage_class_id: max(row.gib, row.confirmed) for row in workspace.storage.all()},
         pools={row.flavor.pool.resource_name: row.flavor.pool_id for row in rows},
     )
 

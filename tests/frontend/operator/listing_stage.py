@@ -1,11 +1,11 @@
 """Two or more of everything that the console lists."""
 
 import uuid
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 from billing.models import Discount, MonthClose, RateCard, UsageWriteOff
 from billing.months import month_of
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import Site, StorageClass
 from gpuaas.clusters.models import Cluster, LedgerEntry
 from gpuaas.core import clock
 from gpuaas.workspaces.machines.models import Machine, PublicKey
@@ -48,6 +48,7 @@ def everything_twice(workspace: Workspace, *, alice: User, olga: User, bob: User
         Project.objects.create(organization=project.organization, slug=f"p-{name.lower()}", name=name)
         Machine.objects.create(workspace=room, name=name, created_at=now)
         host_at(site, len(name))
+        StorageClass.objects.create(site=site, name=name.lower(), observed_at=now)
         PublicKey.objects.create(user=olga, name=name, public_key=name, fingerprint=name, created_at=now)
         UserFactory.create(username=f"z-{name}")
         soon, scopes = now + timedelta(days=9), ["project:view"]
@@ -94,6 +95,12 @@ def troubles_of(workspace: Workspace) -> None:
     )
 
 
+def volumes_of(now: datetime) -> dict[str, object]:
+    made = {"storage_class": "fast", "created_at": now.isoformat()}
+    volumes = [{"name": f"v-{n}", "gib": n, "bound": n == 1, **made} for n in (1, 2)]
+    return {"at": now.isoformat(), "volumes": volumes}
+
+
 def lines_of(workspace: Workspace, cluster: Cluster, olga: User) -> None:
     """What only single pages list: pods, decisions, waits, devices of no known type, olga's tokens."""
     now = clock.now()
@@ -129,7 +136,8 @@ def lines_of(workspace: Workspace, cluster: Cluster, olga: User) -> None:
             "expires_at": now + timedelta(days=number),
         }
         ApiToken.objects.create(project=workspace.project, user=olga, name=f"t-{number}", **token)
-    Workspace.objects.filter(pk=workspace.pk).update(observed={**workspace.observed, "consumers": pods})
+    seen = {**workspace.observed, "consumers": pods, **volumes_of(now)}
+    Workspace.objects.filter(pk=workspace.pk).update(observed=seen)
     Site.objects.filter(pk=workspace.site_id).update(unknown=devices)
 
 

@@ -11,6 +11,8 @@ from django.urls import reverse
 from billing.models import LedgerEntry
 from billing.services.payments import payment_record
 from frontend.operator_urls import urlpatterns
+from gpuaas.catalog.models import StorageClass
+from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM
 from tenants.models import AuditEntry, Tries, User
@@ -49,6 +51,9 @@ ACTIONS = frozenset(
         "operator_site_host_act",
         "operator_site_adoption_scan",
         "operator_site_sell",
+        "operator_site_storage_sell",
+        "operator_site_storage_plain",
+        "operator_site_storage_retire",
         "operator_drift_repair",
         "operator_adoption_confirm",
         "operator_adoption_discard",
@@ -112,6 +117,13 @@ FORMS = frozenset(
 QUERY = {"kind": "project", "owner": "weather-lm", "resource": "gpu:h100-sxm-80gb", "hard": "9"}
 
 
+def of_storage(name: str, workspace: Workspace) -> dict[str, object]:
+    if "site_storage" not in name:
+        return {}
+    row = StorageClass.objects.create(site=workspace.site, name="fast", observed_at=clock.now())
+    return {"key": row.pk}
+
+
 def of_person(name: str, user: User) -> dict[str, object]:
     if name == "operator_tries_lift":
         return {"tries": Tries.objects.create(account=str(user.pk), user=user, network="192.0.2.1").pk}
@@ -135,7 +147,7 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     known = {"slug": slug, "verb": "retire", "pool": pool.pk, "user": user.pk, "node": "h100-01"}
     known |= {"name": plan.external_name, "adoption": plan.pk, "drift": drift_of(workspace).pk}
     known |= {"month": "2026-10"}
-    known |= of_person(name, user)
+    known |= of_person(name, user) | of_storage(name, workspace)
     if name == "operator_site_host":
         host_at(workspace.site, name=plan.external_name)
     known |= {"reservation": pool_stage(workspace.project, workspace.flavors.get().flavor).pk}
@@ -246,6 +258,7 @@ def test_things_that_are_not_there_are_not_found(
         "written": uuid.uuid4(),
         "tries": uuid.uuid4(),
         "link": 999,
+        "key": uuid.uuid4(),
     }
 
     def check(name: str) -> None:

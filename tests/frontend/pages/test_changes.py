@@ -27,7 +27,9 @@ def test_a_resize_says_now_then_and_the_difference(
     noon: None, alice_at: Client, limited: Project, workspace: Workspace
 ) -> None:
     flavor = workspace.flavors.get().flavor
-    holdings_set(workspace=workspace, items=[(flavor, 2)], storage_gib=workspace.storage_gib, at=clock.now())
+    holdings_set(
+        workspace=workspace, items=[(flavor, 2)], storage={None: workspace.storage_gib}, at=clock.now()
+    )
     held_sync()
     url = reverse("frontend:workspace_effect", args=[limited.slug, workspace.pk])
     asked = {"count-h100.1": "5", "storage_gib": str(workspace.storage_gib)}
@@ -97,7 +99,9 @@ def test_a_longer_lease_says_what_it_adds(
 def running(noon: None, limited: Project, workspace: Workspace) -> Workspace:
     """2 × 2.40 and 500 GiB × 0.00012 per hour, metered."""
     flavor = workspace.flavors.get().flavor
-    holdings_set(workspace=workspace, items=[(flavor, 2)], storage_gib=workspace.storage_gib, at=clock.now())
+    holdings_set(
+        workspace=workspace, items=[(flavor, 2)], storage={None: workspace.storage_gib}, at=clock.now()
+    )
     held_sync()
     return workspace
 

@@ -105,6 +105,9 @@ class PriceSheetPriceOutput(Output):
 
 class PriceSheetRowOutput(Output):
     flavor = serializers.CharField(source="flavor.slug", default=None, allow_null=True)
+    resource = serializers.CharField(
+        allow_blank=True, help_text="Of a storage class, `storage:` and its short name; otherwise empty."
+    )
     meter = serializers.ChoiceField(choices=Meter.choices)
     price_class = serializers.CharField(source="flavor.price_class", default=None, allow_null=True)
     now = PriceSheetPriceOutput(allow_null=True, help_text="null: no price is set.")

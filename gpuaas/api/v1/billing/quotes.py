@@ -9,10 +9,10 @@ from billing.held import what_if
 from billing.quotes import QuoteItem
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.workspaces.shapes import QuoteInput, WhatIfOutput
-from gpuaas.api.v1.workspaces.views import WorkspaceView, pairs
+from gpuaas.api.v1.workspaces.views import WorkspaceView, classes, pairs
 from gpuaas.core import clock
 from gpuaas.lifecycle.lease import lease_validate
-from gpuaas.workspaces.services.validation import held_by, items_resolve, storage_validate
+from gpuaas.workspaces.services.validation import held_by, items_resolve, storage_resolve, storage_validate
 from tenants.roles import Permission
 
 
@@ -25,18 +25,24 @@ class WorkspaceQuoteView(WorkspaceView):
         self.project(Permission.BILLING_VIEW)
         asked = self.input(QuoteInput)
         storage = storage_validate(asked.get("storage_gib", found.storage_gib))
-        items = None
+        items, held = None, held_by(found)
+        by_class = None
+        if "storage_classes" in asked:
+            resolved = storage_resolve(classes(asked), site=found.site, held=held)
+            by_class = {storage_class.slug: gib for storage_class, gib in resolved}
         if "items" in asked:
             wanted = pairs(asked["items"], "flavor", "count")
             items = [
                 QuoteItem(flavor, count)
-                for flavor, count in items_resolve(wanted, held=held_by(found), storage_gib=storage)
+                for flavor, count in items_resolve(wanted, held=held, storage_gib=storage)
             ]
         ends_at = asked.get("lease_ends_at")
         if ends_at is not None:
             ends_at = lease_validate(ends_at, now=clock.now())
         return Response(
             WhatIfOutput(
-                what_if(workspace=found, items=items, storage_gib=storage, lease_ends_at=ends_at)
+                what_if(
+                    workspace=found, items=items, storage_gib=storage, classes=by_class, lease_ends_at=ends_at
+                )
             ).data
         )

@@ -71,7 +71,9 @@ class RateTermsOutput(Output):
         help_text="null for vCPU, memory and storage, and for what `resource` names.",
     )
     resource = serializers.CharField(
-        source="resource_name", allow_blank=True, help_text="For GPUs that are not sold; otherwise empty."
+        source="resource_name",
+        allow_blank=True,
+        help_text="For GPUs that are not sold, and storage classes; otherwise empty.",
     )
     meter = serializers.ChoiceField(choices=Meter.choices)
     price_class = serializers.CharField()
@@ -146,7 +148,8 @@ class PriceInput(Input):
     )
     resource = TextOrEmpty(
         max_length=150,
-        help_text="For GPUs that ran without being sold: the name by which their site counts them.",
+        help_text="For GPUs that ran without being sold: the name by which their site counts them. For a storage class: "
+        "`storage:` and its short name, with the meter storage_held.",
     )
     meter = Pick(choices=Meter.choices)
     price = Text(max_length=20, help_text="Per unit and hour: a decimal number in a string, such as 2.40.")

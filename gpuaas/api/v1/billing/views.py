@@ -134,7 +134,9 @@ class RateOutput(Output):
     currency = serializers.CharField(source="card.currency")
     flavor = serializers.CharField(source="flavor.slug", default=None, allow_null=True)
     resource = serializers.CharField(
-        source="resource_name", allow_blank=True, help_text="For GPUs that are not sold; otherwise empty."
+        source="resource_name",
+        allow_blank=True,
+        help_text="For GPUs that are not sold, and storage classes; otherwise empty.",
     )
     meter = serializers.ChoiceField(choices=Meter.choices)
     price_class = serializers.CharField()

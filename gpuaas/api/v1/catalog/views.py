@@ -8,12 +8,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from billing.selectors import Price, gpu_price, prices_at
+from billing.wares import storage_ware
 from gpuaas.api.fields import Money, Output, PageQuery, QuerySwitch, QueryWhole, Text
 from gpuaas.api.schema import operation
 from gpuaas.api.views import ApiView
-from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.models import Flavor, Site, StorageClass
 from gpuaas.catalog.offers import gives
-from gpuaas.catalog.selectors import flavors_for, gpu_types_for
+from gpuaas.catalog.selectors import flavors_for, gpu_types_for, storage_classes_sold
 from gpuaas.catalog.states import HugepagesSize, OfferState, PriceClass, Sharing
 from gpuaas.core.conditions import Status, conditions_read
 from gpuaas.metering.models import Meter
@@ -175,3 +176,34 @@ def flavor_page(actor: Actor) -> dict[str, Any]:
     gpus = gpus_of_pools(owners=True)
     known = {"gpus": gpus, "organizations": organizations_of(actor=actor, gpus=gpus), "prices": prices_at()}
     return {"key": "slug", "context": known}
+
+
+class StorageClassOutput(Output):
+    slug = serializers.CharField()
+    site = serializers.CharField(source="site.slug")
+    name = serializers.CharField(help_text="By which claims at the site use it.")
+    price_per_hour = serializers.SerializerMethodField(
+        help_text="Of a GiB, by the standard rate card: its own, else that of plain storage; null: no price is set."
+    )
+    currency = serializers.SerializerMethodField()
+
+    def _price(self, row: StorageClass) -> Price | None:
+        prices: dict[tuple[uuid.UUID | None, Meter], Price] = self.context["prices"]
+        found = prices.get((storage_ware(row.resource), Meter.STORAGE_HELD))
+        return found or prices.get((None, Meter.STORAGE_HELD))
+
+    def get_price_per_hour(self, row: StorageClass) -> str | None:
+        price = self._price(row)
+        return None if price is None else Money().to_representation(price.per_hour)
+
+    def get_currency(self, row: StorageClass) -> str | None:
+        price = self._price(row)
+        return price.currency if price else None
+
+
+class StorageClassesView(ApiView):
+    @operation("storage_class_list", "List storage classes", rows=StorageClassOutput)
+    def get(self, request: Request) -> Response:
+        """Lists the storage classes on offer, by site. An order names them in `storage_classes`."""
+        prices = {"prices": prices_at()}
+        return self.page(storage_classes_sold(), StorageClassOutput, key="slug", context=prices)

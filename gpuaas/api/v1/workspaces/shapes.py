@@ -38,6 +38,14 @@ class ItemInput(Input):
     count = Whole(min_value=1, max_value=1000)
 
 
+class StorageInput(Input):
+    storage_class = Text(max_length=40, help_text="Short name of a storage class of the site.")
+    gib = Whole(min_value=1, max_value=1_000_000)
+
+
+BY_CLASS = "Storage by class, beside `storage_gib`, which is taken from the site's plain class."
+
+
 class WorkspaceMemberInput(Input):
     username = Text(max_length=150)
     role = Pick(choices=AccessRole.choices)
@@ -47,6 +55,9 @@ class WorkspaceInput(Input):
     name = Text(max_length=40, help_text="Lower-case letters, digits and hyphens; unique in the project.")
     items = List(child=AskInput(), max_length=20, min_length=1)
     storage_gib = Whole(required=False, default=0, max_value=1_000_000)
+    storage_classes = List(
+        child=StorageInput(), required=False, max_length=20, default=list, help_text=BY_CLASS
+    )
     lease_ends_at = Instant(required=False, help_text="Default: in 28 days. At most 365 days ahead.")
     members = List(
         child=WorkspaceMemberInput(), required=False, max_length=200, help_text="Default: you, as its admin."
@@ -69,12 +80,21 @@ class WorkspacePatchInput(ChangeInput):
         help_text="All items wanted from now on.",
     )
     storage_gib = Whole(required=False, max_value=1_000_000)
+    storage_classes = List(
+        child=StorageInput(),
+        required=False,
+        max_length=20,
+        help_text="All storage by class that is wanted from now on; what is left out is given back.",
+    )
     lease_ends_at = Instant(required=False, help_text="A later end of the lease.")
 
 
 class PreviewInput(Input):
     items = List(child=AskInput(), max_length=20, min_length=1)
     storage_gib = Whole(required=False, default=0, max_value=1_000_000)
+    storage_classes = List(
+        child=StorageInput(), required=False, max_length=20, default=list, help_text=BY_CLASS
+    )
     lease_ends_at = Instant(required=False)
 
 
@@ -116,6 +136,12 @@ class ItemOutput(Output):
     confirmed = serializers.IntegerField(help_text="As confirmed by the site.")
 
 
+class StorageOutput(Output):
+    storage_class = serializers.CharField(source="storage_class.slug")
+    gib = serializers.IntegerField(help_text="Wanted.")
+    confirmed = serializers.IntegerField(help_text="As confirmed by the site.")
+
+
 class ObjectBoundOutput(Output):
     name = serializers.CharField()
     label = serializers.CharField(help_text="Of several, for people.")
@@ -134,7 +160,8 @@ class WorkspaceOutput(Output):
     state = serializers.ChoiceField(choices=WorkspaceState.choices)
     failure = serializers.CharField(allow_blank=True, help_text="Why it failed, in words.")
     items = ItemOutput(source="flavors", many=True)
-    storage_gib = serializers.IntegerField()
+    storage_gib = serializers.IntegerField(help_text="Plain storage, beside `storage_classes`.")
+    storage_classes = StorageOutput(source="storage", many=True)
     placement = serializers.ChoiceField(choices=PLACEMENTS, allow_blank=True)
     members = MemberOutput(many=True)
     conditions = Conditions()

@@ -34,7 +34,7 @@ from gpuaas.core import clock
 from gpuaas.core.rows import first_of
 from gpuaas.lifecycle.lease import lease_validate
 from gpuaas.workspaces import services
-from gpuaas.workspaces.amounts import amounts_of
+from gpuaas.workspaces.amounts import amounts_of, storage_sum
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import (
     estimate,
@@ -43,7 +43,7 @@ from gpuaas.workspaces.selectors import (
     workspaces_for,
     workspaces_loaded,
 )
-from gpuaas.workspaces.services.validation import items_resolve, storage_validate
+from gpuaas.workspaces.services.validation import items_resolve, storage_resolve, storage_validate
 from gpuaas.workspaces.states import WorkspaceState
 from quotas.selectors import admission_preview
 from tenants.actors import Actor
@@ -65,7 +65,12 @@ def lifetime_of(asked: dict[str, Any]) -> timedelta | None:
 
 
 def chosen(actor: Actor, project: Project, asked: dict[str, Any]) -> list[tuple[str, int]]:
-    return items_chosen(actor=actor, project=project, items=asked["items"], storage_gib=asked["storage_gib"])
+    storage_gib = asked["storage_gib"] + sum(each["gib"] for each in asked["storage_classes"])
+    return items_chosen(actor=actor, project=project, items=asked["items"], storage_gib=storage_gib)
+
+
+def classes(asked: dict[str, Any]) -> list[tuple[str, int]]:
+    return pairs(asked["storage_classes"], "storage_class", "gib")
 
 
 def listed(actor: Actor, params: dict[str, Any], project: Project | None) -> QuerySet[Workspace]:
@@ -102,6 +107,7 @@ class WorkspacesView(WorkspaceView):
         found = self.project(Permission.WORKSPACE_CREATE)
         asked = self.input(WorkspaceInput)
         asked["items"] = chosen(self.actor, found, asked)
+        asked["storage_classes"] = classes(asked)
         if "members" in asked:
             asked["members"] = pairs(asked["members"], "username", "role")
         return self.accepted(services.workspace_request(actor=self.actor, project=found, **asked))
@@ -122,7 +128,7 @@ class WorkspaceDetailView(WorkspaceView):
         versioned=True,
     )
     def patch(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
-        """`items` and `storage_gib` are the new totals. An increase is reserved at once; a decrease is released when
+        """`items`, `storage_gib` and `storage_classes` are the new totals. An increase is reserved at once; a decrease is released when
         the site has confirmed it. Either the whole change happens or none of it. One resize at a time: 409 while
         another is running. A resize that only waits for pods to end is replaced, so that a shrink can be undone."""
         found = self.held(Permission.WORKSPACE_CREATE)
@@ -134,15 +140,21 @@ class WorkspaceDetailView(WorkspaceView):
                     services.workspace_extend, found, version, lease_ends_at=asked["lease_ends_at"]
                 )
                 version = None
-            if "items" in asked or "storage_gib" in asked:
+            if asked.keys() & {"items", "storage_gib", "storage_classes"}:
                 unchanged = [
                     {"flavor": row.flavor.slug, "count": row.count}
                     for row in found.flavors.all()
                     if row.count
                 ]
                 items = pairs(asked.get("items", unchanged), "flavor", "count")
-                storage = asked.get("storage_gib")
-                found = self.ask(services.workspace_resize, found, version, items=items, storage_gib=storage)
+                found = self.ask(
+                    services.workspace_resize,
+                    found,
+                    version,
+                    items=items,
+                    storage_gib=asked.get("storage_gib"),
+                    storage_classes=classes(asked) if "storage_classes" in asked else None,
+                )
         return self.accepted(found)
 
     @operation("workspace_delete", "Delete a workspace", accepted=WorkspaceOutput, versioned=True)
@@ -248,12 +260,17 @@ class WorkspacePreviewView(WorkspaceView):
         storage = storage_validate(asked["storage_gib"])
         lease = lease_validate(asked.get("lease_ends_at"), now=clock.now())
         site: Site = items[0][0].pool.site
-        preview = admission_preview(project=found, site=site, amounts=amounts_of(items, storage_gib=storage))
+        by_class = storage_resolve(classes(asked), site=site)
+        amounts = amounts_of(items, storage_gib=storage_sum(storage, by_class))
+        preview = admission_preview(project=found, site=site, amounts=amounts)
         priced = None
         if self.sees_prices(found):
-            wanted = [QuoteItem(flavor=flavor, count=count) for flavor, count in items]
             priced = quote(
-                organization=found.organization, items=wanted, storage_gib=storage, lease_ends_at=lease
+                organization=found.organization,
+                items=[QuoteItem(flavor=flavor, count=count) for flavor, count in items],
+                storage_gib=storage,
+                lease_ends_at=lease,
+                classes={storage_class.slug: gib for storage_class, gib in by_class},
             )
         data = {
             "items": [{"flavor": flavor.slug, "count": count} for flavor, count in items],

@@ -152,8 +152,15 @@ def _data(site: Site) -> Object:
     )
 
 
+# as Kubernetes finds it: the older annotation goes before the field
+_CLASS = f"{{0}}.metadata.?annotations[?'{names.BETA_STORAGE_CLASS}'].orValue({{0}}.spec.?storageClassName.orValue(''))"
+
+
 def _volumes(site: Site) -> Object:
-    """Controllers make claims from a tenant's templates, so CREATE spares nobody."""
+    """Controllers make claims from a tenant's templates, so CREATE spares nobody.
+
+    A claim may wait for a class that is not there yet, which no quota names; the default class it gets by Kubernetes itself.
+    """
     return validating(
         VOLUMES,
         [resources("", "persistentvolumeclaims", _WRITTEN)],
@@ -162,7 +169,18 @@ def _volumes(site: Site) -> Object:
             "made-or-by-others": f"(request.operation == 'CREATE' && !('system:masters' in request.userInfo.groups))"
             f" || ({site.outsiders})",
         },
+        variables={
+            "bought": f"namespaceObject.metadata.?annotations[?'{names.STORAGE}']",
+            "storageClass": _CLASS.format("object"),
+            "before": f"request.operation == 'UPDATE' ? {_CLASS.format('oldObject')} : ''",
+        },
         rules=(
+            Rule(
+                "variables.storageClass == '' || variables.storageClass == variables.before || !variables.bought.hasValue() || "
+                "variables.storageClass in variables.bought.value().split(',')",
+                "this workspace did not buy storage of the class that is claimed: claim one that it has, "
+                "or add it to the workspace in the portal",
+            ),
             Rule(
                 "object.spec.?volumeName.orValue('') == (request.operation == 'UPDATE' ? "
                 "oldObject.spec.?volumeName.orValue('') : '')",

@@ -38,6 +38,8 @@ class Use:
             return Fraction(len(self.pods))
         if key == "requests.storage":
             return sum(map(storage_of, self._listed("/api/v1", "persistentvolumeclaims")), Fraction(0))
+        if names.storage_class_of(key):
+            return None  # what is there stays; a class that is not bought admits nothing more
         if key.startswith("requests."):
             return self._requested.get(key.removeprefix("requests."), Fraction(0))
         if key.endswith(_PER_CLASS):

@@ -7,7 +7,7 @@ from gpuaas.providers.base import Check, Inventory, SoldPool
 from gpuaas.providers.kubeapi import namespaces
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import health
-from gpuaas.providers.kubernetes.inventory import dra, nodes, plugin
+from gpuaas.providers.kubernetes.inventory import dra, nodes, plugin, storage
 from gpuaas.providers.kubernetes.inventory.owners import Holders, spaces_ours
 from gpuaas.providers.kubernetes.inventory.pools import pools_of
 
@@ -45,6 +45,7 @@ def take(
         names=tuple(sorted({*plugin.names(rows, also), *claimed.names})),
         seconds=(*claimed.seconds, *pools.seconds),
         unknown=(*counted.unknown, *claimed.unknown),
+        storage_classes=storage.classes_of(api.items_if_known(storage.CLASSES)),
     )
 
 

@@ -7,6 +7,7 @@ from gpuaas.core.errors import NotFound, Permanent, Unauthorized
 from gpuaas.providers import verdicts
 from gpuaas.providers.base import Check
 from gpuaas.providers.kubeapi.client import Api
+from gpuaas.providers.kubernetes.inventory.storage import CLASSES
 from gpuaas.providers.kubernetes.preflight import canary, platform, rights, server
 from gpuaas.providers.verdicts import Kind
 
@@ -74,9 +75,7 @@ def _of_platform(api: Api, schedulers: tuple[str, ...]) -> Iterator[Check]:
     yield _looked(platform.NETWORK, lambda: platform.network(daemon_sets()))
     yield _looked(platform.DEVICES, lambda: platform.visible_devices(api, daemon_sets()))
     yield _looked(platform.METRICS, lambda: platform.metrics(daemon_sets()))
-    yield _looked(
-        platform.STORAGE, lambda: platform.storage(api.items("/apis/storage.k8s.io/v1/storageclasses"))
-    )
+    yield _looked(platform.STORAGE, lambda: platform.storage(api.items(CLASSES)))
     yield _looked(platform.SCHEDULERS, lambda: platform.schedulers(api, schedulers))
     yield _looked(server.HEARTBEATS, lambda: server.heartbeats(api, api.items("/api/v1/nodes")))
 

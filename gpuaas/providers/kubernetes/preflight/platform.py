@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpuaas.providers.base import Check
 from gpuaas.providers.kubeapi import names, namespaces
 from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubernetes.inventory.storage import is_default
 from gpuaas.providers.verdicts import Kind, some
 
 NETWORK = Kind("NetworkPolicy")
@@ -69,12 +70,7 @@ def network(daemon_sets: Iterable[Object]) -> Check:
 
 
 def storage(classes: Iterable[Object]) -> Check:
-    default = sorted(
-        each["metadata"]["name"]
-        for each in classes
-        if (each["metadata"].get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class")
-        == "true"
-    )
+    default = sorted(each["metadata"]["name"] for each in classes if is_default(each))
     if default:
         return STORAGE.good("Found", f"The default StorageClass is {some(default)}.")
     return STORAGE.bad(
