@@ -24,7 +24,8 @@ CROSS JOIN (
 ) r
 CROSS JOIN (
     SELECT array_agg(key)::text AS s_keys, array_agg(ware)::text AS s_wares, array_agg(meter)::text AS s_meters,
-           array_agg(own)::text AS s_owns, array_agg(plain)::text AS s_plains, array_agg(valid_from)::text AS s_froms, array_agg(valid_to)::text AS s_tos,
+           array_agg(own)::text AS s_owns, array_agg(plain)::text AS s_plains,
+            array_agg(valid_from)::text AS s_froms, array_agg(valid_to)::text AS s_tos,
            array_agg(increment_seconds)::text AS s_increments, array_agg(minimum_seconds)::text AS s_minimums,
            coalesce(max(greatest(increment_seconds, minimum_seconds)), 0) AS most_added
     FROM session_rate
