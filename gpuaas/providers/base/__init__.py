@@ -59,6 +59,12 @@ from gpuaas.providers.base.driver import (
     UsageCapability,
     WardenCapability,
 )
+from gpuaas.providers.base.environments import (
+    EnvironmentCapability,
+    Environments,
+    EnvironmentSpec,
+    ObservedEnvironment,
+)
 from gpuaas.providers.base.kind import DriverKind, Nouns
 from gpuaas.providers.base.machines import (
     Belonging,
@@ -148,6 +154,9 @@ __all__ = [
     "DriftCapability",
     "Driver",
     "DriverKind",
+    "EnvironmentCapability",
+    "EnvironmentSpec",
+    "Environments",
     "FlavorAmount",
     "ForeignWorkspace",
     "GpuAmount",
@@ -172,6 +181,7 @@ __all__ = [
     "ObjectBound",
     "ObservedCluster",
     "ObservedConsumer",
+    "ObservedEnvironment",
     "ObservedMachine",
     "ObservedNode",
     "ObservedPool",

@@ -22,6 +22,7 @@ class SandboxSite(models.Model):
     grace_ms = models.PositiveIntegerField(default=200)
     namespace_ms = models.PositiveIntegerField(default=200)
     machine_ms = models.PositiveIntegerField(default=2000)
+    environment_ms = models.PositiveIntegerField(default=500, db_default=500)
     down = models.BooleanField(default=False)
     retry_after = models.PositiveIntegerField(default=5)
     failures = models.JSONField(default=dict, blank=True)
@@ -107,6 +108,21 @@ class SandboxQuota(models.Model):
 
     def __str__(self) -> str:
         return f"{self.resource}: {self.used} of {self.hard}"
+
+
+class SandboxVolume(models.Model):
+    """The home of an environment; `text` stands for what is in it."""
+
+    namespace = models.ForeignKey(SandboxNamespace, on_delete=models.CASCADE, related_name="volumes")
+    name = models.CharField(max_length=63)
+    gib = models.PositiveIntegerField()
+    text = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["namespace", "name"], name="sandbox_volume_once")]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class SandboxMember(models.Model):
