@@ -76,7 +76,7 @@ class Environment(Provisioned):
     vcpus = models.PositiveIntegerField()
     memory_gib = models.PositiveIntegerField()
     home_gib = models.PositiveIntegerField()
-    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     failure = models.CharField(max_length=500, blank=True)
     # what a lease of its own would need
     deleted_after = enforce_at = None

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Max, Prefetch, Q, QuerySet, Sum
+from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
 
 from gpuaas.catalog.models import GpuPool
 from gpuaas.core.errors import Invalid, QuotaRefused
@@ -78,7 +78,12 @@ def operations_of(*, environment: Environment) -> QuerySet[EnvironmentOperation]
 
 def kinds_offered() -> QuerySet[EnvironmentKind]:
     """What can be ordered now; what is shown of it costs 2 queries."""
-    return _kinds().filter(state=KindState.ACTIVE, versions__isnull=False).distinct()
+    return _kinds().filter(state=KindState.ACTIVE)
+
+
+def kind_offered(*, slug: str) -> EnvironmentKind:
+    """Raises NotFound for one that cannot be ordered."""
+    return first_of(kinds_offered().filter(slug=slug), "kind of environment")
 
 
 def kinds_all(*, actor: Actor) -> QuerySet[EnvironmentKind]:
@@ -91,9 +96,8 @@ def kind_get(*, actor: Actor, slug: str) -> EnvironmentKind:
 
 
 def _kinds() -> QuerySet[EnvironmentKind]:
-    return EnvironmentKind.objects.annotate(newest=Max("versions__number")).prefetch_related(
-        Prefetch("versions", queryset=KindVersion.objects.order_by("-number"))
-    )
+    newest = KindVersion.objects.filter(kind=OuterRef("pk")).order_by("-number").values("number")[:1]
+    return EnvironmentKind.objects.annotate(newest=Subquery(newest)).prefetch_related("versions")
 
 
 def newest_version(kind: EnvironmentKind) -> KindVersion:

@@ -4,7 +4,12 @@ from typing import Any
 
 from gpuaas.catalog.models import Site
 from gpuaas.core.clock import now
-from gpuaas.environments.models import Environment, EnvironmentKind, EnvironmentOperation
+from gpuaas.environments.models import (
+    Environment,
+    EnvironmentKind,
+    EnvironmentLog,
+    EnvironmentOperation,
+)
 from gpuaas.environments.reconcile import run
 from gpuaas.environments.services import environment_create, kind_create
 from gpuaas.providers.sandbox.dials import dials_set
@@ -36,6 +41,23 @@ def kind(slug: str = "notebook", **changes: Any) -> EnvironmentKind:
 
 def ordered(actor: Actor, workspace: Workspace, name: str = "lab", **wanted: Any) -> Environment:
     return environment_create(actor=actor, workspace=workspace, kind=kind().slug, name=name, **wanted)
+
+
+def row_in(workspace: Workspace, name: str = "lab", **changes: Any) -> Environment:
+    """As the database has one, whatever its workspace does; with an operation, a step and a log."""
+    moment, version = now(), kind().versions.get()
+    about = {"project": workspace.project, "site": workspace.site, "created_by": workspace.created_by}
+    sizes = {"gpus": 0, "vcpus": 1, "memory_gib": 1, "home_gib": 1}
+    made = {**about, **sizes, "state": "ready", "ready_at": moment, **changes}
+    row = Environment.objects.create(
+        workspace=workspace, made_of=version, name=name, created_at=moment, **made
+    )
+    operation = row.operations.create(
+        kind="create", requested_by="alice", requested_at=moment, finished_at=moment, succeeded=True
+    )
+    operation.steps.create(position=0, key="home", label="Create the home volume", state="done")
+    EnvironmentLog.objects.create(environment=row, text="listening", taken_at=moment)
+    return row
 
 
 def run_now(row: Environment) -> Environment:

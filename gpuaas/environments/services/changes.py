@@ -25,6 +25,7 @@ from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.machines.services import run_require
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services.request import requester_of
 from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
 from gpuaas.workspaces.services.validation import name_validate
 from tenants.actors import Actor
@@ -78,7 +79,8 @@ def _order(actor: Actor, workspace: Workspace, row: Environment, name: str, gpu:
     place, moment = _awake(workspace), clock.now()
     room = room_of(workspace=place)
     row.id, row.name, row.created_at, row.due_at = uuid7(), name_validate(name), moment, moment
-    row.project, row.site, row.workspace, row.created_by_id = place.project, place.site, place, actor.user_id
+    row.project, row.site, row.workspace = place.project, place.site, place
+    row.created_by = requester_of(actor)
     row.pool = _pool(room, gpu) if row.gpus else None
     steps = steps_of(row, Change.CREATE)
     if place.environments.filter(name=row.name).exclude(state=EnvironmentState.DELETED).exists():

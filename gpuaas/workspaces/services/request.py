@@ -100,7 +100,7 @@ def name_taken(workspace: Workspace, flavors: list[FlavorItem]) -> Iterator[None
 
 def requester_of(actor: Actor) -> User:
     if actor.user_id is None:
-        raise Forbidden("only a person can request a workspace")
+        raise Forbidden("only a person can request this")
     return User.objects.get(pk=actor.user_id)
 
 

@@ -74,6 +74,7 @@ class KubernetesRig(Rig):
         return "deletionTimestamp" not in disk["metadata"] and bool(notes["data"] == {"epoch": "7"})
 
     def environment(self, spec: EnvironmentSpec) -> EnvironmentSpec:
+        self._api.create("/api/v1/persistentvolumes", volume_for(spec))
         return replace(spec, image=TOOLS, command=("sh", "-c", SERVES))
 
     def home(self, spec: EnvironmentSpec) -> str:
@@ -165,6 +166,20 @@ class RealPodsRig(KubernetesRig):
 
     def _is_empty(self, pods: str) -> bool:
         return not self._api.items(pods)
+
+
+def volume_for(spec: EnvironmentSpec) -> Object:
+    """What a class of storage would make for the home: these sites have none."""
+    return {
+        "metadata": {"name": spec.name},
+        "spec": {
+            "capacity": {"storage": f"{spec.home_gib}Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Delete",
+            "hostPath": {"path": f"/tmp/{spec.name}", "type": "DirectoryOrCreate"},
+            "claimRef": {"namespace": spec.workspace.external_name, "name": spec.name},
+        },
+    }
 
 
 def pod(name: str, limits: dict[str, str], *, run_seconds: int | None = None, **spec: object) -> Object:
