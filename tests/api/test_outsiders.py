@@ -35,6 +35,8 @@ from tests.billing.stage import (
     pool_stage,
 )
 from tests.clusters.host_stage import described, host_at
+from tests.environments.stage import DOCUMENT as NOTEBOOK
+from tests.environments.stage import row_in
 from tests.factories.billing import invoice_make
 
 pytestmark = pytest.mark.django_db
@@ -95,6 +97,15 @@ BODIES: dict[tuple[str, str], Any] = {
     ("machines", "POST"): {"name": "mine", "flavor": "h100.1", "image": "img-debian-12"},
     ("machine-actions", "POST"): {"verb": "stop"},
     ("machine-console", "POST"): {},
+    ("environments", "POST"): {"workspace": str(uuid7()), "kind": "notebook", "name": "mine"},
+    ("environment-start", "POST"): {},
+    ("environment-stop", "POST"): {},
+    ("environment-restart", "POST"): {},
+    ("environment-clone", "POST"): {"name": "mine"},
+    ("environment-log", "POST"): {},
+    ("platform-environment-kinds", "POST"): {"slug": "mine", "name": "Mine", "document": NOTEBOOK},
+    ("platform-environment-kind", "PATCH"): {"state": "retired"},
+    ("platform-environment-kind-versions", "POST"): {"document": NOTEBOOK},
     ("keys", "POST"): {"name": "mine", "public_key": KEY},
     ("platform-sites", "POST"): {"slug": "mine", "name": "Mine", "driver": "sandbox"},
     ("platform-site", "PATCH"): {"enabled": False},
@@ -241,6 +252,8 @@ def stage(
     return {
         **cluster_stage(olga=as_olga, alice=as_alice, project=project, site=site),
         "machine": machine.pk,
+        "environment": row_in(workspace).pk,
+        "kind": "notebook",
         "key": "laptop",
         **ledger_stage(invoice, project),
         "adoption": adoption_make(site, project, alice).pk,
@@ -362,6 +375,8 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "site": "no-such",
         "host": "no-such",
         "machine": uuid7(),
+        "environment": uuid7(),
+        "kind": "nothing",
         "key": "no-such",
         "adoption": uuid7(),
         "check": uuid7(),
