@@ -4,7 +4,7 @@ import random
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -164,10 +164,16 @@ def _look(job: Job) -> None:
         row.save(update_fields=["observed"])
         running = _running(seen, detail)
         news = conditions_write(row, visits.reachable(), running, drop=(visits.PROGRESSING,)) or news
-        due_at = clock.now() + LOOK_AGAIN * random.uniform(0.8, 1.2) if seen.ready else visits.soon()  # noqa: S311  spreads load
-        claims.release(row, due_at=due_at, attempts=0)
+        claims.release(row, due_at=_next_look(row, ready=seen.ready), attempts=0)
         if news:
             ENVIRONMENT.announce(row)
+
+
+def _next_look(row: Environment, *, ready: bool) -> datetime:
+    """The longer it does not answer, the rarer."""
+    if ready:
+        return clock.now() + LOOK_AGAIN * random.uniform(0.8, 1.2)  # noqa: S311  spreads load, hides nothing
+    return visits.soon(datetime.fromisoformat(row.conditions[RUNNING]["since"]))
 
 
 def _running(seen: ObservedEnvironment, detail: str) -> dict[str, Any]:
