@@ -315,9 +315,15 @@ def environments() -> None:
         actor=alice, project=project, name="notebooks", items=[(flavor.slug, 1)], storage_gib=50
     )
     if until_ready(workspace, run):
-        sizes = {"gpus": 1, "vcpus": 2, "memory_gib": 8, "home_gib": 10}
         made = environment_create(
-            actor=alice, workspace=workspace, kind="jupyterlab", name="explore", **sizes
+            actor=alice,
+            workspace=workspace,
+            kind="jupyterlab",
+            name="explore",
+            gpus=1,
+            vcpus=2,
+            memory_gib=8,
+            home_gib=10,
         )
         until_ready(made, reconcile.run)
 
