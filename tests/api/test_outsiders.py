@@ -29,14 +29,9 @@ from tests.api.addresses import Address, addresses
 from tests.api.caller import Caller, token_for
 from tests.api.cluster_stage import DOCUMENT, cluster_stage
 from tests.billing.ledger_stage import ledger_stage
-from tests.billing.stage import (
-    budget_stage,
-    card_stage,
-    pool_stage,
-)
+from tests.billing.stage import budget_stage, card_stage, pool_stage
 from tests.clusters.host_stage import described, host_at
-from tests.environments.stage import DOCUMENT as NOTEBOOK
-from tests.environments.stage import row_in
+from tests.environments import stage as environments
 from tests.factories.billing import invoice_make
 
 pytestmark = pytest.mark.django_db
@@ -97,15 +92,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("machines", "POST"): {"name": "mine", "flavor": "h100.1", "image": "img-debian-12"},
     ("machine-actions", "POST"): {"verb": "stop"},
     ("machine-console", "POST"): {},
-    ("environments", "POST"): {"workspace": str(uuid7()), "kind": "notebook", "name": "mine"},
-    ("environment-start", "POST"): {},
-    ("environment-stop", "POST"): {},
-    ("environment-restart", "POST"): {},
-    ("environment-clone", "POST"): {"name": "mine"},
-    ("environment-log", "POST"): {},
-    ("platform-environment-kinds", "POST"): {"slug": "mine", "name": "Mine", "document": NOTEBOOK},
-    ("platform-environment-kind", "PATCH"): {"state": "retired"},
-    ("platform-environment-kind-versions", "POST"): {"document": NOTEBOOK},
+    **environments.BODIES,
     ("keys", "POST"): {"name": "mine", "public_key": KEY},
     ("platform-sites", "POST"): {"slug": "mine", "name": "Mine", "driver": "sandbox"},
     ("platform-site", "PATCH"): {"enabled": False},
@@ -252,8 +239,7 @@ def stage(
     return {
         **cluster_stage(olga=as_olga, alice=as_alice, project=project, site=site),
         "machine": machine.pk,
-        "environment": row_in(workspace).pk,
-        "kind": "notebook",
+        **environments.named(workspace),
         "key": "laptop",
         **ledger_stage(invoice, project),
         "adoption": adoption_make(site, project, alice).pk,
@@ -375,8 +361,7 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "site": "no-such",
         "host": "no-such",
         "machine": uuid7(),
-        "environment": uuid7(),
-        "kind": "nothing",
+        **environments.NOBODYS,
         "key": "no-such",
         "adoption": uuid7(),
         "check": uuid7(),

@@ -61,7 +61,7 @@ def used(rig: Rig, workspace: WorkspaceSpec) -> int:
     return rig.driver.observe(ref(workspace)).used.get(rig.gpu.resource_name, 0)
 
 
-def test_a_whole_life(rig: Rig, ready: WorkspaceSpec) -> None:
+def test_a_whole_life_in_a_workspace(rig: Rig, ready: WorkspaceSpec) -> None:
     spec = spec_of(rig, ready)
     assert not site_of(rig).observe(spec).exists
     carry_out(rig, Change.CREATE, spec)
@@ -139,7 +139,7 @@ def test_without_its_workspace_there_is_nothing_to_end(
         site_of(rig).perform(Change.CREATE, spec, "home")
 
 
-def test_an_unknown_step_is_refused_for_good(rig: Rig, shared: WorkspaceSpec) -> None:
+def test_an_unknown_step_of_an_environment_is_refused_for_good(rig: Rig, shared: WorkspaceSpec) -> None:
     spec = spec_of(rig, shared)
     for change in (Change.CREATE, Change.SUSPEND, Change.RESUME, Change.DELETE):
         with pytest.raises(Permanent):

@@ -4,6 +4,7 @@ from typing import Any
 
 from gpuaas.catalog.models import Site
 from gpuaas.core.clock import now
+from gpuaas.core.ids import uuid7
 from gpuaas.environments.models import (
     Environment,
     EnvironmentKind,
@@ -32,6 +33,25 @@ DOCUMENT: dict[str, Any] = {
     "home_gib": 10,
     "parameters": {"type": "object", "properties": {"folder": {"type": "string", "default": "work"}}},
 }
+
+# what the API is sent by those who may not, and what names nothing
+NOBODYS = {"environment": uuid7(), "kind": "nothing"}
+BODIES: dict[tuple[str, str], Any] = {
+    ("environments", "POST"): {"workspace": str(uuid7()), "kind": "notebook", "name": "mine"},
+    ("environment-start", "POST"): {},
+    ("environment-stop", "POST"): {},
+    ("environment-restart", "POST"): {},
+    ("environment-clone", "POST"): {"name": "mine"},
+    ("environment-log", "POST"): {},
+    ("platform-environment-kinds", "POST"): {"slug": "mine", "name": "Mine", "document": DOCUMENT},
+    ("platform-environment-kind", "PATCH"): {"state": "retired"},
+    ("platform-environment-kind-versions", "POST"): {"document": DOCUMENT},
+}
+
+
+def named(workspace: Workspace) -> dict[str, Any]:
+    """What addresses name."""
+    return {"environment": row_in(workspace).pk, "kind": "notebook"}
 
 
 def kind(slug: str = "notebook", **changes: Any) -> EnvironmentKind:

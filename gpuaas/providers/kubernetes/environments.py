@@ -18,7 +18,7 @@ from gpuaas.providers.base import (
     step_require,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.kubeapi import ending, names, namespaces, pods
+from gpuaas.providers.kubeapi import ending, names, namespaces, pods, release
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.managed_objects import NETWORK
 
@@ -32,7 +32,6 @@ STEPS = {
     Change.DELETE: (STOP, REMOVE),
 }
 CONTAINER = "environment"
-GRACE_SECONDS = 30
 LOG_BYTES = 200_000
 # waiting does not help: something of the image or the definition is wrong
 HOPELESS = {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
@@ -112,7 +111,7 @@ class KubernetesEnvironments(Environments):
         finished = (pod.get("status") or {}).get("phase") in pods.FINISHED
         if not finished and "deletionTimestamp" not in pod["metadata"]:
             return DONE
-        ending.end(self._api, _path(spec, "pods"), pod, seconds=0 if finished else GRACE_SECONDS)
+        ending.end(self._api, _path(spec, "pods"), pod, seconds=0 if finished else release.GRACE_SECONDS)
         return StepOutcome(done=False, detail="the previous one is still ending")
 
     def _ready(self, spec: EnvironmentSpec) -> StepOutcome:
@@ -128,7 +127,7 @@ class KubernetesEnvironments(Environments):
     def _stop(self, spec: EnvironmentSpec) -> StepOutcome:
         pod = self._pod(spec)
         if pod is not None:
-            ending.end(self._api, _path(spec, "pods"), pod, seconds=GRACE_SECONDS)
+            ending.end(self._api, _path(spec, "pods"), pod, seconds=release.GRACE_SECONDS)
             pod = self._pod(spec)
         if pod is not None:
             return StepOutcome(done=False, detail=ending.in_words([pod]))
@@ -261,7 +260,7 @@ def pod_of(spec: EnvironmentSpec, *, chooses_users: bool = True) -> Object:
         "restartPolicy": "Always",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "terminationGracePeriodSeconds": release.GRACE_SECONDS,
         "securityContext": context,
         "volumes": [
             {"name": "home", "persistentVolumeClaim": {"claimName": spec.name}},

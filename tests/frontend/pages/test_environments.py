@@ -5,7 +5,9 @@ import uuid
 
 import pytest
 from django.contrib.messages import get_messages
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from gpuaas.catalog.models import Site
@@ -45,7 +47,7 @@ def order(room: Workspace, **changes: object) -> dict[str, object]:
     return {"workspace": str(room.pk), "name": "lab", "gpu": "", **sizes, **folder, **changes}
 
 
-def test_it_is_ordered_seen_stopped_started_and_deleted(
+def test_it_is_ordered_and_its_page_says_how_to_reach_it(
     alice_at: Client, room: Workspace, project: Project
 ) -> None:
     assert "No environments yet" in words(alice_at.get(at("environments", project)))
@@ -73,6 +75,11 @@ def test_it_is_ordered_seen_stopped_started_and_deleted(
     assert "Its home stays" in words(page)
     assert "its home of 10 GiB is deleted with all files" in words(page)
 
+
+def test_it_is_stopped_started_restarted_and_deleted(
+    alice_at: Client, lab: Environment, project: Project
+) -> None:
+    row = lab
     assert alice_at.post(at("environment_stop", project, row.pk)).status_code == 302
     row = settle(row)
     stopped = words(alice_at.get(at("environment", project, row.pk)))
@@ -169,9 +176,6 @@ def test_a_viewer_sees_and_runs_nothing(
 def test_lists_cost_the_same_at_any_length(
     alice_at: Client, as_alice: Actor, lab: Environment, room: Workspace, project: Project
 ) -> None:
-    from django.db import connection
-    from django.test.utils import CaptureQueriesContext
-
     def queries() -> int:
         with CaptureQueriesContext(
             connection,

@@ -36,8 +36,6 @@ from gpuaas.workspaces.selectors import workspace_get_for
 from tenants.models import Project
 from tenants.roles import Permission
 
-ACCESS = Permission.WORKSPACE_ACCESS
-
 
 class EnvironmentKindsView(ProjectView):
     @operation("environment_kind_list", "List kinds of environments", rows=EnvironmentKindOutput)
@@ -48,7 +46,7 @@ class EnvironmentKindsView(ProjectView):
 
 
 class EnvironmentView(HeldView[Environment]):
-    noun, output, changes = "environment", EnvironmentOutput, ACCESS
+    noun, output, changes = "environment", EnvironmentOutput, Permission.WORKSPACE_ACCESS
     get_for, loaded = staticmethod(environment_get_for), staticmethod(environments_loaded)
 
     def workspace(self, project: Project, workspace_id: uuid.UUID) -> Workspace:
@@ -84,7 +82,7 @@ class EnvironmentsView(EnvironmentView):
     def post(self, request: Request, project: str) -> Response:
         """Refused at once if its workspace is not ready, or has less free than is asked for. The environment is made
         in the background: follow `Location`, or `…/operations` for the steps."""
-        found = self.project(ACCESS)
+        found = self.project(self.changes)
         asked = self.input(EnvironmentInput)
         workspace = self.workspace(found, asked.pop("workspace"))
         return self.accepted(services.environment_create(actor=self.actor, workspace=workspace, **asked))
@@ -135,7 +133,7 @@ class EnvironmentCloneView(EnvironmentView):
     @idempotent
     def post(self, request: Request, project: str, environment: uuid.UUID) -> Response:
         """Another one of the same version, size and parameters, with an empty home of its own."""
-        found = self.held(ACCESS)
+        found = self.held(self.changes)
         asked = self.input(EnvironmentCloneInput)
         return self.accepted(services.environment_clone(actor=self.actor, environment=found, **asked))
 
@@ -151,14 +149,14 @@ class EnvironmentLogView(EnvironmentView):
     @operation("environment_log", "Get the log of an environment", answer=EnvironmentLogOutput)
     def get(self, request: Request, project: str, environment: uuid.UUID) -> Response:
         """The last lines, as they were when somebody asked for them."""
-        found = self.held(ACCESS)
+        found = self.held(self.changes)
         return Response(EnvironmentLogOutput(_log_of(found)).data)
 
     @operation("environment_log_fetch", "Fetch the log of an environment", accepted=EnvironmentLogOutput)
     @idempotent
     def post(self, request: Request, project: str, environment: uuid.UUID) -> Response:
         """The portal asks the site in the background: `fetching` is false again once it has answered."""
-        found = self.held(ACCESS)
+        found = self.held(self.changes)
         services.environment_log_ask(actor=self.actor, environment=found)
         return Response(EnvironmentLogOutput(_log_of(found)).data, status=202)
 
