@@ -58,7 +58,7 @@ def up(procfile: str = "Procfile") -> int:
     )
     try:
         manage("migrate", "--verbosity", "0")
-        subprocess.run([sys.executable, "-m", "deploy.embedded.seed"], check=True)
+        subprocess.run([sys.executable, "-m", "deploy.embedded.seed", "--work"], check=True)
         return serve(started, procfile)
     finally:
         STATE.unlink(missing_ok=True)
