@@ -248,3 +248,26 @@ def test_a_price_is_of_a_class_that_was_sold_and_of_storage(
         rate_set(actor=as_olga, flavor=None, resource=resource, meter=meter, price="1")
     assert list(refused.value.fields) == [field]
     assert not Rate.objects.exists()
+
+
+def test_a_class_without_a_price_has_the_terms_of_plain_storage_too(
+    workspace: Workspace, project: Project, as_olga: Actor, as_alice: Actor, fast: StorageClass
+) -> None:
+    """Ten minutes are charged as an hour while plain storage says so, and as they are once the class has a price."""
+    for day in (2, 20):
+        first = utc(f"2026-10-{day:02} 10:00:00")
+        last = first + timedelta(minutes=10)
+        interval_make(workspace, None, first, last, quantity=6, meter=Meter.STORAGE_HELD, resource=FAST)
+    card, begin, later = rate_card_ensure(), utc("2026-09-01"), utc("2026-10-10")
+    storage: dict[str, Any] = {"card": card, "meter": Meter.STORAGE_HELD, "created_by": "olga"}
+    version = version_make(card, begin)
+    Rate.objects.create(
+        version=version, price_micro=1_000_000, minimum_seconds=3600, valid_from=begin, **storage
+    )
+    version = version_make(card, later)
+    Rate.objects.create(version=version, resource_name=FAST, price_micro=500_000, valid_from=later, **storage)
+    found = selectors.statement(actor=as_alice, project=project, month=OCTOBER, now=NOW)
+    assert {(line.unit_price, line.unit_seconds, line.amount) for line in found.lines} == {
+        (Decimal(1), 6 * 3600, Decimal(6)),
+        (Decimal("0.5"), 6 * 600, Decimal("0.50")),
+    }
