@@ -64,7 +64,7 @@ TENANT_MENU: Mapping[str, Sequence[Place]] = {
     ],
     "Project": [
         Place("Usage and cost", "frontend:usage", "chart-bar", "u"),
-        Place("Volumes", "frontend:volumes", "database", "v"),
+        Place("Volumes", "frontend:volumes", "database", "d"),
         Place("Costs", "frontend:costs", "chart-bar", "c"),
         Place("Budgets", "frontend:budgets", "credit-card", "g"),
         Place("Limits", "frontend:limits", "gauge", "l"),

@@ -8,7 +8,8 @@ from gpuaas.providers.kubeapi.client import Object
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 _DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
-_LONGEST = 253  # of the part of a quota's key that has the name; a longer name is closed by the guards alone
+# characters of the part of a quota's key that has the name; a longer name is closed by the guards alone
+_KEY_LONGEST = 253
 
 
 def classes_of(rows: Iterable[Object]) -> tuple[ObservedStorageClass, ...]:
@@ -30,4 +31,4 @@ def is_default(row: Object) -> bool:
 
 
 def _is_limitable(name: str) -> bool:
-    return len(names.storage_quota_key(name).partition("/")[0]) <= _LONGEST
+    return len(names.storage_quota_key(name).partition("/")[0]) <= _KEY_LONGEST
