@@ -52,7 +52,7 @@ BASELINES = {
     "people/": 12,
     "usage/": 26,
     "rates/": 9,
-    "rates/prices/": 10,
+    "rates/prices/": 11,
     "rates/at/standard/": 12,
     "organizations/climate/billing/": 18,
     "audit/": 12,
