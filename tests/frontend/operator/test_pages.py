@@ -46,7 +46,7 @@ BASELINES = {
     "gpu-types/": 7,
     "limits/": 18,
     "limits.csv": 13,
-    "workspaces/": 15,
+    "workspaces/": 16,
     "organizations/": 10,
     "organizations/climate/": 11,
     "people/": 12,
