@@ -12,6 +12,7 @@ from gpuaas.providers.kubernetes.inventory.owners import Holders
 from gpuaas.providers.kubernetes.inventory.plugin import PRODUCT, kind_on_node
 from gpuaas.providers.kubernetes.inventory.pools import pools_of
 from gpuaas.providers.kubernetes.inventory.sharing import GPU
+from gpuaas.providers.kubernetes.inventory.storage import CLASSES
 
 POOL = "gpuaas.io/pool"
 
@@ -52,6 +53,7 @@ class Site:
         self._items["/api/v1/namespaces"] = collections.get("namespaces", [])
         for kind in ("resourceslices", "deviceclasses", "resourceclaims"):
             self._items[f"/apis/resource.k8s.io/v1/{kind}"] = collections.get(kind, [])
+        self._items[CLASSES] = collections.get("storageclasses", [])
 
     def get(self, path: str) -> Object:
         assert path == "/version"
