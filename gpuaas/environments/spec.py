@@ -2,6 +2,7 @@
 
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.site import driver_of, kind_of
+from gpuaas.catalog.spec import plain_storage_class
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import Environment
 from gpuaas.providers.base import EnvironmentCapability, Environments, EnvironmentSpec
@@ -20,7 +21,7 @@ def environments_at(site: Site) -> Environments | None:
 
 
 def spec_of(row: Environment) -> EnvironmentSpec:
-    """Needs `workspace`, `made_of` and `pool`."""
+    """Needs `workspace`, `made_of` and `pool`. One query: the home is plain storage."""
     definition = definition_read(row.made_of.document)
     return EnvironmentSpec(
         id=row.pk,
@@ -31,6 +32,7 @@ def spec_of(row: Environment) -> EnvironmentSpec:
         readiness=definition.readiness,
         home=definition.home,
         home_gib=row.home_gib,
+        storage_class=plain_storage_class(row.site_id),
         vcpus=row.vcpus,
         memory_gib=row.memory_gib,
         user=definition.user,

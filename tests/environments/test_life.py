@@ -4,6 +4,10 @@ from typing import Any
 
 import pytest
 
+from gpuaas.catalog.models import Site, StorageClass
+from gpuaas.catalog.services import storage_plain_choose
+from gpuaas.catalog.services.storage import storage_classes_write
+from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, QuotaRefused
 from gpuaas.environments.models import Environment, EnvironmentLog
 from gpuaas.environments.reconcile import log_fetch
@@ -18,6 +22,7 @@ from gpuaas.environments.services import (
     kind_retire,
 )
 from gpuaas.providers.sandbox.dials import ALWAYS, dials_set, failure_plan
+from gpuaas.providers.sandbox.inventory import STORAGE_CLASSES
 from gpuaas.providers.sandbox.models import SandboxClaim, SandboxPod
 from gpuaas.providers.sandbox.pods import pod_create, pod_evict
 from gpuaas.workspaces.models import Workspace, WorkspaceMember
@@ -57,6 +62,15 @@ def test_a_whole_life(as_alice: Actor, workspace: Workspace) -> None:
     verbs = AuditEntry.objects.filter(action__startswith="environment.").values_list("action", flat=True)
     done = ["create", "delete", "start", "stop", "create"]
     assert [verb.removeprefix("environment.") for verb in verbs.order_by("-pk")] == done
+
+
+def test_its_home_is_of_the_class_that_plain_storage_is_taken_from(
+    as_alice: Actor, as_olga: Actor, project: Project, site: Site
+) -> None:
+    storage_classes_write(site=site, found=STORAGE_CLASSES, at=clock.now())
+    storage_plain_choose(actor=as_olga, storage_class=StorageClass.objects.get(name="fast"))
+    row = settle(ordered(as_alice, workspaces.ready(as_alice, project, site)))
+    assert (row.state, SandboxClaim.objects.get().storage_class) == ("ready", "fast")
 
 
 def test_nothing_is_reserved_or_charged_for_it(as_alice: Actor, workspace: Workspace) -> None:

@@ -12,8 +12,8 @@ from gpuaas.providers.base.workspace import WorkspaceRef
 @dataclass(frozen=True)
 class EnvironmentSpec:
     """name: of every object of it at the site. readiness: the path that answers by HTTP once it can be used. home: where
-    its volume of `home_gib` is mounted. user: the numeric account as which it runs. resource_name: by which the site counts
-    its GPUs, "" without any.
+    its volume of `home_gib` is mounted. storage_class: of that volume, by the site's name, "" for the site's default. user:
+    the numeric account as which it runs. resource_name: by which the site counts its GPUs, "" without any.
 
     The site puts the values of `variables` in place of `$(NAME)` in command and arguments.
     """
@@ -34,6 +34,7 @@ class EnvironmentSpec:
     command: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    storage_class: str = ""
 
 
 @dataclass(frozen=True)

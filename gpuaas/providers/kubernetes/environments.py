@@ -211,7 +211,10 @@ def _object(spec: EnvironmentSpec, api: str, kind: str, body: Object) -> Object:
 
 def home_of(spec: EnvironmentSpec) -> Object:
     size = {"requests": {"storage": f"{spec.home_gib}Gi"}}
-    return _object(spec, "v1", "PersistentVolumeClaim", {"accessModes": ["ReadWriteOnce"], "resources": size})
+    body: Object = {"accessModes": ["ReadWriteOnce"], "resources": size}
+    if spec.storage_class:
+        body["storageClassName"] = spec.storage_class
+    return _object(spec, "v1", "PersistentVolumeClaim", body)
 
 
 def service_of(spec: EnvironmentSpec) -> Object:

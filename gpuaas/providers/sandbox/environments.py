@@ -98,7 +98,7 @@ def _home(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> S
     del site
     if room.claims.filter(name=spec.name).exists():
         return StepOutcome(done=True, detail="it is there already")
-    claim_admit(room, spec.name, spec.home_gib)
+    claim_admit(room, spec.name, spec.home_gib, spec.storage_class)
     return StepOutcome(done=True, detail=f"{spec.home_gib} GiB")
 
 

@@ -69,6 +69,11 @@ def test_nothing_of_the_portals_is_in_it() -> None:
     assert not any("valueFrom" in each for each in container["env"])
 
 
+def test_the_home_is_of_the_class_that_plain_storage_is_taken_from() -> None:
+    assert "storageClassName" not in home_of(SPEC)["spec"]
+    assert home_of(replace(SPEC, storage_class="fast"))["spec"]["storageClassName"] == "fast"
+
+
 def test_openshift_chooses_the_account_itself() -> None:
     assert pod_of(SPEC)["spec"]["securityContext"]["runAsUser"] == 1000
     chosen = pod_of(SPEC, chooses_users=False)["spec"]["securityContext"]
