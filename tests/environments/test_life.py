@@ -27,6 +27,7 @@ from gpuaas.providers.sandbox.models import SandboxClaim, SandboxPod
 from gpuaas.providers.sandbox.pods import pod_create, pod_evict
 from gpuaas.workspaces.models import Workspace, WorkspaceMember
 from gpuaas.workspaces.services import workspace_delete, workspace_suspend
+from gpuaas.workspaces.tasks import site_changed
 from quotas.selectors import reservations_held
 from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry, Project, User
@@ -65,11 +66,13 @@ def test_a_whole_life(as_alice: Actor, workspace: Workspace) -> None:
 
 
 def test_its_home_is_of_the_class_that_plain_storage_is_taken_from(
-    as_alice: Actor, as_olga: Actor, project: Project, site: Site
+    as_alice: Actor, as_olga: Actor, site: Site, workspace: Workspace
 ) -> None:
     storage_classes_write(site=site, found=STORAGE_CLASSES, at=clock.now())
     storage_plain_choose(actor=as_olga, storage_class=StorageClass.objects.get(name="fast"))
-    row = settle(ordered(as_alice, workspaces.ready(as_alice, project, site)))
+    site_changed(str(site.pk))
+    workspaces.run_now(workspace)
+    row = ready(as_alice, workspace)
     assert (row.state, SandboxClaim.objects.get().storage_class) == ("ready", "fast")
 
 
