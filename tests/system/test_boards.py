@@ -79,12 +79,12 @@ def prometheus(portal: str, worker: str, folder: Path) -> Iterator[str]:
 
 
 def asked(server: str, query: str) -> list[Any]:
-    """The samples that the query finds now, which are numbers; none as long as the server does not answer."""
+    """The samples that the query finds now; none as long as the server does not answer."""
     with contextlib.suppress(OSError):
         text = urllib.parse.urlencode({"query": query})
         with urllib.request.urlopen(f"{server}/api/v1/query?{text}", timeout=30) as answer:
             found: list[Any] = json.load(answer)["data"]["result"]
-            return [sample for sample in found if sample["value"][1] != "NaN"]
+            return found
     return []
 
 
