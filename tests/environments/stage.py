@@ -65,7 +65,7 @@ def ordered(actor: Actor, workspace: Workspace, name: str = "lab", **wanted: Any
 
 def row_in(workspace: Workspace, name: str = "lab", **changes: Any) -> Environment:
     """As the database has one, whatever its workspace does; with an operation, a step and a log."""
-    moment, version = now(), kind().versions.get()
+    moment, version = now(), kind().versions.earliest("number")
     about = {"project": workspace.project, "site": workspace.site, "created_by": workspace.created_by}
     sizes = {"gpus": 0, "vcpus": 1, "memory_gib": 1, "home_gib": 1}
     made = {**about, **sizes, "state": "ready", "ready_at": moment, **changes}
