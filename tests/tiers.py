@@ -100,6 +100,7 @@ LONG = {
     "tests/deploy/image/test_image.py": BUILDS,
     "tests/deploy/helm/": BUILDS,
     "tests/deploy/test_audit.py": AUDITED,
+    "tests/deploy/test_proxy.py": SERVERS,
     "tests/deploy/test_package.py::test_each_process_is_alive_until_it_is_told_to_end[worker]": PROCESSES,
     "tests/e2e/": OUTAGES,
     "tests/e2e/test_main_job.py": "",

@@ -1,5 +1,6 @@
 """`manage.py web`: pages, API and WebSocket until SIGTERM."""
 
+import socket
 from typing import Any
 
 import uvicorn
@@ -14,6 +15,13 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="0.0.0.0", help="the address to listen on")  # noqa: S104 (a container's)
         parser.add_argument("--port", type=int, default=8000)
         parser.add_argument(
+            "--fd",
+            type=int,
+            metavar="NUMBER",
+            help="a socket that listens already, such as systemd's 3, in place of an address and a port: while the process is "
+            "replaced, connections wait in it",
+        )
+        parser.add_argument(
             "--grace",
             type=int,
             default=20,
@@ -21,8 +29,8 @@ class Command(BaseCommand):
             help="how long requests in flight may take after SIGTERM",
         )
 
-    def handle(self, *_args: Any, host: str, port: int, grace: int, **_options: Any) -> None:
-        uvicorn.run(
+    def handle(self, *_args: Any, host: str, port: int, fd: int | None, grace: int, **_options: Any) -> None:
+        config = uvicorn.Config(
             "gpuaas.asgi:application",
             host=host,
             port=port,
@@ -30,3 +38,4 @@ class Command(BaseCommand):
             timeout_graceful_shutdown=grace,
             proxy_headers=False,  # it believes whatever comes over loopback; core/clients.py asks the setting
         )
+        uvicorn.Server(config).run(sockets=None if fd is None else [socket.socket(fileno=fd)])
