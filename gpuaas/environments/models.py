@@ -85,7 +85,9 @@ class Environment(Provisioned):
     home_gib = models.PositiveIntegerField()
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     failure = models.CharField(max_length=500, blank=True)
-    label = models.CharField(max_length=32, unique=True, null=True, default=label_new, editable=False)
+    label = models.CharField(
+        max_length=32, unique=True, null=True, blank=True, default=label_new, editable=False
+    )
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     # what a lease of its own would need
     deleted_after = enforce_at = None
@@ -169,8 +171,8 @@ class DoorPass(models.Model):
     session_key = models.CharField(max_length=40)
     proof = models.CharField(max_length=128)
     browser = models.CharField(max_length=64)
-    ticket = models.CharField(max_length=64, unique=True, null=True)
-    cookie = models.CharField(max_length=64, unique=True, null=True)
+    ticket = models.CharField(max_length=64, unique=True, null=True, blank=True)
+    cookie = models.CharField(max_length=64, unique=True, null=True, blank=True)
     created_at = models.DateTimeField()
 
     def __str__(self) -> str:

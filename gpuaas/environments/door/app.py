@@ -21,7 +21,10 @@ def app_of(desk: Desk) -> Callable[[dict[str, Any], Receive, Send], Awaitable[No
         try:
             answer = await desk.answer(asked_of(scope))
         except Exception as error:  # noqa: BLE001  the database is away, or worse: nobody gets in, and Envoy is told so
-            log.warning("door_not_asked", error=error.message if isinstance(error, GpuaasError) else type(error).__name__)
+            log.warning(
+                "door_not_asked",
+                error=error.message if isinstance(error, GpuaasError) else type(error).__name__,
+            )
             answer = Answer(503, [("retry-after", "2")])
         body = answer.body.encode()
         headers = [*answer.headers, ("content-length", str(len(body)))]

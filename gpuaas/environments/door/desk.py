@@ -111,7 +111,11 @@ class Desk:
         if verdict is Verdict.OUTSIDER:
             return _nowhere()
         if verdict is Verdict.ASLEEP:
-            return self._sign_in(label, asked) if asked.is_page else _page(503, "Not running", "Start the environment first.")
+            return (
+                self._sign_in(label, asked)
+                if asked.is_page
+                else _page(503, "Not running", "Start the environment first.")
+            )
         if asked.for_page:
             # it is ready, and Envoy is about to be told
             answer = _page(503, "One moment", "The environment is about to answer.")
@@ -180,7 +184,7 @@ def is_own(path: str) -> bool:
 
 def _onward(asked: Asked, found: Admission) -> Answer:
     """Without the door's cookies; `x-envoy-…` takes the header away where nothing else is in it."""
-    others = [each for each in asked.cookies if not each.startswith(PREFIX)]
+    others = [each for each in asked.cookies if PREFIX not in each]
     headers = [("x-gpuaas-user", quote(found.user, safe="@.+-_"))]
     if others:
         headers.append(("cookie", "; ".join(others)))
@@ -198,7 +202,12 @@ def _way_read(value: str) -> tuple[str, str]:
         path = base64.b64decode(packed, altchars=b"-_", validate=True).decode("ascii")
     except (binascii.Error, ValueError):
         return browser, "/"
-    fits = path.startswith("/") and path.isprintable() and not re.match(r"/[/\\]|.*[\s\\]", path) and not is_own(path)
+    fits = (
+        path.startswith("/")
+        and path.isprintable()
+        and not re.match(r"/[/\\]|.*[\s\\]", path)
+        and not is_own(path)
+    )
     return browser, path if fits else "/"
 
 

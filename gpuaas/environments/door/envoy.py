@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuaas.providers.base import Address
-
 Object = dict[str, Any]
 
 PORTAL, SECRET = "portal", "certificate"
@@ -38,11 +36,11 @@ DRAIN_SECONDS = 1
 
 @dataclass(frozen=True)
 class Route:
-    """label: of the environment's host. way: a socket of this machine, or the address of its service. generation: another
-    one ends the connections that there are."""
+    """label: of the environment's host. way: the socket of this machine that leads to it. generation: another one ends the
+    connections that there are."""
 
     label: str
-    way: Path | Address
+    way: Path
     generation: int = 0
 
 
@@ -60,8 +58,13 @@ class Place:
         return {
             "node": {"id": "door", "cluster": "door"},
             "admin": {"address": {"pipe": {"path": str(self.folder / ADMIN), "mode": 0o600}}},
-            "dynamic_resources": {"lds_config": self._watched(LISTENERS), "cds_config": self._watched(CLUSTERS)},
-            "static_resources": {"clusters": [_cluster(PORTAL, self.folder / SOCKET, idle=f"{KEPT_SECONDS // 2}s")]},
+            "dynamic_resources": {
+                "lds_config": self._watched(LISTENERS),
+                "cds_config": self._watched(CLUSTERS),
+            },
+            "static_resources": {
+                "clusters": [_cluster(PORTAL, self.folder / SOCKET, idle=f"{KEPT_SECONDS // 2}s")]
+            },
             "overload_manager": {
                 "resource_monitors": [
                     _typed(
@@ -88,7 +91,8 @@ class Place:
 
     def listeners(self, routes: Iterable[Route]) -> Object:
         inspector = _typed(
-            "envoy.filters.listener.tls_inspector", "extensions.filters.listener.tls_inspector.v3.TlsInspector"
+            "envoy.filters.listener.tls_inspector",
+            "extensions.filters.listener.tls_inspector.v3.TlsInspector",
         )
         listener = {
             "@type": _type("config.listener.v3.Listener"),
@@ -96,7 +100,9 @@ class Place:
             "address": {"socket_address": {"address": self.host, "port_value": self.port}},
             "listener_filters": [inspector],
             "filter_chains": [self._chain(each) for each in routes],
-            "default_filter_chain": self._filters("nowhere", [{"name": "nowhere", "domains": ["*"], "routes": [_own("/")]}]),
+            "default_filter_chain": self._filters(
+                "nowhere", [{"name": "nowhere", "domains": ["*"], "routes": [_own("/")]}]
+            ),
             "per_connection_buffer_limit_bytes": 1 << 20,
         }
         return _resources([listener])
@@ -142,7 +148,9 @@ class Place:
                 common_tls_context={
                     "alpn_protocols": ["http/1.1"],
                     "tls_params": {"tls_minimum_protocol_version": "TLSv1_2"},
-                    "tls_certificate_sds_secret_configs": [{"name": SECRET, "sds_config": self._watched(SECRETS)}],
+                    "tls_certificate_sds_secret_configs": [
+                        {"name": SECRET, "sds_config": self._watched(SECRETS)}
+                    ],
                 },
             ),
         }
@@ -150,7 +158,7 @@ class Place:
 
 def _manager(name: str, hosts: list[Object]) -> Object:
     """name: with the generation, which is so a part of the chain's configuration."""
-    early = [{"remove_on_match": {"key_matcher": {"prefix": prefix}}} for prefix in CLAIMED]
+    early: list[Object] = [{"remove_on_match": {"key_matcher": {"prefix": prefix}}} for prefix in CLAIMED]
     early += [{"remove": header} for header in CLAIMS]
     return _typed(
         "envoy.filters.network.http_connection_manager",
@@ -178,7 +186,9 @@ def _manager(name: str, hosts: list[Object]) -> Object:
         http_filters=[
             _authorization(),
             _typed(
-                "envoy.filters.http.router", "extensions.filters.http.router.v3.Router", suppress_envoy_headers=True
+                "envoy.filters.http.router",
+                "extensions.filters.http.router.v3.Router",
+                suppress_envoy_headers=True,
             ),
         ],
         route_config={"name": name, "virtual_hosts": hosts, "validate_clusters": False},
@@ -192,7 +202,9 @@ def _authorization() -> Object:
         "extensions.filters.http.ext_authz.v3.ExtAuthz",
         http_service={
             "server_uri": {"uri": "http://portal", "cluster": PORTAL, "timeout": "10s"},
-            "authorization_response": {"allowed_upstream_headers": {"patterns": [{"exact": each} for each in SET]}},
+            "authorization_response": {
+                "allowed_upstream_headers": {"patterns": [{"exact": each} for each in SET]}
+            },
         },
         allowed_headers={"patterns": [{"exact": each} for each in ASKED]},
         failure_mode_allow=False,
@@ -235,14 +247,9 @@ def _log() -> Object:
     )
 
 
-def _cluster(name: str, way: Path | Address, *, idle: str = "55s") -> Object:
+def _cluster(name: str, way: Path, *, idle: str = "55s") -> Object:
     """idle: after it Envoy ends a connection that nobody uses, before the other side does."""
-    address = (
-        {"socket_address": {"address": way.host, "port_value": way.port}}
-        if isinstance(way, Address)
-        else {"pipe": {"path": str(way)}}
-    )
-    endpoints = [{"lb_endpoints": [{"endpoint": {"address": address}}]}]
+    endpoints = [{"lb_endpoints": [{"endpoint": {"address": {"pipe": {"path": str(way)}}}}]}]
     return {
         "name": name,
         "type": "STATIC",

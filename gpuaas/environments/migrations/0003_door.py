@@ -22,13 +22,13 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='environment',
             name='label',
-            field=models.CharField(editable=False, max_length=32, null=True, unique=True),
+            field=models.CharField(blank=True, editable=False, max_length=32, null=True, unique=True),
         ),
         migrations.RunPython(labels_give, migrations.RunPython.noop),
         migrations.AlterField(
             model_name='environment',
             name='label',
-            field=models.CharField(default=gpuaas.environments.models.label_new, editable=False, max_length=32, null=True, unique=True),
+            field=models.CharField(blank=True, default=gpuaas.environments.models.label_new, editable=False, max_length=32, null=True, unique=True),
         ),
         migrations.AddField(
             model_name='environment',
@@ -42,8 +42,8 @@ class Migration(migrations.Migration):
                 ('session_key', models.CharField(max_length=40)),
                 ('proof', models.CharField(max_length=128)),
                 ('browser', models.CharField(max_length=64)),
-                ('ticket', models.CharField(max_length=64, null=True, unique=True)),
-                ('cookie', models.CharField(max_length=64, null=True, unique=True)),
+                ('ticket', models.CharField(blank=True, max_length=64, null=True, unique=True)),
+                ('cookie', models.CharField(blank=True, max_length=64, null=True, unique=True)),
                 ('created_at', models.DateTimeField()),
                 ('environment', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='passes', to='environments.environment')),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),

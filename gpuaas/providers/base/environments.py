@@ -75,8 +75,8 @@ class Environments(Provisioner[EnvironmentSpec]):
 
     @abstractmethod
     def reach(self, spec: EnvironmentSpec) -> Address | Carry:
-        """How the portal's door connects to its port: to an address that leads there from the portal's network, or by the
-        site's API. Only an address may need a call. Raises NotFound if there is none."""
+        """How one connection of the portal's door to its port is made, now: to an address that leads there from the portal's
+        network, or by the site's API. Asked again for the next one. Raises NotFound if it does not run."""
 
     @abstractmethod
     def log(self, spec: EnvironmentSpec, *, lines: int) -> str:

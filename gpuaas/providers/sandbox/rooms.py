@@ -23,7 +23,9 @@ async def answer(name: str, reader: asyncio.StreamReader, writer: asyncio.Stream
             return
         first, *lines = head.decode("latin-1").split("\r\n")
         method, path, _ = first.split(" ", 2)
-        headers = [(key.lower(), value.strip()) for key, _, value in (line.partition(":") for line in lines if line)]
+        headers = [
+            (key.lower(), value.strip()) for key, _, value in (line.partition(":") for line in lines if line)
+        ]
         if dict(headers).get("upgrade", "").lower() == "websocket":
             await _repeat(head, reader, writer)
             return

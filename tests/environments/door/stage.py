@@ -9,55 +9,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from django.conf import settings
 from django.test import Client
 from websockets.sync.client import ClientConnection, connect
 
-from gpuaas.core import clock
 from gpuaas.environments.door.process import Door, place_made
 from gpuaas.environments.models import Environment
 from tenants.models import User
 
 DOMAIN = "apps.test"
 PAGE = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-
-
-@lru_cache
-def certificate_pem() -> tuple[bytes, bytes]:
-    """Of all names of the domain, by its own authority; and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, DOMAIN)])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(clock.now() - timedelta(days=1))
-        .not_valid_after(clock.now() + timedelta(days=30))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(f"*.{DOMAIN}")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return made.public_bytes(serialization.Encoding.PEM), pem
-
-
-def certificate_write(folder: Path) -> tuple[Path, Path]:
-    files = folder / "certificate.pem", folder / "key.pem"
-    for path, pem in zip(files, certificate_pem(), strict=True):
-        path.write_bytes(pem)
-    return files
 
 
 @dataclass(frozen=True)
@@ -77,11 +41,11 @@ class Answer:
         return json.loads(self.text)
 
 
-class _Here(http.client.HTTPSConnection):
+class Here(http.client.HTTPSConnection):
     """To the door on this machine, whatever the name."""
 
     def __init__(self, host: str, port: int) -> None:
-        context = ssl.create_default_context(cadata=certificate_pem()[0].decode())
+        context = ssl.create_default_context(cafile=settings.DOOR_CERTIFICATE)
         super().__init__(host, port, context=context, timeout=20)
         self.tls = context
 
@@ -103,13 +67,15 @@ class Visitor:
         if self.user is not None:
             self.portal.force_login(self.user)
 
-    def ask(self, host: str, path: str = "/", method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
+    def ask(
+        self, host: str, path: str = "/", method: str = "GET", body: str | None = None, **headers: str
+    ) -> Answer:
         """headers: by name with _ for -."""
         sent = {key.replace("_", "-"): value for key, value in headers.items()}
         known = self.cookies.setdefault(host, {})
         own = "; ".join(f"{key}={value}" for key, value in known.items())
         cookies = "; ".join(filter(None, (own, sent.pop("cookie", ""))))
-        connection = _Here(host, self.port)
+        connection = Here(host, self.port)
         try:
             connection.request(method, path, body, {**({"Cookie": cookies} if cookies else {}), **sent})
             got = connection.getresponse()
@@ -144,13 +110,15 @@ class Visitor:
         path = f"{there.path}?{there.query}" if there.query else there.path
         if there.hostname and not there.hostname.endswith(DOMAIN):
             got = self.portal.get(path)
-            return Answer(got.status_code, {"location": got.headers.get("Location", "")}, [], got.content.decode())
+            return Answer(
+                got.status_code, {"location": got.headers.get("Location", "")}, [], got.content.decode()
+            )
         return self.page(there.hostname or host, path)
 
     def socket(self, host: str, **headers: str) -> ClientConnection:
         """A WebSocket to it."""
         own = "; ".join(f"{key}={value}" for key, value in self.cookies.get(host, {}).items())
-        here = _Here(host, self.port)
+        here = Here(host, self.port)
         plain = socket.create_connection(("127.0.0.1", self.port), 20)
         return connect(
             f"wss://{host}:{self.port}/ws",

@@ -2,25 +2,22 @@
 
 import secrets
 import time
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from django.contrib.sessions.models import Session
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
-from gpuaas.core.errors import NotFound
 from gpuaas.environments.door.desk import PASS, WAY
 from gpuaas.environments.models import DoorPass, Environment
 from gpuaas.environments.services import environment_stop
-from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services.members import member_remove
 from tenants.actors import SYSTEM, Actor
 from tenants.models import User
 from tenants.services import user_deactivate
 from tests.environments import stage
-from tests.environments.door.stage import PAGE, Running, Visitor, host_of
+from tests.environments.door.stage import Running, Visitor, host_of
+from tests.frontend.markup import flat
 from tests.lab.fixtures import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -37,20 +34,19 @@ def is_cut(socket: ClientConnection) -> float:
     """After how many seconds it is ended."""
     began = time.monotonic()
     with pytest.raises((ConnectionClosed, OSError)):
-        while True:
-            socket.send("still here")
-            socket.recv(timeout=10)
-            time.sleep(0.05)
+        socket.recv(timeout=20)
     return time.monotonic() - began
 
 
-def test_members_come_in_signed_in_by_the_portal(door: Running, host: str, alice: User, bob: User, lab: Environment) -> None:
+def test_members_come_in_signed_in_by_the_portal(
+    door: Running, host: str, alice: User, bob: User, lab: Environment
+) -> None:
     for user in (alice, bob):
         visitor = door.visitor(user)
         answer = visitor.opens(host, "/tree?folder=work")
         assert answer.status == 200, answer
         assert "GET /tree?folder=work" in answer.text
-        again = visitor.ask(host, "/api", "POST", b"{}", cookie="theme=dark; lang=en").asked
+        again = visitor.ask(host, "/api", "POST", "{}", cookie="theme=dark; lang=en").asked
         headers = dict(again["headers"])
         assert (again["method"], headers["x-gpuaas-user"]) == ("POST", user.username)
         assert headers["cookie"] == "theme=dark; lang=en"
@@ -78,7 +74,7 @@ def test_a_viewer_is_told_why(door: Running, host: str, bob: User, lab: Environm
     member_remove(actor=SYSTEM, workspace=lab.workspace, username=bob.username)
     answer = door.visitor(bob).opens(host)
     assert answer.status == 403
-    assert "you are not a member of this workspace" in words(answer.text)
+    assert "ou are not a member of this workspace" in flat(answer.text)
 
 
 def test_a_ticket_works_once_in_its_browser_at_its_host(
@@ -106,13 +102,17 @@ def test_an_old_ticket_does_not_work(door: Running, host: str, alice: User) -> N
     visitor = door.visitor(alice)
     ticket = ticket_of(visitor, host)
     row = DoorPass.objects.get()
-    DoorPass.objects.update(created_at=row.created_at - 2 * (row.created_at - row.created_at.replace(microsecond=0)))
+    DoorPass.objects.update(
+        created_at=row.created_at - 2 * (row.created_at - row.created_at.replace(microsecond=0))
+    )
     DoorPass.objects.update(created_at=row.created_at.replace(year=row.created_at.year - 1))
     assert visitor.follows(host, ticket).status == 403
     assert parse_qs(urlsplit(ticket).query)["ticket"][0] not in str(DoorPass.objects.values())
 
 
-def test_a_pass_is_of_one_host(door: Running, host: str, alice: User, as_alice: Actor, lab: Environment) -> None:
+def test_a_pass_is_of_one_host(
+    door: Running, host: str, alice: User, as_alice: Actor, lab: Environment
+) -> None:
     other = host_of(stage.ready(as_alice, lab.workspace, "other", gpus=0))
     visitor = door.visitor(alice)
     visitor.opens(host)
