@@ -95,7 +95,9 @@ async def answers_of(way: Carry, paths: list[str]) -> list[str]:
                 )
                 found.append(f"{head.split()[1].decode()} {body.decode()}")
                 if b"close" in head.lower():
-                    XX
+                    writer.close()
+                    reader, writer = await asyncio.open_unix_connection(path_of_it)
+            writer.close()
             return found
 
 
