@@ -3,12 +3,14 @@
 import asyncio
 import http.client
 import json
+import os
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -141,6 +143,22 @@ class Running:
 
     def visitor(self, user: User | None = None) -> Visitor:
         return Visitor(self.port, user)
+
+
+def envoys() -> list[int]:
+    """Children of this process."""
+    found = []
+    for pid in Path("/proc").iterdir():
+        try:
+            name, parent = (
+                (pid / "comm").read_text().strip(),
+                (pid / "stat").read_text().rpartition(")")[2].split()[1],
+            )
+        except OSError:
+            continue
+        if name == "envoy" and int(parent) == os.getpid():
+            found.append(int(pid.name))
+    return found
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import os
 import signal
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,25 +31,9 @@ from tenants.actors import SYSTEM, Actor
 from tenants.models import User
 from tenants.selectors import actor_for
 from tests.environments import stage
-from tests.environments.door.stage import Running, door_running
+from tests.environments.door.stage import Running, door_running, envoys
 from tests.lab.fixtures import until
 from tests.workspaces.test_races import at_once
-
-
-def envoys() -> list[int]:
-    """Children of this process."""
-    found = []
-    for pid in Path("/proc").iterdir():
-        try:
-            name, parent = (
-                (pid / "comm").read_text().strip(),
-                (pid / "stat").read_text().rpartition(")")[2].split()[1],
-            )
-        except OSError:
-            continue
-        if name == "envoy" and int(parent) == os.getpid():
-            found.append(int(pid.name))
-    return found
 
 
 @pytest.mark.django_db(transaction=True)
