@@ -128,7 +128,7 @@ openapi: $(STAMPS)/test ## write the API's document, the table of permissions an
 lock: $(STAMPS)/venv ## newest versions into the locks
 	@for name in bootstrap base demo test; do $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-emit-index-url requirements/$$name.in -o requirements/$$name.txt; done
-	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		--constraints requirements/base.txt requirements/traces.in -o requirements/traces.txt
+	@for name in traces door; do $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-emit-index-url --constraints requirements/base.txt requirements/$$name.in -o requirements/$$name.txt; done
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.12 --generate-hashes \
 		--no-header --no-emit-index-url requirements/focus.in -o requirements/focus.txt

@@ -158,6 +158,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/keys/", keys.keys, name="keys"),
     path("account/keys/<uuid:key>/remove/", keys.remove, name="key_remove"),
     path("workspaces/new/", home.new_workspace, name="new_workspace"),
+    path("open/<slug:label>/", environments.enter, name="environment_enter"),
     path("p/<slug:project>/", include(project_patterns)),
     path("o/<slug:organization>/", include(organization_patterns)),
     path("operator/", include("frontend.operator_urls")),

@@ -1,6 +1,6 @@
 """The command line of an installed portal, `gpuaas-portal`: Django's commands and ours, in production settings.
 
-`web`, `worker`, `scheduler` and `meter` run until SIGTERM; `manage.py` of a checkout has the same commands.
+`web`, `worker`, `scheduler`, `meter` and `door` run until SIGTERM; `manage.py` of a checkout has the same commands.
 """
 
 import os

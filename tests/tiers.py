@@ -33,6 +33,7 @@ BACK_ENDS = {
     "bare_metal_lab": "bare-metal",
     "hub": "bare-metal",
     "openshift_lab": "openshift",
+    "door": "environments",
     "own_lab": "kubernetes",
     "fit_lab": "kubernetes",
     "unguarded": "kubernetes",

@@ -18,8 +18,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 
 from deploy.embedded import postgres, redis
+from deploy.embedded.certificate import certificate_make
 from deploy.embedded.environment import DEMO_FOLDER as FOLDER
 from deploy.embedded.environment import ROOT, demo_environment, demo_stop
 from deploy.embedded.redis import free_port, is_free
@@ -27,6 +29,7 @@ from deploy.embedded.redis import free_port, is_free
 STATE = FOLDER / "running.json"
 WEB_SECONDS = 60.0
 LOOK_SECONDS = 1.0
+DOOR_DOMAIN = "apps.localhost"  # browsers find all names of localhost on this machine
 # One process of the Procfile: killed, it is started again; told to stop, it is waited for (the shell runs a trap after the command in
 # front of it); ended by itself, it is not. The command is not in the script's own words: `pkill -f` for it must not find the script.
 KEPT = """trap 'over=1' TERM; while :; do sh -c "exec $KEPT_COMMAND"; code=$?
@@ -111,16 +114,29 @@ def serve(started: float, procfile: str) -> int:
     port = int(os.environ.get("PORT", "8000"))
     port = port if port and is_free(port) else free_port()
     url = f"http://127.0.0.1:{port}"
-    os.environ.update(PORT=str(port), GPUAAS_PUBLIC_URL=url)
+    os.environ.update(PORT=str(port), GPUAAS_PUBLIC_URL=url, **door())
     STATE.write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
     manager = Manager()
     for name, command in parse_procfile((ROOT / procfile).read_text(encoding="utf-8")).processes.items():
+        if name == "door" and "GPUAAS_DOOR_DOMAIN" not in os.environ:
+            continue
         environment = {**os.environ, "KEPT_COMMAND": command}
         manager.add_process(name, KEPT, quiet=False, env=environment, cwd=str(ROOT))
     threading.Thread(target=announce, args=(url, started), daemon=True).start()
     signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGINT))
     manager.loop()
     return int(manager.returncode or 0) if manager.returncode not in {130, -2} else 0
+
+
+def door() -> dict[str, str]:
+    """What gives environments addresses of their own, at a free port of this machine; nothing without Envoy. The browser warns
+    of the certificate."""
+    if find_spec("envoy") is None:
+        return {}
+    certificate, key = certificate_make(FOLDER / "door", DOOR_DOMAIN)
+    port = free_port()
+    files = {"GPUAAS_DOOR_CERTIFICATE": str(certificate), "GPUAAS_DOOR_KEY": str(key)}
+    return {"GPUAAS_DOOR_DOMAIN": f"{DOOR_DOMAIN}:{port}", "GPUAAS_DOOR_BIND": f"127.0.0.1:{port}", **files}
 
 
 def announce(url: str, started: float) -> None:

@@ -11,7 +11,7 @@ from deploy.embedded.environment import ROOT
 from deploy.image.errors import ImageError
 from deploy.image.runtime import PACKAGES, Runtime
 
-LOCKS = [ROOT / "requirements" / name for name in ("base.txt", "traces.txt")]
+LOCKS = [ROOT / "requirements" / name for name in ("base.txt", "traces.txt", "door.txt")]
 STATIC = "usr/local/share/gpuaas/static"
 PROGRAM = "usr/local/bin/gpuaas-portal"
 # -P: nothing is imported from beside the program or from the folder where it is started

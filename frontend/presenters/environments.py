@@ -14,7 +14,7 @@ from frontend.presenters.machines import may_run
 from gpuaas.core.looks import Tone
 from gpuaas.environments.definition import LABELS, definition_read
 from gpuaas.environments.models import Environment, EnvironmentLog, EnvironmentOperation
-from gpuaas.environments.selectors import operations_of, room_of
+from gpuaas.environments.selectors import address_of, operations_of, room_of
 from gpuaas.environments.states import EnvironmentState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.operations import StepRow
@@ -132,6 +132,7 @@ def page_of(row: Environment, here: ProjectPlace) -> Page:
     tone, word = held.look_of(row)
     may = _rights(row, here)
     failed = row.state == S.FAILED and bool(row.failure)
+    opens, address = may.log and row.state == S.READY, address_of(row)
     return Page(
         tone=tone,
         word=word,
@@ -148,8 +149,8 @@ def page_of(row: Environment, here: ProjectPlace) -> Page:
             history="",
             may_retry=may.start and row.state == S.FAILED,
         ),
-        way=_way(row) if may.log and row.state == S.READY else None,
-        address="",  # until the portal has a door
+        way=_way(row) if opens and not address else None,
+        address=address if opens else "",
         facts=_facts(row),
         conditions=held.conditions_of(row),
         log=EnvironmentLog.objects.filter(environment=row).first(),

@@ -1,17 +1,23 @@
 """Environments of a project: the list, the order, and one with what can be done to it."""
 
+import re
 import uuid
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 from django.urls import reverse
 
+from frontend.forms import sentence_of
 from frontend.forms.environments import CloneForm, OrderForm
 from frontend.frame import done, draw_page, name_require, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, state_choices, states_of
 from frontend.nav import Crumb
-from frontend.place import ProjectPlace, project_page, row_doors
+from frontend.place import ProjectPlace, place_of, project_page, row_doors
 from frontend.presenters import environments as shown
 from frontend.presenters import held
 from frontend.presenters.machines import may_run
@@ -19,8 +25,12 @@ from frontend.views.usage import crumbs
 from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.environments import services
 from gpuaas.environments.definition import definition_read
+from gpuaas.environments.door import passes
+from gpuaas.environments.door.envoy import OWN
 from gpuaas.environments.models import Environment
 from gpuaas.environments.selectors import (
+    address_of,
+    environment_at_for,
     environment_get_for,
     environments_for,
     kind_offered,
@@ -36,6 +46,7 @@ from gpuaas.workspaces.states import ALLOWED, WorkspaceState
 from tenants.roles import Permission
 
 ACCESS = Permission.WORKSPACE_ACCESS
+BROWSER = re.compile(r"[0-9a-f]{64}")
 KIND, KIND_NAME = "made_of__kind__slug", "made_of__kind__name"
 LIST = Listing(
     "environments",
@@ -226,3 +237,28 @@ def delete(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpRe
         f"Deleting {row.name} and its home.",
         reverse("frontend:environments", args=[here.project.slug]),
     )
+
+
+@login_required
+def enter(request: HttpRequest, label: str) -> HttpResponse:
+    """On the way in by the door, which sends here whoever has no pass: back with a ticket for the browser that asked. Without
+    one it only leads to the door."""
+    place = place_of(request)
+    row = environment_at_for(actor=place.actor, label=label)
+    address, browser = address_of(row), request.GET.get("browser", "")
+    if not address:
+        raise NotFound("there is no such page")
+    if not BROWSER.fullmatch(browser):
+        return redirect(address)
+    try:
+        ticket = passes.ticket_write(
+            actor=place.actor,
+            user=place.user,
+            environment=row,
+            session_key=request.session.session_key or "",
+            browser=browser,
+        )
+    except Conflict as error:
+        messages.error(request, sentence_of(error.message))
+        return redirect(held.url_of(row))
+    return redirect(f"{address}{OWN.lstrip('/')}/enter?{urlencode({'ticket': ticket})}")

@@ -4,6 +4,7 @@ A wrong value stops the start with the variable's name, because running with a g
 """
 
 import os
+import re
 from contextlib import suppress
 from importlib.util import find_spec
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -15,6 +16,8 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 _env = environ.Env()
+_WORD = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+DOMAIN = re.compile(rf"{_WORD}(\.{_WORD})+(:[1-9][0-9]{{0,4}})?")
 
 
 def text(name: str, default: str | None = None) -> str:
@@ -57,13 +60,21 @@ def integer(name: str, *, default: int, minimum: int = 0) -> int:
     return value
 
 
-def address(name: str) -> tuple[str, int] | None:
+def address(name: str, default: str = "") -> tuple[str, int] | None:
     """HOST:PORT to listen on; None where the variable is not set or empty."""
-    raw = text(name, "")
+    raw = text(name, default)
     host, _, port = raw.rpartition(":")
     if raw and not (host and port.isdecimal() and 0 < int(port) < 65536):
         raise ImproperlyConfigured(f"{name}={raw!r} is not HOST:PORT")
     return (host.strip("[]"), int(port)) if raw else None
+
+
+def domain(name: str) -> str:
+    """A DNS name in lower case, with a port behind a colon if it has one of its own; "" where the variable is not set."""
+    raw = text(name, "")
+    if raw and not DOMAIN.fullmatch(raw):
+        raise ImproperlyConfigured(f"{name}={raw!r} is not a domain in lower case, such as apps.example.org")
+    return raw
 
 
 def networks(name: str) -> list[IPv4Network | IPv6Network]:

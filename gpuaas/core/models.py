@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import models
 
 from gpuaas.core.ids import uuid7
@@ -14,6 +15,12 @@ class ProcessKind(models.TextChoices):
     WORKER = "worker", "Worker"
     SCHEDULER = "scheduler", "Scheduler"
     METER = "meter", "Meter"
+    DOOR = "door", "Door"
+
+    @classmethod
+    def wanted(cls) -> list["ProcessKind"]:
+        """Of which one has to run; a door only where it has a domain."""
+        return [kind for kind in cls if kind is not cls.DOOR or settings.DOOR_DOMAIN]
 
 
 class Process(models.Model):

@@ -1,5 +1,6 @@
 """Kinds of environments and their versions; environments, their operations and their logs."""
 
+import secrets
 from datetime import datetime
 
 from django.db import models
@@ -58,10 +59,16 @@ class KindVersion(Identified):
         return f"{self.kind_id} v{self.number}"
 
 
+def label_new() -> str:
+    """128 bits, as a label of a host name."""
+    return secrets.token_hex(16)
+
+
 class Environment(Provisioned):
     """Something to work in, inside what its workspace bought; it ends with it. project and site are the workspace's.
 
-    pool: of its GPUs, null without any. observed: node, restarts, detail.
+    pool: of its GPUs, null without any. observed: node, restarts, detail. label: of its host at the door, which nobody can
+    guess. last_used_at: when somebody last came in by the door, to the minute.
     """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="environments")
@@ -78,6 +85,10 @@ class Environment(Provisioned):
     home_gib = models.PositiveIntegerField()
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     failure = models.CharField(max_length=500, blank=True)
+    label = models.CharField(
+        max_length=32, unique=True, null=True, blank=True, default=label_new, editable=False
+    )
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     # what a lease of its own would need
     deleted_after = enforce_at = None
 
@@ -145,3 +156,24 @@ class EnvironmentLog(Claimable):
 
     def __str__(self) -> str:
         return f"log of {self.environment_id}"
+
+
+class DoorPass(models.Model):
+    """One person's way into one environment, in one browser: first a ticket of seconds, then the cookie for which it was
+    exchanged, once. Only hashes are kept.
+
+    session_key: of the portal's session that it was given in, with which it ends; proof: as which it was signed in, so that a
+    new password ends it. browser: of what the browser held when it asked.
+    """
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="passes")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    session_key = models.CharField(max_length=40)
+    proof = models.CharField(max_length=128)
+    browser = models.CharField(max_length=64)
+    ticket = models.CharField(max_length=64, unique=True, null=True, blank=True)
+    cookie = models.CharField(max_length=64, unique=True, null=True, blank=True)
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.user_id} at {self.environment_id}"

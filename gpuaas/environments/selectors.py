@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
 
 from gpuaas.catalog.models import GpuPool
@@ -71,6 +72,13 @@ def environment_get_for(
     return found
 
 
+def environment_at_for(*, actor: Actor, label: str) -> Environment:
+    """By the label of its host at the door; like `environment_get_for` for who wants to use it."""
+    found = first_of(environments_loaded().filter(label=label, state__in=list(LIVE)), "environment")
+    workspace_require(actor=actor, workspace=found.workspace, permission=Permission.WORKSPACE_ACCESS)
+    return found
+
+
 def operations_of(*, environment: Environment) -> QuerySet[EnvironmentOperation]:
     """With their steps, newest first; 2 queries."""
     return environment.operations.prefetch_related("steps")
@@ -106,6 +114,11 @@ def newest_version(kind: EnvironmentKind) -> KindVersion:
     if kind.state != KindState.ACTIVE or version is None:
         raise Invalid.field("kind", f"{kind.name} is not offered any more")
     return version
+
+
+def address_of(row: Environment) -> str:
+    """At the door; "" where there is none."""
+    return f"https://{row.label}.{settings.DOOR_DOMAIN}/" if settings.DOOR_DOMAIN and row.label else ""
 
 
 # -- what is free --------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from celery import shared_task
 from gpuaas.catalog.lanes import SiteTask
 from gpuaas.core import claims
 from gpuaas.environments import reconcile
+from gpuaas.environments.door import passes
 from gpuaas.environments.models import Environment, EnvironmentLog
 from gpuaas.environments.services.changes import LOG_TASK
 from gpuaas.environments.services.rows import ENVIRONMENT
@@ -27,3 +28,8 @@ def sweep() -> int:
     """Starts what is due: requests whose poke was lost, waiting steps, retries, periodic looks, and logs."""
     claims.due_poke(EnvironmentLog, LOG_TASK)
     return claims.due_poke(Environment, ENVIRONMENT.task)
+
+
+@shared_task(name="environments.passes_forget")
+def passes_forget() -> int:
+    return passes.passes_forget()

@@ -65,6 +65,19 @@ def is_refused(text: str) -> bool:
     )
 
 
+def addresses_of(host: str, port: int | None) -> list[str]:
+    """To which a connection may be made now, in the resolver's order. Raises Unusable if one of them is refused, and OSError
+    where the name leads nowhere."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise socket.gaierror(str(error)) from error
+    addresses = list(dict.fromkeys(str(row[4][0]) for row in found))
+    for address in addresses:
+        _require(host, address)
+    return addresses
+
+
 def pools_guard(manager: urllib3.PoolManager) -> None:
     """Connections that the manager makes from now on are judged. One to a proxy is the deployment's own and is not."""
     if manager.proxy is None:
@@ -85,12 +98,9 @@ class _Guarded(HTTPConnection):
     def _new_conn(self) -> socket.socket:
         name = self._dns_host
         try:
-            found = socket.getaddrinfo(name, self.port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
+            addresses = addresses_of(name, self.port)
+        except OSError as error:
             raise NameResolutionError(self.host, self, socket.gaierror(str(error))) from error
-        addresses = list(dict.fromkeys(str(row[4][0]) for row in found))
-        for address in addresses:
-            _require(self.host, address)
         try:
             for address in addresses[:-1]:
                 self._dns_host = address

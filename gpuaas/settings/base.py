@@ -39,6 +39,12 @@ TRACES_ENDPOINT = env.collector("OTEL_EXPORTER_OTLP_ENDPOINT")
 # whether a site may be at the portal's own machine, as the lab's is
 SITES_ON_LOOPBACK = env.boolean("GPUAAS_SITES_ON_LOOPBACK", default=False)
 
+# the domain whose names are environments' addresses, "" = they have none; its certificate with key, as files
+DOOR_DOMAIN = env.domain("GPUAAS_DOOR_DOMAIN")
+DOOR_CERTIFICATE = env.text("GPUAAS_DOOR_CERTIFICATE", "")
+DOOR_KEY = env.text("GPUAAS_DOOR_KEY", "")
+DOOR_BIND = env.address("GPUAAS_DOOR_BIND", "0.0.0.0:8443")
+
 # touched with every beat of a process, so that what watches it sees it live without asking the database
 ALIVE_FILE = env.text("GPUAAS_ALIVE_FILE", "")
 
@@ -246,6 +252,11 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "workspaces-machines": {"task": "workspaces.machines_sweep", "schedule": 2.0, "options": {"expires": 2}},
     "workspaces-adoptions": {"task": "workspaces.adoptions", "schedule": 15.0, "options": {"expires": 15}},
     "workspaces-leases": {"task": "workspaces.leases", "schedule": 60.0, "options": {"expires": 60}},
+    "environments-passes": {
+        "task": "environments.passes_forget",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
     "environments-sweep": {"task": "environments.sweep", "schedule": 3.0, "options": {"expires": 3}},
     "clusters-sweep": {"task": "clusters.sweep", "schedule": 3.0, "options": {"expires": 3}},
     "clusters-leases": {"task": "clusters.leases", "schedule": 60.0, "options": {"expires": 60}},
@@ -328,7 +339,8 @@ CONTENT_SECURITY_POLICY = {
         "connect-src": ["'self'"],
         "frame-ancestors": ["'none'"],
         "base-uri": ["'self'"],
-        "form-action": ["'self'", *oidc_origins()],
+        # browsers ask this of where a form leads, too: from the sign-in to an environment
+        "form-action": ["'self'", *oidc_origins(), *([f"https://*.{DOOR_DOMAIN}"] if DOOR_DOMAIN else [])],
         "object-src": ["'none'"],
     }
 }

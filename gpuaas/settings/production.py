@@ -6,7 +6,7 @@ Required: GPUAAS_SECRET_KEY, GPUAAS_ENCRYPTION_KEYS, GPUAAS_ALLOWED_HOSTS, GPUAA
 
 from gpuaas.core import env
 from gpuaas.settings.base import *  # noqa: F403  Django's own way to layer settings
-from gpuaas.settings.base import DATABASE_OPTIONS
+from gpuaas.settings.base import DATABASE_OPTIONS, DOOR_DOMAIN
 
 SECRET_KEY = env.text("GPUAAS_SECRET_KEY")
 ENCRYPTION_KEYS = env.words("GPUAAS_ENCRYPTION_KEYS")
@@ -30,6 +30,10 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 SECURE_HSTS_PRELOAD = True
 SESSION_COOKIE_SECURE = True
 CSRF_COOKIE_SECURE = True
+if DOOR_DOMAIN:
+    # Pages of environments may set cookies for every domain above theirs, but none of these names
+    SESSION_COOKIE_NAME = "__Host-sessionid"
+    CSRF_COOKIE_NAME = "__Host-csrftoken"
 
 # No process starts with an unsafe value (core/checks.py).
 REFUSE_UNSAFE = True

@@ -59,7 +59,7 @@ def processes(now: datetime) -> Iterator[Metric]:
         "gpuaas_processes",
         "Processes that were seen within 15 seconds.",
         ("kind",),
-        [((kind.value,), alive[kind.value]) for kind in ProcessKind],
+        [((kind.value,), alive[kind.value]) for kind in ProcessKind.wanted()],
     )
     yield gauge(
         "gpuaas_clock_skew_seconds",

@@ -153,7 +153,7 @@ def processes_part(rows: Sequence[Process], now: datetime) -> Part:
             seen[row.kind] += 1
         else:
             silent.append(row)
-    missing = [kind.label.lower() for kind in ProcessKind if not seen[kind]]
+    missing = [kind.label.lower() for kind in ProcessKind.wanted() if not seen[kind]]
     if missing:
         return _sick(
             "processes",
@@ -161,7 +161,7 @@ def processes_part(rows: Sequence[Process], now: datetime) -> Part:
             f"No process of this kind is running: {', '.join(missing)}.",
             "Start it; its log says why it ended.",
         )
-    running = ", ".join(f"{kind.label.lower()} ({seen[kind]})" for kind in ProcessKind)
+    running = ", ".join(f"{kind.label.lower()} ({seen[kind]})" for kind in ProcessKind.wanted())
     ended = f" Ended without a word: {_names([str(row) for row in silent])}." if silent else ""
     return Part("processes", "Processes", works=True, message=f"Running: {running}.{ended}")
 

@@ -149,8 +149,11 @@ CALLERS = re.compile(
 )
 CLIENTS = {
     "gpuaas/providers/reach.py": "the guard itself",
+    "gpuaas/environments/door/process.py": "AF_UNIX",  # where Envoy asks
     "gpuaas/providers/kubeapi/client.py": "pools_guard",
+    "gpuaas/providers/kubeapi/forward.py": "addresses_of",
     "gpuaas/providers/openstack/client.py": "session_guard",
+    "gpuaas/providers/sandbox/rooms.py": "ServerProtocol",  # it is asked
     "gpuaas/providers/openstack/dry_run.py": "Reading",  # calls through another's
     "gpuaas/core/management/commands/web.py": "fileno",  # it listens at a socket that it is given
     "gpuaas/core/pulse.py": "gethostname",

@@ -32,8 +32,10 @@ def is_allowed(license_: str) -> bool:
 
 
 def test_locked_distributions() -> None:
-    """Those of the extra are in the image, too."""
-    text = "".join((ROOT / f"requirements/{name}.txt").read_text("utf-8") for name in ("base", "traces"))
+    """Those of the extras are in the image, too."""
+    text = "".join(
+        (ROOT / f"requirements/{name}.txt").read_text("utf-8") for name in ("base", "traces", "door")
+    )
     lines = map(Requirement, LOCKED.findall(text))
     locked = {row.name for row in lines if row.marker is None or row.marker.evaluate()}
     assert len(locked) > 50

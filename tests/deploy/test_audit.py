@@ -84,7 +84,7 @@ def test_every_locked_package_is_asked_for(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     locked = {
         (name.lower(), version)
-        for lock in ("base", "traces", "test", "bootstrap")
+        for lock in ("base", "traces", "door", "test", "bootstrap")
         for name, version in LOCKED.findall((ROOT / f"requirements/{lock}.txt").read_text("utf-8"))
     }
     assert len(locked) > 150

@@ -17,7 +17,7 @@ from tests.deploy.installed import taken_by_the_portal
 
 FOLDER = ROOT / "deploy" / "compose"
 SPECIFICATION = "github.com/compose-spec/compose-go/v2@v2.9.1"  # a Go module that has the schema as a file
-PROCESSES = {"web", "worker", "worker-slow", "scheduler", "meter"}
+PROCESSES = {"web", "worker", "worker-slow", "scheduler", "meter", "door"}
 VARIABLE = re.compile(r"^#?([A-Z_]+)=", re.MULTILINE)
 READ = re.compile(r'"((?:GPUAAS|OTEL)_[A-Z_]+)"')
 

@@ -48,11 +48,17 @@ def test_a_portal_that_works_says_so(whole: None) -> None:
 
 
 @pytest.mark.parametrize("kind", list(ProcessKind))
-def test_a_kind_of_process_of_which_none_is_alive(whole: None, kind: ProcessKind) -> None:
+def test_a_kind_of_process_of_which_none_is_alive(whole: None, kind: ProcessKind, settings: Any) -> None:
+    settings.DOOR_DOMAIN = "apps.example.org"
     Process.objects.filter(kind=kind).update(seen_at=clock.now() - SEEN)
     found = part("processes")
     assert (found.works, found.message) == (False, f"No process of this kind is running: {kind.value}.")
     assert found.remedy
+
+
+def test_a_door_is_missed_only_where_it_has_a_domain(whole: None) -> None:
+    Process.objects.filter(kind=ProcessKind.DOOR).delete()
+    assert part("processes").works
 
 
 def test_a_killed_one_beside_living_ones_is_named(whole: None) -> None:

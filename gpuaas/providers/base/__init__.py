@@ -60,6 +60,8 @@ from gpuaas.providers.base.driver import (
     WardenCapability,
 )
 from gpuaas.providers.base.environments import (
+    Address,
+    Carry,
     EnvironmentCapability,
     Environments,
     EnvironmentSpec,
@@ -128,12 +130,14 @@ __all__ = [
     "Access",
     "AccessCapability",
     "AccessKind",
+    "Address",
     "AdoptionCapability",
     "AdoptionStep",
     "Belonging",
     "Belongings",
     "BootClaim",
     "Boots",
+    "Carry",
     "Change",
     "Check",
     "ClusterAccessCapability",

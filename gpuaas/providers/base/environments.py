@@ -1,8 +1,9 @@
 """Environments: what somebody works in, such as a notebook, inside the namespace of a workspace."""
 
+import asyncio
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from gpuaas.providers.base.steps import Provisioner
@@ -48,6 +49,18 @@ class ObservedEnvironment:
     restarts: int = 0
 
 
+@dataclass(frozen=True)
+class Address:
+    """Where connections are made to; host: an IP address."""
+
+    host: str
+    port: int
+
+
+# Carries one connection to the environment and back, until one side ends it. Raises the errors of core.
+Carry = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
 class Environments(Provisioner[EnvironmentSpec]):
     """Environments of one site. Its changes are CREATE, which also starts one, SUSPEND, which keeps the home, RESUME, which
     ends what runs before it starts it anew, and DELETE, after which neither it nor its home exists.
@@ -59,6 +72,11 @@ class Environments(Provisioner[EnvironmentSpec]):
     @abstractmethod
     def observe(self, spec: EnvironmentSpec) -> ObservedEnvironment:
         """exists=False (not NotFound) if nothing runs, or the workspace is gone."""
+
+    @abstractmethod
+    def reach(self, spec: EnvironmentSpec) -> Address | Carry:
+        """How one connection of the portal's door to its port is made, now: to an address that leads there from the portal's
+        network, or by the site's API. Asked again for the next one. Raises NotFound if it does not run."""
 
     @abstractmethod
     def log(self, spec: EnvironmentSpec, *, lines: int) -> str:

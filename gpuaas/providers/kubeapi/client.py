@@ -7,14 +7,15 @@ newer than the client library are not lost. Nothing but this module sees an exce
 import base64
 import json
 import os
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol, cast
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import orjson
 import urllib3
@@ -85,6 +86,29 @@ class Api:
     def authority(self) -> str:
         """The site's certificate authority in base64; empty for one that the system trusts."""
         return base64.b64encode(Path(self.ca_file).read_bytes()).decode() if self.ca_file else ""
+
+    @property
+    def proxy(self) -> str | None:
+        """By which the site is called, if it is by one."""
+        return cast("Any", self._configuration).proxy or None
+
+    @cached_property
+    def tls(self) -> ssl.SSLContext | None:
+        """As calls have it, for what is no call; None where the site speaks plain HTTP."""
+        if not self.server.startswith("https://"):
+            return None
+        given = cast("Any", self._configuration)
+        context = ssl.create_default_context(cafile=given.ssl_ca_cert or None)
+        if not given.verify_ssl:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if given.cert_file:
+            context.load_cert_chain(given.cert_file, given.key_file or None)
+        return context
+
+    @property
+    def tls_name(self) -> str:
+        """By which the site's certificate is judged."""
+        return str(cast("Any", self._configuration).tls_server_name or urlsplit(self.server).hostname or "")
 
     def close(self) -> None:
         self._pool.clear()
@@ -238,7 +262,7 @@ class Api:
         url = f"{self.server}{path}"
         if query:
             url += "?" + urlencode(dict(query))
-        headers = {"Accept": accept, "User-Agent": "gpuaas", **self._authorization()}
+        headers = {"Accept": accept, "User-Agent": "gpuaas", **self.authorization()}
         if body is not None:
             headers["Content-Type"] = content
         answer = self._pool.request(
@@ -258,7 +282,7 @@ class Api:
                 answer.release_conn()
         return answer
 
-    def _authorization(self) -> dict[str, str]:
+    def authorization(self) -> dict[str, str]:
         keys = self._configuration.api_key
         value = keys.get("authorization") or keys.get("BearerToken")
         return {"Authorization": value} if value else {}

@@ -4,10 +4,13 @@ The pod has no controller: whether it fits is the answer to its creation, and a 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
 from gpuaas.providers.base import (
+    Address,
+    Carry,
     Change,
     Connection,
     Environments,
@@ -20,7 +23,9 @@ from gpuaas.providers.base import (
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.kubeapi import ending, names, namespaces, pods, release
 from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.forward import forward
 from gpuaas.providers.kubeapi.managed_objects import NETWORK
+from gpuaas.providers.reach import is_refused
 
 HOME, WAY = StepSpec("home", "Create the home volume"), StepSpec("network", "Admit only the portal's way in")
 START, READY = StepSpec("start", "Start the container"), StepSpec("ready", "Wait until it answers")
@@ -76,6 +81,16 @@ class KubernetesEnvironments(Environments):
             node=pod["spec"].get("nodeName", ""),
             restarts=int(_container(pod).get("restartCount") or 0),
         )
+
+    def reach(self, spec: EnvironmentSpec) -> Address | Carry:
+        if not self.connection.options.get("environments_direct"):
+            return partial(forward, self._api, f"{_path(spec, 'pods')}/{spec.name}", spec.port)
+        # of the pod, not of its service, whose address members can give back, and another tenant's service may get
+        pod = self._api.get(f"{_path(spec, 'pods')}/{spec.name}")
+        host = str((pod.get("status") or {}).get("podIP") or "")
+        if not host or not is_ready(pod) or pod["spec"].get("hostNetwork") or is_refused(host):
+            raise NotFound("its pod has no address in the cluster")
+        return Address(host, spec.port)
 
     def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
         path = f"{_path(spec, 'pods')}/{spec.name}/log"

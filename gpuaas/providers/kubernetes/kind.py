@@ -24,6 +24,11 @@ OPTIONS = section(
     sites_namespaces=texts(
         "The site's own namespaces", "names, one per line; * matches anything; never adopted"
     ),
+    environments_direct={
+        "type": "boolean",
+        "title": "Reach environments directly",
+        "description": "by the addresses of their pods, where the door has a route to them; otherwise by the API server",
+    },
     oidc=OIDC,
     object_bounds=bounds.schema(),
 )

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import (
+    Carry,
     Change,
     Environments,
     EnvironmentSpec,
@@ -16,6 +18,7 @@ from gpuaas.providers.base import (
     step_require,
 )
 from gpuaas.providers.base.steps import DONE
+from gpuaas.providers.sandbox import rooms
 from gpuaas.providers.sandbox.claims import claim_admit, claim_end
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxPod, SandboxSite
@@ -59,6 +62,13 @@ class SandboxEnvironments(Environments):
             ready = _is_ready(site, pod)
             waits = "" if ready else pod.waiting_for or "it starts"
             return ObservedEnvironment(exists=True, ready=ready, detail=waits, node=pod.node_name)
+
+    def reach(self, spec: EnvironmentSpec) -> Carry:
+        with self._site("environment-reach") as site:
+            pod = _pod(site, spec)
+            if pod is None or not _is_ready(site, pod):
+                raise NotFound("it does not run, so nothing answers")
+        return partial(rooms.answer, spec.name)
 
     def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
         with self._site("environment-log") as site:

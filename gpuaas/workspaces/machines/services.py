@@ -169,13 +169,19 @@ def run_require(actor: Actor, workspace: Workspace, what: str = "run machines") 
     NotFound. what: they can, in words."""
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_ACCESS)
     held = actor.on_project(workspace.project_id, workspace.project.organization_id)
-    if Permission.PROJECT_MANAGE in held:
+    if may_run(held, None):
         return
     subject = subject_of(actor.user_id) if actor.user_id else ""
     role = next((member.role for member in members_of(workspace) if member.subject == subject), None)
-    if role not in {AccessRole.ADMIN, AccessRole.EDIT}:
+    if not may_run(held, role):
         who = "your role in this workspace is view" if role else "you are not a member of this workspace"
         raise Forbidden(f"{who}; only admins and editors of the workspace can {what}")
+
+
+def may_run(held: frozenset[Permission], role: str | None) -> bool:
+    """held: on the project; role: in the workspace, None for who is no member of it."""
+    runs = Permission.PROJECT_MANAGE in held or role in {AccessRole.ADMIN, AccessRole.EDIT}
+    return runs and Permission.WORKSPACE_ACCESS in held
 
 
 def sold_require(workspace: Workspace) -> None:

@@ -1,6 +1,9 @@
 """An environment on a real kubelet: it runs, is ready by its path, sees its devices, and has its home again after a stop."""
 
+import asyncio
 import re
+import socket
+import tempfile
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -9,7 +12,8 @@ from functools import partial
 import pytest
 
 from deploy.lab.node import Lab
-from gpuaas.providers.base import Change, Environments, EnvironmentSpec
+from gpuaas.core.errors import NotFound
+from gpuaas.providers.base import Address, Carry, Change, Environments, EnvironmentSpec
 from tests.contracts.rigs.kubernetes import volume_for
 from tests.lab.fixtures import LabSite, until
 from tests.lab.kubernetes.kubectl import Kubectl
@@ -73,6 +77,45 @@ def _is_done(site: Environments, change: Change, spec: EnvironmentSpec, key: str
 def answer_of(address: str) -> str:
     with urllib.request.urlopen(address, timeout=30) as answer:
         return str(answer.read().decode())
+
+
+async def answers_of(way: Carry, paths: list[str]) -> list[str]:
+    """By one connection that is kept, as Envoy keeps it."""
+    with tempfile.TemporaryDirectory(prefix="way-") as folder:
+        path_of_it = f"{folder}/way.sock"
+        async with await asyncio.start_unix_server(way, path_of_it):
+            reader, writer = await asyncio.open_unix_connection(path_of_it)
+            found = []
+            for path in paths:
+                writer.write(f"GET {path} HTTP/1.1\r\nHost: lab\r\n\r\n".encode())
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
+                length = re.search(rb"(?i)content-length: (\d+)", head)
+                body = await asyncio.wait_for(
+                    reader.readexactly(int(length[1])) if length else reader.read(), 30
+                )
+                found.append(f"{head.split()[1].decode()} {body.decode()}")
+                if b"close" in head.lower():
+                    writer.close()
+                    reader, writer = await asyncio.open_unix_connection(path_of_it)
+            writer.close()
+            return found
+
+
+async def alone(way: Carry) -> None:
+    """Its errors, which a server of asyncio only logs."""
+    here, there = socket.socketpair()
+    with here, there:
+        await way(*await asyncio.open_connection(sock=here))
+
+
+def test_the_door_reaches_it_through_the_api_server(bought: Room, spec: EnvironmentSpec) -> None:
+    site = bought.driver.environments
+    way = site.reach(spec)
+    assert not isinstance(way, Address)
+    with pytest.raises(NotFound):
+        asyncio.run(alone(way))
+    carry_out(site, Change.CREATE, spec)
+    assert asyncio.run(answers_of(way, ["/api/", "/api/"])) == ["200 it answers\n"] * 2
 
 
 def test_it_runs_sees_its_devices_and_keeps_its_home(

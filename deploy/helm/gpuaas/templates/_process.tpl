@@ -1,5 +1,6 @@
 {{/* The pod of one process of the portal. Given a dict:
-  root, component, args (of gpuaas-portal), own (its part of the values); http: whether it answers on port 8000. */}}
+  root, component, args (of gpuaas-portal), own (its part of the values); http: whether it answers on port 8000; tls: the Secret of the
+  certificate with which it answers on port 8443. */}}
 {{- define "gpuaas.process" -}}
 {{- $v := .root.Values -}}
 metadata:
@@ -54,9 +55,14 @@ spec:
       lifecycle: # the Service sends requests for a moment after the end has begun
         preStop: {sleep: {seconds: {{ .own.drainSeconds }}}}
       {{- else }}
-      {{- if $v.metrics.enabled }}
+      {{- if or $v.metrics.enabled .tls }}
       ports:
+        {{- if $v.metrics.enabled }}
         - {name: metrics, containerPort: 9100}
+        {{- end }}
+        {{- if .tls }}
+        - {name: door, containerPort: 8443}
+        {{- end }}
       {{- end }}
       startupProbe:
         exec: {command: {{ include "gpuaas.alive" 300 }}}
@@ -69,8 +75,14 @@ spec:
         timeoutSeconds: 10
       {{- end }}
       {{- include "gpuaas.container" .root | nindent 6 }}
+        {{- if .tls }}
+        - {name: door, mountPath: /run/secrets/door, readOnly: true}
+        {{- end }}
   volumes:
     {{- include "gpuaas.volumes" .root | nindent 4 }}
+    {{- with .tls }}
+    - {name: door, secret: {secretName: {{ . }}, defaultMode: 0440}}
+    {{- end }}
 {{- end -}}
 
 {{/* A command that succeeds if the heartbeat has touched its file within so many seconds. */}}

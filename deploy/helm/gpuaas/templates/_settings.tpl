@@ -50,6 +50,14 @@
 - name: GPUAAS_TRUSTED_PROXIES
   value: {{ join "," . | quote }}
 {{- end }}
+{{- with .Values.door.domain }}
+- name: GPUAAS_DOOR_DOMAIN
+  value: {{ . | quote }}
+- name: GPUAAS_DOOR_CERTIFICATE
+  value: /run/secrets/door/tls.crt
+- name: GPUAAS_DOOR_KEY
+  value: /run/secrets/door/tls.key
+{{- end }}
 {{- if .Values.metrics.enabled }}
 - name: GPUAAS_METRICS_BIND # of all but the web processes
   value: $(POD_IP):9100

@@ -19,6 +19,7 @@ from gpuaas.api.fields import (
 from gpuaas.api.v1.clusters.shapes import Document
 from gpuaas.environments.definition import MOST, definition_read
 from gpuaas.environments.models import Environment, EnvironmentKind
+from gpuaas.environments.selectors import address_of
 from gpuaas.environments.states import EnvironmentState, KindState, OperationKind
 from gpuaas.lifecycle.operations import StepState
 
@@ -71,6 +72,9 @@ class EnvironmentOutput(Output):
     number = serializers.IntegerField(source="made_of.number", help_text="Version of the kind.")
     state = serializers.SerializerMethodField()
     failure = serializers.CharField(allow_blank=True, help_text="Why it failed, in words.")
+    address = serializers.SerializerMethodField(
+        help_text="Where it opens in a browser; empty where the portal gives none."
+    )
     gpu = serializers.CharField(
         source="pool.gpu_type.slug", default="", allow_blank=True, help_text="Slug of the GPU type."
     )
@@ -90,6 +94,9 @@ class EnvironmentOutput(Output):
     @extend_schema_field(serializers.ChoiceField(choices=STATES))
     def get_state(self, row: Environment) -> str:
         return EnvironmentState(row.state).name.lower()
+
+    def get_address(self, row: Environment) -> str:
+        return address_of(row)
 
 
 class EnvironmentStepOutput(Output):

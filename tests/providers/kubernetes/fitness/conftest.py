@@ -89,10 +89,10 @@ def sent(portal: PortalSite) -> Iterator[set[Asked]]:
 def listening(kubeconfig: str) -> Iterator[set[Asked]]:
     found: set[Asked] = set()
     honest = Api._send
-    token = Api(kubeconfig)._authorization()
+    token = Api(kubeconfig).authorization()
 
     def listened(self: Api, method: str, path: str, **options: Any) -> Any:
-        if self._authorization() == token:
+        if self.authorization() == token:
             found.update(asked(method, path, options.get("query") or {}))
         return honest(self, method, path, **options)
 

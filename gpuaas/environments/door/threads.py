@@ -1,0 +1,21 @@
+"""The database from a loop: in a thread, whose connection goes back to the pool."""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from asgiref.sync import sync_to_async
+
+from gpuaas.core.connections import connection_return
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def in_thread(do: Callable[P, T], /, *given: P.args, **named: P.kwargs) -> T:
+    def work() -> T:
+        try:
+            return do(*given, **named)
+        finally:
+            connection_return()
+
+    return await sync_to_async(work, thread_sensitive=False)()

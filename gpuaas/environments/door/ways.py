@@ -1,0 +1,76 @@
+"""From a socket of this machine to the pod: what Envoy connects to where no route of its own leads there."""
+
+import asyncio
+import contextlib
+import uuid
+from pathlib import Path
+
+import structlog
+
+from gpuaas.core.errors import GpuaasError, NotFound, Unavailable
+from gpuaas.environments.door.threads import in_thread
+from gpuaas.environments.models import Environment
+from gpuaas.environments.spec import environments_at, spec_of
+from gpuaas.providers.base import Address, Carry
+
+log = structlog.get_logger(__name__)
+CONNECT_SECONDS, CHUNK = 10, 1 << 16
+READS = ("site", "workspace", "made_of", "pool")
+
+
+def reach(environment_id: uuid.UUID) -> Address | Carry:
+    """Raises NotFound where there is no way, and the errors of the site."""
+    row = Environment.objects.select_related(*READS).filter(pk=environment_id).first()
+    site = environments_at(row.site) if row is not None else None
+    if row is None or site is None:
+        raise NotFound("the site offers no environments")
+    return site.reach(spec_of(row))
+
+
+async def carry(
+    environment_id: uuid.UUID, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """One connection. Its way is found anew, with the site's credentials and the pod's address of now; of a refusal Envoy is
+    told no more than an end."""
+    try:
+        way = await in_thread(reach, environment_id)
+        await (_connect(way, reader, writer) if isinstance(way, Address) else way(reader, writer))
+    except GpuaasError as error:
+        log.warning("door_no_way", environment=str(environment_id), error=error.message)
+    except OSError as error:  # one side has gone
+        log.debug("door_way_ended", environment=str(environment_id), error=type(error).__name__)
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _connect(way: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            from_pod, to_pod = await asyncio.open_connection(way.host, way.port)
+    except (OSError, TimeoutError) as error:
+        raise Unavailable(f"no connection to {way.host}: is there a route to the site's pods?") from error
+    try:
+        both = [asyncio.create_task(_copy(reader, to_pod)), asyncio.create_task(_copy(from_pod, writer))]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for each in both:
+            each.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+    finally:
+        to_pod.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while chunk := await reader.read(CHUNK):
+        writer.write(chunk)
+        await writer.drain()
+
+
+async def served(socket: Path, environment_id: uuid.UUID) -> asyncio.Server:
+    """The folder of the socket is its owner's alone."""
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await carry(environment_id, reader, writer)
+
+    return await asyncio.start_unix_server(connected, socket)

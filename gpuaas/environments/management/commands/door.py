@@ -1,0 +1,31 @@
+"""`manage.py door`: the way in to environments by the browser until SIGTERM."""
+
+import asyncio
+import signal
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from gpuaas.core import scrape
+from gpuaas.core.models import ProcessKind
+from gpuaas.core.pulse import begin
+from gpuaas.environments.door.process import Door, place_made, program
+
+
+class Command(BaseCommand):
+    help = "Serve the addresses of environments until SIGTERM; several processes may run."
+    requires_system_checks = []  # see web.py
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        program()
+        with place_made() as place:
+            begin(ProcessKind.DOOR)
+            scrape.serve()
+            asyncio.run(_until_told(Door(place)))
+
+
+async def _until_told(door: Door) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await door.run(stop)

@@ -1,0 +1,74 @@
+"""What a simulated environment answers by HTTP: a page that shows what it was asked, and a WebSocket that repeats what it is
+told."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from html import escape
+
+from websockets.frames import BINARY, TEXT, Frame
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
+
+MOST = 1 << 20
+Headers = list[tuple[str, str]]
+
+
+async def answer(name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One connection, until it ends."""
+    while True:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return
+        first, *lines = head.decode("latin-1").split("\r\n")
+        method, path, _ = first.split(" ", 2)
+        headers = [
+            (key.lower(), value.strip()) for key, _, value in (line.partition(":") for line in lines if line)
+        ]
+        if dict(headers).get("upgrade", "").lower() == "websocket":
+            await _repeat(head, reader, writer)
+            return
+        await reader.readexactly(min(int(dict(headers).get("content-length", "0")), MOST))
+        asked = {"environment": name, "method": method, "path": path, "headers": headers}
+        as_page = "text/html" in dict(headers).get("accept", "")
+        body = (_page(name, f"{method} {path}", headers) if as_page else json.dumps(asked)).encode()
+        kind = "text/html; charset=utf-8" if as_page else "application/json"
+        writer.write(
+            f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        )
+        await writer.drain()
+
+
+def _page(name: str, asked: str, headers: Headers) -> str:
+    rows = "".join(f"<tr><th>{escape(key)}<td>{escape(value)}" for key, value in headers)
+    style = "<style>body{font:1rem system-ui;margin:2rem;color-scheme:light dark}th{text-align:left;padding-right:2rem}</style>"
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(name)}</title>{style}<h1>{escape(name)}</h1>'
+        f"<p>This site is simulated: nothing runs here. It was asked for <code>{escape(asked)}</code> with these headers:</p>"
+        f"<table>{rows}</table></html>"
+    )
+
+
+async def _repeat(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    socket = ServerProtocol()
+    socket.receive_data(head)
+    while True:
+        for event in socket.events_received():
+            if isinstance(event, Request):
+                socket.send_response(socket.accept(event))
+            elif isinstance(event, Frame) and event.opcode is TEXT:
+                socket.send_text(bytes(event.data))
+            elif isinstance(event, Frame) and event.opcode is BINARY:
+                socket.send_binary(event.data)
+        writer.writelines(_sent(socket.data_to_send()))
+        await writer.drain()
+        received = await reader.read(65536)
+        if not received or socket.close_expected():
+            return
+        socket.receive_data(received)
+
+
+def _sent(parts: Iterable[bytes]) -> Iterable[bytes]:
+    """An empty one asks to end the connection, which whoever called does."""
+    return [part for part in parts if part]
