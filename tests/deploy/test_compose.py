@@ -84,7 +84,7 @@ def test_no_secret_stands_in_it_and_every_variable_is_one_that_the_portal_reads(
     assert required | {"GPUAAS_DATABASE_URL", "GPUAAS_BROKER_URL"} <= example
 
 
-def test_the_one_who_is_trusted_is_the_proxy_which_alone_is_reached_from_outside() -> None:
+def test_the_one_who_is_trusted_is_the_proxy_and_only_it_and_the_door_are_reached_from_outside() -> None:
     services = compose()["services"]
     (network,) = compose()["networks"]["default"]["ipam"]["config"]
     address = services["proxy"]["networks"]["default"]["ipv4_address"]
@@ -93,4 +93,4 @@ def test_the_one_who_is_trusted_is_the_proxy_which_alone_is_reached_from_outside
     )
     assert ip_address(address) in ip_network(network["subnet"])
     assert address != network["gateway"]
-    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy", "door"]
