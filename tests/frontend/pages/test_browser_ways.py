@@ -100,4 +100,4 @@ def test_after_too_many_tries_the_sign_in_page_says_until_when_and_what_else(
     expect(page.locator("main")).to_contain_text("The next try is possible at")
     expect(page.locator("main")).to_contain_text("Ask an operator of the portal to end the wait.")
     page.get_by_role("link", name="Set a new password").click()
-    expect(page.get_by_label("Email")).to_be_visible()
+    expect(page.get_by_label("E-mail")).to_be_visible()
