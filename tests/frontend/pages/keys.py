@@ -69,7 +69,7 @@ BEGIN = """(selector) => {
     const times = new Map();
     for (const each of steps) times.set(each, (times.get(each) ?? 0) + 1);
     for (const each of stops) if (!times.has(each)) found.push(`Tab does not reach ${name(each)}`);
-    const first = Math.max(stops.indexOf(steps[0]), 0);
+    const first = focused === document.body ? 0 : Math.max(stops.indexOf(steps[0]), 0);  // a dialog begins at its first field
     const wanted = [...stops.slice(first), ...stops.slice(0, first)];
     const once = steps.slice(0, stops.length);
     const wrong = once.findIndex((each, at) => each !== wanted[at]);
@@ -81,6 +81,14 @@ BEGIN = """(selector) => {
 }"""
 
 
+# the next Tab goes on from where the focus was last, also when that is gone
+TO_THE_BEGINNING = """() => {
+  const here = document.createElement('i');
+  here.tabIndex = -1;
+  document.body.prepend(here);
+  here.focus();
+  here.remove();
+}"""
 TAB = {"type": "rawKeyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
 
 
@@ -103,7 +111,7 @@ def walk(page: Page, root: str = "") -> list[str]:
 
 def skip_link(page: Page) -> list[str]:
     """It is the first stop of a page, it is seen there, and the next stop after it is in the content."""
-    page.evaluate("document.activeElement.blur(); getSelection().collapse(document.body, 0)")
+    page.evaluate(TO_THE_BEGINNING)
     page.keyboard.press("Tab")
     first = page.evaluate("document.activeElement.className")
     page.keyboard.press("Enter")

@@ -231,3 +231,27 @@ def controls_in_parts(page: Page) -> Iterable[Locator]:
     found = page.locator("[data-live] :is(a[href], button:enabled):visible")
     assert found.count() > 2
     return [found.first, found.nth(found.count() // 2), found.last]
+
+
+BROKEN = """<style>:focus { outline: none } .seen:focus { outline: 2px solid red } [data-press] { cursor: pointer }</style>
+<button class="seen">first</button> <button id="blind">blind</button> <b data-press>press</b>
+<button class="seen" style="position: fixed; left: -400px" id="away">away</button>
+<button class="seen" tabindex="1" id="early">early</button>
+<button class="seen" id="covered">covered</button><p style="position: absolute; inset: 0; background: white"></p>"""
+
+
+def test_what_a_walk_finds(chromium: Browser) -> None:
+    page = chromium.new_page()
+    page.set_content(BROKEN)
+    found = " ".join(walk(page))
+    for what, where in (
+        ("one does not see the focus on", "blind"),
+        ("a click only", "data-press"),
+        ("the focus is outside the window", "away"),
+        ("the focus is under", "covered"),
+    ):
+        assert re.search(f"{what}.*{where}", found), (what, found)
+    page.set_content("<button>first</button> <button>late</button> <button tabindex=1>early</button>")
+    assert "not in order" in " ".join(walk(page))
+    page.set_content("<button onfocus='this.blur()'>never</button> <button>next</button>")
+    assert "Tab does not reach" in " ".join(walk(page))

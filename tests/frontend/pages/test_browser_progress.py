@@ -7,7 +7,6 @@ from pathlib import Path
 import psycopg
 import pytest
 import time_machine
-from django.db import connection
 from django.urls import reverse
 from playwright.sync_api import Browser, expect
 
@@ -16,14 +15,15 @@ from gpuaas.catalog.models import Flavor
 from gpuaas.metering.imports import IMPORTS
 from gpuaas.metering.models import ImportProgress
 from gpuaas.workspaces.models import Workspace
-from tenants.actors import Actor
-from tenants.models import Project, User
+from tenants.actors import SYSTEM, Actor
+from tenants.audit import audit_record
+from tenants.models import AuditEntry, Project, User
 from tests.billing.stage import workspace_make
 from tests.billing.test_import import END, START, file_of, row
 from tests.factories.billing import MONTH
 from tests.factories.tenants import UserFactory
 from tests.frontend.operator.test_closing import AFTER, PAGE, stopped_worker, three
-from tests.frontend.pages.browsing import NEEDED, context_for, looked_at, opened
+from tests.frontend.pages.browsing import NEEDED, connection_words, context_for, looked_at, opened
 from tests.frontend.pages.server import served
 
 pytestmark = NEEDED
@@ -57,15 +57,9 @@ def test_a_close_counts_organizations(chromium: Browser, address: str, olga: Use
 @contextmanager
 def another_import() -> Iterator[None]:
     """One that is under way; the next waits for its end, with its own rows read."""
-    with psycopg.connect(**_connection(), autocommit=True) as other:
+    with psycopg.connect(**connection_words(), autocommit=True) as other:
         other.execute("SELECT pg_advisory_lock(%s, %s)", IMPORTS)
         yield
-
-
-def _connection() -> dict[str, str]:
-    known = connection.settings_dict
-    names = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
-    return {name: str(known[key]) for name, key in names.items()}
 
 
 @pytest.fixture
@@ -103,4 +97,26 @@ def test_an_import_of_usage_counts_its_rows(
     expect(page.locator("h1")).to_have_text("usage.csv")
     expect(theirs.locator("#under-way > *")).to_have_count(0)
     assert not ImportProgress.objects.exists()
+    assert complaints == []
+
+
+def test_an_export_goes_on_while_the_page_is_left(
+    chromium: Browser, address: str, alice: User, limited: Project
+) -> None:
+    """A download is the browser's own: it counts the bytes, and no reload cuts it off. Here it waits for its rows."""
+    for number in range(3):
+        audit_record(
+            actor=SYSTEM, action="project.update", target=limited, project=limited, after={"number": number}
+        )
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(address + reverse("frontend:audit", args=[limited.slug]))
+    with psycopg.connect(**connection_words()) as other:
+        other.execute("LOCK TABLE tenants_auditentry IN ACCESS EXCLUSIVE MODE")
+        with page.expect_download() as begun:
+            page.get_by_role("link", name="CSV").click()
+        page.goto(f"{address}/p/weather-lm/members/")
+        page.reload()
+        expect(page.locator("h1")).to_have_text("Members")
+    rows = begun.value.path().read_text().splitlines()
+    assert len(rows) == 1 + AuditEntry.objects.filter(project_id=limited.pk).count() > 3
     assert complaints == []
