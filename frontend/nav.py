@@ -59,6 +59,7 @@ TENANT_MENU: Mapping[str, Sequence[Place]] = {
         Place("Home", "frontend:home", "home", "h"),
         Place("Workspaces", "frontend:workspaces", "stack-2", "w"),
         Place("Clusters", "frontend:clusters", "topology-star-3", "k"),
+        Place("Environments", "frontend:environments", "terminal-2", "v"),
         Place("New workspace", "frontend:workspace_new", "plus", "n"),
     ],
     "Project": [
@@ -97,6 +98,7 @@ OPERATOR_MENU: Mapping[str, Sequence[Place]] = {
         Place("Flavors", "frontend:operator_flavors", "cpu", "f"),
         Place("GPU types", "frontend:operator_gpu_types", "components", "t"),
         Place("Cluster templates", "frontend:operator_cluster_templates", "topology-star-3", "x"),
+        Place("Environments", "frontend:operator_environment_kinds", "terminal-2", "n"),
     ],
     "Tenants": [
         Place("Organizations", "frontend:operator_organizations", "building", "g"),

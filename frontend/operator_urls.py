@@ -13,6 +13,7 @@ from frontend.views.operator import (
     closing,
     cluster_imports,
     clusters,
+    environment_kinds,
     hosts,
     invoices,
     limits,
@@ -121,6 +122,14 @@ urlpatterns: list[URLPattern] = [
     path("workspaces/", workspaces.workspaces, name="operator_workspaces"),
     path("clusters/", clusters.clusters, name="operator_clusters"),
     path("clusters/without-proof/", clusters.orphans, name="operator_cluster_orphans"),
+    path("environment-kinds/", environment_kinds.kinds, name="operator_environment_kinds"),
+    path("environment-kinds/new/", environment_kinds.kind_new, name="operator_environment_kind_new"),
+    *below(
+        "environment-kinds/of/<slug:slug>/",
+        ("", environment_kinds.kind, "operator_environment_kind"),
+        ("versions/", environment_kinds.version_add, "operator_environment_kind_version"),
+        ("retire/", environment_kinds.retire, "operator_environment_kind_retire"),
+    ),
     path("cluster-templates/", clusters.templates, name="operator_cluster_templates"),
     path("cluster-templates/new/", clusters.template_new, name="operator_cluster_template_new"),
     *below(

@@ -39,6 +39,7 @@ NEEDS = {
     "workspaces": Permission.WORKSPACE_VIEW,
     "workspace_new": Permission.WORKSPACE_CREATE,
     "clusters": Permission.WORKSPACE_VIEW,
+    "environments": Permission.WORKSPACE_VIEW,
     "volumes": Permission.WORKSPACE_VIEW,
     "usage": Permission.BILLING_VIEW,
     "costs": Permission.BILLING_VIEW,

@@ -11,6 +11,7 @@ from frontend.views import (
     cluster_policies,
     clusters,
     costs,
+    environments,
     history,
     holder_actions,
     home,
@@ -74,6 +75,16 @@ cluster_patterns: list[URLPattern] = [
     path("policies/<uuid:policy>/delete/", cluster_policies.delete, name="cluster_policy_delete"),
 ]
 
+environment_patterns: list[URLPattern] = [
+    path("", environments.show, name="environment"),
+    path("start/", environments.start, name="environment_start"),
+    path("stop/", environments.stop, name="environment_stop"),
+    path("restart/", environments.restart, name="environment_restart"),
+    path("clone/", environments.clone, name="environment_clone"),
+    path("delete/", environments.delete, name="environment_delete"),
+    path("log/", environments.log, name="environment_log"),
+]
+
 project_patterns: list[URLPattern | URLResolver] = [
     path("", home.project_home, name="home"),
     path("workspaces/", workspaces.index, name="workspaces"),
@@ -86,6 +97,10 @@ project_patterns: list[URLPattern | URLResolver] = [
     path("clusters/new/<slug:template>/", cluster_orders.new, name="cluster_order"),
     path("clusters/new/<slug:template>/answer/", cluster_orders.answer_now, name="cluster_answer"),
     path("clusters/<uuid:cluster>/", include(cluster_patterns)),
+    path("environments/", environments.index, name="environments"),
+    path("environments/new/", environments.choose, name="environment_new"),
+    path("environments/new/<slug:kind>/", environments.new, name="environment_order"),
+    path("environments/<uuid:environment>/", include(environment_patterns)),
     path("usage/", usage.usage, name="usage"),
     path("usage.csv", usage.usage_csv, name="usage_csv"),
     path("usage/<uuid:workspace>/", usage.intervals, name="intervals"),

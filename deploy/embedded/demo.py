@@ -2,7 +2,7 @@
 
 dev: the same as up, but every process starts again when a file it was made from changes (Procfile.dev).
 up: services, migrations, seed, then web + worker + scheduler + meter until Ctrl-C, which stops all of it. Data stays.
-Whoever kills one of them sees it come back, as a service manager would have it in production.
+One of them that is killed, PostgreSQL and Redis too, comes back as a service manager would have it in production.
 """
 
 import argparse
@@ -16,6 +16,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 
 from deploy.embedded import postgres, redis
 from deploy.embedded.environment import DEMO_FOLDER as FOLDER
@@ -24,6 +26,7 @@ from deploy.embedded.redis import free_port, is_free
 
 STATE = FOLDER / "running.json"
 WEB_SECONDS = 60.0
+LOOK_SECONDS = 1.0
 # One process of the Procfile: killed, it is started again; told to stop, it is waited for (the shell runs a trap after the command in
 # front of it); ended by itself, it is not. The command is not in the script's own words: `pkill -f` for it must not find the script.
 KEPT = """trap 'over=1' TERM; while :; do sh -c "exec $KEPT_COMMAND"; code=$?
@@ -49,6 +52,7 @@ def up(procfile: str = "Procfile") -> int:
         print(f"The demo already runs at {running()}")
         return 1
     started = time.monotonic()
+    own = {name for name in ("GPUAAS_DATABASE_URL", "GPUAAS_BROKER_URL") if not os.environ.get(name)}
     environment = demo_environment()
     os.environ.update(
         GPUAAS_DATABASE_URL=environment.database_url,
@@ -58,12 +62,45 @@ def up(procfile: str = "Procfile") -> int:
     )
     try:
         manage("migrate", "--verbosity", "0")
-        subprocess.run([sys.executable, "-m", "deploy.embedded.seed"], check=True)
-        return serve(started, procfile)
+        subprocess.run([sys.executable, "-m", "deploy.embedded.seed", "--work"], check=True)
+        with kept(own):
+            return serve(started, procfile)
     finally:
         STATE.unlink(missing_ok=True)
         demo_stop()
         print("Stopped. The data is kept; `make demo` brings it back, `make demo-reset` forgets it.")
+
+
+@contextmanager
+def kept(own: Collection[str]) -> Iterator[None]:
+    """Meanwhile PostgreSQL and Redis, as far as they are our own, are started again at their addresses when they are gone."""
+    servers: dict[str, tuple[str, Callable[[str], bool], Callable[[], object]]] = {
+        "GPUAAS_DATABASE_URL": (
+            "PostgreSQL",
+            postgres.answers,
+            lambda: postgres.start(FOLDER / "postgres", postgres.DEMO_OPTIONS),
+        ),
+        "GPUAAS_BROKER_URL": ("Redis", redis.answers, lambda: redis.start(FOLDER / "redis")),
+    }
+    over = threading.Event()
+
+    def keep() -> None:
+        while not over.wait(LOOK_SECONDS):
+            for variable in own:
+                name, answers, start = servers[variable]
+                if not answers(os.environ[variable]):
+                    print(f"{name} is gone, and is started again", flush=True)
+                    # what its processes have left may be in the way for a moment: the next round tries again
+                    with suppress(AssertionError, OSError, RuntimeError, subprocess.SubprocessError):
+                        start()
+
+    keeper = threading.Thread(target=keep, daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        over.set()
+        keeper.join()
 
 
 def serve(started: float, procfile: str) -> int:

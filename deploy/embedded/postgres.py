@@ -3,9 +3,10 @@
 The wheel takes care of the one hard case: PostgreSQL refuses to run as root, so root's server runs as a user of its own.
 """
 
+import socket
 import warnings
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the wheel's word on a missing XDG_RUNTIME_DIR concerns nobody
@@ -38,6 +39,16 @@ def start(folder: Path, options: dict[str, str]) -> str:
         server.ensure_postgres_running()
     info = server.get_postmaster_info()
     return f"postgres://postgres@{quote(str(info.socket_dir), safe='')}/postgres"
+
+
+def answers(url: str) -> bool:
+    """Somebody listens at the socket of `start`'s URL, though it may not be ready for queries yet."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(f"{unquote(urlsplit(url).netloc.rpartition('@')[2])}/.s.PGSQL.5432")
+        except OSError:
+            return False
+    return True
 
 
 def stop(folder: Path) -> None:

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 START_SECONDS = 10.0
 
@@ -23,8 +24,8 @@ def start(folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     state = folder / "redis.json"
     port = int(json.loads(state.read_text())["port"]) if state.exists() else 0
-    if port and _answers(port):
-        return f"redis://127.0.0.1:{port}/0"
+    if port and answers(_url(port)):
+        return _url(port)
     port = port if port and is_free(port) else free_port()
     state.write_text(json.dumps({"port": port}))
     command = [
@@ -48,13 +49,13 @@ def start(folder: Path) -> str:
     ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + START_SECONDS
-    while not _answers(port):
+    while not answers(_url(port)):
         if time.monotonic() > deadline:
             raise RuntimeError(
                 f"redis-server did not start within {START_SECONDS:.0f} s; see {folder / 'redis.log'}"
             )
         time.sleep(0.02)
-    return f"redis://127.0.0.1:{port}/0"
+    return _url(port)
 
 
 def stop(folder: Path) -> None:
@@ -62,15 +63,20 @@ def stop(folder: Path) -> None:
     if not state.exists():
         return
     port = int(json.loads(state.read_text())["port"])
-    if _answers(port):
+    if answers(_url(port)):
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
             connection.sendall(b"SHUTDOWN\r\n")
             connection.recv(64)
 
 
-def _answers(port: int) -> bool:
+def _url(port: int) -> str:
+    return f"redis://127.0.0.1:{port}/0"
+
+
+def answers(url: str) -> bool:
+    parts = urlsplit(url)
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=1) as connection:
             connection.sendall(b"PING\r\n")
             return connection.recv(16).startswith(b"+PONG")
     except OSError:

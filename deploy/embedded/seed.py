@@ -1,15 +1,17 @@
 """The demo's data: people, two organizations, a sandbox site with prices, limits. Every part is skipped where it is there.
 
 `--lab KUBECONFIG` attaches a Kubernetes cluster as site `lab`, publishes what was discovered, prices it, and gives
-the demo's projects limits for it. `--cloud` adds a simulated cloud.
+the demo's projects limits for it. `--cloud` adds a simulated cloud, `--work` a workspace with an environment.
 """
 
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import django
@@ -59,6 +61,7 @@ def main() -> None:
     parser.add_argument(
         "--cloud", action="store_true", help="add a simulated cloud, whose workspaces hold machines"
     )
+    parser.add_argument("--work", action="store_true", help="add a workspace with an environment in it")
     options = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuaas.settings.demo")
     django.setup()
@@ -79,6 +82,8 @@ def main() -> None:
     past(since)
     limits()
     clusters()
+    if options.work:
+        environments()
 
 
 def people() -> None:
@@ -285,6 +290,52 @@ def clusters() -> None:
     ]
     template_version_add(actor=SYSTEM, template=template, document={**CLUSTER, "pools": pools})
     template_update(actor=SYSTEM, template=template, state="active", public=True)
+
+
+def environments() -> None:
+    """Kinds to order, and one of them ready at the sandbox, in a workspace of alice's that is there for it."""
+    from gpuaas.catalog.models import Flavor
+    from gpuaas.environments import reconcile
+    from gpuaas.environments.models import Environment
+    from gpuaas.environments.services import environment_create
+    from gpuaas.environments.shipped import kinds_ship
+    from gpuaas.workspaces.reconcile import run
+    from gpuaas.workspaces.services import workspace_request
+    from tenants.actors import SYSTEM
+    from tenants.models import Project, User
+    from tenants.selectors import actor_for
+
+    kinds_ship(actor=SYSTEM)
+    flavor = Flavor.objects.filter(pool__site__slug="ber-1", slug__startswith="l40s").first()
+    if flavor is None or Environment.objects.exists():
+        return
+    alice = actor_for(user=User.objects.get(username="alice"))
+    project = Project.objects.get(slug="weather-lm")
+    workspace = workspace_request(
+        actor=alice, project=project, name="notebooks", items=[(flavor.slug, 1)], storage_gib=50
+    )
+    if until_ready(workspace, run):
+        made = environment_create(
+            actor=alice,
+            workspace=workspace,
+            kind="jupyterlab",
+            name="explore",
+            gpus=1,
+            vcpus=2,
+            memory_gib=8,
+            home_gib=10,
+        )
+        until_ready(made, reconcile.run)
+
+
+def until_ready(row: Any, visit: Callable[[UUID], object]) -> bool:
+    """By the visits that a worker would make; False if it takes longer than the site's answers."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while row.state != "ready" and time.monotonic() < deadline:
+        visit(row.pk)
+        time.sleep(0.1)
+        row.refresh_from_db()
+    return bool(row.state == "ready")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What pages show of a workspace and of a cluster alike: state, address, links, row of a list, buttons, conditions."""
+"""What pages show of a workspace, of a cluster and of an environment alike: state, address, links, row of a list, buttons, conditions."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,6 +13,9 @@ from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.services.rows import CLUSTER
 from gpuaas.core.conditions import Status, conditions_read
 from gpuaas.core.looks import Tone
+from gpuaas.environments import states as environment_states
+from gpuaas.environments.models import Environment
+from gpuaas.environments.services import ENVIRONMENT
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.kind import Kind
 from gpuaas.workspaces import states as workspace_states
@@ -21,9 +24,15 @@ from gpuaas.workspaces.services.rows import WORKSPACE
 from tenants.roles import Permission
 
 Held = Workspace | Cluster
+Shown = Held | Environment
 SOON = timedelta(days=3)
 ENDED = "Deleting"  # the reason of what a deletion has ended, as it should
 CONDITION_TONES = {Status.TRUE: Tone.OK, Status.FALSE: Tone.BAD, Status.UNKNOWN: Tone.WAIT}
+_KINDS: dict[type[Any], tuple[Kind[Any], Any]] = {
+    Workspace: (WORKSPACE, workspace_states),
+    Cluster: (CLUSTER, cluster_states),
+    Environment: (ENVIRONMENT, environment_states),
+}
 LINKS = (
     *("credential", "suspend", "resume", "extend", "delete", "retry"),
     *("suspend_effect", "resume_effect", "extend_effect", "delete_effect", "retry_effect"),
@@ -68,25 +77,25 @@ class ConditionRow:
     since: datetime
 
 
-def kind_of(row: Held) -> Kind[Any]:
-    return CLUSTER if isinstance(row, Cluster) else WORKSPACE
+def kind_of(row: Shown) -> Kind[Any]:
+    return _KINDS[type(row)][0]
 
 
-def states_of(row: Held) -> Any:
+def states_of(row: Shown) -> Any:
     """The module of its states."""
-    return cluster_states if isinstance(row, Cluster) else workspace_states
+    return _KINDS[type(row)][1]
 
 
-def look_of(row: Held) -> tuple[Tone, str]:
+def look_of(row: Shown) -> tuple[Tone, str]:
     look = kind_of(row).look(row)
     return look.tone, look.label
 
 
-def is_moving(row: Held) -> bool:
+def is_moving(row: Shown) -> bool:
     return row.state in states_of(row).CHANGING
 
 
-def url_of(row: Held) -> str:
+def url_of(row: Shown) -> str:
     return reverse(f"frontend:{kind_of(row).noun}", args=[row.project.slug, row.pk])
 
 
@@ -115,7 +124,7 @@ def row_facts(row: Held, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def allowed_now(row: Held) -> frozenset[Verb]:
+def allowed_now(row: Shown) -> frozenset[Verb]:
     kind = kind_of(row)
     return frozenset(verb for verb in states_of(row).ALLOWED if kind.may(row, verb))
 
@@ -127,7 +136,7 @@ def rights_facts(allowed: frozenset[Verb], here: ProjectPlace) -> dict[str, bool
     return {"change": change} | {verb.value: change and verb in allowed for verb in verbs}
 
 
-def conditions_of(row: Held) -> tuple[ConditionRow, ...]:
+def conditions_of(row: Shown) -> tuple[ConditionRow, ...]:
     return tuple(
         ConditionRow(
             name=words_of(item.type),

@@ -28,6 +28,11 @@ def storage_spec(*, site_id: uuid.UUID, plain_gib: int, bought: Mapping[uuid.UUI
     return StorageSpec(storage_classes=held, closed_classes=tuple(closed))
 
 
+def plain_storage_class(site_id: uuid.UUID) -> str:
+    """The site's name of the class that plain storage is taken from; "" where there is none. One query."""
+    return StorageClass.objects.filter(site=site_id, plain=True).values_list("name", flat=True).first() or ""
+
+
 def flavor_amount(flavor: Flavor, count: int) -> FlavorAmount:
     """`count` of it, by what one needs and how its site counts it; reads the flavor's pool."""
     pool = flavor.pool

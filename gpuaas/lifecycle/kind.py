@@ -49,7 +49,10 @@ class Kind(Generic[RowT]):
     reads: related rows to load with a locked row. task: that of the reconciler. allowed: verbs by state. permit:
     raises if an actor may not change a row at all. overtaken: states that the portal's own suspension ends, whatever it
     is that they wait for. end: words for the end of a lease. changing: in which state which change is under way. steps:
-    those of a change of a row, and of the state that it comes from. cured: what a new change clears of a failure."""
+    those of a change of a row, and of the state that it comes from. cured: what a new change clears of a failure. wake:
+    what to do first with one that sleeps. inside: what a room above does with what is in a row, in the transaction that takes
+    it down.
+    """
 
     def __init__(
         self,
@@ -68,6 +71,7 @@ class Kind(Generic[RowT]):
         steps: Callable[[RowT, Change, str], Iterable[StepSpec]],
         cured: Mapping[str, Any] = MappingProxyType({}),
         reads: tuple[str, ...] = ("project__organization", "site"),
+        wake: str = "resume it first",
     ) -> None:
         self.noun, self.rows, self._operations = noun, rows, operations
         self.overtaken, self.end = overtaken, end
@@ -76,7 +80,8 @@ class Kind(Generic[RowT]):
         self._allowed, self._permit = allowed, permit
         self._machine, self._history = machine, history
         self._state = type(next(iter(machine.looks)))
-        self._reads, self.task = reads, task
+        self._reads, self.task, self._wake = reads, task, wake
+        self.inside: list[Callable[[RowT, Actor, Verb], None]] = []
 
     def lock(self, pk: Any, *, expected_version: int | None = None, unless: Container[str] = ()) -> RowT:
         """The row as it is now, locked until the transaction ends. It is locked before anything else.
@@ -146,7 +151,7 @@ class Kind(Generic[RowT]):
 
     def _while(self, row: RowT) -> str:
         label = self.look(row).label.lower()
-        then = "; resume it first" if row.state == SUSPENDED else ""
+        then = f"; {self._wake}" if row.state == SUSPENDED else ""
         return f"this cannot be done while the {self.noun} is {label}{then}"
 
     def move(self, row: RowT, to: str, *, actor: str = PORTAL, reason: str = "", **changes: Any) -> None:
@@ -212,6 +217,8 @@ class Kind(Generic[RowT]):
         if self.is_already(row, verb):
             return row
         changes = first(row)
+        for follow in self.inside:
+            follow(row, actor, verb)
         if verb is Verb.SUSPEND:
             changes = {"suspended_at": row.suspended_at or clock.now(), "deleted_after": None, **changes}
         with self.changing(row, actor, verb, ended=f"ended by the {ENDINGS[verb]}"):

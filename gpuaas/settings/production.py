@@ -22,6 +22,7 @@ DATABASES = {
 SECURE_SSL_REDIRECT = env.boolean("GPUAAS_SSL_REDIRECT", default=True)
 SECURE_REDIRECT_EXEMPT = [
     r"^health/",
+    r"^(healthz|readyz)$",
     r"^metrics",
 ]  # probes and Prometheus ask the process itself, without TLS
 SECURE_HSTS_SECONDS = env.integer("GPUAAS_HSTS_SECONDS", default=31_536_000)

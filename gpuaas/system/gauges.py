@@ -8,7 +8,6 @@ Names and units follow Prometheus' conventions for naming: seconds, bytes, `_tot
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from operator import attrgetter
 
 from django.db.models import Count, Min, QuerySet
 from prometheus_client import CollectorRegistry
@@ -132,18 +131,22 @@ def operations(now: datetime) -> Iterator[Metric]:
         for slug, kind, succeeded, count in ended.annotate(Count("pk")):
             outcome = "succeeded" if succeeded else "failed"
             finished.append(((holder, slug, kind, outcome), count))
-    labels = ("holder", "site", "operation")
-    yield gauge("gpuaas_operations_open", "Operations that are not finished.", labels, opened)
+    yield gauge(
+        "gpuaas_operations_open",
+        "Operations that are not finished.",
+        ("holder", "site", "operation"),
+        opened,
+    )
     yield gauge(
         "gpuaas_operations_oldest_open_seconds",
         "How long ago the oldest of them was requested.",
-        labels,
+        ("holder", "site", "operation"),
         oldest,
     )
     yield gauge(
         "gpuaas_operations_last_hour",
         "Operations that ended within the last hour.",
-        (*labels, "outcome"),
+        ("holder", "site", "operation", "outcome"),
         finished,
     )
 
@@ -196,18 +199,29 @@ def capacity(_now: datetime) -> Iterator[Metric]:
         .select_related("site")
         .order_by("site__slug", "resource")
     )
-    labels = ("site", "resource")
-    for name, help_text, figure in (
-        ("healthy", "Healthy devices at the site.", attrgetter("healthy")),
-        (
-            "sellable",
-            "What may be sold of them; absent where the site does not count it.",
-            attrgetter("hard"),
-        ),
-        ("reserved", "What is reserved by workspaces and clusters.", attrgetter("used")),
-    ):
-        found = [((row.site.slug, row.resource), figure(row)) for row in rows if figure(row) is not None]
-        yield gauge(f"gpuaas_capacity_{name}", help_text, labels, found)
+
+    def figures(name: str) -> Samples:
+        found = [((row.site.slug, row.resource), getattr(row, name)) for row in rows]
+        return [(labels, figure) for labels, figure in found if figure is not None]
+
+    yield gauge(
+        "gpuaas_capacity_healthy",
+        "Healthy devices at the site.",
+        ("site", "resource"),
+        figures("healthy"),
+    )
+    yield gauge(
+        "gpuaas_capacity_sellable",
+        "What may be sold of them; absent where the site does not count it.",
+        ("site", "resource"),
+        figures("hard"),
+    )
+    yield gauge(
+        "gpuaas_capacity_reserved",
+        "What is reserved by workspaces and clusters.",
+        ("site", "resource"),
+        figures("used"),
+    )
 
 
 def backups(_now: datetime) -> Iterator[Metric]:

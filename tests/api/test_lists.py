@@ -26,6 +26,8 @@ from billing.models import (
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site, StorageClass
 from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
 from gpuaas.core import clock
+from gpuaas.environments.models import Environment, EnvironmentKind
+from gpuaas.environments.services import kind_version_add
 from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageImport, UsageInterval
 from gpuaas.providers.base import Belonging, ForeignWorkspace, MachineImage
 from gpuaas.workspaces.adoption_plan import found_stored
@@ -41,7 +43,7 @@ from gpuaas.workspaces.models import (
 )
 from gpuaas.workspaces.services import member_set, workspace_request
 from quotas.models import Limit, PoolReservation
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 from tenants.models import ApiToken, Organization, Project, User
 from tests.api.addresses import addresses
 from tests.api.caller import Caller, token_for
@@ -59,6 +61,8 @@ from tests.billing.stage import (
     write_off_stage,
 )
 from tests.clusters.host_stage import host_at
+from tests.environments.stage import DOCUMENT as NOTEBOOK
+from tests.environments.stage import kind, row_in
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
 from tests.factories.tenants import (
@@ -184,6 +188,7 @@ class World:
         first.save(update_fields=["observed"])
         self._access(first, n)
         self._machine(first, n)
+        self._environment(first, n)
         self._adoption(n)
         Drift.objects.create(workspace=first, found_at=clock.now(), digest=f"{n}", state="repaired")
         self._meter(n)
@@ -233,6 +238,15 @@ class World:
         look.images = [*look.images, asdict(MachineImage(f"i-{n:03}", "Debian"))]
         look.belongings = [*look.belongings, asdict(Belonging("network", f"b-{n:03}", "workspace"))]
         look.save()
+
+    def _environment(self, first: Workspace, n: int) -> None:
+        now = clock.now()
+        row_in(first, f"e-{n:03}")
+        more = {"kind": "restart", "requested_by": "alice", "requested_at": now, "finished_at": now}
+        operation = Environment.objects.earliest("pk").operations.create(**more)
+        operation.steps.create(position=0, key="stop", label="End what runs of it")
+        kind(f"kind-{n:03}")
+        kind_version_add(actor=SYSTEM, kind=EnvironmentKind.objects.get(slug="kind-001"), document=NOTEBOOK)
 
     def _meter(self, n: int) -> None:
         now = clock.whole_second(clock.now()) - timedelta(hours=n)
@@ -285,6 +299,8 @@ def path_of(name: str) -> str:
         "line": RateDraftLine.objects.order_by("pk")[0].pk,
         "budget": Budget.objects.order_by("pk")[0].pk,
         "machine": Machine.objects.order_by("pk")[0].pk,
+        "environment": Environment.objects.earliest("pk").pk,
+        "kind": "kind-001",
         "adoption": Adoption.objects.order_by("pk")[0].pk,
         "check": NodeCheck.objects.order_by("pk")[0].pk,
         "unpriced": UsageWriteOff.objects.order_by("pk")[0].pk,

@@ -28,12 +28,9 @@ from tests.api.addresses import Address, addresses
 from tests.api.caller import Caller, token_for
 from tests.api.cluster_stage import DOCUMENT, cluster_stage
 from tests.billing.ledger_stage import ledger_stage
-from tests.billing.stage import (
-    budget_stage,
-    card_stage,
-    pool_stage,
-)
+from tests.billing.stage import budget_stage, card_stage, pool_stage
 from tests.clusters.host_stage import described, host_at
+from tests.environments import stage as environments
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import check_make, class_make
 
@@ -96,6 +93,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("machines", "POST"): {"name": "mine", "flavor": "h100.1", "image": "img-debian-12"},
     ("machine-actions", "POST"): {"verb": "stop"},
     ("machine-console", "POST"): {},
+    **environments.BODIES,
     ("keys", "POST"): {"name": "mine", "public_key": KEY},
     ("platform-sites", "POST"): {"slug": "mine", "name": "Mine", "driver": "sandbox"},
     ("platform-site", "PATCH"): {"enabled": False},
@@ -235,6 +233,7 @@ def stage(
     return {
         **cluster_stage(olga=as_olga, alice=as_alice, project=project, site=site),
         "machine": machine.pk,
+        **environments.named(workspace),
         "key": "laptop",
         **ledger_stage(invoice, project),
         "adoption": adoption_make(site, project, alice).pk,
@@ -358,6 +357,7 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "site": "no-such",
         "host": "no-such",
         "machine": uuid7(),
+        **environments.NOBODYS,
         "key": "no-such",
         "adoption": uuid7(),
         "check": uuid7(),

@@ -1,4 +1,4 @@
-"""What workspaces, clusters and machines share stands once, in `gpuaas/lifecycle`: no six lines of them are equal.
+"""What workspaces, clusters, environments and machines share stands once, in `gpuaas/lifecycle`: no six lines of them are equal.
 
 Compared are the lines that the formatter writes once the nouns are folded into one and trailing commas no longer count, so
 that neither the length of a noun nor a comma decides where a statement is wrapped. Left out is what only names: docstrings,
@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.architecture.test_house import ROOT, sources
 from tests.architecture.test_once import is_enumeration
 
-NOUNS = re.compile(r"(?i:workspace|cluster|machine)s?")
+NOUNS = re.compile(r"(?i:workspace|cluster|machine|environment)s?")
 FORMATTER = (
     "format",
     "--quiet",
@@ -31,7 +31,7 @@ def room_of(path: Path) -> str:
     place = path.relative_to(ROOT).as_posix()
     if not place.endswith(".py"):
         return ""
-    rooms = ("gpuaas/workspaces/machines/", "gpuaas/workspaces/", "gpuaas/clusters/")
+    rooms = ("gpuaas/workspaces/machines/", "gpuaas/workspaces/", "gpuaas/clusters/", "gpuaas/environments/")
     return next((room for room in rooms if place.startswith(room)), "")
 
 
@@ -93,7 +93,7 @@ def test_two_rooms_share_no_six_lines(tmp_path: Path) -> None:
     rooms: dict[str, list[Lines]] = {}
     for name, text in texts.items():
         rooms.setdefault(room_of(found[name]), []).append(lines_of(name, text))
-    assert len(rooms) == 3
+    assert len(rooms) == 4
     twice = {place for one, other in combinations(rooms.values(), 2) for place in shared(one, other)}
     assert not twice, "move what they share into gpuaas/lifecycle"
 

@@ -16,6 +16,7 @@ ROOMS = [
     "gpuaas/lifecycle",
     "gpuaas/workspaces",
     "gpuaas/clusters",
+    "gpuaas/environments",
     "gpuaas/metering",
     "gpuaas/gpustats",
     "gpuaas/backup",

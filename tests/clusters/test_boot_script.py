@@ -50,6 +50,7 @@ def run(
         installed(machine, root)
     (etc / "stages.sh").write_text(stages)
     tools = root / "usr/local/sbin"
+    (tools / "gpuaas-metadata").write_text("#!/bin/sh\n")  # it would change this machine's own routes
     around = {
         "PATH": f"{tools}:{os.environ['PATH']}",
         "GPUAAS_ETC": str(etc),

@@ -12,10 +12,12 @@ from gpuaas.clusters.models import Cluster, ClusterTemplate, PoolSample, Scaling
 from gpuaas.clusters.policies import registry
 from gpuaas.clusters.policies.facts import Pool, Recommendation, Signals
 from gpuaas.clusters.policies.kinds import PendingPods
+from gpuaas.clusters.reconcile import growth
 from gpuaas.clusters.reconcile.policies import KEPT, policy_run, samples_prune
 from gpuaas.clusters.selectors import clusters_loaded
 from gpuaas.clusters.services import (
     cluster_delete,
+    cluster_scale,
     cluster_suspend,
     policy_delete,
     policy_switch,
@@ -112,6 +114,48 @@ def test_a_hold_refuses_growth_and_lets_it_shrink(
     demand(site, cluster, 0)
     round_now(policy)
     assert log_of(cluster) == [("scaled", 1, 2), ("refused", 2, 2), ("scaled", 2, 1)]
+
+
+def test_a_growth_that_the_site_gives_up_on_is_taken_back_and_tried_again_later(
+    as_alice: Actor, cluster: Cluster, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = scaled_by(as_alice, cluster)
+    demand(site, cluster, 6)
+    failure_plan(site.pk, verb="cluster:scale:pool:gpu", error="permanent", times=3)
+    round_now(policy)
+    failed = settle(cluster)
+    assert failed.state == "failed"
+    round_now(policy)
+    row = settle(cluster)
+    assert (row.state, count_of(cluster)) == ("ready", 1)
+    assert reservations_held(holder_kind="cluster", holder_id=cluster.pk)[GPUS] == 2
+    round_now(policy)
+    assert log_of(cluster) == [("scaled", 1, 3), ("refused", 3, 1), ("refused", 1, 1)]
+    given_up, waits = ScalingDecision.objects.filter(cluster=cluster, outcome="refused").order_by("pk")
+    assert given_up.refused == failed.trouble["cause"]
+    assert "asked again at" in waits.refused
+    monkeypatch.setattr(growth, "AGAIN_AFTER", timedelta())
+    round_now(policy)
+    row = settle(cluster)
+    assert (row.state, count_of(cluster)) == ("ready", 3)
+    counters_must_match()
+
+
+@pytest.mark.parametrize("somebody", [True, False], ids=["a person's", "switched off"])
+def test_what_a_policy_did_not_ask_for_stays_failed(
+    as_alice: Actor, cluster: Cluster, site: Site, somebody: bool
+) -> None:
+    policy = scaled_by(as_alice, cluster)
+    failure_plan(site.pk, verb="cluster:scale:pool:gpu", error="permanent", times=3)
+    if somebody:
+        cluster_scale(actor=as_alice, cluster=cluster, counts={"gpu": 3})
+    else:
+        demand(site, cluster, 6)
+        round_now(policy)
+        policy_switch(actor=as_alice, policy=policy, enabled=False)
+    assert settle(cluster).state == "failed"
+    round_now(policy)
+    assert (settle(cluster).state, count_of(cluster)) == ("failed", 3)
 
 
 def test_an_outage_decides_nothing_and_is_tried_again(as_alice: Actor, cluster: Cluster, site: Site) -> None:

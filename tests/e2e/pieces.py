@@ -30,7 +30,7 @@ class Pieces(Portal):
         port = free_port()
         pieces = cls(folder, cls.spawn(folder, "web", PORT=str(port)), f"http://127.0.0.1:{port}", 0.0)
         pieces.running = {"web": pieces.process}
-        wait_until("the sign-in page", pieces._answers, seconds=60)
+        wait_until("the sign-in page", pieces.answers, seconds=60)
         state = {"url": pieces.url, "pid": os.getpid()}
         (folder / "running.json").write_text(json.dumps(state))  # where `make lab` looks for a demo
         pieces.seconds_to_answer = time.monotonic() - began

@@ -80,7 +80,7 @@ class Portal:
             )
         portal = cls(folder, process, "", 0.0)
         portal.url = wait_until("the portal's address", portal._address, seconds=300)
-        wait_until("the sign-in page", portal._answers, seconds=60)
+        wait_until("the sign-in page", portal.answers, seconds=60)
         portal.seconds_to_answer = time.monotonic() - began
         return portal
 
@@ -90,7 +90,7 @@ class Portal:
         state = self.folder / "running.json"
         return str(json.loads(state.read_text())["url"]) if state.exists() else None
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         self._address()
         try:
             with urllib.request.urlopen(f"{self.url}/accounts/login/", timeout=5):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,7 @@ def came_back(folder: Path, kept: str, first_seconds: float) -> None:
         assert again.seconds_to_answer < first_seconds
         log.info("second start: %.1f s", again.seconds_to_answer)
         killed_comes_back(again, Tenant(client, folder.parent))
+        services_come_back(again, Tenant(client, folder.parent))
     finally:
         again.stop()
 
@@ -135,3 +137,21 @@ def killed_comes_back(portal: Portal, alice: Tenant) -> None:
     alice.in_state(wanted["id"], "ready")
     assert portal.process.poll() is None
     assert set(portal.processes("manage.py worker")).isdisjoint(workers)
+
+
+def services_come_back(portal: Portal, alice: Tenant) -> None:
+    """kill -9 of Redis, then of PostgreSQL, each with an order under way: the servers come back at their addresses."""
+    for name, file in {"after-redis": "redis/redis.pid", "after-postgres": "postgres/postmaster.pid"}.items():
+        wanted = alice.request("h100-sxm-80gb.1", 1, name=name)
+        killed = int((portal.folder / file).read_text().split()[0])
+        os.kill(killed, signal.SIGKILL)
+        wait_until(f"a server in place of {killed}", partial(is_another, portal.folder / file, killed))
+        wait_until("the portal", portal.answers)
+        alice.in_state(wanted["id"], "ready")
+        assert portal.process.poll() is None
+
+
+def is_another(file: Path, killed: int) -> bool:
+    """Its pid, once it is written."""
+    found = file.read_text().split()[:1] if file.exists() else []
+    return bool(found) and int(found[0]) != killed

@@ -56,7 +56,7 @@ class Fleet(Pieces):
         began = time.monotonic()
         for name in KINDS:
             fleet.start_piece(name)
-        wait_until("the web processes", fleet._answers, seconds=60)
+        wait_until("the web processes", fleet.answers, seconds=60)
         fleet.seconds_to_start = time.monotonic() - began
         return fleet
 

@@ -12,9 +12,11 @@ from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
 from gpuaas.core.models import Process
 from gpuaas.metering.models import SiteMeter
+from gpuaas.system import gauges
 from gpuaas.workspaces.models import Drift, Operation, Workspace
 from quotas.models import SiteCapacity
 from tenants.models import Project, User
+from tests.architecture import reference
 from tests.factories.catalog import SiteFactory
 from tests.metering.stage import workspace_make
 
@@ -151,3 +153,14 @@ def test_many_sites_cost_as_many_statements_as_one(
     assert Site.objects.count() >= count
     with django_assert_num_queries(16):
         client.get("/metrics/portal", headers={"Authorization": f"Bearer {TOKEN}"})
+
+
+def test_each_is_in_the_reference() -> None:
+    """Families have their labels where there are no rows, too."""
+    shown = {(each.name, each.labels) for each in reference.metrics()}
+    families = [family for part in gauges.PARTS for family in part(clock.now())]
+    asked = {
+        (family.name, tuple(family._labelnames)) for family in families if hasattr(family, "_labelnames")
+    }
+    assert len(asked) == len(families)
+    assert asked <= shown

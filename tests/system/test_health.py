@@ -157,10 +157,14 @@ class TestAddresses:
         with django_assert_num_queries(1):
             assert client.get("/health/ready").content == b"ready\n"
 
-    @pytest.mark.parametrize("path", ["live", "ready", "parts"])
+    @pytest.mark.parametrize(("path", "same"), [("/healthz", "/health/live"), ("/readyz", "/health/ready")])
+    def test_they_have_the_names_of_kubernetes_too(self, client: Client, path: str, same: str) -> None:
+        assert client.get(path).content == client.get(same).content
+
+    @pytest.mark.parametrize("path", ["health/live", "health/ready", "health/parts", "healthz", "readyz"])
     def test_they_only_read(self, client: Client, settings: Any, path: str) -> None:
         settings.METRICS_TOKEN = TOKEN
-        assert client.post(f"/health/{path}").status_code == 405
+        assert client.post(f"/{path}").status_code == 405
         assert client.head("/health/live").status_code == 200
 
     def test_parts_are_for_the_token(self, client: Client, charlie: User, whole: None, settings: Any) -> None:

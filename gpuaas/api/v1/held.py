@@ -1,4 +1,4 @@
-"""One frame for what a project holds: a workspace and a cluster are found, changed and answered alike."""
+"""One frame for what a project holds: workspaces, clusters and environments are found, changed and answered alike."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -12,10 +12,11 @@ from gpuaas.api.fields import Input, Output
 from gpuaas.api.views import ProjectView
 from gpuaas.clusters.models import Cluster
 from gpuaas.core.errors import NotFound
+from gpuaas.environments.models import Environment
 from gpuaas.workspaces.models import Workspace
 from tenants.roles import Permission
 
-Row = TypeVar("Row", Workspace, Cluster)
+Row = TypeVar("Row", Workspace, Cluster, Environment)
 Service = Callable[..., Row]  # takes `actor`, the row by its noun, `expected_version`, and what was asked
 
 
@@ -23,9 +24,10 @@ class HeldView(ProjectView, Generic[Row]):
     """Views of one row of a kind; under the address of another project it does not exist.
 
     noun: the row in addresses, and where services take it. get_for: the selector of the row for an actor. loaded: the
-    rows with everything that `output` shows.
+    rows with everything that `output` shows. changes: what a caller needs who changes it.
     """
 
+    changes = Permission.WORKSPACE_CREATE
     noun: str
     output: type[Output]
     get_for: Callable[..., Row]
@@ -41,7 +43,7 @@ class HeldView(ProjectView, Generic[Row]):
 
     def changed(self, service: Service[Row], body: type[Input] | None = None) -> Response:
         """202 after the service was asked with the fields of `body`, for callers who may change the row."""
-        row = self.held(Permission.WORKSPACE_CREATE)
+        row = self.held(self.changes)
         asked = self.input(body) if body else {}
         return self.accepted(self.ask(service, row, wanted_version(self.request), **asked))
 

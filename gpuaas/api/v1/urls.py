@@ -6,6 +6,7 @@ from gpuaas.api.v1.billing.urls import card_urls, invoice_urls, money_urls, pool
 from gpuaas.api.v1.catalog import drivers, fitness, offers, sites, storage
 from gpuaas.api.v1.catalog import views as catalog
 from gpuaas.api.v1.clusters.urls import cluster_urls, platform_cluster_urls
+from gpuaas.api.v1.environments.urls import environment_urls, platform_environment_urls
 from gpuaas.api.v1.metering import meters
 from gpuaas.api.v1.paths import ORGANIZATION, PROJECT, tagged
 from gpuaas.api.v1.quotas import limits
@@ -154,6 +155,7 @@ urlpatterns = [
     *catalog_urls,
     *workspace_urls,
     *cluster_urls,
+    *environment_urls,
     *machine_urls,
     *money_urls,
     *invoice_urls,
@@ -161,4 +163,5 @@ urlpatterns = [
     *pool_urls,
     *platform_urls,
     *platform_cluster_urls,
+    *platform_environment_urls,
 ]

@@ -22,6 +22,7 @@ from gpuaas.clusters.policies.decide import decide
 from gpuaas.clusters.policies.facts import Cap, Decision, Pool, Rules, Signals
 from gpuaas.clusters.policies.registry import policy_make
 from gpuaas.clusters.policies.stored import memory_read, memory_stored
+from gpuaas.clusters.reconcile import growth
 from gpuaas.clusters.room import room_after
 from gpuaas.clusters.services.changes import cluster_scale
 from gpuaas.clusters.services.rows import cluster_announce, cluster_lock, signals_driver_of
@@ -66,6 +67,8 @@ def _work(purse: Purse, row: ScalingPolicy) -> None:
     if cluster.state in WATCHED:
         seen = _signals(row, cluster)
         _decide(row, seen, purse(row, seen.at))
+    elif row.enabled and growth.has_failed(cluster, row.pool):
+        _take_back(row)
     else:
         release(row, due_at=None if cluster.state == ClusterState.DELETED else clock.now() + EVERY)
 
@@ -94,12 +97,7 @@ def _signals(row: ScalingPolicy, cluster: Cluster) -> Signals:
 
 @transaction.atomic
 def _decide(held: ScalingPolicy, signals: Signals, allowance: Allowance) -> None:
-    """The cluster is locked first, as everywhere; then everything read here is current."""
-    cluster = cluster_lock(held.pool.cluster_id)
-    rows = ScalingPolicy.objects.select_for_update(of=("self",), no_key=True).select_related("pool__flavor")
-    row = rows.filter(pk=held.pk, claim_token=held.claim_token).first()
-    if row is None:
-        raise ClaimLost("another process is working on this policy")
+    cluster, row = _locked(held)
     if cluster.state in WATCHED and row.version == held.version:
         room = room_after(cluster=cluster, pool=row.pool, maximum=row.maximum, after=row.after)
         PoolSample.objects.bulk_create([_sample(row.pool, signals, room.most)], ignore_conflicts=True)
@@ -110,6 +108,25 @@ def _decide(held: ScalingPolicy, signals: Signals, allowance: Allowance) -> None
             _write(row, cluster, signals, decision, allowance)
     row.due_at = held.due_at
     release(row, due_at=clock.now() + EVERY, attempts=0)
+
+
+@transaction.atomic
+def _take_back(held: ScalingPolicy) -> None:
+    cluster, row = _locked(held)
+    if row.version == held.version and growth.has_failed(cluster, row.pool):
+        growth.take_back(row, cluster, clock.now())
+    row.due_at = held.due_at
+    release(row, due_at=clock.now() + EVERY, attempts=0)
+
+
+def _locked(held: ScalingPolicy) -> tuple[Cluster, ScalingPolicy]:
+    """The cluster is locked first, as everywhere; then everything read here is current."""
+    cluster = cluster_lock(held.pool.cluster_id)
+    rows = ScalingPolicy.objects.select_for_update(of=("self",), no_key=True).select_related("pool__flavor")
+    row = rows.filter(pk=held.pk, claim_token=held.claim_token).first()
+    if row is None:
+        raise ClaimLost("another process is working on this policy")
+    return cluster, row
 
 
 def _sample(pool: ClusterPool, signals: Signals, room: int) -> PoolSample:
@@ -130,8 +147,9 @@ def _scaled(row: ScalingPolicy, cluster: Cluster, signals: Signals, allowance: A
     wanted = _decided(row, signals, allowance.caps)
     if not wanted.changes:
         return wanted
+    caps = (*allowance.caps, *growth.caps_of(cluster, pool, signals.at))
     room = room_after(cluster=cluster, pool=pool, maximum=wanted.count, after=row.after)
-    decision = _decided(row, signals, (*allowance.caps, Cap(room.most, room.reason)))
+    decision = _decided(row, signals, (*caps, Cap(room.most, room.reason)))
     if not decision.changes:
         return decision
     try:

@@ -59,6 +59,12 @@ from gpuaas.providers.base.driver import (
     UsageCapability,
     WardenCapability,
 )
+from gpuaas.providers.base.environments import (
+    EnvironmentCapability,
+    Environments,
+    EnvironmentSpec,
+    ObservedEnvironment,
+)
 from gpuaas.providers.base.kind import DriverKind, Nouns
 from gpuaas.providers.base.machines import (
     Belonging,
@@ -151,6 +157,9 @@ __all__ = [
     "DriftCapability",
     "Driver",
     "DriverKind",
+    "EnvironmentCapability",
+    "EnvironmentSpec",
+    "Environments",
     "FlavorAmount",
     "ForeignWorkspace",
     "GpuAmount",
@@ -175,6 +184,7 @@ __all__ = [
     "ObjectBound",
     "ObservedCluster",
     "ObservedConsumer",
+    "ObservedEnvironment",
     "ObservedMachine",
     "ObservedNode",
     "ObservedPool",

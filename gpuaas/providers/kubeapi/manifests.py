@@ -232,8 +232,10 @@ NOTHING_OPEN = Openings()
 
 
 def network_policies(spec: WorkspaceSpec, openings: Openings = NOTHING_OPEN) -> list[Object]:
-    """Deny all traffic except within the namespace, to the site's DNS, and to what the site's operator opens."""
+    """Deny all traffic except within the namespace, to the site's DNS, and to what the site's operator opens. Environments
+    have a policy of their own (kubernetes/environments.py), which no rule for all pods may widen."""
     same: Object = {"podSelector": {}}
+    others: Object = {"matchExpressions": [{"key": names.ENVIRONMENT, "operator": "DoesNotExist"}]}
     dns = [
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}}
         for space in ("kube-system", "openshift-dns")
@@ -244,7 +246,7 @@ def network_policies(spec: WorkspaceSpec, openings: Openings = NOTHING_OPEN) -> 
     specs: dict[str, Object] = {
         "gpuaas-default-deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
         "gpuaas-same-namespace": {
-            "podSelector": {},
+            "podSelector": others,
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"from": [same]}],
             "egress": [{"to": [same]}],

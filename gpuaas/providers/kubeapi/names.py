@@ -17,6 +17,10 @@ MANAGER = "gpuaas"
 # on what belongs to a cluster on demand, at its site and inside it
 CLUSTER = f"{DOMAIN}/cluster"
 RELEASE = f"{DOMAIN}/cluster-release"
+# on everything of an environment in a workspace: its id
+ENVIRONMENT = f"{DOMAIN}/environment"
+# on the namespace, set by the operator, from which the portal's door reaches environments
+DOOR = f"{DOMAIN}/door"
 # on service accounts and bindings
 MEMBER = f"{DOMAIN}/member"
 ROLE = f"{DOMAIN}/role"

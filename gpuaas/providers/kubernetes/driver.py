@@ -19,6 +19,7 @@ from gpuaas.providers.base import (
     Difference,
     DriftCapability,
     Driver,
+    EnvironmentCapability,
     ForeignWorkspace,
     Inventory,
     Member,
@@ -54,6 +55,7 @@ from gpuaas.providers.kubernetes import (
     usage,
 )
 from gpuaas.providers.kubernetes.changes import Memory, watch_changes
+from gpuaas.providers.kubernetes.environments import KubernetesEnvironments
 
 
 class KubernetesDriver(
@@ -67,6 +69,7 @@ class KubernetesDriver(
     NodeCheckCapability,
     WardenCapability,
     AdoptionCapability,
+    EnvironmentCapability,
 ):
     """Credentials and options: see `kind.py`. An endpoint (https://…), if set, is the server in tenants' kubeconfigs."""
 
@@ -79,6 +82,8 @@ class KubernetesDriver(
         Change.DELETE: release.STEPS,
     }
     access_kind = AccessKind.KUBECONFIG
+    # False where the site chooses the accounts of pods itself
+    chooses_users = True
 
     @classmethod
     def credentials_check(cls, credentials: Mapping[str, Any]) -> None:
@@ -108,6 +113,10 @@ class KubernetesDriver(
     @cached_property
     def _memory(self) -> Memory:
         return Memory()
+
+    @property
+    def environments(self) -> KubernetesEnvironments:
+        return KubernetesEnvironments(self.connection, self._api, chooses_users=self.chooses_users)
 
     def _ensure(self, spec: WorkspaceSpec) -> ensure.Ensure:
         return ensure.Ensure(self._api, spec, self._openings, self._recent)

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from enum import StrEnum
 
-from gpuaas.core.errors import GpuaasError
-from gpuaas.providers.openstack import servers
+from gpuaas.core.errors import GpuaasError, Unavailable
+from gpuaas.providers.openstack import inside, servers
 from gpuaas.providers.openstack.client import Cloud, Object
 
 METADATA = "gpuaas_removed"
@@ -50,10 +51,27 @@ def evict(
         cloud.post("compute", f"{path}/action", {"revertResize": None})
     elif policy is Policy.DELETE or not machine.get("OS-SRV-USG:launched_at"):
         cloud.delete("compute", path)
-    else:
-        verb = {"SHELVED": "shelveOffload", "ERROR": "os-stop"}.get(status, "shelve")
+    elif verb := {"SHELVED": "shelveOffload", "ERROR": "os-stop"}.get(status):
         cloud.post("compute", f"{path}/action", {verb: None})
+    else:
+        _shelve(cloud, machine)
     return True
+
+
+def _shelve(cloud: Cloud, machine: Object) -> None:
+    """As a member of its project: the image of a shelved machine belongs to the account that shelves it, and nobody else
+    removes it when the tenant brings the machine back. As the portal where a member may not, as with a quota of images."""
+    path = f"/servers/{machine['id']}/action"
+    project = cloud.get("identity", f"/projects/{machine['tenant_id']}")["project"]
+    try:
+        with closing(inside.enter(cloud, project)) as own:
+            if machine.get("locked"):
+                cloud.post("compute", path, {"unlock": None})
+            own.post("compute", path, {"shelve": None})
+    except Unavailable:
+        raise
+    except GpuaasError:
+        cloud.post("compute", path, {"shelve": None})
 
 
 def _holds_fewer(cloud: Cloud, machine_id: str, devices: Mapping[str, int]) -> bool:

@@ -17,16 +17,20 @@ def claim_create(
     """Raises QuotaRefused if the namespace's quota is used up. `storage_class` "" = the site's default."""
     if gib < 1:
         raise Invalid("a claim requests at least 1 GiB")
-    default = next(each.name for each in STORAGE_CLASSES if each.default)
     with site_write(site_id) as site:
         refuse_where_down(site)
-        room = namespace_for(site, namespace, token)
-        if room.claims.filter(name=name).exists():
-            raise Conflict(f'persistentvolumeclaims "{name}" already exists')
-        made = SandboxClaim(namespace=room, name=name, gib=gib, storage_class=storage_class or default)
-        made.created_at = clock.now()
-        charge(room, f'persistentvolumeclaims "{name}"', made.charges)
-        made.save(force_insert=True)
+        return claim_admit(namespace_for(site, namespace, token), name, gib, storage_class)
+
+
+def claim_admit(room: SandboxNamespace, name: str, gib: int, storage_class: str = "") -> SandboxClaim:
+    """Charged to the quota; the caller is the site's writer."""
+    if room.claims.filter(name=name).exists():
+        raise Conflict(f'persistentvolumeclaims "{name}" already exists')
+    default = next(each.name for each in STORAGE_CLASSES if each.default)
+    made = SandboxClaim(namespace=room, name=name, gib=gib, storage_class=storage_class or default)
+    made.created_at = clock.now()
+    charge(room, f'persistentvolumeclaims "{name}"', made.charges)
+    made.save(force_insert=True)
     return made
 
 
@@ -37,11 +41,16 @@ def claim_delete(site_id: uuid.UUID, namespace: str, name: str, *, token: str = 
         found = room.claims.filter(name=name).first()
         if found is None:
             raise NotFound(f'persistentvolumeclaims "{name}" not found')
-        for resource, amount in found.charges.items():
-            for row in room.quotas.filter(resource=resource):
-                row.used = max(row.used - amount, 0)
-                row.save(update_fields=["used"])
-        found.delete()
+        claim_end(found)
+
+
+def claim_end(claim: SandboxClaim) -> None:
+    """Its storage is given back to the quota; the caller is the site's writer."""
+    for resource, amount in claim.charges.items():
+        for row in claim.namespace.quotas.filter(resource=resource):
+            row.used = max(row.used - amount, 0)
+            row.save(update_fields=["used"])
+    claim.delete()
 
 
 def volumes_in(room: SandboxNamespace) -> tuple[ObservedVolume, ...]:

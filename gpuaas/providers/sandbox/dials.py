@@ -27,7 +27,8 @@ def site_write(site_id: uuid.UUID) -> Iterator[SandboxSite]:
 
 
 def dials_set(site_id: uuid.UUID, **dials: Any) -> None:
-    """Set any of latency_ms, confirm_ms, grace_ms, namespace_ms, machine_ms, down, retry_after, token, event_window."""
+    """Set any of latency_ms, confirm_ms, grace_ms, namespace_ms, machine_ms, environment_ms, down, retry_after, token,
+    event_window."""
     SandboxSite.objects.update_or_create(pk=site_id, defaults=dials)
 
 

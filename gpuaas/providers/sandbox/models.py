@@ -24,6 +24,7 @@ class SandboxSite(models.Model):
     grace_ms = models.PositiveIntegerField(default=200)
     namespace_ms = models.PositiveIntegerField(default=200)
     machine_ms = models.PositiveIntegerField(default=2000)
+    environment_ms = models.PositiveIntegerField(default=500, db_default=500)
     down = models.BooleanField(default=False)
     retry_after = models.PositiveIntegerField(default=5)
     failures = models.JSONField(default=dict, blank=True)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from gpuaas.core import clock
-from gpuaas.providers.base import DeviceReading, MetricsCapability
+from gpuaas.providers.base import DeviceReading, EnvironmentCapability, MetricsCapability
 from gpuaas.providers.sandbox.dials import call
 from gpuaas.providers.sandbox.driver import SandboxDriver
+from gpuaas.providers.sandbox.environments import SandboxEnvironments
 from gpuaas.providers.sandbox.fitness import SLICES
 from gpuaas.providers.sandbox.models import SandboxNode, SandboxPod
 
@@ -20,8 +21,12 @@ IDLE_WATTS, BUSY_WATTS = 70, 600
 DEVICES = uuid.UUID("6f1d5c1e-62c5-4b7f-9a53-0b6a2c6f8a11")  # of their ids
 
 
-class SandboxPodsDriver(SandboxDriver, MetricsCapability):
+class SandboxPodsDriver(SandboxDriver, MetricsCapability, EnvironmentCapability):
     """A site of pods, whose exporter tells which pod has which device; clouds of machines have none."""
+
+    @property
+    def environments(self) -> SandboxEnvironments:
+        return SandboxEnvironments(self.connection)
 
     def device_metrics(self) -> tuple[DeviceReading, ...]:
         with call(self.connection, "health"):

@@ -164,9 +164,9 @@ def machines_look(*, workspace: Workspace) -> None:
     look_wake(workspace)
 
 
-def run_require(actor: Actor, workspace: Workspace) -> None:
+def run_require(actor: Actor, workspace: Workspace, what: str = "run machines") -> None:
     """The same rule as at the site: admins and editors of the workspace, and admins of the project. An outsider gets
-    NotFound."""
+    NotFound. what: they can, in words."""
     workspace_require(actor=actor, workspace=workspace, permission=Permission.WORKSPACE_ACCESS)
     held = actor.on_project(workspace.project_id, workspace.project.organization_id)
     if Permission.PROJECT_MANAGE in held:
@@ -175,7 +175,7 @@ def run_require(actor: Actor, workspace: Workspace) -> None:
     role = next((member.role for member in members_of(workspace) if member.subject == subject), None)
     if role not in {AccessRole.ADMIN, AccessRole.EDIT}:
         who = "your role in this workspace is view" if role else "you are not a member of this workspace"
-        raise Forbidden(f"{who}; only admins and editors of the workspace can run machines")
+        raise Forbidden(f"{who}; only admins and editors of the workspace can {what}")
 
 
 def sold_require(workspace: Workspace) -> None:

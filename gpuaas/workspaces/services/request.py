@@ -113,7 +113,7 @@ def name_taken(
 
 def requester_of(actor: Actor) -> User:
     if actor.user_id is None:
-        raise Forbidden("only a person can request a workspace")
+        raise Forbidden("only a person can request this")
     return User.objects.get(pk=actor.user_id)
 
 

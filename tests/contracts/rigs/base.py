@@ -17,6 +17,7 @@ from gpuaas.providers.base import (
     Change,
     DriftCapability,
     Driver,
+    EnvironmentSpec,
     GpuAmount,
     Member,
     MetricsCapability,
@@ -148,6 +149,14 @@ class Rig(ABC):
     @abstractmethod
     def kept(self, spec: WorkspaceSpec) -> bool:
         """Whether that data is there still, read with the tenant's own credential."""
+
+    def environment(self, spec: EnvironmentSpec) -> EnvironmentSpec:
+        """As this site can run it."""
+        return spec
+
+    def home(self, spec: EnvironmentSpec) -> str:
+        """What tells the home of an environment from any other; "" for none."""
+        raise NotImplementedError
 
     @abstractmethod
     def stop(self, spec: WorkspaceSpec, name: str) -> None: ...

@@ -6,13 +6,20 @@ from functools import partial
 from typing import ClassVar
 
 from deploy.lab.node import images
-from gpuaas.providers.base import Driver, GpuAmount, Member, WorkspaceSpec
+from gpuaas.providers.base import Driver, EnvironmentSpec, GpuAmount, Member, WorkspaceSpec
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from tests.contracts.rigs.base import ALICE, BOB, Rig, refusals
 from tests.lab.fixtures import LabSite, in_the_end, until
 
 TOOLS = images.reference("busybox")  # which only a kubelet that is real looks for
+
+
+# which devices it got, and what its home has, where it answers
+SERVES = (
+    "mkdir -p /tmp/www && echo it answers > /tmp/www/index.html && echo $NVIDIA_VISIBLE_DEVICES && "
+    "exec httpd -f -p 8888 -h /tmp/www"
+)
 
 
 class KubernetesRig(Rig):
@@ -65,6 +72,15 @@ class KubernetesRig(Rig):
         disk = api.get(f"{space}/persistentvolumeclaims/disk")
         notes = api.get(f"{space}/configmaps/notes")
         return "deletionTimestamp" not in disk["metadata"] and bool(notes["data"] == {"epoch": "7"})
+
+    def environment(self, spec: EnvironmentSpec) -> EnvironmentSpec:
+        self._api.create("/api/v1/persistentvolumes", volume_for(spec))
+        return replace(spec, image=TOOLS, command=("sh", "-c", SERVES))
+
+    def home(self, spec: EnvironmentSpec) -> str:
+        space = f"/api/v1/namespaces/{spec.workspace.external_name}"
+        found = self._api.find(f"{space}/persistentvolumeclaims/{spec.name}")
+        return str(found["metadata"]["uid"]) if found else ""
 
     def stop(self, spec: WorkspaceSpec, name: str) -> None:
         self._api.delete(f"/api/v1/namespaces/{spec.external_name}/pods/{name}")
@@ -150,6 +166,20 @@ class RealPodsRig(KubernetesRig):
 
     def _is_empty(self, pods: str) -> bool:
         return not self._api.items(pods)
+
+
+def volume_for(spec: EnvironmentSpec) -> Object:
+    """What a class of storage would make for the home: these sites have none."""
+    return {
+        "metadata": {"name": spec.name},
+        "spec": {
+            "capacity": {"storage": f"{spec.home_gib}Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Delete",
+            "hostPath": {"path": f"/tmp/{spec.name}", "type": "DirectoryOrCreate"},
+            "claimRef": {"namespace": spec.workspace.external_name, "name": spec.name},
+        },
+    }
 
 
 def pod(name: str, limits: dict[str, str], *, run_seconds: int | None = None, **spec: object) -> Object:

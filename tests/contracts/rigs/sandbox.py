@@ -4,11 +4,11 @@ import uuid
 
 import yaml
 
-from gpuaas.providers.base import Driver, GpuAmount, WorkspaceSpec
+from gpuaas.providers.base import Driver, EnvironmentSpec, GpuAmount, WorkspaceSpec
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.drift import tamper
 from gpuaas.providers.sandbox.driver import SandboxDriver
-from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxNode, SandboxPod
+from gpuaas.providers.sandbox.models import SandboxClaim, SandboxNamespace, SandboxNode, SandboxPod
 from gpuaas.providers.sandbox.pods import foreign_namespace, pod_create, pod_delete, token_role
 from tests.contracts.rigs.base import Rig, refusals
 
@@ -47,6 +47,10 @@ class SandboxRig(Rig):
         token = yaml.safe_load(self.credential(spec))["users"][0]["user"]["token"]
         token_role(self.site_id, spec.external_name, token)
         return SandboxNamespace.objects.filter(pk=self._room, gone_at=None).exists()
+
+    def home(self, spec: EnvironmentSpec) -> str:
+        found = SandboxClaim.objects.filter(namespace__site=self.site_id, name=spec.name).first()
+        return str(found.pk) if found else ""
 
     def stop(self, spec: WorkspaceSpec, name: str) -> None:
         pod_delete(self.site_id, spec.external_name, name)

@@ -8,6 +8,7 @@ from billing.months import month_of
 from gpuaas.catalog.models import Site, StorageClass
 from gpuaas.clusters.models import Cluster, LedgerEntry
 from gpuaas.core import clock
+from gpuaas.environments.services import kind_version_add
 from gpuaas.workspaces.machines.models import Machine, PublicKey
 from gpuaas.workspaces.models import Workspace
 from quotas.models import CapacityStretch
@@ -26,6 +27,7 @@ from tests.billing.stage import (
     usage_write_off_stage,
 )
 from tests.clusters.host_stage import host_at
+from tests.environments import stage as environments
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import SiteFactory
 from tests.factories.tenants import (
@@ -58,6 +60,7 @@ def everything_twice(workspace: Workspace, *, alice: User, olga: User, bob: User
     going = clusters_of(workspace, alice)
     troubles_of(workspace)
     lines_of(workspace, going, olga)
+    environments_of(workspace)
     return {
         "template": TEMPLATE,
         "cluster": str(going.pk),
@@ -93,6 +96,14 @@ def troubles_of(workspace: Workspace) -> None:
     CapacityStretch.objects.create(
         site=site, gpu_type=pool.gpu_type, devices=4, starts_at=now - timedelta(days=1)
     )
+
+
+def environments_of(workspace: Workspace) -> None:
+    """And two kinds of them, one of two versions."""
+    environments.kind("editor")
+    kind_version_add(actor=SYSTEM, kind=environments.kind(), document=environments.DOCUMENT)
+    for name in ("alpha", "beta"):
+        environments.row_in(workspace, name)
 
 
 def volumes_of(now: datetime) -> dict[str, object]:

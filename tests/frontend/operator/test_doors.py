@@ -27,6 +27,7 @@ from tests.billing.stage import (
     write_off_stage,
 )
 from tests.clusters.host_stage import host_at
+from tests.environments.stage import kind
 from tests.factories.billing import invoice_make
 from tests.frontend.disabled import sentences_of
 from tests.frontend.operator.adopting import plan_at
@@ -65,6 +66,8 @@ ACTIONS = frozenset(
         "operator_cluster_template_import_drop",
         "operator_cluster_template_pool_effect",
         "operator_cluster_template_pool_end",
+        "operator_environment_kind_version",
+        "operator_environment_kind_retire",
         "operator_pool_sell",
         "operator_flavor_state",
         "operator_gpu_type_state",
@@ -111,6 +114,7 @@ FORMS = frozenset(
         "operator_flavor_new",
         "operator_adoption_new",
         "operator_cluster_template_new",
+        "operator_environment_kind_new",
         "operator_month_close",
     }
 )
@@ -157,6 +161,8 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         known |= {"slug": template.slug, "version": 1}
         if "warm" in pattern.pattern.converters:
             known["warm"] = warm_stage(template, workspace.project, user).pk
+    if name.startswith("operator_environment_kind"):
+        known["slug"] = kind().slug
     if "written" in pattern.pattern.converters:
         known["written"] = usage_write_off_stage().pk
     if "batch" in pattern.pattern.converters:

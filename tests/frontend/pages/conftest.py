@@ -23,6 +23,7 @@ from tenants.selectors import actor_for
 from tenants.services import token_create
 from tests.api.cluster_stage import cluster_stage
 from tests.billing.stage import budget_stage
+from tests.environments.stage import kind, row_in
 from tests.factories.billing import invoice_make
 from tests.factories.quotas import limits_give
 from tests.factories.tenants import OrganizationMembershipFactory, ProjectMembershipFactory, UserFactory
@@ -147,6 +148,8 @@ def known(people: dict[str, User], workspace: Workspace) -> dict[str, object]:
         "month": f"{clock.now():%Y-%m}",
         "number": invoice_make(workspace.project).number,
         "budget": budget_stage(workspace.project).pk,
+        "environment": row_in(workspace).pk,
+        "kind": kind().slug,
     }
     found |= cluster_stage(
         olga=SYSTEM, alice=actor_for(user=alice), project=workspace.project, site=workspace.site

@@ -12,6 +12,7 @@ from frontend import urls
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
+from gpuaas.environments.models import Environment
 from gpuaas.workspaces.machines.models import Machine
 from gpuaas.workspaces.models import AccessGrant, Workspace
 from tenants.actors import SYSTEM
@@ -21,6 +22,7 @@ from tenants.selectors import actor_for
 from tests.apart import each_apart
 from tests.api.cluster_stage import cluster_stage
 from tests.billing.stage import budget_stage
+from tests.environments.stage import kind, row_in
 from tests.factories.billing import invoice_make
 from tests.frontend.disabled import sentences_of
 from tests.frontend.pages.conftest import signed_in
@@ -64,6 +66,12 @@ POSTED = frozenset(
         "cluster_credential",
         "cluster_policy_switch",
         "cluster_policy_delete",
+        "environment_start",
+        "environment_stop",
+        "environment_restart",
+        "environment_clone",
+        "environment_delete",
+        "environment_log",
         "machine_act",
         "machine_delete",
         "machine_console",
@@ -101,6 +109,8 @@ SHAPES = (
     ("project", "cluster", "policy"),
     ("project", "cluster", "user"),
     ("project", "template"),
+    ("project", "kind"),
+    ("project", "environment"),
     ("project", "user"),
     ("project", "token"),
     ("project", "month"),
@@ -111,6 +121,10 @@ SHAPES = (
     ("organization", "number"),
     ("organization", "budget"),
 )
+
+
+def row_of(workspace: Workspace) -> Environment:
+    return Environment.objects.filter(name="lab").first() or row_in(workspace, state="requested")
 
 
 def address(name: str, workspace: Workspace, user: User) -> str:
@@ -132,6 +146,8 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         "number": "INV-2026-0001",
         "budget": budget_stage(workspace.project).pk,
     }
+    if name.startswith("environment"):
+        known |= {"kind": kind().slug, "environment": row_of(workspace).pk}
     if name.startswith("cluster"):
         alice = actor_for(user=workspace.created_by)
         known |= cluster_stage(olga=SYSTEM, alice=alice, project=workspace.project, site=workspace.site)

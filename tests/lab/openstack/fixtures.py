@@ -265,7 +265,8 @@ def openstack_lab() -> Iterator[Lab]:
         cloud.clear()
         before = cloud.standing()
         yield lab
-        assert Cloud(lab).swept(before) == [], "each test takes away what it made, and a release everything"
+        left = Cloud(lab).swept(before)
+        assert not left, f"each test takes away what it made, and a release everything: {', '.join(left)}"
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 what its queue says. Root, for machines are containers."""
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -147,8 +148,11 @@ class Slurm:
     def __init__(self, lab: Lab, cluster: Cluster) -> None:
         self._head = lab.machine(f"{cluster.external_name}-control-1")
 
+    def tries(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return self._head.run(*command)
+
     def says(self, *command: str) -> str:
-        done = self._head.run(*command)
+        done = self.tries(*command)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -178,6 +182,7 @@ def test_a_cluster_boots_works_grows_by_its_queue_and_leaves_nothing(
     row = rested(cluster)
     slurm = Slurm(machine_lab, row)
     assert slurm.idle() == names(row, 2), "ready is what Slurm itself says"
+    keeps_its_secrets(slurm)
     works(slurm)
     keeps_accounts(slurm)
     row = grows_by_its_queue(row, slurm, as_alice)
@@ -193,6 +198,21 @@ def test_a_cluster_boots_works_grows_by_its_queue_and_leaves_nothing(
     assert machine_lab.wishes.all() == {}
     tag = lab_name(machine_lab.state_dir / "data/machines")
     until(lambda: not network.namespaces(tag), "its machines are gone with it")
+
+
+def keeps_its_secrets(slurm: Slurm) -> None:
+    """The user data holds the keys of the cluster: root's own processes read it, who comes in as a member does not."""
+    ask = [
+        "curl",
+        "--silent",
+        "--fail",
+        "--max-time",
+        "20",
+        f"http://{network.METADATA}/openstack/latest/user_data",
+    ]
+    assert "munge.key" in slurm.says(*ask)
+    done = slurm.tries("runuser", "--user", "tenant", "--", *ask)
+    assert (done.returncode, done.stdout) == (7, ""), "no connection is made"
 
 
 def works(slurm: Slurm) -> None:

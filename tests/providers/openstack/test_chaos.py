@@ -118,18 +118,16 @@ def test_services_go_and_come_back_under_load(
         for workspace, state in zip(under_way, ("ready", "ready", "deleted"), strict=True):
             row = reach(workspace, state, seconds=BACK_SECONDS)
             assert state == "deleted" or row.conditions[REACHABLE]["status"] == "True", program
-    everyone = list(Workspace.objects.all())
+    everyone, left = list(Workspace.objects.all()), ["not looked at"]
 
     def settled() -> bool:
-        """A call whose answer was lost may make its thing much later: that goes when the portal looks next, at what is deleted too."""
-        seen = [visit(each) for each in everyone]
-        live = {row.external_name for row in seen if row.state != "deleted"}
-        there = {row["name"] for row in admin.items("identity", "/projects", "projects", tags=names.MANAGED)}
-        return (
-            live == there and all(in_sync(row) for row in seen if row.state != "deleted") and not twins(admin)
-        )
+        left[:] = unsettled(admin, everyone)
+        return not left
 
-    until(settled, "nothing differs and nothing is there twice", seconds=BACK_SECONDS)
+    try:
+        until(settled, "nothing differs and nothing is there twice", seconds=BACK_SECONDS)
+    finally:
+        assert left == []
     assert_as_wanted(admin)
     machine_in(load.kept, as_alice, stays=False)
 
@@ -156,6 +154,15 @@ def runs(tenant: Cloud) -> str:
     except GpuaasError:
         pass
     return ""
+
+
+def unsettled(admin: Cloud, everyone: list[Workspace]) -> list[str]:
+    """A call whose answer was lost may make its thing much later: that goes when the portal looks next, at what is deleted too."""
+    seen = [visit(each) for each in everyone]
+    live = {row.external_name: row for row in seen if row.state != "deleted"}
+    there = {row["name"] for row in admin.items("identity", "/projects", "projects", tags=names.MANAGED)}
+    differ = [f"{name}: {row.state}, {row.conditions}" for name, row in live.items() if not in_sync(row)]
+    return [*sorted(live.keys() ^ there), *differ, *twins(admin)]
 
 
 def in_sync(row: Workspace) -> bool:

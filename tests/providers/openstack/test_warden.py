@@ -72,6 +72,12 @@ def removed(name: str) -> Eviction:
     return until(rows.first, f"{name} is removed", seconds=SLOW)
 
 
+def shelved_images(tenant: Tenant) -> list[str]:
+    """Their owners."""
+    rows = tenant.admin.items("image", "/images", "images", name="train-shelved", visibility="all")
+    return [row["owner"] for row in rows]
+
+
 def holds_two(tenant: Tenant) -> None:
     until(lambda: tenant.held(tenant.project_id) == 2, "the devices are given back", seconds=SLOW)
 
@@ -85,7 +91,9 @@ def test_a_machine_is_put_away_with_its_disk_or_deleted_by_the_sites_policy(tena
     tenant.to(machine, "SHELVED_OFFLOADED")
     assert tenant.machine(machine)["metadata"][METADATA] == "one too many"
     assert not evict(tenant.admin, machine, reason="one too many", policy=Policy.SHELVE)
+    assert shelved_images(tenant) == [tenant.project_id], "the portal keeps nothing of it"
     tenant.run(machine, "unshelve", "ACTIVE")
+    until(lambda: not shelved_images(tenant), "who brings it back has taken its image away")
     assert evict(tenant.admin, machine, reason="one too many", policy=Policy.DELETE)
     tenant.to(machine, "DELETED")
     assert not evict(tenant.admin, machine, reason="one too many", policy=Policy.DELETE)

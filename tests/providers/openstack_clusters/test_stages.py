@@ -25,6 +25,7 @@ WELL: Mapping[str, str] = {
     "systemctl is-active": "active",
     "systemctl": "",
     "journalctl": "said by the unit",
+    "gpuaas-metadata": "",
     "apt-get": "",
     "exportfs": "/home 10.0.0.0/16",
     "mountpoint": "",
@@ -149,6 +150,18 @@ def test_each_unit_that_is_started_is_seen_to_run_before_the_stage_is_told(
         assert first.startswith(f"at the stage {told}: given up after"), first
         assert first.endswith(f"{unit} is inactive"), first
         assert "said by the unit" in message, "the unit's own words are the evidence"
+
+
+@pytest.mark.parametrize(("kind", "of_pool"), ROLES)
+def test_a_machine_whose_metadata_stay_open_is_not_set_up(
+    kind: ClusterKind, of_pool: bool, tmp_path: Path
+) -> None:
+    stages, message, commands = boot(
+        tmp_path, kind, of_pool, {"gpuaas-metadata": "!RTNETLINK answers: No buffer space"}
+    )
+    assert stages == ["failed"]
+    assert message.splitlines()[0] == "at the stage booted: RTNETLINK answers: No buffer space"
+    assert [line for line in commands if not line.startswith("gpuaas-metadata")] == []
 
 
 FALSE = [

@@ -22,6 +22,7 @@ class OpenShiftDriver(KubernetesDriver):
     """Like the Kubernetes driver, with the additional option `routes` (true: the site's routers can reach workspaces)."""
 
     name = "openshift"
+    chooses_users = False
 
     changes = {**KubernetesDriver.changes, Change.CREATE: STEPS, Change.RESIZE: STEPS}
 

@@ -38,6 +38,9 @@ RIGHTS = (
     Right("", "resourcequotas", "get list watch create patch"),
     Right("", "limitranges", "list watch create patch"),
     Right("networking.k8s.io", "networkpolicies", "list watch create patch delete"),
+    # environments
+    Right("", "services", "create patch delete"),
+    Right("", "persistentvolumeclaims", "get create delete"),
     # members
     Right("", "serviceaccounts", "get list watch create patch delete deletecollection"),
     Right("", "serviceaccounts/token", "create"),

@@ -125,6 +125,7 @@ def cloud_config(guest: Guest) -> str:
         "write_files": files,
         "runcmd": [
             ["systemctl", "daemon-reload"],
+            ["systemctl", "enable", "gpuaas-metadata.service"],
             ["systemctl", "enable", "--now", "gpuaas-upgrade.timer"],
             *([["systemctl", "restart", "ssh"]] if guest.is_slurm else []),
             [f"{BIN}/gpuaas-boot"],
@@ -151,6 +152,10 @@ def _script(name: str) -> str:
 def _common_files(guest: Guest) -> list[File]:
     timer = "[Timer]\nOnBootSec=3min\nOnUnitActiveSec=1min\n[Install]\nWantedBy=timers.target\n"
     service = f"[Service]\nType=oneshot\nExecStart={BIN}/gpuaas-upgrade\n"
+    metadata = (
+        "[Unit]\nDefaultDependencies=no\nBefore=network-pre.target\nWants=network-pre.target\n"
+        f"[Service]\nType=oneshot\nExecStart={BIN}/gpuaas-metadata\n[Install]\nWantedBy=sysinit.target\n"
+    )
     stages = ["common", "slurm" if guest.is_slurm else "k3s", *(["mesh"] if guest.outside else [])]
     return [
         _file(f"{ETC}/node.env", _environment(guest)),
@@ -160,6 +165,8 @@ def _common_files(guest: Guest) -> list[File]:
         _file(f"{BIN}/gpuaas-report", _script("report"), "0700"),
         _file(f"{BIN}/gpuaas-boot", _script("boot"), "0700"),
         _file(f"{BIN}/gpuaas-upgrade", _script("upgrade"), "0700"),
+        _file(f"{BIN}/gpuaas-metadata", _script("metadata"), "0700"),
+        _file("/etc/systemd/system/gpuaas-metadata.service", metadata, "0644"),
         _file("/etc/systemd/system/gpuaas-upgrade.service", service, "0644"),
         _file("/etc/systemd/system/gpuaas-upgrade.timer", timer, "0644"),
     ]

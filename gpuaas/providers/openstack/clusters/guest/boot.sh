@@ -50,6 +50,7 @@ until_true() { # SECONDS COMMAND...; of its output only the last is kept
 
 doing=booted
 trap failed ERR
+gpuaas-metadata
 reached booted
 doing=packages
 stage_packages

@@ -1,0 +1,83 @@
+"""Ordering and cloning an environment; an operator's kinds."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+
+from frontend.forms import WHOLE, RequiredText, choices_set
+from frontend.forms.clusters import VersionForm, field_of, posted_of
+from gpuaas.core.errors import Invalid
+from gpuaas.core.schema import Document
+from gpuaas.core.schema_form import document_of, fields_of
+from gpuaas.environments.definition import LABELS, MOST, Definition
+
+Choices = Sequence[tuple[str, str]]
+START = "parameters."
+
+
+class OrderForm(forms.Form):
+    """The parameters are one plain field each, by the schema of the kind."""
+
+    workspace = forms.ChoiceField(
+        label="Workspace",
+        error_messages={
+            "required": "Choose a workspace.",
+            "invalid_choice": "Choose one of the workspaces that are ready.",
+        },
+    )
+    name = RequiredText("Enter a name.", 300, label="Name")
+    gpu = forms.ChoiceField(label="GPU type", required=False)
+
+    def __init__(
+        self, *args: Any, definition: Definition, workspaces: Choices, gpus: Choices, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.definition = definition
+        choices_set(self, "workspace", workspaces)
+        choices_set(self, "gpu", [("", "the workspace's own"), *gpus])
+        for name, most in MOST.items():
+            attrs = {"min": 0 if name == "gpus" else 1, "max": most, "inputmode": "numeric"}
+            self.fields[name] = forms.IntegerField(
+                label=LABELS[name],
+                initial=definition.sizes[name],
+                error_messages=WHOLE,
+                widget=forms.NumberInput(attrs=attrs),
+            )
+        self.leaves = fields_of(definition.parameters)
+        for leaf in self.leaves:
+            self.fields[START + leaf.name] = field_of(leaf)
+        self.document: Document = {}
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        try:
+            self.document = document_of(self.definition.parameters, posted_of(self, self.leaves, START))
+        except Invalid as error:
+            for name, sentences in error.fields.items():
+                self.add_error(START + name, sentences)
+        return found
+
+    def asked(self) -> dict[str, Any]:
+        """What the service takes, but the workspace."""
+        data = self.cleaned_data
+        sizes = {name: data[name] for name in MOST}
+        return {"name": data["name"], "gpu": data["gpu"], "parameters": self.document, **sizes}
+
+    def parameters(self) -> list[forms.BoundField]:
+        return [self[START + leaf.name] for leaf in self.leaves]
+
+    def sizes(self) -> list[forms.BoundField]:
+        return [self[name] for name in MOST]
+
+
+class CloneForm(forms.Form):
+    name = RequiredText("Enter a name.", 300, label="Name of the clone")
+
+
+class KindForm(VersionForm):
+    """A new kind with its first version."""
+
+    slug = forms.CharField(label="Slug", max_length=40)
+    name = forms.CharField(label="Name", max_length=100)
+    description = forms.CharField(label="Description", max_length=300, required=False)

@@ -1,0 +1,206 @@
+"""An environment as its pages show it: rows of the list, what is free in a workspace, the page of one, and the way to it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.urls import reverse
+
+from frontend import formats
+from frontend.components import Fact, Notice
+from frontend.forms import sentence_of
+from frontend.place import ProjectPlace
+from frontend.presenters import held, operations
+from frontend.presenters.machines import may_run
+from gpuaas.core.looks import Tone
+from gpuaas.environments.definition import LABELS, definition_read
+from gpuaas.environments.models import Environment, EnvironmentLog, EnvironmentOperation
+from gpuaas.environments.selectors import operations_of, room_of
+from gpuaas.environments.states import EnvironmentState
+from gpuaas.lifecycle.allowed import Verb
+from gpuaas.lifecycle.operations import StepRow
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
+
+S = EnvironmentState
+NOT_NOW = "It cannot be {verb} while it is {word}."
+DEEDS = ("start", "stop", "restart", "clone", "delete", "log")
+
+
+@dataclass(frozen=True)
+class Row:
+    url: str
+    name: str
+    tone: Tone
+    word: str
+    kind: str
+    workspace: str
+    gpus: str
+    size: str
+    created_by: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Free:
+    """What a workspace has bought of one thing, and what is free of it."""
+
+    name: str
+    taken: int
+    bought: int
+    free: int
+
+
+@dataclass(frozen=True)
+class _Step:
+    step: StepRow
+    usual_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class _Operation:
+    operation: EnvironmentOperation
+    steps: tuple[_Step, ...]
+    remaining_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Way:
+    """How it is reached now: a command, and the address that answers while the command runs."""
+
+    command: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Rights:
+    """The buttons. `start_why`: why it cannot be started now, in a sentence; "" if it can, or need not."""
+
+    start: bool
+    stop: bool
+    restart: bool
+    clone: bool
+    delete: bool
+    log: bool
+    start_why: str
+
+
+@dataclass(frozen=True)
+class Page:
+    tone: Tone
+    word: str
+    moving: bool
+    gone: bool
+    may: Rights
+    failure: Notice | None
+    operation: operations.OperationShown | None
+    way: Way | None
+    address: str
+    facts: tuple[Fact, ...]
+    conditions: tuple[held.ConditionRow, ...]
+    log: EnvironmentLog | None
+    start_word: str
+
+
+def gpus_of(row: Environment) -> str:
+    return f"{row.gpus} × {row.pool.gpu_type.name}" if row.gpus and row.pool else "none"
+
+
+def row_of(row: Environment) -> Row:
+    tone, word = held.look_of(row)
+    return Row(
+        url=held.url_of(row),
+        name=row.name,
+        tone=tone,
+        word=word,
+        kind=row.made_of.kind.name,
+        workspace=row.workspace.name,
+        gpus=gpus_of(row),
+        size=f"{row.vcpus} vCPU · {row.memory_gib} GiB",
+        created_by=row.created_by.username,
+        created_at=row.created_at,
+    )
+
+
+def free_in(workspace: Workspace) -> tuple[Free, ...]:
+    room = room_of(workspace=workspace)
+    amounts = [(pool.gpu_type.name, each) for pool, each in room.pools.items()]
+    amounts += [(LABELS[name], each) for name, each in room.amounts.items()]
+    return tuple(Free(name, each.taken, each.bought, each.free) for name, each in amounts)
+
+
+def page_of(row: Environment, here: ProjectPlace) -> Page:
+    tone, word = held.look_of(row)
+    may = _rights(row, here)
+    failed = row.state == S.FAILED and bool(row.failure)
+    return Page(
+        tone=tone,
+        word=word,
+        moving=held.is_moving(row),
+        gone=row.state == S.DELETED,
+        may=may,
+        failure=Notice(Tone.BAD, "The last change failed", sentence_of(row.failure)) if failed else None,
+        operation=operations.operation_of(
+            [
+                _Operation(each, tuple(map(_Step, each.steps.all())))
+                for each in operations_of(environment=row)[:4]
+            ],
+            now=here.now,
+            history="",
+            may_retry=may.start and row.state == S.FAILED,
+        ),
+        way=_way(row) if may.log and row.state == S.READY else None,
+        address="",  # until the portal has a door
+        facts=_facts(row),
+        conditions=held.conditions_of(row),
+        log=EnvironmentLog.objects.filter(environment=row).first(),
+        start_word="Try again" if row.state == S.FAILED else "Start",
+    )
+
+
+def urls_of(row: Environment) -> dict[str, str]:
+    at = [row.project.slug, row.pk]
+    urls = {name: reverse(f"frontend:environment_{name}", args=at) for name in DEEDS}
+    workspace = held.url_of(row.workspace)
+    return {**urls, "page": held.url_of(row), "workspace": workspace}
+
+
+def _rights(row: Environment, here: ProjectPlace) -> Rights:
+    """What the services decide, for showing buttons."""
+    allowed, runs = held.allowed_now(row), may_run(row.workspace, here)
+    awake = row.workspace.state in WORKSPACE_ALLOWED[Verb.RUN].states
+    asleep = f"Its workspace {row.workspace.name} is {held.look_of(row.workspace)[1].lower()}."
+    start = Verb.RESUME in allowed and row.state != S.READY
+    return Rights(
+        start=runs and start and awake,
+        stop=runs and Verb.SUSPEND in allowed,
+        restart=runs and Verb.RUN in allowed and awake,
+        clone=runs and awake and row.state not in {S.DELETING, S.DELETED},
+        delete=runs and Verb.DELETE in allowed,
+        log=runs and Verb.ENTER in allowed,
+        start_why=asleep if runs and start and not awake else "",
+    )
+
+
+def _way(row: Environment) -> Way:
+    port = definition_read(row.made_of.document).port
+    space = row.workspace.external_name
+    command = (
+        f"kubectl --kubeconfig {row.workspace.name}.yaml -n {space} port-forward "
+        f"service/{row.external_name} {port}:{port}"
+    )
+    return Way(command, f"http://localhost:{port}/")
+
+
+def _facts(row: Environment) -> tuple[Fact, ...]:
+    facts = [
+        Fact("Kind", f"{row.made_of.kind.name}, version {row.made_of.number}"),
+        Fact("GPUs", gpus_of(row)),
+        Fact("vCPU and memory", f"{row.vcpus} vCPU, {row.memory_gib} GiB"),
+        Fact("Home", f"{row.home_gib} GiB"),
+        Fact("Node", str(row.observed.get("node") or formats.NONE)),
+        Fact("Name at the site", row.external_name),
+    ]
+    if restarts := row.observed.get("restarts"):
+        facts.append(Fact("Restarts of its container", str(restarts)))
+    facts += [Fact(name.replace("_", " "), str(value)) for name, value in row.parameters.items()]
+    return tuple(facts)

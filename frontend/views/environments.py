@@ -1,0 +1,228 @@
+"""Environments of a project: the list, the order, and one with what can be done to it."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.urls import reverse
+
+from frontend.forms.environments import CloneForm, OrderForm
+from frontend.frame import done, draw_page, name_require, posted, refusals_on, refusals_shown
+from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, state_choices, states_of
+from frontend.nav import Crumb
+from frontend.place import ProjectPlace, project_page, row_doors
+from frontend.presenters import environments as shown
+from frontend.presenters import held
+from frontend.presenters.machines import may_run
+from frontend.views.usage import crumbs
+from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.environments import services
+from gpuaas.environments.definition import definition_read
+from gpuaas.environments.models import Environment
+from gpuaas.environments.selectors import (
+    environment_get_for,
+    environments_for,
+    kind_offered,
+    kinds_offered,
+    newest_version,
+)
+from gpuaas.environments.spec import environments_offered
+from gpuaas.environments.states import LIVE, EnvironmentState
+from gpuaas.lifecycle.allowed import Verb
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import workspaces_for
+from gpuaas.workspaces.states import ALLOWED, WorkspaceState
+from tenants.roles import Permission
+
+ACCESS = Permission.WORKSPACE_ACCESS
+KIND, KIND_NAME = "made_of__kind__slug", "made_of__kind__name"
+LIST = Listing(
+    "environments",
+    columns=(
+        Column("name", "Name", "name"),
+        Column("state", "State", "state", "word"),
+        Column("kind", "Kind", KIND_NAME),
+        Column("workspace", "Workspace", "workspace__name"),
+        Column("gpus", "GPUs", "gpus"),
+        Column("size", "vCPU and memory"),
+        Column("created", "Requested", "created_at", "created_at"),
+        Column("created_by"),
+    ),
+    filters=(
+        find(),
+        Filter("state", "State", "every state", state_choices(EnvironmentState)),
+        Filter("kind", "Kind", "every kind"),
+        Filter("workspace", "Workspace", "every workspace"),
+    ),
+    size=25,
+)
+
+
+@project_page(Permission.WORKSPACE_VIEW)
+def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
+    mine = Environment.objects.filter(project=here.project, state__in=list(LIVE)).order_by()
+    found = LIST.of(
+        request,
+        lambda query: narrowed(
+            environments_for(
+                **here.given, states=states_of(query, EnvironmentState, LIVE), search=query["q"]
+            ),
+            query,
+            {"kind": KIND, "workspace": "workspace__name"},
+        ),
+        lambda rows: list(map(shown.row_of, rows)),
+        kind=sorted(set(mine.values_list(KIND, KIND_NAME))),
+        workspace=sorted(set(mine.values_list("workspace__name", flat=True))),
+    )
+    context = {
+        "new_url": reverse("frontend:environment_new", args=[here.project.slug]),
+        "may_order": here.can(ACCESS),
+        "crumbs": crumbs(here, "Environments"),
+    }
+    return list_page(request, "environments/list.html", found, context)
+
+
+@project_page(ACCESS)
+def choose(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+    rooms = _ready(here)
+    context = {
+        "kinds": [
+            (kind, reverse("frontend:environment_order", args=[here.project.slug, kind.slug]))
+            for kind in kinds_offered()
+        ],
+        "ready": bool(_choices(here, rooms)),
+        "without": sorted({room.site.slug for room in rooms if not environments_offered(room.site)}),
+        "workspaces_url": reverse("frontend:workspaces", args=[here.project.slug]),
+        "crumbs": _trail(here, Crumb("New")),
+    }
+    return draw_page(request, "environments/choose.html", context)
+
+
+@project_page(ACCESS)
+def new(request: HttpRequest, here: ProjectPlace, kind: str) -> HttpResponse:
+    found = kind_offered(slug=kind)
+    rooms = {str(room.pk): room for room in _choices(here, _ready(here))}
+    form = _form(request, found.slug, rooms)
+    if form.is_valid():
+        with refusals_on(form, Invalid, Conflict):
+            room = rooms[form.cleaned_data["workspace"]]
+            made = services.environment_create(
+                actor=here.actor, workspace=room, kind=found.slug, **form.asked()
+            )
+            return done(request, f"{made.name} is being created.", held.url_of(made))
+    chosen = rooms.get(str(form["workspace"].value()), next(iter(rooms.values()), None))
+    context = {
+        "kind": found,
+        "form": form,
+        "chosen": chosen,
+        "free": shown.free_in(chosen) if chosen is not None else (),
+        "back": reverse("frontend:environment_new", args=[here.project.slug]),
+        "crumbs": _trail(
+            here,
+            Crumb("New", reverse("frontend:environment_new", args=[here.project.slug])),
+            Crumb(found.name),
+        ),
+    }
+    return draw_page(request, "environments/new.html", context)
+
+
+def _form(request: HttpRequest, kind: str, rooms: dict[str, Workspace]) -> OrderForm:
+    types = {
+        row.flavor.pool.gpu_type.slug: row.flavor.pool.gpu_type.name
+        for room in rooms.values()
+        for row in room.flavors.all()
+    }
+    asked = request.GET.get("workspace", "")
+    return OrderForm(
+        posted(request),
+        definition=definition_read(newest_version(kind_offered(slug=kind)).document),
+        workspaces=[(pk, f"{room.name} at {room.site.slug}") for pk, room in rooms.items()],
+        gpus=sorted(types.items()),
+        initial={"workspace": asked if asked in rooms else next(iter(rooms), "")},
+    )
+
+
+def _ready(here: ProjectPlace) -> list[Workspace]:
+    states = [WorkspaceState(state) for state in ALLOWED[Verb.RUN].states]
+    return list(workspaces_for(**here.given, states=states))
+
+
+def _choices(here: ProjectPlace, rooms: list[Workspace]) -> list[Workspace]:
+    """Those in which the reader can order one."""
+    return [room for room in rooms if environments_offered(room.site) and may_run(room, here)]
+
+
+def environment_at(here: ProjectPlace, environment: uuid.UUID, permission: Permission) -> Environment:
+    """An environment of the URL's project; another project's is not found here even by people who may see it there."""
+    row = environment_get_for(actor=here.actor, environment_id=environment, permission=permission)
+    if row.project_id != here.project.pk:
+        raise NotFound("there is no such environment")
+    return row
+
+
+environment_page, environment_action = row_doors(environment_at, "environment")
+
+
+def _trail(here: ProjectPlace, *rest: Crumb) -> tuple[Crumb, ...]:
+    index_url = reverse("frontend:environments", args=[here.project.slug])
+    return (*crumbs(here, "Environments", index_url), *rest)
+
+
+def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **forms: Any) -> HttpResponse:
+    """The page, also with a form that was refused: its dialog opens again with the sentence beside the field."""
+    context = {
+        "environment": row,
+        "page": shown.page_of(row, here),
+        "urls": shown.urls_of(row),
+        "clone_form": CloneForm(initial={"name": f"{row.name}-2"[:40]}, auto_id="clone_%s"),
+        "delete_title": f"Delete {row.name}?",
+        "crumbs": _trail(here, Crumb(row.name)),
+        **forms,
+    }
+    return draw_page(request, "environments/detail.html", context)
+
+
+show = environment_page(Permission.WORKSPACE_VIEW)(_draw)
+
+
+def _deed(service: Callable[..., object], text: str) -> Any:
+    """One click: a refusal becomes a message on the page."""
+
+    @environment_action(ACCESS)
+    def view(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+        with refusals_shown(request, Conflict):
+            service(actor=here.actor, environment=row)
+            return done(request, text.format(name=row.name), held.url_of(row))
+        return _draw(request, here, row)
+
+    return view
+
+
+start = _deed(services.environment_start, "Starting {name}.")
+stop = _deed(services.environment_stop, "Stopping {name}. Its home stays.")
+restart = _deed(services.environment_restart, "Restarting {name}.")
+log = _deed(services.environment_log_ask, "The portal is fetching the log of {name}.")
+
+
+@environment_action(ACCESS)
+def clone(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+    form = CloneForm(request.POST, auto_id="clone_%s")
+    if form.is_valid():
+        with refusals_on(form, Invalid, Conflict, default="name"):
+            made = services.environment_clone(
+                actor=here.actor, environment=row, name=form.cleaned_data["name"]
+            )
+            return done(request, f"{made.name} is being created.", held.url_of(made))
+    return _draw(request, here, row, clone_form=form, opened="clone")
+
+
+@environment_action(ACCESS)
+def delete(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+    name_require(request, row.name)
+    services.environment_delete(actor=here.actor, environment=row)
+    return done(
+        request,
+        f"Deleting {row.name} and its home.",
+        reverse("frontend:environments", args=[here.project.slug]),
+    )

@@ -1,0 +1,171 @@
+"""The shapes of environments and of their kinds."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from gpuaas.api.fields import (
+    ChangeInput,
+    Conditions,
+    Input,
+    Output,
+    PageQuery,
+    Pick,
+    Text,
+    TextOrEmpty,
+    Whole,
+)
+from gpuaas.api.v1.clusters.shapes import Document
+from gpuaas.environments.definition import MOST, definition_read
+from gpuaas.environments.models import Environment, EnvironmentKind
+from gpuaas.environments.states import EnvironmentState, KindState, OperationKind
+from gpuaas.lifecycle.operations import StepState
+
+# people and the API read the names; the values are the frame's
+STATES = [(state.name.lower(), str(state.label)) for state in EnvironmentState]
+
+
+def state_of(word: str) -> EnvironmentState:
+    return EnvironmentState[word.upper()]
+
+
+class EnvironmentQuery(PageQuery):
+    state = serializers.ChoiceField(choices=STATES, required=False)
+    kind = Text(required=False, max_length=40, help_text="A kind's slug.")
+    workspace = serializers.UUIDField(required=False, help_text="Id of a workspace.")
+    search = Text(required=False, max_length=40, help_text="Part of the name.")
+
+
+def _size(name: str, words: str) -> Whole:
+    least = 0 if name == "gpus" else 1
+    return Whole(
+        required=False, min_value=least, max_value=MOST[name], help_text=f"{words} Default: the kind's."
+    )
+
+
+class EnvironmentInput(Input):
+    workspace = serializers.UUIDField(help_text="Id of the workspace that it lives in.")
+    kind = Text(max_length=40, help_text="A kind's slug.")
+    name = Text(max_length=40, help_text="Lower-case letters, digits and hyphens; unique in the workspace.")
+    gpu = TextOrEmpty(max_length=64, help_text="Slug of the GPU type, where the workspace has several.")
+    gpus = _size("gpus", "Number of GPUs.")
+    vcpus = _size("vcpus", "Number of vCPUs.")
+    memory_gib = _size("memory_gib", "Memory in GiB.")
+    home_gib = _size("home_gib", "Size of its home in GiB, out of the workspace's storage.")
+    parameters = Document(required=False, help_text="By the JSON Schema of the kind.")
+
+
+class EnvironmentCloneInput(Input):
+    name = Text(max_length=40, help_text="Of the clone; unique in the workspace.")
+
+
+class EnvironmentOutput(Output):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    project = serializers.CharField(source="project.slug")
+    workspace = serializers.UUIDField(source="workspace_id")
+    site = serializers.CharField(source="site.slug")
+    external_name = serializers.CharField(help_text="Name of its pod, service and volume at the site.")
+    kind = serializers.CharField(source="made_of.kind.slug")
+    number = serializers.IntegerField(source="made_of.number", help_text="Version of the kind.")
+    state = serializers.SerializerMethodField()
+    failure = serializers.CharField(allow_blank=True, help_text="Why it failed, in words.")
+    gpu = serializers.CharField(
+        source="pool.gpu_type.slug", default="", allow_blank=True, help_text="Slug of the GPU type."
+    )
+    gpus = serializers.IntegerField()
+    vcpus = serializers.IntegerField()
+    memory_gib = serializers.IntegerField()
+    home_gib = serializers.IntegerField()
+    parameters = Document()
+    node = serializers.CharField(source="observed.node", default="", allow_blank=True)
+    conditions = Conditions()
+    created_by = serializers.CharField(source="created_by.username")
+    created_at = serializers.DateTimeField()
+    ready_at = serializers.DateTimeField(allow_null=True)
+    deleted_at = serializers.DateTimeField(allow_null=True)
+    version = serializers.IntegerField()
+
+    @extend_schema_field(serializers.ChoiceField(choices=STATES))
+    def get_state(self, row: Environment) -> str:
+        return EnvironmentState(row.state).name.lower()
+
+
+class EnvironmentStepOutput(Output):
+    key = serializers.CharField()
+    label = serializers.CharField()
+    state = serializers.ChoiceField(choices=StepState.choices)
+    detail = serializers.CharField(allow_blank=True)
+    started_at = serializers.DateTimeField(allow_null=True)
+    finished_at = serializers.DateTimeField(allow_null=True)
+
+
+class EnvironmentOperationOutput(Output):
+    id = serializers.UUIDField()
+    kind = serializers.ChoiceField(choices=OperationKind.choices)
+    requested_by = serializers.CharField()
+    requested_at = serializers.DateTimeField()
+    finished_at = serializers.DateTimeField(allow_null=True)
+    succeeded = serializers.BooleanField(allow_null=True)
+    summary = serializers.CharField(allow_blank=True)
+    steps = EnvironmentStepOutput(many=True)
+
+
+class EnvironmentLogOutput(Output):
+    text = serializers.CharField(allow_blank=True, help_text="The last 200 lines.")
+    failure = serializers.CharField(allow_blank=True, help_text="Why there are none.")
+    taken_at = serializers.DateTimeField(allow_null=True)
+    fetching = serializers.SerializerMethodField(help_text="Whether the portal is asking the site for it.")
+
+    def get_fetching(self, row: Any) -> bool:
+        return row.due_at is not None
+
+
+class EnvironmentKindOutput(Output):
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    description = serializers.CharField(allow_blank=True)
+    number = serializers.IntegerField(source="newest", help_text="Newest version, which is ordered.")
+    schema = serializers.SerializerMethodField(help_text="JSON Schema of an order's `parameters`.")
+    sizes = serializers.SerializerMethodField(help_text="What an order asks for if it says nothing else.")
+
+    @extend_schema_field({"type": "object", "additionalProperties": True})
+    def get_schema(self, row: EnvironmentKind) -> dict[str, Any]:
+        return definition_read(row.versions.all()[0].document).parameters
+
+    @extend_schema_field({"type": "object", "additionalProperties": {"type": "integer"}})
+    def get_sizes(self, row: EnvironmentKind) -> dict[str, int]:
+        return dict(definition_read(row.versions.all()[0].document).sizes)
+
+
+class EnvironmentKindInput(Input):
+    slug = Text(max_length=40, help_text="Lower-case letters, digits and hyphens.")
+    name = Text(max_length=100)
+    description = TextOrEmpty(max_length=300)
+    document = Document(help_text="Image, command, port, readiness, home, sizes, variables, parameters.")
+    note = TextOrEmpty(max_length=300)
+
+
+class EnvironmentKindPatchInput(ChangeInput):
+    state = Pick(
+        choices=KindState.choices, required=False, help_text="retired: nobody can order it any more."
+    )
+
+
+class EnvironmentKindVersionInput(Input):
+    document = Document(help_text="Image, command, port, readiness, home, sizes, variables, parameters.")
+    note = TextOrEmpty(max_length=300)
+
+
+class PlatformEnvironmentKindOutput(EnvironmentKindOutput):
+    state = serializers.ChoiceField(choices=KindState.choices)
+    version = serializers.IntegerField()
+
+
+class EnvironmentKindVersionOutput(Output):
+    number = serializers.IntegerField()
+    document = Document()
+    note = serializers.CharField(allow_blank=True)
+    created_by = serializers.CharField()
+    created_at = serializers.DateTimeField()

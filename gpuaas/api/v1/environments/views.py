@@ -1,0 +1,165 @@
+"""Environments of a project: order, watch, start, stop, restart, clone, delete, and read the log."""
+
+import uuid
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from gpuaas.api.etag import answer
+from gpuaas.api.idempotency import idempotent
+from gpuaas.api.schema import operation
+from gpuaas.api.v1.environments.shapes import (
+    EnvironmentCloneInput,
+    EnvironmentInput,
+    EnvironmentKindOutput,
+    EnvironmentLogOutput,
+    EnvironmentOperationOutput,
+    EnvironmentOutput,
+    EnvironmentQuery,
+    state_of,
+)
+from gpuaas.api.v1.held import HeldView
+from gpuaas.api.views import ProjectView
+from gpuaas.core.errors import Invalid, NotFound
+from gpuaas.environments import services
+from gpuaas.environments.models import Environment, EnvironmentLog
+from gpuaas.environments.selectors import (
+    environment_get_for,
+    environments_for,
+    environments_loaded,
+    kinds_offered,
+    operations_of,
+)
+from gpuaas.environments.states import EnvironmentState
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import workspace_get_for
+from tenants.models import Project
+from tenants.roles import Permission
+
+
+class EnvironmentKindsView(ProjectView):
+    @operation("environment_kind_list", "List kinds of environments", rows=EnvironmentKindOutput)
+    def get(self, request: Request, project: str) -> Response:
+        """Lists what can be ordered, each with the JSON Schema of its parameters and its default size."""
+        self.project(Permission.WORKSPACE_VIEW)
+        return self.page(kinds_offered(), EnvironmentKindOutput, key="slug")
+
+
+class EnvironmentView(HeldView[Environment]):
+    noun, output, changes = "environment", EnvironmentOutput, Permission.WORKSPACE_ACCESS
+    get_for, loaded = staticmethod(environment_get_for), staticmethod(environments_loaded)
+
+    def workspace(self, project: Project, workspace_id: uuid.UUID) -> Workspace:
+        """One that does not exist is an error in the body, not a 404 of the address."""
+        try:
+            found = workspace_get_for(actor=self.actor, workspace_id=workspace_id)
+        except NotFound as error:
+            raise Invalid.field("workspace", error.message) from error
+        if found.project_id != project.pk:
+            raise Invalid.field("workspace", "there is no such workspace")
+        return found
+
+
+class EnvironmentsView(EnvironmentView):
+    @operation("environment_list", "List environments", rows=EnvironmentOutput, query=EnvironmentQuery)
+    def get(self, request: Request, project: str) -> Response:
+        """Lists environments of the project, newest first. Deleted ones are included unless `state` excludes them."""
+        params = self.params
+        rows = environments_for(
+            actor=self.actor,
+            project=self.project(Permission.WORKSPACE_VIEW),
+            states=[state_of(params["state"])] if "state" in params else list(EnvironmentState),
+            search=params.get("search", ""),
+        )
+        asked = {"made_of__kind__slug": params.get("kind"), "workspace": params.get("workspace")}
+        rows = rows.filter(**{name: value for name, value in asked.items() if value})
+        return self.page(rows, EnvironmentOutput, key="-pk")
+
+    @operation(
+        "environment_create", "Order an environment", body=EnvironmentInput, accepted=EnvironmentOutput
+    )
+    @idempotent
+    def post(self, request: Request, project: str) -> Response:
+        """Refused at once if its workspace is not ready, or has less free than is asked for. The environment is made
+        in the background: follow `Location`, or `…/operations` for the steps."""
+        found = self.project(self.changes)
+        asked = self.input(EnvironmentInput)
+        workspace = self.workspace(found, asked.pop("workspace"))
+        return self.accepted(services.environment_create(actor=self.actor, workspace=workspace, **asked))
+
+
+class EnvironmentDetailView(EnvironmentView):
+    @operation("environment_get", "Get an environment", answer=EnvironmentOutput)
+    def get(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """`ETag` is its version; send it as If-Match with a change, or as If-None-Match to poll cheaply."""
+        found = self.held()
+        return answer(request, version=found.version, data=EnvironmentOutput(found).data)
+
+    @operation("environment_delete", "Delete an environment", accepted=EnvironmentOutput, versioned=True)
+    def delete(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """Its home is deleted with it. Repeating the request changes nothing."""
+        return self.changed(services.environment_delete)
+
+
+class EnvironmentStartView(EnvironmentView):
+    @operation("environment_start", "Start an environment", accepted=EnvironmentOutput, versioned=True)
+    @idempotent
+    def post(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """Starts a stopped one with its home, or tries a failed one again. 409 if its workspace has no room for it
+        now."""
+        return self.changed(services.environment_start)
+
+
+class EnvironmentStopView(EnvironmentView):
+    @operation("environment_stop", "Stop an environment", accepted=EnvironmentOutput, versioned=True)
+    @idempotent
+    def post(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """Ends all that runs in it; its home stays. Repeating the request changes nothing."""
+        return self.changed(services.environment_stop)
+
+
+class EnvironmentRestartView(EnvironmentView):
+    @operation("environment_restart", "Restart an environment", accepted=EnvironmentOutput, versioned=True)
+    @idempotent
+    def post(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """Ends it and starts it anew, with its home."""
+        return self.changed(services.environment_restart)
+
+
+class EnvironmentCloneView(EnvironmentView):
+    @operation(
+        "environment_clone", "Clone an environment", body=EnvironmentCloneInput, accepted=EnvironmentOutput
+    )
+    @idempotent
+    def post(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """Another one of the same version, size and parameters, with an empty home of its own."""
+        found = self.held(self.changes)
+        asked = self.input(EnvironmentCloneInput)
+        return self.accepted(services.environment_clone(actor=self.actor, environment=found, **asked))
+
+
+class EnvironmentOperationsView(EnvironmentView):
+    @operation("environment_operations", "List operations of an environment", rows=EnvironmentOperationOutput)
+    def get(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """Newest first, with each step and what was observed."""
+        return self.page(operations_of(environment=self.held()), EnvironmentOperationOutput, key="-pk")
+
+
+class EnvironmentLogView(EnvironmentView):
+    @operation("environment_log", "Get the log of an environment", answer=EnvironmentLogOutput)
+    def get(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """The last lines, as they were when somebody asked for them."""
+        found = self.held(self.changes)
+        return Response(EnvironmentLogOutput(_log_of(found)).data)
+
+    @operation("environment_log_fetch", "Fetch the log of an environment", accepted=EnvironmentLogOutput)
+    @idempotent
+    def post(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """The portal asks the site in the background: `fetching` is false again once it has answered."""
+        found = self.held(self.changes)
+        services.environment_log_ask(actor=self.actor, environment=found)
+        return Response(EnvironmentLogOutput(_log_of(found)).data, status=202)
+
+
+def _log_of(row: Environment) -> EnvironmentLog:
+    return EnvironmentLog.objects.filter(environment=row).first() or EnvironmentLog(environment=row)

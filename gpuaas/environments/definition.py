@@ -1,0 +1,135 @@
+"""The document of a kind's version, typed: what runs, how it is reached, and what may be said when it is ordered."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpuaas.core.errors import Invalid
+from gpuaas.core.schema import Schema, Unfit, document_check, schema_compile
+
+VARIABLE: Final = r"^[A-Z][A-Z0-9_]{0,63}=.*$"
+# $(NAME) of command and arguments is the value of a variable, and each parameter is one
+PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,39}")
+PATH: Final = r"^/[A-Za-z0-9._/-]*$"
+IMAGE: Final = r"^[a-z0-9][A-Za-z0-9._:/@-]*$"
+MOST = {"gpus": 64, "vcpus": 1024, "memory_gib": 16384, "home_gib": 65536}
+LABELS = {"gpus": "GPUs", "vcpus": "vCPUs", "memory_gib": "Memory in GiB", "home_gib": "Home in GiB"}
+
+
+def _lines(title: str, **items: Any) -> Schema:
+    return {"type": "array", "title": title, "items": {"type": "string", **items}}
+
+
+def _number(name: str, default: int) -> Schema:
+    least = 0 if name == "gpus" else 1
+    return {
+        "type": "integer",
+        "title": LABELS[name],
+        "minimum": least,
+        "maximum": MOST[name],
+        "default": default,
+    }
+
+
+# all but the schema of the parameters
+DOCUMENT = schema_compile(
+    {
+        "type": "object",
+        "required": ["image", "port", "home"],
+        "properties": {
+            "image": {"type": "string", "title": "Image", "pattern": IMAGE, "maxLength": 255},
+            "command": _lines("Command, in place of the image's"),
+            "arguments": _lines("Arguments"),
+            "port": {"type": "integer", "title": "Port", "minimum": 1024, "maximum": 65535},
+            "readiness": {
+                "type": "string",
+                "title": "Path that answers once it is ready",
+                "pattern": PATH,
+                "default": "/",
+            },
+            "home": {
+                "type": "string",
+                "title": "Where the home is mounted",
+                "pattern": r"^/[a-z][a-z0-9/_-]+$",
+            },
+            "user": {
+                "type": "integer",
+                "title": "Numeric account as which it runs",
+                "minimum": 1,
+                "maximum": 2**31 - 1,
+                "default": 1000,
+            },
+            "variables": _lines("Variables, each NAME=value", pattern=VARIABLE),
+            "gpus": _number("gpus", 0),
+            "vcpus": _number("vcpus", 2),
+            "memory_gib": _number("memory_gib", 8),
+            "home_gib": _number("home_gib", 10),
+        },
+    }
+)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """`sizes`: what an order asks for if it says nothing else, by the names of MOST."""
+
+    image: str
+    command: tuple[str, ...]
+    arguments: tuple[str, ...]
+    port: int
+    readiness: str
+    home: str
+    user: int
+    variables: Mapping[str, str]
+    sizes: Mapping[str, int]
+    parameters: Schema
+
+    def environment_of(self, parameters: Mapping[str, Any]) -> dict[str, str]:
+        """The variables of the container, those of the parameters among them."""
+        words = {True: "true", False: "false"}
+        given = {
+            name.upper(): words.get(value, str(value)) if isinstance(value, bool) else str(value)
+            for name, value in parameters.items()
+        }
+        return {**self.variables, **given}
+
+
+def definition_read(document: Any) -> Definition:
+    """Raises Invalid with the place and the error, at the field `document`."""
+    if not isinstance(document, Mapping):
+        raise Unfit("", "the definition must be a JSON object")
+    given = {key: value for key, value in document.items() if key != "parameters"}
+    try:
+        checked = document_check(DOCUMENT, given)
+    except Invalid as error:
+        place, words = next(iter(error.fields.items()))
+        raise Unfit(place, words[0]) from error
+    parameters = schema_compile(
+        document.get("parameters", {"type": "object", "properties": {}}), path="parameters"
+    )
+    variables = dict(line.split("=", 1) for line in checked.get("variables", []))
+    _parameters_check(parameters, variables)
+    return Definition(
+        command=tuple(checked.get("command", ())),
+        arguments=tuple(checked.get("arguments", ())),
+        variables=variables,
+        sizes={name: checked[name] for name in MOST},
+        parameters=parameters,
+        **{key: checked[key] for key in ("image", "port", "readiness", "home", "user")},
+    )
+
+
+def _parameters_check(parameters: Schema, variables: Mapping[str, str]) -> None:
+    if parameters["type"] != "object":
+        raise Unfit("parameters", "the parameters must be an object")
+    for name, schema in parameters["properties"].items():
+        place = f"parameters.{name}"
+        if not PARAMETER.fullmatch(name):
+            raise Unfit(
+                place, "a parameter is named by lower-case letters, digits and _: it becomes a variable"
+            )
+        if schema["type"] not in {"string", "integer", "boolean"}:
+            raise Unfit(place, "a parameter must be one text, number or yes and no")
+        if name.upper() in variables:
+            raise Unfit(place, f"the variable {name.upper()} is set already")

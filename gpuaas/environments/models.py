@@ -1,0 +1,147 @@
+"""Kinds of environments and their versions; environments, their operations and their logs."""
+
+from datetime import datetime
+
+from django.db import models
+from django.db.models import Q
+
+from gpuaas.catalog.models import GpuPool, Site
+from gpuaas.core.claims import Claimable
+from gpuaas.core.ids import short
+from gpuaas.core.rows import Identified
+from gpuaas.core.statemachine import TransitionRow
+from gpuaas.environments.states import EnvironmentState, KindState, OperationKind
+from gpuaas.lifecycle.models import Provisioned
+from gpuaas.lifecycle.operations import OperationRow, StepRow, open_once
+from gpuaas.workspaces.models import Workspace
+from tenants.models import Project, User
+
+
+class EnvironmentKind(Identified):
+    """What can be ordered, such as JupyterLab; the details are in its versions."""
+
+    slug = models.CharField(max_length=40, unique=True)
+    name = models.CharField(max_length=100)
+    description = models.CharField(max_length=300, blank=True)
+    state = models.CharField(max_length=16, choices=KindState, default=KindState.ACTIVE)
+    version = models.PositiveBigIntegerField(default=1)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["slug"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=KindState.values), name="environment_kind_state_known"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class KindVersion(Identified):
+    """The document of a kind, as `definition.py` parses it. Never changed (a trigger enforces it): another version is
+    added."""
+
+    kind = models.ForeignKey(EnvironmentKind, on_delete=models.PROTECT, related_name="versions")
+    number = models.PositiveIntegerField()
+    document = models.JSONField()
+    note = models.CharField(max_length=300, blank=True)
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [models.UniqueConstraint(fields=["kind", "number"], name="kind_version_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind_id} v{self.number}"
+
+
+class Environment(Provisioned):
+    """Something to work in, inside what its workspace bought; it ends with it. project and site are the workspace's.
+
+    pool: of its GPUs, null without any. observed: node, restarts, detail.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="environments")
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="environments")
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="environments")
+    made_of = models.ForeignKey(KindVersion, on_delete=models.PROTECT, related_name="environments")
+    name = models.CharField(max_length=40)
+    state = models.CharField(max_length=16, choices=EnvironmentState, default=EnvironmentState.REQUESTED)
+    parameters = models.JSONField(default=dict, blank=True)
+    pool = models.ForeignKey(GpuPool, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    gpus = models.PositiveIntegerField(default=0)
+    vcpus = models.PositiveIntegerField()
+    memory_gib = models.PositiveIntegerField()
+    home_gib = models.PositiveIntegerField()
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    failure = models.CharField(max_length=500, blank=True)
+    # what a lease of its own would need
+    deleted_after = enforce_at = None
+
+    class Meta(Provisioned.Meta):
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "name"],
+                condition=~Q(state="deleted"),
+                name="environment_name_once_per_workspace",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=EnvironmentState.values), name="environment_state_known"
+            ),
+        ]
+        indexes = [models.Index(fields=["project", "-id"], name="environment_project_idx")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def lease_ends_at(self) -> datetime:  # type: ignore[override]
+        """It has no lease of its own."""
+        return self.workspace.lease_ends_at
+
+    @property
+    def external_name(self) -> str:
+        """Of its objects at the site, made only from our id and name, so that a lost answer is found again."""
+        return f"env-{short(self.id)}-{self.name}"
+
+
+class EnvironmentTransition(TransitionRow):
+    subject = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="transitions")
+
+
+class EnvironmentOperation(OperationRow):
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="operations")
+    kind = models.CharField(max_length=16, choices=OperationKind)
+
+    class Meta(OperationRow.Meta):
+        constraints = [open_once("environment", "environment_operation_one_open")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.environment_id}"
+
+
+class EnvironmentStep(StepRow):
+    operation = models.ForeignKey(EnvironmentOperation, on_delete=models.CASCADE, related_name="steps")
+
+    class Meta(StepRow.Meta):
+        constraints = [
+            models.UniqueConstraint(fields=["operation", "key"], name="environment_step_once_per_operation")
+        ]
+
+
+class EnvironmentLog(Claimable):
+    """The last lines of an environment, as they were at taken_at; due while somebody asks for them. failure: why there
+    are none."""
+
+    environment = models.OneToOneField(
+        Environment, on_delete=models.CASCADE, primary_key=True, related_name="log"
+    )
+    text = models.TextField(blank=True)
+    taken_at = models.DateTimeField(null=True, blank=True)
+    failure = models.CharField(max_length=500, blank=True)
+
+    def __str__(self) -> str:
+        return f"log of {self.environment_id}"

@@ -1,0 +1,176 @@
+"""Reads of environments and their kinds, limited to what the actor may see: an outsider gets NotFound."""
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
+
+from gpuaas.catalog.models import GpuPool
+from gpuaas.core.errors import Invalid, QuotaRefused
+from gpuaas.core.rows import first_of, searched
+from gpuaas.environments.models import (
+    Environment,
+    EnvironmentKind,
+    EnvironmentOperation,
+    KindVersion,
+)
+from gpuaas.environments.states import LIVE, OFF, EnvironmentState, KindState
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import workspace_require
+from tenants.actors import Actor
+from tenants.models import Project
+from tenants.roles import Permission
+from tenants.selectors import platform_require, projects_for
+
+WORDS = {"vcpus": "vCPUs", "memory_gib": "GiB of memory", "home_gib": "GiB of storage"}
+
+
+def environments_loaded() -> QuerySet[Environment]:
+    """With everything that pages and serializers use."""
+    return Environment.objects.select_related(
+        "project__organization",
+        "site",
+        "workspace__project__organization",
+        "workspace__site",
+        "made_of__kind",
+        "pool__gpu_type",
+        "created_by",
+    )
+
+
+def environments_for(
+    *,
+    actor: Actor,
+    project: Project | None = None,
+    workspace: Workspace | None = None,
+    states: Iterable[EnvironmentState] = LIVE,
+    search: str = "",
+) -> QuerySet[Environment]:
+    """Those that the actor may see, newest first."""
+    seen = projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW).order_by()
+    rows = environments_loaded().filter(project__in=seen, state__in=list(states))
+    if project is not None:
+        rows = rows.filter(project=project)
+    if workspace is not None:
+        rows = rows.filter(workspace=workspace)
+    return searched(rows, search) if search else rows
+
+
+def environment_get_for(
+    *,
+    actor: Actor,
+    environment_id: uuid.UUID,
+    permission: Permission = Permission.WORKSPACE_VIEW,
+    own: bool = False,
+) -> Environment:
+    """NotFound for an outsider, Forbidden for somebody of the project who may not do this."""
+    found = first_of(environments_loaded().filter(pk=environment_id), "environment")
+    workspace_require(actor=actor, workspace=found.workspace, permission=permission, own=own)
+    return found
+
+
+def operations_of(*, environment: Environment) -> QuerySet[EnvironmentOperation]:
+    """With their steps, newest first; 2 queries."""
+    return environment.operations.prefetch_related("steps")
+
+
+def kinds_offered() -> QuerySet[EnvironmentKind]:
+    """What can be ordered now; what is shown of it costs 2 queries."""
+    return _kinds().filter(state=KindState.ACTIVE)
+
+
+def kind_offered(*, slug: str) -> EnvironmentKind:
+    """Raises NotFound for one that cannot be ordered."""
+    return first_of(kinds_offered().filter(slug=slug), "kind of environment")
+
+
+def kinds_all(*, actor: Actor) -> QuerySet[EnvironmentKind]:
+    platform_require(actor=actor, permission=Permission.PLATFORM_VIEW)
+    return _kinds()
+
+
+def kind_get(*, actor: Actor, slug: str) -> EnvironmentKind:
+    return first_of(kinds_all(actor=actor).filter(slug=slug), "kind of environment")
+
+
+def _kinds() -> QuerySet[EnvironmentKind]:
+    newest = KindVersion.objects.filter(kind=OuterRef("pk")).order_by("-number").values("number")[:1]
+    return EnvironmentKind.objects.annotate(newest=Subquery(newest)).prefetch_related("versions")
+
+
+def newest_version(kind: EnvironmentKind) -> KindVersion:
+    """Raises Invalid for a kind that nobody can order."""
+    version = kind.versions.first()
+    if kind.state != KindState.ACTIVE or version is None:
+        raise Invalid.field("kind", f"{kind.name} is not offered any more")
+    return version
+
+
+# -- what is free --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Amount:
+    bought: int
+    taken: int
+
+    @property
+    def free(self) -> int:
+        return max(self.bought - self.taken, 0)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the workspace has bought, and what its environments take of it. amounts: by the field of an order; pools: GPUs,
+    by their pool."""
+
+    amounts: dict[str, Amount]
+    pools: dict[GpuPool, Amount]
+
+    def refuse(self, pool: GpuPool | None, **wanted: int) -> None:
+        """Raises QuotaRefused at the first field that asks for more than is free."""
+        offers = [(name, self.amounts[name], WORDS[name]) for name in wanted if name != "gpus"]
+        if pool is not None:
+            offers.insert(0, ("gpus", self.pools.get(pool, Amount(0, 0)), pool.gpu_type.name))
+        for name, amount, what in offers:
+            if wanted[name] > amount.free:
+                raise QuotaRefused(
+                    f"the workspace has bought {amount.bought:,} {what}, and its other environments take "
+                    f"{amount.taken:,}: {amount.free:,} {'is' if amount.free == 1 else 'are'} free",
+                    detail={
+                        "field": name,
+                        "resource": pool.gpu_type.slug if name == "gpus" and pool else name,
+                        "limit": amount.bought,
+                        "used": amount.taken,
+                        "asked": wanted[name],
+                        "left": amount.free,
+                    },
+                )
+
+
+def room_of(*, workspace: Workspace, besides: Environment | None = None) -> Room:
+    """`besides`: the environment that asks. A stopped one takes no more than its home; 3 queries."""
+    rows = list(workspace.flavors.select_related("flavor__pool__gpu_type").filter(confirmed__gt=0))
+    bought: Counter[GpuPool] = Counter()
+    for row in rows:
+        bought[row.flavor.pool] += row.flavor.gpus * row.confirmed
+    others = Environment.objects.filter(workspace=workspace, state__in=list(LIVE)).order_by()
+    if besides is not None:
+        others = others.exclude(pk=besides.pk)
+    running = ~Q(state__in=list(OFF))
+    sums = others.aggregate(
+        vcpus=Sum("vcpus", filter=running, default=0),
+        memory_gib=Sum("memory_gib", filter=running, default=0),
+        home_gib=Sum("home_gib", default=0),
+    )
+    held = dict(others.filter(running, pool__isnull=False).values_list("pool").annotate(Sum("gpus")))
+    memory = sum((row.flavor.memory_gib - row.flavor.hugepages_gib) * row.confirmed for row in rows)
+    amounts = {
+        "vcpus": Amount(sum(row.flavor.vcpus * row.confirmed for row in rows), sums["vcpus"]),
+        "memory_gib": Amount(memory, sums["memory_gib"]),
+        "home_gib": Amount(workspace.storage_gib, sums["home_gib"]),
+    }
+    pools = {pool: Amount(count, held.get(pool.pk, 0)) for pool, count in bought.items()}
+    return Room(amounts, pools)

@@ -1,0 +1,27 @@
+"""Writes of environments and of their kinds."""
+
+from gpuaas.environments.services.changes import (
+    environment_clone,
+    environment_create,
+    environment_delete,
+    environment_log_ask,
+    environment_restart,
+    environment_start,
+    environment_stop,
+)
+from gpuaas.environments.services.kinds import kind_create, kind_retire, kind_version_add
+from gpuaas.environments.services.rows import ENVIRONMENT
+
+__all__ = [
+    "ENVIRONMENT",
+    "environment_clone",
+    "environment_create",
+    "environment_delete",
+    "environment_log_ask",
+    "environment_restart",
+    "environment_start",
+    "environment_stop",
+    "kind_create",
+    "kind_retire",
+    "kind_version_add",
+]

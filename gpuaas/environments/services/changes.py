@@ -1,0 +1,196 @@
+"""What a tenant asks for: order, start, stop, restart, clone, delete. The reconciler does it at the site."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from gpuaas.catalog.models import GpuPool
+from gpuaas.core import clock
+from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.ids import uuid7
+from gpuaas.core.queue import poke
+from gpuaas.core.schema import document_check
+from gpuaas.environments.definition import LABELS, MOST, definition_read
+from gpuaas.environments.models import (
+    Environment,
+    EnvironmentKind,
+    EnvironmentLog,
+    EnvironmentTransition,
+)
+from gpuaas.environments.selectors import Room, newest_version, room_of
+from gpuaas.environments.services.rows import ENVIRONMENT, MAY, permit, steps_of
+from gpuaas.environments.states import EnvironmentState, OperationKind
+from gpuaas.lifecycle.allowed import Verb
+from gpuaas.providers.base import Change
+from gpuaas.workspaces.machines.services import run_require
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services.request import requester_of
+from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
+from gpuaas.workspaces.services.validation import name_validate
+from tenants.actors import Actor
+
+LOG_TASK = "environments.log"
+
+
+def environment_create(
+    *,
+    actor: Actor,
+    workspace: Workspace,
+    kind: str,
+    name: str,
+    gpu: str = "",
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: int | None,
+) -> Environment:
+    """Ordered from the newest version of the kind; its site makes it within seconds.
+
+    gpu: the slug of the GPU type, where the workspace has several. sizes: gpus, vcpus, memory_gib, home_gib; those that are
+    not said are the kind's. Raises Invalid and QuotaRefused at the field, Conflict for a name in use or a workspace that is
+    not ready.
+    """
+    found = EnvironmentKind.objects.filter(slug=kind).first()
+    if found is None:
+        raise Invalid.field("kind", "there is no such kind of environment")
+    version = newest_version(found)
+    definition = definition_read(version.document)
+    row = Environment(made_of=version, parameters=_parameters(definition.parameters, parameters or {}))
+    for size in MOST:
+        given = sizes.get(size)
+        setattr(row, size, _size(size, definition.sizes[size] if given is None else given))
+    return _order(actor, workspace, row, name, gpu)
+
+
+def environment_clone(*, actor: Actor, environment: Environment, name: str) -> Environment:
+    """Another one of the same version, size and parameters, with an empty home of its own."""
+    made_of = environment.made_of
+    newest_version(EnvironmentKind.objects.get(pk=made_of.kind_id))
+    row = Environment(made_of=made_of, parameters=environment.parameters)
+    for size in MOST:
+        setattr(row, size, getattr(environment, size))
+    gpu = environment.pool.gpu_type.slug if environment.pool else ""
+    return _order(actor, environment.workspace, row, name, gpu)
+
+
+@transaction.atomic
+def _order(actor: Actor, workspace: Workspace, row: Environment, name: str, gpu: str) -> Environment:
+    """The workspace's row is locked, so that of two orders for the last GPU only one is accepted."""
+    run_require(actor, workspace, MAY)
+    place, moment = _awake(workspace), clock.now()
+    room = room_of(workspace=place)
+    row.id, row.name, row.created_at, row.due_at = uuid7(), name_validate(name), moment, moment
+    row.project, row.site, row.workspace = place.project, place.site, place
+    row.created_by = requester_of(actor)
+    row.pool = _pool(room, gpu) if row.gpus else None
+    steps = steps_of(row, Change.CREATE)
+    if place.environments.filter(name=row.name).exclude(state=EnvironmentState.DELETED).exists():
+        message = f"the workspace already has an environment called {row.name}"
+        raise Conflict(message, detail={"field": "name"})
+    sizes = {size: getattr(row, size) for size in MOST}
+    room.refuse(row.pool, **sizes)
+    row.save(force_insert=True)
+    EnvironmentTransition.objects.create(
+        subject=row, old="", new=EnvironmentState.REQUESTED, actor=actor.name
+    )
+    ENVIRONMENT.operation_start(row, Change.CREATE, actor, steps=steps)
+    after = {"name": row.name, "kind": row.made_of.kind.slug, "number": row.made_of.number, **sizes}
+    ENVIRONMENT.audit(row, actor, "create", after=after)
+    ENVIRONMENT.wake(row)
+    return row
+
+
+@transaction.atomic
+def environment_start(
+    *, actor: Actor, environment: Environment, expected_version: int | None = None
+) -> Environment:
+    """A stopped one, or one that failed, as a retry. Refused where its workspace has no room for it now."""
+    permit(actor, environment)
+    place = _awake(environment.workspace)
+    row = ENVIRONMENT.asked(actor, environment, Verb.RESUME, expected_version)
+    if ENVIRONMENT.is_already(row, Verb.RESUME):
+        return row
+    sizes = {size: getattr(row, size) for size in MOST}
+    room_of(workspace=place, besides=row).refuse(row.pool, **sizes)
+    with ENVIRONMENT.changing(row, actor, "start"):
+        ENVIRONMENT.begin(row, actor, Change.RESUME, suspended_at=None)
+    return row
+
+
+@transaction.atomic
+def environment_stop(
+    *, actor: Actor, environment: Environment, expected_version: int | None = None, reason: str = ""
+) -> Environment:
+    """Gives back all that it takes but its home; what it was doing ends. Repeating it changes nothing."""
+    row = ENVIRONMENT.asked(actor, environment, Verb.SUSPEND, expected_version)
+    if ENVIRONMENT.is_already(row, Verb.SUSPEND):
+        return row
+    with ENVIRONMENT.changing(row, actor, "stop", ended="ended by the stop"):
+        ENVIRONMENT.begin(row, actor, Change.SUSPEND, summary=reason, reason=reason, suspended_at=clock.now())
+    return row
+
+
+@transaction.atomic
+def environment_restart(
+    *, actor: Actor, environment: Environment, expected_version: int | None = None
+) -> Environment:
+    """Ends it and starts it anew, with its home."""
+    permit(actor, environment)
+    _awake(environment.workspace)
+    row = ENVIRONMENT.asked(actor, environment, Verb.RUN, expected_version)
+    with ENVIRONMENT.changing(row, actor, "restart"):
+        ENVIRONMENT.lead(row, actor, Change.RESUME, "")
+        steps = steps_of(row, Change.RESUME)
+        ENVIRONMENT.operation_start(row, OperationKind.RESTART, actor, steps=steps)
+    return row
+
+
+def environment_delete(
+    *, actor: Actor, environment: Environment, expected_version: int | None = None, reason: str = ""
+) -> Environment:
+    """Its home is deleted with it. From any live state; repeating it changes nothing."""
+    return ENVIRONMENT.take_down(actor, environment, Verb.DELETE, expected_version, reason)
+
+
+@transaction.atomic
+def environment_log_ask(*, actor: Actor, environment: Environment) -> None:
+    """Its last lines are fetched by a task. Raises Conflict while nothing runs that could have any."""
+    permit(actor, environment)
+    row = ENVIRONMENT.lock(environment.pk)
+    ENVIRONMENT.require(row, Verb.ENTER)
+    EnvironmentLog.objects.update_or_create(environment=row, defaults={"due_at": clock.now(), "attempts": 0})
+    poke(LOG_TASK, str(row.pk))
+
+
+def _awake(workspace: Workspace) -> Workspace:
+    """Its row, locked before any environment in it. Raises Conflict unless things may be started in it."""
+    row = workspace_lock(workspace.pk)
+    WORKSPACE.require(row, Verb.RUN)
+    return row
+
+
+def _size(name: str, value: Any) -> int:
+    least = 0 if name == "gpus" else 1
+    if type(value) is not int or not least <= value <= MOST[name]:
+        raise Invalid.field(name, f"{LABELS[name]} must be a whole number from {least} to {MOST[name]:,}")
+    return value
+
+
+def _parameters(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """By the schema of the kind. Raises Invalid at `parameters.<name>`."""
+    try:
+        return document_check(schema, given)
+    except Invalid as error:
+        fields = {
+            f"parameters.{name}" if name else "parameters": words for name, words in error.fields.items()
+        }
+        raise Invalid(error.message, fields=fields) from error
+
+
+def _pool(room: Room, gpu: str) -> GpuPool:
+    pools = {pool.gpu_type.slug: pool for pool in room.pools}
+    if gpu and gpu not in pools:
+        has = ", ".join(sorted(pools)) or "none"
+        raise Invalid.field("gpu", f"the workspace has not bought such GPUs; it has bought {has}")
+    if not gpu and len(pools) != 1:
+        raise Invalid.field("gpu", f"say of which GPU type: {', '.join(sorted(pools))}")
+    return pools[gpu] if gpu else next(iter(pools.values()))

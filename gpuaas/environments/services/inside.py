@@ -1,0 +1,23 @@
+"""What becomes of the environments of a workspace that is suspended or deleted."""
+
+from gpuaas.environments.models import Environment
+from gpuaas.environments.services.changes import environment_delete, environment_stop
+from gpuaas.environments.services.rows import ENVIRONMENT
+from gpuaas.environments.states import LIVE
+from gpuaas.lifecycle.allowed import Verb
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import SYSTEM, Actor
+
+
+def follow(workspace: Workspace, actor: Actor, verb: Verb) -> None:
+    """In the transaction that takes the workspace down, whose row is locked: they go first, each in the order of its id."""
+    rows = Environment.objects.filter(workspace=workspace, state__in=list(LIVE)).order_by("pk")
+    for row in rows.select_related("workspace__project__organization", "workspace__site"):
+        if verb is Verb.DELETE:
+            environment_delete(
+                actor=SYSTEM, environment=row, reason=f"its workspace was deleted by {actor.name}"
+            )
+        elif ENVIRONMENT.may(row, Verb.SUSPEND):
+            environment_stop(
+                actor=SYSTEM, environment=row, reason=f"its workspace was suspended by {actor.name}"
+            )

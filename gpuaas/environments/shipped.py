@@ -1,0 +1,84 @@
+"""The kinds that come with the portal. An operator adds versions to them, or retires them, like any other."""
+
+from typing import Any
+
+from gpuaas.environments.models import EnvironmentKind
+from gpuaas.environments.services import kind_create
+from tenants.actors import Actor
+
+# Nobody signs in at the container: it is reached through the portal's way in or a tunnel, and by nothing else.
+SHIPPED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "jupyterlab": (
+        "JupyterLab",
+        "Notebooks in the browser, with Python and what scientists use of it.",
+        {
+            "image": "quay.io/jupyter/scipy-notebook:lab-4.4.3",
+            "command": ["start-notebook.py"],
+            "arguments": [
+                "--ServerApp.ip=0.0.0.0",
+                "--ServerApp.port=8888",
+                "--ServerApp.allow_remote_access=True",
+                "--IdentityProvider.token=",
+            ],
+            "port": 8888,
+            "readiness": "/api",
+            "home": "/home/jovyan",
+            "gpus": 1,
+            "vcpus": 4,
+            "memory_gib": 16,
+            "home_gib": 20,
+        },
+    ),
+    "code-server": (
+        "code-server",
+        "An editor in the browser, with a terminal.",
+        {
+            "image": "docker.io/codercom/code-server:4.100.3",
+            "command": ["/usr/bin/code-server"],
+            "arguments": ["--auth=none", "--bind-addr=0.0.0.0:8080", "--disable-telemetry", "/home/coder"],
+            "port": 8080,
+            "readiness": "/healthz",
+            "home": "/home/coder",
+            "gpus": 0,
+            "vcpus": 2,
+            "memory_gib": 8,
+            "home_gib": 20,
+        },
+    ),
+    "tensorboard": (
+        "TensorBoard",
+        "Curves of training runs, from the logs in its home.",
+        {
+            "image": "docker.io/tensorflow/tensorflow:2.19.0",
+            "command": ["tensorboard"],
+            "arguments": ["--bind_all", "--port=6006", "--logdir=/home/user/$(LOGS)"],
+            "port": 6006,
+            "home": "/home/user",
+            "variables": ["HOME=/home/user"],
+            "gpus": 0,
+            "vcpus": 1,
+            "memory_gib": 4,
+            "home_gib": 10,
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "logs": {
+                        "type": "string",
+                        "title": "Folder of the logs in its home",
+                        "pattern": "^[A-Za-z0-9._/-]+$",
+                        "default": "logs",
+                    }
+                },
+            },
+        },
+    ),
+}
+
+
+def kinds_ship(*, actor: Actor) -> int:
+    """Adds those that are not there; what is there stays as it is. Returns how many were added."""
+    known = set(EnvironmentKind.objects.values_list("slug", flat=True))
+    missing = {slug: kind for slug, kind in SHIPPED.items() if slug not in known}
+    for slug, (name, description, document) in missing.items():
+        kind_create(actor=actor, slug=slug, name=name, description=description, document=document)
+    return len(missing)

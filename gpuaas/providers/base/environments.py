@@ -1,0 +1,74 @@
+"""Environments: what somebody works in, such as a notebook, inside the namespace of a workspace."""
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuaas.providers.base.steps import Provisioner
+from gpuaas.providers.base.workspace import WorkspaceRef
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """name: of every object of it at the site. readiness: the path that answers by HTTP once it can be used. home: where
+    its volume of `home_gib` is mounted. storage_class: of that volume, by the site's name, "" for the site's default. user:
+    the numeric account as which it runs. resource_name: by which the site counts its GPUs, "" without any.
+
+    The site puts the values of `variables` in place of `$(NAME)` in command and arguments.
+    """
+
+    id: uuid.UUID
+    name: str
+    workspace: WorkspaceRef
+    image: str
+    port: int
+    readiness: str
+    home: str
+    home_gib: int
+    vcpus: int
+    memory_gib: int
+    user: int
+    gpus: int = 0
+    resource_name: str = ""
+    command: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    storage_class: str = ""
+
+
+@dataclass(frozen=True)
+class ObservedEnvironment:
+    """exists: something of it runs, or is about to. ready: it answers. detail: why it does not, in words."""
+
+    exists: bool
+    ready: bool = False
+    detail: str = ""
+    node: str = ""
+    restarts: int = 0
+
+
+class Environments(Provisioner[EnvironmentSpec]):
+    """Environments of one site. Its changes are CREATE, which also starts one, SUSPEND, which keeps the home, RESUME, which
+    ends what runs before it starts it anew, and DELETE, after which neither it nor its home exists.
+
+    Everything counts against the quota of the workspace, and is under the same guards as what its members make. Nothing of
+    the portal's secrets is in it. Raises QuotaRefused where members use what it asks for.
+    """
+
+    @abstractmethod
+    def observe(self, spec: EnvironmentSpec) -> ObservedEnvironment:
+        """exists=False (not NotFound) if nothing runs, or the workspace is gone."""
+
+    @abstractmethod
+    def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
+        """The last lines that it wrote. Raises NotFound if it does not run."""
+
+
+class EnvironmentCapability(ABC):
+    """Drivers at whose sites environments can run in workspaces."""
+
+    @property
+    @abstractmethod
+    def environments(self) -> Environments:
+        """Bound to the same site."""

@@ -1,0 +1,273 @@
+"""Environments in the namespace of a workspace: a volume, a service, a network policy, and one pod that the portal keeps.
+
+The pod has no controller: whether it fits is the answer to its creation, and a suspended workspace does not bring it back.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
+from gpuaas.providers.base import (
+    Change,
+    Connection,
+    Environments,
+    EnvironmentSpec,
+    ObservedEnvironment,
+    StepOutcome,
+    StepSpec,
+    step_require,
+)
+from gpuaas.providers.base.steps import DONE
+from gpuaas.providers.kubeapi import ending, names, namespaces, pods, release
+from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.managed_objects import NETWORK
+
+HOME, WAY = StepSpec("home", "Create the home volume"), StepSpec("network", "Admit only the portal's way in")
+START, READY = StepSpec("start", "Start the container"), StepSpec("ready", "Wait until it answers")
+STOP, REMOVE = StepSpec("stop", "End what runs of it"), StepSpec("remove", "Delete its home and its service")
+STEPS = {
+    Change.CREATE: (HOME, WAY, START, READY),
+    Change.SUSPEND: (STOP,),
+    Change.RESUME: (STOP, HOME, WAY, START, READY),
+    Change.DELETE: (STOP, REMOVE),
+}
+CONTAINER = "environment"
+LOG_BYTES = 200_000
+# waiting does not help: something of the image or the definition is wrong
+HOPELESS = {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
+CRASHES_MAX = 3
+
+
+class KubernetesEnvironments(Environments):
+    name, changes = "kubernetes", STEPS
+
+    def __init__(self, connection: Connection, api: Api, *, chooses_users: bool) -> None:
+        super().__init__(connection)
+        self._api, self._chooses_users = api, chooses_users
+
+    def steps(self, change: Change, spec: EnvironmentSpec) -> tuple[StepSpec, ...]:
+        del spec
+        return STEPS[change]
+
+    def perform(self, change: Change, spec: EnvironmentSpec, step: str) -> StepOutcome:
+        do: dict[str, Callable[[EnvironmentSpec], StepOutcome]] = {
+            HOME.key: self._home,
+            WAY.key: self._way,
+            START.key: self._start,
+            READY.key: self._ready,
+            STOP.key: self._stop,
+            REMOVE.key: self._remove,
+        }
+        run = step_require({each.key: do[each.key] for each in STEPS[change]}, step)
+        if self._is_there(spec):
+            return run(spec)
+        if step in {STOP.key, REMOVE.key}:
+            return StepOutcome(done=True, detail="nothing of it is at the site")
+        raise NotFound(f"the namespace {spec.workspace.external_name} is not at the site")
+
+    def observe(self, spec: EnvironmentSpec) -> ObservedEnvironment:
+        pod = self._pod(spec) if self._is_there(spec) else None
+        if pod is None or (pod.get("status") or {}).get("phase") in pods.FINISHED:
+            return ObservedEnvironment(exists=False)
+        return ObservedEnvironment(
+            exists=True,
+            ready=is_ready(pod),
+            detail="" if is_ready(pod) else waits_for(pod, spec),
+            node=pod["spec"].get("nodeName", ""),
+            restarts=int(_container(pod).get("restartCount") or 0),
+        )
+
+    def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
+        path = f"{_path(spec, 'pods')}/{spec.name}/log"
+        return self._api.text(path, most=LOG_BYTES, tailLines=str(lines), container=CONTAINER)
+
+    def _is_there(self, spec: EnvironmentSpec) -> bool:
+        found = namespaces.only_ours(self._api, spec.workspace.external_name, spec.workspace.id)
+        return found is not None and not namespaces.is_terminating(found)
+
+    def _pod(self, spec: EnvironmentSpec) -> Object | None:
+        return self._api.find(f"{_path(spec, 'pods')}/{spec.name}")
+
+    def _home(self, spec: EnvironmentSpec) -> StepOutcome:
+        collection = _path(spec, "persistentvolumeclaims")
+        found = self._api.find(f"{collection}/{spec.name}")
+        if found is None:
+            self._create(collection, home_of(spec))
+            return StepOutcome(done=True, detail=f"{spec.home_gib} GiB")
+        if "deletionTimestamp" in found["metadata"]:
+            return StepOutcome(done=False, detail="the previous home is still being deleted")
+        return StepOutcome(done=True, detail="it is there already")
+
+    def _way(self, spec: EnvironmentSpec) -> StepOutcome:
+        self._api.apply(_path(spec, "networkpolicies", NETWORK), policy_of(spec))
+        self._api.apply(_path(spec, "services"), service_of(spec))
+        return DONE
+
+    def _start(self, spec: EnvironmentSpec) -> StepOutcome:
+        pod = self._pod(spec)
+        if pod is None:
+            self._create(_path(spec, "pods"), pod_of(spec, chooses_users=self._chooses_users))
+            return DONE
+        finished = (pod.get("status") or {}).get("phase") in pods.FINISHED
+        if not finished and "deletionTimestamp" not in pod["metadata"]:
+            return DONE
+        ending.end(self._api, _path(spec, "pods"), pod, seconds=0 if finished else release.GRACE_SECONDS)
+        return StepOutcome(done=False, detail="the previous one is still ending")
+
+    def _ready(self, spec: EnvironmentSpec) -> StepOutcome:
+        pod = self._pod(spec)
+        if pod is None:
+            raise NotFound("it has ended: it is started again")
+        if is_ready(pod):
+            return StepOutcome(done=True, detail=f"it runs on {pod['spec'].get('nodeName', '')}")
+        if hopeless(pod):
+            raise Permanent(waits_for(pod, spec))
+        return StepOutcome(done=False, detail=waits_for(pod, spec))
+
+    def _stop(self, spec: EnvironmentSpec) -> StepOutcome:
+        pod = self._pod(spec)
+        if pod is not None:
+            ending.end(self._api, _path(spec, "pods"), pod, seconds=release.GRACE_SECONDS)
+            pod = self._pod(spec)
+        if pod is not None:
+            return StepOutcome(done=False, detail=ending.in_words([pod]))
+        return StepOutcome(done=True, detail="nothing of it runs")
+
+    def _remove(self, spec: EnvironmentSpec) -> StepOutcome:
+        self._api.delete(f"{_path(spec, 'services')}/{spec.name}")
+        self._api.delete(f"{_path(spec, 'networkpolicies', NETWORK)}/{spec.name}")
+        home = f"{_path(spec, 'persistentvolumeclaims')}/{spec.name}"
+        self._api.delete(home)
+        if self._api.find(home) is not None:
+            return StepOutcome(done=False, detail="the site is deleting its home")
+        return StepOutcome(done=True, detail="nothing of it is left")
+
+    def _create(self, collection: str, body: Object) -> None:
+        """The site's refusal of a quota that is used up is said in our words."""
+        try:
+            self._api.create(collection, body)
+        except Permanent as error:
+            if "exceeded quota" not in error.message:
+                raise
+            raise QuotaRefused(pods.refusal_in_words(error.message)) from error
+
+
+# -- what is there -------------------------------------------------------------------------------------------------
+
+
+def is_ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return ready and "deletionTimestamp" not in pod["metadata"]
+
+
+def hopeless(pod: Object) -> bool:
+    found = _container(pod)
+    reason = _waiting(found).get("reason", "")
+    crashes = reason == "CrashLoopBackOff" and int(found.get("restartCount") or 0) >= CRASHES_MAX
+    return reason in HOPELESS or crashes
+
+
+def waits_for(pod: Object, spec: EnvironmentSpec) -> str:
+    """Why it does not answer, in words."""
+    if "deletionTimestamp" in pod["metadata"]:
+        return "it is ending"
+    found = _container(pod)
+    last = (found.get("lastState") or {}).get("terminated") or {}
+    if last:
+        how = f"{last.get('reason', 'it ended')}, exit code {last.get('exitCode')}"
+        return f"its container has ended {found.get('restartCount')} times, last by {how}: read its log"
+    if _waiting(found):
+        return f"{_waiting(found).get('reason')}: {_waiting(found).get('message', spec.image)}"[:300]
+    if "running" in (found.get("state") or {}):
+        return f"it runs on {pod['spec'].get('nodeName')}, and does not answer at {spec.readiness} yet"
+    return pods.consumer(pod).waiting_for or "it starts"
+
+
+def _container(pod: Object) -> Object:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    return next((each for each in statuses if each["name"] == CONTAINER), {})
+
+
+def _waiting(container: Object) -> Object:
+    """ContainerCreating is no reason, but the beginning."""
+    found: Object = (container.get("state") or {}).get("waiting") or {}
+    return found if found.get("reason") != "ContainerCreating" else {}
+
+
+# -- manifests -----------------------------------------------------------------------------------------------------
+
+
+def _path(spec: EnvironmentSpec, plural: str, group: str = "/api/v1") -> str:
+    return f"{group}/namespaces/{spec.workspace.external_name}/{plural}"
+
+
+def _object(spec: EnvironmentSpec, api: str, kind: str, body: Object) -> Object:
+    """Without the label of the workspace: the steps of that delete what has it and is not theirs."""
+    labels = {names.MANAGED_BY: names.MANAGER, names.ENVIRONMENT: str(spec.id)}
+    metadata = {"name": spec.name, "namespace": spec.workspace.external_name, "labels": labels}
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": body}
+
+
+def home_of(spec: EnvironmentSpec) -> Object:
+    size = {"requests": {"storage": f"{spec.home_gib}Gi"}}
+    body: Object = {"accessModes": ["ReadWriteOnce"], "resources": size}
+    if spec.storage_class:
+        body["storageClassName"] = spec.storage_class
+    return _object(spec, "v1", "PersistentVolumeClaim", body)
+
+
+def service_of(spec: EnvironmentSpec) -> Object:
+    port = {"name": "http", "port": spec.port, "targetPort": spec.port}
+    return _object(spec, "v1", "Service", {"selector": {names.ENVIRONMENT: str(spec.id)}, "ports": [port]})
+
+
+def policy_of(spec: EnvironmentSpec) -> Object:
+    """Nothing but the portal's door comes in; to the other pods of the workspace it may go."""
+    door = {"namespaceSelector": {"matchLabels": {names.DOOR: "true"}}}
+    body: Object = {
+        "podSelector": {"matchLabels": {names.ENVIRONMENT: str(spec.id)}},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": [door], "ports": [{"protocol": "TCP", "port": spec.port}]}],
+        "egress": [{"to": [{"podSelector": {}}]}],
+    }
+    return _object(spec, "networking.k8s.io/v1", "NetworkPolicy", body)
+
+
+def pod_of(spec: EnvironmentSpec, *, chooses_users: bool = True) -> Object:
+    """Under Pod Security's `restricted`, without a token, and with exactly the GPUs that it asks for."""
+    amounts = {"cpu": str(spec.vcpus), "memory": f"{spec.memory_gib}Gi"}
+    if spec.gpus:
+        amounts[spec.resource_name] = str(spec.gpus)
+    context: dict[str, Any] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    if chooses_users:
+        context |= {"runAsUser": spec.user, "fsGroup": spec.user, "fsGroupChangePolicy": "OnRootMismatch"}
+    container: Object = {
+        "name": CONTAINER,
+        "image": spec.image,
+        "env": [{"name": key, "value": value} for key, value in spec.variables.items()],
+        "ports": [{"name": "http", "containerPort": spec.port}],
+        "resources": {"limits": amounts, "requests": amounts},
+        "readinessProbe": {"httpGet": {"path": spec.readiness, "port": spec.port}, "periodSeconds": 2},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [
+            {"name": "home", "mountPath": spec.home},
+            # what processes of one program share; its memory counts as the container's
+            {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108
+        ],
+        **({"command": list(spec.command)} if spec.command else {}),
+        **({"args": list(spec.arguments)} if spec.arguments else {}),
+    }
+    body = {
+        "containers": [container],
+        "restartPolicy": "Always",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": release.GRACE_SECONDS,
+        "securityContext": context,
+        "volumes": [
+            {"name": "home", "persistentVolumeClaim": {"claimName": spec.name}},
+            {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
+        ],
+    }
+    return _object(spec, "v1", "Pod", body)

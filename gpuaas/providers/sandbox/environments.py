@@ -1,0 +1,147 @@
+"""Environments at a simulated site: a pod and a claim each, under the same quota as what the tenant makes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from gpuaas.core import clock
+from gpuaas.core.errors import NotFound
+from gpuaas.providers.base import (
+    Change,
+    Environments,
+    EnvironmentSpec,
+    ObservedEnvironment,
+    StepOutcome,
+    StepSpec,
+    step_require,
+)
+from gpuaas.providers.base.steps import DONE
+from gpuaas.providers.sandbox.claims import claim_admit, claim_end
+from gpuaas.providers.sandbox.dials import call, site_write
+from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxPod, SandboxSite
+from gpuaas.providers.sandbox.pods import pod_admit, pods_end
+from gpuaas.providers.sandbox.simulation import advance
+
+Do = Callable[[SandboxSite, SandboxNamespace, EnvironmentSpec], StepOutcome]
+HOME, START = StepSpec("home", "Create the home volume"), StepSpec("start", "Start the container")
+READY, STOP = StepSpec("ready", "Wait until it answers"), StepSpec("stop", "End what runs of it")
+REMOVE = StepSpec("remove", "Delete its home")
+STEPS = {
+    Change.CREATE: (HOME, START, READY),
+    Change.SUSPEND: (STOP,),
+    Change.RESUME: (STOP, HOME, START, READY),
+    Change.DELETE: (STOP, REMOVE),
+}
+
+
+class SandboxEnvironments(Environments):
+    name, changes = "sandbox", STEPS
+
+    def steps(self, change: Change, spec: EnvironmentSpec) -> tuple[StepSpec, ...]:
+        del spec
+        return STEPS[change]
+
+    def perform(self, change: Change, spec: EnvironmentSpec, step: str) -> StepOutcome:
+        do = step_require({each.key: DO[each.key] for each in STEPS[change]}, step)
+        with self._site(f"environment-{change}:{step}") as site:
+            room = _room(site, spec)
+            if room is not None:
+                return do(site, room, spec)
+        if step in {STOP.key, REMOVE.key}:
+            return StepOutcome(done=True, detail="nothing of it is at the site")
+        raise NotFound(f"{spec.workspace.external_name} is not at the site")
+
+    def observe(self, spec: EnvironmentSpec) -> ObservedEnvironment:
+        with self._site("environment-observe") as site:
+            pod = _pod(site, spec)
+            if pod is None:
+                return ObservedEnvironment(exists=False)
+            ready = _is_ready(site, pod)
+            waits = "" if ready else pod.waiting_for or "it starts"
+            return ObservedEnvironment(exists=True, ready=ready, detail=waits, node=pod.node_name)
+
+    def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
+        with self._site("environment-log") as site:
+            pod = _pod(site, spec)
+        if pod is None or pod.scheduled_at is None:
+            raise NotFound("it does not run, so it has written nothing")
+        text = [
+            f"{pod.scheduled_at:%Y-%m-%d %H:%M:%S} {spec.image} on {pod.node_name}",
+            f"{pod.scheduled_at:%Y-%m-%d %H:%M:%S} listening at port {spec.port}, home {spec.home}",
+        ]
+        return "\n".join(text[-lines:])
+
+    @contextmanager
+    def _site(self, verb: str) -> Iterator[SandboxSite]:
+        with call(self.connection, verb), site_write(self.connection.site_id) as site:
+            advance(site, now=clock.now())
+            yield site
+
+
+def _room(site: SandboxSite, spec: EnvironmentSpec) -> SandboxNamespace | None:
+    ref = spec.workspace
+    rooms = SandboxNamespace.objects.filter(site=site, name=ref.external_name, owner=ref.id, gone_at=None)
+    return rooms.first()
+
+
+def _pod(site: SandboxSite, spec: EnvironmentSpec) -> SandboxPod | None:
+    room = _room(site, spec)
+    return room.pods.filter(name=spec.name, finished_at=None).first() if room is not None else None
+
+
+def _is_ready(site: SandboxSite, pod: SandboxPod) -> bool:
+    start = timedelta(milliseconds=site.environment_ms)
+    return pod.gone_at is None and pod.scheduled_at is not None and pod.scheduled_at + start <= clock.now()
+
+
+def _home(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> StepOutcome:
+    del site
+    if room.claims.filter(name=spec.name).exists():
+        return StepOutcome(done=True, detail="it is there already")
+    claim_admit(room, spec.name, spec.home_gib, spec.storage_class)
+    return StepOutcome(done=True, detail=f"{spec.home_gib} GiB")
+
+
+def _start(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> StepOutcome:
+    pod = room.pods.filter(name=spec.name).first()
+    if pod is not None and pod.gone_at is not None:
+        return StepOutcome(done=False, detail="the previous one is still ending")
+    if pod is None:
+        made = SandboxPod(name=spec.name, gpus=spec.gpus, vcpus=spec.vcpus, memory_gib=spec.memory_gib)
+        made.resource_name = spec.resource_name
+        pod_admit(site, room, made)
+        advance(site, now=clock.now())
+    return DONE
+
+
+def _ready(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> StepOutcome:
+    pod = room.pods.filter(name=spec.name, finished_at=None, gone_at=None).first()
+    if pod is None:
+        raise NotFound("it has ended: it is started again")
+    if _is_ready(site, pod):
+        return StepOutcome(done=True, detail=f"it runs on {pod.node_name}")
+    return StepOutcome(done=False, detail=pod.waiting_for or "it starts")
+
+
+def _stop(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> StepOutcome:
+    pods_end(site, room.pods.filter(name=spec.name))
+    advance(site, now=clock.now())
+    if room.pods.filter(name=spec.name).exists():
+        return StepOutcome(done=False, detail="it is ending")
+    return StepOutcome(done=True, detail="nothing of it runs")
+
+
+def _remove(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> StepOutcome:
+    del site
+    for claim in room.claims.filter(name=spec.name):
+        claim_end(claim)
+    return DONE
+
+
+DO: dict[str, Do] = {
+    "home": _home,
+    "start": _start,
+    "ready": _ready,
+    "stop": _stop,
+    "remove": _remove,
+}

@@ -1,0 +1,114 @@
+"""Environments by REST: ordered, watched, stopped, started, cloned, read and deleted; and the catalog of operators."""
+
+import pytest
+
+from gpuaas.environments.models import Environment
+from gpuaas.environments.reconcile import log_fetch
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+from tenants.models import Project
+from tests.api.caller import Caller
+from tests.environments.conftest import workspace
+from tests.environments.stage import DOCUMENT, kind, ready, settle
+
+__all__ = ["workspace"]
+
+pytestmark = pytest.mark.django_db
+HERE = "/api/v1/projects/weather-lm/environments"
+KINDS = "/api/v1/platform/environment-kinds"
+
+
+def test_a_whole_life(alices: Caller, workspace: Workspace) -> None:
+    kind()
+    (offered,) = alices.get("/api/v1/projects/weather-lm/environment-kinds").json["results"]
+    assert (offered["slug"], offered["number"], offered["sizes"]["vcpus"]) == ("notebook", 1, 4)
+    assert list(offered["schema"]["properties"]) == ["folder"]
+    asked = {"workspace": str(workspace.pk), "kind": "notebook", "name": "lab", "gpus": 2}
+    made = alices.post(HERE, asked)
+    assert (made.status, made.json["state"], made.json["gpu"]) == (202, "requested", "h100-sxm-80gb")
+    place = made.headers["Location"]
+    row = settle(Environment.objects.get())
+    found = alices.get(place).json
+    assert (found["state"], found["gpus"], found["parameters"]) == ("ready", 2, {"folder": "work"})
+    (operation,) = alices.get(f"{place}/operations").json["results"]
+    assert [step["state"] for step in operation["steps"]] == ["done", "done", "done"]
+
+    stopped = alices.post(f"{place}/stop", {})
+    assert (stopped.status, stopped.json["state"]) == (202, "stopping")
+    settle(row)
+    assert [each["name"] for each in alices.get(f"{HERE}?state=stopped").json["results"]] == ["lab"]
+    assert alices.get(f"{HERE}?state=ready").json["results"] == []
+    assert alices.post(f"{place}/start", {}).json["state"] == "starting"
+    settle(row)
+    assert alices.post(f"{place}/restart", {}).status == 202
+    settle(row)
+    clone = alices.post(f"{place}/clone", {"name": "two"})
+    assert (clone.status, clone.json["name"], clone.json["gpus"]) == (202, "two", 2)
+    gone = alices.delete(place)
+    assert (gone.status, gone.json["state"]) == (202, "deleting")
+    settle(row)
+    assert alices.get(place).json["state"] == "deleted"
+
+
+def test_the_log(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:
+    row = ready(as_alice, workspace)
+    address = f"{HERE}/{row.pk}/log"
+    nothing = {"text": "", "failure": "", "taken_at": None, "fetching": False}
+    assert alices.get(address).json == nothing
+    assert alices.post(address, {}).json["fetching"] is True
+    log_fetch(row.pk)
+    assert "listening at port 8888" in alices.get(address).json["text"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "field"),
+    [
+        ({"gpus": 5}, 409, "gpus"),
+        ({"name": "Not A Name"}, 400, "name"),
+        ({"kind": "nothing"}, 400, "kind"),
+        ({"workspace": "01a217b0-2b69-76ca-882c-cd2c6d04cabc"}, 400, "workspace"),
+        ({"gpus": "1"}, 400, "gpus"),
+        ({"parameters": {"folder": 1}}, 400, "parameters.folder"),
+        ({"parameters": []}, 400, "parameters"),
+        ({"secret": "x"}, 400, "secret"),
+    ],
+)
+def test_refusals_name_their_field(
+    alices: Caller, workspace: Workspace, wrong: dict[str, object], status: int, field: str
+) -> None:
+    kind()
+    asked = {"workspace": str(workspace.pk), "kind": "notebook", "name": "lab", **wrong}
+    refused = alices.post(HERE, asked)
+    assert refused.status == status, refused.json
+    assert f'"{field}"' in str(refused.json).replace("'", '"')
+    assert not Environment.objects.exists()
+
+
+def test_a_workspace_of_another_project_is_none(
+    charlies: Caller, workspace: Workspace, other_project: Project
+) -> None:
+    kind()
+    asked = {"workspace": str(workspace.pk), "kind": "notebook", "name": "lab"}
+    assert charlies.post(HERE, asked).status == 404
+    refused = charlies.post(f"/api/v1/projects/{other_project.slug}/environments", asked)
+    assert (refused.status, Environment.objects.exists()) == (400, False)
+
+
+def test_a_stale_version_changes_nothing(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:
+    row = ready(as_alice, workspace)
+    place = f"{HERE}/{row.pk}"
+    assert alices.post(f"{place}/stop", {}, If_Match='"1"').status == 412
+    assert alices.get(place).json["state"] == "ready"
+
+
+def test_olga_keeps_the_catalog(olgas: Caller, alices: Caller) -> None:
+    made = olgas.post(KINDS, {"slug": "notebook", "name": "Notebook", "document": DOCUMENT})
+    assert (made.status, made.json["number"], made.json["state"]) == (201, 1, "active")
+    wrong = olgas.post(f"{KINDS}/notebook/versions", {"document": {**DOCUMENT, "port": 22}})
+    assert (wrong.status, "port" in str(wrong.json)) == (400, True)
+    newer = olgas.post(f"{KINDS}/notebook/versions", {"document": DOCUMENT, "note": "newer"})
+    assert (newer.status, newer.json["number"]) == (201, 2)
+    assert [each["number"] for each in olgas.get(f"{KINDS}/notebook/versions").json["results"]] == [2, 1]
+    retired = olgas.patch(f"{KINDS}/notebook", {"state": "retired"})
+    assert (retired.status, retired.json["state"]) == (200, "retired")
+    assert alices.get(KINDS).status == 404

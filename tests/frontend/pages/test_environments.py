@@ -1,0 +1,226 @@
+"""Pages of environments: ordered, refused beside the field, seen live, stopped, cloned and deleted; and their kinds."""
+
+import json
+import uuid
+
+import pytest
+from django.contrib.messages import get_messages
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from gpuaas.catalog.models import Site
+from gpuaas.environments.models import Environment, EnvironmentKind
+from gpuaas.environments.reconcile import log_fetch
+from gpuaas.environments.services import kind_retire
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import workspace_suspend
+from tenants.actors import SYSTEM, Actor
+from tenants.models import Project, User
+from tests.environments.stage import DOCUMENT, kind, settle, workspace_ready
+from tests.environments.stage import ready as environment_ready
+from tests.frontend.markup import words
+from tests.frontend.pages.conftest import signed_in
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def room(as_alice: Actor, project: Project, site: Site) -> Workspace:
+    """Of two GPUs."""
+    return workspace_ready(as_alice, project, site, h100s=2)
+
+
+@pytest.fixture
+def lab(as_alice: Actor, room: Workspace) -> Environment:
+    return environment_ready(as_alice, room)
+
+
+def at(name: str, project: Project, *more: object) -> str:
+    return reverse(f"frontend:{name}", args=[project.slug, *more])
+
+
+def order(room: Workspace, **changes: object) -> dict[str, object]:
+    sizes = {"gpus": 1, "vcpus": 4, "memory_gib": 16, "home_gib": 10}
+    folder = {"parameters.folder": "work"}
+    return {"workspace": str(room.pk), "name": "lab", "gpu": "", **sizes, **folder, **changes}
+
+
+def test_it_is_ordered_and_its_page_says_how_to_reach_it(
+    alice_at: Client, room: Workspace, project: Project
+) -> None:
+    assert "No environments yet" in words(alice_at.get(at("environments", project)))
+    assert "No environments are offered" in words(alice_at.get(at("environment_new", project)))
+    slug = kind().slug
+    assert (
+        at("environment_order", project, slug)
+        in alice_at.get(at("environment_new", project)).content.decode()
+    )
+    form = words(alice_at.get(at("environment_order", project, slug)))
+    assert "GPUs" in form
+    assert "Free" in form
+    answer = alice_at.post(at("environment_order", project, slug), order(room))
+    row = Environment.objects.get()
+    assert (answer.status_code, answer["Location"]) == (302, at("environment", project, row.pk))
+    shown = words(alice_at.get(at("environment", project, row.pk)))
+    assert "Requested" in shown
+    assert "Create the home volume" in shown
+    row = settle(row)
+    page = alice_at.get(at("environment", project, row.pk))
+    port = f"port-forward service/{row.external_name} 8888:8888"
+    assert f"kubectl --kubeconfig {room.name}.yaml -n {room.external_name} {port}" in words(page)
+    assert "http://localhost:8888/" in words(page)
+    assert ">Open<" not in page.content.decode()
+    assert "Its home stays" in words(page)
+    assert "its home of 10 GiB is deleted with all files" in words(page)
+
+
+def test_it_is_stopped_started_restarted_and_deleted(
+    alice_at: Client, lab: Environment, project: Project
+) -> None:
+    row = lab
+    assert alice_at.post(at("environment_stop", project, row.pk)).status_code == 302
+    row = settle(row)
+    stopped = words(alice_at.get(at("environment", project, row.pk)))
+    assert "Stopped" in stopped
+    assert "port-forward" not in stopped
+    assert alice_at.post(at("environment_start", project, row.pk)).status_code == 302
+    assert settle(row).state == "ready"
+    assert alice_at.post(at("environment_restart", project, row.pk)).status_code == 302
+    assert settle(row).state == "ready"
+    alice_at.post(at("environment_delete", project, row.pk), {"confirm_name": "wrong"})
+    assert settle(row).state == "ready"
+    assert (
+        alice_at.post(at("environment_delete", project, row.pk), {"confirm_name": "lab"}).status_code == 302
+    )
+    assert settle(row).state == "deleted"
+    assert "No environments yet" in words(alice_at.get(at("environments", project)))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"name": "Not A Name"}, "use 1 to 40 lower-case"),
+        ({"gpus": "3"}, "has bought 2 h100 sxm 80 gb, and its other environments take 0: 2 are free"),
+        ({"gpus": "-1"}, "must be a whole number from 0"),
+        ({"memory_gib": "9999"}, "gib of memory"),
+        ({"home_gib": "9999"}, "gib of storage"),
+        ({"vcpus": "many"}, "enter a whole number"),
+        ({"workspace": str(uuid.uuid4())}, "choose one of the workspaces"),
+        ({"gpu": "a100"}, "select a valid choice"),
+    ],
+)
+def test_a_refusal_is_beside_its_field(
+    alice_at: Client, room: Workspace, project: Project, change: dict[str, str], said: str
+) -> None:
+    answer = alice_at.post(at("environment_order", project, kind().slug), order(room, **change))
+    assert answer.status_code == 422
+    assert said in words(answer).lower()
+    assert not Environment.objects.exists()
+
+
+def test_a_clone_is_refused_in_its_dialog(alice_at: Client, lab: Environment, project: Project) -> None:
+    answer = alice_at.post(at("environment_clone", project, lab.pk), {"name": "lab"})
+    assert answer.status_code == 422
+    assert "already has an environment called lab" in words(answer)
+    assert alice_at.post(at("environment_clone", project, lab.pk), {"name": "two"}).status_code == 302
+    assert Environment.objects.count() == 2
+
+
+def test_its_log_is_fetched_and_shown(alice_at: Client, lab: Environment, project: Project) -> None:
+    page = at("environment", project, lab.pk)
+    assert "Not available: nobody has fetched it yet" in words(alice_at.get(page))
+    assert alice_at.post(at("environment_log", project, lab.pk)).status_code == 302
+    assert "The portal is fetching the log" in words(alice_at.get(page))
+    log_fetch(lab.pk)
+    assert "listening at port 8888" in words(alice_at.get(page))
+
+
+def test_with_its_workspace_asleep_it_cannot_be_started(
+    alice_at: Client, as_alice: Actor, lab: Environment, room: Workspace, project: Project
+) -> None:
+    workspace_suspend(actor=as_alice, workspace=room)
+    row = settle(lab)
+    shown = words(alice_at.get(at("environment", project, row.pk)))
+    assert f"Its workspace {room.name} is suspending." in shown
+    refused = alice_at.post(at("environment_start", project, row.pk))
+    assert any("suspend" in str(each).lower() for each in get_messages(refused.wsgi_request))
+    assert "No workspace is ready for one" in words(alice_at.get(at("environment_new", project)))
+
+
+def test_a_site_without_them_says_so(alice_at: Client, room: Workspace, project: Project) -> None:
+    room.site.driver = "sandbox-cloud"
+    room.site.save()
+    assert "These sites offer none: ber-1." in words(alice_at.get(at("environment_new", project)))
+
+
+def test_a_viewer_sees_and_runs_nothing(
+    dora: User, lab: Environment, project: Project, charlie_at: Client
+) -> None:
+    dora_at = signed_in(dora)
+    page = words(dora_at.get(at("environment", project, lab.pk)))
+    assert "lab" in words(dora_at.get(at("environments", project)))
+    assert "Stop environment" not in page
+    assert "port-forward" not in page
+    for name in ("start", "stop", "restart", "clone", "delete", "log"):
+        address = at(f"environment_{name}", project, lab.pk)
+        assert dora_at.post(address, {"confirm_name": "lab", "name": "x"}).status_code == 403
+        assert charlie_at.post(address, {"confirm_name": "lab", "name": "x"}).status_code == 404
+    assert dora_at.get(at("environment_new", project)).status_code == 403
+    for name in ("environments", "environment_new"):
+        assert charlie_at.get(at(name, project)).status_code == 404
+    assert charlie_at.get(at("environment", project, lab.pk)).status_code == 404
+
+
+def test_lists_cost_the_same_at_any_length(
+    alice_at: Client, as_alice: Actor, lab: Environment, room: Workspace, project: Project
+) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as found:
+            assert alice_at.get(at("environments", project)).status_code == 200
+        return len(found)
+
+    queries()
+    one = queries()
+    for number in range(3):
+        environment_ready(as_alice, room, f"more-{number}", gpus=0)
+    assert queries() == one
+
+
+# -- operators ----------------------------------------------------------------------------------------------------
+
+
+def test_olga_makes_a_kind_adds_a_version_and_retires_it(olga: User, room: Workspace) -> None:
+    olga_at = signed_in(olga)
+    assert "No kinds yet" in words(olga_at.get(reverse("frontend:operator_environment_kinds")))
+    new = reverse("frontend:operator_environment_kind_new")
+    given = {"slug": "notebook", "name": "Notebook", "description": "", "note": ""}
+    wrong = olga_at.post(new, {**given, "document": json.dumps({**DOCUMENT, "port": 80})})
+    assert wrong.status_code == 422
+    assert "port: a whole number of at least 1024" in words(wrong).lower()
+    assert olga_at.post(new, {**given, "document": json.dumps(DOCUMENT)}).status_code == 302
+    row = EnvironmentKind.objects.get()
+    page = reverse("frontend:operator_environment_kind", args=[row.slug])
+    assert "notebook:1" in words(olga_at.get(page))
+    version = reverse("frontend:operator_environment_kind_version", args=[row.slug])
+    assert olga_at.post(version, {"document": "{", "note": ""}).status_code == 422
+    newer = json.dumps({**DOCUMENT, "image": "notebook:2"})
+    assert olga_at.post(version, {"document": newer, "note": "newer"}).status_code == 302
+    assert "notebook:2" in words(olga_at.get(page))
+    retire = reverse("frontend:operator_environment_kind_retire", args=[row.slug])
+    assert olga_at.post(retire).status_code == 302
+    assert "Retired" in words(olga_at.get(reverse("frontend:operator_environment_kinds")))
+    kind_retire(actor=SYSTEM, kind=row, retired=False)
+
+
+def test_tenants_find_no_pages_of_operators(alice_at: Client, room: Workspace) -> None:
+    row = kind()
+    for name, args in (
+        ("operator_environment_kinds", []),
+        ("operator_environment_kind_new", []),
+        ("operator_environment_kind", [row.slug]),
+    ):
+        assert alice_at.get(reverse(f"frontend:{name}", args=args)).status_code == 404
