@@ -1,15 +1,13 @@
-"""Reports progress out of an uncommitted transaction on a connection of its own, so that others see it at once."""
+"""Reports the progress of a close out of its uncommitted transaction."""
 
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 
-import structlog
-from django.db import Error, connection
 from django.utils import timezone
 
-log = structlog.get_logger(__name__)
+from gpuaas.core.aside import aside
+
 BEGUN = """
 UPDATE billing_closeprogress SET attempts = attempts + 1, step = %s, done = 0, organizations = 0, began_at = %s, seen_at = %s
 WHERE close_id = %s
@@ -19,25 +17,8 @@ TOLD = "UPDATE billing_closeprogress SET step = %s, done = %s, organizations = %
 
 @contextmanager
 def close_told(close_id: uuid.UUID) -> Iterator[Callable[[str, int, int], None]]:
-    """Call it with the step, organizations done and organizations in total. A failure is logged, and the work
-    continues."""
-    aside = connection.copy()
-    can = True
-
-    def say(sql: str, *values: str | int | datetime | uuid.UUID) -> None:
-        nonlocal can
-        if not can:
-            return
-        try:
-            with aside.cursor() as cursor:
-                cursor.execute(sql, values)
-        except Error as error:
-            can = False
-            log.warning("progress_not_told", close=str(close_id), error=type(error).__name__)
-
-    now = timezone.now()
-    say(BEGUN, "checking", now, now, close_id)
-    try:
+    """Call it with the step, organizations done and organizations in total."""
+    with aside(close=str(close_id)) as say:
+        now = timezone.now()
+        say(BEGUN, "checking", now, now, close_id)
         yield lambda step, done, total: say(TOLD, step, done, total, timezone.now(), close_id)
-    finally:
-        aside.close()

@@ -55,6 +55,6 @@ def _send(alert: BudgetAlert, people: list[str]) -> int:
     budget = alert.budget
     place = f"p/{budget.project.slug}" if budget.project else f"o/{budget.organization.slug}"
     body = f"{alert.message}\n\n{settings.PUBLIC_URL}/{place}/budgets/\n"
-    subject = f"{budget.name}: {'an unusual day' if alert.percent == 0 else f'{alert.percent} % reached'}"
+    subject = f"{budget.name}: {'an unusual day' if alert.percent == 0 else f'{alert.percent}% reached'}"
     # nobody sees who else reads it
     return EmailMessage(subject=subject, body=body, bcc=people).send()

@@ -123,7 +123,7 @@ def tax_name(invoice: Invoice) -> str:
     whole, part = divmod(invoice.tax_rate_bp, 100)
     rate = f"{whole}.{part:02d}".rstrip("0").rstrip(".")
     label = invoice.tax_label or "Tax"
-    return label if "%" in label or not invoice.tax_rate_bp else f"{label} {rate} %"
+    return label if "%" in label or not invoice.tax_rate_bp else f"{label} {rate}%"
 
 
 def _line(line: InvoiceLine, currency: str) -> PdfLine:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from frontend.components import Number
+from frontend.formats import suffix
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class Chart:
         return tuple(found)
 
     @property
+    def suffix(self) -> str:
+        return suffix(self.unit)
+
+    @property
     def json(self) -> str:
         """For an attribute: the content of a script element would be lost when a live part of the page is fetched again."""
         return json.dumps(self.data)
@@ -54,7 +59,7 @@ class Chart:
         return {
             "kind": self.kind,
             "labels": self.labels,
-            "unit": self.unit,
+            "suffix": self.suffix,
             "prefix": self.prefix,
             "places": self.places,
             "expectedFrom": self.expected_from,

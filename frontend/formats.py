@@ -44,6 +44,11 @@ def price(value: Value, currency: str = "") -> str:
     return _written(amount.quantize(Decimal(1).scaleb(-places)), currency)
 
 
+def suffix(unit: str) -> str:
+    """What follows a number: `80%`, and `600 W`."""
+    return unit if unit in ("", "%") else f" {unit}"
+
+
 def code_of(currency: str) -> str:
     return currency or getattr(settings, "CURRENCY", "EUR")
 

@@ -18,7 +18,7 @@ from tenants.models import Organization, Project
 from tenants.selectors import platform_require
 
 UNLIMITED = 2**62  # sorts after every limit
-TIGHT = {"used__gt": 0, "hard__lte": F("used") * 10 / 9}  # 90 % or more of the limit is held
+TIGHT = {"used__gt": 0, "hard__lte": F("used") * 10 / 9}  # 90% or more of the limit is held
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def limits_owners(
     sort: str = "",
 ) -> QuerySet[Organization, tuple[Any, ...]]:
     """Organizations, each before its projects, to be read page by page. search: part of a name of the project or of
-    its organization; organization: a slug. tight: only projects that hold 90 % or more of a limit. sort: `name`, or `held:` or
+    its organization; organization: a slug. tight: only projects that hold 90% or more of a limit. sort: `name`, or `held:` or
     `limit:` with a resource (no limit is the highest); with a minus in front turned round. Anything else sorts nothing.
     """
     platform_require(actor=actor)

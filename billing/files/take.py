@@ -20,8 +20,9 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Conflict
 from gpuaas.metering import imports
 from gpuaas.metering.final import final_until
+from gpuaas.metering.import_progress import Tell, counted, import_told
 from gpuaas.metering.imports import Imported, Overlap, import_problems, import_stage, import_write
-from gpuaas.metering.models import UsageImport
+from gpuaas.metering.models import ImportStep, UsageImport
 from tenants.actors import Actor
 from tenants.roles import Permission
 from tenants.selectors import platform_require
@@ -60,31 +61,40 @@ def files_import(
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     moment = now or clock.now()
-    count = _staged(usage, moment)
-    twice = [
-        BadRow(usage.name, line, words)
-        for line, _, words in imports.import_overlaps(now=moment, allowed=overlaps)
-    ]
-    early = [] if reopen else [BadRow(usage.name, line, words) for line, words in _early(moment)]
-    if twice or early:
-        raise Refused(sorted([*twice, *early]), overlaps=len(twice), early=len(early))
-    done = import_write(actor=actor, rows=count, source=usage.name, name=name, now=moment)
-    batch = done.batch
-    if batch is None:
-        return done
-    months = months_between(batch.starts_at, batch.ends_at)
-    spans = [(span.day, span.starts_at, span.ends_at) for span in map(month_span, months)]
-    done = replace(done, sums=imports.import_sums(batch=batch, spans=spans, now=moment))
-    if check:
-        transaction.set_rollback(True)
-    else:
-        _commit(batch)
+    with import_told(file=usage.name, by=actor.name) as tell:
+        count = _staged(usage, moment, tell)
+        tell(ImportStep.COMPARE, count)
+        _sure(usage, overlaps=overlaps, reopen=reopen, now=moment)
+        tell(ImportStep.WRITE, count)
+        done = import_write(actor=actor, rows=count, source=usage.name, name=name, now=moment)
+        batch = done.batch
+        if batch is None:
+            return done
+        tell(ImportStep.SUM, count)
+        months = months_between(batch.starts_at, batch.ends_at)
+        spans = [(span.day, span.starts_at, span.ends_at) for span in map(month_span, months)]
+        done = replace(done, sums=imports.import_sums(batch=batch, spans=spans, now=moment))
+        if check:
+            transaction.set_rollback(True)
+        else:
+            _commit(batch)
     return done
 
 
-def _staged(usage: Path, now: datetime) -> int:
+def _sure(usage: Path, *, overlaps: Collection[Overlap], reopen: bool, now: datetime) -> None:
+    """Raises Refused with the rows that are asked about."""
+    twice = [
+        BadRow(usage.name, line, words)
+        for line, _, words in imports.import_overlaps(now=now, allowed=overlaps)
+    ]
+    early = [] if reopen else [BadRow(usage.name, line, words) for line, words in _early(now)]
+    if twice or early:
+        raise Refused(sorted([*twice, *early]), overlaps=len(twice), early=len(early))
+
+
+def _staged(usage: Path, now: datetime, tell: Tell) -> int:
     bad: list[BadRow] = []
-    count = import_stage(rows=usage_read(usage, bad))
+    count = import_stage(rows=counted(usage_read(usage, bad), tell))
     bad += [BadRow(usage.name, line, problem) for line, problem in import_problems(now=now)]
     if bad:
         raise Refused(sorted(bad))

@@ -80,4 +80,4 @@ class Discount(Identified):
         ]
 
     def __str__(self) -> str:
-        return f"{self.basis_points / 100:g} % for {self.organization}"
+        return f"{self.basis_points / 100:g}% for {self.organization}"

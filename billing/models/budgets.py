@@ -129,7 +129,7 @@ class BudgetThreshold(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.percent} % of {self.budget}: {self.action}"
+        return f"{self.percent}% of {self.budget}: {self.action}"
 
 
 class BudgetAlert(Identified):

@@ -42,7 +42,7 @@ class Invoice(Identified):
     account_name = models.CharField(max_length=200)
     account_address = models.TextField(blank=True)
     account_reference = models.CharField(max_length=100, blank=True)
-    tax_rate_bp = models.PositiveIntegerField()  # hundredths of a percent: 1900 = 19 %
+    tax_rate_bp = models.PositiveIntegerField()  # hundredths of a percent: 1900 = 19%
     tax_label = models.CharField(max_length=100)
     subtotal_minor = models.BigIntegerField()
     tax_minor = models.BigIntegerField()

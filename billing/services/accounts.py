@@ -27,7 +27,7 @@ LONGEST = {"tax_label": 60, "address": 1000, "invoice_reference": 100}
 
 @dataclass(frozen=True)
 class AccountTerms:
-    """tax_rate_bp: hundredths of a percent, 1900 = 19 %."""
+    """tax_rate_bp: hundredths of a percent, 1900 = 19%."""
 
     currency: str
     tax_rate_bp: int = 0

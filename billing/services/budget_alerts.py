@@ -159,7 +159,7 @@ def _words(reading: Reading, percent: int, action: str, unit: str) -> str:
     again = reading.period.last + timedelta(days=1)
     spent = f"{amount_shown(budget, reading.spent, unit):,} of {amount_shown(budget, budget.amount, unit):,} {unit}"
     text = (
-        f"The budget {budget.name} of {scope_words(budget)} has reached {percent} %: {spent} are spent in "
+        f"The budget {budget.name} of {scope_words(budget)} has reached {percent}%: {spent} are spent in "
         f"{reading.period.words}."
     )
     if action == BudgetAction.NOTIFY:

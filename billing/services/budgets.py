@@ -244,7 +244,7 @@ def _thresholds_require(thresholds: Sequence[tuple[int, str]]) -> None:
             raise Invalid.field("thresholds", "a threshold must be between 1 and 1,000 percent")
         if percent <= before:
             raise Invalid.field(
-                "thresholds", f"thresholds must ascend: {percent} % cannot come after {before} %"
+                "thresholds", f"thresholds must ascend: {percent}% cannot come after {before}%"
             )
         before = percent
 

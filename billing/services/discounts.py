@@ -80,7 +80,7 @@ def _reach_require_free(
         until = f"to {other.valid_to:%Y-%m-%d %H:%M} UTC" if other.valid_to else "on"
         raise Invalid.field(
             "valid_from",
-            f"{other.basis_points / 100:g} % are already given from {other.valid_from:%Y-%m-%d %H:%M} "
+            f"{other.basis_points / 100:g}% are already given from {other.valid_from:%Y-%m-%d %H:%M} "
             f"UTC {until}; end that discount first",
         )
 

@@ -57,7 +57,7 @@ def run_build(flags: Sequence[str], packages: Sequence[str], source: Path, repor
                 if time.monotonic() - shown >= PROGRESS_EVERY_S:
                     shown = time.monotonic()
                     percent = min(99, 100 * done // max(total, 1))
-                    report(f"  {percent:2d} % ({done} of up to {total} packages, {shown - begun:.0f} s)")
+                    report(f"  {percent:2d}% ({done} of up to {total} packages, {shown - begun:.0f} s)")
         finally:
             watchdog.cancel()
     if go.returncode:

@@ -96,7 +96,7 @@ def _device_words(each: DeviceDay) -> str:
 
 
 def _told(value: float | None, unit: str) -> str:
-    return formats.NONE if value is None else f"{value:,.0f} {unit}"
+    return formats.NONE if value is None else f"{value:,.0f}{formats.suffix(unit)}"
 
 
 def _memory_words(now: GpuSample | None) -> str:

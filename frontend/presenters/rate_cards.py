@@ -114,7 +114,7 @@ def terms_words(
     if minimum:
         terms.append(f"at least {formats.duration(minimum)}")
     if surplus != 100:
-        terms.append(f"{surplus} % for surplus")
+        terms.append(f"{surplus}% for surplus")
     return tuple(terms)
 
 
@@ -231,4 +231,4 @@ def _notes(price: SheetPrice | None) -> tuple[str, ...]:
 
 
 def percent_words(basis_points: int) -> str:
-    return f"{Decimal(basis_points) / 100:f} %"
+    return f"{Decimal(basis_points) / 100:f}%"

@@ -2,9 +2,13 @@
 row, so that it is the same after a reload and for whoever looks besides."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from frontend import formats
 from gpuaas.core.claims import Claimable
+from gpuaas.metering.models import ImportProgress, ImportStep
+
+QUIET = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,14 @@ def work_of(row: Claimable, *steps: str, since: datetime, now: datetime) -> Work
         tried = f"{row.attempts} {'try' if row.attempts == 1 else 'tries'} failed; the next one is"
         return Work(since, steps, 2, tried, row.due_at)
     return Work(since, steps, 2, "It waits for a free worker.")
+
+
+def import_work(row: ImportProgress, now: datetime) -> Work:
+    """Nobody waits for a worker: whoever asked does it, and the end of it is the end of the row."""
+    note = f"{row.rows:,} rows are read."
+    if now - row.seen_at > QUIET:
+        note += f" The last report is of {formats.zoned(row.seen_at):%H:%M:%S}. If its process has ended, nothing was imported."
+    return Work(row.began_at, tuple(step.label for step in ImportStep), row.step, note)
 
 
 def waits_since(row: Claimable, now: datetime) -> datetime | None:

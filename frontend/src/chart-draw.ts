@@ -28,7 +28,7 @@ Chart.register(
 interface Data {
   kind: "stack" | "bar" | "line";
   labels: string[];
-  unit: string;
+  suffix: string;
   prefix: string;
   places: number | null;
   expectedFrom: number | null;
@@ -52,7 +52,7 @@ function amount(data: Data, value: number): string {
     minimumFractionDigits: data.places ?? 0,
     maximumFractionDigits: data.places ?? 2,
   });
-  return `${value < 0 ? "\u2212" : ""}${data.prefix}${text}${data.unit ? ` ${data.unit}` : ""}`;
+  return `${value < 0 ? "\u2212" : ""}${data.prefix}${text}${data.suffix}`;
 }
 
 const HATCH = 6; // pixels from one line to the next

@@ -68,6 +68,32 @@ function ended(event: Event): void {
   );
 }
 
+const CONTROLS = "a, button, input, select, textarea, summary, [tabindex]";
+let held: { part: string; control: string; place: number } | null = null;
+
+const nameOf = (control: Element): string =>
+  `${control.tagName} ${["href", "data-copy", "aria-label", "name"].map((each) => control.getAttribute(each)).find(Boolean) ?? control.textContent?.trim()}`;
+
+const namesakes = (control: string, part: ParentNode): HTMLElement[] =>
+  all(CONTROLS, part).filter((each) => nameOf(each) === control);
+
+/** The focus stays where it is when its part is fetched again. htmx itself does so only for what has an id. */
+function hold(event: Event): void {
+  const { target } = (event as CustomEvent<{ target: Element }>).detail;
+  const here = document.activeElement;
+  held = null;
+  if (!(here instanceof HTMLElement) || here.id || !target?.id || !target.contains(here)) return;
+  const control = nameOf(here);
+  held = { part: target.id, control, place: namesakes(control, target).indexOf(here) };
+}
+
+function giveFocus(): void {
+  const part = held && document.getElementById(held.part);
+  if (held && part && document.activeElement === document.body)
+    namesakes(held.control, part)[held.place]?.focus({ preventScroll: true });
+  held = null;
+}
+
 /** Elements name what they show: data-live="workspace:7f3a workspace:8c21", or "workspace:*" for a list. */
 function apply(change: Change): void {
   const name = `${change.kind}:${change.id}`;
@@ -115,6 +141,8 @@ export function startLive(): void {
   document.addEventListener("submit", left);
   document.addEventListener("htmx:beforeSend", began);
   document.addEventListener("htmx:afterRequest", ended);
+  document.addEventListener("htmx:beforeSwap", hold);
+  document.addEventListener("htmx:afterSettle", giveFocus);
   // Heals what was lost: an event is a hint, the page's own question is the truth.
   window.setInterval(refreshAll, POLL_MS);
   document.addEventListener("visibilitychange", refreshAll);

@@ -7,6 +7,9 @@ const EVERY_MS = 5000;
 let away = false;
 const asking = new WeakSet<HTMLFormElement>();
 const passed = new WeakSet<HTMLFormElement>();
+const SENT_MS = 10_000;
+/** On their way, until the answer is the next page. A second press meanwhile would be a second payment. */
+let sent = new WeakSet<HTMLFormElement>();
 
 /** What a proxy says of this address counts for nothing: only that nobody answers, or that the portal itself says no. */
 async function ready(): Promise<boolean> {
@@ -58,7 +61,7 @@ function guard(event: SubmitEvent): void {
   if (form.hasAttribute("hx-post") || form.hasAttribute("target") || passed.delete(form)) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  if (asking.has(form)) return;
+  if (asking.has(form) || sent.has(form)) return;
   asking.add(form);
   const by = event.submitter;
   void ready().then((there) => {
@@ -71,12 +74,17 @@ function guard(event: SubmitEvent): void {
       document.body.append(form);
     }
     form.requestSubmit(by && form.contains(by) ? by : null);
-    passed.delete(form);
+    if (passed.delete(form)) return; // it was not complete
+    sent.add(form);
+    window.setTimeout(() => sent.delete(form), SENT_MS); // the browser was stopped, or got a file
   });
 }
 
 export function startOutage(): void {
+  // What answers a form is no place to come back to: the browser would ask whether to send it once more.
+  if ("posted" in document.documentElement.dataset) history.replaceState(history.state, "", location.href);
   document.addEventListener("submit", guard, true);
+  window.addEventListener("pageshow", () => (sent = new WeakSet())); // back again
   document.addEventListener("htmx:responseError", failed);
   document.addEventListener("htmx:sendError", failed);
 }

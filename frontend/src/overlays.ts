@@ -11,6 +11,14 @@ export function openDialog(id: string): void {
   one<HTMLInputElement>("input:not([type=hidden]):not([type=checkbox])", dialog)?.focus();
 }
 
+/** What opened it may be in a menu that is closed by now, or was fetched again since. */
+function giveBack(dialog: string): void {
+  const from = opener && !opener.isConnected ? one(`[data-dialog="${CSS.escape(dialog)}"]`) : opener;
+  const menu = from?.closest<HTMLElement>("[hidden]");
+  (menu ? one(`[data-menu-open="${menu.id}"]`) : from)?.focus();
+  opener = null;
+}
+
 const isNamed = (dialog: HTMLDialogElement): boolean =>
   one<HTMLInputElement>("input[name=confirm_name]", dialog)?.value === dialog.dataset["confirmName"];
 
@@ -69,10 +77,13 @@ function setDrawer(open: boolean): void {
   const side = document.getElementById("side");
   const button = one("[data-drawer-open]");
   if (!side || !button) return;
+  const inside = side.contains(document.activeElement);
   side.toggleAttribute("data-open", open);
+  // What lies under the scrim is out of reach of Tab too.
+  for (const part of all(".g-skip, .g-page")) part.inert = open;
   button.setAttribute("aria-expanded", String(open));
   if (open) one("a", side)?.focus();
-  else if (side.contains(document.activeElement)) button.focus();
+  else if (inside) button.focus();
 }
 
 function checkName(event: Event): void {
@@ -99,18 +110,14 @@ export function startOverlays(): void {
   onClick("[data-menu-open]", toggleMenu);
   onClick("[data-drawer-open]", () => setDrawer(true));
   onClick("[data-drawer-close]", () => setDrawer(false));
-  document.addEventListener("click", (event) => {
-    if (event.target instanceof Element && !event.target.closest("[data-menu-open], .dropdown-menu"))
-      closeMenus();
+  window.addEventListener("resize", () => {
+    if (!one("[data-drawer-open]")?.offsetParent) setDrawer(false);
   });
-  document.addEventListener(
-    "close",
-    () => {
-      opener?.focus();
-      opener = null;
-    },
-    true,
-  );
+  for (const leaving of ["click", "focusin"])
+    document.addEventListener(leaving, ({ target }) => {
+      if (target instanceof Element && !target.closest("[data-menu-open], .dropdown-menu")) closeMenus();
+    });
+  document.addEventListener("close", (event) => giveBack((event.target as Element).id), true);
   document.addEventListener("input", checkName);
   document.addEventListener("keydown", (event) => {
     moveInMenu(event);

@@ -40,7 +40,7 @@ LIST = Listing(
         Column(
             "thresholds",
             "Thresholds",
-            value=lambda row: "; ".join(f"{one.percent} % {one.does}" for one in row.thresholds),
+            value=lambda row: "; ".join(f"{one.percent}% {one.does}" for one in row.thresholds),
         ),
     ),
     filters=(find(),),

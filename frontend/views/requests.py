@@ -53,7 +53,8 @@ def start(request: HttpRequest) -> dict[str, Any]:
 
 
 def create(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    """Refusals land beside their field with everything else kept; a second press of the button is the first one."""
+    """Refusals land beside their field with everything else kept; a second press of the button is the first one, but with
+    another name it is another request: somebody went back for a second workspace."""
     form = RequestForm(request.POST)
     token = str(request.POST.get("token", ""))[:64]
     made = _made_before(request, here, token)
@@ -108,7 +109,8 @@ def _made_before(request: HttpRequest, here: ProjectPlace, token: str) -> Worksp
     made = request.session.get(ASKED, {}).get(token) if token else None
     if made is None:
         return None
-    return Workspace.objects.select_related("project").filter(pk=made, project=here.project).first()
+    rows = Workspace.objects.select_related("project").filter(pk=made, project=here.project)
+    return rows.filter(name=request.POST.get("name", "").strip()).first()
 
 
 def _remember(request: HttpRequest, token: str, row: Workspace) -> None:

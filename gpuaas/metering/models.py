@@ -40,6 +40,34 @@ class EndedBy(models.TextChoices):
     PROOF_OF_LIFE = "proof_of_life", "last proof of life"
 
 
+class ImportStep(models.IntegerChoices):
+    """Of an import of usage, in this order."""
+
+    READ = 1, "The rows of the file are read"
+    CHECK = 2, "They are checked, and other imports waited for"
+    COMPARE = 3, "They are compared with the usage that is there"
+    WRITE = 4, "New rows are written"
+    SUM = 5, "It is added up by month, project and meter"
+
+
+class ImportProgress(models.Model):
+    """Of an import that is under way, for display only; the row is there for as long as the import takes.
+
+    Written aside: what the import itself writes is seen only when it has ended. rows: read so far.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    file = models.CharField(max_length=255)
+    requested_by = models.CharField(max_length=150)
+    step = models.PositiveSmallIntegerField(choices=ImportStep, default=ImportStep.READ)
+    rows = models.PositiveBigIntegerField(default=0)
+    began_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.file}: step {self.step}"
+
+
 class UsageImport(models.Model):
     """A batch of usage that was metered elsewhere: what one import wrote. Taken back, it stays without its intervals.
 

@@ -16,10 +16,12 @@ from gpuaas.clusters.states import LIVE as CLUSTERS_LIVE
 from gpuaas.core import clock
 from gpuaas.core.sql import sql_read
 from gpuaas.metering.final import intervals_require
+from gpuaas.metering.import_progress import FORGOTTEN
 from gpuaas.metering.models import (
     HOLDING_METERS,
     STREAMED_METERS,
     CrossCheck,
+    ImportProgress,
     Meter,
     MeterGap,
     SiteMeter,
@@ -194,6 +196,12 @@ def imports_for(*, actor: Actor) -> QuerySet[UsageImport]:
     """Batches of imported usage, also those that were taken back, newest first; for operators and auditors."""
     platform_require(actor=actor)
     return UsageImport.objects.order_by("-pk")
+
+
+def imports_under_way(*, actor: Actor, now: datetime) -> list[ImportProgress]:
+    """How far imports of usage are that nobody has seen the end of, oldest first; for operators and auditors."""
+    platform_require(actor=actor)
+    return list(ImportProgress.objects.filter(seen_at__gt=now - FORGOTTEN).order_by("pk"))
 
 
 def import_sums_of(*, actor: Actor, batch: UsageImport) -> QuerySet[UsageImportSum]:

@@ -14,6 +14,8 @@ BANNED = re.compile(
     r"\b(?:[Tt]old|[Ss]aid|[Ww]hoever|goes)\b|\b[Ww]hat is \w+ (?:is|are|was|has)\b|(?:^|[.!?] )Who \w+s (?:a|an|the|it)\b"
 )
 MARKUP = re.compile(r"{%.*?%}|{{.*?}}|{#.*?#}|<[^>]*>|<!--.*?-->|`[^`]*`", re.DOTALL)
+# 80%, without a space: after a digit or a value
+PERCENT = re.compile(r"(?:\d|}}|^) %(?![\w(}%])")
 API = ROOT / "docs/openapi.v1.yaml"
 OURS = re.compile(
     r"docs/decisions/|tests/|(?:gpuaas|tenants|quotas|billing|frontend|deploy)/"
@@ -71,6 +73,23 @@ def test_sentences_of_the_code() -> None:
     ]
     assert len(files) > 500
     assert [hit for path in files for hit in banned(path, sentences(path))] == []
+
+
+def spaced(path: Path) -> list[str]:
+    """Percentages of a file that are written with a space, where people read them."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return [line for line in text.splitlines() if re.search(r"(?:\d|}}) %(?![\w(}%])", line)]
+    if "%" not in text:
+        return []
+    constants = (each.value for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Constant))
+    return [each for each in constants if isinstance(each, str) and PERCENT.search(each)]
+
+
+def test_a_percentage_has_one_form() -> None:
+    files = [path for path in tracked() if path.suffix in {".py", ".html", ".txt", ".md"} or path == API]
+    found = {path.relative_to(ROOT).as_posix(): lines for path in files if (lines := spaced(path))}
+    assert found == {}
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_mails_go_once_to_those_who_may_set_budgets(
     for _ in range(2):
         task()
     assert [message.bcc for message in mail.outbox] == [["alice@example.org"]] * 2
-    assert [message.subject for message in mail.outbox] == ["autumn: 50 % reached", "autumn: 100 % reached"]
+    assert [message.subject for message in mail.outbox] == ["autumn: 50% reached", "autumn: 100% reached"]
     assert f"/p/{project.slug}/budgets/" in str(mail.outbox[0].body)
     assert not BudgetAlert.objects.filter(budget=row, mailed_at__isnull=True).exists()
 

@@ -60,7 +60,7 @@ def taxed(organization: Organization) -> None:
         organization=organization,
         currency="EUR",
         tax_rate_bp=1900,
-        tax_label="VAT 19 %",
+        tax_label="VAT 19%",
         address="Seestraße 2\n14469 Potsdam",
         invoice_reference="PO 4410-07",
     )
@@ -78,7 +78,7 @@ def test_a_month_becomes_an_invoice(
     assert (invoice.number, invoice.currency, invoice.line_count) == ("INV-2026-0002", "EUR", 1)
     # October has 745 hours: 2 × 745 × 2.40
     assert (invoice.subtotal_minor, invoice.tax_minor, invoice.total_minor) == (357_600, 67_944, 425_544)
-    assert (invoice.tax_label, invoice.account_reference) == ("VAT 19 %", "PO 4410-07")
+    assert (invoice.tax_label, invoice.account_reference) == ("VAT 19%", "PO 4410-07")
     line = invoice.lines.get()
     assert (line.project_slug, line.cost_center, line.flavor_slug) == ("weather-lm", "4410-07", "h100.1")
     assert (line.unit_seconds, line.amount_minor, line.estimated) == (2 * 745 * 3600, 357_600, False)

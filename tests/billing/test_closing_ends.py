@@ -77,19 +77,19 @@ def test_late_usage_is_taxed_as_the_invoice_on_which_it_stands(
     project: Project, organization: Organization, h100: Flavor, alice: User, as_olga: Actor
 ) -> None:
     account = BillingAccount.objects.create(
-        organization=organization, currency="EUR", tax_rate_bp=1900, tax_label="VAT 19 %"
+        organization=organization, currency="EUR", tax_rate_bp=1900, tax_label="VAT 19%"
     )
     rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_HELD, price="2.40", valid_from=utc("2026-01-01"))
     workspace = workspace_make(project, h100, alice)
     interval_make(workspace, h100, utc("2026-10-02 10:00:00"), utc("2026-10-02 11:00:00"))
     month_close(as_olga, OCTOBER)
-    account.tax_rate_bp, account.tax_label = 700, "VAT 7 %"
+    account.tax_rate_bp, account.tax_label = 700, "VAT 7%"
     account.save()
     interval_make(workspace, h100, utc("2026-10-03 10:00:00"), utc("2026-10-03 11:00:00"))
     month_close(as_olga, NOVEMBER)
     late = Invoice.objects.get(month=NOVEMBER)
     assert (late.lines.get().charge_month, late.subtotal_minor, late.tax_minor) == (OCTOBER, 240, 17)
-    assert late.tax_label == "VAT 7 %"
+    assert late.tax_label == "VAT 7%"
     assert Invoice.objects.get(month=OCTOBER).tax_minor == 46
 
 

@@ -31,7 +31,7 @@ LATER = utc("2030-01-01")
 def used(
     project: Project, organization: Organization, h100: Flavor, l40s: Flavor, alice: User, as_olga: Actor
 ) -> None:
-    """100 h of H100 at 2.40 and 100 h of L40S at 0.90 in October: 330.00, with 19 % tax 392.70."""
+    """100 h of H100 at 2.40 and 100 h of L40S at 0.90 in October: 330.00, with 19% tax 392.70."""
     BillingAccount.objects.create(
         organization=organization, currency="EUR", tax_rate_bp=1900, tax_label="VAT"
     )

@@ -49,7 +49,7 @@ def invoice(project: Project, h100: Flavor, alice: User, as_olga: Actor) -> Invo
 def test_what_stands_on_it(invoice: Invoice, as_olga: Actor) -> None:
     page = pdf.invoice_html(invoice=invoice)
     for said in (
-        *("INV-2026-0001", "PO 4410", "745 h", "H100 SXM", "1.50", "GPU h", "2.40", "3.60 EUR", "VAT 19 %"),
+        *("INV-2026-0001", "PO 4410", "745 h", "H100 SXM", "1.50", "GPU h", "2.40", "3.60 EUR", "VAT 19%"),
         *("0.68 EUR", "4.28 EUR", "Weather LM", "cost center =4410-07", invoice.content_hash),
     ):
         assert said in page, said

@@ -125,7 +125,7 @@ def budget(as_alice: Actor, project: Project, **changes: Any) -> None:
 def test_what_a_blocking_budget_cannot_pay_is_not_begun(
     as_alice: Actor, cluster: Cluster, project: Project, site: Site, changes: dict[str, Any], after: int
 ) -> None:
-    """Of 90 % of the amount the hour before has taken 5.36; with six workers half an hour takes 16."""
+    """Of 90% of the amount the hour before has taken 5.36; with six workers half an hour takes 16."""
     held_sync()
     policy = scaled_by(as_alice, cluster)
     with time_machine.travel(START + timedelta(hours=1), tick=False):

@@ -17,7 +17,7 @@ MONTH = date(2026, 10, 1)
 def invoice_make(
     project: Project, *, number: str = "INV-2026-0001", month: date = MONTH, lines: int = 1
 ) -> Invoice:
-    """Lines of 745 h of storage at 1.00 EUR, 19 % tax."""
+    """Lines of 745 h of storage at 1.00 EUR, 19% tax."""
     minor, tax = 74_500 * lines, 14_155 * lines
     with transaction.atomic():
         invoice = Invoice.objects.create(

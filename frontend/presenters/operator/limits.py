@@ -61,7 +61,7 @@ class CellShown:
 
     @property
     def nearly(self) -> bool:
-        """More than 90 % of it is held."""
+        """More than 90% of it is held."""
         limit = self.cell.limit
         return limit is not None and self.cell.used > 0 and self.cell.used * 10 >= limit * 9
 

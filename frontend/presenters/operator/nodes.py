@@ -105,7 +105,9 @@ def _node(site: Site, rows: Sequence[Node]) -> NodeShown:
         for row in rows
         if row.pool is not None
     )
-    tone, word = _look(first, sick=any(part.unhealthy for part in parts))
+    checks = conditions_shown(sorted(conditions_read(first.checks), key=_link))
+    failing = any(check.tone is Tone.BAD for check in checks)
+    tone, word = _look(first, sick=any(part.unhealthy for part in parts), failing=failing)
     return NodeShown(
         name=first.name,
         url=reverse("frontend:operator_node", args=[site.slug, first.name]),
@@ -116,7 +118,7 @@ def _node(site: Site, rows: Sequence[Node]) -> NodeShown:
         vcpus=first.vcpus,
         memory_gib=first.memory_gib,
         traits=_traits(first),
-        checks=conditions_shown(sorted(conditions_read(first.checks), key=_link)),
+        checks=checks,
         observed_at=first.observed_at,
     )
 
@@ -126,12 +128,14 @@ def _link(item: Condition) -> tuple[int, str]:
     return (CHAIN.index(item.type) if item.type in CHAIN else len(CHAIN)), item.type
 
 
-def _look(node: Node, *, sick: bool) -> tuple[Tone, str]:
+def _look(node: Node, *, sick: bool, failing: bool) -> tuple[Tone, str]:
     if not node.ready:
         return Tone.BAD, "Not ready"
     if node.cordoned:
         return Tone.OFF, "Cordoned"
-    return (Tone.WARN, "GPUs out") if sick else (Tone.OK, "Ready")
+    if sick:
+        return Tone.WARN, "GPUs out"
+    return (Tone.WARN, "Incomplete") if failing else (Tone.OK, "Ready")
 
 
 def _traits(node: Node) -> tuple[Fact, ...]:

@@ -31,7 +31,6 @@ from frontend.views.operator.common import (
 from frontend.views.operator.sure import (
     Sure,
     grant_asked,
-    is_sure,
     note_asked,
     payment_asked,
     payout_asked,
@@ -103,7 +102,7 @@ def note(request: HttpRequest, here: OperatorPlace, invoice: Invoice) -> HttpRes
         asked: dict[str, Any] = {"kind": InvoiceKind(form.cleaned_data["note"]), "amounts": form.amounts()}
         asked["reason"] = form.cleaned_data["reason"]
         with refusals_on(form, Invalid, Conflict, fields={f"lines.{at}": f"{LINE}{at}" for at in lines}):
-            with trial(commit=(sure := is_sure(request))):
+            with trial(request) as sure:
                 made = note_issue(actor=here.actor, invoice=invoice, **asked)
             if not sure:
                 return _document(request, here, invoice, note=form, sure=note_asked(request, made, invoice))
@@ -127,8 +126,8 @@ def give_up(request: HttpRequest, here: OperatorPlace, invoice: Invoice) -> Http
     form = WriteOffForm(request.POST, auto_id="off_%s")
     if form.is_valid():
         asked = form.cleaned_data
-        with refusals_on(form, Invalid):
-            with trial(commit=(sure := is_sure(request))):
+        with refusals_on(form, Invalid, Conflict):
+            with trial(request) as sure:
                 write_off(
                     actor=here.actor, invoice=invoice, reason=asked["reason"], amount=asked["amount"].strip()
                 )
@@ -188,8 +187,8 @@ def grant(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpR
     form = GrantForm(request.POST, auto_id="grant_%s")
     if form.is_valid():
         asked = form.cleaned_data
-        with refusals_on(form, Invalid):
-            with trial(commit=(sure := is_sure(request))):
+        with refusals_on(form, Invalid, Conflict):
+            with trial(request) as sure:
                 given = grant_give(
                     actor=here.actor,
                     organization=row,
@@ -259,8 +258,8 @@ def _money(
     form = PaymentForm(request.POST, auto_id=f"{name}_%s")
     if form.is_valid():
         found = form.cleaned_data
-        with refusals_on(form, Invalid):
-            with trial(commit=(sure := is_sure(request))):
+        with refusals_on(form, Invalid, Conflict):
+            with trial(request) as sure:
                 record(actor=here.actor, organization=row, amount=found["amount"].strip(), note=found["note"])
             if not sure:
                 return _credits(request, here, row, **{f"{name}_form": form, "sure": asked(request, row)})

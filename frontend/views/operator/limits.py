@@ -62,7 +62,7 @@ LIST = Listing(
     filters=(
         find("Find by name", "Name of a project or organization"),
         Filter("organization", "Organization", "every organization"),
-        Filter("over", "Only 90 % held or more", kind="box"),
+        Filter("over", "Only 90% held or more", kind="box"),
     ),
 )
 

@@ -96,7 +96,7 @@ def _utilization(used: Sequence[PoolUsed]) -> Stat:
     if percent is None:
         return Stat("Utilization", formats.NONE, note=f"no observations in {DAYS} days", url=url)
     idle = formats.number(hours_of(total.idle), 0)
-    return Stat("Utilization", f"{percent} %", f"of {DAYS} days", note=f"{idle} GPU hours idle", url=url)
+    return Stat("Utilization", f"{percent}%", f"of {DAYS} days", note=f"{idle} GPU hours idle", url=url)
 
 
 def _money(

@@ -158,7 +158,7 @@ def site_factor(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpRes
         )
         with refusals_on(form, Invalid):
             site_update(actor=here.actor, site=row, **form.cleaned_data)
-            text = f"{row.slug} now sells {form.cleaned_data[PERCENT]} % of its healthy GPUs."
+            text = f"{row.slug} now sells {form.cleaned_data[PERCENT]}% of its healthy GPUs."
             return done(request, text, "frontend:operator_site", row.slug, undo=back)
     return _draw(request, here, row, factor_form=form)
 

@@ -1,9 +1,11 @@
 """The question before what is booked: done once for a try and rolled back, so that it says exactly what would follow."""
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.http import HttpRequest
 
@@ -11,9 +13,11 @@ from billing.models import Grant, Invoice
 from billing.money import amount_of
 from billing.states import InvoiceKind
 from frontend import formats
+from gpuaas.core.errors import Conflict
 from tenants.models import Organization
 
-WORD = "sure"
+WORD, ONCE = "sure", "once"
+ANSWERED, KEPT = "questions_answered", 20
 
 
 @dataclass(frozen=True)
@@ -32,12 +36,29 @@ def is_sure(request: HttpRequest) -> bool:
 
 
 @contextmanager
-def trial(*, commit: bool) -> Iterator[None]:
-    """A transaction that is rolled back at its end, unless `commit` says that the question was answered."""
+def trial(request: HttpRequest) -> Iterator[bool]:
+    """A transaction that is rolled back at its end, unless the question was answered, which it yields. Raises Conflict if the
+    same question was answered before: by a second press, or by somebody who went back."""
+    sure = is_sure(request)
     with transaction.atomic():
-        yield
-        if not commit:
+        if sure:
+            _once(request)
+        yield sure
+        if not sure:
             transaction.set_rollback(True)
+
+
+def _once(request: HttpRequest) -> None:
+    asked = request.POST.get(ONCE, "")[:64]
+    if not asked:
+        return
+    # two presses wait for each other here, and the second reads what the first wrote
+    row = Session.objects.select_for_update().filter(pk=request.session.session_key).first()
+    answered = row.get_decoded().get(ANSWERED, []) if row else [asked]
+    if asked in answered:
+        raise Conflict("the button was pressed before, and this was recorded then; it was not recorded twice")
+    request.session[ANSWERED] = [*answered, asked][-KEPT:]
+    request.session.save()
 
 
 def note_asked(request: HttpRequest, made: Invoice, invoice: Invoice) -> Sure:
@@ -102,6 +123,6 @@ def payout_asked(request: HttpRequest, organization: Organization) -> Sure:
 
 
 def _asked(request: HttpRequest, title: str, text: str, label: str) -> Sure:
-    left_out = {"csrfmiddlewaretoken", WORD}
+    left_out = {"csrfmiddlewaretoken", WORD, ONCE}
     values = tuple((name, str(value)) for name, value in request.POST.items() if name not in left_out)
-    return Sure(title, text, label, request.path, (*values, (WORD, "1")))
+    return Sure(title, text, label, request.path, (*values, (WORD, "1"), (ONCE, secrets.token_urlsafe(16))))

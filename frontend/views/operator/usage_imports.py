@@ -11,13 +11,15 @@ from billing.files import files_import, import_take_back, take_back_obstacle, us
 from frontend.forms.usage_imports import UsageImportForm
 from frontend.frame import done, refusals_on, refusals_shown
 from frontend.lists import Column, Listing, find, list_page, named
+from frontend.presenters.work import import_work
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, row_doors
 from frontend.views.operator.sure import is_sure
+from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.rows import first_of
 from gpuaas.metering.imports import Imported
 from gpuaas.metering.models import UsageImport
-from gpuaas.metering.selectors import import_sums_of, imports_for
+from gpuaas.metering.selectors import import_sums_of, imports_for, imports_under_way
 
 IMPORTS = ("Usage imports", "operator_usage_imports")
 SUMS = 50  # of a preview
@@ -60,9 +62,11 @@ def _draw(
 ) -> HttpResponseBase:
     known = imports_for(actor=here.actor)
     shown = LIST.of(request, lambda query: named(known, query["q"], "name", "file"))
+    now = clock.now()
     context: dict[str, Any] = {
         "form": form,
         "preview": preview,
+        "under_way": [(row, import_work(row, now)) for row in imports_under_way(actor=here.actor, now=now)],
         "crumbs": crumbs("Money", (IMPORTS[0], "")),
     }
     if preview is not None:

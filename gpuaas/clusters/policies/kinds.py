@@ -109,7 +109,7 @@ class GpuUse:
             wanted = pool.count + 1  # all are taken, and more is wanted than the share can show
         share = signals.used_gpus * 100 // pool.capacity if pool.capacity else 0
         return Recommendation(
-            wanted, f"{share} % of {pool.capacity} GPUs are allocated, the target is {self.target} %"
+            wanted, f"{share}% of {pool.capacity} GPUs are allocated, the target is {self.target}%"
         )
 
 

@@ -163,7 +163,7 @@ INVOICE = (
         Place("CSV", _file, str),
         Place("FOCUS", _billed, str),
     ),
-    _of_invoice("tax", "VAT 19 %", "tax"),
+    _of_invoice("tax", "VAT 19%", "tax"),
     _of_invoice(
         "total",
         "Total",

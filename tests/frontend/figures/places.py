@@ -104,7 +104,7 @@ def expected(html: str, budget: str) -> str:
 def mail_said(budget: str) -> str:
     """`60.03 of 1.00 EUR are spent`: of a budget's mail, its first figure."""
     body = next(one.body for one in mail.outbox if f"The budget {budget} " in str(one.body))
-    return str(body).partition("reached 100 %: ")[2].partition(" of ")[0]
+    return str(body).partition("reached 100%: ")[2].partition(" of ")[0]
 
 
 def hours(seconds: Any) -> str:

@@ -31,7 +31,7 @@ from tests.frontend.figures.scene import NOW, Scene, scene_make
 from tests.frontend.figures.table import FIGURES
 
 pytestmark = pytest.mark.django_db
-UNIT = Decimal("2.148125")  # 2.455 less 12.5 %
+UNIT = Decimal("2.148125")  # 2.455 less 12.5%
 SLICE, SHARE, BURST = Decimal("0.30625"), Decimal("0.21875"), Decimal("1.75")
 CPU = Decimal("0.00875")
 STORAGE = 100 * Decimal("0.00012")

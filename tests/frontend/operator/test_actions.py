@@ -90,7 +90,7 @@ def test_factor_shows_its_effect_and_changes_it(olga_at: Client, workspace: Work
 
 
 def test_what_is_in_use_is_held_once(olga_at: Client, h100: Flavor) -> None:
-    """8 of 16 are held and 6 of these are in use: at 50 % nothing is short, at 49 % one is."""
+    """8 of 16 are held and 6 of these are in use: at 50% nothing is short, at 49% one is."""
     GpuPool.objects.filter(pk=h100.pool_id).update(allocated=6)
     SiteCapacity.objects.filter(resource="gpu:h100-sxm-80gb").update(used=8)
     for percent, short in (("50", 0), ("49", 1)):

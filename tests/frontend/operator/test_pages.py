@@ -18,6 +18,7 @@ from frontend.components import Amount
 from frontend.presenters.operator import capacity
 from gpuaas.catalog.models import Node, NodeCheck, Site
 from gpuaas.core import clock
+from gpuaas.core.looks import Tone
 from gpuaas.metering.models import CrossCheck, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from quotas.models import CapacityStretch, CapacityWatch, SiteCapacity
@@ -317,6 +318,17 @@ def test_the_map_shows_sick_gpus_and_why(olga_at: Client, site: Site, nodes: Non
     assert "unhealthy" in shown["l40s-02"].counts
     assert "The kubelet is silent" in shown["l40s-02"].detail
     assert "cordoned" in shown["h100-02"].counts
+
+
+def test_a_node_that_fails_a_check_has_no_good_mark(olga_at: Client, site: Site, nodes: None) -> None:
+    """Its GPUs are sold and work; what is missing stands beside the mark."""
+    failing = node_checks(clock.now(), broken="GpuMetrics", message="The exporter is not ready.")
+    Node.objects.filter(name="h100-01").update(unhealthy=0, checks=failing)
+    shown = olga_at.get("/operator/sites/at/ber-1/nodes/").context
+    looks = {node.name: (node.tone, node.word) for node in [*shown["sick"], *shown["list"].rows]}
+    assert looks["h100-01"] == (Tone.WARN, "Incomplete")
+    page = olga_at.get("/operator/sites/at/ber-1/nodes/h100-01/").content.decode()
+    assert "Incomplete" in page.split('id="node-state"')[1].split("</h1>")[0].split("</header>")[0]
 
 
 def test_a_check_of_a_node_is_asked_for_once_and_its_output_shown(

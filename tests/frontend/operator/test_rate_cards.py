@@ -197,7 +197,7 @@ def test_an_account_a_cost_center_and_discounts(olga_at: Client, workspace: Work
     stop = reverse("frontend:operator_discount_end", args=["climate", Discount.objects.get().pk])
     page = words(olga_at.get(reverse("frontend:operator_billing", args=["climate"])))
     assert page.count(f'action="{stop}"') == 1, "only the dialog does it"
-    assert "End the discount of 5 %?" in page.split(f'action="{stop}"')[1]
+    assert "End the discount of 5%?" in page.split(f'action="{stop}"')[1]
     assert olga_at.post(stop).status_code == 302
     assert olga_at.post(stop).status_code in {302, 404}
 
@@ -219,7 +219,7 @@ def test_a_tenant_sees_what_holds_what_comes_and_its_credits(
     page = words(signed_in(alice).get(reverse("frontend:organization_prices", args=["climate"])))
     for said in (
         "€2.16",
-        "10 % discount included",
+        "10% discount included",
         "€2.70",
         "from 100 h €2.25",
         "€500.00",

@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64encode
+from datetime import timedelta
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -11,7 +12,9 @@ from django.urls import reverse
 from billing.models import InvoiceLine
 from frontend.forms.usage_imports import LARGEST
 from gpuaas.catalog.models import Flavor
-from gpuaas.metering.models import UsageImport, UsageInterval
+from gpuaas.core import clock
+from gpuaas.metering.import_progress import import_told
+from gpuaas.metering.models import ImportProgress, ImportStep, UsageImport, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project, User
@@ -19,6 +22,7 @@ from tests.billing.closed import month_close
 from tests.billing.stage import interval_make, utc, workspace_make
 from tests.billing.test_files import USAGE
 from tests.billing.test_import import OCTOBER, row
+from tests.frontend.markup import words
 
 pytestmark = pytest.mark.django_db
 HOME = reverse("frontend:operator_usage_imports")
@@ -70,7 +74,7 @@ def test_an_upload_is_previewed_imported_listed_and_taken_back(
 
 
 def test_what_is_refused_stands_beside_the_file(olga_at: Client, workspace: Workspace) -> None:
-    for rows, words in (
+    for rows, said in (
         (
             [row("a"), row("b")],
             "Usage.csv:3: the same workspace, meter and GPUs are counted at the same time by line 2",
@@ -80,7 +84,7 @@ def test_what_is_refused_stands_beside_the_file(olga_at: Client, workspace: Work
         (["x" * LARGEST], "The file is larger than 1,000,000 bytes."),
     ):
         status, page = upload(olga_at, *rows)
-        assert (status, words in page) == (422, True), page
+        assert (status, said in page) == (422, True), page
     for sent in (
         {},
         {"content": "%"},
@@ -117,3 +121,23 @@ def test_the_file_is_asked_for(olga_at: Client, workspace: Workspace) -> None:
     answer = olga_at.post(NEW, {"name": "no file"})
     assert answer.status_code == 422
     assert answer.content.decode().count("Choose a usage.csv.") == 1
+
+
+def test_an_import_whose_process_was_killed_is_shown_for_a_day(olga_at: Client) -> None:
+    now = clock.now()
+    row = ImportProgress.objects.create(
+        file="old.csv", requested_by="oskar", step=4, rows=312_000, began_at=now, seen_at=now
+    )
+    page = words(olga_at.get(HOME))
+    assert "old.csv, by oskar" in page
+    assert "Step 4 of 5, since <time" in page
+    assert "312,000 rows are read." in page
+    assert "If its process has ended" not in page
+    ImportProgress.objects.update(seen_at=now - timedelta(minutes=2))
+    assert "If its process has ended, nothing was imported." in words(olga_at.get(HOME))
+    ImportProgress.objects.update(seen_at=now - timedelta(days=2))
+    assert "Import under way" not in words(olga_at.get(HOME))
+    with import_told(file="new.csv", by="olga"):
+        assert "new.csv, by olga" in words(olga_at.get(HOME))
+    assert not ImportProgress.objects.filter(file="new.csv").exists()
+    assert row.step == ImportStep.WRITE

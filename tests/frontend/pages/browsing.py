@@ -55,6 +55,13 @@ def beside(work: Callable[[], object]) -> Iterator[Callable[[], None]]:
             thread.join(10)
 
 
+def connection_words() -> dict[str, str]:
+    """What psycopg needs for a connection of its own, beside the pages'."""
+    known = connection.settings_dict
+    names = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
+    return {name: str(known[key]) for name, key in names.items()}
+
+
 def context_for(
     chromium: Browser, address: str, user: User, *, size: str = "desk", theme: str = "light"
 ) -> BrowserContext:

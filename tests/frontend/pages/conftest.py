@@ -27,6 +27,7 @@ from tests.environments.stage import kind, row_in
 from tests.factories.billing import invoice_make
 from tests.factories.quotas import limits_give
 from tests.factories.tenants import OrganizationMembershipFactory, ProjectMembershipFactory, UserFactory
+from tests.frontend.pages.everything import everything_at
 from tests.frontend.pages.scene import busy, grant_of_cluster, grant_to, robot_of
 from tests.workspaces.stage import ready
 
@@ -158,3 +159,10 @@ def known(people: dict[str, User], workspace: Workspace) -> dict[str, object]:
     for user in (alice, bob):
         grant_of_cluster(cluster, user)
     return found
+
+
+@pytest.fixture
+def everything(known: dict[str, object], people: dict[str, User], workspace: Workspace) -> Workspace:
+    """Besides the project in use: what operators have, one of each."""
+    everything_at(workspace, people["alice"], people["bob"])
+    return workspace

@@ -1,8 +1,10 @@
 """The account: one's own tokens of all projects, and nobody else's."""
 
+import re
 from datetime import timedelta
 
 import pytest
+from django.core import mail
 from django.test import Client
 from django.urls import reverse
 
@@ -65,3 +67,32 @@ def test_a_site_is_renamed(olga: User, as_olga: Actor, site: object) -> None:
         assert said.status_code == 422
         assert 'id="rename"' in said.content.decode().partition(" open>")[0][-400:]
     assert "Berlin one" in browser.get(page).content.decode()
+
+
+def test_a_forgotten_password_is_set_anew_in_the_words_of_the_house(alice: User) -> None:
+    """allauth brings pages of its own, which speak otherwise: of each of them there is ours."""
+    client, door, new = Client(), reverse("account_reset_password"), "another horse of another stable"
+    assert "The portal mails you a link" in client.get(door).content.decode()
+    refused = client.post(door, {"email": "no address"}).content.decode()
+    assert 'aria-invalid="true"' in refused
+    sent = client.post(door, {"email": alice.email}, follow=True).content.decode()
+    assert "a link to set a new password is on its way" in sent
+    letter = mail.outbox[-1]
+    assert letter.subject.endswith("Set a new password")
+    assert f"a new password of the account {alice.username}" in letter.body
+    link = re.search(r"http://[^/]+(/accounts/password/reset/key/\S+)", str(letter.body))
+    assert link
+    form = client.get(link[1], follow=True)
+    assert "<h1>Set a new password</h1>" in form.content.decode()
+    at = form.redirect_chain[-1][0]
+    assert 'aria-invalid="true"' in client.post(at, {"password1": new, "password2": "x"}).content.decode()
+    done = client.post(at, {"password1": new, "password2": new}, follow=True).content.decode()
+    assert "<h1>The password is set</h1>" in done
+    assert client.login(username=alice.username, password=new)
+    assert "This link does not work any more" in Client().get(link[1], follow=True).content.decode()
+
+
+def test_a_disabled_account_says_who_enables_it(client: Client) -> None:
+    assert (
+        "An operator of the portal can enable it" in client.get(reverse("account_inactive")).content.decode()
+    )

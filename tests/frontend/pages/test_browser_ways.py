@@ -1,19 +1,23 @@
 """Ways on in a real browser: a first project, a site that is removed, long work after a reload, and a closed sign-in page."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
+import psycopg
 import pytest
 from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
 
+from billing.models import LedgerEntry
+from billing.services.accounts import account_ensure
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Adoption, Workspace
-from tenants.models import User
+from tenants.models import Organization, User
 from tests.factories.catalog import SiteFactory
 from tests.factories.tenants import OrganizationFactory, OrganizationMembershipFactory, UserFactory
 from tests.frontend.operator.adopting import plan_at
-from tests.frontend.pages.browsing import NEEDED, PASSWORD, context_for, looked_at, opened
+from tests.frontend.pages.browsing import NEEDED, PASSWORD, connection_words, context_for, looked_at, opened
 from tests.frontend.pages.server import served
 
 pytestmark = NEEDED
@@ -100,4 +104,65 @@ def test_after_too_many_tries_the_sign_in_page_says_until_when_and_what_else(
     expect(page.locator("main")).to_contain_text("The next try is possible at")
     expect(page.locator("main")).to_contain_text("Ask an operator of the portal to end the wait.")
     page.get_by_role("link", name="Set a new password").click()
-    expect(page.get_by_label("Email")).to_be_visible()
+    expect(page.get_by_label("E-mail")).to_be_visible()
+
+
+@contextmanager
+def booking_held(organization: Organization) -> Iterator[None]:
+    """Somebody else books on the account: whoever comes next waits."""
+    account_ensure(organization=organization)
+    with psycopg.connect(**connection_words(), autocommit=False) as other:
+        other.execute(
+            "SELECT 1 FROM billing_billingaccount WHERE organization_id = %s FOR UPDATE", [organization.pk]
+        )
+        yield
+
+
+def test_what_is_under_way_is_sent_once_and_back_leads_to_pages(
+    chromium: Browser, address: str, workspace: Workspace, olga: User
+) -> None:
+    """Impatient presses while the portal takes its time; then Back, from what was recorded over the question to the form."""
+    organization = workspace.project.organization
+    page, complaints = opened(context_for(chromium, address, olga))
+    posts: list[str] = []
+    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    page.goto(address + reverse("frontend:operator_credits", args=[organization.slug]))
+    page.locator("#payment_amount").fill("25")
+    ask = page.locator("form:has(#payment_amount) button[type=submit]")
+    with booking_held(organization):
+        with page.expect_request(lambda request: request.method == "POST"):
+            ask.click(no_wait_after=True)
+        for _ in range(2):
+            ask.click(no_wait_after=True)
+            page.evaluate("fetch('/health/ready')")
+        assert len(posts) == 1
+    answer = page.locator("#sure button[type=submit]")
+    with page.expect_navigation():
+        answer.dblclick(no_wait_after=True)
+    expect(page.locator("#toasts")).to_contain_text("recorded")
+    assert LedgerEntry.objects.filter(kind="prepaid").count() == 1
+    for _ in range(2):
+        page.go_back()
+        expect(page.locator("h1")).to_contain_text(organization.name)
+    assert LedgerEntry.objects.filter(kind="prepaid").count() == 1
+    assert complaints == []
+
+
+def test_back_from_what_was_made_does_not_ask_to_send_it_again(
+    chromium: Browser, address: str, olga: User
+) -> None:
+    page, complaints = opened(context_for(chromium, address, olga))
+    page.goto(address + reverse("frontend:operator_organizations"))
+    for slug in ("Not A Slug", "glaciology"):
+        page.locator("#id_slug").fill(slug)
+        page.locator("#id_name").fill("Glaciology")
+        page.locator("form:has(#id_slug) button[type=submit]").click()
+        expect(page.locator("#id_slug[aria-invalid]")).to_have_count(int(slug != "glaciology"))
+    expect(page.locator("#toasts")).to_contain_text("glaciology")
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("Organizations")
+    page.reload()
+    expect(page.locator("h1")).to_have_text("Organizations")
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("Organizations")
+    assert [each for each in complaints if "422" not in each] == []

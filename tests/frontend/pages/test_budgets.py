@@ -59,7 +59,7 @@ def test_a_budget_is_set_and_its_thresholds_are_put_in_order(alice_at: Client, l
     text = alice_at.get(response["Location"]).content.decode()
     assert "€1,000.00" in text
     assert "€0.00 spent" in text
-    assert "50 % notifies" in text
+    assert "50% notifies" in text
 
 
 def test_a_budget_of_one_workspace(alice_at: Client, workspace: Workspace) -> None:

@@ -36,7 +36,7 @@ def test_pods_with_their_devices_and_a_chart(bob_at: Client, plain: Workspace) -
     )
     text = gpus(bob_at, plain)
     told = flat(text)
-    for each in ("train-0", "GPU 0", "h100-01", "80 %", "58.6 of 78 GiB", "600 W", "60 °C", "31"):
+    for each in ("train-0", "GPU 0", "h100-01", "80%", "58.6 of 78 GiB", "600 W", "60 °C", "31"):
         assert each in told, each
     assert 'data-chart="' in text
     assert "Use of the GPUs in the last 24 hours" in told

@@ -56,6 +56,14 @@ def test_pressed_twice_it_is_one(alice_at: Client, limited: Project) -> None:
     assert Workspace.objects.count() == 1
 
 
+def test_who_goes_back_and_gives_another_name_gets_another(alice_at: Client, limited: Project) -> None:
+    """The form that the browser shows again is the same one, with what made the first press one request."""
+    first, second = post(alice_at, limited), post(alice_at, limited, name="hindcast-v3")
+    assert first["Location"] != second["Location"]
+    assert sorted(Workspace.objects.values_list("name", flat=True)) == ["hindcast-v2", "hindcast-v3"]
+    assert post(alice_at, limited, name=" hindcast-v3 ")["Location"] == second["Location"]
+
+
 def test_two_presses_that_meet_are_one(alice_at: Client, limited: Project) -> None:
     """The second has not heard of the first's token yet: the name that is taken tells."""
     first, second = post(alice_at, limited, token="a"), post(alice_at, limited, token="b")

@@ -13,6 +13,7 @@ from django.urls.exceptions import Resolver404
 
 from gpuaas.workspaces.models import Workspace
 from tenants.models import User
+from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 
 pytestmark = pytest.mark.django_db
@@ -151,3 +152,21 @@ def test_a_sign_in_with_an_old_token_is_drawn_anew_and_leads_to_no_other_site(al
     said = Client(enforce_csrf_checks=True).post("/accounts/login/", sent)
     assert said.status_code == 403
     assert "Your browser sent no cookie" in said.content.decode()
+
+
+def test_a_link_of_a_mail_leads_there_from_wherever_one_is(
+    workspace: Workspace, alice: User, charlie_at: Client
+) -> None:
+    """Signed out, by the sign-in; with another account one is told which, and how to get out of it."""
+    link = f"/p/{workspace.project.slug}/budgets/"
+    browser = Client()
+    door = browser.get(link)["Location"]
+    assert "next=" in door
+    sent = {"login": alice.username, "password": "correct horse battery", "next": link}
+    assert browser.post(door, sent)["Location"] == link
+    lost = charlie_at.get(link)
+    assert lost.status_code == 404
+    page = words(lost)
+    assert "You are signed in as charlie." in page
+    assert f'href="{reverse("account_logout")}"' in page
+    assert "You are signed in" not in words(Client().get("/no-such-page/"))

@@ -52,7 +52,7 @@ class SlotOutput(Output):
 class WorkspaceGpuMetricsOutput(Output):
     why = serializers.CharField(allow_blank=True, help_text="Why there is nothing.")
     advice = serializers.CharField(
-        allow_blank=True, help_text="Only where at least 80 % of the time was seen."
+        allow_blank=True, help_text="Only where at least 80% of the time was seen."
     )
     devices = DeviceDayOutput(many=True, help_text="At most 500, the last seen first.")
     slots = SlotOutput(many=True, help_text="The last 24 hours by quarters of an hour.")
@@ -69,7 +69,7 @@ class TypeMonthOutput(Output):
     seen_hours = serializers.FloatField(help_text="Of these, those whose use the site reported.")
     used_hours = serializers.FloatField(help_text="Each of these times its utilization.")
     used_share = serializers.FloatField(
-        allow_null=True, help_text="Used by held; null: less than 80 % of what pods had was seen."
+        allow_null=True, help_text="Used by held; null: less than 80% of what pods had was seen."
     )
     energy_kwh = serializers.FloatField(help_text="Of whole cards, as far as their counters were seen.")
 
