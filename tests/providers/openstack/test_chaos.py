@@ -119,6 +119,17 @@ def test_services_go_and_come_back_under_load(
         for workspace, state in zip(under_way, ("ready", "ready", "deleted"), strict=True):
             row = reach(workspace, state, seconds=BACK_SECONDS)
             assert state == "deleted" or row.conditions[REACHABLE]["status"] == "True", program
+    settle(admin)
+    assert_as_wanted(admin)
+    machine_in(load.kept, as_alice, stays=False)
+    for each in Workspace.objects.exclude(state="deleted"):
+        workspace_delete(actor=as_alice, workspace=each)
+        reach(each, "deleted", seconds=BACK_SECONDS)
+    assert ours(admin) == [], "who comes next finds nothing of it"
+
+
+def settle(admin: Cloud) -> None:
+    """A failure says what has not settled."""
     everyone, left = list(Workspace.objects.all()), ["not looked at"]
 
     def settled() -> bool:
@@ -129,12 +140,6 @@ def test_services_go_and_come_back_under_load(
         until(settled, "nothing differs and nothing is there twice", seconds=BACK_SECONDS)
     finally:
         assert left == []
-    assert_as_wanted(admin)
-    machine_in(load.kept, as_alice, stays=False)
-    for each in Workspace.objects.exclude(state="deleted"):
-        workspace_delete(actor=as_alice, workspace=each)
-        reach(each, "deleted", seconds=BACK_SECONDS)
-    assert ours(admin) == [], "who comes next finds nothing of it"
 
 
 def machine_in(workspace: Workspace, actor: Actor, *, stays: bool = True) -> None:
