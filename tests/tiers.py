@@ -115,6 +115,7 @@ LONG = {
     "tests/reliability/test_audit.py": "",
     "tests/system/test_boards.py": WATCHED,
     "tests/system/test_prometheus.py": WATCHED,
+    "tests/web/test_inherited.py": SERVERS,
     "tests/web/test_clients.py": SERVERS,
     "tests/web/test_provider.py": SERVERS,
     "tests/web/test_schemathesis_nobody.py": GENERATED,

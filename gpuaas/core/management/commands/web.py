@@ -1,10 +1,23 @@
 """`manage.py web`: pages, API and WebSocket until SIGTERM."""
 
+import asyncio
 import socket
 from typing import Any
 
 import uvicorn
 from django.core.management.base import BaseCommand, CommandParser
+
+SENT_SECONDS = 1.0
+
+
+class Server(uvicorn.Server):
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Takes no more connections, and then waits for the requests of those that it has just taken: uvicorn would reset
+        them, as if they had nothing to say."""
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(SENT_SECONDS)
+        await super().shutdown(sockets)
 
 
 class Command(BaseCommand):
@@ -38,4 +51,4 @@ class Command(BaseCommand):
             timeout_graceful_shutdown=grace,
             proxy_headers=False,  # it believes whatever comes over loopback; core/clients.py asks the setting
         )
-        uvicorn.Server(config).run(sockets=None if fd is None else [socket.socket(fileno=fd)])
+        Server(config).run(sockets=None if fd is None else [socket.socket(fileno=fd)])
