@@ -85,9 +85,7 @@ class Environment(Provisioned):
     home_gib = models.PositiveIntegerField()
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     failure = models.CharField(max_length=500, blank=True)
-    label = models.CharField(
-        max_length=32, unique=True, null=True, blank=True, default=label_new, editable=False
-    )
+    label = models.CharField(max_length=32, null=True, default=label_new, editable=False)  # noqa: DJ001  none of the last release's
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     # what a lease of its own would need
     deleted_after = enforce_at = None
@@ -99,6 +97,7 @@ class Environment(Provisioned):
                 condition=~Q(state="deleted"),
                 name="environment_name_once_per_workspace",
             ),
+            models.UniqueConstraint(fields=["label"], name="environment_label_once"),
             models.CheckConstraint(
                 condition=Q(state__in=EnvironmentState.values), name="environment_state_known"
             ),

@@ -144,11 +144,11 @@ def test_a_database_without_the_tables_of_this_release(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "_migrated", set())
-    MigrationRecorder(connection).record_unapplied("core", "0003_process_skew")
+    MigrationRecorder(connection).record_unapplied("core", "0004_door")
     found = part("database")
     assert found.message == "1 migration is not applied yet."
     assert client.get("/health/ready").status_code == 503
-    MigrationRecorder(connection).record_applied("core", "0003_process_skew")
+    MigrationRecorder(connection).record_applied("core", "0004_door")
     assert part("database").works
     assert client.get("/health/ready").status_code == 200
 

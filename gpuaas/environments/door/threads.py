@@ -7,12 +7,12 @@ from asgiref.sync import sync_to_async
 
 from gpuaas.core.connections import connection_return
 
-P = ParamSpec("P")
-T = TypeVar("T")
+Given = ParamSpec("Given")
+Done = TypeVar("Done")
 
 
-async def in_thread(do: Callable[P, T], /, *given: P.args, **named: P.kwargs) -> T:
-    def work() -> T:
+async def in_thread(do: Callable[Given, Done], /, *given: Given.args, **named: Given.kwargs) -> Done:
+    def work() -> Done:
         try:
             return do(*given, **named)
         finally:

@@ -1,13 +1,6 @@
 import django.db.models.deletion
-import gpuaas.environments.models
 from django.conf import settings
 from django.db import migrations, models
-
-
-def labels_give(apps, _editor):
-    environments = apps.get_model('environments', 'Environment')
-    for pk in environments.objects.filter(label=None).values_list('pk', flat=True):
-        environments.objects.filter(pk=pk).update(label=gpuaas.environments.models.label_new())
 
 
 class Migration(migrations.Migration):
@@ -18,17 +11,10 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        # a default is asked for once for all rows, and no two may have the same
         migrations.AddField(
             model_name='environment',
             name='label',
-            field=models.CharField(blank=True, editable=False, max_length=32, null=True, unique=True),
-        ),
-        migrations.RunPython(labels_give, migrations.RunPython.noop),
-        migrations.AlterField(
-            model_name='environment',
-            name='label',
-            field=models.CharField(blank=True, default=gpuaas.environments.models.label_new, editable=False, max_length=32, null=True, unique=True),
+            field=models.CharField(editable=False, max_length=32, null=True),
         ),
         migrations.AddField(
             model_name='environment',
