@@ -98,6 +98,15 @@ def complaint(message: ConsoleMessage) -> list[str]:
     return [message.text] if message.type == "error" and not message.text.startswith("htmx:") else []
 
 
+def until(is_so: Callable[[], object], what: str) -> None:
+    """For what Playwright does not wait for itself: it looks at nothing on a page that is being left."""
+    for _ in range(300):
+        if is_so():
+            return
+        threading.Event().wait(0.1)
+    raise AssertionError(what)
+
+
 def looked_at(page: Page, size: str, *, picture: str = "") -> None:
     """Nothing that axe finds, nothing wider than the screen."""
     found = Axe().run(page).response["violations"]
