@@ -99,7 +99,8 @@ def complaint(message: ConsoleMessage) -> list[str]:
 
 
 def until(is_so: Callable[[], object], what: str) -> None:
-    """For what Playwright does not wait for itself: it looks at nothing on a page that is being left."""
+    """For what Playwright does not wait for itself. A page whose form is under way answers nothing that it is asked: look at
+    what it sends, while another page is asked something."""
     for _ in range(300):
         if is_so():
             return
