@@ -64,7 +64,7 @@ def test_a_close_counts_organizations(chromium: Browser, address: str, olga: Use
 @contextmanager
 def another_import() -> Iterator[None]:
     """One that is under way; the next waits for its end, with its own rows read."""
-    with psycopg.connect(**connection_words(), autocommit=True) as other:
+    with psycopg.connect(connection_words(), autocommit=True) as other:
         other.execute("SELECT pg_advisory_lock(%s, %s)", IMPORTS)
         yield
 
@@ -120,7 +120,7 @@ def test_an_export_goes_on_while_the_page_is_left(
         )
     page, complaints = opened(context_for(chromium, address, alice))
     page.goto(address + reverse("frontend:audit", args=[limited.slug]))
-    with psycopg.connect(**connection_words()) as other:
+    with psycopg.connect(connection_words()) as other:
         other.execute("LOCK TABLE tenants_auditentry IN ACCESS EXCLUSIVE MODE")
         with page.expect_download() as begun:
             page.get_by_role("link", name="CSV").click()

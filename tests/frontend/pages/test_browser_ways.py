@@ -119,7 +119,7 @@ def test_after_too_many_tries_the_sign_in_page_says_until_when_and_what_else(
 def booking_held(organization: Organization) -> Iterator[None]:
     """Somebody else books on the account: whoever comes next waits."""
     account_ensure(organization=organization)
-    with psycopg.connect(**connection_words(), autocommit=False) as other:
+    with psycopg.connect(connection_words(), autocommit=False) as other:
         other.execute(
             "SELECT 1 FROM billing_billingaccount WHERE organization_id = %s FOR UPDATE", [organization.pk]
         )
