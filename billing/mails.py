@@ -23,7 +23,9 @@ def alert_mails_send() -> int:
         return 0
     sent = 0
     fresh = BudgetAlert.objects.filter(mailed_at__isnull=True, created_at__gt=clock.now() - OLD)
-    for alert in fresh.select_related("budget__organization", "budget__project").order_by("pk")[:BATCH]:
+    for alert in fresh.select_related("budget__organization", "budget__project").order_by(
+        "created_at", "percent", "pk"
+    )[:BATCH]:
         if not BudgetAlert.objects.filter(pk=alert.pk, mailed_at__isnull=True).update(mailed_at=clock.now()):
             continue
         people = mail_readers(alert.budget)

@@ -96,6 +96,7 @@ INSTALLED_APPS = [
     "gpuaas.gpustats",
     "billing",
     "gpuaas.backup",
+    "gpuaas.system",
     "gpuaas.sample",
     "gpuaas.api",
     "gpuaas.live",

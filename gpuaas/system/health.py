@@ -1,15 +1,19 @@
-"""Which part of the portal does not work, in words: database, broker, processes, clocks, background work, metering,
-sites.
+"""Which part of the portal does not work, in words: database, broker, channels, processes, clocks, background work,
+metering, sites.
 
 Each part is asked itself, with a short limit; nothing here calls a site, whose state its own probe has written.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import Error
@@ -44,7 +48,7 @@ def parts(*, now: datetime | None = None) -> list[Part]:
     """Every part. If the database does not answer, the parts known only from it are left out."""
     moment = now or clock.now()
     database = database_part()
-    found = [database, broker_part()]
+    found = [database, broker_part(), channels_part()]
     if database.works:
         running = list(Process.objects.all())
         found += [processes_part(running, moment), clocks_part(running, moment)]
@@ -114,6 +118,30 @@ def broker_part() -> Part:
             "Check the server, GPUAAS_BROKER_URL and the network between them.",
         )
     return Part("broker", "Broker", works=True, message="The broker answers.")
+
+
+def channels_part() -> Part:
+    """Whether what is sent on the channel layer arrives. Without it pages do not follow changes by themselves."""
+    try:
+        async_to_sync(_echo)()
+    except Exception as error:  # noqa: BLE001  each layer raises errors of its own
+        return _sick(
+            "channels",
+            "Live updates",
+            f"The Redis for live updates does not answer ({type(error).__name__}); pages are current when loaded.",
+            "Check the server, GPUAAS_CHANNELS_URL and the network between them.",
+        )
+    return Part("channels", "Live updates", works=True, message="What is sent to pages arrives.")
+
+
+async def _echo() -> None:
+    layer = get_channel_layer()
+    if layer is None:
+        raise ImproperlyConfigured("no channel layer is set")
+    async with asyncio.timeout(BROKER_SECONDS):
+        name = await layer.new_channel()
+        await layer.send(name, {"type": "health.echo"})
+        await layer.receive(name)
 
 
 def processes_part(rows: Sequence[Process], now: datetime) -> Part:

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 P = "/projects/weather-lm"
 HOME = f"{P}/clusters"
 GPUS = "gpu:h100-sxm-80gb"
+ONE_HEAD = {"vcpus": 4, "memory_gib": 8, "disk_gib": 40, "counts": [1]}
 WANTED: dict[str, Any] = {
     "template": "k8s",
     "name": "train",
@@ -319,7 +320,7 @@ def test_an_operator_makes_offers_and_ends_a_template(site: Site, as_olga: Actor
     assert list(olgas.patch(home, {"state": "active"}).error["fields"]) == ["state"]
     bad = olgas.post(f"{home}/versions", {"document": {**DOCUMENT, "releases": []}})
     assert bad.error["fields"]["document"] == ["releases: list 1 to 20 of them"]
-    words = {**DOCUMENT, "releases": ["25.05.3"]}
+    words = {**DOCUMENT, "releases": ["25.05.3"], "control_plane": ONE_HEAD}
     added = olgas.post(f"{home}/versions", {"document": words, "note": "first"})
     assert (added.status, added.json["number"], added.json["document"]) == (201, 1, words)
     stale = olgas.patch(home, {"state": "active"}, If_Match='"99"')

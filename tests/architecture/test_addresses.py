@@ -152,6 +152,7 @@ CLIENTS = {
     "gpuaas/providers/kubeapi/client.py": "pools_guard",
     "gpuaas/providers/openstack/client.py": "session_guard",
     "gpuaas/providers/openstack/dry_run.py": "Reading",  # calls through another's
+    "gpuaas/core/management/commands/web.py": "fileno",  # it listens at a socket that it is given
     "gpuaas/core/pulse.py": "gethostname",
     "gpuaas/core/scrape.py": "make_server",  # it is called, and calls nobody
     "gpuaas/core/traces.py": "TRACES_ENDPOINT",  # the collector of whoever runs the portal

@@ -146,6 +146,23 @@ def test_a_wrong_document_says_where(
     assert words.startswith(f"{where}: " if where else "unknown property 'nodes'")
 
 
+@pytest.mark.parametrize(("counts", "is_taken"), [([1], True), (None, True), ([3], False), ([1, 3], False)])
+def test_slurm_has_one_head(
+    as_olga: Actor, template: ClusterTemplate, counts: list[int] | None, is_taken: bool
+) -> None:
+    slurm = template_create(
+        actor=as_olga, slug="slurm", name="Slurm", kind="slurm", site=template.site, driver="sandbox"
+    )
+    control = {"vcpus": 4, "memory_gib": 8, "disk_gib": 40, **({"counts": counts} if counts else {})}
+    wanted = document(releases=["25.05.3"], control_plane=control)
+    if is_taken:
+        assert template_version_add(actor=as_olga, template=slurm, document=wanted).number == 1
+        return
+    with pytest.raises(Invalid) as caught:
+        template_version_add(actor=as_olga, template=slurm, document=wanted)
+    assert "one head" in str(caught.value)
+
+
 def test_of_two_changes_at_once_one_is_told(
     as_olga: Actor, as_alice: Actor, template: ClusterTemplate
 ) -> None:

@@ -51,7 +51,7 @@ def test_it_is_as_the_specification_has_it() -> None:
 
 def test_every_process_is_there_and_its_command_is_one_that_the_program_takes() -> None:
     services = compose()["services"]
-    assert set(services) == {*PROCESSES, "migrate", "database", "broker"}
+    assert set(services) == {*PROCESSES, "proxy", "migrate", "database", "broker"}
     for name in (*PROCESSES, "migrate"):
         assert services[name]["command"][0] == name.partition("-")[0]
         taken_by_the_portal(services[name]["command"])
@@ -79,13 +79,18 @@ def test_no_secret_stands_in_it_and_every_variable_is_one_that_the_portal_reads(
     assert "password" not in text.lower().replace("database_password", "").replace("postgres_password", "")
     given = set(compose()["services"]["web"]["environment"])
     example = set(VARIABLE.findall((ROOT / "deploy/portal.env.example").read_text(encoding="utf-8")))
-    assert (given | example) - {"DATABASE_PASSWORD"} <= variables_that_are_read()
+    assert (given | example) - {"DATABASE_PASSWORD", "PORTAL_HOST"} <= variables_that_are_read()
     required = {"GPUAAS_SECRET_KEY", "GPUAAS_ENCRYPTION_KEYS", "GPUAAS_ALLOWED_HOSTS", "GPUAAS_PUBLIC_URL"}
     assert required | {"GPUAAS_DATABASE_URL", "GPUAAS_BROKER_URL"} <= example
 
 
-def test_the_one_who_is_trusted_is_the_gateway_by_which_the_published_port_is_reached() -> None:
+def test_the_one_who_is_trusted_is_the_proxy_which_alone_is_reached_from_outside() -> None:
+    services = compose()["services"]
     (network,) = compose()["networks"]["default"]["ipam"]["config"]
-    said = compose()["services"]["web"]["environment"]["GPUAAS_TRUSTED_PROXIES"]
-    assert said == f"${{GPUAAS_TRUSTED_PROXIES:-{network['gateway']}}}"
-    assert ip_address(network["gateway"]) in ip_network(network["subnet"])
+    address = services["proxy"]["networks"]["default"]["ipv4_address"]
+    assert (
+        services["web"]["environment"]["GPUAAS_TRUSTED_PROXIES"] == f"${{GPUAAS_TRUSTED_PROXIES:-{address}}}"
+    )
+    assert ip_address(address) in ip_network(network["subnet"])
+    assert address != network["gateway"]
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]

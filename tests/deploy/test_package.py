@@ -71,7 +71,10 @@ def test_it_says_its_version_and_its_commands(portal: Installed) -> None:
 
 
 def test_settings_are_those_of_production_and_checked(portal: Installed) -> None:
-    assert portal.run("check", "--deploy", **SAFE)[0] == 0
+    assert portal.run("check", "--deploy", "--tag", "security", **SAFE)[0] == 0
+    status, said = portal.run("check", "--deploy", **SAFE)
+    assert status == 1
+    assert "gpuaas.database" in said
     status, said = portal.run("web")
     assert (status, said) == (2, "gpuaas-portal: GPUAAS_SECRET_KEY (or GPUAAS_SECRET_KEY_FILE) is not set\n")
     status, said = portal.run("worker", **{**SAFE, "GPUAAS_ALLOWED_HOSTS": "*"})

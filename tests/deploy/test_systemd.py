@@ -31,7 +31,9 @@ def analyzed(*words: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "unit", [*SERVICES, FOLDER / "gpuaas.target", FOLDER / "gpuaas-backup.timer"], ids=lambda path: path.name
+    "unit",
+    [*SERVICES, *(FOLDER / name for name in ("gpuaas.target", "gpuaas-backup.timer", "gpuaas-web.socket"))],
+    ids=lambda path: path.name,
 )
 def test_systemd_takes_the_unit(unit: Path) -> None:
     assert analyzed("verify", "--man=no", str(unit)) == []
@@ -62,4 +64,5 @@ def test_each_command_is_one_that_the_program_takes() -> None:
 def test_web_trusts_the_host_on_which_alone_it_listens() -> None:
     unit = (FOLDER / "gpuaas-web.service").read_text()
     assert "Environment=GPUAAS_TRUSTED_PROXIES=127.0.0.1,::1\n" in unit
-    assert "web --host 127.0.0.1 " in unit
+    assert "Requires=gpuaas-web.socket\n" in unit
+    assert "ListenStream=127.0.0.1:8000\n" in (FOLDER / "gpuaas-web.socket").read_text()

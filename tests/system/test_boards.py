@@ -79,12 +79,12 @@ def prometheus(portal: str, worker: str, folder: Path) -> Iterator[str]:
 
 
 def asked(server: str, query: str) -> list[Any]:
-    """The samples that the query finds now; none as long as the server does not answer."""
+    """The samples that the query finds now and that are numbers; none as long as the server does not answer."""
     with contextlib.suppress(OSError):
         text = urllib.parse.urlencode({"query": query})
         with urllib.request.urlopen(f"{server}/api/v1/query?{text}", timeout=30) as answer:
             found: list[Any] = json.load(answer)["data"]["result"]
-            return found
+            return [sample for sample in found if sample["value"][1] != "NaN"]
     return []
 
 
@@ -127,5 +127,7 @@ def test_every_query_of_the_boards_finds_what_it_names(tmp_path: Path, olga: Use
         with pytest.raises(urllib.error.HTTPError, match="503"):
             urllib.request.urlopen(sick, timeout=60)
         until(lambda: len(asked(server, "up == 1")) == 3, "all addresses are scraped")
+        until(partial(asked, server, "gpuaas_site_call_seconds_count"), "calls are counted")
+        work(queue)  # a rate has to rise from something that was seen
         for where, query in queries():
             until(partial(asked, server, query), f"{where}: {query}")

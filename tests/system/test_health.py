@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from channels_redis.pubsub import RedisPubSubChannelLayer
 from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
@@ -20,7 +21,7 @@ from tests.factories.catalog import SiteFactory
 
 pytestmark = pytest.mark.django_db
 TOKEN = "a token for Prometheus alone"
-KEYS = ["database", "broker", "processes", "clocks", "work", "metering", "sites"]
+KEYS = ["database", "broker", "channels", "processes", "clocks", "work", "metering", "sites"]
 
 
 def part(key: str) -> health.Part:
@@ -119,6 +120,20 @@ def test_a_broker_that_does_not_answer(whole: None, settings: Any) -> None:
     assert "127.0.0.1" not in found.message, "the address may hold a password"
 
 
+def test_live_updates_that_do_not_arrive(whole: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert part("channels").works
+    away = RedisPubSubChannelLayer(
+        hosts=["redis://127.0.0.1:9/0"]
+    )  # the port of `discard`, where nobody listens
+    monkeypatch.setattr(health, "get_channel_layer", lambda: away)
+    found = part("channels")
+    assert not found.works
+    assert "GPUAAS_CHANNELS_URL" in found.remedy
+    answering = RedisPubSubChannelLayer(hosts=[embedded.test_redis_url()])
+    monkeypatch.setattr(health, "get_channel_layer", lambda: answering)
+    assert part("channels").works
+
+
 def test_a_database_without_the_tables_of_this_release(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +154,11 @@ def test_a_database_that_does_not_answer_leaves_out_what_only_it_knows(
         raise OperationalError("connection to server at 10.1.2.3 failed for user gpuaas")
 
     monkeypatch.setattr(health, "migrations_missing", away)
-    assert [(each.key, each.works) for each in health.parts()] == [("database", False), ("broker", True)]
+    assert [(each.key, each.works) for each in health.parts()] == [
+        ("database", False),
+        ("broker", True),
+        ("channels", True),
+    ]
     answer = client.get("/health/ready")
     assert (answer.status_code, answer.content) == (503, b"not ready\n")
     assert "10.1.2.3" not in health.ready().message

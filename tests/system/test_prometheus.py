@@ -43,6 +43,14 @@ STUCK = 'gpuaas_operations_oldest_open_seconds{holder="cluster",site="b",operati
 UP_TO_10, UP_TO_20, CALLS = (
     f'gpuaas_site_call_seconds_bucket{{site="b",le="{le}"}}' for le in ("10", "20", "+Inf")
 )
+ANSWERED, ERRORS = (
+    f'django_http_responses_total_by_status_view_method_total{{status="{status}",view="v",method="GET"}}'
+    for status in (200, 503)
+)
+IN_1, IN_5, ASKED = (
+    f'django_http_requests_latency_seconds_by_view_method_bucket{{view="v",method="GET",le="{le}"}}'
+    for le in ("1", "5", "+Inf")
+)
 COUNTS, RESTS = "0+9x300", "0x300"
 OF_SITE = {"site": "b"}
 CASES = {
@@ -59,6 +67,20 @@ CASES = {
         300,
         {},
         "The portal does not report its state.",
+    ),
+    "GpuaasRequestsFail": Case(
+        {ANSWERED: "0+99x300", ERRORS: "0+1x300"},
+        {ANSWERED: "0+99x300", ERRORS: "0+9x300"},
+        300,
+        {},
+        "8.333% of the requests to the portal end with an error of the server.",
+    ),
+    "GpuaasRequestsSlow": Case(
+        {IN_1: COUNTS, IN_5: COUNTS, ASKED: COUNTS},
+        {IN_1: RESTS, IN_5: COUNTS, ASKED: COUNTS},
+        600,
+        {},
+        "A twentieth of the requests to the portal take 4.8s or longer.",
     ),
     "GpuaasClocksApart": Case(
         {'gpuaas_clock_skew_seconds{kind="meter"}': 1},

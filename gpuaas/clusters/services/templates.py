@@ -57,6 +57,10 @@ def template_version_add(
     row = template_locked(template)
     definition = definition_read(document, kind=row.kind)
     places = (row.site, *_burst_sites(row, definition))
+    if definition.kind is ClusterKind.SLURM and definition.counts != (1,):
+        raise Unfit(
+            "control_plane.counts", "a Slurm cluster has one head, with the controller and the accounts"
+        )
     cluster_driver_class(row.driver).settings_check(definition.kind, definition.settings)
     asked = {slug for pool in definition.pools for slug in pool.flavors}
     known = Flavor.objects.filter(slug__in=asked, pool__site__in=places).values_list("slug", flat=True)

@@ -170,6 +170,9 @@ class OpenStackRig(Rig):
         for name in self._foreign:
             for project in self._named(name):
                 self.admin.delete("identity", f"/projects/{project['id']}")
+            # of one that was taken over
+            for user in self.admin.items("identity", "/users", "users", name__startswith=f"{name}."):
+                self.admin.delete("identity", f"/users/{user['id']}")
         for tenant in self._tenants.values():
             tenant.close()
 
