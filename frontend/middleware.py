@@ -6,9 +6,11 @@ from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
+import structlog
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout
+from django.db import DataError
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import redirect, render
@@ -18,10 +20,12 @@ from django.views.defaults import page_not_found
 from frontend import toasts
 from frontend.doors import CONSOLE, page_instead, page_of, signed_out
 from frontend.place import place_for
-from gpuaas.core.errors import Forbidden, GpuaasError, NotFound, TooManyTries, Unauthorized
+from gpuaas.core.errors import Forbidden, GpuaasError, Invalid, NotFound, TooManyTries, Unauthorized
 from tenants.models import User
 from tenants.selectors import actor_for
 
+log = structlog.get_logger(__name__)
+NOT_STORED = "nothing was changed: a character of a text, a number or a date cannot be stored"
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -73,6 +77,9 @@ class ConsoleMiddleware:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponseBase | None:
         """Outsiders get 404 with no word on why; everybody else gets the sentence of the refusal."""
+        if isinstance(error, DataError):
+            log.warning("not_stored", path=request.path, error=str(error))
+            error = Invalid(NOT_STORED)
         if not isinstance(error, GpuaasError):
             return None
         if isinstance(error, NotFound):

@@ -15,6 +15,7 @@ from gpuaas.lifecycle.lease import LEASE_MAX, lease_validate
 
 LEASES = (("1", "1 day"), ("7", "1 week"), ("28", "4 weeks"), ("90", "90 days"), ("date", "On a date"))
 DATE = "date"
+YEARS = (1970, 9998)
 TYPED = "%Y-%m-%dT%H:%M"
 
 
@@ -32,7 +33,14 @@ def moment_typed(moment: datetime) -> str:
 
 def moment_field(**kwargs: Any) -> forms.DateTimeField:
     """A date and time in the reader's zone, which the middleware has made the current one."""
-    return forms.DateTimeField(widget=Moment(), input_formats=[TYPED, "%Y-%m-%dT%H:%M:%S"], **kwargs)
+    given = {"input_formats": [TYPED, "%Y-%m-%dT%H:%M:%S"], "validators": [year_check], **kwargs}
+    return forms.DateTimeField(widget=Moment(), **given)
+
+
+def year_check(moment: datetime) -> None:
+    """The first and last days that Python knows overflow in another zone."""
+    if not YEARS[0] <= moment.year <= YEARS[1]:
+        raise forms.ValidationError(f"Enter a year from {YEARS[0]} to {YEARS[1]}.")
 
 
 class LeaseForm(forms.Form):

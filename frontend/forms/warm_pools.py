@@ -20,9 +20,12 @@ class DocumentField(forms.JSONField):
 
     def to_python(self, value: Any) -> Any:
         try:
-            return super().to_python(value)
+            found = super().to_python(value)
         except (RecursionError, ValueError) as error:
             raise ValidationError("This is not valid JSON.") from error
+        if found is not None and not isinstance(found, dict):
+            raise ValidationError("Enter a JSON object, at least {}.")
+        return found
 
     def bound_data(self, data: Any, initial: Any) -> Any:
         try:

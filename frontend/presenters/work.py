@@ -2,13 +2,12 @@
 row, so that it is the same after a reload and for whoever looks besides."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from billing.selectors.closing import QUIET
 from frontend import formats
 from gpuaas.core.claims import Claimable
 from gpuaas.metering.models import ImportProgress, ImportStep
-
-QUIET = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,12 @@ function ended(event: Event): void {
 const CONTROLS = "a, button, input, select, textarea, summary, [tabindex]";
 let held: { part: string; control: string; place: number } | null = null;
 
-const nameOf = (control: Element): string =>
-  `${control.tagName} ${["href", "data-copy", "aria-label", "name"].map((each) => control.getAttribute(each)).find(Boolean) ?? control.textContent?.trim()}`;
+const NAMES = ["href", "data-copy", "aria-label", "name"];
+
+const nameOf = (control: Element): string => {
+  const names = NAMES.map((each) => control.getAttribute(each));
+  return `${control.tagName} ${names.find(Boolean) ?? control.textContent?.trim()}`;
+};
 
 const namesakes = (control: string, part: ParentNode): HTMLElement[] =>
   all(CONTROLS, part).filter((each) => nameOf(each) === control);

@@ -11,7 +11,7 @@ from gpuaas.core.ids import uuid7
 from gpuaas.metering.models import ImportStep
 
 EVERY = 10_000  # rows
-FORGOTTEN = timedelta(days=1)  # of a process that was killed, nobody else takes it away
+KEPT_SHOWN = timedelta(days=1)  # of a process that was killed, nobody else takes it away
 BEGUN = """
 INSERT INTO metering_importprogress (id, file, requested_by, step, rows, began_at, seen_at) VALUES (%s, %s, %s, %s, 0, %s, %s)
 """
@@ -31,7 +31,7 @@ def import_told(*, file: str, by: str) -> Iterator[Tell]:
         try:
             yield lambda step, rows: say(TOLD, step, rows, timezone.now(), progress)
         finally:
-            say(ENDED, progress, timezone.now() - FORGOTTEN)
+            say(ENDED, progress, timezone.now() - KEPT_SHOWN)
 
 
 def counted(rows: Iterable[Sequence[object]], tell: Tell) -> Iterator[Sequence[object]]:

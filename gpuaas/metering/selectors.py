@@ -16,7 +16,7 @@ from gpuaas.clusters.states import LIVE as CLUSTERS_LIVE
 from gpuaas.core import clock
 from gpuaas.core.sql import sql_read
 from gpuaas.metering.final import intervals_require
-from gpuaas.metering.import_progress import FORGOTTEN
+from gpuaas.metering.import_progress import KEPT_SHOWN
 from gpuaas.metering.models import (
     HOLDING_METERS,
     STREAMED_METERS,
@@ -201,7 +201,7 @@ def imports_for(*, actor: Actor) -> QuerySet[UsageImport]:
 def imports_under_way(*, actor: Actor, now: datetime) -> list[ImportProgress]:
     """How far imports of usage are that nobody has seen the end of, oldest first; for operators and auditors."""
     platform_require(actor=actor)
-    return list(ImportProgress.objects.filter(seen_at__gt=now - FORGOTTEN).order_by("pk"))
+    return list(ImportProgress.objects.filter(seen_at__gt=now - KEPT_SHOWN).order_by("pk"))
 
 
 def import_sums_of(*, actor: Actor, batch: UsageImport) -> QuerySet[UsageImportSum]:

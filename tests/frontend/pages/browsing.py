@@ -16,6 +16,7 @@ from axe_playwright_python.sync_playwright import Axe
 from django.db import connection
 from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize, expect
+from psycopg.conninfo import make_conninfo
 
 from frontend import vite
 from tenants.models import User
@@ -55,11 +56,11 @@ def beside(work: Callable[[], object]) -> Iterator[Callable[[], None]]:
             thread.join(10)
 
 
-def connection_words() -> dict[str, str]:
+def connection_words() -> str:
     """What psycopg needs for a connection of its own, beside the pages'."""
     known = connection.settings_dict
     names = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
-    return {name: str(known[key]) for name, key in names.items()}
+    return make_conninfo(**{name: str(known[key]) for name, key in names.items()})
 
 
 def context_for(
@@ -99,7 +100,8 @@ def complaint(message: ConsoleMessage) -> list[str]:
 
 
 def until(is_so: Callable[[], object], what: str) -> None:
-    """For what Playwright does not wait for itself: it looks at nothing on a page that is being left."""
+    """For what Playwright does not wait for itself. A page whose form is under way answers nothing that it is asked: look at
+    what it sends, while another page is asked something."""
     for _ in range(300):
         if is_so():
             return

@@ -20,6 +20,7 @@ ODD = [
     *("", "-1", "1e400", "\u0664\u0667", "9" * 400, "x" * 20_000, "a\x00b", "\U0001f680\u202e<b>&'"),
     *("0001-01-01T00:00", "9999-12-31T23:59", "2026-03-29T02:30"),
 ]
+AT_A_SITE = ("/credential/",)  # no transaction may be open around it
 ANSWERED = {200, 204, 302, 400, 404, 409, 412, 422}
 
 
@@ -58,7 +59,7 @@ def name_of(path: str) -> str:
 
 
 def odd(client: Client, action: str, values: dict[str, str]) -> Iterator[str]:
-    for field in values:
+    for field in set(values) - {"csrfmiddlewaretoken"}:
         for text in ODD:
             status: int | str
             with transaction.atomic():
@@ -93,7 +94,7 @@ def test_no_form_crashes(
         for method, action, values in page.forms:
             at = urljoin(path, action)
             form = (name_of(at), " ".join(sorted(values)))
-            if method != "post" or form in asked or at.startswith(ELSEWHERE):
+            if method != "post" or form in asked or at.startswith(ELSEWHERE) or at.endswith(AT_A_SITE):
                 continue
             asked.add(form)
             found += odd(client, at, values)
