@@ -76,7 +76,7 @@ def sites_silent() -> Iterator[CheckMessage]:
     sites = list(Site.objects.filter(enabled=True, removed_at__isnull=True).order_by("slug"))
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
-        asked = [(site, pool.submit(_told(site))) for site in sites]
+        asked = [(site, pool.submit(_probe_of(site))) for site in sites]
         for site, answer in asked:
             try:
                 trouble = answer.result(timeout=SITE_SECONDS)
@@ -92,11 +92,11 @@ def sites_silent() -> Iterator[CheckMessage]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _told(site: Site) -> Callable[[], str]:
+def _probe_of(site: Site) -> Callable[[], str]:
     def ask() -> str:
         try:
             driver_of(site).probe()
-        except Exception as error:  # noqa: BLE001  whatever a plug-in raises is told of its site
+        except Exception as error:  # noqa: BLE001  whatever a plug-in raises is shown with its site
             return str(error) or type(error).__name__
         finally:
             connection.close()
