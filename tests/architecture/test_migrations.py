@@ -28,7 +28,11 @@ def test_new_migrations_leave_the_running_release_what_it_needs() -> None:
         if any(isinstance(each, M.SeparateDatabaseAndState) for each in row.operations)
     ]
     forgotten = forgotten_by(separate)
-    found = {f"{row.app_label}.{row.name}": refusals(row, state, forgotten) for row, state in before.items()}
+    written = {name.partition(".")[0] for name in released()}
+    found = {
+        f"{row.app_label}.{row.name}": refusals(row, state, forgotten, unwritten=row.app_label not in written)
+        for row, state in before.items()
+    }
     assert {name: words for name, words in found.items() if words} == {}
 
 
@@ -133,6 +137,14 @@ def test_what_is_not(operations: list[Operation]) -> None:
 def test_an_index_is_made_beside_the_writers() -> None:
     index = AddIndexConcurrently("thing", models.Index(fields=["name"], name="thing_name"))
     assert refusals(made(index, atomic=False), toy(), forgotten_by([])) == []
+
+
+def test_where_no_release_writes_something_may_become_unique() -> None:
+    once = M.AddConstraint("thing", models.UniqueConstraint(fields=["name"], name="thing_name_once"))
+    assert [each for each in refusals(made(once), toy(), forgotten_by([])) if each.startswith("ADD_UNIQUE")]
+    assert refusals(made(once), toy(), forgotten_by([]), unwritten=True) == []
+    gone = refusals(made(M.RemoveField("thing", "size")), toy(), forgotten_by([]), unwritten=True)
+    assert [each for each in gone if each.startswith("DROP_COLUMN")]
 
 
 def test_what_an_earlier_release_forgot_may_be_dropped() -> None:
