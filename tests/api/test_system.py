@@ -6,7 +6,7 @@ import pytest
 
 from gpuaas import __version__
 from gpuaas.core import clock
-from gpuaas.core.models import Process
+from gpuaas.core.models import Process, ProcessKind
 from gpuaas.workspaces.models import Workspace
 from tenants.models import User
 from tests.api.caller import Caller
@@ -32,7 +32,7 @@ def test_it_says_what_works_what_runs_and_what_waits(olga: User, olgas: Caller) 
         False,
         -0.5,
     )
-    assert sum(row["alive"] for row in found["processes"]) == 4
+    assert sum(row["alive"] for row in found["processes"]) == len(ProcessKind)
     workspace = Workspace.objects.select_related("site").order_by("pk")[0]
     site = next(row for row in found["sites"] if row["site"] == workspace.site.slug)
     assert (site["operations_open"], site["succeeded"], site["failed"]) >= (1, 1, 1)

@@ -51,7 +51,7 @@ def _reading(node: SandboxNode, number: int, pod: SandboxPod | None, now: dateti
     profile = str(node.kind.get("mig_profile", ""))
     card, part = divmod(number, SLICES) if profile else (number, 0)
     memory = int(node.kind["memory_gib"]) * 1024
-    share, joules = (0.0, 0.0) if pod is None else _work(pod, number, now)
+    share, joules = (0.0, 0.0) if pod is None else busy(pod, number, now)
     used = int(memory * (0.01 + 0.85 * min(share * 1.1, 1))) if pod else 4
     watts = IDLE_WATTS + (BUSY_WATTS - IDLE_WATTS) * share
     since = pod.scheduled_at if pod is not None else None
@@ -77,10 +77,10 @@ def _reading(node: SandboxNode, number: int, pod: SandboxPod | None, now: dateti
     )
 
 
-def _work(pod: SandboxPod, number: int, now: datetime) -> tuple[float, float]:
+def busy(pod: SandboxPod, number: int, now: datetime) -> tuple[float, float]:
     """How busy the pod keeps that device, from 0 to 1, and the joules beyond idling that this has taken since its start."""
     seed = pod.uid.int >> (number % 16)
-    mean = 0.02 if seed % 4 == 0 else 0.55 + 0.3 * (seed % 97) / 97
+    mean = 0.02 if seed % 4 == 0 else 0.5 + 0.3 * (seed % 97) / 97  # with the swing at most all of it
     swing, phase = mean * 0.25, (seed % 6283) / 1000
     speed = 2 * math.pi / WAVE_SECONDS
     start, end = (pod.scheduled_at or now).timestamp(), now.timestamp()
