@@ -1,5 +1,6 @@
 """Helpers of the environments' tests: order one in a ready workspace, and drive its reconciler by hand."""
 
+from datetime import timedelta
 from typing import Any
 
 from gpuaas.catalog.models import Site
@@ -10,9 +11,11 @@ from gpuaas.environments.models import (
     EnvironmentKind,
     EnvironmentLog,
     EnvironmentOperation,
+    EnvironmentUse,
 )
 from gpuaas.environments.reconcile import run
 from gpuaas.environments.services import environment_create, kind_create
+from gpuaas.environments.use import use_look
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.fleet import fleet_seed
 from gpuaas.providers.sandbox.models import SandboxClaim, SandboxPod
@@ -41,6 +44,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("environment-start", "POST"): {},
     ("environment-stop", "POST"): {},
     ("environment-restart", "POST"): {},
+    ("environment", "PATCH"): {"idle_hours": 2},
+    ("environment-keep", "POST"): {"until": (now() + timedelta(days=1)).isoformat()},
     ("environment-clone", "POST"): {"name": "mine"},
     ("environment-log", "POST"): {},
     ("platform-environment-kinds", "POST"): {"slug": "mine", "name": "Mine", "document": DOCUMENT},
@@ -124,3 +129,10 @@ def pods(workspace: Workspace) -> list[str]:
 def homes(workspace: Workspace) -> list[str]:
     rows = SandboxClaim.objects.filter(namespace__name=workspace.external_name)
     return sorted(rows.values_list("name", flat=True))
+
+
+def use_now(row: Environment) -> Environment:
+    """One look at its use, whenever it would have been due."""
+    EnvironmentUse.objects.filter(pk=row.pk).update(due_at=now())
+    use_look(row.pk)
+    return Environment.objects.select_related("workspace", "made_of__kind", "use").get(pk=row.pk)
