@@ -211,6 +211,7 @@ def test_one_that_nobody_uses_is_stopped_and_comes_back_with_its_files_when_it_i
     EnvironmentUse.objects.update(used_at=long_ago, since=long_ago)
     told = use_now(row)
     assert told.conditions["InUse"]["reason"] == "StopsSoon"
+    assert told.use.stop_at is not None
     assert told.use.stop_at > now()
     EnvironmentUse.objects.update(stop_at=now())
     assert use_now(row).state == "suspending"
