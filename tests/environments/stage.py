@@ -1,7 +1,9 @@
 """Helpers of the environments' tests: order one in a ready workspace, and drive its reconciler by hand."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import time_machine
 
 from gpuaas.catalog.models import Site
 from gpuaas.core.clock import now
@@ -23,6 +25,8 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM, Actor
 from tests.workspaces import stage
 
+# of what nobody uses: ready at START, stopped after HOURS
+START, HOURS = datetime(2027, 3, 1, 8, tzinfo=UTC), 4
 RESTING = {"ready", "suspended", "failed", "deleted"}
 DOCUMENT: dict[str, Any] = {
     "image": "notebook:1",
@@ -136,3 +140,13 @@ def use_now(row: Environment) -> Environment:
     EnvironmentUse.objects.filter(pk=row.pk).update(due_at=now())
     use_look(row.pk)
     return Environment.objects.select_related("workspace", "made_of__kind", "use").get(pk=row.pk)
+
+
+def said(row: Environment) -> tuple[str, str]:
+    found = row.conditions["InUse"]
+    return found["status"], found["reason"]
+
+
+def at(travel: time_machine.Traveller, row: Environment, **after: float) -> Environment:
+    travel.move_to(START + timedelta(**after))
+    return use_now(row)

@@ -1,10 +1,8 @@
 """An environment that nobody uses: advice, notice, a stop, and what keeps it; by a clock that stands still."""
 
-import json
 import os
 import signal
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,9 +11,9 @@ from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from gpuaas.core import claims, clock
-from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from gpuaas.environments import activity, use
-from gpuaas.environments.activity import Told, code_server, jupyter
+from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
+from gpuaas.environments import use
+from gpuaas.environments.activity import Told
 from gpuaas.environments.door.passes import use_note
 from gpuaas.environments.models import Environment, EnvironmentUse
 from gpuaas.environments.services import (
@@ -32,41 +30,15 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry
 from tests.environments import stage
-from tests.environments.stage import homes, kind, pods, settle, use_now
+from tests.environments.stage import HOURS, START, at, homes, kind, pods, said, settle, use_now
 from tests.workspaces.test_races import at_once
 
-START = datetime(2027, 3, 1, 8, tzinfo=UTC)
-HOURS = 4
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
-
-
-@pytest.fixture
-def travel() -> Iterator[time_machine.Traveller]:
-    with time_machine.travel(START, tick=False) as found:
-        yield found
-
-
-@pytest.fixture
-def lab(travel: time_machine.Traveller, as_alice: Actor, workspace: Workspace, settings: Any) -> Environment:
-    """Ready at START, with a Jupyter that says when it was last used; stopped after HOURS without use."""
-    settings.DOOR_DOMAIN = "apps.test"
-    kind(activity="jupyter", idle_hours=HOURS)
-    return stage.ready(as_alice, workspace, gpus=0)
 
 
 def told(row: Environment, **words: str) -> None:
     """What its Jupyter says from now on."""
     fault_set(row.site_id, area="use", name=row.external_name, found=words)
-
-
-def said(row: Environment) -> tuple[str, str]:
-    found = row.conditions["InUse"]
-    return found["status"], found["reason"]
-
-
-def at(travel: time_machine.Traveller, row: Environment, **after: float) -> Environment:
-    travel.move_to(START + timedelta(**after))
-    return use_now(row)
 
 
 # -- the plan, pure ------------------------------------------------------------------------------------------------
@@ -126,10 +98,10 @@ def test_one_hour_has_notice_of_a_quarter() -> None:
 
 @pytest.mark.django_db
 def test_it_is_told_stopped_and_comes_back_with_its_home(
-    travel: time_machine.Traveller, lab: Environment, as_alice: Actor, workspace: Workspace
+    travel: time_machine.Traveller, unused: Environment, as_alice: Actor, workspace: Workspace
 ) -> None:
     home = homes(workspace)
-    row = use_now(lab)
+    row = use_now(unused)
     assert said(row) == ("True", "Used")
     row = at(travel, row, hours=2)
     assert said(row) == ("False", "Unused")
@@ -161,8 +133,8 @@ def test_it_is_told_stopped_and_comes_back_with_its_home(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("how", ["door", "kernel", "activity"])
-def test_use_puts_it_off(travel: time_machine.Traveller, lab: Environment, how: str) -> None:
-    row = at(travel, lab, hours=3, minutes=30)
+def test_use_puts_it_off(travel: time_machine.Traveller, unused: Environment, how: str) -> None:
+    row = at(travel, unused, hours=3, minutes=30)
     assert said(row) == ("False", "StopsSoon")
     travel.move_to(START + 4.5 * HOUR)
     if how == "door":
@@ -175,22 +147,24 @@ def test_use_puts_it_off(travel: time_machine.Traveller, lab: Environment, how: 
 
 
 @pytest.mark.django_db
-def test_a_cell_that_runs_for_days_is_not_stopped(travel: time_machine.Traveller, lab: Environment) -> None:
-    told(lab, at=START.isoformat(), kernel="busy")
+def test_a_cell_that_runs_for_days_is_not_stopped(
+    travel: time_machine.Traveller, unused: Environment
+) -> None:
+    told(unused, at=START.isoformat(), kernel="busy")
     for day in range(1, 9):
-        row = at(travel, lab, days=day)
+        row = at(travel, unused, days=day)
         assert (row.state, said(row)) == ("ready", ("True", "Used"))
-    told(lab, at=START.isoformat(), kernel="idle")
-    row = at(travel, lab, days=8, hours=3)
+    told(unused, at=START.isoformat(), kernel="idle")
+    row = at(travel, unused, days=8, hours=3)
     assert said(row) == ("False", "StopsSoon")
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("way", ["down", "refused", "nonsense"])
 def test_what_is_not_known_is_no_idleness(
-    travel: time_machine.Traveller, lab: Environment, monkeypatch: pytest.MonkeyPatch, way: str
+    travel: time_machine.Traveller, unused: Environment, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    row = at(travel, lab, hours=3)
+    row = at(travel, unused, hours=3)
     if way == "down":
         dials_set(row.site_id, down=True)
     elif way == "refused":
@@ -266,9 +240,9 @@ def test_gpus_at_work_are_use_and_gpus_that_nobody_sees_are_not_known(
 
 @pytest.mark.django_db
 def test_a_restart_counts_from_its_end(
-    travel: time_machine.Traveller, lab: Environment, as_alice: Actor
+    travel: time_machine.Traveller, unused: Environment, as_alice: Actor
 ) -> None:
-    row = at(travel, lab, hours=3)
+    row = at(travel, unused, hours=3)
     environment_restart(actor=as_alice, environment=row)
     row = use_now(settle(row))
     assert (said(row), row.use.since) == (("True", "Used"), START + 3 * HOUR)
@@ -276,10 +250,10 @@ def test_a_restart_counts_from_its_end(
 
 @pytest.mark.django_db
 def test_only_what_is_ready_is_looked_at(
-    travel: time_machine.Traveller, lab: Environment, as_alice: Actor
+    travel: time_machine.Traveller, unused: Environment, as_alice: Actor
 ) -> None:
-    environment_stop(actor=as_alice, environment=lab)
-    row = at(travel, lab, hours=9)
+    environment_stop(actor=as_alice, environment=unused)
+    row = at(travel, unused, hours=9)
     assert (row.state, row.use.due_at) == ("suspending", None)
     assert settle(row).state == "suspended"
     assert uses_begin() == 0
@@ -293,8 +267,10 @@ def test_only_what_is_ready_is_looked_at(
 
 
 @pytest.mark.django_db
-def test_it_is_kept_and_told_again(travel: time_machine.Traveller, lab: Environment, as_alice: Actor) -> None:
-    row = at(travel, lab, hours=3, minutes=30)
+def test_it_is_kept_and_told_again(
+    travel: time_machine.Traveller, unused: Environment, as_alice: Actor
+) -> None:
+    row = at(travel, unused, hours=3, minutes=30)
     environment_keep(actor=as_alice, environment=row, until=START + 30 * HOUR)
     row = Environment.objects.select_related("use").get(pk=row.pk)
     assert ("InUse" in row.conditions, row.use.stop_at) == (False, None)
@@ -308,19 +284,19 @@ def test_it_is_kept_and_told_again(travel: time_machine.Traveller, lab: Environm
 @pytest.mark.django_db
 @pytest.mark.parametrize("until", [START, START - HOUR, START + 169 * HOUR, datetime(2027, 3, 2), None])  # noqa: DTZ001
 def test_until_when_is_checked(
-    travel: time_machine.Traveller, lab: Environment, as_alice: Actor, until: Any
+    travel: time_machine.Traveller, unused: Environment, as_alice: Actor, until: Any
 ) -> None:
     with pytest.raises(Invalid) as refused:
-        environment_keep(actor=as_alice, environment=lab, until=until)
+        environment_keep(actor=as_alice, environment=unused, until=until)
     assert list(refused.value.fields) == ["until"]
-    assert Environment.objects.get().version == lab.version
+    assert Environment.objects.get().version == unused.version
 
 
 @pytest.mark.django_db
 def test_hours_are_within_the_operators(
-    travel: time_machine.Traveller, lab: Environment, as_alice: Actor, workspace: Workspace
+    travel: time_machine.Traveller, unused: Environment, as_alice: Actor, workspace: Workspace
 ) -> None:
-    row = environment_idle_set(actor=as_alice, environment=lab, idle_hours=1)
+    row = environment_idle_set(actor=as_alice, environment=unused, idle_hours=1)
     assert environment_idle_set(actor=as_alice, environment=row, idle_hours=1).version == row.version
     row = at(travel, row, minutes=50)
     assert row.use.stop_at == START + 65 * MINUTE
@@ -351,16 +327,16 @@ def test_where_the_operator_says_nothing_a_tenant_may(
 
 @pytest.mark.django_db
 def test_others_decide_nothing(
-    travel: time_machine.Traveller, lab: Environment, as_bob: Actor, as_charlie: Actor, as_alice: Actor
+    travel: time_machine.Traveller, unused: Environment, as_bob: Actor, as_charlie: Actor, as_alice: Actor
 ) -> None:
     for actor, error in ((as_charlie, NotFound), (as_bob, Forbidden)):
         with pytest.raises(error):
-            environment_keep(actor=actor, environment=lab, until=START + HOUR)
+            environment_keep(actor=actor, environment=unused, until=START + HOUR)
         with pytest.raises(error):
-            environment_idle_set(actor=actor, environment=lab, idle_hours=1)
-    environment_stop(actor=as_alice, environment=lab)
+            environment_idle_set(actor=actor, environment=unused, idle_hours=1)
+    environment_stop(actor=as_alice, environment=unused)
     with pytest.raises(Conflict):
-        environment_keep(actor=as_alice, environment=lab, until=START + HOUR)
+        environment_keep(actor=as_alice, environment=unused, until=START + HOUR)
 
 
 # -- at once, and killed -------------------------------------------------------------------------------------------
@@ -370,13 +346,13 @@ def test_others_decide_nothing(
 @pytest.mark.parametrize("what", ["door", "keep", "stopped", "restarted"])
 def test_what_comes_between_the_answer_and_the_stop_wins(
     travel: time_machine.Traveller,
-    lab: Environment,
+    unused: Environment,
     as_alice: Actor,
     monkeypatch: pytest.MonkeyPatch,
     what: str,
 ) -> None:
     """The site has said that nobody uses it; then somebody comes, and then the row is locked."""
-    row = at(travel, lab, hours=3)
+    row = at(travel, unused, hours=3)
 
     def meanwhile(_row: Environment) -> Told:
         if what == "door":
@@ -397,8 +373,8 @@ def test_what_comes_between_the_answer_and_the_stop_wins(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_eight_rounds_at_once_stop_it_once(travel: time_machine.Traveller, lab: Environment) -> None:
-    row = at(travel, lab, hours=3)
+def test_eight_rounds_at_once_stop_it_once(travel: time_machine.Traveller, unused: Environment) -> None:
+    row = at(travel, unused, hours=3)
     travel.move_to(START + 4 * HOUR)
     EnvironmentUse.objects.update(due_at=clock.now())
     at_once(8, lambda _: use.use_look(row.pk))
@@ -434,9 +410,9 @@ def killed(row: Environment, boundary: str, when: str) -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_workers_that_are_killed_anywhere_stop_it_once_and_tell_it_first(
-    travel: time_machine.Traveller, lab: Environment, workspace: Workspace, when: str
+    travel: time_machine.Traveller, unused: Environment, workspace: Workspace, when: str
 ) -> None:
-    row = lab
+    row = unused
     for boundary in BOUNDARIES:
         if boundary != "environment_stop":
             travel.move_to(START + 3 * HOUR)
@@ -459,7 +435,7 @@ def test_workers_that_are_killed_anywhere_stop_it_once_and_tell_it_first(
 
 @pytest.mark.django_db
 def test_a_round_costs_the_same_for_many(
-    travel: time_machine.Traveller, lab: Environment, as_alice: Actor, workspace: Workspace
+    travel: time_machine.Traveller, unused: Environment, as_alice: Actor, workspace: Workspace
 ) -> None:
     def queries() -> int:
         EnvironmentUse.objects.all().delete()
@@ -471,79 +447,3 @@ def test_a_round_costs_the_same_for_many(
     for number in range(3):
         stage.row_in(workspace, f"more-{number}")
     assert (queries(), EnvironmentUse.objects.count()) == (one, 4)
-
-
-# -- what an API says ----------------------------------------------------------------------------------------------
-
-
-def says(**answers: Any) -> activity.Ask:
-    """By the last word of the path."""
-    return lambda path: json.loads(json.dumps(answers[path.partition("?")[0].rpartition("/")[2]]))
-
-
-LAST = "2027-03-01T08:00:00Z"
-
-
-@pytest.mark.parametrize(
-    ("kernels", "using"),
-    [
-        ([], ""),
-        ([{"execution_state": "idle", "connections": 0}, {"execution_state": "dead"}], ""),
-        ([{"execution_state": "idle"}, {"execution_state": "busy"}], "a kernel is busy"),
-        ([{"execution_state": "starting"}], "a kernel is busy"),
-        ([{"execution_state": None}], "a kernel is busy"),
-        ([{"execution_state": "idle", "connections": 1}], "somebody is connected to a kernel"),
-    ],
-)
-def test_jupyters_words(kernels: list[Any], using: str) -> None:
-    assert jupyter(says(status={"last_activity": LAST}, kernels=kernels)) == Told(START, using)
-
-
-def test_code_servers_words() -> None:
-    assert code_server(says(healthz={"lastHeartbeat": START.timestamp() * 1000})) == Told(START)
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize(
-    "nonsense",
-    [
-        b"", b"nonsense", b"HTTP/1.1 500 No\r\n\r\n", b"HTTP/1.1 302 No\r\nLocation: http://10.0.0.1/\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n\r\n{", b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 5000, b"HTTP/1.1 200 OK\r\n\r\n[1]",
-        b'HTTP/1.1 200 OK\r\n\r\n{"last_activity": 5}', b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n{}", b"x" * (2 << 20), b"HTTP/1.1\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (2 << 20), b"HTTP/1.1 200 OK\r\n\r\n\xff",
-    ],
-    ids=lambda given: given[:30],
-)  # fmt: skip
-def test_a_pod_may_answer_what_it_likes(
-    travel: time_machine.Traveller, lab: Environment, monkeypatch: pytest.MonkeyPatch, nonsense: bytes
-) -> None:
-    async def pod(reader: Any, writer: Any) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(nonsense)
-        await writer.drain()
-
-    from gpuaas.providers.sandbox.environments import SandboxEnvironments
-
-    monkeypatch.setattr(SandboxEnvironments, "reach", lambda *_: pod)
-    with pytest.raises(Unavailable):
-        activity.told_by(Environment.objects.select_related(*use.READS).get(pk=lab.pk))
-    row = at(travel, lab, hours=9)
-    assert (said(row), row.state) == (("Unknown", "NotKnown"), "ready")
-
-
-@pytest.mark.django_db
-def test_a_pod_that_says_nothing_is_not_waited_for_long(
-    travel: time_machine.Traveller, lab: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import asyncio
-
-    from gpuaas.providers.sandbox.environments import SandboxEnvironments
-
-    async def pod(_reader: Any, _writer: Any) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(activity, "SECONDS", 0.05)
-    monkeypatch.setattr(SandboxEnvironments, "reach", lambda *_: pod)
-    with pytest.raises(Unavailable, match="does not answer within"):
-        activity.told_by(Environment.objects.select_related(*use.READS).get(pk=lab.pk))

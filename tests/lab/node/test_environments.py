@@ -184,10 +184,11 @@ IDLE_KIND: dict[str, Any] = {
 }
 
 
-@pytest.mark.django_db(transaction=True)
-def test_one_that_nobody_uses_is_stopped_and_comes_back_with_its_files_when_it_is_opened(
+@pytest.fixture
+def unused(
     node_lab: Lab, bought: Room, project: Project, alice: User, as_alice: Actor, settings: Any
-) -> None:
+) -> Environment:
+    """Ready in what alice bought."""
     settings.DOOR_DOMAIN = "apps.test"
     workspace = workspace_row(LabSite(node_lab.kubeconfig), bought, project, alice, L4)
     workspace.storage_gib = 10
@@ -196,6 +197,14 @@ def test_one_that_nobody_uses_is_stopped_and_comes_back_with_its_files_when_it_i
     row = environment_create(actor=as_alice, workspace=workspace, kind="notebook", name="lab")
     volume_make(node_lab, bought, spec_of(Environment.objects.select_related("made_of__kind").get(pk=row.pk)))
     until(lambda: run_now(row).state == "ready", "it is ready")
+    return row
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_nobody_uses_is_stopped_and_comes_back_with_its_files_when_it_is_opened(
+    node_lab: Lab, bought: Room, alice: User, unused: Environment
+) -> None:
+    row = unused
     place = Place(Kubectl(node_lab.control), bought.spec.external_name)
     place.execute(row.external_name, "echo a day of work > /home/user/notes")
     assert use_now(row).conditions["InUse"]["status"] == "True"
