@@ -10,10 +10,41 @@ from frontend.forms.clusters import VersionForm, field_of, posted_of
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Document
 from gpuaas.core.schema_form import document_of, fields_of
-from gpuaas.environments.definition import LABELS, MOST, Definition
+from gpuaas.environments.definition import IDLE_MOST, LABELS, MOST, Definition
 
 Choices = Sequence[tuple[str, str]]
 START = "parameters."
+
+
+KEEP = (("4", "for 4 hours"), ("24", "for a day"), ("72", "for 3 days"), ("168", "for a week"))
+
+
+def idle_field(definition: Definition) -> forms.IntegerField:
+    """Empty: as the kind says."""
+    most, whose = definition.idle_hours, "Empty: after the most that this kind allows, {most} hours."
+    return forms.IntegerField(
+        label="Stop after hours without use",
+        required=False,
+        help_text=whose.format(most=most) if most else "Empty: it is never stopped for that.",
+        error_messages=WHOLE,
+        widget=forms.NumberInput(attrs={"min": 1, "max": most or IDLE_MOST, "inputmode": "numeric"}),
+    )
+
+
+class IdleForm(forms.Form):
+    def __init__(self, *args: Any, definition: Definition, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "auto_id": "idle_%s"})
+        self.fields["idle_hours"] = idle_field(definition)
+
+
+class KeepForm(forms.Form):
+    hours = forms.TypedChoiceField(
+        label="Keep it running",
+        choices=KEEP,
+        coerce=int,
+        initial="24",
+        error_messages={"required": "Choose for how long.", "invalid_choice": "Choose for how long."},
+    )
 
 
 class OrderForm(forms.Form):
@@ -44,6 +75,7 @@ class OrderForm(forms.Form):
                 error_messages=WHOLE,
                 widget=forms.NumberInput(attrs=attrs),
             )
+        self.fields["idle_hours"] = idle_field(definition)
         self.leaves = fields_of(definition.parameters)
         for leaf in self.leaves:
             self.fields[START + leaf.name] = field_of(leaf)
@@ -62,7 +94,8 @@ class OrderForm(forms.Form):
         """What the service takes, but the workspace."""
         data = self.cleaned_data
         sizes = {name: data[name] for name in MOST}
-        return {"name": data["name"], "gpu": data["gpu"], "parameters": self.document, **sizes}
+        named = {name: data[name] for name in ("name", "gpu", "idle_hours")}
+        return {**named, "parameters": self.document, **sizes}
 
     def parameters(self) -> list[forms.BoundField]:
         return [self[START + leaf.name] for leaf in self.leaves]

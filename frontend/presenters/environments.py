@@ -14,7 +14,8 @@ from frontend.presenters.machines import may_run
 from gpuaas.core.looks import Tone
 from gpuaas.environments.definition import LABELS, definition_read
 from gpuaas.environments.models import Environment, EnvironmentLog, EnvironmentOperation
-from gpuaas.environments.selectors import address_of, operations_of, room_of
+from gpuaas.environments.selectors import address_of, hours_of, operations_of, room_of, use_of
+from gpuaas.environments.services.idle import IN_USE
 from gpuaas.environments.states import EnvironmentState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.operations import StepRow
@@ -23,7 +24,7 @@ from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 
 S = EnvironmentState
 NOT_NOW = "It cannot be {verb} while it is {word}."
-DEEDS = ("start", "stop", "restart", "clone", "delete", "log")
+DEEDS = ("start", "stop", "restart", "keep", "idle", "clone", "delete", "log")
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class Rights:
     start: bool
     stop: bool
     restart: bool
+    keep: bool
+    idle: bool
     clone: bool
     delete: bool
     log: bool
@@ -92,6 +95,7 @@ class Page:
     gone: bool
     may: Rights
     failure: Notice | None
+    idle: Notice | None
     operation: operations.OperationShown | None
     way: Way | None
     address: str
@@ -140,6 +144,7 @@ def page_of(row: Environment, here: ProjectPlace) -> Page:
         gone=row.state == S.DELETED,
         may=may,
         failure=Notice(Tone.BAD, "The last change failed", sentence_of(row.failure)) if failed else None,
+        idle=_idle(row),
         operation=operations.operation_of(
             [
                 _Operation(each, tuple(map(_Step, each.steps.all())))
@@ -175,11 +180,39 @@ def _rights(row: Environment, here: ProjectPlace) -> Rights:
         start=runs and start and awake,
         stop=runs and Verb.SUSPEND in allowed,
         restart=runs and Verb.RUN in allowed and awake,
+        keep=runs and Verb.RUN in allowed,
+        idle=runs and Verb.MANAGE in allowed,
         clone=runs and awake and row.state not in {S.DELETING, S.DELETED},
         delete=runs and Verb.DELETE in allowed,
         log=runs and Verb.ENTER in allowed,
         start_why=asleep if runs and start and not awake else "",
     )
+
+
+def _idle(row: Environment) -> Notice | None:
+    """That nobody uses it, that it will be stopped for that, or that it was."""
+    told, use = row.conditions.get(IN_USE, {}), use_of(row)
+    if row.state == S.READY and told.get("status") == "False":
+        title = "It is about to be stopped" if use is not None and use.stop_at else "Nobody uses it"
+        return Notice(Tone.WARN, title, sentence_of(formats.local_times(told["message"])))
+    if row.state in {S.STOPPING, S.STOPPED} and use is not None and use.stopped_at:
+        text = f"Stopped on {formats.when(use.stopped_at)}, since nobody used it. Opening its address starts it again."
+        return Notice(Tone.OFF, "It was stopped for want of use", text)
+    return None
+
+
+def _use_facts(row: Environment) -> list[Fact]:
+    use, hours = use_of(row), hours_of(row)
+    used = formats.NONE if use is None else formats.when(use.used_at)
+    if use is not None and use.unknown:
+        used = f"Not known: {use.unknown}"
+    facts = [
+        Fact("Last used", used),
+        Fact(
+            "Stopped without use", f"after {hours} {'hour' if hours == 1 else 'hours'}" if hours else "never"
+        ),
+    ]
+    return [*facts, Fact("Kept until", formats.when(row.kept_until))] if row.kept_until else facts
 
 
 def _way(row: Environment) -> Way:
@@ -198,6 +231,7 @@ def _facts(row: Environment) -> tuple[Fact, ...]:
         Fact("GPUs", gpus_of(row)),
         Fact("vCPU and memory", f"{row.vcpus} vCPU, {row.memory_gib} GiB"),
         Fact("Home", f"{row.home_gib} GiB"),
+        *_use_facts(row),
         Fact("Node", str(row.observed.get("node") or formats.NONE)),
         Fact("Name at the site", row.external_name),
     ]

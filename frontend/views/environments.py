@@ -3,6 +3,7 @@
 import re
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,8 +13,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from frontend import formats
 from frontend.forms import sentence_of
-from frontend.forms.environments import CloneForm, OrderForm
+from frontend.forms.environments import CloneForm, IdleForm, KeepForm, OrderForm
 from frontend.frame import done, draw_page, name_require, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, state_choices, states_of
 from frontend.nav import Crumb
@@ -24,7 +26,7 @@ from frontend.presenters.machines import may_run
 from frontend.views.usage import crumbs
 from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.environments import services
-from gpuaas.environments.definition import definition_read
+from gpuaas.environments.definition import Definition, definition_read
 from gpuaas.environments.door import passes
 from gpuaas.environments.door.envoy import OWN
 from gpuaas.environments.models import Environment
@@ -33,9 +35,11 @@ from gpuaas.environments.selectors import (
     environment_at_for,
     environment_get_for,
     environments_for,
+    hours_of,
     kind_offered,
     kinds_offered,
     newest_version,
+    use_of,
 )
 from gpuaas.environments.spec import environments_offered
 from gpuaas.environments.states import LIVE, EnvironmentState
@@ -46,6 +50,8 @@ from gpuaas.workspaces.states import ALLOWED, WorkspaceState
 from tenants.roles import Permission
 
 ACCESS = Permission.WORKSPACE_ACCESS
+OPENING_SECONDS = 2
+ON_ITS_WAY = frozenset({EnvironmentState.REQUESTED, EnvironmentState.CREATING, EnvironmentState.STARTING})
 BROWSER = re.compile(r"[0-9a-f]{64}")
 KIND, KIND_NAME = "made_of__kind__slug", "made_of__kind__name"
 LIST = Listing(
@@ -187,6 +193,8 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **forms: A
         "page": shown.page_of(row, here),
         "urls": shown.urls_of(row),
         "clone_form": CloneForm(initial={"name": f"{row.name}-2"[:40]}, auto_id="clone_%s"),
+        "keep_form": KeepForm(auto_id="keep_%s"),
+        "idle_form": IdleForm(initial={"idle_hours": row.idle_hours}, definition=_definition(row)),
         "delete_title": f"Delete {row.name}?",
         "crumbs": _trail(here, Crumb(row.name)),
         **forms,
@@ -195,6 +203,10 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **forms: A
 
 
 show = environment_page(Permission.WORKSPACE_VIEW)(_draw)
+
+
+def _definition(row: Environment) -> Definition:
+    return definition_read(row.made_of.document)
 
 
 def _deed(service: Callable[..., object], text: str) -> Any:
@@ -229,6 +241,33 @@ def clone(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpRes
 
 
 @environment_action(ACCESS)
+def keep(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+    form = KeepForm(request.POST, auto_id="keep_%s")
+    if form.is_valid():
+        with refusals_on(form, Invalid, Conflict, default="hours"):
+            until = here.now + timedelta(hours=form.cleaned_data["hours"])
+            services.environment_keep(actor=here.actor, environment=row, until=until)
+            return done(request, f"{row.name} is kept until {formats.when(until)}.", held.url_of(row))
+    return _draw(request, here, row, keep_form=form)
+
+
+@environment_action(ACCESS)
+def idle(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+    form = IdleForm(request.POST, definition=_definition(row))
+    if form.is_valid():
+        with refusals_on(form, Invalid, Conflict, default="idle_hours"):
+            found = services.environment_idle_set(
+                actor=here.actor, environment=row, idle_hours=form.cleaned_data["idle_hours"]
+            )
+            hours = hours_of(found)
+            text = (
+                f"is stopped after {hours} hours without use" if hours else "is never stopped for want of use"
+            )
+            return done(request, f"{row.name} {text}.", held.url_of(row))
+    return _draw(request, here, row, idle_form=form, opened="idle")
+
+
+@environment_action(ACCESS)
 def delete(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
     name_require(request, row.name)
     services.environment_delete(actor=here.actor, environment=row)
@@ -239,10 +278,21 @@ def delete(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpRe
     )
 
 
+def _was_idle(row: Environment) -> bool:
+    """Whether it was stopped for want of use, and not started since."""
+    found = use_of(row)
+    return found is not None and found.stopped_at is not None
+
+
+def _looks_ahead(request: HttpRequest) -> bool:
+    """Whether the browser asks before somebody wants to go there."""
+    return request.method != "GET" or "prefetch" in request.headers.get("Sec-Purpose", "")
+
+
 @login_required
 def enter(request: HttpRequest, label: str) -> HttpResponse:
     """On the way in by the door, which sends here whoever has no pass: back with a ticket for the browser that asked. Without
-    one it only leads to the door."""
+    one it only leads to the door. One that was stopped for want of use is started, and waited for."""
     place = place_of(request)
     row = environment_at_for(actor=place.actor, label=label)
     address, browser = address_of(row), request.GET.get("browser", "")
@@ -251,6 +301,13 @@ def enter(request: HttpRequest, label: str) -> HttpResponse:
     if not BROWSER.fullmatch(browser):
         return redirect(address)
     try:
+        if row.state == EnvironmentState.STOPPED and _was_idle(row) and not _looks_ahead(request):
+            row = services.environment_start(actor=place.actor, environment=row)
+        if row.state in ON_ITS_WAY or (row.state == EnvironmentState.STOPPING and _was_idle(row)):
+            context = {"environment": row, "url": held.url_of(row), "word": held.look_of(row)[1].lower()}
+            answer = draw_page(request, "environments/opening.html", context)
+            answer["Refresh"] = str(OPENING_SECONDS)
+            return answer
         ticket = passes.ticket_write(
             actor=place.actor,
             user=place.user,

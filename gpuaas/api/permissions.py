@@ -184,6 +184,8 @@ NEEDS: Mapping[str, Need] = {
     "environment_start": ENTER,
     "environment_stop": ENTER,
     "environment_restart": ENTER,
+    "environment_change": ENTER,
+    "environment_keep": ENTER,
     "environment_clone": ENTER,
     "environment_operations": SEE,
     "environment_log": ENTER,

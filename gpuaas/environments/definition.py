@@ -14,6 +14,9 @@ PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,39}")
 PATH: Final = r"^/[A-Za-z0-9._/-]*$"
 IMAGE: Final = r"^[a-z0-9][A-Za-z0-9._:/@-]*$"
 MOST = {"gpus": 64, "vcpus": 1024, "memory_gib": 16384, "home_gib": 65536}
+# what tells when it was last used: people at the door alone, or besides an API of what runs
+ACTIVITIES = ("connections", "jupyter", "code-server")
+IDLE_MOST = 720
 LABELS = {"gpus": "GPUs", "vcpus": "vCPUs", "memory_gib": "Memory in GiB", "home_gib": "Home in GiB"}
 
 
@@ -61,6 +64,18 @@ DOCUMENT = schema_compile(
                 "default": 1000,
             },
             "variables": _lines("Variables, each NAME=value", pattern=VARIABLE),
+            "activity": {
+                "type": "string",
+                "title": "What tells when it was last used",
+                "enum": list(ACTIVITIES),
+                "default": ACTIVITIES[0],
+            },
+            "idle_hours": {
+                "type": "integer",
+                "title": "Hours without use after which it is stopped",
+                "minimum": 1,
+                "maximum": IDLE_MOST,
+            },
             "gpus": _number("gpus", 0),
             "vcpus": _number("vcpus", 2),
             "memory_gib": _number("memory_gib", 8),
@@ -72,7 +87,8 @@ DOCUMENT = schema_compile(
 
 @dataclass(frozen=True)
 class Definition:
-    """`sizes`: what an order asks for if it says nothing else, by the names of MOST."""
+    """`sizes`: what an order asks for if it says nothing else, by the names of MOST. activity: one of ACTIVITIES.
+    idle_hours: without use, after which it is stopped at the latest; None = never, unless a tenant chooses so."""
 
     image: str
     command: tuple[str, ...]
@@ -84,6 +100,15 @@ class Definition:
     variables: Mapping[str, str]
     sizes: Mapping[str, int]
     parameters: Schema
+    activity: str = ACTIVITIES[0]
+    idle_hours: int | None = None
+
+    def idle_hours_require(self, hours: int | None) -> None:
+        """Of a tenant's choice; None leaves it at the kind's. Raises Invalid at `idle_hours`."""
+        most = self.idle_hours or IDLE_MOST
+        if hours is not None and (type(hours) is not int or not 1 <= hours <= most):
+            whose = "the most that this kind allows" if self.idle_hours else "the most"
+            raise Invalid.field("idle_hours", f"a whole number of hours from 1 to {most}, which is {whose}")
 
     def environment_of(self, parameters: Mapping[str, Any]) -> dict[str, str]:
         """The variables of the container, those of the parameters among them."""
@@ -115,8 +140,9 @@ def definition_read(document: Any) -> Definition:
         arguments=tuple(checked.get("arguments", ())),
         variables=variables,
         sizes={name: checked[name] for name in MOST},
+        idle_hours=checked.get("idle_hours"),
         parameters=parameters,
-        **{key: checked[key] for key in ("image", "port", "readiness", "home", "user")},
+        **{key: checked[key] for key in ("image", "port", "readiness", "home", "user", "activity")},
     )
 
 

@@ -68,7 +68,8 @@ class Environment(Provisioned):
     """Something to work in, inside what its workspace bought; it ends with it. project and site are the workspace's.
 
     pool: of its GPUs, null without any. observed: node, restarts, detail. label: of its host at the door, which nobody can
-    guess. last_used_at: when somebody last came in by the door, to the minute.
+    guess. last_used_at: when somebody last was in by the door, to the minute. idle_hours: without use, after which it is
+    stopped, as its tenant chose; null = the kind's. kept_until: until then it is not stopped for that.
     """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="environments")
@@ -87,6 +88,8 @@ class Environment(Provisioned):
     failure = models.CharField(max_length=500, blank=True)
     label = models.CharField(max_length=32, null=True, default=label_new, editable=False)  # noqa: DJ001  none of the last release's
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    idle_hours = models.PositiveIntegerField(null=True, blank=True)
+    kept_until = models.DateTimeField(null=True, blank=True)
     # what a lease of its own would need
     deleted_after = enforce_at = None
 
@@ -155,6 +158,27 @@ class EnvironmentLog(Claimable):
 
     def __str__(self) -> str:
         return f"log of {self.environment_id}"
+
+
+class EnvironmentUse(Claimable):
+    """What is known of the use of an environment, and due while it is ready.
+
+    used_at: of its last use, its start included. since: from then on it is known that nobody used it. unknown: why that is
+    not known now, "" = it is. stop_at: announced, unless it is used before; stopped_at: when that was done, null once it
+    has been started again.
+    """
+
+    environment = models.OneToOneField(
+        Environment, on_delete=models.CASCADE, primary_key=True, related_name="use"
+    )
+    used_at = models.DateTimeField()
+    since = models.DateTimeField()
+    unknown = models.CharField(max_length=300, blank=True)
+    stop_at = models.DateTimeField(null=True, blank=True)
+    stopped_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"use of {self.environment_id}"
 
 
 class DoorPass(models.Model):

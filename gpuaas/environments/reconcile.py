@@ -18,7 +18,9 @@ from gpuaas.environments.models import (
     EnvironmentLog,
     EnvironmentOperation,
     EnvironmentStep,
+    EnvironmentUse,
 )
+from gpuaas.environments.services.idle import IN_USE
 from gpuaas.environments.services.rows import ENVIRONMENT
 from gpuaas.environments.spec import environments_at, spec_of
 from gpuaas.environments.states import CHANGING, EnvironmentState
@@ -136,8 +138,12 @@ def _finish(job: Job, state: S) -> None:
         changes = {"ready_at": job.row.ready_at or moment, "suspended_at": None}
     with RECORD.guarded(job) as row:
         RECORD.operation_end(job, moment, succeeded=True)
-        conditions_write(row, visits.reachable(), drop=(visits.PROGRESSING, RUNNING))
+        conditions_write(row, visits.reachable(), drop=(visits.PROGRESSING, RUNNING, IN_USE))
         ENVIRONMENT.move(row, state, observed={}, **({} if state == S.STOPPED else changes))
+        if state == S.READY:
+            begun = {"used_at": moment, "since": moment, "due_at": moment, "unknown": ""}
+            begun |= {"stop_at": None, "stopped_at": None}
+            EnvironmentUse.objects.update_or_create(environment=row, defaults=begun)
         row.due_at = job.row.due_at  # the transition has read the row anew
         claims.release(
             row, due_at=moment if state == S.READY else moment + visits.LEFTOVERS_AFTER, attempts=0

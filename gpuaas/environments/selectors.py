@@ -11,10 +11,12 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
 from gpuaas.catalog.models import GpuPool
 from gpuaas.core.errors import Invalid, QuotaRefused
 from gpuaas.core.rows import first_of, searched
+from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import (
     Environment,
     EnvironmentKind,
     EnvironmentOperation,
+    EnvironmentUse,
     KindVersion,
 )
 from gpuaas.environments.states import LIVE, OFF, EnvironmentState, KindState
@@ -38,6 +40,7 @@ def environments_loaded() -> QuerySet[Environment]:
         "made_of__kind",
         "pool__gpu_type",
         "created_by",
+        "use",
     )
 
 
@@ -114,6 +117,16 @@ def newest_version(kind: EnvironmentKind) -> KindVersion:
     if kind.state != KindState.ACTIVE or version is None:
         raise Invalid.field("kind", f"{kind.name} is not offered any more")
     return version
+
+
+def use_of(row: Environment) -> EnvironmentUse | None:
+    """None where nothing is kept of it yet."""
+    return getattr(row, "use", None)
+
+
+def hours_of(row: Environment) -> int | None:
+    """Without use, after which it is stopped; None = never."""
+    return row.idle_hours or definition_read(row.made_of.document).idle_hours
 
 
 def address_of(row: Environment) -> str:

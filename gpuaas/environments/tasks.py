@@ -6,9 +6,9 @@ from celery import shared_task
 
 from gpuaas.catalog.lanes import SiteTask
 from gpuaas.core import claims
-from gpuaas.environments import reconcile
+from gpuaas.environments import reconcile, use
 from gpuaas.environments.door import passes
-from gpuaas.environments.models import Environment, EnvironmentLog
+from gpuaas.environments.models import Environment, EnvironmentLog, EnvironmentUse
 from gpuaas.environments.services.changes import LOG_TASK
 from gpuaas.environments.services.rows import ENVIRONMENT
 
@@ -28,6 +28,18 @@ def sweep() -> int:
     """Starts what is due: requests whose poke was lost, waiting steps, retries, periodic looks, and logs."""
     claims.due_poke(EnvironmentLog, LOG_TASK)
     return claims.due_poke(Environment, ENVIRONMENT.task)
+
+
+@shared_task(name="environments.use", base=SiteTask, site_by="environments")
+def environment_use(environment_id: str) -> bool:
+    return use.use_look(uuid.UUID(environment_id))
+
+
+@shared_task(name="environments.uses")
+def uses() -> int:
+    """A look at each environment whose use is to be asked for."""
+    use.uses_begin()
+    return claims.due_poke(EnvironmentUse, "environments.use")
 
 
 @shared_task(name="environments.passes_forget")

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from django.db import connection
-from django.db.models import Avg, DateTimeField, F, Func, Max, Q, QuerySet, Sum
+from django.db.models import Avg, Count, DateTimeField, F, Func, Max, Q, QuerySet, Sum, Value
+from django.db.models.functions import Concat
 
 from gpuaas.catalog.models import GpuType, Site, SiteReadings
 from gpuaas.catalog.site import kind_of
 from gpuaas.core import clock
 from gpuaas.core.sql import sql_read
+from gpuaas.environments.models import Environment
+from gpuaas.environments.use import GpuUse
 from gpuaas.gpustats.advice import BUSY_PERCENT, advice_of
 from gpuaas.gpustats.models import GpuHour, GpuSample
 from gpuaas.gpustats.months import kept_of, seconds_of
@@ -123,6 +126,25 @@ def node_figures(*, actor: Actor, site: Site, node: str, now: datetime | None = 
     return Figures(
         (), (), _why(site, at) or "The DCGM exporter of this node has not answered in the last 24 hours."
     )
+
+
+def environment_use(row: Environment, since: datetime, now: datetime) -> GpuUse:
+    """What the GPUs of an environment did since then; one query. Where one of them was not seen for a while, nothing is known of
+    before."""
+    mine = GpuSample.objects.filter(
+        workspace=row.workspace_id, pod=row.external_name, at__gt=since, at__lte=now
+    )
+    found = mine.aggregate(
+        busy=Max("at", filter=Q(utilization__gte=BUSY_PERCENT)),
+        gap=Max("at", filter=Q(seconds=0) | Q(utilization=None)),
+        fresh=Count(Concat("device", Value("/"), "instance"), filter=Q(at__gt=now - FRESH), distinct=True),
+    )
+    unknown = ""
+    if found["fresh"] < row.gpus:
+        unknown = (
+            _why(row.site, now) or f"{found['fresh']} of its {row.gpus} GPUs were seen in the last 5 minutes"
+        )
+    return GpuUse(found["busy"], found["gap"], unknown)
 
 
 def month_figures(

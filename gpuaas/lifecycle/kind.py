@@ -243,13 +243,15 @@ class Kind(Generic[RowT]):
         audit_record(actor=actor, action=action, target=row, project=row.project, before=before, after=after)
 
     @contextmanager
-    def changing(self, row: RowT, actor: Actor, verb: str, *, ended: str = "") -> Iterator[None]:
+    def changing(
+        self, row: RowT, actor: Actor, verb: str, *, ended: str = "", reason: str = ""
+    ) -> Iterator[None]:
         """The start of an operation: `ended` is the result of a running one; audit and waking the reconciler follow."""
         before = {"state": row.state}
         if ended:
             self.operation_end(row, ended)
         yield
-        self.audit(row, actor, verb, before=before)
+        self.audit(row, actor, verb, before=before, after={"reason": reason} if reason else None)
         self.wake(row)
 
     def announce(self, row: RowT) -> None:

@@ -1,7 +1,10 @@
 """Environments by REST: ordered, watched, stopped, started, cloned, read and deleted; and the catalog of operators."""
 
+from datetime import datetime, timedelta
+
 import pytest
 
+from gpuaas.core.clock import now
 from gpuaas.environments.models import Environment
 from gpuaas.environments.reconcile import log_fetch
 from gpuaas.workspaces.models import Workspace
@@ -48,6 +51,30 @@ def test_a_whole_life(alices: Caller, workspace: Workspace) -> None:
     assert (gone.status, gone.json["state"]) == (202, "deleting")
     settle(row)
     assert alices.get(place).json["state"] == "deleted"
+
+
+def test_use_of_it(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:
+    row = ready(as_alice, workspace, gpus=0)
+    place = f"{HERE}/{row.pk}"
+    found = alices.get(place).json
+    assert (found["idle_hours"], found["stops_after_hours"], found["kept_until"]) == (None, None, None)
+    assert (found["use"]["stops_at"], found["use"]["unknown"]) == (None, "")
+    changed = alices.patch(place, {"idle_hours": 8})
+    assert (changed.status, changed.json["idle_hours"], changed.json["stops_after_hours"]) == (202, 8, 8)
+    until = (now() + timedelta(days=2)).replace(microsecond=0)
+    kept = alices.post(f"{place}/keep", {"until": until.isoformat()})
+    assert (kept.status, datetime.fromisoformat(kept.json["kept_until"])) == (202, until)
+    for wrong in ({"idle_hours": 0}, {"idle_hours": 721}, {"idle_hours": "8"}, {}, {"more": 1}):
+        assert alices.patch(place, wrong).status == 400, wrong
+    for wrong in (
+        {"until": "tomorrow"},
+        {"until": "2020-01-01T00:00:00Z"},
+        {"until": "9999-12-31T23:59:59Z"},
+        {},
+    ):
+        assert alices.post(f"{place}/keep", wrong).status == 400, wrong
+    assert alices.patch(place, {"idle_hours": None}).json["stops_after_hours"] is None
+    assert alices.patch(place, {"idle_hours": 5}, If_Match='"1"').status == 412
 
 
 def test_the_log(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:

@@ -1,8 +1,13 @@
 """A ready workspace with four GPUs, 64 vCPUs, 720 GiB of memory and 100 GiB of storage."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+import time_machine
 
 from gpuaas.catalog.models import Site
+from gpuaas.environments.models import Environment
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project
@@ -12,3 +17,19 @@ from tests.environments import stage
 @pytest.fixture
 def workspace(as_alice: Actor, project: Project, site: Site) -> Workspace:
     return stage.workspace_ready(as_alice, project, site)
+
+
+@pytest.fixture
+def travel() -> Iterator[time_machine.Traveller]:
+    with time_machine.travel(stage.START, tick=False) as found:
+        yield found
+
+
+@pytest.fixture
+def unused(
+    travel: time_machine.Traveller, as_alice: Actor, workspace: Workspace, settings: Any
+) -> Environment:
+    """Ready at START, with a Jupyter that says when it was last used; stopped after HOURS without use."""
+    settings.DOOR_DOMAIN = "apps.test"
+    stage.kind(activity="jupyter", idle_hours=stage.HOURS)
+    return stage.ready(as_alice, workspace, gpus=0)

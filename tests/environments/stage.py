@@ -1,6 +1,9 @@
 """Helpers of the environments' tests: order one in a ready workspace, and drive its reconciler by hand."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import time_machine
 
 from gpuaas.catalog.models import Site
 from gpuaas.core.clock import now
@@ -10,9 +13,11 @@ from gpuaas.environments.models import (
     EnvironmentKind,
     EnvironmentLog,
     EnvironmentOperation,
+    EnvironmentUse,
 )
 from gpuaas.environments.reconcile import run
 from gpuaas.environments.services import environment_create, kind_create
+from gpuaas.environments.use import use_look
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.fleet import fleet_seed
 from gpuaas.providers.sandbox.models import SandboxClaim, SandboxPod
@@ -20,6 +25,8 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM, Actor
 from tests.workspaces import stage
 
+# of what nobody uses: ready at START, stopped after HOURS
+START, HOURS = datetime(2027, 3, 1, 8, tzinfo=UTC), 4
 RESTING = {"ready", "suspended", "failed", "deleted"}
 DOCUMENT: dict[str, Any] = {
     "image": "notebook:1",
@@ -41,6 +48,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("environment-start", "POST"): {},
     ("environment-stop", "POST"): {},
     ("environment-restart", "POST"): {},
+    ("environment", "PATCH"): {"idle_hours": 2},
+    ("environment-keep", "POST"): {"until": (now() + timedelta(days=1)).isoformat()},
     ("environment-clone", "POST"): {"name": "mine"},
     ("environment-log", "POST"): {},
     ("platform-environment-kinds", "POST"): {"slug": "mine", "name": "Mine", "document": DOCUMENT},
@@ -124,3 +133,20 @@ def pods(workspace: Workspace) -> list[str]:
 def homes(workspace: Workspace) -> list[str]:
     rows = SandboxClaim.objects.filter(namespace__name=workspace.external_name)
     return sorted(rows.values_list("name", flat=True))
+
+
+def use_now(row: Environment) -> Environment:
+    """One look at its use, whenever it would have been due."""
+    EnvironmentUse.objects.filter(pk=row.pk).update(due_at=now())
+    use_look(row.pk)
+    return Environment.objects.select_related("workspace", "made_of__kind", "use").get(pk=row.pk)
+
+
+def said(row: Environment) -> tuple[str, str]:
+    found = row.conditions["InUse"]
+    return found["status"], found["reason"]
+
+
+def at(travel: time_machine.Traveller, row: Environment, **after: float) -> Environment:
+    travel.move_to(START + timedelta(**after))
+    return use_now(row)

@@ -4,6 +4,7 @@ A host has a filter chain of its own, found by SNI, and HTTP/1.1 alone, so that 
 replaced where its generation differs: Envoy then ends the connections of the old one, open WebSockets included.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,16 @@ IDLE, HEADERS, CONNECT = "3600s", "15s", "15s"
 KEPT_SECONDS = 120
 # requests under way end within it when a chain is replaced; the same is said to Envoy's command line
 DRAIN_SECONDS = 1
+# asked of its administration: requests under way by cluster
+ASK_OPEN = (
+    b"GET /stats?usedonly&filter=upstream_rq_active$ HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n"
+)
+OPEN = re.compile(r"^cluster\.([0-9a-f]{32})\.upstream_rq_active: [1-9]", re.MULTILINE)
+
+
+def open_in(answer: str) -> set[str]:
+    """Labels of the environments that are asked something just now, by the answer to ASK_OPEN."""
+    return set(OPEN.findall(answer))
 
 
 @dataclass(frozen=True)

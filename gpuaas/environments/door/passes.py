@@ -61,6 +61,7 @@ def ticket_write(
     unless it is ready."""
     permit(actor, environment)
     ENVIRONMENT.require(environment, Verb.RUN)
+    use_note([environment.pk])
     ticket = secrets.token_urlsafe(32)
     DoorPass.objects.create(
         environment=environment,
@@ -118,7 +119,7 @@ def _verdict(row: Any) -> Verdict:
 
 
 def use_note(environments: Iterable[uuid.UUID]) -> None:
-    """That somebody came in; at most one write a minute."""
+    """That somebody is in, or about to be; at most one write a minute."""
     moment = clock.now()
     rows = Environment.objects.filter(pk__in=environments)
     rows.filter(Q(last_used_at=None) | Q(last_used_at__lt=moment - USED_AGAIN)).update(last_used_at=moment)

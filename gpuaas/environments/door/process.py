@@ -11,6 +11,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ log = structlog.get_logger(__name__)
 # somebody who may no longer stay is out after it, the second in which Envoy ends connections, and what both take
 LOOK_SECONDS = 1.5
 AGAIN_SECONDS = 1.0
+# how often it is noted who stays in by a connection that is open
+OPEN_SECONDS, OPEN_MOST = 20.0, 10.0
 # Envoy ends with who started it, however that ended
 TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
 
@@ -67,7 +70,7 @@ class Door:
     generations: dict[str, int] = field(default_factory=dict)
     # passes with which somebody came in, with label and cookie: by them connections may be open for days
     inside: dict[int, tuple[str, str]] = field(default_factory=dict)
-    entered: set[uuid.UUID] = field(default_factory=set)
+    noted: float = 0.0
     written: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -110,13 +113,10 @@ class Door:
     # -- what is asked -----------------------------------------------------------------------------------------------
 
     async def _find(self, label: str, cookie: str) -> Admission | None:
-        found = await in_thread(_look, cookie=cookie, environment__label=label)
-        if not found:
-            return None
-        if found[0].verdict is Verdict.ADMITTED:
-            self.inside[found[0].pk] = label, cookie
-            self.entered.add(found[0].environment_id)
-        return found[0]
+        found = await in_thread(_entered, label, cookie)
+        if found is not None and found.verdict is Verdict.ADMITTED:
+            self.inside[found.pk] = label, cookie
+        return found
 
     # -- what changes ------------------------------------------------------------------------------------------------
 
@@ -131,10 +131,9 @@ class Door:
     async def _look(self) -> None:
         """One round, in a number of queries that does not grow."""
         self._certificate()
-        entered, self.entered = self.entered, set()
         # more may come in meanwhile
         inside = dict(self.inside)
-        ready, found = await in_thread(_round, list(inside), entered)
+        ready, found = await in_thread(_round, list(inside))
         seen = {each.pk: each for each in found}
         for pk, (label, cookie) in inside.items():
             if pk in seen:
@@ -145,6 +144,25 @@ class Door:
                 self.generations[label] = self.generations.get(label, 0) + 1
         await self._ways(ready)
         self._tell()
+        if time.monotonic() - self.noted >= OPEN_SECONDS:
+            self.noted = time.monotonic()
+            if using := [ready[label] for label in await self._open() if label in ready]:
+                await in_thread(use_note, using)
+
+    async def _open(self) -> set[str]:
+        """Labels with requests under way, which open WebSockets are; connections that Envoy only keeps are none. Nothing while
+        it does not answer: it has no connections then."""
+        try:
+            async with asyncio.timeout(OPEN_MOST):
+                reader, writer = await asyncio.open_unix_connection(self.place.folder / envoy.ADMIN)
+                try:
+                    writer.write(envoy.ASK_OPEN)
+                    return envoy.open_in((await reader.read(-1)).decode())
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError) as error:
+            log.warning("door_not_counted", error=type(error).__name__)
+            return set()
 
     async def _ways(self, ready: dict[str, uuid.UUID]) -> None:
         for label in ready.keys() - self.ways.keys():
@@ -222,18 +240,19 @@ async def _exchange(label: str, ticket: str, browser: str) -> str | None:
     return await in_thread(ticket_use, label=label, ticket=ticket, browser=browser)
 
 
-def _look(**which: Any) -> list[Admission]:
-    return admissions(DoorPass.objects.filter(**which))
+def _entered(label: str, cookie: str) -> Admission | None:
+    """The pass, and that it was used, before anything goes on to the pod."""
+    found = next(iter(admissions(DoorPass.objects.filter(cookie=cookie, environment__label=label))), None)
+    if found is not None and found.verdict is Verdict.ADMITTED:
+        use_note([found.environment_id])
+    return found
 
 
-def _round(inside: list[int], entered: set[uuid.UUID]) -> tuple[dict[str, uuid.UUID], list[Admission]]:
+def _round(inside: list[int]) -> tuple[dict[str, uuid.UUID], list[Admission]]:
     """What is ready, by label; and what the passes of those inside are worth."""
     ready = Environment.objects.filter(state=EnvironmentState.READY, label__isnull=False).order_by()
-    if entered:
-        use_note(entered)
-    return {label or "": pk for label, pk in ready.values_list("label", "pk")}, _look(
-        pk__in=inside
-    ) if inside else []
+    labels = {label or "": pk for label, pk in ready.values_list("label", "pk")}
+    return labels, admissions(DoorPass.objects.filter(pk__in=inside)) if inside else []
 
 
 @contextlib.contextmanager

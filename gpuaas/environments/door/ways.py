@@ -34,7 +34,7 @@ async def carry(
     told no more than an end."""
     try:
         way = await in_thread(reach, environment_id)
-        await (_connect(way, reader, writer) if isinstance(way, Address) else way(reader, writer))
+        await pass_on(way, reader, writer)
     except GpuaasError as error:
         log.warning("door_no_way", environment=str(environment_id), error=error.message)
     except OSError as error:  # one side has gone
@@ -43,6 +43,11 @@ async def carry(
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
+
+
+async def pass_on(way: Address | Carry, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Until one side ends. Raises the errors of core."""
+    await (_connect(way, reader, writer) if isinstance(way, Address) else way(reader, writer))
 
 
 async def _connect(way: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

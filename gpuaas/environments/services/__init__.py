@@ -9,6 +9,7 @@ from gpuaas.environments.services.changes import (
     environment_start,
     environment_stop,
 )
+from gpuaas.environments.services.idle import environment_idle_set, environment_keep
 from gpuaas.environments.services.kinds import kind_create, kind_retire, kind_version_add
 from gpuaas.environments.services.rows import ENVIRONMENT
 
@@ -17,6 +18,8 @@ __all__ = [
     "environment_clone",
     "environment_create",
     "environment_delete",
+    "environment_idle_set",
+    "environment_keep",
     "environment_log_ask",
     "environment_restart",
     "environment_start",

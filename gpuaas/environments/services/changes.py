@@ -41,20 +41,23 @@ def environment_create(
     name: str,
     gpu: str = "",
     parameters: Mapping[str, Any] | None = None,
+    idle_hours: int | None = None,
     **sizes: int | None,
 ) -> Environment:
     """Ordered from the newest version of the kind; its site makes it within seconds.
 
-    gpu: the slug of the GPU type, where the workspace has several. sizes: gpus, vcpus, memory_gib, home_gib; those that are
-    not said are the kind's. Raises Invalid and QuotaRefused at the field, Conflict for a name in use or a workspace that is
-    not ready.
+    gpu: the slug of the GPU type, where the workspace has several. idle_hours: as `environment_idle_set` takes it.
+    sizes: gpus, vcpus, memory_gib, home_gib; those that are not said are the kind's. Raises Invalid and QuotaRefused at the
+    field, Conflict for a name in use or a workspace that is not ready.
     """
     found = EnvironmentKind.objects.filter(slug=kind).first()
     if found is None:
         raise Invalid.field("kind", "there is no such kind of environment")
     version = newest_version(found)
     definition = definition_read(version.document)
+    definition.idle_hours_require(idle_hours)
     row = Environment(made_of=version, parameters=_parameters(definition.parameters, parameters or {}))
+    row.idle_hours = idle_hours
     for size in MOST:
         given = sizes.get(size)
         setattr(row, size, _size(size, definition.sizes[size] if given is None else given))
@@ -65,7 +68,7 @@ def environment_clone(*, actor: Actor, environment: Environment, name: str) -> E
     """Another one of the same version, size and parameters, with an empty home of its own."""
     made_of = environment.made_of
     newest_version(EnvironmentKind.objects.get(pk=made_of.kind_id))
-    row = Environment(made_of=made_of, parameters=environment.parameters)
+    row = Environment(made_of=made_of, parameters=environment.parameters, idle_hours=environment.idle_hours)
     for size in MOST:
         setattr(row, size, getattr(environment, size))
     gpu = environment.pool.gpu_type.slug if environment.pool else ""
@@ -124,7 +127,7 @@ def environment_stop(
     row = ENVIRONMENT.asked(actor, environment, Verb.SUSPEND, expected_version)
     if ENVIRONMENT.is_already(row, Verb.SUSPEND):
         return row
-    with ENVIRONMENT.changing(row, actor, "stop", ended="ended by the stop"):
+    with ENVIRONMENT.changing(row, actor, "stop", ended="ended by the stop", reason=reason):
         ENVIRONMENT.begin(row, actor, Change.SUSPEND, summary=reason, reason=reason, suspended_at=clock.now())
     return row
 

@@ -68,7 +68,11 @@ class SandboxEnvironments(Environments):
             pod = _pod(site, spec)
             if pod is None or not _is_ready(site, pod):
                 raise NotFound("it does not run, so nothing answers")
-        return partial(rooms.answer, spec.name)
+            use = {
+                "at": (pod.scheduled_at or clock.now()).isoformat(),
+                **site.faults.get("use", {}).get(spec.name, {}),
+            }
+        return partial(rooms.answer, spec.name, use)
 
     def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
         with self._site("environment-log") as site:

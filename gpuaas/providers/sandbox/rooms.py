@@ -1,9 +1,10 @@
-"""What a simulated environment answers by HTTP: a page that shows what it was asked, and a WebSocket that repeats what it is
-told."""
+"""What a simulated environment answers by HTTP: a page that shows what it was asked, a WebSocket that repeats what it is told,
+and when it was last used, in the words of Jupyter and of code-server."""
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from html import escape
 
 from websockets.frames import BINARY, TEXT, Frame
@@ -14,8 +15,10 @@ MOST = 1 << 20
 Headers = list[tuple[str, str]]
 
 
-async def answer(name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One connection, until it ends."""
+async def answer(
+    name: str, use: Mapping[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """One connection, until it ends. use: `at`, and `kernel` if one runs."""
     while True:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
@@ -31,13 +34,25 @@ async def answer(name: str, reader: asyncio.StreamReader, writer: asyncio.Stream
             return
         await reader.readexactly(min(int(dict(headers).get("content-length", "0")), MOST))
         asked = {"environment": name, "method": method, "path": path, "headers": headers}
+        told = _used(use).get(path.partition("?")[0], asked)
         as_page = "text/html" in dict(headers).get("accept", "")
-        body = (_page(name, f"{method} {path}", headers) if as_page else json.dumps(asked)).encode()
+        body = (_page(name, f"{method} {path}", headers) if as_page else json.dumps(told)).encode()
         kind = "text/html; charset=utf-8" if as_page else "application/json"
         writer.write(
             f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
         )
         await writer.drain()
+
+
+def _used(use: Mapping[str, str]) -> dict[str, object]:
+    """By path."""
+    kernels = [{"execution_state": use["kernel"], "connections": 0}] if "kernel" in use else []
+    beat = int(datetime.fromisoformat(use["at"]).timestamp() * 1000)
+    return {
+        "/api/status": {"last_activity": use["at"], "kernels": len(kernels), "connections": 0},
+        "/api/kernels": kernels,
+        "/healthz": {"status": "expired", "lastHeartbeat": beat},
+    }
 
 
 def _page(name: str, asked: str, headers: Headers) -> str:

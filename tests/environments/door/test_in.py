@@ -8,8 +8,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
+from gpuaas.environments.door import process
 from gpuaas.environments.door.desk import PASS, WAY
-from gpuaas.environments.models import DoorPass, Environment
+from gpuaas.environments.models import DoorPass, Environment, EnvironmentUse
 from gpuaas.environments.services import environment_stop
 from gpuaas.workspaces.services.members import member_remove
 from tenants.actors import SYSTEM, Actor
@@ -120,6 +121,63 @@ def test_a_pass_is_of_one_host(
     until(lambda: other.partition(".")[0] in door.door.ways, "the door knows the other one")
     assert visitor.ask(other, "/api").status == 401
     assert visitor.ask(host, "/api", Host=other).status == 404  # by the connection of one to the other
+
+
+def test_a_connection_that_stays_open_is_use_and_one_that_is_kept_is_none(
+    door: Running, host: str, alice: User, lab: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is said on it, and nobody asks for anything else."""
+    monkeypatch.setattr(process, "OPEN_SECONDS", 0.0)
+    visitor = door.visitor(alice)
+    assert visitor.opens(host).status == 200
+
+    def forget() -> None:
+        Environment.objects.filter(pk=lab.pk).update(last_used_at=None)
+
+    def is_used() -> bool:
+        return Environment.objects.get(pk=lab.pk).last_used_at is not None
+
+    rounds: list[set[str]] = []
+    counted = door.door._open
+
+    async def counts() -> set[str]:
+        rounds.append(await counted())
+        return rounds[-1]
+
+    monkeypatch.setattr(door.door, "_open", counts)
+    with visitor.socket(host) as socket:
+        socket.send("hello")
+        assert socket.recv(timeout=10) == "hello"
+        until(lambda: rounds and rounds[-1] == {lab.label}, "it is counted")
+        for _ in range(2):
+            forget()
+            until(is_used, "that it stays open is noted")
+    until(lambda: rounds[-1] == set(), "nothing is open")
+    # Envoy keeps the connection to the pod
+    assert visitor.ask(host, "/api").status == 200
+    until(lambda: rounds[-1] == set(), "nothing is under way")
+    forget()
+    seen = len(rounds)
+    until(lambda: len(rounds) >= seen + 2, "it was counted twice more")
+    assert not is_used()
+
+
+def test_opening_one_that_was_stopped_for_want_of_use_starts_it(
+    door: Running, host: str, alice: User, lab: Environment
+) -> None:
+    EnvironmentUse.objects.filter(pk=lab.pk).update(stopped_at=lab.created_at)
+    environment_stop(actor=SYSTEM, environment=lab)
+    visitor = door.visitor(alice)
+    until(lambda: host.partition(".")[0] not in door.door.ways, "the door knows that it is stopped")
+    waiting = visitor.opens(host, "/tree?folder=work")
+    assert (waiting.status, "Opening lab" in waiting.text) == (200, True)
+    assert stage.settle(lab).state == "suspended"
+    waiting = visitor.opens(host, "/tree?folder=work")
+    assert (waiting.status, "Opening lab" in waiting.text) == (200, True)
+    assert stage.settle(lab).state == "ready"
+    until(lambda: host.partition(".")[0] in door.door.ways, "the door knows that it runs")
+    answer = visitor.opens(host, "/tree?folder=work")
+    assert (answer.status, "GET /tree?folder=work" in answer.text) == (200, True)
 
 
 @pytest.mark.parametrize("way", ["member", "account", "signed out", "stopped"])

@@ -2,18 +2,20 @@
 
 import json
 import uuid
+from datetime import timedelta
 
 import pytest
 from django.contrib.messages import get_messages
 from django.db import connection
-from django.test import Client
+from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from gpuaas.catalog.models import Site
-from gpuaas.environments.models import Environment, EnvironmentKind
+from gpuaas.core.clock import now
+from gpuaas.environments.models import Environment, EnvironmentKind, EnvironmentUse
 from gpuaas.environments.reconcile import log_fetch
-from gpuaas.environments.services import kind_retire
+from gpuaas.environments.services import environment_stop, kind_retire
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_suspend
 from tenants.actors import SYSTEM, Actor
@@ -128,6 +130,92 @@ def test_a_clone_is_refused_in_its_dialog(alice_at: Client, lab: Environment, pr
     assert Environment.objects.count() == 2
 
 
+def test_nobody_uses_it_and_it_is_kept(alice_at: Client, lab: Environment, project: Project) -> None:
+    page = at("environment", project, lab.pk)
+    shown = words(alice_at.get(page))
+    assert "Stopped without use</dt><dd>never" in shown
+    refused = alice_at.post(at("environment_idle", project, lab.pk), {"idle_hours": "721"})
+    assert refused.status_code == 422
+    assert "from 1 to 720" in words(refused)
+    assert alice_at.post(at("environment_idle", project, lab.pk), {"idle_hours": "8"}).status_code == 302
+    assert "Stopped without use</dt><dd>after 8 hours" in words(alice_at.get(page))
+    assert "Keep it running" not in words(alice_at.get(page))
+    stop_at = now() + timedelta(minutes=30)
+    EnvironmentUse.objects.filter(pk=lab.pk).update(stop_at=stop_at, unknown="")
+    told = {"status": "False", "reason": "StopsSoon", "since": now().isoformat()}
+    message = f"nothing has used it since long ago; it is stopped on {stop_at:%Y-%m-%d %H:%M} UTC unless it is used before"
+    Environment.objects.filter(pk=lab.pk).update(conditions={"InUse": {**told, "message": message}})
+    shown = words(alice_at.get(page))
+    assert "It is about to be stopped" in shown
+    assert "Keep it running" in shown
+    assert alice_at.post(at("environment_keep", project, lab.pk), {"hours": "5"}).status_code == 422
+    assert alice_at.post(at("environment_keep", project, lab.pk), {"hours": "72"}).status_code == 302
+    shown = words(alice_at.get(page))
+    assert "Kept until" in shown
+    assert "It is about to be stopped" not in shown
+    assert alice_at.post(at("environment_idle", project, lab.pk), {"idle_hours": ""}).status_code == 302
+    assert Environment.objects.get(pk=lab.pk).idle_hours is None
+    EnvironmentUse.objects.filter(pk=lab.pk).update(unknown="its site does not answer")
+    assert "Not known: its site does not answer" in words(alice_at.get(page))
+
+
+def test_the_order_says_after_how_long_it_is_stopped(
+    alice_at: Client, room: Workspace, project: Project
+) -> None:
+    slug = kind(idle_hours=4).slug
+    form = words(alice_at.get(at("environment_order", project, slug)))
+    assert "after the most that this kind allows, 4 hours" in form
+    refused = alice_at.post(at("environment_order", project, slug), order(room, idle_hours="5"))
+    assert refused.status_code == 422
+    assert "from 1 to 4" in words(refused)
+    assert (
+        alice_at.post(at("environment_order", project, slug), order(room, idle_hours="3")).status_code == 302
+    )
+    assert Environment.objects.get().idle_hours == 3
+
+
+def entrance(row: Environment) -> str:
+    return f"{reverse('frontend:environment_enter', args=[row.label])}?browser={'a' * 64}"
+
+
+@override_settings(DOOR_DOMAIN="apps.test")
+def test_opening_it_starts_what_was_stopped_for_want_of_use_alone(
+    alice_at: Client, charlie_at: Client, as_alice: Actor, lab: Environment, project: Project
+) -> None:
+    row = settle(environment_stop(actor=as_alice, environment=lab))
+    assert alice_at.get(entrance(row)).headers["Location"] == at("environment", project, row.pk)
+    assert Environment.objects.get().state == "suspended"  # by a person, so it stays
+    EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=now())
+    assert "It was stopped for want of use" in words(alice_at.get(at("environment", project, row.pk)))
+    assert charlie_at.get(entrance(row)).status_code == 404
+    alice_at.get(entrance(row), headers={"Sec-Purpose": "prefetch"})
+    assert Environment.objects.get().state == "suspended"
+    waits = alice_at.get(entrance(row))
+    assert (waits.status_code, waits.headers["Refresh"]) == (200, "2")
+    assert "Opening lab" in words(waits)
+    assert alice_at.get(entrance(row)).status_code == 200
+    assert row.operations.filter(kind="resume").count() == 1
+    row = settle(row)
+    assert row.state == "ready"
+    assert (
+        alice_at.get(entrance(row))
+        .headers["Location"]
+        .startswith(f"https://{row.label}.apps.test/.gpuaas/enter")
+    )
+
+
+@override_settings(DOOR_DOMAIN="apps.test")
+def test_where_there_is_no_room_the_page_says_so(
+    alice_at: Client, as_alice: Actor, lab: Environment, room: Workspace, project: Project
+) -> None:
+    row = settle(environment_stop(actor=as_alice, environment=lab))
+    EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=now())
+    environment_ready(as_alice, room, "other", gpus=2)
+    answer = alice_at.get(entrance(row))
+    assert answer.headers["Location"] == at("environment", project, row.pk)
+    assert any("0 are free" in str(each) for each in get_messages(answer.wsgi_request))
+
+
 def test_its_log_is_fetched_and_shown(alice_at: Client, lab: Environment, project: Project) -> None:
     page = at("environment", project, lab.pk)
     assert "Not available: nobody has fetched it yet" in words(alice_at.get(page))
@@ -163,7 +251,7 @@ def test_a_viewer_sees_and_runs_nothing(
     assert "lab" in words(dora_at.get(at("environments", project)))
     assert "Stop environment" not in page
     assert "port-forward" not in page
-    for name in ("start", "stop", "restart", "clone", "delete", "log"):
+    for name in ("start", "stop", "restart", "keep", "idle", "clone", "delete", "log"):
         address = at(f"environment_{name}", project, lab.pk)
         assert dora_at.post(address, {"confirm_name": "lab", "name": "x"}).status_code == 403
         assert charlie_at.post(address, {"confirm_name": "lab", "name": "x"}).status_code == 404

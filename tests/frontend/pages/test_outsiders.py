@@ -69,6 +69,8 @@ POSTED = frozenset(
         "environment_start",
         "environment_stop",
         "environment_restart",
+        "environment_keep",
+        "environment_idle",
         "environment_clone",
         "environment_delete",
         "environment_log",

@@ -7,19 +7,31 @@ import tempfile
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from deploy.lab.node import Lab
+from gpuaas.core.clock import now
 from gpuaas.core.errors import NotFound
+from gpuaas.environments.models import Environment, EnvironmentUse
+from gpuaas.environments.services import environment_create, kind_create
+from gpuaas.environments.spec import spec_of
 from gpuaas.providers.base import Address, Carry, Change, Environments, EnvironmentSpec
+from tenants.actors import SYSTEM, Actor
+from tenants.models import Project, User
 from tests.contracts.rigs.kubernetes import volume_for
+from tests.environments.stage import run_now, use_now
 from tests.lab.fixtures import LabSite, until
 from tests.lab.kubernetes.kubectl import Kubectl
 from tests.lab.node.place import TOOLS, Place
 from tests.lab.node.test_workspace import L4, free
 from tests.providers.kubernetes.conftest import Room, forget, make_room, make_spec
+from tests.providers.kubernetes.test_warden import stage as workspace_row
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
@@ -58,11 +70,15 @@ def spec(node_lab: Lab, bought: Room) -> EnvironmentSpec:
         resource_name=L4.resource_name,
         variables={"PORT": "8888"},
     )
+    volume_make(node_lab, bought, wanted)
+    return wanted
+
+
+def volume_make(node_lab: Lab, bought: Room, wanted: EnvironmentSpec) -> None:
     volume = volume_for(wanted)
     # a folder of the node has the owner that it has: no driver of storage gives it to the group of the pod
     node_lab.machine.run("mkdir", "-p", "-m", "777", volume["spec"]["hostPath"]["path"])
     bought.admin.create("/api/v1/persistentvolumes", volume)
-    return wanted
 
 
 def carry_out(site: Environments, change: Change, spec: EnvironmentSpec) -> None:
@@ -144,3 +160,79 @@ def test_it_runs_sees_its_devices_and_keeps_its_home(
     carry_out(site, Change.DELETE, spec)
     assert free(bought.admin) == before
     assert bought.admin.find(f"{bought.path('persistentvolumeclaims')}/{spec.name}") is None
+
+
+# -- nobody uses it ------------------------------------------------------------------------------------------------
+
+# what Jupyter's server would say
+IDLES = (
+    "mkdir -p /tmp/www/api && cd /tmp/www/api && echo '[]' > kernels && echo it answers > index.html && "
+    'date -u \'+{"last_activity": "%Y-%m-%dT%H:%M:%SZ"}\' > status && exec httpd -f -p 8888 -h /tmp/www'
+)
+IDLE_KIND: dict[str, Any] = {
+    "image": TOOLS,
+    "command": ["sh", "-c", IDLES],
+    "port": 8888,
+    "readiness": "/api/",
+    "home": "/home/user",
+    "activity": "jupyter",
+    "idle_hours": 1,
+    "gpus": 0,
+    "vcpus": 1,
+    "memory_gib": 1,
+    "home_gib": 1,
+}
+
+
+@pytest.fixture
+def unused(
+    node_lab: Lab, bought: Room, project: Project, alice: User, as_alice: Actor, settings: Any
+) -> Environment:
+    """Ready in what alice bought."""
+    settings.DOOR_DOMAIN = "apps.test"
+    workspace = workspace_row(LabSite(node_lab.kubeconfig), bought, project, alice, L4)
+    workspace.storage_gib = 10
+    workspace.save(update_fields=["storage_gib"])
+    kind_create(actor=SYSTEM, slug="notebook", name="Notebook", document=IDLE_KIND)
+    row = environment_create(actor=as_alice, workspace=workspace, kind="notebook", name="lab")
+    volume_make(node_lab, bought, spec_of(Environment.objects.select_related("made_of__kind").get(pk=row.pk)))
+    until(lambda: run_now(row).state == "ready", "it is ready")
+    return row
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_nobody_uses_is_stopped_and_comes_back_with_its_files_when_it_is_opened(
+    node_lab: Lab, bought: Room, alice: User, unused: Environment
+) -> None:
+    row = unused
+    place = Place(Kubectl(node_lab.control), bought.spec.external_name)
+    place.execute(row.external_name, "echo a day of work > /home/user/notes")
+    assert use_now(row).conditions["InUse"]["status"] == "True"
+
+    # two hours later: a cell still runs, then it does not
+    long_ago = now() - timedelta(hours=2)
+    status = f'{{"last_activity": "{long_ago:%Y-%m-%dT%H:%M:%SZ}"}}'
+    place.execute(row.external_name, f"echo '{status}' > /tmp/www/api/status")
+    place.execute(row.external_name, """echo '[{"execution_state": "busy"}]' > /tmp/www/api/kernels""")
+    EnvironmentUse.objects.update(used_at=long_ago, since=long_ago)
+    assert use_now(row).conditions["InUse"]["message"] == "a kernel is busy"
+    place.execute(row.external_name, "echo '[]' > /tmp/www/api/kernels")
+    EnvironmentUse.objects.update(used_at=long_ago, since=long_ago)
+    told = use_now(row)
+    assert told.conditions["InUse"]["reason"] == "StopsSoon"
+    assert told.use.stop_at is not None
+    assert told.use.stop_at > now()
+    EnvironmentUse.objects.update(stop_at=now())
+    assert use_now(row).state == "suspending"
+    until(lambda: run_now(row).state == "suspended", "it is stopped")
+    assert bought.admin.find(f"{bought.path('pods')}/{row.external_name}") is None
+
+    browser = Client()
+    browser.force_login(alice)
+    entrance = f"{reverse('frontend:environment_enter', args=[row.label])}?browser={'a' * 64}"
+    assert "Opening lab" in browser.get(entrance).content.decode()
+    until(lambda: run_now(row).state == "ready", "it is ready again")
+    assert (
+        browser.get(entrance).headers["Location"].startswith(f"https://{row.label}.apps.test/.gpuaas/enter")
+    )
+    assert place.execute(row.external_name, "cat /home/user/notes") == "a day of work\n"

@@ -9,6 +9,7 @@ from gpuaas.api.fields import (
     ChangeInput,
     Conditions,
     Input,
+    Instant,
     Output,
     PageQuery,
     Pick,
@@ -17,9 +18,9 @@ from gpuaas.api.fields import (
     Whole,
 )
 from gpuaas.api.v1.clusters.shapes import Document
-from gpuaas.environments.definition import MOST, definition_read
+from gpuaas.environments.definition import IDLE_MOST, MOST, definition_read
 from gpuaas.environments.models import Environment, EnvironmentKind
-from gpuaas.environments.selectors import address_of
+from gpuaas.environments.selectors import address_of, hours_of, use_of
 from gpuaas.environments.states import EnvironmentState, KindState, OperationKind
 from gpuaas.lifecycle.operations import StepState
 
@@ -45,6 +46,14 @@ def _size(name: str, words: str) -> Whole:
     )
 
 
+class IdleHours(Whole):
+    def __init__(self, **kwargs: Any) -> None:
+        words = (
+            "Hours without use after which it is stopped, no more than the kind's; null: as the kind says."
+        )
+        super().__init__(min_value=1, max_value=IDLE_MOST, allow_null=True, help_text=words, **kwargs)
+
+
 class EnvironmentInput(Input):
     workspace = serializers.UUIDField(help_text="Id of the workspace that it lives in.")
     kind = Text(max_length=40, help_text="A kind's slug.")
@@ -55,10 +64,35 @@ class EnvironmentInput(Input):
     memory_gib = _size("memory_gib", "Memory in GiB.")
     home_gib = _size("home_gib", "Size of its home in GiB, out of the workspace's storage.")
     parameters = Document(required=False, help_text="By the JSON Schema of the kind.")
+    idle_hours = IdleHours(required=False)
+
+
+class EnvironmentChangeInput(ChangeInput):
+    idle_hours = IdleHours(required=False)
+
+
+class EnvironmentKeepInput(Input):
+    until = Instant(help_text="At most 7 days from now.")
 
 
 class EnvironmentCloneInput(Input):
     name = Text(max_length=40, help_text="Of the clone; unique in the workspace.")
+
+
+class EnvironmentUseOutput(Output):
+    used_at = serializers.DateTimeField(help_text="Its last use that is known of, or its start.")
+    unused_since = serializers.DateTimeField(
+        source="since", help_text="From then on it is known that nothing used it."
+    )
+    unknown = serializers.CharField(
+        allow_blank=True, help_text="Why it is not known now whether it is used; empty: it is known."
+    )
+    stops_at = serializers.DateTimeField(
+        source="stop_at", allow_null=True, help_text="Announced, unless it is used or kept before."
+    )
+    stopped_at = serializers.DateTimeField(
+        allow_null=True, help_text="When it was stopped for want of use; opening it starts it again."
+    )
 
 
 class EnvironmentOutput(Output):
@@ -83,6 +117,14 @@ class EnvironmentOutput(Output):
     memory_gib = serializers.IntegerField()
     home_gib = serializers.IntegerField()
     parameters = Document()
+    idle_hours = serializers.IntegerField(allow_null=True, help_text="As chosen; null: as the kind says.")
+    stops_after_hours = serializers.SerializerMethodField(
+        help_text="Hours without use after which it is stopped; null: never."
+    )
+    kept_until = serializers.DateTimeField(
+        allow_null=True, help_text="Until then it is not stopped for want of use."
+    )
+    use = serializers.SerializerMethodField(help_text="What is known of its use; null before it was ready.")
     node = serializers.CharField(source="observed.node", default="", allow_blank=True)
     conditions = Conditions()
     created_by = serializers.CharField(source="created_by.username")
@@ -97,6 +139,15 @@ class EnvironmentOutput(Output):
 
     def get_address(self, row: Environment) -> str:
         return address_of(row)
+
+    @extend_schema_field(serializers.IntegerField(allow_null=True))
+    def get_stops_after_hours(self, row: Environment) -> int | None:
+        return hours_of(row)
+
+    @extend_schema_field(EnvironmentUseOutput(allow_null=True))
+    def get_use(self, row: Environment) -> Any:
+        found = use_of(row)
+        return EnvironmentUseOutput(found).data if found is not None else None
 
 
 class EnvironmentStepOutput(Output):
@@ -136,6 +187,9 @@ class EnvironmentKindOutput(Output):
     number = serializers.IntegerField(source="newest", help_text="Newest version, which is ordered.")
     schema = serializers.SerializerMethodField(help_text="JSON Schema of an order's `parameters`.")
     sizes = serializers.SerializerMethodField(help_text="What an order asks for if it says nothing else.")
+    idle_hours = serializers.SerializerMethodField(
+        help_text="Hours without use after which it is stopped at the latest; null: never."
+    )
 
     @extend_schema_field({"type": "object", "additionalProperties": True})
     def get_schema(self, row: EnvironmentKind) -> dict[str, Any]:
@@ -145,12 +199,18 @@ class EnvironmentKindOutput(Output):
     def get_sizes(self, row: EnvironmentKind) -> dict[str, int]:
         return dict(definition_read(row.versions.all()[0].document).sizes)
 
+    @extend_schema_field(serializers.IntegerField(allow_null=True))
+    def get_idle_hours(self, row: EnvironmentKind) -> int | None:
+        return definition_read(row.versions.all()[0].document).idle_hours
+
 
 class EnvironmentKindInput(Input):
     slug = Text(max_length=40, help_text="Lower-case letters, digits and hyphens.")
     name = Text(max_length=100)
     description = TextOrEmpty(max_length=300)
-    document = Document(help_text="Image, command, port, readiness, home, sizes, variables, parameters.")
+    document = Document(
+        help_text="Image, command, port, readiness, home, sizes, idleness, variables, parameters."
+    )
     note = TextOrEmpty(max_length=300)
 
 
@@ -161,7 +221,9 @@ class EnvironmentKindPatchInput(ChangeInput):
 
 
 class EnvironmentKindVersionInput(Input):
-    document = Document(help_text="Image, command, port, readiness, home, sizes, variables, parameters.")
+    document = Document(
+        help_text="Image, command, port, readiness, home, sizes, idleness, variables, parameters."
+    )
     note = TextOrEmpty(max_length=300)
 
 

@@ -14,6 +14,7 @@ environment_urls = tagged(
     (f"{ENVIRONMENT}/start", views.EnvironmentStartView, "environment-start"),
     (f"{ENVIRONMENT}/stop", views.EnvironmentStopView, "environment-stop"),
     (f"{ENVIRONMENT}/restart", views.EnvironmentRestartView, "environment-restart"),
+    (f"{ENVIRONMENT}/keep", views.EnvironmentKeepView, "environment-keep"),
     (f"{ENVIRONMENT}/clone", views.EnvironmentCloneView, "environment-clone"),
     (f"{ENVIRONMENT}/operations", views.EnvironmentOperationsView, "environment-operations"),
     (f"{ENVIRONMENT}/log", views.EnvironmentLogView, "environment-log"),

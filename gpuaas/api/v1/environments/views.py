@@ -9,8 +9,10 @@ from gpuaas.api.etag import answer
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.environments.shapes import (
+    EnvironmentChangeInput,
     EnvironmentCloneInput,
     EnvironmentInput,
+    EnvironmentKeepInput,
     EnvironmentKindOutput,
     EnvironmentLogOutput,
     EnvironmentOperationOutput,
@@ -95,6 +97,17 @@ class EnvironmentDetailView(EnvironmentView):
         found = self.held()
         return answer(request, version=found.version, data=EnvironmentOutput(found).data)
 
+    @operation(
+        "environment_change",
+        "Change after how long without use an environment is stopped",
+        body=EnvironmentChangeInput,
+        accepted=EnvironmentOutput,
+        versioned=True,
+    )
+    def patch(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """What was announced is taken back, and told anew for the new hours."""
+        return self.changed(services.environment_idle_set, EnvironmentChangeInput)
+
     @operation("environment_delete", "Delete an environment", accepted=EnvironmentOutput, versioned=True)
     def delete(self, request: Request, project: str, environment: uuid.UUID) -> Response:
         """Its home is deleted with it. Repeating the request changes nothing."""
@@ -124,6 +137,20 @@ class EnvironmentRestartView(EnvironmentView):
     def post(self, request: Request, project: str, environment: uuid.UUID) -> Response:
         """Ends it and starts it anew, with its home."""
         return self.changed(services.environment_restart)
+
+
+class EnvironmentKeepView(EnvironmentView):
+    @operation(
+        "environment_keep",
+        "Keep an environment running",
+        body=EnvironmentKeepInput,
+        accepted=EnvironmentOutput,
+        versioned=True,
+    )
+    @idempotent
+    def post(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """It is not stopped for want of use before `until`. 409 unless it is ready."""
+        return self.changed(services.environment_keep, EnvironmentKeepInput)
 
 
 class EnvironmentCloneView(EnvironmentView):
