@@ -43,7 +43,9 @@ class Command(BaseCommand):
         try:
             if not options["check"]:
                 folder = backup_make(
-                    folder=folder, passphrase=env.text(PASSPHRASE) if options["with_keys"] else ""
+                    folder=folder,
+                    #: Backups: seals the encryption keys in an archive; 16 characters or more
+                    passphrase=env.text(PASSPHRASE) if options["with_keys"] else "",
                 )
             manifest = backup_check(path=folder)
             if options["keep"] and not options["check"]:
