@@ -176,6 +176,8 @@ DATABASE_POOL = {
     "max_size": env.integer("GPUAAS_DATABASE_POOL", default=10, minimum=1),
     "timeout": 10,
 }
+#: Backups: whether an archive is made every night, so that its absence is reported (GpuaasBackupOld)
+BACKUPS_EXPECTED = env.boolean("GPUAAS_BACKUPS_EXPECTED", default=True)
 #: Backups: the folder of `pg_dump`, `pg_restore` and `psql`, for [backups](../operators/backup.md); else those in `PATH`
 POSTGRES_PROGRAMS = env.text("GPUAAS_POSTGRES_PROGRAMS", "")
 # A host that hangs inside a transaction keeps its connection, and with it the rows that others wait for; PostgreSQL ends

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db.models import Count, Min, QuerySet
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -258,9 +259,9 @@ def backups(_now: datetime) -> Iterator[Metric]:
     last = backup_last()
     yield gauge(
         "gpuaas_backup_last_timestamp_seconds",
-        "The instant whose state the newest backup holds; 0 if none was ever made.",
+        "The instant whose state the newest backup holds; 0 if none was ever made, absent where none is expected.",
         (),
-        [((), last.taken_at.timestamp() if last is not None else 0)],
+        [((), last.taken_at.timestamp() if last is not None else 0)] if settings.BACKUPS_EXPECTED else [],
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from django.core.management.base import BaseCommand, DjangoHelpFormatter
 
@@ -184,7 +185,9 @@ def _setting(call: ast.Call, kind: str, explained: str, constants: Mapping[str, 
         zip(("name", "default"), call.args, strict=False)
     )
     given["name"] = constants.get(getattr(given["name"], "id", ""), given["name"])
-    values = {key: value.value for key, value in given.items() if isinstance(value, ast.Constant)}
+    values: dict[str, Any] = {
+        key: value.value for key, value in given.items() if isinstance(value, ast.Constant)
+    }
     least = signature(env.integer).parameters["minimum"].default if kind == "integer" else None
     return Setting(
         group, str(values["name"]), kind, values.get("minimum", least), values.get("default"), words

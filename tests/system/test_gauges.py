@@ -200,6 +200,12 @@ def test_sites_and_their_meters(value: Ask) -> None:
     assert value("gpuaas_meter_lag_seconds", site="s2") is None, "nothing has ever run there"
 
 
+def test_the_newest_backup_where_one_is_expected(value: Ask, settings: Any) -> None:
+    assert value("gpuaas_backup_last_timestamp_seconds") == 0
+    settings.BACKUPS_EXPECTED = False
+    assert value("gpuaas_backup_last_timestamp_seconds") is None
+
+
 def test_drift_and_capacity(value: Ask, workspace: Workspace) -> None:
     site = workspace.site
     Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="x")
