@@ -185,7 +185,7 @@ def _setting(call: ast.Call, kind: str, explained: str, constants: Mapping[str, 
         zip(("name", "default"), call.args, strict=False)
     )
     given["name"] = constants.get(getattr(given["name"], "id", ""), given["name"])
-    values: dict[str, Any] = {
+    values: dict[str | None, Any] = {
         key: value.value for key, value in given.items() if isinstance(value, ast.Constant)
     }
     least = signature(env.integer).parameters["minimum"].default if kind == "integer" else None
